@@ -1,0 +1,95 @@
+/**
+ * What the protocol asks of a transport. A transport moves packed bytes and knows nothing of
+ * loads: ZeroMQ, TCP, WebSocket and the in-memory pair all fit behind these two interfaces.
+ */
+
+/** The sender of a request, as far as its connection tells. */
+export interface Peer {
+  /** Remote address without port. */
+  readonly address: string;
+  /**
+   * Says that a request from this connection has been verified as `minionId`'s. The transport may
+   * then trust the connection with more, and can end it by {@link MasterTransport.disconnect}.
+   */
+  identify(minionId: string): void;
+}
+
+/**
+ * Answers one request. The promise must always resolve: each request gets exactly one answer.
+ * The bytes of `request` belong to the handler, the bytes it gives belong to the transport.
+ */
+export type RequestHandler = (request: Uint8Array, peer: Peer) => Promise<Uint8Array>;
+
+/** A packed publication envelope on its way to subscribers. */
+export interface OutgoingPublication {
+  /** The packed envelope; shared between all subscribers, never changed afterwards. */
+  readonly envelope: Uint8Array;
+  /**
+   * Ids that the target resolved to, for transports that deliver by topic (ZeroMQ with
+   * `zmq_filtering`: one message per id). `null`: everybody.
+   */
+  readonly minionIds: readonly string[] | null;
+}
+
+/** What became of a publication on one transport, at the moment of sending. */
+export interface PublishOutcome {
+  /** Subscribers that it was queued for. */
+  readonly queued: number;
+  /** Subscribers that were passed over because their queue is full. */
+  readonly skipped: number;
+}
+
+/** A publish connection. */
+export interface Subscriber {
+  readonly address: string;
+  /** Milliseconds since 1970. */
+  readonly connectedAt: number;
+  /** Topics as subscribed; `''` stands for everything. */
+  readonly topics: readonly string[];
+  readonly queuedBytes: number;
+}
+
+/** The real ports, as minions must be told (WIRE 4.1). */
+export interface BoundPorts {
+  readonly requestPort: number;
+  readonly publishPort: number;
+}
+
+/** The master's end. */
+export interface MasterTransport {
+  /** Salt's name of the transport: `zeromq`, `tcp`, `ws`; `memory` for the in-memory pair. */
+  readonly name: string;
+  /** Binds both ports. @throws TransportError ERR_LISTEN */
+  listen(handler: RequestHandler): Promise<BoundPorts>;
+  /** Queues without waiting: a slow subscriber never delays the others. */
+  publish(publication: OutgoingPublication): PublishOutcome;
+  /** Ends the connections known to be this minion's (its key is no longer good). */
+  disconnect(minionId: string): void;
+  subscribers(): readonly Subscriber[];
+  /** How often each kind of misbehaviour ended a connection, by reason. */
+  refusals(): Readonly<Record<string, number>>;
+  /**
+   * Stops accepting, lets requests that are being answered finish (at most `graceMs`, default
+   * 5000) and closes every connection. May be called twice.
+   */
+  close(graceMs?: number): Promise<void>;
+}
+
+/** The minion's end. */
+export interface MinionTransport {
+  /**
+   * Sends one request and resolves with its answer.
+   * @throws TransportError ERR_TIMEOUT when no answer came in `timeoutMs`
+   */
+  request(body: Uint8Array, timeoutMs: number): Promise<Uint8Array>;
+  /**
+   * Opens the publish connection. `topics: null` subscribes to everything. Resolves when the
+   * subscription has been handed to the transport; reconnects by itself afterwards.
+   */
+  subscribe(
+    publishPort: number,
+    topics: readonly string[] | null,
+    onPublication: (envelope: Uint8Array) => void,
+  ): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,44 @@
+// Installs what is missing and compiles, so that `npm test` and `npm run demo`
+// each work as the first command on a fresh clone. Only Node's own modules here.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const minimumNode = 20;
+
+function fail(message) {
+  process.stderr.write(`${message}\n`);
+  process.exit(1);
+}
+
+function run(command, arguments_) {
+  // npm prints to stderr, so that a demo's or a test's own output stays clean.
+  const result = spawnSync(command, arguments_, { cwd: root, stdio: ['ignore', 2, 2] });
+  if (result.error) fail(`${command} could not be started: ${result.error.message}`);
+  if (result.status !== 0) {
+    fail(`${command} ${arguments_.join(' ')} failed (exit ${result.status}); see its output above`);
+  }
+}
+
+/** npm leaves a copy of the lock file in node_modules; where versions differ, install again. */
+function isInstalled() {
+  const installed = path.join(root, 'node_modules', '.package-lock.json');
+  if (!existsSync(installed)) return false;
+  const wanted = JSON.parse(readFileSync(path.join(root, 'package-lock.json'), 'utf8')).packages;
+  const present = JSON.parse(readFileSync(installed, 'utf8')).packages;
+  return Object.entries(wanted).every(
+    ([name, entry]) => name === '' || entry.optional || present[name]?.version === entry.version,
+  );
+}
+
+if (Number(process.versions.node.split('.')[0]) < minimumNode) {
+  fail(`saltbridge needs Node.js ${minimumNode} or later; this is ${process.version}`);
+}
+if (!isInstalled()) {
+  process.stderr.write('installing dependencies…\n');
+  run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
+}
+rmSync(path.join(root, 'dist'), { recursive: true, force: true });
+run(process.execPath, [path.join(root, 'node_modules', 'typescript', 'bin', 'tsc')]);

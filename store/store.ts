@@ -1,0 +1,102 @@
+/**
+ * What must survive goes through this interface before it is acknowledged. It knows neither
+ * masters nor minions: ordered keys, revisions, watches, streams and expiry, so that one engine
+ * may be an embedded database and another a cluster.
+ */
+
+/**
+ * A key is a path of text segments, for instance `['jobs', jid, 'returns', id]`. Segments may
+ * hold any text (1 to 512 bytes in UTF-8, a key at most 1,024); engines encode them, so no segment can
+ * reach into another. Keys are ordered segment by segment, by the bytes of their UTF-8 form; a
+ * prefix comes before what it begins.
+ */
+export type Key = readonly string[];
+
+/** A stored value. */
+export interface Entry {
+  readonly key: Key;
+  readonly value: Uint8Array;
+  /** Grows with every write to the store; never used twice. */
+  readonly revision: number;
+  /** Milliseconds since 1970 after which the entry no longer exists. */
+  readonly expiresAt?: number;
+}
+
+/** One step of {@link Store.write}. */
+export type Operation =
+  | {
+      readonly op: 'put';
+      readonly key: Key;
+      readonly value: Uint8Array;
+      /** Milliseconds since 1970. Default: kept for ever. */
+      readonly expiresAt?: number;
+      /** Only if the entry has this revision now; `0`: only if there is none. */
+      readonly ifRevision?: number;
+    }
+  | { readonly op: 'delete'; readonly key: Key; readonly ifRevision?: number }
+  /** Deletes every key that begins with these segments. */
+  | { readonly op: 'delete-prefix'; readonly prefix: Key }
+  | { readonly op: 'append'; readonly stream: string; readonly value: Uint8Array };
+
+/** A change as {@link Store.watch} tells it. */
+export type Change =
+  | { readonly type: 'put'; readonly entry: Entry }
+  | { readonly type: 'delete'; readonly key: Key; readonly revision: number };
+
+/** How {@link Store.list} walks. */
+export interface ListOptions {
+  /** Begin behind this key. */
+  readonly after?: Key;
+  /** At most so many entries. Default: all. */
+  readonly limit?: number;
+  /** From the last to the first; `after` is then the upper end. */
+  readonly reverse?: boolean;
+}
+
+/** A record of a stream. */
+export interface StreamRecord {
+  /** 1, 2, 3 … without gaps in the order of appending. */
+  readonly sequence: number;
+  readonly value: Uint8Array;
+  /** Milliseconds since 1970. */
+  readonly appendedAt: number;
+}
+
+/** Reads a stream where it left off, also after a restart. */
+export interface StreamConsumer {
+  /** Records after the last acknowledged one, oldest first, at most `limit`. */
+  fetch(limit: number): Promise<readonly StreamRecord[]>;
+  /** Marks all records up to and including `sequence` as done. Durable when it resolves. */
+  acknowledge(sequence: number): Promise<void>;
+}
+
+/** An append-only sequence of records. Appending is an {@link Operation}. */
+export interface Stream {
+  /** Records after `after` (default: from the beginning), oldest first, at most `limit`. */
+  read(options?: { readonly after?: number; readonly limit?: number }): Promise<readonly StreamRecord[]>;
+  consumer(name: string): StreamConsumer;
+  /** Forgets all records up to and including `sequence`. */
+  trim(sequence: number): Promise<void>;
+}
+
+/** The store. Every method may be called at any time until `close`. */
+export interface Store {
+  get(key: Key): Promise<Entry | undefined>;
+  /** Entries whose key begins with `prefix`, in key order; a consistent view is not promised. */
+  list(prefix: Key, options?: ListOptions): AsyncIterable<Entry>;
+  /**
+   * All of it or nothing. Resolves with the revision when the operations are on disk, so that a
+   * crash afterwards forgets none.
+   * @throws StoreError ERR_REVISION when an `ifRevision` does not hold; nothing was written
+   */
+  write(operations: readonly Operation[]): Promise<number>;
+  /**
+   * Changes to keys under `prefix` from now on, made through this store, in the order of their
+   * revisions. Ends with the signal or the store. A reader that falls more than 10,000 changes
+   * behind gets a StoreError ERR_WATCH_OVERRUN.
+   */
+  watch(prefix: Key, signal: AbortSignal): AsyncIterable<Change>;
+  stream(name: string): Stream;
+  /** Waits for writes under way. May be called twice. */
+  close(): Promise<void>;
+}
