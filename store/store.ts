@@ -6,9 +6,10 @@
 
 /**
  * A key is a path of text segments, for instance `['jobs', jid, 'returns', id]`. Segments may
- * hold any text (1 to 512 bytes in UTF-8, a key at most 1,024); engines encode them, so no segment can
- * reach into another. Keys are ordered segment by segment, by the bytes of their UTF-8 form; a
- * prefix comes before what it begins.
+ * hold any well-formed text (1 to 512 bytes in UTF-8); engines encode them, so no segment can
+ * reach into another. A key has at most 1,024 bytes, where a segment counts one more than its
+ * length and U+0000 and U+0001 count two. Keys are ordered segment by segment, by the bytes of
+ * their UTF-8 form; a prefix comes before what it begins.
  */
 export type Key = readonly string[];
 
@@ -16,13 +17,16 @@ export type Key = readonly string[];
 export interface Entry {
   readonly key: Key;
   readonly value: Uint8Array;
-  /** Grows with every write to the store; never used twice. */
+  /** That of the {@link Store.write} it came with: grows with every write, never used twice. */
   readonly revision: number;
-  /** Milliseconds since 1970 after which the entry no longer exists. */
+  /** Milliseconds since 1970 from which on the entry no longer exists. */
   readonly expiresAt?: number;
 }
 
-/** One step of {@link Store.write}. */
+/**
+ * One step of {@link Store.write}. Conditions are compared with the store as it was before the
+ * first step; then the steps are done in their order.
+ */
 export type Operation =
   | {
       readonly op: 'put';
@@ -38,7 +42,7 @@ export type Operation =
   | { readonly op: 'delete-prefix'; readonly prefix: Key }
   | { readonly op: 'append'; readonly stream: string; readonly value: Uint8Array };
 
-/** A change as {@link Store.watch} tells it. */
+/** A change as {@link Store.watch} tells it. The end of an entry by expiry is none. */
 export type Change =
   | { readonly type: 'put'; readonly entry: Entry }
   | { readonly type: 'delete'; readonly key: Key; readonly revision: number };
@@ -66,27 +70,37 @@ export interface StreamRecord {
 export interface StreamConsumer {
   /** Records after the last acknowledged one, oldest first, at most `limit`. */
   fetch(limit: number): Promise<readonly StreamRecord[]>;
-  /** Marks all records up to and including `sequence` as done. Durable when it resolves. */
+  /**
+   * Marks all records up to and including `sequence` as done. Durable when it resolves. Less than
+   * what was acknowledged before changes nothing, more than there is means all there is.
+   */
   acknowledge(sequence: number): Promise<void>;
 }
 
 /** An append-only sequence of records. Appending is an {@link Operation}. */
 export interface Stream {
   /** Records after `after` (default: from the beginning), oldest first, at most `limit`. */
-  read(options?: { readonly after?: number; readonly limit?: number }): Promise<readonly StreamRecord[]>;
+  read(options?: {
+    readonly after?: number;
+    readonly limit?: number;
+  }): Promise<readonly StreamRecord[]>;
   consumer(name: string): StreamConsumer;
-  /** Forgets all records up to and including `sequence`. */
+  /** Forgets all records up to and including `sequence`; no number is given out again. */
   trim(sequence: number): Promise<void>;
 }
 
-/** The store. Every method may be called at any time until `close`. */
+/**
+ * The store. Every method may be called at any time until `close`.
+ * @throws StoreError ERR_KEY for a key, prefix or name that cannot be one, ERR_STORE_CLOSED,
+ * ERR_STORE_UNAVAILABLE
+ */
 export interface Store {
   get(key: Key): Promise<Entry | undefined>;
   /** Entries whose key begins with `prefix`, in key order; a consistent view is not promised. */
   list(prefix: Key, options?: ListOptions): AsyncIterable<Entry>;
   /**
    * All of it or nothing. Resolves with the revision when the operations are on disk, so that a
-   * crash afterwards forgets none.
+   * crash afterwards forgets none. Values are copied by the call.
    * @throws StoreError ERR_REVISION when an `ifRevision` does not hold; nothing was written
    */
   write(operations: readonly Operation[]): Promise<number>;
