@@ -1,0 +1,40 @@
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { StoreError } from './errors.ts';
+
+/**
+ * Takes the directory for this process. The lock is a bound abstract Unix socket (Linux), which
+ * the kernel drops with the process however it ends. It excludes processes of the same network
+ * namespace; containers that share a directory but no network are not seen.
+ * @param directory - its real path
+ * @returns the function that gives it back
+ * @throws StoreError ERR_STORE_LOCKED
+ */
+export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
+  const name = createHash('sha256').update(directory).digest('hex');
+  const server = createServer((connection) => connection.destroy()).unref();
+  // Exclusive: the workers of a cluster would share the socket otherwise.
+  server.listen({ path: `\0saltbridge-store-${name}`, exclusive: true });
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw lockError(directory, error);
+  }
+  return async () => {
+    server.close();
+    await once(server, 'close');
+  };
+}
+
+function lockError(directory: string, cause: unknown): StoreError {
+  if (cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE') {
+    return new StoreError(
+      'ERR_STORE_LOCKED',
+      `${directory} is in use by another process, or opened twice by this one; ` +
+        'stop that process (saltbridge master?), or ask it through its local socket',
+      { cause },
+    );
+  }
+  return new StoreError('ERR_STORE_UNAVAILABLE', `${directory} could not be locked`, { cause });
+}

@@ -1,0 +1,42 @@
+import { chmod, lstat, mkdir, open, realpath } from 'node:fs/promises';
+import path from 'node:path';
+import { StoreError } from './errors.ts';
+
+const sticky = 0o1000;
+const writableByOthers = 0o002;
+const writableByGroupOrOthers = 0o022;
+
+/**
+ * Makes the directory if it is missing, private to its owner (0700), and gives its real path.
+ * @throws StoreError ERR_STORE_PERMISSIONS when others could write to it, or replace it
+ */
+export async function preparePrivateDirectory(directory: string): Promise<string> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const real = await realpath(directory);
+  if (((await lstat(real)).mode & writableByGroupOrOthers) !== 0) throw writable(real, real);
+  for (let parent = path.dirname(real); ; parent = path.dirname(parent)) {
+    const { mode } = await lstat(parent);
+    // In a sticky directory, such as /tmp, others can add names but not replace ours.
+    if ((mode & writableByOthers) !== 0 && (mode & sticky) === 0) throw writable(real, parent);
+    if (parent === path.dirname(parent)) break;
+  }
+  await chmod(real, 0o700);
+  return real;
+}
+
+/** Makes the file if it is missing, readable by its owner alone (0600) from its first moment. */
+export async function preparePrivateFile(file: string): Promise<void> {
+  const handle = await open(file, 'a', 0o600);
+  try {
+    await handle.chmod(0o600);
+  } finally {
+    await handle.close();
+  }
+}
+
+function writable(directory: string, culprit: string): StoreError {
+  return new StoreError(
+    'ERR_STORE_PERMISSIONS',
+    `${directory} cannot hold a store: others may write to ${culprit}; chmod go-w ${culprit}`,
+  );
+}

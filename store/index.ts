@@ -1,0 +1,20 @@
+/** What must survive: the store's interface and its engines. */
+export { type EmbeddedStoreOptions, openEmbeddedStore } from './embedded.ts';
+export {
+  StoreError,
+  type StoreErrorCode,
+  type StoreErrorEntry,
+  storeErrors,
+} from './errors.ts';
+export { createMemoryStore, type MemoryStoreOptions } from './memory.ts';
+export type {
+  Change,
+  Entry,
+  Key,
+  ListOptions,
+  Operation,
+  Store,
+  Stream,
+  StreamConsumer,
+  StreamRecord,
+} from './store.ts';

@@ -1,0 +1,75 @@
+/**
+ * How rows are laid out. Numbers are IEEE 754 doubles, big-endian: the bytes of those that are
+ * not negative sort as the numbers do.
+ *
+ *     entries   key                      → revision (8)  expiresAt (8, infinite: never)  value
+ *     expiries  expiresAt (8)  key       → nothing
+ *     records   stream 00  sequence (8)  → appendedAt (8)  value
+ */
+import type { StreamRecord } from './store.ts';
+import type { Row } from './tables.ts';
+
+const numberBytes = 8;
+
+/** An entry as it is stored. */
+export interface EntryRecord {
+  readonly revision: number;
+  /** Milliseconds since 1970; `Infinity` if it is kept for ever. */
+  readonly expiresAt: number;
+  readonly value: Buffer;
+}
+
+/** A number as eight bytes that sort like it. */
+export function packNumber(value: number): Buffer {
+  const bytes = Buffer.alloc(numberBytes);
+  bytes.writeDoubleBE(value);
+  return bytes;
+}
+
+/** The number of {@link packNumber}; 0 when there is none. */
+export function unpackNumber(bytes: Buffer | undefined): number {
+  return bytes === undefined ? 0 : bytes.readDoubleBE();
+}
+
+/** The row of an entry. */
+export function packEntry(record: EntryRecord): Buffer {
+  return Buffer.concat([packNumber(record.revision), packNumber(record.expiresAt), record.value]);
+}
+
+/** The entry of a row. */
+export function unpackEntry(bytes: Buffer): EntryRecord {
+  return {
+    revision: bytes.readDoubleBE(0),
+    expiresAt: bytes.readDoubleBE(numberBytes),
+    value: bytes.subarray(2 * numberBytes),
+  };
+}
+
+/** The key in `expiries` of an entry that ends. */
+export function packExpiry(expiresAt: number, key: Buffer): Buffer {
+  return Buffer.concat([packNumber(expiresAt), key]);
+}
+
+/** The encoded key of the entry that a row of `expiries` is about. */
+export function keyOfExpiry(expiry: Buffer): Buffer {
+  return expiry.subarray(numberBytes);
+}
+
+/** The key in `records` of one record of a stream. */
+export function packRecordKey(stream: Buffer, sequence: number): Buffer {
+  return Buffer.concat([stream, packNumber(sequence)]);
+}
+
+/** The row of a stream record. */
+export function packRecord(appendedAt: number, value: Uint8Array): Buffer {
+  return Buffer.concat([packNumber(appendedAt), value]);
+}
+
+/** The stream record of a row. */
+export function unpackRecord({ key, value }: Row): StreamRecord {
+  return {
+    sequence: key.readDoubleBE(key.length - numberBytes),
+    value: value.subarray(numberBytes),
+    appendedAt: value.readDoubleBE(),
+  };
+}
