@@ -1,0 +1,11 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { ExecutionContext } from 'ava';
+
+/** A directory of its own for a test, removed behind it. */
+export function temporaryDirectory(t: ExecutionContext): string {
+  const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}

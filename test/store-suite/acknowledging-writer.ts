@@ -1,0 +1,8 @@
+/** Writes without end to the store in the directory given, and tells its parent what is safe. */
+import { openEmbeddedStore } from '../../store/index.ts';
+
+const store = await openEmbeddedStore({ directory: process.argv[2] ?? '' });
+for (let i = 0; ; i++) {
+  await store.write([{ op: 'put', key: ['k', String(i)], value: Buffer.from('value') }]);
+  process.send?.(i);
+}
