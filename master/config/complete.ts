@@ -1,0 +1,65 @@
+import { ConfigError, type OptionOrigin } from './errors.ts';
+import { limitOptions, type OptionTable, ownOptions, saltOptions } from './option-table.ts';
+import type { MasterConfig } from './options.ts';
+import { typeError } from './refusals.ts';
+import { joinRootDir } from './root-dir.ts';
+import type { GivenOptions, Settings } from './settings.ts';
+
+/**
+ * Checks what was given and adds what was not.
+ * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT
+ */
+export function completeConfig(given: GivenOptions): MasterConfig {
+  const salt = readTable(saltOptions, given.salt);
+  const own = readTable(ownOptions, given.own);
+  const limits = Object.freeze(readTable(limitOptions, given.limits));
+  const rooted = joinRootDir({ ...salt, ...own, limits }, given);
+  const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
+  refuseConflicts(config, given);
+  return Object.freeze(config);
+}
+
+function readTable<T extends object>(table: OptionTable<T>, given: Settings): T {
+  const values: Partial<T> = {};
+  for (const member in table) {
+    const { name, kind, default: defaultValue } = table[member];
+    const setting = given.get(name);
+    // A key without a value is one that somebody commented the value of.
+    if (setting === undefined || setting.value === null) {
+      values[member] = defaultValue;
+      continue;
+    }
+    const value = kind.parse(setting.value);
+    if (value === undefined) throw typeError(setting.origin, setting.value, kind.expected);
+    values[member] = value;
+  }
+  return values as T; // every member of the table has been set
+}
+
+function keepJobsSeconds(config: MasterConfig, { salt }: GivenOptions): number {
+  const isOlderForm = salt.has('keep_jobs') && !salt.has('keep_jobs_seconds');
+  return isOlderForm ? config.keepJobs * 3600 : config.keepJobsSeconds;
+}
+
+function refuseConflicts(config: MasterConfig, { salt }: GivenOptions): void {
+  if (config.openMode && !config.confirmOpenMode) {
+    throw new ConfigError(
+      'ERR_OPTION_CONFLICT',
+      originOf(salt, 'open_mode'),
+      'accepts any key for any minion, also in place of a known one; ' +
+        'if that is meant, set confirm_open_mode: true under saltbridge:',
+    );
+  }
+  if (config.publishPort === config.retPort && config.publishPort !== 0) {
+    const key = salt.has('ret_port') ? 'ret_port' : 'publish_port';
+    throw new ConfigError(
+      'ERR_OPTION_CONFLICT',
+      originOf(salt, key),
+      'publish_port and ret_port are the same; expected two different ports',
+    );
+  }
+}
+
+function originOf(settings: Settings, key: string): OptionOrigin {
+  return settings.get(key)?.origin ?? { file: 'options', line: 0, key };
+}

@@ -1,0 +1,82 @@
+/** Why a configuration was refused; what each means is in {@link configErrors}. */
+export type ConfigErrorCode =
+  | 'ERR_CONFIG_READ'
+  | 'ERR_CONFIG_SYNTAX'
+  | 'ERR_OPTION_CONFLICT'
+  | 'ERR_OPTION_TYPE'
+  | 'ERR_OPTION_UNKNOWN';
+
+/** Where an option was found. */
+export interface OptionOrigin {
+  /** Path of the file; `options` for values that a program passed. */
+  readonly file: string;
+  /** 1 is the first; 0 if there is none. */
+  readonly line: number;
+  /** As written there, for instance `publish_port` or `saltbridge:limits:burst`; '' for the file. */
+  readonly key: string;
+}
+
+/** A configuration that cannot be used. The message names the place and never a value. */
+export class ConfigError extends Error {
+  readonly code: ConfigErrorCode;
+  readonly file: string;
+  readonly line: number;
+  readonly key: string;
+
+  constructor(
+    code: ConfigErrorCode,
+    origin: OptionOrigin,
+    problem: string,
+    options?: ErrorOptions,
+  ) {
+    super(describe(origin, problem), options);
+    this.name = new.target.name;
+    this.code = code;
+    this.file = origin.file;
+    this.line = origin.line;
+    this.key = origin.key;
+  }
+}
+
+/** One line of the catalogue of error codes. */
+export interface ConfigErrorEntry {
+  readonly meaning: string;
+  /** What the operator can do. */
+  readonly action: string;
+  /** Whether the same configuration may be taken when it is read again. */
+  readonly retry: boolean;
+}
+
+/** The catalogue of {@link ConfigErrorCode}. */
+export const configErrors: Readonly<Record<ConfigErrorCode, ConfigErrorEntry>> = {
+  ERR_CONFIG_READ: {
+    meaning: 'a configuration file exists but could not be read, or includes itself',
+    action: 'look at the cause; give the service user the right to read the file',
+    retry: true,
+  },
+  ERR_CONFIG_SYNTAX: {
+    meaning: 'a file is not YAML, names a key twice, uses a tag, or is not a map of options',
+    action: 'correct the line named; the YAML is version 1.1, as in Salt',
+    retry: false,
+  },
+  ERR_OPTION_CONFLICT: {
+    meaning: 'options that are right by themselves contradict each other',
+    action: 'change one of the two that the message names',
+    retry: false,
+  },
+  ERR_OPTION_TYPE: {
+    meaning: 'the value of an option is of another type or outside of its range',
+    action: 'write what the message says was expected',
+    retry: false,
+  },
+  ERR_OPTION_UNKNOWN: {
+    meaning: 'an option under saltbridge:, or one that a program passed, does not exist',
+    action: 'use the name that the message proposes, or remove the option',
+    retry: false,
+  },
+};
+
+function describe({ file, line, key }: OptionOrigin, problem: string): string {
+  const place = line === 0 ? file : `${file}:${line}`;
+  return key === '' ? `${place}: ${problem}` : `${place}: ${key}: ${problem}`;
+}

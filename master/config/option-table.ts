@@ -1,0 +1,142 @@
+import { hostname } from 'node:os';
+import {
+  authVersion,
+  duration,
+  flag,
+  integer,
+  numericText,
+  type OptionKind,
+  oneOf,
+  path,
+  pathOrUrl,
+  text,
+} from './option-kinds.ts';
+import type { Limits, LogLevel, MasterConfig } from './options.ts';
+
+/** An option, how it is called in files and how it is checked. */
+export interface OptionRow<T> {
+  /** Its name in the section it stands in. */
+  readonly name: string;
+  readonly kind: OptionKind<T>;
+  readonly default: T;
+}
+
+/** One row for each member of `T`. */
+export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
+
+/** Names of our own options, which stand under `saltbridge:`. */
+export type OwnOptionName = 'stateDir' | 'socket' | 'publishSerialBlock' | 'confirmOpenMode';
+
+/** Salt's options, which stand at the top of a file. */
+export type SaltOptions = Omit<MasterConfig, OwnOptionName | 'limits'>;
+
+const megabytes100 = 100_000_000;
+const mebibyte = 1_048_576;
+const many = 1_000_000_000;
+
+const logLevels: readonly LogLevel[] = [
+  'all',
+  'garbage',
+  'trace',
+  'debug',
+  'profile',
+  'info',
+  'warning',
+  'error',
+  'critical',
+  'quiet',
+];
+
+/** Salt's options that are served. */
+export const saltOptions: OptionTable<SaltOptions> = {
+  interface: row('interface', text, '0.0.0.0'),
+  ipv6: row('ipv6', flag, null),
+  publishPort: row('publish_port', integer(0, 65_535), 4505),
+  retPort: row('ret_port', integer(0, 65_535), 4506),
+  transport: row('transport', oneOf(['zeromq'], ' (tcp and ws are not served yet)'), 'zeromq'),
+  id: row('id', numericText, `${hostname()}_master`),
+  masterId: row('master_id', numericText, null),
+  user: row('user', text, null),
+  rootDir: row('root_dir', text, '/'),
+  confFile: row('conf_file', text, '/etc/salt/master'),
+  pkiDir: row('pki_dir', path, '/etc/salt/pki/master'),
+  cachedir: row('cachedir', path, '/var/cache/salt/master'),
+  sockDir: row('sock_dir', path, '/var/run/salt/master'),
+  keysize: row('keysize', integer(2048, 8192), 2048),
+  keyPass: row('key_pass', text, null),
+  hashType: row(
+    'hash_type',
+    oneOf(['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']),
+    'sha256',
+  ),
+  autoAccept: row('auto_accept', flag, false),
+  openMode: row('open_mode', flag, false),
+  autosignFile: row('autosign_file', path, null),
+  autorejectFile: row('autoreject_file', path, null),
+  autosignGrainsDir: row('autosign_grains_dir', path, null),
+  autosignTimeout: row('autosign_timeout', duration('minutes'), 120),
+  permissivePkiAccess: row('permissive_pki_access', flag, false),
+  authEvents: row('auth_events', flag, true),
+  allowMinionKeyRevoke: row('allow_minion_key_revoke', flag, false),
+  maxMinions: row('max_minions', integer(0, many), 0),
+  minimumAuthVersion: row('minimum_auth_version', authVersion, 'auto'),
+  requestServerTtl: row('request_server_ttl', duration('seconds'), 300),
+  publishSession: row('publish_session', integer(1, many), 86_400),
+  rotateAesKey: row('rotate_aes_key', flag, true),
+  pingOnRotate: row('ping_on_rotate', flag, false),
+  signPubMessages: row('sign_pub_messages', flag, true),
+  publishSigningAlgorithm: row(
+    'publish_signing_algorithm',
+    oneOf(['PKCS1v15-SHA1', 'PKCS1v15-SHA224']),
+    'PKCS1v15-SHA1',
+  ),
+  masterSignPubkey: row('master_sign_pubkey', flag, false),
+  masterSignKeyName: row('master_sign_key_name', text, 'master_sign'),
+  zmqFiltering: row('zmq_filtering', flag, false),
+  zmqBacklog: row('zmq_backlog', integer(1, 65_535), 1000),
+  pubHwm: row('pub_hwm', integer(1, many), 1000),
+  tcpKeepalive: row('tcp_keepalive', flag, true),
+  tcpKeepaliveIdle: row('tcp_keepalive_idle', integer(-1, many), 300),
+  tcpKeepaliveCnt: row('tcp_keepalive_cnt', integer(-1, many), -1),
+  tcpKeepaliveIntvl: row('tcp_keepalive_intvl', integer(-1, many), -1),
+  timeout: row('timeout', duration('seconds'), 5),
+  gatherJobTimeout: row('gather_job_timeout', duration('seconds'), 10),
+  keepJobs: row('keep_jobs', duration('hours'), 24),
+  keepJobsSeconds: row('keep_jobs_seconds', duration('seconds'), 86_400),
+  jobCache: row('job_cache', flag, true),
+  uniqueJid: row('unique_jid', flag, false),
+  minionDataCache: row('minion_data_cache', flag, true),
+  loopInterval: row('loop_interval', integer(1, many), 60),
+  maxEventSize: row('max_event_size', integer(1024, megabytes100), mebibyte),
+  logLevel: row('log_level', oneOf(logLevels), 'warning'),
+  logLevelLogfile: row('log_level_logfile', oneOf(logLevels), null),
+  logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
+};
+
+/** Our own options. */
+export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
+  stateDir: row('state_dir', path, '/var/lib/saltbridge'),
+  socket: row('socket', path, 'saltbridge.sock'),
+  publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
+  confirmOpenMode: row('confirm_open_mode', flag, false),
+};
+
+/** Our limits. */
+export const limitOptions: OptionTable<Limits> = {
+  requestsPerSecond: row('requests_per_second', integer(0, many), 50),
+  eventsPerSecond: row('events_per_second', integer(0, many), 20),
+  burst: row('burst', integer(1, many), 200),
+  requestBytes: row('request_bytes', integer(1024, megabytes100), 16 * mebibyte),
+  returnBytes: row('return_bytes', integer(1024, megabytes100), 16 * mebibyte),
+  eventBytes: row('event_bytes', integer(1024, megabytes100), mebibyte),
+  grainsBytes: row('grains_bytes', integer(1024, megabytes100), mebibyte),
+  authsPerSecond: row('auths_per_second', integer(0, many), 20),
+  pendingKeys: row('pending_keys', integer(0, many), 500),
+  pendingKeysPerAddress: row('pending_keys_per_address', integer(0, many), 64),
+};
+
+function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): OptionRow<T>;
+function row<T>(name: string, kind: OptionKind<T>, defaultValue: null): OptionRow<T | null>;
+function row<T>(name: string, kind: OptionKind<T>, defaultValue: T | null): OptionRow<T | null> {
+  return { name, kind, default: defaultValue };
+}

@@ -1,0 +1,191 @@
+/**
+ * The master's options. Names, units and defaults are those of Salt's master configuration
+ * (salt/config/__init__.py, 3007.0) where Salt has the option; which name is which is in
+ * option-table.ts.
+ */
+
+/** Salt's `log_level`. */
+export type LogLevel =
+  | 'all'
+  | 'garbage'
+  | 'trace'
+  | 'debug'
+  | 'profile'
+  | 'info'
+  | 'warning'
+  | 'error'
+  | 'critical'
+  | 'quiet';
+
+/** Salt's `hash_type`: digests of key fingerprints and files. */
+export type HashType = 'md5' | 'sha1' | 'sha224' | 'sha256' | 'sha384' | 'sha512';
+
+/** Bounds on what one minion or one address may ask. 0 switches a bound off where it says so. */
+export interface Limits {
+  /** `requests_per_second`: requests of a minion before they are delayed. Default 50; 0: off. */
+  readonly requestsPerSecond: number;
+  /** `events_per_second`: events of a minion before they are dropped. Default 20; 0: off. */
+  readonly eventsPerSecond: number;
+  /** `burst`: how many requests, and events, may come at once. Default 200. */
+  readonly burst: number;
+  /** `request_bytes`: largest request. Default 16 MiB, at most 100 MB. */
+  readonly requestBytes: number;
+  /** `return_bytes`: largest return that is kept whole. Default 16 MiB, at most 100 MB. */
+  readonly returnBytes: number;
+  /** `event_bytes`: largest event of a minion. Default 1 MiB, at most 100 MB. */
+  readonly eventBytes: number;
+  /** `grains_bytes`: largest set of grains of a minion. Default 1 MiB, at most 100 MB. */
+  readonly grainsBytes: number;
+  /** `auths_per_second`: sign-ins of unknown or failing ids an address. Default 20; 0: off. */
+  readonly authsPerSecond: number;
+  /** `pending_keys`: keys that wait for acceptance. Default 500; 0: off. */
+  readonly pendingKeys: number;
+  /** `pending_keys_per_address`: those from one address. Default 64; 0: off. */
+  readonly pendingKeysPerAddress: number;
+}
+
+/** A complete, checked configuration. Paths are absolute. */
+export interface MasterConfig {
+  /** `interface`: address that both ports are bound to. Default `0.0.0.0`. */
+  readonly interface: string;
+  /** `ipv6`: `interface` is an IPv6 address. Default `null`: told by the address itself. */
+  readonly ipv6: boolean | null;
+  /** `publish_port`: port of publications. Default 4505; 0: any free one. */
+  readonly publishPort: number;
+  /** `ret_port`: port of requests. Default 4506; 0: any free one. */
+  readonly retPort: number;
+  /** `transport`: default and only one served is `zeromq`. */
+  readonly transport: 'zeromq';
+  /** `id`: name of this master. Default `<host name>_master`. Numbers are taken as text. */
+  readonly id: string;
+  /** `master_id`: put into publications, for a master of masters. Default `null`: none. */
+  readonly masterId: string | null;
+  /** `user`: who the process runs as. Default `null`: whoever started it. */
+  readonly user: string | null;
+
+  /**
+   * `root_dir`: paths that are relative, and absolute ones that are not below it already, are
+   * joined to it. Default `/`.
+   */
+  readonly rootDir: string;
+  /** `conf_file`: the main file. Default `/etc/salt/master`; set by loading a directory. */
+  readonly confFile: string;
+  /** `pki_dir`: keys. Default `/etc/salt/pki/master`. */
+  readonly pkiDir: string;
+  /** `cachedir`: job cache, minion data, sessions. Default `/var/cache/salt/master`. */
+  readonly cachedir: string;
+  /**
+   * `sock_dir`: local sockets. Default `/var/run/salt/master`; as in Salt `<cachedir>/.salt-unix`
+   * if that is more than ten characters shorter, because socket paths are short.
+   */
+  readonly sockDir: string;
+
+  /** `keysize`: bits of the master's RSA key when it is made. Default 2048, 2048 to 8192. */
+  readonly keysize: number;
+  /** `key_pass`: passphrase of `master.pem`. Default `null`: not encrypted. Secret. */
+  readonly keyPass: string | null;
+  /** `hash_type`: digest of fingerprints. Default `sha256`. */
+  readonly hashType: HashType;
+  /** `auto_accept`: accept every new key. Default false. */
+  readonly autoAccept: boolean;
+  /**
+   * `open_mode`: accept every key, also another one of a known id. Default false; needs
+   * {@link confirmOpenMode}.
+   */
+  readonly openMode: boolean;
+  /** `autosign_file`: ids to accept, one expression a line. Default `null`: none. */
+  readonly autosignFile: string | null;
+  /** `autoreject_file`: ids to reject, one expression a line. Default `null`: none. */
+  readonly autorejectFile: string | null;
+  /** `autosign_grains_dir`: files of grain values that accept a minion. Default `null`: none. */
+  readonly autosignGrainsDir: string | null;
+  /** `autosign_timeout`: minutes a file in `minions_autosign` is good for. Default 120; 0: ever. */
+  readonly autosignTimeout: number;
+  /** `permissive_pki_access`: files above may be writable by the group. Default false. */
+  readonly permissivePkiAccess: boolean;
+  /** `auth_events`: fire `salt/auth`. Default true. */
+  readonly authEvents: boolean;
+  /** `allow_minion_key_revoke`: a minion may delete its own key. Default false; Salt: true. */
+  readonly allowMinionKeyRevoke: boolean;
+  /** `max_minions`: minions connected at the same time. Default 0: any number. */
+  readonly maxMinions: number;
+  /**
+   * `minimum_auth_version`: lowest protocol version heard, 0 to 3. Default `auto`: each id is
+   * held to the highest it has proved; Salt: 3 in its latest releases.
+   */
+  readonly minimumAuthVersion: 'auto' | 0 | 1 | 2 | 3;
+  /** `request_server_ttl`: seconds a request's time stamp may be off. Default 300; 0: off, as Salt. */
+  readonly requestServerTtl: number;
+
+  /** `publish_session`: seconds that the publish key and session keys last. Default 86400. */
+  readonly publishSession: number;
+  /** `rotate_aes_key`: a new publish key when a key is deleted or rejected. Default true. */
+  readonly rotateAesKey: boolean;
+  /** `ping_on_rotate`: publish `test.ping` to all after a rotation. Default false. */
+  readonly pingOnRotate: boolean;
+  /** `sign_pub_messages`: sign publications. Default true. */
+  readonly signPubMessages: boolean;
+  /** `publish_signing_algorithm`: how. Default `PKCS1v15-SHA1`. */
+  readonly publishSigningAlgorithm: 'PKCS1v15-SHA1' | 'PKCS1v15-SHA224';
+  /** `master_sign_pubkey`: vouch for the master's key with a second one. Default false. */
+  readonly masterSignPubkey: boolean;
+  /** `master_sign_key_name`: file name of that key, without `.pem`. Default `master_sign`. */
+  readonly masterSignKeyName: string;
+
+  /** `zmq_filtering`: publish to the matching minions alone. Default false. */
+  readonly zmqFiltering: boolean;
+  /** `zmq_backlog`: connections waiting to be taken. Default 1000. */
+  readonly zmqBacklog: number;
+  /** `pub_hwm`: publications queued for a slow subscriber. Default 1000. */
+  readonly pubHwm: number;
+  /** `tcp_keepalive`: probe idle connections. Default true. */
+  readonly tcpKeepalive: boolean;
+  /** `tcp_keepalive_idle`: seconds before the first probe. Default 300; -1: the system's. */
+  readonly tcpKeepaliveIdle: number;
+  /** `tcp_keepalive_cnt`: probes before giving up. Default -1: the system's. */
+  readonly tcpKeepaliveCnt: number;
+  /** `tcp_keepalive_intvl`: seconds between probes. Default -1: the system's. */
+  readonly tcpKeepaliveIntvl: number;
+
+  /** `timeout`: seconds a caller waits for returns. Default 5. */
+  readonly timeout: number;
+  /** `gather_job_timeout`: seconds a minion has to say whether it still works. Default 10. */
+  readonly gatherJobTimeout: number;
+  /** `keep_jobs`: hours a job is kept, if `keep_jobs_seconds` is not set. Default 24. */
+  readonly keepJobs: number;
+  /** `keep_jobs_seconds`: seconds a job is kept. Default 86400, or those of `keep_jobs`. */
+  readonly keepJobsSeconds: number;
+  /** `job_cache`: keep jobs and returns. Default true. */
+  readonly jobCache: boolean;
+  /** `unique_jid`: add the process to job ids. Default false. */
+  readonly uniqueJid: boolean;
+  /** `minion_data_cache`: keep grains and pillar for targeting. Default true. */
+  readonly minionDataCache: boolean;
+  /** `loop_interval`: seconds between rounds of maintenance. Default 60. */
+  readonly loopInterval: number;
+  /** `max_event_size`: bytes of an event on the bus; larger values are trimmed. Default 1048576. */
+  readonly maxEventSize: number;
+
+  /** `log_level`: what goes to the console. Default `warning`. */
+  readonly logLevel: LogLevel;
+  /** `log_level_logfile`: what goes to `log_file`. Default `null`: as `log_level`. */
+  readonly logLevelLogfile: LogLevel | null;
+  /** `log_file`: path, or an address such as `file:///dev/log`. Default `/var/log/salt/master`. */
+  readonly logFile: string;
+
+  /** `saltbridge:state_dir`: the embedded store. Default `/var/lib/saltbridge`. */
+  readonly stateDir: string;
+  /** `saltbridge:socket`: local interface. Default `<sock_dir>/saltbridge.sock`. */
+  readonly socket: string;
+  /** `saltbridge:limits`. */
+  readonly limits: Limits;
+  /** `saltbridge:publish_serial_block`: serials reserved with one write. Default 1000. */
+  readonly publishSerialBlock: number;
+  /** `saltbridge:confirm_open_mode`: `open_mode` is meant. Default false. */
+  readonly confirmOpenMode: boolean;
+}
+
+/** What a program may set; the rest has its default. */
+export interface MasterOptions extends Omit<MasterConfig, 'limits'> {
+  readonly limits: Partial<Limits>;
+}

@@ -1,0 +1,119 @@
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { ConfigError } from './errors.ts';
+import { expandGlob } from './expand-glob.ts';
+import { parseConfigFile } from './parse-file.ts';
+import { typeError } from './refusals.ts';
+import { mergeSettings, overrideSettings, type Setting, type Settings } from './settings.ts';
+import type { ConfigWarning } from './warnings.ts';
+
+const defaultInclude = 'master.d/*.conf';
+
+/** What the files say, laid over each other. */
+export interface FileSettings {
+  readonly settings: Settings;
+  /** Every file that was read, in the order of reading. */
+  readonly files: readonly string[];
+  readonly warnings: readonly ConfigWarning[];
+}
+
+/**
+ * Reads a main file, then its `default_include`, then its `include`; what comes later wins.
+ * [salt.config.master_config]
+ * @throws ConfigError ERR_CONFIG_READ, ERR_CONFIG_SYNTAX, ERR_OPTION_TYPE
+ */
+export async function readConfigFiles(mainFile: string): Promise<FileSettings> {
+  const reader = new FileReader();
+  const settings = await reader.readMain(mainFile);
+  const standard = settings.get('default_include');
+  const included = settings.get('include');
+  const standardPatterns = standard === undefined ? [defaultInclude] : patternsOf(standard);
+  overrideSettings(settings, await reader.include(standardPatterns, mainFile, []));
+  if (included !== undefined) overrideSettings(settings, await reader.includeOf(included, []));
+  return { settings, files: reader.files, warnings: reader.warnings };
+}
+
+class FileReader {
+  readonly files: string[] = [];
+  readonly warnings: ConfigWarning[] = [];
+
+  async readMain(file: string): Promise<Settings> {
+    try {
+      return await this.#read(file);
+    } catch (error) {
+      if (!(error instanceof ConfigError) || !isMissing(error.cause)) throw error;
+      const origin = { file, line: 0, key: '' };
+      const message = `${file} does not exist; defaults apply`;
+      this.warnings.push({ kind: 'missing-file', ...origin, message });
+      return new Map();
+    }
+  }
+
+  /** Files of an `include:`; a pattern that finds nothing is told. */
+  async includeOf(setting: Setting, trail: readonly string[]): Promise<Settings> {
+    const { origin } = setting;
+    const patterns = patternsOf(setting);
+    for (const pattern of patterns) {
+      if ((await expandGlob(absolute(pattern, origin.file))).length > 0) continue;
+      const message = `${origin.file}:${origin.line}: include: ${pattern} matches no file`;
+      this.warnings.push({ kind: 'nothing-included', ...origin, message });
+    }
+    return await this.include(patterns, origin.file, trail);
+  }
+
+  async include(
+    patterns: readonly string[],
+    from: string,
+    trail: readonly string[],
+  ): Promise<Settings> {
+    const merged: Settings = new Map();
+    for (const pattern of patterns) {
+      for (const file of await expandGlob(absolute(pattern, from))) {
+        mergeSettings(merged, await this.#readIncluded(file, [...trail, from]));
+      }
+    }
+    return merged;
+  }
+
+  async #readIncluded(file: string, trail: readonly string[]): Promise<Settings> {
+    if (trail.includes(file)) {
+      const origin = { file, line: 0, key: 'include' };
+      throw new ConfigError('ERR_CONFIG_READ', origin, 'the file includes itself');
+    }
+    const settings = await this.#read(file);
+    const inner = settings.get('include');
+    if (inner !== undefined) overrideSettings(settings, await this.includeOf(inner, trail));
+    return settings;
+  }
+
+  async #read(file: string): Promise<Settings> {
+    let text: string;
+    try {
+      text = await readFile(file, 'utf8');
+    } catch (cause) {
+      const origin = { file, line: 0, key: '' };
+      throw new ConfigError('ERR_CONFIG_READ', origin, 'the file could not be read', { cause });
+    }
+    this.files.push(file);
+    return parseConfigFile(text, file);
+  }
+}
+
+function patternsOf({ value, origin }: Setting): string[] {
+  if (value === null || value === '') return [];
+  const list: unknown[] = Array.isArray(value) ? value : [value];
+  return list.map((pattern) => {
+    if (typeof pattern === 'string') return pattern;
+    throw typeError(origin, value, 'a path or a list of paths');
+  });
+}
+
+function absolute(pattern: string, from: string): string {
+  const expanded = pattern.replace(/^~(?=\/|$)/, homedir());
+  return path.resolve(path.dirname(from), expanded);
+}
+
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
+}

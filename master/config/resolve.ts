@@ -1,0 +1,46 @@
+import { completeConfig } from './complete.ts';
+import type { OptionOrigin } from './errors.ts';
+import { limitOptions, type OptionTable, ownOptions, saltOptions } from './option-table.ts';
+import type { MasterConfig, MasterOptions } from './options.ts';
+import { typeError, unknownOption } from './refusals.ts';
+import type { Settings } from './settings.ts';
+
+/**
+ * A complete configuration from the options that a program passes. They are checked like those
+ * of a file; `undefined` means not set.
+ * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN
+ */
+export function resolveMasterConfig(options: Partial<MasterOptions> = {}): MasterConfig {
+  const { limits = {}, ...rest } = options;
+  if (typeof limits !== 'object' || limits === null) {
+    throw typeError(originOf('limits'), limits, 'an object');
+  }
+  const own = new Map(Object.entries(rest).filter(([name]) => Object.hasOwn(ownOptions, name)));
+  const salt = Object.entries(rest).filter(([name]) => !own.has(name));
+  return completeConfig({
+    salt: toSettings(salt, saltOptions, [...Object.keys(saltOptions), ...Object.keys(ownOptions)]),
+    own: toSettings([...own], ownOptions, []),
+    limits: toSettings(Object.entries(limits), limitOptions, Object.keys(limitOptions)),
+  });
+}
+
+function toSettings<T extends object>(
+  options: readonly (readonly [name: string, value: unknown])[],
+  table: OptionTable<T>,
+  known: readonly string[],
+): Settings {
+  const settings: Settings = new Map();
+  for (const [name, value] of options) {
+    if (!isMember(table, name)) throw unknownOption(originOf(name), known);
+    if (value !== undefined) settings.set(table[name].name, { value, origin: originOf(name) });
+  }
+  return settings;
+}
+
+function isMember<T extends object>(table: OptionTable<T>, name: string): name is string & keyof T {
+  return Object.hasOwn(table, name);
+}
+
+function originOf(name: string): OptionOrigin {
+  return { file: 'options', line: 0, key: name };
+}

@@ -1,0 +1,15 @@
+import type { OptionOrigin } from './errors.ts';
+
+/** Something in the configuration that has no effect, and that the operator should know of. */
+export interface ConfigWarning extends OptionOrigin {
+  readonly kind: /** The main file does not exist. */
+    | 'missing-file'
+    /** An `include:` that finds no file. */
+    | 'nothing-included'
+    /** An option that Salt has and this master does not serve yet. */
+    | 'not-served'
+    /** An option that neither has. */
+    | 'unknown-option';
+  /** One line that names the place. */
+  readonly message: string;
+}
