@@ -1,0 +1,216 @@
+import { chmodSync } from 'node:fs';
+import path from 'node:path';
+import test from 'ava';
+import { ConfigError } from '../../../master/config/errors.ts';
+import { loadMasterConfig } from '../../../master/config/load.ts';
+import { configDirectory } from './files.ts';
+
+const sample = `
+##### Primary configuration settings #####
+##########################################
+# Per default the master loads all files of master.d.
+#default_include: master.d/*.conf
+
+# Address of the interface to bind to:
+interface: 127.0.0.1
+
+# Ports for publications and requests:
+publish_port: 14505
+ret_port: 14506
+#user: root
+
+auto_accept: no
+keep_jobs: 2
+timeout: 7.5
+log_level: WARNING
+pki_dir:
+worker_threads: 3
+file_roots:
+  base:
+    - /srv/salt
+
+saltbridge:
+  state_dir: /var/lib/bridge
+  limits:
+    burst: 10
+`;
+
+test('a file in the style of the one that comes with Salt is taken', async (t) => {
+  const directory = configDirectory(t, { master: sample });
+  const { config, warnings, files } = await loadMasterConfig(directory);
+  t.like(config, {
+    interface: '127.0.0.1',
+    publishPort: 14505,
+    retPort: 14506,
+    user: null,
+    autoAccept: false,
+    keepJobsSeconds: 7200,
+    timeout: 7.5,
+    logLevel: 'warning',
+    pkiDir: '/etc/salt/pki/master',
+    confFile: path.join(directory, 'master'),
+    stateDir: '/var/lib/bridge',
+    socket: '/var/run/salt/master/saltbridge.sock',
+    requestServerTtl: 300,
+    allowMinionKeyRevoke: false,
+  });
+  t.is(config.limits.burst, 10);
+  t.is(config.limits.requestsPerSecond, 50);
+  t.deepEqual(files, [path.join(directory, 'master')]);
+  t.deepEqual(
+    warnings.map(({ kind, key, line }) => [kind, key, line]),
+    [
+      ['not-served', 'worker_threads', 20],
+      ['not-served', 'file_roots', 21],
+    ],
+  );
+});
+
+test('a missing main file is a warning, and master.d is read all the same', async (t) => {
+  const directory = configDirectory(t, { 'master.d/a.conf': 'ret_port: 5000' });
+  const { config, warnings } = await loadMasterConfig(directory);
+  t.is(config.retPort, 5000);
+  t.deepEqual(
+    warnings.map(({ kind, file }) => [kind, file]),
+    [['missing-file', path.join(directory, 'master')]],
+  );
+});
+
+test('later files win: the main one, then master.d in order, then include', async (t) => {
+  const directory = configDirectory(t, {
+    master: 'include: [more/*.conf, last]\ntimeout: 1\nloop_interval: 1\nid: a\nuser: main\n',
+    'master.d/2.conf': 'timeout: 3\nloop_interval: 3\n',
+    'master.d/1.conf': 'timeout: 2\nid: b\n',
+    'master.d/.hidden.conf': 'timeout: 99\n',
+    'master.d/other.txt': 'timeout: 99\n',
+    'more/x.conf': 'include: deeper\nloop_interval: 4\n',
+    'more/deeper': 'loop_interval: 5\n',
+    last: 'sock_dir: /s\n',
+  });
+  const { config, files } = await loadMasterConfig(directory);
+  t.like(config, { timeout: 3, id: 'b', user: 'main', loopInterval: 5, sockDir: '/s' });
+  t.deepEqual(
+    files.map((file) => path.relative(directory, file)),
+    ['master', 'master.d/1.conf', 'master.d/2.conf', 'more/x.conf', 'more/deeper', 'last'],
+  );
+});
+
+test('our own section is merged from several files', async (t) => {
+  const directory = configDirectory(t, {
+    master: 'saltbridge: {publish_serial_block: 5, limits: {burst: 5}}',
+    'master.d/a.conf': 'saltbridge: {limits: {request_bytes: 2048}}',
+    'master.d/b.conf': 'saltbridge: {limits: {return_bytes: 4096}}',
+  });
+  const { config } = await loadMasterConfig(directory);
+  t.is(config.publishSerialBlock, 5);
+  t.like(config.limits, { burst: 5, requestBytes: 2048, returnBytes: 4096 });
+});
+
+test('an include that finds nothing is a warning, one that finds itself an error', async (t) => {
+  const nothing = configDirectory(t, { master: 'include: nowhere/*.conf' });
+  const { warnings } = await loadMasterConfig(nothing);
+  t.like(warnings[0], { kind: 'nothing-included', line: 1, key: 'include' });
+  const itself = configDirectory(t, { master: 'include: a', a: 'include: b', b: 'include: ./a' });
+  const refused = { instanceOf: ConfigError, code: 'ERR_CONFIG_READ' };
+  await t.throwsAsync(loadMasterConfig(itself), refused);
+});
+
+test('YAML is that of version 1.1', async (t) => {
+  const directory = configDirectory(t, {
+    master:
+      'auto_accept: yes\njob_cache: Off\npublish_port: 010\nid: 17\nroot_dir: &x /srv\nuser: *x',
+  });
+  const { config } = await loadMasterConfig(directory);
+  t.like(config, { autoAccept: true, jobCache: false, publishPort: 8, id: '17', user: '/srv' });
+});
+
+const broken: readonly (readonly [title: string, text: string, line: number])[] = [
+  ['a key that stands twice', 'timeout: 1\ntimeout: 2\n', 2],
+  ['text that is no YAML', 'timeout: 1\n@id: x\n', 2],
+  ['a tag', 'timeout: 1\nid: !!python/object:os.system secret\n', 2],
+  ['a list in place of a map', '- timeout\n', 1],
+  ['two documents', 'timeout: 1\n---\ntimeout: 2\n', 2],
+];
+
+for (const [title, text, line] of broken) {
+  test(`${title} is refused with its line`, async (t) => {
+    const directory = configDirectory(t, { master: text });
+    const error = await t.throwsAsync(loadMasterConfig(directory), {
+      instanceOf: ConfigError,
+      code: 'ERR_CONFIG_SYNTAX',
+    });
+    t.is(error?.line, line);
+    t.is(error?.file, path.join(directory, 'master'));
+    t.false(error?.message.includes('secret'));
+  });
+}
+
+test('a refused value is named by place, key and type, and never printed', async (t) => {
+  const directory = configDirectory(t, { 'master.d/a.conf': '\nkey_pass: [hunter2]\n' });
+  const error = await t.throwsAsync(loadMasterConfig(directory), {
+    instanceOf: ConfigError,
+    code: 'ERR_OPTION_TYPE',
+  });
+  const file = path.join(directory, 'master.d/a.conf');
+  t.is(error?.message, `${file}:2: key_pass: found a list, expected text`);
+});
+
+test('another transport is refused as not served yet', async (t) => {
+  const directory = configDirectory(t, { master: 'transport: tcp' });
+  const error = await t.throwsAsync(loadMasterConfig(directory), { code: 'ERR_OPTION_TYPE' });
+  t.regex(error?.message ?? '', /zeromq \(tcp and ws are not served yet\)/);
+});
+
+test('a misspelt option of ours is refused, with the name that was meant', async (t) => {
+  const inner = configDirectory(t, { master: 'saltbridge:\n  limits:\n    brust: 5\n' });
+  const error = await t.throwsAsync(loadMasterConfig(inner), {
+    instanceOf: ConfigError,
+    code: 'ERR_OPTION_UNKNOWN',
+  });
+  t.is(error?.line, 3);
+  t.is(error?.key, 'saltbridge:limits:brust');
+  t.regex(error?.message ?? '', /did you mean burst\?/);
+  const outer = configDirectory(t, { master: 'saltbridge: {stat_dir: /x}' });
+  await t.throwsAsync(loadMasterConfig(outer), { message: /did you mean state_dir\?/ });
+  const scalar = configDirectory(t, { master: 'saltbridge: 5' });
+  await t.throwsAsync(loadMasterConfig(scalar), { code: 'ERR_OPTION_TYPE' });
+});
+
+test('an option that nobody has is a warning with its name', async (t) => {
+  const directory = configDirectory(t, {
+    master: 'publsh_port: 1\n__proto__: {a: 1}\nmysql.host: x',
+  });
+  const { warnings, config } = await loadMasterConfig(directory);
+  t.deepEqual(
+    warnings.map(({ kind, key }) => [kind, key]),
+    [
+      ['unknown-option', 'publsh_port'],
+      ['unknown-option', '__proto__'],
+      ['not-served', 'mysql.host'],
+    ],
+  );
+  t.is(config.publishPort, 4505);
+});
+
+test('open mode needs to be confirmed', async (t) => {
+  const open = configDirectory(t, { master: 'timeout: 5\nopen_mode: true' });
+  const error = await t.throwsAsync(loadMasterConfig(open), {
+    instanceOf: ConfigError,
+    code: 'ERR_OPTION_CONFLICT',
+  });
+  t.is(error?.line, 2);
+  const confirmed = configDirectory(t, {
+    master: 'open_mode: true\nsaltbridge: {confirm_open_mode: true}',
+  });
+  t.true((await loadMasterConfig(confirmed)).config.openMode);
+});
+
+test('a file that cannot be read is refused with its cause', async (t) => {
+  const directory = configDirectory(t, { 'master.d/x.conf/y': '' });
+  chmodSync(directory, 0o700);
+  const error = await t.throwsAsync(loadMasterConfig(directory), {
+    instanceOf: ConfigError,
+    code: 'ERR_CONFIG_READ',
+  });
+  t.true(error?.cause instanceof Error);
+});
