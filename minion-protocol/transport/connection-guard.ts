@@ -1,0 +1,318 @@
+/**
+ * Keeps the connections of one listener within {@link ConnectionLimits}: counts, deadlines, memory
+ * by address, and who is who. Moves no bytes and owns no timer, so any transport can use it.
+ */
+import { isIPv6 } from 'node:net';
+import type { ConnectionLimits } from './connection-limits.ts';
+
+const BYTES_PER_EXTRA_SECOND = 64 * 1024;
+
+/** Why the guard ended a connection. */
+export type GuardRefusal =
+  | 'handshake-timeout'
+  | 'first-request-timeout'
+  | 'message-timeout'
+  | 'stalled-reader'
+  | 'too-many-connections'
+  | 'too-many-from-address'
+  | 'held-bytes'
+  | 'held-bytes-from-address';
+
+/** What is known of an address that has connections. */
+interface AddressRecord {
+  /** All its connections. */
+  readonly connections: Set<GuardedConnection>;
+  /** Those that have not finished handshake and first request, oldest first. */
+  readonly unproven: Set<GuardedConnection>;
+  heldBytes: number;
+}
+
+/** How far a connection has come. */
+type Phase = 'handshake' | 'first-request' | 'proven';
+
+export interface GuardedConnectionOptions {
+  /** Remote address without port. */
+  readonly address: string;
+  /** Whether a first request is due on this port. */
+  readonly awaitsRequest: boolean;
+  /** Ends the connection at once; `closed()` must follow, now or later. */
+  readonly destroy: () => void;
+}
+
+/** One connection as its guard sees it. */
+export class GuardedConnection {
+  readonly address: string;
+  /** What it shares limits with: its address, or its IPv6 network. */
+  readonly limitKey: string;
+  /** Milliseconds, in the guard's time. */
+  readonly connectedAt: number;
+  /** Since when output waits that the peer does not take; `undefined`: none waits. */
+  stalledSince: number | undefined;
+  readonly minionIds: Set<string> = new Set();
+  readonly #guard: ConnectionGuard;
+  readonly #options: GuardedConnectionOptions;
+  #phase: Phase = 'handshake';
+  #heldBytes = 0;
+  #messageSince: number | undefined;
+  #isEnded = false;
+
+  constructor(guard: ConnectionGuard, options: GuardedConnectionOptions) {
+    this.#guard = guard;
+    this.#options = options;
+    this.address = options.address;
+    this.limitKey = limitKey(options.address);
+    this.connectedAt = guard.now();
+  }
+
+  get phase(): Phase {
+    return this.#phase;
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  handshakeDone(): void {
+    if (this.#options.awaitsRequest) this.#phase = 'first-request';
+    else this.#prove();
+  }
+
+  requestDone(): void {
+    if (this.#phase !== 'proven') this.#prove();
+  }
+
+  /** States the memory now held for this peer's unfinished business, bytes. */
+  hold(bytes: number): void {
+    const change = bytes - this.#heldBytes;
+    if (change === 0 || this.#isEnded) return;
+    this.#heldBytes = bytes;
+    this.#guard.heldBytesChanged(this, change);
+  }
+
+  /** States since when a message is arriving, in the guard's time; `undefined`: none is. */
+  receivingSince(time: number | undefined): void {
+    this.#messageSince = time;
+  }
+
+  get messageSince(): number | undefined {
+    return this.#messageSince;
+  }
+
+  /** A request of this connection was verified as this minion's. */
+  identify(minionId: string): void {
+    if (!this.#isEnded) this.#guard.identified(this, minionId);
+  }
+
+  /** Ends the connection and counts why. */
+  refuse(reason: string): void {
+    if (this.#isEnded) return;
+    this.#guard.count(reason);
+    this.end();
+  }
+
+  /** Ends the connection without a reason to count. May be called twice. */
+  end(): void {
+    if (this.#isEnded) return;
+    this.closed();
+    this.#options.destroy();
+  }
+
+  /** The connection is gone. May be called twice. */
+  closed(): void {
+    if (this.#isEnded) return;
+    this.hold(0);
+    this.#isEnded = true;
+    this.#guard.released(this);
+  }
+
+  /** The deadline that has passed, if one has. `isKnown`: the address is. */
+  overdue(now: number, isKnown: boolean, limits: ConnectionLimits): GuardRefusal | undefined {
+    const grace = Math.floor(this.#heldBytes / BYTES_PER_EXTRA_SECOND) * 1000;
+    const age = now - this.connectedAt;
+    if (this.#phase === 'handshake' && age > limits.handshakeMs) return 'handshake-timeout';
+    if (this.#phase === 'first-request' && !isKnown && age > limits.firstRequestMs + grace) {
+      return 'first-request-timeout';
+    }
+    if (isOver(this.#messageSince, now, limits.messageMs + grace)) return 'message-timeout';
+    return isOver(this.stalledSince, now, limits.stallMs) ? 'stalled-reader' : undefined;
+  }
+
+  #prove(): void {
+    this.#phase = 'proven';
+    this.#guard.proven(this);
+  }
+}
+
+/** The table of a listener's connections. */
+export class ConnectionGuard {
+  /** Milliseconds since 1970, never going back. */
+  readonly now: () => number;
+  readonly limits: ConnectionLimits;
+  readonly #connections = new Set<GuardedConnection>();
+  /** Connections from addresses that are not known, oldest first. */
+  readonly #strangers = new Set<GuardedConnection>();
+  readonly #addresses = new Map<string, AddressRecord>();
+  /** In the order of being heard last. */
+  readonly #knownAddresses = new Set<string>();
+  readonly #byMinion = new Map<string, Set<GuardedConnection>>();
+  readonly #refusals = new Map<string, number>();
+  #heldBytes = 0;
+
+  constructor(limits: ConnectionLimits, now: () => number) {
+    this.limits = limits;
+    this.now = now;
+  }
+
+  /** Takes a connection in, ending an older one where a limit asks for it; or refuses it. */
+  admit(options: GuardedConnectionOptions): GuardedConnection | undefined {
+    if (this.#connections.size >= this.limits.maxConnections && !this.#makeRoom()) {
+      options.destroy();
+      return undefined;
+    }
+    const connection = new GuardedConnection(this, options);
+    const record = this.#recordOf(connection.limitKey);
+    this.#connections.add(connection);
+    record.connections.add(connection);
+    record.unproven.add(connection);
+    if (this.#isKnown(connection)) return connection;
+    this.#strangers.add(connection);
+    if (record.unproven.size > this.limits.maxNewConnectionsPerAddress) {
+      first(record.unproven)?.refuse('too-many-from-address');
+    }
+    return connection;
+  }
+
+  /** Ends what is overdue. To be called about once a second. */
+  sweep(): void {
+    const now = this.now();
+    for (const connection of this.#connections) {
+      const reason = connection.overdue(now, this.#isKnown(connection), this.limits);
+      if (reason !== undefined) connection.refuse(reason);
+    }
+  }
+
+  /** Ends the connections identified as this minion's; their addresses are no longer known. */
+  disconnect(minionId: string): void {
+    for (const connection of this.#byMinion.get(minionId) ?? []) {
+      this.#forget(connection.limitKey);
+      connection.end();
+    }
+  }
+
+  count(reason: string): void {
+    this.#refusals.set(reason, (this.#refusals.get(reason) ?? 0) + 1);
+  }
+
+  refusals(): Record<string, number> {
+    return Object.fromEntries(this.#refusals);
+  }
+
+  proven(connection: GuardedConnection): void {
+    this.#addresses.get(connection.limitKey)?.unproven.delete(connection);
+  }
+
+  identified(connection: GuardedConnection, minionId: string): void {
+    this.#remember(connection.limitKey);
+    if (connection.minionIds.has(minionId)) return;
+    connection.minionIds.add(minionId);
+    const siblings = this.#byMinion.get(minionId);
+    if (siblings === undefined) this.#byMinion.set(minionId, new Set([connection]));
+    else siblings.add(connection);
+  }
+
+  heldBytesChanged(connection: GuardedConnection, change: number): void {
+    this.#heldBytes += change;
+    const record = this.#addresses.get(connection.limitKey);
+    if (record === undefined) return;
+    record.heldBytes += change;
+    if (change < 0) return;
+    if (record.heldBytes > this.limits.maxHeldBytesPerAddress && !this.#isKnown(connection)) {
+      connection.refuse('held-bytes-from-address');
+    } else if (this.#heldBytes > this.limits.maxHeldBytes) {
+      (heaviest(this.#strangers) ?? connection).refuse('held-bytes');
+    }
+  }
+
+  released(connection: GuardedConnection): void {
+    this.#connections.delete(connection);
+    this.#strangers.delete(connection);
+    const key = connection.limitKey;
+    const record = this.#addresses.get(key);
+    record?.connections.delete(connection);
+    record?.unproven.delete(connection);
+    if (record?.connections.size === 0) this.#addresses.delete(key);
+    for (const minionId of connection.minionIds) {
+      const siblings = this.#byMinion.get(minionId);
+      siblings?.delete(connection);
+      if (siblings?.size === 0) this.#byMinion.delete(minionId);
+    }
+  }
+
+  /** A stranger goes first; among known addresses nobody is closed for a newcomer. */
+  #makeRoom(): boolean {
+    const oldest = first(this.#strangers);
+    if (oldest === undefined) this.count('too-many-connections');
+    oldest?.refuse('too-many-connections');
+    return oldest !== undefined;
+  }
+
+  #recordOf(key: string): AddressRecord {
+    const known = this.#addresses.get(key);
+    if (known !== undefined) return known;
+    const record = { connections: new Set<never>(), unproven: new Set<never>(), heldBytes: 0 };
+    this.#addresses.set(key, record);
+    return record;
+  }
+
+  #isKnown(connection: GuardedConnection): boolean {
+    return this.#knownAddresses.has(connection.limitKey);
+  }
+
+  #remember(key: string): void {
+    if (this.#knownAddresses.delete(key)) {
+      this.#knownAddresses.add(key);
+      return;
+    }
+    this.#knownAddresses.add(key);
+    for (const connection of this.#addresses.get(key)?.connections ?? []) {
+      this.#strangers.delete(connection);
+    }
+    const oldest = first(this.#knownAddresses);
+    if (oldest !== undefined && this.#knownAddresses.size > this.limits.maxKnownAddresses) {
+      this.#forget(oldest);
+    }
+  }
+
+  #forget(key: string): void {
+    this.#knownAddresses.delete(key);
+    for (const connection of this.#addresses.get(key)?.connections ?? []) {
+      this.#strangers.add(connection);
+    }
+  }
+}
+
+function isOver(since: number | undefined, now: number, afterMs: number): boolean {
+  return since !== undefined && now - since > afterMs;
+}
+
+function first<Item>(items: ReadonlySet<Item>): Item | undefined {
+  for (const item of items) return item;
+  return undefined;
+}
+
+function heaviest(connections: Iterable<GuardedConnection>): GuardedConnection | undefined {
+  let worst: GuardedConnection | undefined;
+  for (const connection of connections) {
+    if (connection.heldBytes > (worst?.heldBytes ?? 0)) worst = connection;
+  }
+  return worst;
+}
+
+/** What shares a limit: an IPv4 address, or the 64-bit network that one IPv6 customer is given. */
+function limitKey(address: string): string {
+  if (!isIPv6(address)) return address;
+  const [head = ''] = address.split('::', 1);
+  const groups = head === '' ? [] : head.split(':');
+  while (groups.length < 4) groups.push('0');
+  return `${groups.slice(0, 4).join(':')}::/64`;
+}
