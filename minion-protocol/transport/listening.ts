@@ -1,0 +1,59 @@
+/** Binding a TCP port. */
+import { createServer, type Server, type Socket } from 'node:net';
+import { hostPort, TransportError } from './errors.ts';
+
+export interface ListenOptions {
+  readonly host: string;
+  /** 0: any free one. */
+  readonly port: number;
+  readonly backlog: number;
+  /** Silence before the first keep-alive probe, milliseconds. */
+  readonly keepAliveIdleMs: number;
+}
+
+/** A bound port. */
+export interface BoundServer {
+  readonly server: Server;
+  readonly port: number;
+}
+
+/** @throws {@link TransportError} ERR_LISTEN, naming host and port */
+export async function listenOn(
+  options: ListenOptions,
+  onConnection: (socket: Socket) => void,
+): Promise<BoundServer> {
+  const server = createServer(
+    { noDelay: true, keepAlive: true, keepAliveInitialDelay: options.keepAliveIdleMs },
+    onConnection,
+  );
+  const { host, port, backlog } = options;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => reject(listenError(options, error)));
+    server.listen({ host, port, backlog }, resolve);
+  });
+  server.removeAllListeners('error');
+  // After binding, what fails is one accept (out of descriptors, say): that peer tries again.
+  server.on('error', () => {});
+  const bound = server.address();
+  return { server, port: typeof bound === 'object' && bound !== null ? bound.port : port };
+}
+
+/** The remote address, an IPv4 one in its own form; `undefined` if the peer has gone already. */
+export function peerAddress(socket: Socket): string | undefined {
+  return socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
+}
+
+function listenError({ host, port }: ListenOptions, cause: Error): TransportError {
+  const reason = 'code' in cause ? reasons.get(cause.code) : undefined;
+  return new TransportError(
+    'ERR_LISTEN',
+    `cannot listen on ${hostPort(host, port)}: ${reason ?? cause.message}`,
+    { cause },
+  );
+}
+
+const reasons: ReadonlyMap<unknown, string> = new Map([
+  ['EADDRINUSE', 'the port is in use by another process (another master?)'],
+  ['EACCES', 'this user may not bind the port'],
+  ['EADDRNOTAVAIL', 'this machine does not have the address'],
+]);

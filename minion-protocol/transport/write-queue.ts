@@ -1,0 +1,148 @@
+/**
+ * What waits to be written to one socket. Everything queued in one turn of the event loop goes out
+ * in one write; at most one write of 256 KiB is under way, so that a slow reader shows as one that
+ * makes progress, and one that does not read at all as one that makes none.
+ */
+import type { Socket } from 'node:net';
+
+const BATCH_BYTES = 256 * 1024;
+/** Up to here copying chunks together is cheaper than writing them one by one. */
+const JOIN_BELOW_BYTES = 64 * 1024;
+/** With more than this waiting, nothing more should be read from the peer. */
+const HIGH_WATER_BYTES = 256 * 1024;
+
+/** One message in chunks, ready for the wire. May be shared between queues. */
+export interface EncodedMessage {
+  readonly chunks: readonly Uint8Array[];
+  /** Sum of the chunks. */
+  readonly bytes: number;
+}
+
+export function encoded(chunks: readonly Uint8Array[]): EncodedMessage {
+  return { chunks, bytes: chunks.reduce((sum, chunk) => sum + chunk.length, 0) };
+}
+
+export interface WriteQueueOptions {
+  readonly now: () => number;
+  /** Since when bytes wait without any being taken; `undefined` when nothing waits. */
+  readonly onProgress: (stalledSince: number | undefined) => void;
+}
+
+interface Batch {
+  readonly pieces: Uint8Array[];
+  bytes: number;
+  messages: number;
+}
+
+export class WriteQueue {
+  /** Bytes waiting, those of the write under way included. */
+  bytes = 0;
+  /** Messages waiting, those of the write under way included. */
+  messages = 0;
+  readonly #socket: Socket;
+  readonly #options: WriteQueueOptions;
+  #waiting: EncodedMessage[] = [];
+  #head = 0;
+  /** Position in the head message: chunk, and byte of that chunk. */
+  #chunk = 0;
+  #offset = 0;
+  #isWriting = false;
+  #isScheduled = false;
+
+  constructor(socket: Socket, options: WriteQueueOptions) {
+    this.#socket = socket;
+    this.#options = options;
+  }
+
+  /** Whether the peer reads so slowly that nothing more should be read from it. */
+  get isClogged(): boolean {
+    return this.bytes > HIGH_WATER_BYTES;
+  }
+
+  push(message: EncodedMessage): void {
+    if (this.bytes === 0) this.#options.onProgress(this.#options.now());
+    this.#waiting.push(message);
+    this.bytes += message.bytes;
+    this.messages += 1;
+    if (this.#isWriting || this.#isScheduled) return;
+    this.#isScheduled = true;
+    process.nextTick(() => {
+      this.#isScheduled = false;
+      this.#write();
+    });
+  }
+
+  #write(): void {
+    if (this.#isWriting || this.messages === 0 || this.#socket.destroyed) return;
+    const batch = this.#takeBatch();
+    this.#isWriting = true;
+    writeAll(this.#socket, batch, (error) => {
+      this.#isWriting = false;
+      // The socket's own error and close events tell the connection.
+      if (error) return;
+      this.bytes -= batch.bytes;
+      this.messages -= batch.messages;
+      this.#options.onProgress(this.messages > 0 ? this.#options.now() : undefined);
+      this.#write();
+    });
+  }
+
+  #takeBatch(): Batch {
+    const batch: Batch = { pieces: [], bytes: 0, messages: 0 };
+    for (let message = this.#waiting[this.#head]; message !== undefined; ) {
+      if (!this.#takeFrom(message, batch)) break;
+      this.#head += 1;
+      message = this.#waiting[this.#head];
+    }
+    this.#dropTaken();
+    return batch;
+  }
+
+  /** Takes what fits of the head message; true if that was the rest of it. */
+  #takeFrom(message: EncodedMessage, batch: Batch): boolean {
+    for (let chunk = message.chunks[this.#chunk]; chunk !== undefined; ) {
+      const room = BATCH_BYTES - batch.bytes;
+      if (room === 0) return false;
+      const rest = chunk.length - this.#offset;
+      const size = Math.min(rest, room);
+      batch.pieces.push(
+        size === chunk.length ? chunk : chunk.subarray(this.#offset, this.#offset + size),
+      );
+      batch.bytes += size;
+      this.#offset += size;
+      if (size < rest) return false;
+      this.#offset = 0;
+      this.#chunk += 1;
+      chunk = message.chunks[this.#chunk];
+    }
+    this.#chunk = 0;
+    batch.messages += 1;
+    return true;
+  }
+
+  /** Keeps the array short without moving it for each batch. */
+  #dropTaken(): void {
+    if (this.#head < this.#waiting.length && this.#head < 64) return;
+    this.#waiting = this.#waiting.slice(this.#head);
+    this.#head = 0;
+  }
+}
+
+function writeAll(socket: Socket, batch: Batch, done: (error?: Error | null) => void): void {
+  const [only, ...more] = batch.pieces;
+  if (only !== undefined && more.length === 0) {
+    socket.write(only, done);
+    return;
+  }
+  if (batch.bytes < JOIN_BELOW_BYTES) {
+    socket.write(Buffer.concat(batch.pieces), done);
+    return;
+  }
+  socket.cork();
+  const last = batch.pieces.length - 1;
+  for (const [index, piece] of batch.pieces.entries()) {
+    if (index < last) socket.write(piece);
+    else socket.write(piece, done);
+  }
+  socket.uncork();
+}

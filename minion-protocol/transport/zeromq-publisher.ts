@@ -1,0 +1,132 @@
+/** The publish socket: what PUB does for SUB and XSUB peers [WIRE 4.1]. */
+import { Buffer } from 'node:buffer';
+import { encodeMessage } from '../zmtp.ts';
+import { latin1 } from '../zmtp-commands.ts';
+import { TopicIndex } from './topic-index.ts';
+import { BROADCAST_TOPIC, minionTopic, SYNDIC_TOPIC } from './topics.ts';
+import type { OutgoingPublication, PublishOutcome, Subscriber } from './transport.ts';
+import { type EncodedMessage, encoded } from './write-queue.ts';
+import type { ZeromqConnection } from './zeromq-connection.ts';
+import { SubscriberSession } from './zeromq-subscriber.ts';
+
+export interface PublisherOptions {
+  /** Salt's `zmq_filtering`: a topic frame before each envelope. Default false. */
+  readonly filtering: boolean;
+  /** Salt's `order_masters`: publications to ids go to the topic `syndic` too. Default false. */
+  readonly orderMasters: boolean;
+  /** Salt's `pub_hwm`: messages that wait for one subscriber. Default 1000. */
+  readonly maxQueuedMessages: number;
+  /** Bytes that wait for one subscriber; a single message may be larger. Default 8 MiB. */
+  readonly maxQueuedBytes: number;
+  /** Topics of one subscriber. Default 1000. */
+  readonly maxTopics: number;
+  /** Bytes of one topic. Default 256. */
+  readonly maxTopicBytes: number;
+}
+
+export const DEFAULT_PUBLISHER_OPTIONS: PublisherOptions = {
+  filtering: false,
+  orderMasters: false,
+  maxQueuedMessages: 1000,
+  maxQueuedBytes: 8 * 1024 * 1024,
+  maxTopics: 1000,
+  maxTopicBytes: 256,
+};
+
+/** Sends publications to those whose topics match, each through a queue of its own. */
+export class Publisher {
+  readonly #options: PublisherOptions;
+  readonly #sessions = new Set<SubscriberSession>();
+  readonly #index = new TopicIndex<SubscriberSession>();
+
+  constructor(options: PublisherOptions) {
+    this.#options = options;
+  }
+
+  openSession(connection: ZeromqConnection): SubscriberSession {
+    const session = new SubscriberSession(connection, this.#index, this.#options, () =>
+      this.#sessions.delete(session),
+    );
+    this.#sessions.add(session);
+    return session;
+  }
+
+  publish(publication: OutgoingPublication): PublishOutcome {
+    const delivery = new Delivery();
+    if (this.#options.filtering) this.#publishByTopic(publication, delivery);
+    else this.#publishToAll(publication.envelope, delivery);
+    return { queued: delivery.reached.size, skipped: delivery.skipped.size };
+  }
+
+  /** Ends the subscribers that asked for this minion's own topic. */
+  disconnect(minionId: string): void {
+    if (!this.#options.filtering) return;
+    for (const session of [...this.#index.exact(minionTopic(minionId))]) session.disconnect();
+  }
+
+  subscribers(): Subscriber[] {
+    const described: Subscriber[] = [];
+    for (const session of this.#sessions) {
+      if (session.hasTopics) described.push(session.describe());
+    }
+    return described;
+  }
+
+  /** Without topics the message itself is what subscriptions match. */
+  #publishToAll(envelope: Uint8Array, delivery: Delivery): void {
+    const message = encoded(encodeMessage([envelope]));
+    const beginning = latin1(envelope.subarray(0, this.#options.maxTopicBytes));
+    for (const prefix of [beginning, ...this.#index.shorterPrefixes(beginning)]) {
+      for (const session of this.#index.exact(prefix)) delivery.offerOnce(session, message);
+    }
+  }
+
+  /**
+   * One message for each topic to those who named it. A subscriber by a shorter prefix, mostly `''`
+   * of a minion that does not filter, gets the first that matches and no more: the envelope is the
+   * same in all, and the minion would only drop the others by their jid.
+   */
+  #publishByTopic({ envelope, minionIds }: OutgoingPublication, delivery: Delivery): void {
+    const firstOfPrefix = new Map<string, string>();
+    for (const topic of this.#topicsFor(minionIds)) {
+      let message: EncodedMessage | undefined;
+      for (const session of this.#index.exact(topic)) {
+        message ??= topicMessage(topic, envelope);
+        delivery.offer(session, message);
+      }
+      for (const prefix of this.#index.shorterPrefixes(topic)) {
+        if (!firstOfPrefix.has(prefix)) firstOfPrefix.set(prefix, topic);
+      }
+    }
+    for (const [prefix, topic] of firstOfPrefix) {
+      const message = topicMessage(topic, envelope);
+      for (const session of this.#index.exact(prefix)) delivery.offerOnce(session, message);
+    }
+  }
+
+  #topicsFor(minionIds: readonly string[] | null): readonly string[] {
+    if (minionIds === null) return [BROADCAST_TOPIC];
+    const topics = Array.from(new Set(minionIds), minionTopic);
+    if (this.#options.orderMasters && topics.length > 0) topics.push(SYNDIC_TOPIC);
+    return topics;
+  }
+}
+
+/** Who was reached by one publication, and who was passed over. */
+class Delivery {
+  readonly reached = new Set<SubscriberSession>();
+  readonly skipped = new Set<SubscriberSession>();
+
+  offer(session: SubscriberSession, message: EncodedMessage): void {
+    if (session.offer(message)) this.reached.add(session);
+    else this.skipped.add(session);
+  }
+
+  offerOnce(session: SubscriberSession, message: EncodedMessage): void {
+    if (!this.reached.has(session)) this.offer(session, message);
+  }
+}
+
+function topicMessage(topic: string, envelope: Uint8Array): EncodedMessage {
+  return encoded(encodeMessage([Buffer.from(topic, 'latin1'), envelope]));
+}
