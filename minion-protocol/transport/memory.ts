@@ -1,0 +1,253 @@
+/** Master and minions in one process, without sockets. Bytes arrive in a later turn, and copied. */
+import { TransportError } from './errors.ts';
+import { BROADCAST_TOPIC, minionTopic } from './topics.ts';
+import type {
+  BoundPorts,
+  MasterTransport,
+  MinionTransport,
+  OutgoingPublication,
+  PublishOutcome,
+  RequestHandler,
+  Subscriber,
+} from './transport.ts';
+
+const PORTS: BoundPorts = { requestPort: 4506, publishPort: 4505 };
+const DEFAULT_ADDRESS = '127.0.0.1';
+
+export interface MemoryTransportOptions {
+  /** Deliver by topic, as ZeroMQ does with `zmq_filtering`. Default false: everything to everybody. */
+  readonly filtering?: boolean;
+}
+
+/** Both ends of an in-memory transport. */
+export interface MemoryTransport {
+  readonly master: MasterTransport;
+  /**
+   * Makes a minion's end. `minionId` names the connection: {@link MasterTransport.disconnect} of it
+   * loses the answers under way. `address` is what the master sees, default `127.0.0.1`.
+   */
+  dial(minionId: string, address?: string): MinionTransport;
+}
+
+export function createMemoryTransport(options: MemoryTransportOptions = {}): MemoryTransport {
+  const master = new MemoryMaster(options.filtering ?? false);
+  return {
+    master,
+    dial: (minionId, address = DEFAULT_ADDRESS) => new MemoryMinion(master, minionId, address),
+  };
+}
+
+class MemoryMaster implements MasterTransport {
+  readonly name = 'memory';
+  readonly #filtering: boolean;
+  readonly #subscriptions = new Map<MemoryMinion, Subscription>();
+  readonly #inFlight = new Set<InFlight>();
+  #handler: RequestHandler | undefined;
+  #isClosed = false;
+
+  constructor(filtering: boolean) {
+    this.#filtering = filtering;
+  }
+
+  async listen(handler: RequestHandler): Promise<BoundPorts> {
+    if (this.#isClosed || this.#handler !== undefined) {
+      throw new TransportError('ERR_CLOSED', 'a listener listens once');
+    }
+    this.#handler = handler;
+    return PORTS;
+  }
+
+  publish({ envelope, minionIds }: OutgoingPublication): PublishOutcome {
+    const topics = minionIds === null ? [BROADCAST_TOPIC] : minionIds.map(minionTopic);
+    let queued = 0;
+    for (const subscription of this.#subscriptions.values()) {
+      if (this.#filtering && !subscription.wantsAny(topics)) continue;
+      subscription.deliver(envelope);
+      queued += 1;
+    }
+    return { queued, skipped: 0 };
+  }
+
+  disconnect(minionId: string): void {
+    for (const request of this.#inFlight) {
+      if (request.minionIds.has(minionId)) this.#inFlight.delete(request);
+    }
+  }
+
+  subscribers(): readonly Subscriber[] {
+    return Array.from(this.#subscriptions.values(), (subscription) => subscription.describe());
+  }
+
+  refusals(): Readonly<Record<string, number>> {
+    return {};
+  }
+
+  async close(graceMs = 5000): Promise<void> {
+    this.#isClosed = true;
+    this.#handler = undefined;
+    this.#subscriptions.clear();
+    let timer: NodeJS.Timeout | undefined;
+    const grace = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, graceMs);
+    });
+    const answers = Array.from(this.#inFlight, (request) => request.done);
+    await Promise.race([Promise.allSettled(answers), grace]);
+    clearTimeout(timer);
+    this.#inFlight.clear();
+  }
+
+  /** The answer; never settles if the connection is ended meanwhile, as over a network. */
+  async ask(body: Uint8Array, minionId: string, address: string): Promise<Uint8Array> {
+    const handler = this.#handler;
+    if (handler === undefined) {
+      throw new TransportError('ERR_CONNECT', 'the master in memory does not listen');
+    }
+    const minionIds = new Set([minionId]);
+    const peer = { address, identify: (id: string) => void minionIds.add(id) };
+    const done = nextTurn().then(() => handler(new Uint8Array(body), peer));
+    const request: InFlight = { minionIds, done };
+    this.#inFlight.add(request);
+    const answer = await done;
+    return this.#inFlight.delete(request) ? new Uint8Array(answer) : new Promise(() => {});
+  }
+
+  subscribe(minion: MemoryMinion, subscription: Subscription): void {
+    if (!this.#isClosed) this.#subscriptions.set(minion, subscription);
+  }
+
+  unsubscribe(minion: MemoryMinion): void {
+    this.#subscriptions.delete(minion);
+  }
+}
+
+interface InFlight {
+  readonly minionIds: Set<string>;
+  readonly done: Promise<Uint8Array>;
+}
+
+class MemoryMinion implements MinionTransport {
+  readonly #master: MemoryMaster;
+  readonly #minionId: string;
+  readonly #address: string;
+  readonly #closed = new AbortController();
+  /** The end of the request before: one at a time, as over REQ. */
+  #previous: Promise<void> = Promise.resolve();
+
+  constructor(master: MemoryMaster, minionId: string, address: string) {
+    this.#master = master;
+    this.#minionId = minionId;
+    this.#address = address;
+  }
+
+  request(body: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+    const ask = () => this.#master.ask(body, this.#minionId, this.#address);
+    const answer = this.#withDeadline(
+      this.#previous.then(() => (this.#closed.signal.aborted ? never() : ask())),
+      timeoutMs,
+    );
+    this.#previous = answer.then(ignore, ignore);
+    return answer;
+  }
+
+  async subscribe(
+    _publishPort: number,
+    topics: readonly string[] | null,
+    onPublication: (envelope: Uint8Array) => void,
+  ): Promise<void> {
+    if (this.#closed.signal.aborted) throw closedError();
+    const isOpen = () => !this.#closed.signal.aborted;
+    this.#master.subscribe(
+      this,
+      new Subscription(this.#address, topics ?? [''], (envelope) => {
+        if (isOpen()) onPublication(envelope);
+      }),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    this.#master.unsubscribe(this);
+    await this.#previous;
+  }
+
+  async #withDeadline(answer: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
+    const { signal } = this.#closed;
+    if (signal.aborted) throw closedError();
+    return new Promise((resolve, reject) => {
+      const onClose = () => settle(() => reject(closedError()));
+      const timer = setTimeout(
+        () =>
+          settle(() => reject(new TransportError('ERR_TIMEOUT', `no answer in ${timeoutMs} ms`))),
+        timeoutMs,
+      );
+      const settle = (finish: () => void) => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', onClose);
+        finish();
+      };
+      signal.addEventListener('abort', onClose);
+      answer.then(
+        (bytes) => settle(() => resolve(bytes)),
+        (error: unknown) => settle(() => reject(error)),
+      );
+    });
+  }
+}
+
+/** One minion's publish connection. */
+class Subscription {
+  readonly #address: string;
+  readonly #connectedAt = Date.now();
+  readonly #topics: readonly string[];
+  readonly #onPublication: (envelope: Uint8Array) => void;
+  #queuedBytes = 0;
+
+  constructor(
+    address: string,
+    topics: readonly string[],
+    onPublication: (envelope: Uint8Array) => void,
+  ) {
+    this.#address = address;
+    this.#topics = topics;
+    this.#onPublication = onPublication;
+  }
+
+  wantsAny(topics: readonly string[]): boolean {
+    return topics.some((topic) => this.#topics.some((prefix) => topic.startsWith(prefix)));
+  }
+
+  deliver(envelope: Uint8Array): void {
+    this.#queuedBytes += envelope.length;
+    setImmediate(() => {
+      this.#queuedBytes -= envelope.length;
+      this.#onPublication(new Uint8Array(envelope));
+    });
+  }
+
+  describe(): Subscriber {
+    return {
+      address: this.#address,
+      connectedAt: this.#connectedAt,
+      topics: this.#topics,
+      queuedBytes: this.#queuedBytes,
+    };
+  }
+}
+
+function closedError(): TransportError {
+  return new TransportError('ERR_CLOSED', 'the transport is closed');
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+function never(): Promise<Uint8Array> {
+  return new Promise(() => {});
+}
+
+function ignore(): void {
+  // The caller has the same promise and sees the outcome there.
+}
