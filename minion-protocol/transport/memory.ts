@@ -107,8 +107,12 @@ class MemoryMaster implements MasterTransport {
     const done = nextTurn().then(() => handler(new Uint8Array(body), peer));
     const request: InFlight = { minionIds, done };
     this.#inFlight.add(request);
-    const answer = await done;
-    return this.#inFlight.delete(request) ? new Uint8Array(answer) : new Promise(() => {});
+    try {
+      const answer = await done;
+      return this.#inFlight.has(request) ? new Uint8Array(answer) : never();
+    } finally {
+      this.#inFlight.delete(request);
+    }
   }
 
   subscribe(minion: MemoryMinion, subscription: Subscription): void {
@@ -129,9 +133,11 @@ class MemoryMinion implements MinionTransport {
   readonly #master: MemoryMaster;
   readonly #minionId: string;
   readonly #address: string;
-  readonly #closed = new AbortController();
+  /** Ends the requests that wait, when this end is closed. */
+  readonly #waiting = new Set<(error: TransportError) => void>();
   /** The end of the request before: one at a time, as over REQ. */
   #previous: Promise<void> = Promise.resolve();
+  #isClosed = false;
 
   constructor(master: MemoryMaster, minionId: string, address: string) {
     this.#master = master;
@@ -140,11 +146,12 @@ class MemoryMinion implements MinionTransport {
   }
 
   request(body: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
-    const ask = () => this.#master.ask(body, this.#minionId, this.#address);
-    const answer = this.#withDeadline(
-      this.#previous.then(() => (this.#closed.signal.aborted ? never() : ask())),
-      timeoutMs,
-    );
+    const previous = this.#previous;
+    const answer = this.#beforeDeadline(timeoutMs, async () => {
+      await previous;
+      if (this.#isClosed) throw closedError();
+      return this.#master.ask(body, this.#minionId, this.#address);
+    });
     this.#previous = answer.then(ignore, ignore);
     return answer;
   }
@@ -154,42 +161,33 @@ class MemoryMinion implements MinionTransport {
     topics: readonly string[] | null,
     onPublication: (envelope: Uint8Array) => void,
   ): Promise<void> {
-    if (this.#closed.signal.aborted) throw closedError();
-    const isOpen = () => !this.#closed.signal.aborted;
-    this.#master.subscribe(
-      this,
-      new Subscription(this.#address, topics ?? [''], (envelope) => {
-        if (isOpen()) onPublication(envelope);
-      }),
-    );
+    if (this.#isClosed) throw closedError();
+    const subscription = new Subscription(this.#address, topics ?? [''], (envelope) => {
+      if (!this.#isClosed) onPublication(envelope);
+    });
+    this.#master.subscribe(this, subscription);
   }
 
   async close(): Promise<void> {
-    this.#closed.abort();
+    this.#isClosed = true;
     this.#master.unsubscribe(this);
+    for (const end of this.#waiting) end(closedError());
     await this.#previous;
   }
 
-  async #withDeadline(answer: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
-    const { signal } = this.#closed;
-    if (signal.aborted) throw closedError();
-    return new Promise((resolve, reject) => {
-      const onClose = () => settle(() => reject(closedError()));
-      const timer = setTimeout(
-        () =>
-          settle(() => reject(new TransportError('ERR_TIMEOUT', `no answer in ${timeoutMs} ms`))),
-        timeoutMs,
-      );
-      const settle = (finish: () => void) => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', onClose);
-        finish();
-      };
-      signal.addEventListener('abort', onClose);
-      answer.then(
-        (bytes) => settle(() => resolve(bytes)),
-        (error: unknown) => settle(() => reject(error)),
-      );
+  #beforeDeadline(timeoutMs: number, ask: () => Promise<Uint8Array>): Promise<Uint8Array> {
+    let timer: NodeJS.Timeout | undefined;
+    let end: (error: TransportError) => void = ignore;
+    const ended = new Promise<never>((_resolve, reject) => {
+      end = reject;
+      timer = setTimeout(() => {
+        reject(new TransportError('ERR_TIMEOUT', `no answer in ${timeoutMs} ms`));
+      }, timeoutMs);
+    });
+    this.#waiting.add(end);
+    return Promise.race([ask(), ended]).finally(() => {
+      clearTimeout(timer);
+      this.#waiting.delete(end);
     });
   }
 }
