@@ -1,0 +1,135 @@
+/** The wire between Salt masters and minions: what other rooms and other programs may use. */
+
+export {
+  type CrypticleKey,
+  generateKeyString,
+  type OpenOptions,
+  open,
+  openValue,
+  parseKeyString,
+  type SealOptions,
+  SerialGuard,
+  seal,
+  sealValue,
+} from './crypticle.ts';
+export {
+  type CheckedLoad,
+  type CheckedRequest,
+  type ClearEnvelope,
+  type ClearRequest,
+  checkLoad,
+  type DecodedEnvelope,
+  decodeEnvelope,
+  type Envelope,
+  encodeRequest,
+  isNonce,
+  isValidMinionId,
+  type LoadCheckOptions,
+  type ProtocolVersion,
+  type Refusal,
+  type SealedEnvelope,
+  type SealedRequest,
+} from './envelope.ts';
+export {
+  ProtocolError,
+  type ProtocolErrorCode,
+  type ProtocolErrorEntry,
+  type ProtocolErrorOptions,
+  protocolErrorCatalogue,
+} from './errors.ts';
+export { type BusEvent, packEvent, stamp, unpackEvent } from './event.ts';
+export {
+  type AuthMaterial,
+  type AuthReplyContext,
+  type AuthRequest,
+  aesKeySignature,
+  badAlgorithmReply,
+  buildAccepted,
+  buildRefusal,
+  judgeKey,
+  type KeyJudgement,
+  type KeyTransition,
+  type KeyVerdict,
+  masterPubkeySignature,
+  type ParsedAuthRequest,
+  parseAuthRequest,
+} from './handshake.ts';
+export { createJidSource, isJid, jidTime } from './jid.ts';
+export {
+  type AuthLoad,
+  type MinionEventLoad,
+  type ParsedLoad,
+  type PillarLoad,
+  type PublicationLoad,
+  parseAuthLoad,
+  parseMinionEventLoad,
+  parsePillarLoad,
+  parseReturnLoad,
+  type RequestedEvent,
+  type ReturnLoad,
+} from './loads.ts';
+export {
+  createMinionHandshake,
+  type HandshakeStep,
+  type MinionHandshake,
+  type MinionHandshakeConfig,
+} from './minion-handshake.ts';
+export {
+  clearLimits,
+  loadLimits,
+  type PayloadLimits,
+  packLocal,
+  packWire,
+  unpackLocal,
+  unpackRaw,
+  unpackWire,
+} from './payload.ts';
+export {
+  buildPublication,
+  type OpenPublicationOptions,
+  openPublication,
+  type PublicationOptions,
+  publicationEnvelope,
+  sealPublication,
+} from './publication.ts';
+export {
+  encodeClearReply,
+  encodePrivateReply,
+  encodeSendReply,
+  openPrivateReply,
+  openSendReply,
+  type PrivateReply,
+  type PrivateReplyOptions,
+  type ReplyContext,
+  type SendReplyOptions,
+} from './reply.ts';
+export {
+  decrypt,
+  defaultEncryptionAlgorithm,
+  defaultSigningAlgorithm,
+  type EncryptionAlgorithm,
+  encrypt,
+  isEncryptionAlgorithm,
+  isSigningAlgorithm,
+  type SigningAlgorithm,
+  sign,
+  verify,
+} from './rsa.ts';
+export {
+  cleanKeyText,
+  fingerprint,
+  generateKeyPair,
+  type KeyPairText,
+  parsePrivateKey,
+  parsePublicKey,
+} from './rsa-key.ts';
+export {
+  emptyWireMap,
+  isWireMap,
+  WireDateTime,
+  WireExtension,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from './wire-value.ts';
+export { isMinionToken, minionToken, x931Recover, x931Sign } from './x931.ts';

@@ -1,0 +1,260 @@
+/**
+ * `_auth`, the minion's side [WIRE 6.4; salt/crypt.py AsyncAuth]. Stricter than Salt in one point:
+ * nothing is said to be worth storing before every check holds.
+ */
+import { type KeyObject, randomBytes } from 'node:crypto';
+import { parseKeyString } from './crypticle.ts';
+import { encodeRequest } from './envelope.ts';
+import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
+import { aesKeyDigest } from './handshake.ts';
+import { clearLimits, unpackWire } from './payload.ts';
+import {
+  decrypt,
+  defaultEncryptionAlgorithm,
+  defaultSigningAlgorithm,
+  type EncryptionAlgorithm,
+  encrypt,
+  type SigningAlgorithm,
+  verify,
+} from './rsa.ts';
+import { cleanKeyText, fingerprint, parsePublicKey } from './rsa-key.ts';
+import { isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
+import { x931Recover } from './x931.ts';
+
+/** Who signs in, and what it knows of the master. */
+export interface MinionHandshakeConfig {
+  readonly id: string;
+  readonly version: 0 | 2 | 3;
+  readonly privateKey: KeyObject;
+  /** The minion's public key, PEM. */
+  readonly publicPem: string;
+  /** A key string made for this process; the master proves that it can read it. */
+  readonly token: string;
+  /** The stored master key; without it this is the first contact. */
+  readonly masterPub?: string;
+  /** Default: `OAEP-SHA1`, not named in the request. */
+  readonly encAlgo?: EncryptionAlgorithm;
+  /** Default: `PKCS1v15-SHA1`, not named in the request. */
+  readonly sigAlgo?: SigningAlgorithm;
+  readonly autosignGrains?: WireMap;
+  /** Salt's `master_finger`. Default: any. */
+  readonly masterFinger?: string;
+  /** For `masterFinger`. Default: sha256. */
+  readonly hashType?: string;
+  /** The key that vouches for master keys, with Salt's `verify_master_pubkey_sign`. */
+  readonly masterSignPub?: KeyObject;
+  /** 32 hex digits, new for every request. */
+  readonly nonce?: () => string;
+}
+
+/** What became of a sign-in. */
+export type HandshakeStep =
+  | {
+      readonly state: 'accepted';
+      readonly aes: string;
+      /** Always there in version 3. */
+      readonly session: string | undefined;
+      readonly publishPort: number;
+      /** The master's key as sent: store it if it is new. */
+      readonly masterPub: string;
+    }
+  /** Ask again after `acceptance_wait_time`. */
+  | { readonly state: 'pending' }
+  /** The key was rejected: Salt's minion ends with exit code 77. */
+  | { readonly state: 'refused' }
+  /** `max_minions` is reached: try again later. */
+  | { readonly state: 'full' }
+  /** ERR_MASTER_FINGER: Salt's minion ends with exit code 42. Others: try again later. */
+  | { readonly state: 'failed'; readonly code: ProtocolErrorCode };
+
+/** One sign-in after another, with one key pair at one master. */
+export interface MinionHandshake {
+  /** The next request, with a new nonce. */
+  request(): Buffer;
+  /** Judges the answer to the last request. Never throws. */
+  step(reply: Uint8Array): HandshakeStep;
+}
+
+/**
+ * A minion's sign-in.
+ *
+ * | answer | state |
+ * |---|---|
+ * | accepted, every check right | accepted |
+ * | `ret: true` | pending |
+ * | `ret: false` | refused |
+ * | `ret: "full"` | full |
+ * | anything else, or a check wrong | failed |
+ */
+export function createMinionHandshake(config: MinionHandshakeConfig): MinionHandshake {
+  const newNonce = config.nonce ?? (() => randomBytes(16).toString('hex'));
+  let nonce = '';
+  return {
+    request() {
+      nonce = newNonce();
+      return encodeRequest({
+        enc: 'clear',
+        version: config.version,
+        load: authLoad(config, nonce),
+      });
+    },
+    step(reply) {
+      try {
+        return judgeReply(config, nonce, reply);
+      } catch (error) {
+        if (error instanceof ProtocolError) return { state: 'failed', code: error.code };
+        throw error;
+      }
+    },
+  };
+}
+
+function authLoad(config: MinionHandshakeConfig, nonce: string): WireMap {
+  const { encAlgo, sigAlgo, autosignGrains, masterPub } = config;
+  return {
+    cmd: '_auth',
+    id: config.id,
+    ...(config.version < 2 ? {} : { nonce }),
+    ...(encAlgo === undefined ? {} : { enc_algo: encAlgo }),
+    ...(sigAlgo === undefined ? {} : { sig_algo: sigAlgo }),
+    ...(autosignGrains === undefined ? {} : { autosign_grains: autosignGrains }),
+    ...(masterPub === undefined ? {} : { token: encryptedToken(config, masterPub) }),
+    pub: cleanKeyText(config.publicPem),
+  };
+}
+
+function encryptedToken(config: MinionHandshakeConfig, masterPub: string): Buffer {
+  const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
+  return encrypt(parsePublicKey(masterPub), Buffer.from(config.token, 'latin1'), algorithm);
+}
+
+function judgeReply(
+  config: MinionHandshakeConfig,
+  nonce: string,
+  bytes: Uint8Array,
+): HandshakeStep {
+  const reply = unpackMap(bytes);
+  const plain = isWireMap(reply.load) ? reply.load : undefined;
+  if (plain?.ret === 'bad enc algo' || plain?.ret === 'bad sig algo') fail('ERR_ALGORITHM');
+  if (config.version >= 2) return judgeSigned(config, nonce, reply);
+  return reply.pub_key === undefined ? judgeRet(plain) : accepted(config, reply);
+}
+
+function unpackMap(bytes: Uint8Array): WireMap {
+  const value: WireValue = unpackWire(bytes, clearLimits);
+  if (!isWireMap(value)) return fail('ERR_BAD_REPLY');
+  return value;
+}
+
+function judgeSigned(config: MinionHandshakeConfig, nonce: string, reply: WireMap): HandshakeStep {
+  const load = wireBytes(reply.load);
+  const sig = wireBytes(reply.sig);
+  if (load === undefined || sig === undefined) return fail('ERR_BAD_SIGNATURE');
+  const map = unpackMap(load);
+  const step = map.pub_key === undefined ? judgeRet(map) : accepted(config, map);
+  const signer = step.state === 'accepted' ? step.masterPub : config.masterPub;
+  // A refusal at first contact cannot be verified: there is no key yet.
+  if (signer !== undefined && !isSignedBy(config, signer, load, sig)) fail('ERR_BAD_SIGNATURE');
+  if (map.nonce !== nonce) fail('ERR_NONCE');
+  return step;
+}
+
+function isSignedBy(
+  config: MinionHandshakeConfig,
+  signer: string,
+  load: Uint8Array,
+  sig: Uint8Array,
+): boolean {
+  return verify(parsePublicKey(signer), load, sig, config.sigAlgo ?? defaultSigningAlgorithm);
+}
+
+function judgeRet(map: WireMap | undefined): HandshakeStep {
+  switch (map?.ret) {
+    case true:
+      return { state: 'pending' };
+    case false:
+      return { state: 'refused' };
+    case 'full':
+      return { state: 'full' };
+    default:
+      return fail('ERR_BAD_REPLY');
+  }
+}
+
+function accepted(config: MinionHandshakeConfig, map: WireMap): HandshakeStep {
+  const { pub_key: masterPub, publish_port: publishPort } = map;
+  if (typeof masterPub !== 'string' || typeof publishPort !== 'number')
+    return fail('ERR_BAD_REPLY');
+  const masterKey = parsePublicKey(masterPub);
+  const isKnown = checkMasterKey(config, masterPub, map.pub_sig);
+  const aes = unsealed(config, map.aes);
+  checkProof(masterKey, aes, map.sig);
+  if (isKnown) checkToken(config, map.token);
+  checkFinger(config, masterPub);
+  const session = config.version === 3 ? unsealed(config, map.session) : undefined;
+  return { state: 'accepted', aes, session, publishPort, masterPub };
+}
+
+/** Says whether it is the stored key. A new one is taken at first contact, or if vouched for. */
+function checkMasterKey(
+  config: MinionHandshakeConfig,
+  masterPub: string,
+  pubSig: WireValue | undefined,
+): boolean {
+  const isKnown = config.masterPub !== undefined && isSameKey(config, config.masterPub, masterPub);
+  // Both sides use it or neither does [WIRE 6.6].
+  if ((config.masterSignPub === undefined) !== (pubSig === undefined)) fail('ERR_MASTER_KEY');
+  if (config.masterSignPub === undefined) {
+    if (!isKnown && config.masterPub !== undefined) fail('ERR_MASTER_KEY');
+  } else if (!isVouchedFor(config, config.masterSignPub, masterPub, pubSig)) {
+    fail('ERR_MASTER_KEY');
+  }
+  return isKnown;
+}
+
+/** From version 2 on keys are compared to the letter, as releases since 3006.7 do. */
+function isSameKey(config: MinionHandshakeConfig, stored: string, sent: string): boolean {
+  return cleanKeyText(stored) === (config.version < 2 ? cleanKeyText(sent) : sent);
+}
+
+function isVouchedFor(
+  config: MinionHandshakeConfig,
+  signPub: KeyObject,
+  masterPub: string,
+  pubSig: WireValue | undefined,
+): boolean {
+  if (typeof pubSig !== 'string') return false;
+  const signature = Buffer.from(pubSig, 'base64');
+  const algorithm = config.sigAlgo ?? defaultSigningAlgorithm;
+  return verify(signPub, Buffer.from(masterPub, 'utf8'), signature, algorithm);
+}
+
+/** Decrypts a key string that the master sent. */
+function unsealed(config: MinionHandshakeConfig, value: WireValue | undefined): string {
+  const sealed = wireBytes(value);
+  if (sealed === undefined) return fail('ERR_BAD_REPLY');
+  const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
+  return parseKeyString(decrypt(config.privateKey, sealed, algorithm).toString('latin1')).text;
+}
+
+function checkProof(masterKey: KeyObject, aes: string, sig: WireValue | undefined): void {
+  const recovered = x931Recover(masterKey, wireBytes(sig) ?? Buffer.alloc(0));
+  if (!recovered?.equals(aesKeyDigest(aes))) fail('ERR_MASTER_KEY');
+}
+
+function checkToken(config: MinionHandshakeConfig, value: WireValue | undefined): void {
+  const token = wireBytes(value);
+  if (token === undefined) fail('ERR_MASTER_KEY');
+  const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
+  const plain = decrypt(config.privateKey, token, algorithm).toString('latin1');
+  if (plain !== config.token) fail('ERR_MASTER_KEY');
+}
+
+function checkFinger(config: MinionHandshakeConfig, masterPub: string): void {
+  if (config.masterFinger === undefined) return;
+  if (fingerprint(masterPub, config.hashType) !== config.masterFinger) fail('ERR_MASTER_FINGER');
+}
+
+function fail(code: ProtocolErrorCode): never {
+  throw new ProtocolError(code, 'the answer to a sign-in is not acceptable');
+}

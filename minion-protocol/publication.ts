@@ -1,0 +1,102 @@
+/**
+ * A job on its way to the minions [WIRE 11.1; salt/channel/server.py PubServerChannel].
+ *
+ *     {enc: "aes", load: Crypticle blob, sig_algo, sig}     sig over the bytes of load
+ */
+import type { KeyObject } from 'node:crypto';
+import { type CrypticleKey, openValue, sealValue } from './crypticle.ts';
+import { ProtocolError } from './errors.ts';
+import type { PublicationLoad } from './loads.ts';
+import { clearLimits, loadLimits, type PayloadLimits, packWire, unpackWire } from './payload.ts';
+import {
+  defaultSigningAlgorithm,
+  isSigningAlgorithm,
+  type SigningAlgorithm,
+  sign,
+  verify,
+} from './rsa.ts';
+import { isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
+
+const outerLimits: PayloadLimits = {
+  ...clearLimits,
+  maxBytes: loadLimits.maxBytes + 64 * 1024,
+  uniqueKeys: true,
+};
+
+/** How {@link buildPublication} encrypts and signs. */
+export interface PublicationOptions {
+  /** The master AES key. */
+  readonly key: CrypticleKey;
+  /** Greater than any before under this key, at least 1 [WIRE 3.4]. */
+  readonly serial: number;
+  /** The master's private key; without it the publication is not signed. */
+  readonly masterKey?: KeyObject;
+  /** Default: `PKCS1v15-SHA1`, Salt's `publish_signing_algorithm`. */
+  readonly sigAlgo?: SigningAlgorithm;
+  /** 16 bytes, for tests only. */
+  readonly iv?: Uint8Array;
+}
+
+/** Encrypts, signs and packs a publication. Signing is slow: see {@link sealPublication}. */
+export function buildPublication(load: PublicationLoad, options: PublicationOptions): Buffer {
+  const { key, serial, masterKey, sigAlgo = defaultSigningAlgorithm, iv } = options;
+  const blob = sealPublication({ ...load, serial }, key, iv);
+  const signature = masterKey && sign(masterKey, blob, sigAlgo);
+  return publicationEnvelope(blob, signature, sigAlgo);
+}
+
+/** The encrypted load, of which a worker may make the signature. `load` has its `serial`. */
+export function sealPublication(load: PublicationLoad, key: CrypticleKey, iv?: Uint8Array): Buffer {
+  return sealValue(key, load, iv === undefined ? {} : { iv });
+}
+
+/** Packs a sealed publication with the signature of its bytes, if there is one. */
+export function publicationEnvelope(
+  blob: Uint8Array,
+  signature?: Uint8Array,
+  sigAlgo: SigningAlgorithm = defaultSigningAlgorithm,
+): Buffer {
+  const signed: WireMap = signature ? { sig_algo: sigAlgo, sig: signature } : {};
+  return packWire({ enc: 'aes', load: blob, ...signed });
+}
+
+/** How a minion opens a publication. */
+export interface OpenPublicationOptions {
+  /** The master AES key. */
+  readonly key: CrypticleKey;
+  /** The stored public key of the master; needed to require signatures. */
+  readonly masterPublic?: KeyObject;
+  /** Salt's `sign_pub_messages` on the minion. Default: false, signatures are not looked at. */
+  readonly requireSignature?: boolean;
+  readonly limits?: PayloadLimits;
+}
+
+/**
+ * Opens a publication. The value still has its `serial`: give it to the key's {@link SerialGuard}.
+ * ERR_BAD_HMAC means: sign in again and open the same bytes with the new key.
+ * @throws ProtocolError ERR_BAD_ENVELOPE, ERR_BAD_SIGNATURE, ERR_BAD_HMAC, ERR_BAD_PAYLOAD, …
+ */
+export function openPublication(bytes: Uint8Array, options: OpenPublicationOptions): WireValue {
+  const envelope = unpackWire(bytes, outerLimits);
+  const blob = isWireMap(envelope) && envelope.enc === 'aes' ? wireBytes(envelope.load) : undefined;
+  if (!isWireMap(envelope) || blob === undefined) {
+    throw new ProtocolError('ERR_BAD_ENVELOPE', 'not a publication');
+  }
+  if (options.requireSignature) checkSignature(envelope, blob, options.masterPublic);
+  return openValue(options.key, blob, options.limits ? { limits: options.limits } : {});
+}
+
+function checkSignature(
+  envelope: WireMap,
+  blob: Uint8Array,
+  masterPublic: KeyObject | undefined,
+): void {
+  const { sig_algo: sigAlgo } = envelope;
+  const sig = wireBytes(envelope.sig);
+  const isGenuine =
+    masterPublic !== undefined &&
+    sig !== undefined &&
+    isSigningAlgorithm(sigAlgo) &&
+    verify(masterPublic, blob, sig, sigAlgo);
+  if (!isGenuine) throw new ProtocolError('ERR_BAD_SIGNATURE', 'not signed by the stored master');
+}
