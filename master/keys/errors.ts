@@ -1,0 +1,62 @@
+/** Why a key could not be moved; what each means is in {@link keyErrors}. */
+export type KeyErrorCode =
+  | 'ERR_KEY_FINGERPRINT'
+  | 'ERR_KEY_ID'
+  | 'ERR_KEY_STATE'
+  | 'ERR_KEY_UNKNOWN'
+  | 'ERR_PENDING_FULL'
+  | 'ERR_PKI_DIR';
+
+/** A transition of a minion's key that was refused or failed. Nothing has changed. */
+export class KeyError extends Error {
+  readonly code: KeyErrorCode;
+
+  constructor(code: KeyErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}
+
+/** One line of the catalogue of error codes. */
+export interface KeyErrorEntry {
+  readonly meaning: string;
+  /** What the caller or the operator can do. */
+  readonly action: string;
+  /** Whether the same call may succeed when it is made again. */
+  readonly retry: boolean;
+}
+
+/** The catalogue of {@link KeyErrorCode}. */
+export const keyErrors: Readonly<Record<KeyErrorCode, KeyErrorEntry>> = {
+  ERR_KEY_FINGERPRINT: {
+    meaning: 'the key has another fingerprint than the one that was to be accepted',
+    action: 'compare with the fingerprint on the minion; another machine may use its id',
+    retry: false,
+  },
+  ERR_KEY_ID: {
+    meaning: 'this cannot be the id of a minion',
+    action: 'correct the caller',
+    retry: false,
+  },
+  ERR_KEY_STATE: {
+    meaning: 'the key is not in a state from which this can be done',
+    action: 'look at the state of the key; rejected, denied or accepted ones need their option',
+    retry: false,
+  },
+  ERR_KEY_UNKNOWN: {
+    meaning: 'there is no key of this id',
+    action: 'look at the list of keys; the minion may not have asked yet',
+    retry: true,
+  },
+  ERR_PENDING_FULL: {
+    meaning: 'as many keys as pending_keys or pending_keys_per_address permit wait already',
+    action: 'accept, reject or delete pending keys, or raise the limit',
+    retry: true,
+  },
+  ERR_PKI_DIR: {
+    meaning: 'the PKI directory could not be read or written',
+    action: 'look at the cause: space, rights, a file in place of a directory',
+    retry: true,
+  },
+};

@@ -1,0 +1,311 @@
+import { compileGlob } from '../targeting/glob.ts';
+import { KeyError } from './errors.ts';
+import { KeyMoves } from './key-moves.ts';
+import {
+  type DeniedKey,
+  type KeyChange,
+  type KeyList,
+  type KeyRecord,
+  KeyTable,
+} from './key-table.ts';
+import { type KeyPlace, keyPlaces, PkiDir } from './pki-dir.ts';
+import { watchPkiDir } from './pki-watch.ts';
+import { describeId, unknownKey, wrongState } from './refusals.ts';
+
+/** What the store has to know of ids and keys; minion-protocol has these functions. */
+export interface KeyRules {
+  isValidMinionId(id: string): boolean;
+  /** Text of a key in the form in which keys are compared [WIRE 6.2]. */
+  cleanKeyText(pem: string): string;
+  /** [WIRE 7.7] */
+  fingerprint(pem: string): string;
+}
+
+/** How the key store is opened. */
+export interface KeyStoreOptions {
+  /** `pki_dir`. */
+  readonly directory: string;
+  readonly rules: KeyRules;
+  /** Pending keys in all; 0: any number. Default 500. */
+  readonly pendingKeys?: number;
+  /** Pending keys from one address; 0: any number. Default 64. */
+  readonly pendingKeysPerAddress?: number;
+  /** Default: `Date.now`. */
+  readonly now?: () => number;
+}
+
+/** What {@link KeyStore.accept} may take besides pending keys, as options of `salt-key`. */
+export interface AcceptOptions {
+  /** Accept only a key of this fingerprint. */
+  readonly fingerprint?: string;
+  readonly includeRejected?: boolean;
+  readonly includeDenied?: boolean;
+}
+
+/** What {@link KeyStore.reject} may take besides pending keys, as options of `salt-key`. */
+export interface RejectOptions {
+  readonly includeAccepted?: boolean;
+  readonly includeDenied?: boolean;
+}
+
+type Listener = (change: KeyChange) => void;
+
+/**
+ * The keys of all minions. Reading is from memory; each transition is on disk when its promise
+ * resolves, and transitions follow each other in the order of the calls. What others do in the
+ * directory, such as Salt's own `salt-key`, is noticed and told like what is done here.
+ */
+export class KeyStore {
+  readonly #rules: KeyRules;
+  readonly #limits: { readonly all: number; readonly address: number };
+  readonly #table = new KeyTable();
+  readonly #moves: KeyMoves;
+  readonly #listeners = new Set<Listener>();
+  readonly #stopWatching: () => void;
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Use {@link openKeyStore}. */
+  constructor(dir: PkiDir, options: KeyStoreOptions) {
+    this.#rules = options.rules;
+    this.#limits = {
+      all: options.pendingKeys || Number.POSITIVE_INFINITY,
+      address: options.pendingKeysPerAddress || Number.POSITIVE_INFINITY,
+    };
+    this.#moves = new KeyMoves(dir, this.#table, options.now ?? Date.now, (change) => {
+      for (const listener of this.#listeners) listener(change);
+    });
+    // A rescan that fails is made again by the next change or the next call of rescan.
+    this.#stopWatching = watchPkiDir(dir, (ids) => void this.#rescanIds(ids).catch(() => {}));
+  }
+
+  /** The accepted, pending or rejected key of an id. */
+  get(id: string): KeyRecord | undefined {
+    return this.#table.get(id);
+  }
+
+  /** The key last denied under an id. */
+  denied(id: string): DeniedKey | undefined {
+    return this.#table.denied(id);
+  }
+
+  list(): KeyList {
+    return this.#table.list();
+  }
+
+  /** Calls the listener for each change from now on, until the function given is called. */
+  onChange(listener: Listener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Stores the key of an id that has none as pending. The same key again changes nothing.
+   * @param address - where it came from, for the bound per address
+   * @returns false when there are as many pending keys as permitted; then nothing is stored
+   * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE when the id has another key, ERR_PKI_DIR
+   */
+  pend(id: string, pem: string, address?: string): Promise<boolean> {
+    return this.#inTurn(id, async () => {
+      const present = this.#table.get(id);
+      if (present?.state === 'pending' && this.#isSameKey(present.pem, pem)) return true;
+      if (present !== undefined) throw wrongState(id, present.state);
+      if (this.#isFull(address)) return false;
+      await this.#moves.put('pending', id, pem, address);
+      return true;
+    });
+  }
+
+  /**
+   * Stores a key as accepted, whatever the id had before: for automatic acceptance.
+   * @throws KeyError ERR_KEY_ID, ERR_PKI_DIR
+   */
+  acceptNew(id: string, pem: string): Promise<void> {
+    return this.#inTurn(id, () => this.#moves.put('accepted', id, pem));
+  }
+
+  /**
+   * Rejects the key of an id that has none, or a pending one: for automatic rejection. A pending
+   * key is the one that is kept.
+   * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE, ERR_PKI_DIR
+   */
+  rejectNew(id: string, pem: string): Promise<void> {
+    return this.#inTurn(id, async () => {
+      const present = this.#table.get(id);
+      if (present === undefined) await this.#moves.put('rejected', id, pem);
+      else if (present.state === 'pending') await this.#moves.move('pending', 'rejected', id);
+      else throw wrongState(id, present.state);
+    });
+  }
+
+  /**
+   * Keeps a key that was offered in place of another as denied, in place of the last such.
+   * @throws KeyError ERR_KEY_ID, ERR_PKI_DIR
+   */
+  deny(id: string, pem: string): Promise<void> {
+    return this.#inTurn(id, async () => {
+      if (this.#table.denied(id)?.pem === pem) return;
+      await this.#moves.put('denied', id, pem);
+    });
+  }
+
+  /**
+   * Accepts a pending key; with the options a rejected or the denied one.
+   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_STATE, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
+   */
+  accept(id: string, options: AcceptOptions = {}): Promise<void> {
+    return this.#inTurn(id, async () => {
+      const from = this.#source(id, acceptSources(options));
+      const pem = from === 'denied' ? this.#table.denied(id)?.pem : this.#table.get(id)?.pem;
+      const wanted = options.fingerprint?.toLowerCase();
+      if (wanted !== undefined && wanted !== this.#rules.fingerprint(pem ?? '')) {
+        throw new KeyError('ERR_KEY_FINGERPRINT', `the key of ${describeId(id)} is another one`);
+      }
+      await this.#moves.move(from, 'accepted', id);
+    });
+  }
+
+  /**
+   * Rejects a pending key; with the options an accepted or the denied one.
+   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_STATE, ERR_KEY_ID, ERR_PKI_DIR
+   */
+  reject(id: string, options: RejectOptions = {}): Promise<void> {
+    return this.#inTurn(id, async () => {
+      await this.#moves.move(this.#source(id, rejectSources(options)), 'rejected', id);
+    });
+  }
+
+  /**
+   * Deletes every key of an id, the denied one too.
+   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_ID, ERR_PKI_DIR
+   */
+  delete(id: string): Promise<void> {
+    return this.#inTurn(id, async () => {
+      const present = this.#table.get(id);
+      const denied = this.#table.denied(id);
+      if (present === undefined && denied === undefined) throw unknownKey(id);
+      await this.#moves.removeAll(id);
+    });
+  }
+
+  /** Accepts what matches a glob, and gives the ids. @throws KeyError ERR_PKI_DIR */
+  acceptMatching(glob: string, options: AcceptOptions = {}): Promise<string[]> {
+    return this.#eachMatching(glob, acceptSources(options), (id) => this.accept(id, options));
+  }
+
+  /** Rejects what matches a glob, and gives the ids. @throws KeyError ERR_PKI_DIR */
+  rejectMatching(glob: string, options: RejectOptions = {}): Promise<string[]> {
+    return this.#eachMatching(glob, rejectSources(options), (id) => this.reject(id, options));
+  }
+
+  /** Deletes what matches a glob, in any state, and gives the ids. @throws KeyError ERR_PKI_DIR */
+  deleteMatching(glob: string): Promise<string[]> {
+    return this.#eachMatching(glob, keyPlaces, (id) => this.delete(id));
+  }
+
+  /** Compares everything with the directory, for changes that no watch told. */
+  async rescan(): Promise<void> {
+    await this.#rescanIds(undefined);
+  }
+
+  /** Stops watching and waits for transitions under way. May be called twice. */
+  async close(): Promise<void> {
+    this.#stopWatching();
+    await this.#last;
+  }
+
+  #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
+    if (!this.#rules.isValidMinionId(id)) {
+      const message = `a text of ${id.length} characters that cannot be the id of a minion`;
+      return Promise.reject(new KeyError('ERR_KEY_ID', message));
+    }
+    return this.#enqueue(work);
+  }
+
+  #enqueue<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work);
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  #source(id: string, places: readonly KeyPlace[]): KeyPlace {
+    const present = this.#table.get(id);
+    const denied = this.#table.denied(id);
+    if (present !== undefined && places.includes(present.state)) return present.state;
+    if (denied !== undefined && places.includes('denied')) return 'denied';
+    if (present !== undefined) throw wrongState(id, present.state);
+    throw denied === undefined ? unknownKey(id) : wrongState(id, 'denied');
+  }
+
+  async #eachMatching(
+    glob: string,
+    places: readonly KeyPlace[],
+    work: (id: string) => Promise<void>,
+  ): Promise<string[]> {
+    const matches = compileGlob(glob);
+    const done: string[] = [];
+    for (const id of this.#table.ids().filter(matches)) {
+      const state = this.#table.get(id)?.state;
+      const isDenied = this.#table.denied(id) !== undefined && places.includes('denied');
+      if (!isDenied && (state === undefined || !places.includes(state))) continue;
+      const isDone = await work(id).then(
+        () => true,
+        (error: unknown) => {
+          // Another fingerprint, or moved by somebody else in the meantime: not one of them.
+          if (error instanceof KeyError && error.code !== 'ERR_PKI_DIR') return false;
+          throw error;
+        },
+      );
+      if (isDone) done.push(id);
+    }
+    return done;
+  }
+
+  #rescanIds(ids: readonly string[] | undefined): Promise<void> {
+    return this.#enqueue(async () => {
+      for (const id of ids ?? (await this.#moves.allIds())) {
+        if (this.#rules.isValidMinionId(id)) await this.#moves.reread(id);
+      }
+    });
+  }
+
+  #isSameKey(a: string, b: string): boolean {
+    return this.#rules.cleanKeyText(a) === this.#rules.cleanKeyText(b);
+  }
+
+  #isFull(address: string | undefined): boolean {
+    if (this.#table.countPending() >= this.#limits.all) return true;
+    return address !== undefined && this.#table.countPending(address) >= this.#limits.address;
+  }
+}
+
+/**
+ * Reads all keys of a PKI directory and keeps watching it.
+ * @throws KeyError ERR_PKI_DIR
+ */
+export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> {
+  const dir = await PkiDir.open(options.directory);
+  const store = new KeyStore(dir, { pendingKeys: 500, pendingKeysPerAddress: 64, ...options });
+  try {
+    await store.rescan();
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  return store;
+}
+
+function acceptSources(options: AcceptOptions): KeyPlace[] {
+  return [
+    'pending',
+    ...(options.includeRejected ? ['rejected' as const] : []),
+    ...(options.includeDenied ? ['denied' as const] : []),
+  ];
+}
+
+function rejectSources(options: RejectOptions): KeyPlace[] {
+  return [
+    'pending',
+    ...(options.includeAccepted ? ['accepted' as const] : []),
+    ...(options.includeDenied ? ['denied' as const] : []),
+  ];
+}

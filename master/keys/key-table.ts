@@ -1,0 +1,111 @@
+import type { KeyPlace } from './pki-dir.ts';
+
+/** States of a minion's key. A denied key stands beside them. */
+export type KeyState = Exclude<KeyPlace, 'denied'>;
+
+/** A key in memory. */
+export interface KeyRecord {
+  readonly id: string;
+  readonly state: KeyState;
+  /** PEM text as the minion sent it. */
+  readonly pem: string;
+  /** Milliseconds since 1970. */
+  readonly since: number;
+}
+
+/** The last key that was offered under an id whose key is another one. */
+export interface DeniedKey {
+  readonly id: string;
+  readonly pem: string;
+  /** Milliseconds since 1970. */
+  readonly since: number;
+}
+
+/** Every key, by where it is; each list sorted by id. */
+export interface KeyList {
+  readonly accepted: readonly KeyRecord[];
+  readonly pending: readonly KeyRecord[];
+  readonly rejected: readonly KeyRecord[];
+  readonly denied: readonly DeniedKey[];
+}
+
+/** Something that happened to a key, whoever did it. */
+export interface KeyChange {
+  readonly id: string;
+  /** Where the key was; `null`: nowhere. */
+  readonly from: KeyPlace | null;
+  /** Where it is; `null`: nowhere. */
+  readonly to: KeyPlace | null;
+  /** Salt's word for it, as in its events. */
+  readonly act: 'accept' | 'pend' | 'reject' | 'denied' | 'delete';
+}
+
+const acts = {
+  accepted: 'accept',
+  pending: 'pend',
+  rejected: 'reject',
+  denied: 'denied',
+} as const;
+
+/** The change between two places. */
+export function describeChange(id: string, from: KeyPlace | null, to: KeyPlace | null): KeyChange {
+  return { id, from, to, act: to === null ? 'delete' : acts[to] };
+}
+
+/** What is known of all keys, in memory. */
+export class KeyTable {
+  readonly #keys = new Map<string, KeyRecord>();
+  readonly #denied = new Map<string, DeniedKey>();
+  readonly #pendingAddresses = new Map<string, string>();
+  #pending = 0;
+
+  get(id: string): KeyRecord | undefined {
+    return this.#keys.get(id);
+  }
+
+  denied(id: string): DeniedKey | undefined {
+    return this.#denied.get(id);
+  }
+
+  ids(): string[] {
+    return [...new Set([...this.#keys.keys(), ...this.#denied.keys()])].sort();
+  }
+
+  /** Puts the key of an id in place of what was known; `undefined`: it has none. */
+  set(id: string, record: KeyRecord | undefined, address?: string): void {
+    if (this.#keys.get(id)?.state === 'pending') this.#pending--;
+    if (record?.state === 'pending') this.#pending++;
+    if (record?.state !== 'pending') this.#pendingAddresses.delete(id);
+    else if (address !== undefined) this.#pendingAddresses.set(id, address);
+    if (record === undefined) this.#keys.delete(id);
+    else this.#keys.set(id, record);
+  }
+
+  setDenied(id: string, key: DeniedKey | undefined): void {
+    if (key === undefined) this.#denied.delete(id);
+    else this.#denied.set(id, key);
+  }
+
+  /** How many keys wait; with an address: how many of those came from it in this process. */
+  countPending(address?: string): number {
+    if (address === undefined) return this.#pending;
+    let count = 0;
+    for (const other of this.#pendingAddresses.values()) if (other === address) count++;
+    return count;
+  }
+
+  list(): KeyList {
+    const keys = [...this.#keys.values()].sort(byId);
+    const inState = (state: KeyState): KeyRecord[] => keys.filter((key) => key.state === state);
+    return {
+      accepted: inState('accepted'),
+      pending: inState('pending'),
+      rejected: inState('rejected'),
+      denied: [...this.#denied.values()].sort(byId),
+    };
+  }
+}
+
+function byId(a: { readonly id: string }, b: { readonly id: string }): number {
+  return a.id < b.id ? -1 : 1;
+}
