@@ -4,7 +4,6 @@ export type KeyErrorCode =
   | 'ERR_KEY_ID'
   | 'ERR_KEY_STATE'
   | 'ERR_KEY_UNKNOWN'
-  | 'ERR_PENDING_FULL'
   | 'ERR_PKI_DIR';
 
 /** A transition of a minion's key that was refused or failed. Nothing has changed. */
@@ -47,11 +46,6 @@ export const keyErrors: Readonly<Record<KeyErrorCode, KeyErrorEntry>> = {
   ERR_KEY_UNKNOWN: {
     meaning: 'there is no key of this id',
     action: 'look at the list of keys; the minion may not have asked yet',
-    retry: true,
-  },
-  ERR_PENDING_FULL: {
-    meaning: 'as many keys as pending_keys or pending_keys_per_address permit wait already',
-    action: 'accept, reject or delete pending keys, or raise the limit',
     retry: true,
   },
   ERR_PKI_DIR: {

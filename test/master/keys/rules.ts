@@ -1,11 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { KeyRules } from '../../../master/keys/key-store.ts';
-
-interface KeyVectors {
-  readonly minion: { readonly pub: string };
-  readonly minion2: { readonly pub: string };
-}
 
 /** Rules in their simplest form; those of the wire are minion-protocol's, with its own tests. */
 export const plainRules: KeyRules = {
@@ -13,3 +7,8 @@ export const plainRules: KeyRules = {
   cleanKeyText: (pem) => pem.trim(),
   fingerprint: (pem) => createHash('sha256').update(pem.trim()).digest('hex'),
 };
+
+/** A text in place of a key: the store does not look inside. */
+export function keyText(name: string): string {
+  return `-----BEGIN PUBLIC KEY-----\n${name.repeat(100)}\n-----END PUBLIC KEY-----`;
+}

@@ -1,0 +1,188 @@
+import { readdir, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { pythonText } from './python-text.ts';
+import { compileSignRules, type SignRules } from './sign-rules.ts';
+import { readTrustedFile } from './trusted-file.ts';
+
+/** Options of {@link openAutoAccept}; those of the master's configuration. */
+export interface AutoAcceptOptions {
+  readonly pkiDir: string;
+  readonly autoAccept: boolean;
+  readonly autosignFile: string | null;
+  readonly autorejectFile: string | null;
+  readonly autosignGrainsDir: string | null;
+  /** Minutes that a file in `minions_autosign` is good for; 0: for ever. */
+  readonly autosignTimeout: number;
+  readonly permissivePkiAccess: boolean;
+  /** Milliseconds since 1970. Default: `Date.now`. */
+  readonly now?: () => number;
+}
+
+/** What is to become of a key that nobody has judged yet. */
+export type AutoDecision = 'accept' | 'reject' | 'pend';
+
+/** Why a rule has no effect. */
+export interface AutoAcceptProblem {
+  readonly file: string;
+  readonly reason: string;
+}
+
+const refreshMs = 1000;
+const noRules: SignRules = { matches: () => false, unreadable: [] };
+
+/**
+ * Decides which keys need no operator [WIRE 7.6]. The files are read again every second, outside
+ * of any request.
+ */
+export class AutoAccept {
+  readonly #options: AutoAcceptOptions;
+  readonly #now: () => number;
+  readonly #timer: NodeJS.Timeout;
+  #rejects = noRules;
+  #signs = noRules;
+  #grains: ReadonlyMap<string, ReadonlySet<string>> = new Map();
+  /** Id → when its stub was made. */
+  #stubs = new Map<string, number>();
+  #problems: readonly AutoAcceptProblem[] = [];
+  /** By file, so that rules are compiled when the text differs and not at every look. */
+  readonly #compiled = new Map<string, { readonly text: string; readonly rules: SignRules }>();
+
+  /** Use {@link openAutoAccept}. */
+  constructor(options: AutoAcceptOptions) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+    // What cannot be read is told by problems(); the next round tries again.
+    this.#timer = setInterval(() => void this.refresh().catch(() => {}), refreshMs).unref();
+  }
+
+  /**
+   * Judges an id. Rejection wins; a stub is used up before it accepts.
+   * @param grains - `autosign_grains` of the request, as the minion states them
+   */
+  async decide(
+    id: string,
+    grains: ReadonlyMap<string, unknown> = new Map(),
+  ): Promise<AutoDecision> {
+    if (this.#rejects.matches(id)) return 'reject';
+    const isSigned = this.#options.autoAccept || this.#signs.matches(id);
+    if (isSigned || (await this.#useStub(id)) || this.#matchGrains(grains)) return 'accept';
+    return 'pend';
+  }
+
+  /** What is in the files and has no effect, for the operator. */
+  problems(): readonly AutoAcceptProblem[] {
+    return this.#problems;
+  }
+
+  /** Reads the files now. */
+  async refresh(): Promise<void> {
+    const problems: AutoAcceptProblem[] = [];
+    this.#rejects = await this.#readRules(this.#options.autorejectFile, problems);
+    this.#signs = await this.#readRules(this.#options.autosignFile, problems);
+    this.#grains = await this.#readGrains(problems);
+    this.#stubs = await this.#readStubs();
+    this.#problems = problems;
+  }
+
+  /** Stops reading. May be called twice. */
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #readRules(file: string | null, problems: AutoAcceptProblem[]): Promise<SignRules> {
+    if (file === null) return noRules;
+    const text = await this.#read(file, problems);
+    if (text === undefined) return noRules;
+    const rules = this.#compile(file, text);
+    for (const line of rules.unreadable) {
+      problems.push({ file, reason: `line ${line} is a regular expression that is not supported` });
+    }
+    return rules;
+  }
+
+  #compile(file: string, text: string): SignRules {
+    const known = this.#compiled.get(file);
+    if (known?.text === text) return known.rules;
+    const rules = compileSignRules(text);
+    this.#compiled.set(file, { text, rules });
+    return rules;
+  }
+
+  async #readGrains(problems: AutoAcceptProblem[]): Promise<Map<string, Set<string>>> {
+    const grains = new Map<string, Set<string>>();
+    const directory = this.#options.autosignGrainsDir;
+    if (directory === null) return grains;
+    for (const name of await namesIn(directory)) {
+      const text = await this.#read(path.join(directory, name), problems);
+      const lines = (text ?? '').split('\n').map((line) => line.trim());
+      grains.set(name, new Set(lines.filter((line) => line !== '' && !line.startsWith('#'))));
+    }
+    return grains;
+  }
+
+  async #readStubs(): Promise<Map<string, number>> {
+    const stubs = new Map<string, number>();
+    for (const id of await namesIn(this.#stubDirectory())) {
+      const file = path.join(this.#stubDirectory(), id);
+      const madeAt = await stat(file).then(
+        ({ mtimeMs }) => mtimeMs,
+        () => undefined,
+      );
+      if (madeAt === undefined) continue;
+      if (this.#isExpired(madeAt)) await rm(file, { force: true });
+      else stubs.set(id, madeAt);
+    }
+    return stubs;
+  }
+
+  async #read(file: string, problems: AutoAcceptProblem[]): Promise<string | undefined> {
+    const content = await readTrustedFile(file, this.#options.permissivePkiAccess);
+    if (content.ok) return content.text;
+    const reasons = {
+      missing: 'it does not exist',
+      unreadable: 'it cannot be read',
+      writable: 'others may write to it',
+    };
+    problems.push({ file, reason: reasons[content.reason] });
+    return undefined;
+  }
+
+  async #useStub(id: string): Promise<boolean> {
+    const madeAt = this.#stubs.get(id);
+    if (madeAt === undefined || this.#isExpired(madeAt)) return false;
+    this.#stubs.delete(id);
+    // Removed before it counts: a stub that cannot be removed would accept for ever.
+    return await rm(path.join(this.#stubDirectory(), id)).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  #matchGrains(grains: ReadonlyMap<string, unknown>): boolean {
+    for (const [name, lines] of this.#grains) {
+      const text = pythonText(grains.get(name));
+      if (text !== undefined && lines.has(text)) return true;
+    }
+    return false;
+  }
+
+  #isExpired(madeAt: number): boolean {
+    const { autosignTimeout } = this.#options;
+    return autosignTimeout > 0 && madeAt < this.#now() - autosignTimeout * 60_000;
+  }
+
+  #stubDirectory(): string {
+    return path.join(this.#options.pkiDir, 'minions_autosign');
+  }
+}
+
+/** Reads the files and keeps reading them. */
+export async function openAutoAccept(options: AutoAcceptOptions): Promise<AutoAccept> {
+  const autoAccept = new AutoAccept(options);
+  await autoAccept.refresh();
+  return autoAccept;
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  return await readdir(directory).catch(() => []);
+}
