@@ -12,7 +12,8 @@ const binary = { keyEncoding: 'binary', encoding: 'binary' } as const;
 export function openLmdbTables(directory: string): Tables {
   try {
     // Without overlapping synchronisation a promise resolves when the data and then the page
-    // that points to it are on disk. bench/store.ts shows no loss by it.
+    // that points to it are on disk. Measured with 1, 64 and 1,000 writes under way: overlapping
+    // and waiting for `flushed` is not reliably faster.
     const environment = open<Buffer, Buffer>({
       path: directory,
       maxDbs: 4,

@@ -21,7 +21,7 @@ export interface KeyFile {
 }
 
 /** Directory names. */
-export const placeDirectories: Readonly<Record<KeyPlace, string>> = {
+const placeDirectories: Readonly<Record<KeyPlace, string>> = {
   accepted: 'minions',
   pending: 'minions_pre',
   rejected: 'minions_rejected',
