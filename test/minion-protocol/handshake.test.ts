@@ -1,0 +1,331 @@
+import test from 'ava';
+import { type ClearEnvelope, decodeEnvelope } from '../../minion-protocol/envelope.ts';
+import {
+  type AuthMaterial,
+  type AuthRequest,
+  aesKeySignature,
+  buildAccepted,
+  buildRefusal,
+  judgeKey,
+  type KeyJudgement,
+  type KeyTransition,
+  masterPubkeySignature,
+  parseAuthRequest,
+} from '../../minion-protocol/handshake.ts';
+import {
+  packWire,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/payload.ts';
+import { decrypt, encrypt, isSigningAlgorithm, verify } from '../../minion-protocol/rsa.ts';
+import { parsePrivateKey, parsePublicKey } from '../../minion-protocol/rsa-key.ts';
+import { isWireMap, wireBytes } from '../../minion-protocol/wire-value.ts';
+import {
+  base64,
+  canonical,
+  cases,
+  type JsonObject,
+  keys,
+  object,
+  pem,
+  text,
+  toWireValue,
+  vectorFile,
+} from '../helpers/vectors.ts';
+
+const masterPrivate = parsePrivateKey(pem('master').privatePem);
+const masterPublic = parsePublicKey(pem('master').publicPem);
+const minionPrivate = parsePrivateKey(pem('minion').privatePem);
+
+function clearEnvelope(bytes: Uint8Array): ClearEnvelope {
+  const decoded = decodeEnvelope(bytes);
+  if (!decoded.ok || decoded.envelope.enc !== 'clear') throw new Error('not a clear request');
+  return decoded.envelope;
+}
+
+function authRequest(bytes: Uint8Array): AuthRequest {
+  const parsed = parseAuthRequest(clearEnvelope(bytes));
+  if (!parsed.ok) throw new Error(parsed.code);
+  return parsed.request;
+}
+
+function material(vector: JsonObject, request: AuthRequest): AuthMaterial {
+  const signs = object(vector.master_opts).master_sign_pubkey === true;
+  const { publicPem } = pem('master');
+  const signKey = () => parsePrivateKey(pem('master_sign').privatePem);
+  return {
+    masterPrivate,
+    masterPublicPem: publicPem,
+    publishPort: 4505,
+    aes: keys.aes,
+    session: keys.session,
+    x931Sig: aesKeySignature(masterPrivate, keys.aes),
+    ...(signs ? { pubSig: masterPubkeySignature(signKey(), publicPem, request.sigAlgo) } : {}),
+  };
+}
+
+/** The keys of the id before the request, as far as the vector tells. */
+function keyState(vector: JsonObject, request: AuthRequest): KeyJudgement {
+  const options = object(vector.master_opts);
+  const isOther = /different key|open_mode/.test(text(vector.name));
+  const stored = isOther ? pem('other_minion').publicPem : pem('minion').publicPem;
+  const before = vector.key_state_before;
+  return {
+    accepted: before === 'minions' ? stored : undefined,
+    pending: before === 'minions_pre' ? stored : undefined,
+    rejected: before === 'minions_rejected',
+    offered: request.pub,
+    autosign: options.auto_accept === true,
+    autoreject: false,
+    openMode: options.open_mode === true,
+  };
+}
+
+const directoriesAfter: Record<KeyTransition, (before: string[]) => string[]> = {
+  none: (before) => before,
+  'store-accepted': () => ['minions'],
+  'store-pending': () => ['minions_pre'],
+  'store-rejected': () => ['minions_rejected'],
+  'store-denied': (before) => [...before, 'minions_denied'],
+  'pending-to-accepted': () => ['minions'],
+  'pending-to-rejected': () => ['minions_rejected'],
+};
+
+/** The master's answer, as the vectors' master decides. */
+function answer(vector: JsonObject): Buffer {
+  const parsed = parseAuthRequest(clearEnvelope(base64(vector.request_b64)));
+  if (!parsed.ok) {
+    return 'reply' in parsed ? parsed.reply : buildRefusal(parsed.refuse, false, masterPrivate);
+  }
+  const { request } = parsed;
+  if (object(vector.master_opts).max_minions === 1) {
+    return buildRefusal(request, 'full', masterPrivate);
+  }
+  const verdict = judgeKey(keyState(vector, request));
+  if (verdict.outcome !== 'accept') return buildRefusal(request, verdict.ret, masterPrivate);
+  return buildAccepted(request, material(vector, request));
+}
+
+/** Replaces what is random, after decrypting it, and drops the signature over it. */
+function comparable(reply: WireValue, encAlgo: unknown): WireValue {
+  if (!isWireMap(reply)) return reply;
+  const inner = wireBytes(reply.load);
+  if (inner !== undefined) return comparable(unpackWire(inner), encAlgo);
+  const map: WireMap = { ...reply };
+  for (const field of ['aes', 'session', 'token']) {
+    const bytes = wireBytes(map[field]);
+    const algorithm = encAlgo === 'OAEP-SHA224' ? 'OAEP-SHA224' : 'OAEP-SHA1';
+    if (bytes) map[field] = decrypt(minionPrivate, bytes, algorithm).toString();
+  }
+  return map;
+}
+
+for (const vector of cases(vectorFile('auth'), 'cases')) {
+  const name = text(vector.name);
+  const load = object(object(vector.request_decoded).load);
+  test(`sign-in "${name}" is answered as Salt does`, (t) => {
+    const ours = answer(vector);
+    const theirs = base64(vector.reply_b64);
+    t.is(ours.length, theirs.length);
+    const [left, right] = [ours, theirs].map((reply) =>
+      packWire(comparable(unpackWire(reply), load.enc_algo)),
+    );
+    t.deepEqual(left, right, 'same fields in the same order');
+    const outer = unpackWire(ours);
+    if (!isWireMap(outer) || outer.enc !== 'clear' || outer.sig === undefined) return;
+    const [signed, sig] = [wireBytes(outer.load), wireBytes(outer.sig)];
+    const algorithm = load.sig_algo ?? 'PKCS1v15-SHA1';
+    if (!signed || !sig || !isSigningAlgorithm(algorithm)) return t.fail();
+    t.true(verify(masterPublic, signed, sig, algorithm));
+  });
+
+  const events = cases(vector, 'events');
+  if (/max_minions|invalid id|unsupported/.test(name)) continue;
+  test(`sign-in "${name}" leaves the keys and fires the event as Salt does`, (t) => {
+    const request = authRequest(base64(vector.request_b64));
+    const verdict = judgeKey(keyState(vector, request));
+    const data = object(events[0]?.data);
+    t.is(verdict.event.result, data.result === true);
+    t.is(verdict.event.act, data.act as never);
+    const before = vector.key_state_before === null ? [] : [text(vector.key_state_before)];
+    const after = directoriesAfter[verdict.transition](before);
+    t.deepEqual(after, vector.key_state_after as string[]);
+  });
+}
+
+for (const [release, entry] of Object.entries(
+  object(vectorFile('minion_auth_requests').versions),
+)) {
+  for (const vector of cases(object(entry), 'requests')) {
+    test(`the sign-in of ${release}, ${vector.name}, is understood`, (t) => {
+      const envelope = clearEnvelope(base64(vector.frame_b64));
+      t.is(envelope.version, object(entry).protocol_version as never);
+      const decoded = object(vector.decoded);
+      t.is(canonical(envelope.load), canonical(toWireValue(decoded.load)));
+      const request = authRequest(base64(vector.frame_b64));
+      t.true(parsePublicKey(request.pub).equals(parsePublicKey(pem('minion').publicPem)));
+      t.is(request.id, keys.minionId);
+      t.is(request.nonce, envelope.version < 2 ? undefined : keys.nonce);
+      if (request.token === undefined) return;
+      t.is(decrypt(masterPrivate, request.token, request.encAlgo).toString(), keys.token);
+      t.is(canonical(request.autosignGrains ?? null), canonical({ role: 'web', nope: null }));
+    });
+  }
+}
+
+const stored = pem('minion').publicPem;
+const other = pem('other_minion').publicPem;
+const key = { offered: stored, autosign: false, autoreject: false, openMode: false };
+const verdicts: [string, KeyJudgement, string, KeyTransition, string | undefined][] = [
+  ['an empty key', { ...key, offered: ' \n', openMode: true }, 'refuse', 'none', undefined],
+  [
+    'open mode over a rejected key',
+    { ...key, rejected: true, openMode: true },
+    'accept',
+    'store-accepted',
+    'accept',
+  ],
+  [
+    'open mode with the accepted key',
+    { ...key, accepted: stored, openMode: true },
+    'accept',
+    'none',
+    'accept',
+  ],
+  ['a rejected id', { ...key, rejected: true, autosign: true }, 'refuse', 'none', undefined],
+  [
+    'autoreject of a new id',
+    { ...key, autoreject: true, autosign: true },
+    'reject',
+    'store-rejected',
+    'reject',
+  ],
+  [
+    'autoreject of a pending id',
+    { ...key, pending: stored, autoreject: true },
+    'reject',
+    'pending-to-rejected',
+    'reject',
+  ],
+  [
+    'autosign of a pending key',
+    { ...key, pending: stored, autosign: true },
+    'accept',
+    'pending-to-accepted',
+    'accept',
+  ],
+  [
+    'autosign with another key pending',
+    { ...key, pending: other, autosign: true },
+    'denied',
+    'store-denied',
+    undefined,
+  ],
+  [
+    'another key than the pending one',
+    { ...key, pending: other },
+    'denied',
+    'store-denied',
+    'denied',
+  ],
+  [
+    'another key than the accepted one',
+    { ...key, accepted: other, autosign: true },
+    'denied',
+    'store-denied',
+    'denied',
+  ],
+  [
+    'autoreject of an accepted id',
+    { ...key, accepted: stored, autoreject: true },
+    'accept',
+    'none',
+    'accept',
+  ],
+  [
+    'the accepted key with other line ends',
+    { ...key, accepted: stored.replaceAll('\n', '\r\n') },
+    'accept',
+    'none',
+    'accept',
+  ],
+];
+
+for (const [title, input, outcome, transition, act] of verdicts) {
+  test(`${title}: ${outcome}, ${transition}`, (t) => {
+    const verdict = judgeKey(input);
+    t.like(verdict, { outcome, transition });
+    t.is(verdict.event.act, act as never);
+    t.is(verdict.event.result, outcome === 'accept' || outcome === 'pend');
+    t.is(verdict.ret, verdict.event.result);
+  });
+}
+
+const load = { cmd: '_auth', id: 'web1', nonce: keys.nonce, pub: stored };
+const parse = (fields: WireMap, version: 0 | 2 = 2) =>
+  parseAuthRequest({ enc: 'clear', version, load: { ...load, ...fields } });
+
+test('nothing but a nonce of the grammar is ever signed', (t) => {
+  for (const nonce of ['', `${keys.nonce}0`, 'x'.repeat(32), { enc: 'aes' }, null]) {
+    const parsed = parse({ nonce });
+    t.false(parsed.ok);
+    const reply = !parsed.ok && 'reply' in parsed ? parsed.reply : undefined;
+    t.deepEqual(reply, packWire('bad load'));
+  }
+  const context = { version: 2, nonce: 'chosen', sigAlgo: 'PKCS1v15-SHA1' } as const;
+  t.throws(() => buildRefusal(context, true, masterPrivate), { instanceOf: TypeError });
+  t.throws(() => buildRefusal({ ...context, nonce: keys.nonce }, true), { instanceOf: TypeError });
+});
+
+test('a sign-in with missing, null, wrong or huge fields is refused', (t) => {
+  const wrong: WireMap[] = [
+    { id: null },
+    { id: [] },
+    { pub: null },
+    { pub: '' },
+    { pub: 'x'.repeat(16 * 1024 + 1) },
+    { token: 5 },
+    { token: Buffer.alloc(1025, 255) },
+    { enc_algo: 1 },
+    { sig_algo: 'x'.repeat(65) },
+  ];
+  for (const fields of wrong) t.like(parse(fields), { ok: false, code: 'ERR_BAD_LOAD' });
+  t.like(parse({ enc_algo: 'toString' }), { ok: false, code: 'ERR_ALGORITHM' });
+  t.like(parse({ sig_algo: '__proto__' }), { ok: false, code: 'ERR_ALGORITHM' });
+  t.like(parse({ id: '../x' }), { ok: false, code: 'ERR_BAD_ID' });
+  t.true(parse({ autosign_grains: 'x' }).ok);
+  t.true(parse({ nonce: null }, 0).ok === false, 'a nonce that is no text, even where none counts');
+});
+
+test('whether a token decrypts does not show in the form of the answer', (t) => {
+  const parsed = parse({ token: Buffer.alloc(256, 0x11) });
+  if (!parsed.ok) return t.fail();
+  const { request } = parsed;
+  const token = encrypt(masterPublic, Buffer.from(keys.token), 'OAEP-SHA1');
+  const plain = material({ master_opts: {} }, request);
+  const replies = [request, { ...request, token }].map((each) => buildAccepted(each, plain));
+  t.is(replies[0]?.length, replies[1]?.length);
+  const tokens = replies.map((reply) => {
+    const map = comparable(unpackWire(reply), 'OAEP-SHA1');
+    return isWireMap(map) ? map.token : undefined;
+  });
+  t.is(tokens[1], keys.token);
+  t.not(tokens[0], keys.token);
+  t.is(String(tokens[0]).length, keys.token.length);
+});
+
+test('a token too long for the minion key is no reason to fail', (t) => {
+  const token = encrypt(masterPublic, Buffer.alloc(214, 1), 'OAEP-SHA1');
+  const parsed = parse({ token, enc_algo: 'OAEP-SHA1' });
+  if (!parsed.ok) return t.fail();
+  t.notThrows(() => buildAccepted(parsed.request, material({ master_opts: {} }, parsed.request)));
+});
+
+test('an accepted key that is no sound RSA key is refused before anything is encrypted', (t) => {
+  const parsed = parse({ pub: 'not a key' });
+  if (!parsed.ok) return t.fail();
+  const attempt = () =>
+    buildAccepted(parsed.request, material({ master_opts: {} }, parsed.request));
+  t.throws(attempt, { code: 'ERR_BAD_KEY' });
+});
