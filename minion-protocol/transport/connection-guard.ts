@@ -35,8 +35,8 @@ export interface GuardedConnectionOptions {
   readonly address: string;
   /** Whether a first request is due on this port. */
   readonly awaitsRequest: boolean;
-  /** Ends the connection at once; `closed()` must follow, now or later. */
-  readonly destroy: () => void;
+  /** Called once, when the connection is over, whoever ended it: destroy the socket, forget it. */
+  readonly onEnd: () => void;
 }
 
 /** One connection as its guard sees it. */
@@ -110,19 +110,13 @@ export class GuardedConnection {
     this.end();
   }
 
-  /** Ends the connection without a reason to count. May be called twice. */
+  /** Ends the connection, or takes note that it has ended. May be called twice. */
   end(): void {
-    if (this.#isEnded) return;
-    this.closed();
-    this.#options.destroy();
-  }
-
-  /** The connection is gone. May be called twice. */
-  closed(): void {
     if (this.#isEnded) return;
     this.hold(0);
     this.#isEnded = true;
     this.#guard.released(this);
+    this.#options.onEnd();
   }
 
   /** The deadline that has passed, if one has. `isKnown`: the address is. */
@@ -166,7 +160,7 @@ export class ConnectionGuard {
   /** Takes a connection in, ending an older one where a limit asks for it; or refuses it. */
   admit(options: GuardedConnectionOptions): GuardedConnection | undefined {
     if (this.#connections.size >= this.limits.maxConnections && !this.#makeRoom()) {
-      options.destroy();
+      options.onEnd();
       return undefined;
     }
     const connection = new GuardedConnection(this, options);

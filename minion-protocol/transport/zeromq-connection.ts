@@ -56,10 +56,7 @@ export class ZeromqConnection {
     socket.on('data', (chunk) => this.#onData(chunk));
     // A reset is an ordinary way for a peer to go; 'close' follows.
     socket.on('error', () => {});
-    socket.on('close', () => {
-      this.guarded.closed();
-      this.session.onClosed();
-    });
+    socket.on('close', () => this.guarded.end());
     this.send(encoded([encodeGreeting()]));
   }
 

@@ -146,26 +146,34 @@ class ZeromqListener implements MasterTransport {
       socket.destroy();
       return;
     }
+    let connection: ZeromqConnection | undefined;
     const guarded = this.#guard.admit({
       address,
       awaitsRequest: kind.role === 'ROUTER',
-      destroy: () => socket.destroy(),
+      onEnd: () => {
+        socket.destroy();
+        if (connection === undefined) return;
+        connection.session.onClosed();
+        this.#connections.delete(connection);
+      },
     });
     if (guarded === undefined) return;
-    const connection = new ZeromqConnection(socket, guarded, { ...kind, guard: this.#guard });
+    connection = new ZeromqConnection(socket, guarded, { ...kind, guard: this.#guard });
     this.#connections.add(connection);
-    socket.once('close', () => this.#connections.delete(connection));
   }
 
   async #close(graceMs: number): Promise<void> {
     const closed = this.#servers.map(closeServer);
     for (const connection of this.#connections) connection.session.finish();
-    const grace = setTimeout(() => {
-      for (const connection of this.#connections) connection.guarded.end();
-    }, graceMs);
+    const grace = setTimeout(() => this.#endConnections(), graceMs);
     await Promise.all(closed);
     clearTimeout(grace);
     clearInterval(this.#sweeper);
+    this.#endConnections();
+  }
+
+  #endConnections(): void {
+    for (const connection of this.#connections) connection.guarded.end();
   }
 }
 

@@ -1,0 +1,51 @@
+/**
+ * A program: 2,000 connections to one listener that break off in the middle of a message, of the
+ * handshake or of nonsense. Prints how many there were, and the bytes of memory that stayed.
+ */
+import { createZeromqListener } from '../../minion-protocol/transport/zeromq-listener.ts';
+import { HOST, openRaw } from './zeromq-master.ts';
+import { GREETING, HELLO, hex, longHeader, READY_REQ, READY_SUB } from './zmtp-bytes.ts';
+
+const KINDS: ReadonlyArray<readonly Uint8Array[]> = [
+  [GREETING, READY_REQ, hex('0100'), longHeader(2, 10_000_000n), new Uint8Array(100_000)],
+  [GREETING, READY_REQ, HELLO],
+  [GREETING, READY_SUB, hex('000101')],
+  [GREETING.subarray(0, 30)],
+  [Buffer.from('GET / HTTP/1.1\r\n\r\n')],
+  [GREETING, READY_REQ, hex('0408 03464f4f 00000000')],
+];
+
+const listener = createZeromqListener({ host: HOST, requestPort: 0, publishPort: 0 });
+const { requestPort, publishPort } = await listener.listen(async (request) => request);
+// The first round fills the allocator's own pools.
+await storm(2000);
+const before = await settledMemory();
+const connections = await storm(2000);
+const growth = (await settledMemory()) - before;
+await listener.close();
+process.stdout.write(JSON.stringify({ connections, growth }));
+
+async function storm(count: number): Promise<number> {
+  let done = 0;
+  while (done < count) {
+    await Promise.all(Array.from({ length: 50 }, (_, index) => misbehave(index)));
+    done += 50;
+  }
+  return done;
+}
+
+async function misbehave(kind: number): Promise<void> {
+  const peer = await openRaw(kind % 2 === 0 ? requestPort : publishPort);
+  peer.write(...(KINDS[kind % KINDS.length] ?? []));
+  peer.socket.end();
+  await peer.closed('after misbehaving');
+}
+
+/** Freed buffers are given back some turns after they were collected. */
+async function settledMemory(): Promise<number> {
+  for (let turn = 0; turn < 10; turn += 1) {
+    globalThis.gc?.();
+    await new Promise(setImmediate);
+  }
+  return process.memoryUsage.rss();
+}

@@ -1,0 +1,29 @@
+/** Waiting for what must happen, with words for when it does not. */
+
+/** Resolves with `promise`; rejects, naming `what`, after `ms`. */
+export async function within<Value>(
+  what: string,
+  promise: Promise<Value>,
+  ms = 10_000,
+): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`waited ${ms} ms for ${what}`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Looks again each few milliseconds until `condition` holds. */
+export async function until(what: string, condition: () => boolean, ms = 10_000): Promise<void> {
+  const end = performance.now() + ms;
+  while (!condition()) {
+    if (performance.now() > end) throw new Error(`waited ${ms} ms for ${what}`);
+    await new Promise((resolve) => {
+      setTimeout(resolve, 2);
+    });
+  }
+}

@@ -1,0 +1,261 @@
+import test, { type ExecutionContext } from 'ava';
+import type { ConnectionLimits } from '../../minion-protocol/transport/connection-limits.ts';
+import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
+import { until } from '../helpers/deadline.ts';
+import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';
+import {
+  GREETING,
+  HELLO,
+  hex,
+  longHeader,
+  READY_DEALER,
+  READY_REQ,
+  READY_SUB,
+} from '../helpers/zmtp-bytes.ts';
+
+const SECOND = 1000;
+
+test('who says nothing is closed after 30 seconds, on both ports', async (t) => {
+  const { master, clock } = await clockedMaster(t);
+  const silent = await connectRaw(t, master.requestPort);
+  const halfGreeted = await connectRaw(t, master.publishPort);
+  halfGreeted.write(GREETING.subarray(0, 40));
+  await swept(t, master, clock);
+  clock.now += 29 * SECOND;
+  await swept(t, master, clock);
+  t.deepEqual(master.transport.refusals(), {});
+  clock.now += 2 * SECOND;
+  await Promise.all([silent.closed('silent'), halfGreeted.closed('half a greeting')]);
+  t.deepEqual(master.transport.refusals(), { 'handshake-timeout': 2 });
+});
+
+test('who never sends READY is closed after 30 seconds', async (t) => {
+  const { master, clock } = await clockedMaster(t);
+  const peer = await connectRaw(t, master.publishPort);
+  peer.write(GREETING);
+  await until('our READY', () => peer.receivedBytes > 64);
+  clock.now += 31 * SECOND;
+  await peer.closed('without READY');
+  t.deepEqual(master.transport.refusals(), { 'handshake-timeout': 1 });
+});
+
+test('who asks nothing on the request port is closed, a subscriber is not', async (t) => {
+  const { master, clock } = await clockedMaster(t);
+  const idle = await connectRaw(t, master.requestPort);
+  idle.write(GREETING, READY_REQ);
+  const subscriber = await connectRaw(t, master.publishPort);
+  subscriber.write(GREETING, READY_SUB, hex('000101'));
+  await until('the subscription', () => master.transport.subscribers().length === 1);
+  await until('our READY', () => idle.receivedBytes > 64);
+  clock.now += 31 * SECOND;
+  await idle.closed('idle');
+  t.deepEqual(master.transport.refusals(), { 'first-request-timeout': 1 });
+  t.is(master.transport.subscribers().length, 1);
+});
+
+test('from a known address a connection may wait to ask', async (t) => {
+  const { master, clock } = await clockedMaster(t, {}, true);
+  await ask(t, master);
+  const idle = await connectRaw(t, master.requestPort);
+  idle.write(GREETING, READY_REQ);
+  await until('our READY', () => idle.receivedBytes > 64);
+  clock.now += 300 * SECOND;
+  await swept(t, master, clock);
+  idle.write(HELLO);
+  await until('the answer', () => idle.received.subarray(-HELLO.length).equals(HELLO));
+  t.deepEqual(master.transport.refusals(), {});
+});
+
+test('after its first request a connection may be idle for ever', async (t) => {
+  const { master, clock } = await clockedMaster(t);
+  const peer = await connectRaw(t, master.requestPort);
+  peer.write(GREETING, READY_REQ, HELLO);
+  await until('the answer', () => peer.received.subarray(-HELLO.length).equals(HELLO));
+  clock.now += 100_000 * SECOND;
+  await swept(t, master, clock);
+  peer.write(HELLO);
+  await until('again', () =>
+    peer.received.subarray(-2 * HELLO.length, -HELLO.length).equals(HELLO),
+  );
+  t.deepEqual(master.transport.refusals(), {});
+});
+
+test('a message must be complete 30 seconds after its first byte', async (t) => {
+  const { master, clock } = await clockedMaster(t);
+  const peer = await connectRaw(t, master.requestPort);
+  peer.write(GREETING, READY_REQ, HELLO, hex('0100 00'));
+  await until('the first answer', () => peer.received.subarray(-HELLO.length).equals(HELLO));
+  clock.now += 29 * SECOND;
+  await swept(t, master, clock);
+  peer.write(hex('05 6865'));
+  await swept(t, master, clock);
+  t.deepEqual(master.transport.refusals(), {});
+  clock.now += 2 * SECOND;
+  await peer.closed('slow');
+  t.deepEqual(master.transport.refusals(), { 'message-timeout': 1 });
+});
+
+test('PINGs in the middle of a message do not buy time', async (t) => {
+  const { master, clock } = await clockedMaster(t);
+  const peer = await connectRaw(t, master.requestPort);
+  const ping = hex('0407 0450494e47 0000');
+  peer.write(GREETING, READY_REQ, HELLO, hex('0100'));
+  await until('the first answer', () => peer.received.subarray(-HELLO.length).equals(HELLO));
+  await swept(t, master, clock);
+  clock.now += 20 * SECOND;
+  const before = peer.receivedBytes;
+  peer.write(ping);
+  await until('PONG', () => peer.receivedBytes > before);
+  clock.now += 20 * SECOND;
+  await peer.closed('slow, with PINGs');
+  t.deepEqual(master.transport.refusals(), { 'message-timeout': 1 });
+});
+
+test('what arrives buys a second for each 64 KiB', async (t) => {
+  const { master, clock } = await clockedMaster(t);
+  const peer = await connectRaw(t, master.requestPort);
+  peer.write(GREETING, READY_REQ, HELLO, hex('0100'), longHeader(2, 10_000_000n));
+  peer.write(new Uint8Array(64 * 1024 * 100));
+  await until('the first answer', () => peer.received.subarray(-HELLO.length).equals(HELLO));
+  await swept(t, master, clock);
+  clock.now += 100 * SECOND;
+  await swept(t, master, clock);
+  t.deepEqual(master.transport.refusals(), {});
+  clock.now += 40 * SECOND;
+  await peer.closed('slower than that');
+  t.deepEqual(master.transport.refusals(), { 'message-timeout': 1 });
+});
+
+test('a subscriber that reads nothing for a minute is disconnected', async (t) => {
+  const { master, clock } = await clockedMaster(t);
+  const stuck = await connectRaw(t, master.publishPort);
+  stuck.write(GREETING, READY_SUB, hex('000101'));
+  await until('the subscription', () => master.transport.subscribers().length === 1);
+  stuck.socket.pause();
+  const envelope = new Uint8Array(8_000_000);
+  while (master.transport.publish({ envelope, minionIds: null }).queued > 0) {
+    await new Promise(setImmediate);
+  }
+  const queued = () => master.transport.subscribers()[0]?.queuedBytes;
+  for (let last = -1; last !== queued(); ) {
+    last = queued() ?? 0;
+    await swept(t, master, clock);
+  }
+  clock.now += 61 * SECOND;
+  await until('its end', () => master.transport.subscribers().length === 0);
+  t.deepEqual(master.transport.refusals(), { 'stalled-reader': 1 });
+});
+
+test('unfinished messages of a stranger are bounded in all its connections together', async (t) => {
+  const { master } = await clockedMaster(t, { maxHeldBytesPerAddress: 300_000 });
+  const holders = await Promise.all([1, 2, 3, 4].map(() => connectRaw(t, master.requestPort)));
+  for (const peer of holders) {
+    peer.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 1_000_000n), new Uint8Array(90_000));
+  }
+  await until('a refusal', () => master.transport.refusals()['held-bytes-from-address'] === 1);
+  await ask(t, master);
+});
+
+test('unfinished messages are bounded in all; the heaviest stranger goes', async (t) => {
+  const { master } = await clockedMaster(t, { maxHeldBytes: 300_000 });
+  const light = await connectRaw(t, master.requestPort);
+  light.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 1000n), new Uint8Array(500));
+  const heavy = await connectRaw(t, master.requestPort);
+  heavy.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 1_000_000n), new Uint8Array(290_000));
+  const next = await connectRaw(t, master.requestPort);
+  next.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 1_000_000n), new Uint8Array(20_000));
+  await heavy.closed('the heaviest');
+  light.write(new Uint8Array(500));
+  await until('an answer', () => light.receivedBytes > 1000);
+  t.deepEqual(master.transport.refusals(), { 'held-bytes': 1 });
+});
+
+test('topics count as held, so that many connections cannot hoard them', async (t) => {
+  const { master } = await clockedMaster(t, { maxHeldBytesPerAddress: 50_000 });
+  const greedy = await connectRaw(t, master.publishPort);
+  const topics = Array.from({ length: 500 }, (_, index) =>
+    hex(`0003 01 ${index.toString(16).padStart(4, '0')}`),
+  );
+  greedy.write(GREETING, READY_SUB, ...topics);
+  await greedy.closed('hoarding topics');
+  t.deepEqual(master.transport.refusals(), { 'held-bytes-from-address': 1 });
+});
+
+test('of too many new connections from an address the oldest goes', async (t) => {
+  const { master } = await clockedMaster(t, { maxNewConnectionsPerAddress: 3 });
+  const oldest = await connectRaw(t, master.requestPort);
+  const proven = await connectRaw(t, master.requestPort);
+  proven.write(GREETING, READY_DEALER, HELLO);
+  await until('an answer', () => proven.received.subarray(-HELLO.length).equals(HELLO));
+  await Promise.all([1, 2].map(() => connectRaw(t, master.requestPort)));
+  await connectRaw(t, master.publishPort);
+  await oldest.closed('the oldest');
+  proven.write(HELLO);
+  await until('another', () =>
+    proven.received.subarray(-2 * HELLO.length, -HELLO.length).equals(HELLO),
+  );
+  t.deepEqual(master.transport.refusals(), { 'too-many-from-address': 1 });
+});
+
+test('when the master is full a stranger makes room', async (t) => {
+  const { master } = await clockedMaster(t, { maxConnections: 2 });
+  const oldest = await connectRaw(t, master.requestPort);
+  await connectRaw(t, master.publishPort);
+  await connectRaw(t, master.publishPort);
+  await oldest.closed('to make room');
+  t.deepEqual(master.transport.refusals(), { 'too-many-connections': 1 });
+});
+
+test('disconnecting a minion ends its request connections', async (t) => {
+  const { master } = await clockedMaster(t, {}, true);
+  const peer = await connectRaw(t, master.requestPort);
+  peer.write(GREETING, READY_REQ, HELLO);
+  await until('the answer', () => peer.received.subarray(-HELLO.length).equals(HELLO));
+  master.transport.disconnect('another');
+  peer.write(HELLO);
+  await until('again', () =>
+    peer.received.subarray(-2 * HELLO.length, -HELLO.length).equals(HELLO),
+  );
+  master.transport.disconnect('minion');
+  await peer.closed('of the minion');
+  t.deepEqual(master.transport.refusals(), {});
+});
+
+interface Clock {
+  now: number;
+  /** How often it was looked at. */
+  reads: number;
+}
+
+/** A master whose clock is moved by hand; it looks at its deadlines every few milliseconds. */
+async function clockedMaster(
+  t: ExecutionContext,
+  limits: Partial<ConnectionLimits> = {},
+  identifies = false,
+): Promise<{ master: Master; clock: Clock }> {
+  const clock = { now: 1_700_000_000_000, reads: 0 };
+  const now = () => {
+    clock.reads += 1;
+    return clock.now;
+  };
+  const options = { limits, sweepIntervalMs: 5, now };
+  const master = await startMaster(t, options, async (request, peer) => {
+    if (identifies) peer.identify('minion');
+    return request;
+  });
+  return { master, clock };
+}
+
+/** Until what was sent before has arrived and the master has looked at its deadlines since. */
+async function swept(t: ExecutionContext, master: Master, clock: Clock): Promise<void> {
+  await ask(t, master);
+  const reads = clock.reads;
+  await until('a look at the deadlines', () => clock.reads > reads + 1);
+}
+
+async function ask(t: ExecutionContext, master: Master): Promise<void> {
+  const minion = dialZeromq({ host: HOST, requestPort: master.requestPort });
+  t.teardown(() => minion.close());
+  t.true((await minion.request(Buffer.from('hello'), 10_000)).length > 0);
+  await minion.close();
+}
