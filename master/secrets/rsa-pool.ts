@@ -1,0 +1,130 @@
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { MasterError } from '../errors.ts';
+import type { RsaResult, RsaTask } from './rsa-work.ts';
+
+interface Waiting {
+  readonly id: number;
+  readonly task: RsaTask;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface Member {
+  readonly worker: Worker;
+  /** Tasks sent to this worker and not yet answered. */
+  readonly underWay: Map<number, Waiting>;
+}
+
+interface Answer {
+  readonly id: number;
+  readonly result?: unknown;
+  readonly error?: Error;
+}
+
+/** How the pool is made. */
+export interface RsaPoolOptions {
+  /** Threads. Default: one a processor. */
+  readonly threads?: number;
+  /** Tasks that may wait; one more is refused. Default 4096. */
+  readonly maxWaiting?: number;
+}
+
+/** Tasks given to a worker ahead, so that it never waits for the main thread between two. */
+const ahead = 2;
+
+/**
+ * Worker threads for RSA, so that no private-key operation ever holds the thread that moves
+ * bytes. Bounded: a flood of sign-ins is refused at the door instead of queueing up.
+ */
+export class RsaPool {
+  readonly #members: Member[] = [];
+  readonly #queue: Waiting[] = [];
+  readonly #maxWaiting: number;
+  #lastId = 0;
+  #isClosed = false;
+
+  constructor(options: RsaPoolOptions = {}) {
+    this.#maxWaiting = options.maxWaiting ?? 4096;
+    const threads = options.threads ?? availableParallelism();
+    for (let count = 0; count < threads; count += 1) this.#members.push(this.#hire());
+  }
+
+  /** Tasks that wait for a worker. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  /**
+   * Runs one task on a worker.
+   * @throws MasterError ERR_RSA_OVERLOAD when too many wait, ERR_MASTER_STOPPED after close
+   */
+  run<T extends RsaTask>(task: T): Promise<RsaResult<T>> {
+    if (this.#isClosed) {
+      return Promise.reject(new MasterError('ERR_MASTER_STOPPED', 'the master is being closed'));
+    }
+    if (this.#queue.length >= this.#maxWaiting) {
+      const message = `${this.#queue.length} RSA operations are waiting; this one was refused`;
+      return Promise.reject(new MasterError('ERR_RSA_OVERLOAD', message));
+    }
+    return new Promise<RsaResult<T>>((resolve, reject) => {
+      this.#lastId += 1;
+      // The worker answers a task with the result that RsaResult names for its kind.
+      const settle = resolve as (result: unknown) => void;
+      this.#queue.push({ id: this.#lastId, task, resolve: settle, reject });
+      this.#dispatch();
+    });
+  }
+
+  /** Refuses what waits and ends the threads. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const error = new MasterError('ERR_MASTER_STOPPED', 'the master is being closed');
+    for (const waiting of this.#queue.splice(0)) waiting.reject(error);
+    await Promise.all(this.#members.splice(0).map(({ worker }) => worker.terminate()));
+  }
+
+  #hire(): Member {
+    const worker = new Worker(new URL('./rsa-worker.js', import.meta.url));
+    const member: Member = { worker, underWay: new Map() };
+    worker.unref();
+    worker.on('message', (answer: Answer) => this.#settle(member, answer));
+    worker.on('error', (error: Error) => this.#replace(member, error));
+    return member;
+  }
+
+  #dispatch(): void {
+    for (;;) {
+      const member = this.#leastBusy();
+      const next = member === undefined ? undefined : this.#queue.shift();
+      if (member === undefined || next === undefined) return;
+      member.underWay.set(next.id, next);
+      member.worker.postMessage({ id: next.id, task: next.task });
+    }
+  }
+
+  #leastBusy(): Member | undefined {
+    let best: Member | undefined;
+    for (const member of this.#members) {
+      if (member.underWay.size < (best?.underWay.size ?? ahead)) best = member;
+    }
+    return best;
+  }
+
+  #settle(member: Member, answer: Answer): void {
+    const waiting = member.underWay.get(answer.id);
+    member.underWay.delete(answer.id);
+    if (answer.error !== undefined) waiting?.reject(answer.error);
+    else waiting?.resolve(answer.result);
+    this.#dispatch();
+  }
+
+  /** A worker that died takes its tasks with it; another takes its place. */
+  #replace(member: Member, error: Error): void {
+    for (const waiting of member.underWay.values()) waiting.reject(error);
+    const index = this.#members.indexOf(member);
+    if (index === -1 || this.#isClosed) return;
+    this.#members[index] = this.#hire();
+    this.#dispatch();
+  }
+}

@@ -1,0 +1,103 @@
+import {
+  type CrypticleKey,
+  generateKeyString,
+  parseKeyString,
+} from '../../minion-protocol/index.ts';
+import type { Key, Store } from '../../store/index.ts';
+import type { Seal } from './seal.ts';
+
+const prefix: Key = ['secrets', 'sessions'];
+
+interface Session {
+  readonly key: CrypticleKey;
+  readonly madeAt: number;
+}
+
+/** What {@link SessionKeys} needs. */
+export interface SessionKeysOptions {
+  readonly store: Store;
+  readonly seal: Seal;
+  /** How long a session key serves (`publish_session`), milliseconds; 0: for ever. */
+  readonly lifetimeMs: number;
+  readonly now: () => number;
+}
+
+/**
+ * The key that each minion of protocol 3 shares with the master alone [WIRE 7.2]. It is on disk
+ * before a sign-in tells it, so a restart brings no new sign-in. One exists only for an id whose
+ * key was accepted when it signed in [THREATS N-09].
+ */
+export class SessionKeys {
+  readonly #options: SessionKeysOptions;
+  readonly #sessions = new Map<string, Session>();
+  readonly #making = new Map<string, Promise<CrypticleKey>>();
+
+  private constructor(options: SessionKeysOptions) {
+    this.#options = options;
+  }
+
+  /** Reads the persisted sessions; those of ids that `isAccepted` refuses are deleted. */
+  static async open(
+    options: SessionKeysOptions,
+    isAccepted: (id: string) => boolean,
+  ): Promise<SessionKeys> {
+    const keys = new SessionKeys(options);
+    const stale: string[] = [];
+    for await (const entry of options.store.list(prefix)) {
+      const id = entry.key.at(-1) ?? '';
+      if (!isAccepted(id)) stale.push(id);
+      else keys.#sessions.set(id, parseSession(options.seal.open(entry.value)));
+    }
+    await keys.forget(stale);
+    return keys;
+  }
+
+  /** The key to open this minion's requests with, if it has one that still serves. */
+  get(id: string): CrypticleKey | undefined {
+    const session = this.#sessions.get(id);
+    return session !== undefined && this.#serves(session) ? session.key : undefined;
+  }
+
+  /** When the minion's session key was made, milliseconds since 1970. */
+  madeAt(id: string): number | undefined {
+    return this.#sessions.get(id)?.madeAt;
+  }
+
+  /** The minion's key, made and stored if there is none that serves. */
+  async obtain(id: string): Promise<CrypticleKey> {
+    const existing = this.get(id);
+    if (existing !== undefined) return existing;
+    const underWay = this.#making.get(id);
+    if (underWay !== undefined) return underWay;
+    const making = this.#make(id).finally(() => this.#making.delete(id));
+    this.#making.set(id, making);
+    return making;
+  }
+
+  /** Ends these minions' sessions at once, then on disk. */
+  async forget(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    for (const id of ids) this.#sessions.delete(id);
+    await this.#options.store.write(ids.map((id) => ({ op: 'delete', key: [...prefix, id] })));
+  }
+
+  async #make(id: string): Promise<CrypticleKey> {
+    const session = { key: parseKeyString(generateKeyString()), madeAt: this.#options.now() };
+    const plain = Buffer.from(`${session.madeAt} ${session.key.text}`, 'ascii');
+    await this.#options.store.write([
+      { op: 'put', key: [...prefix, id], value: this.#options.seal.seal(plain) },
+    ]);
+    this.#sessions.set(id, session);
+    return session.key;
+  }
+
+  #serves(session: Session): boolean {
+    const { lifetimeMs, now } = this.#options;
+    return lifetimeMs === 0 || now() - session.madeAt < lifetimeMs;
+  }
+}
+
+function parseSession(bytes: Uint8Array): Session {
+  const [madeAt = '', text = ''] = Buffer.from(bytes).toString('ascii').split(' ');
+  return { key: parseKeyString(text), madeAt: Number(madeAt) };
+}
