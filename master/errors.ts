@@ -1,0 +1,79 @@
+/** The errors of the master's own work, each with a code that never changes its meaning. */
+
+/** What a code means to the person who meets it; `docs/errors.md` holds the same. */
+export interface ErrorEntry {
+  readonly meaning: string;
+  readonly action: string;
+  /** Whether the same call may succeed later without any change. */
+  readonly retry: boolean;
+}
+
+export type MasterErrorCode =
+  | 'ERR_ARGS'
+  | 'ERR_BAD_TGT'
+  | 'ERR_JOB_LIMIT'
+  | 'ERR_MASTER_KEY'
+  | 'ERR_MASTER_STOPPED'
+  | 'ERR_RPC_UNKNOWN_METHOD'
+  | 'ERR_RSA_OVERLOAD'
+  | 'ERR_SEAL'
+  | 'ERR_SOCKET';
+
+export const masterErrorCatalogue: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
+  ERR_ARGS: {
+    meaning: 'The call has an argument of the wrong type, or lacks one.',
+    action: 'Correct the argument that the message names.',
+    retry: false,
+  },
+  ERR_BAD_TGT: {
+    meaning: 'The target expression or its type is not one that is served.',
+    action: 'Use tgt_type glob with text, or list with ids.',
+    retry: false,
+  },
+  ERR_JOB_LIMIT: {
+    meaning: 'As many jobs as the master watches at once are under way.',
+    action: 'Wait for jobs to end, or publish to more minions in one job.',
+    retry: true,
+  },
+  ERR_MASTER_KEY: {
+    meaning: "The master's own key in pki_dir cannot be read, or does not fit its public half.",
+    action: 'Restore master.pem and master.pub from a backup; minions trust only that pair.',
+    retry: false,
+  },
+  ERR_MASTER_STOPPED: {
+    meaning: 'The master is not running: it has not been started, or is being closed.',
+    action: 'Call start() first, or run the command against a running master.',
+    retry: false,
+  },
+  ERR_RPC_UNKNOWN_METHOD: {
+    meaning: 'The local socket knows no such method.',
+    action: 'Use a command of the same version as the running master.',
+    retry: false,
+  },
+  ERR_RSA_OVERLOAD: {
+    meaning: 'More RSA operations are waiting than the queue holds.',
+    action: 'Nothing: peers ask again. If it lasts, look for an address that floods sign-ins.',
+    retry: true,
+  },
+  ERR_SEAL: {
+    meaning: 'A sealed record in the store does not open with the seal key.',
+    action: 'Restore seal.key, or remove the store: every minion then signs in once more.',
+    retry: false,
+  },
+  ERR_SOCKET: {
+    meaning: 'The local socket cannot be reached or bound.',
+    action: 'See that a master runs with this configuration and that you are its user.',
+    retry: true,
+  },
+};
+
+/** What happened in the master, for a caller of the library or the command line. */
+export class MasterError extends Error {
+  readonly code: MasterErrorCode;
+
+  constructor(code: MasterErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}

@@ -1,0 +1,87 @@
+import { stamp, type WireMap } from '../../minion-protocol/index.ts';
+import { BoundedQueue } from '../queue.ts';
+import { trimValues } from './trim.ts';
+
+/** An event as every reader sees it. */
+export interface MasterEvent {
+  readonly tag: string;
+  /** Always has `_stamp`: UTC, ISO 8601 with microseconds, without zone. */
+  readonly data: WireMap;
+}
+
+/** How a reader subscribes. */
+export interface SubscribeOptions {
+  /** Only events whose tag this accepts. Default: all. */
+  readonly accepts?: (tag: string) => boolean;
+  /** Events that may wait unread before the reader is dropped. Default 10,000. */
+  readonly capacity?: number;
+  /** Ends the subscription. */
+  readonly signal?: AbortSignal;
+}
+
+/** Ends a subscription whose reader was too slow; what it had not read is lost to it. */
+export class ReaderDroppedError extends Error {
+  readonly code = 'ERR_READER_DROPPED';
+
+  constructor(capacity: number) {
+    super(`the reader left more than ${capacity} events waiting and was dropped; subscribe again`);
+    this.name = new.target.name;
+  }
+}
+
+interface Reader {
+  readonly accepts: (tag: string) => boolean;
+  readonly queue: BoundedQueue<MasterEvent>;
+}
+
+/**
+ * Tells what happened, to whoever listens. It only tells: nothing that must survive depends on
+ * it. Readers have a bounded queue each; a slow one is dropped, never the bus or another reader.
+ */
+export class EventBus {
+  readonly #readers = new Set<Reader>();
+  readonly #maxEventBytes: number;
+  readonly #now: () => Date;
+
+  /** @param options `maxEventBytes`: `max_event_size`, 0 for no limit */
+  constructor(options: { readonly maxEventBytes: number; readonly now?: () => Date }) {
+    this.#maxEventBytes = options.maxEventBytes;
+    this.#now = options.now ?? (() => new Date());
+  }
+
+  /** Fires an event. Values too big for `max_event_size` are replaced by `VALUE_TRIMMED`. */
+  fire(tag: string, data: WireMap): void {
+    const listening = [...this.#readers].filter((reader) => reader.accepts(tag));
+    if (listening.length === 0) return;
+    const stamped = { ...data, _stamp: stamp(this.#now()) };
+    const event = { tag, data: trimValues(stamped, this.#maxEventBytes) };
+    for (const reader of listening) {
+      reader.queue.push(event);
+      if (!reader.queue.isOpen) this.#readers.delete(reader);
+    }
+  }
+
+  /**
+   * Events from the moment of this call on. Ends with the signal or the bus.
+   * @throws ReaderDroppedError ERR_READER_DROPPED from the iteration, when the reader was too slow
+   */
+  subscribe(options: SubscribeOptions = {}): AsyncIterableIterator<MasterEvent> {
+    const capacity = options.capacity ?? 10_000;
+    const queue = new BoundedQueue<MasterEvent>(capacity, () => new ReaderDroppedError(capacity));
+    const reader: Reader = { accepts: options.accepts ?? (() => true), queue };
+    this.#readers.add(reader);
+    const end = (): void => {
+      queue.close();
+      this.#readers.delete(reader);
+    };
+    options.signal?.addEventListener('abort', end, { once: true });
+    if (options.signal?.aborted) end();
+    return queue;
+  }
+
+  /** Ends every subscription after what is queued for it. */
+  close(): void {
+    for (const reader of this.#readers) reader.queue.close();
+    this.#readers.clear();
+  }
+}

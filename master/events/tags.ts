@@ -1,0 +1,13 @@
+/** Salt's event tags [WIRE 14.2]. */
+
+export const tags = {
+  auth: 'salt/auth',
+  key: 'salt/key',
+  rotation: 'key',
+  jobNew: (jid: string): string => `salt/job/${jid}/new`,
+  jobPublish: (jid: string): string => `salt/job/${jid}/publish`,
+  jobReturn: (jid: string, minionId: string): string => `salt/job/${jid}/ret/${minionId}`,
+  stateError: (jid: string, minionId: string, fun: string): string =>
+    `salt/job/${jid}/sub/${minionId}/error/${fun}`,
+  dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
+} as const;
