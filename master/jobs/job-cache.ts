@@ -1,0 +1,111 @@
+import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import { Job, type JobRecord, type JobReturn } from './job.ts';
+import { packRecord, packReturn, unpackRecord, unpackReturn } from './job-format.ts';
+
+const jobKey = (jid: string): Key => ['jobs', jid];
+const returnKey = (jid: string, minionId: string): Key => ['returns', jid, minionId];
+
+/** How many jobs are known by heart; older ones are read from the store again when asked for. */
+const maxRemembered = 10_000;
+
+/**
+ * The jobs that were published and what came back, in the store for `keep_jobs_seconds`. What is
+ * under way is remembered as well, so that a return costs no look-up.
+ */
+export class JobCache {
+  readonly #store: Store;
+  readonly #keepMs: number;
+  readonly #now: () => number;
+  readonly #remembered = new Map<string, Job>();
+
+  constructor(options: {
+    readonly store: Store;
+    readonly keepMs: number;
+    readonly now: () => number;
+  }) {
+    this.#store = options.store;
+    this.#keepMs = options.keepMs;
+    this.#now = options.now;
+  }
+
+  /** Keeps a job; durable when it resolves, so that no return of it comes to an unknown job. */
+  async add(record: JobRecord): Promise<Job> {
+    await this.#store.write([this.#putRecord(record)]);
+    return this.remember(new Job(record, { isKept: true }));
+  }
+
+  /** Knows a job by heart only; its returns are told and not kept. */
+  remember(job: Job): Job {
+    this.#remembered.set(job.jid, job);
+    this.#forgetOldest();
+    return job;
+  }
+
+  /** The job of this jid, if one was published. */
+  async find(jid: string): Promise<Job | undefined> {
+    const known = this.#remembered.get(jid);
+    if (known !== undefined) return known;
+    const entry = await this.#store.get(jobKey(jid));
+    if (entry === undefined) return undefined;
+    return (
+      this.#remembered.get(jid) ??
+      this.remember(new Job(unpackRecord(entry.value), { isKept: true }))
+    );
+  }
+
+  /**
+   * Keeps a return, durable when it resolves.
+   * @returns false if that minion's return was kept already; it stays as it was
+   */
+  async addReturn(jid: string, result: JobReturn): Promise<boolean> {
+    return this.#writeOnce([this.#putReturn(jid, result)]);
+  }
+
+  /** Keeps a job that a minion started itself together with its return. */
+  async addSelfMade(record: JobRecord, result: JobReturn): Promise<boolean> {
+    return this.#writeOnce([this.#putRecord(record), this.#putReturn(record.jid, result)]);
+  }
+
+  /** The job's description, if it is still kept. */
+  async record(jid: string): Promise<JobRecord | undefined> {
+    const entry = await this.#store.get(jobKey(jid));
+    return entry === undefined ? undefined : unpackRecord(entry.value);
+  }
+
+  /** What has come back for a job. */
+  async *returns(jid: string): AsyncIterableIterator<JobReturn> {
+    for await (const entry of this.#store.list(['returns', jid])) yield unpackReturn(entry.value);
+  }
+
+  async #writeOnce(operations: readonly Operation[]): Promise<boolean> {
+    try {
+      await this.#store.write(operations);
+      return true;
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
+      throw error;
+    }
+  }
+
+  #putRecord(record: JobRecord): Operation {
+    const value = packRecord(record);
+    return { op: 'put', key: jobKey(record.jid), value, expiresAt: this.#expiry() };
+  }
+
+  #putReturn(jid: string, result: JobReturn): Operation {
+    const key = returnKey(jid, result.minion);
+    const value = packReturn(result);
+    return { op: 'put', key, value, expiresAt: this.#expiry(), ifRevision: 0 };
+  }
+
+  #expiry(): number {
+    return this.#now() + this.#keepMs;
+  }
+
+  #forgetOldest(): void {
+    for (const [jid, job] of this.#remembered) {
+      if (this.#remembered.size <= maxRemembered) return;
+      if (!job.isWatched) this.#remembered.delete(jid);
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+
+/** A published job, as it is kept [WIRE 15.4]. */
+export interface JobRecord {
+  readonly jid: string;
+  readonly fun: string;
+  /** Positional values, keywords last as a map with `__kwarg__` [WIRE 11.5]. */
+  readonly arg: readonly WireValue[];
+  readonly tgt: string | readonly string[];
+  readonly tgtType: string;
+  readonly user: string;
+  /** Ids that it was published to. */
+  readonly minions: readonly string[];
+  readonly missing: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly publishedAt: number;
+  /** Whether a minion started it itself (`jid: req`). */
+  readonly selfMade: boolean;
+}
+
+/** What a minion returned for a job. */
+export interface JobReturn {
+  readonly minion: string;
+  readonly fun: string | readonly string[];
+  readonly return: WireValue;
+  readonly retcode: WireValue;
+  readonly success: WireValue;
+  /** Name of the outputter that the function asked for. */
+  readonly out?: string;
+  /** Milliseconds since 1970. */
+  readonly receivedAt: number;
+}
+
+/** A job that the master still knows by heart: who it is for, who has answered. */
+export class Job {
+  readonly jid: string;
+  readonly fun: string;
+  readonly minions: ReadonlySet<string>;
+  /** Whether its returns are kept. Not so for the master's own `find_job` rounds. */
+  readonly isKept: boolean;
+  readonly #answered = new Set<string>();
+  readonly #listeners = new Set<(result: JobReturn) => void>();
+
+  constructor(
+    record: Pick<JobRecord, 'jid' | 'fun' | 'minions'>,
+    options: { readonly isKept: boolean },
+  ) {
+    this.jid = record.jid;
+    this.fun = record.fun;
+    this.minions = new Set(record.minions);
+    this.isKept = options.isKept;
+  }
+
+  hasAnswered(minionId: string): boolean {
+    return this.#answered.has(minionId);
+  }
+
+  /** Tells everybody who waits. A second return of the same minion tells nobody. */
+  answer(result: JobReturn): void {
+    if (this.#answered.has(result.minion)) return;
+    this.#answered.add(result.minion);
+    for (const listener of this.#listeners) listener(result);
+  }
+
+  /** Calls `listener` for each return from now on, until the given function is called. */
+  onReturn(listener: (result: JobReturn) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  get isWatched(): boolean {
+    return this.#listeners.size > 0;
+  }
+}
+
+/** The `salt/job/<jid>/new` event's data [WIRE 14.2]. */
+export function newJobEvent(record: JobRecord): WireMap {
+  return {
+    jid: record.jid,
+    tgt_type: record.tgtType,
+    tgt: typeof record.tgt === 'string' ? record.tgt : [...record.tgt],
+    user: record.user,
+    fun: record.fun,
+    arg: [...record.arg],
+    minions: [...record.minions],
+    missing: [...record.missing],
+  };
+}

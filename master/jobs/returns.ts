@@ -1,0 +1,115 @@
+import { decide } from '../../acl/index.ts';
+import type { ReturnLoad, WireMap } from '../../minion-protocol/index.ts';
+import type { EventBus } from '../events/bus.ts';
+import { tags } from '../events/tags.ts';
+import type { HourlyLimit } from '../limits/hourly-limit.ts';
+import type { JobRecord, JobReturn } from './job.ts';
+import type { JobCache } from './job-cache.ts';
+import { stateErrorEvents } from './state-errors.ts';
+
+/** What became of a return. Only `stored` and `told` reach anybody. */
+export type ReturnOutcome =
+  /** Kept and told. */
+  | 'stored'
+  /** Told only: the master does not keep this job. */
+  | 'told'
+  /** Known already: acknowledged again, without a second effect. */
+  | 'repeated'
+  /** Refused by a rule, or beyond the limit of self-made jobs. */
+  | { readonly refused: string };
+
+/** What {@link ReturnKeeper} needs. */
+export interface ReturnKeeperOptions {
+  readonly cache: JobCache;
+  readonly bus: EventBus;
+  readonly nextJid: () => string;
+  readonly now: () => number;
+  /** Self-made jobs (`jid: req`) that each minion may report. */
+  readonly selfMadeLimit: HourlyLimit;
+}
+
+/**
+ * Takes what minions return: decides whether it may be, keeps it, and only then tells it
+ * [WIRE 9.4].
+ */
+export class ReturnKeeper {
+  readonly #options: ReturnKeeperOptions;
+
+  constructor(options: ReturnKeeperOptions) {
+    this.#options = options;
+  }
+
+  /** @param minionId the verified sender; the load's own `id` is not looked at */
+  async take(minionId: string, load: ReturnLoad): Promise<ReturnOutcome> {
+    const { cache } = this.#options;
+    const jid = isSelfMade(load) ? 'req' : load.jid;
+    const job = isSelfMade(load) ? undefined : await cache.find(jid);
+    const decision = decide({
+      subject: { kind: 'minion', id: minionId },
+      action: 'return',
+      resource: { jid, fun: load.fun ?? '', job },
+    });
+    if (decision.effect === 'deny') return { refused: decision.rule };
+    if (job === undefined) return this.#takeSelfMade(minionId, load);
+    if (job.hasAnswered(minionId)) return 'repeated';
+    const result = this.#toResult(minionId, load);
+    if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
+    this.#tell(load, job.jid, minionId);
+    job.answer(result);
+    return job.isKept ? 'stored' : 'told';
+  }
+
+  async #takeSelfMade(minionId: string, load: ReturnLoad): Promise<ReturnOutcome> {
+    if (!this.#options.selfMadeLimit.allows(minionId))
+      return { refused: 'self-made-jobs-per-hour' };
+    const jid = this.#options.nextJid();
+    const isKept = load.nocache !== true && load.jid !== 'nocache';
+    if (isKept) {
+      const result = this.#toResult(minionId, load);
+      await this.#options.cache.addSelfMade(this.#selfMadeRecord(jid, minionId, load), result);
+    }
+    const asJob = { jid, arg: load.fun_args ?? [], tgt: minionId, tgt_type: 'glob' };
+    this.#tell({ ...load, ...asJob }, jid, minionId);
+    return isKept ? 'stored' : 'told';
+  }
+
+  #tell(load: ReturnLoad, jid: string, minionId: string): void {
+    const { bus } = this.#options;
+    const event: WireMap = { ...load, cmd: '_return', id: minionId };
+    const failures = stateErrorEvents(event, jid, minionId);
+    for (const { tag, data } of failures) bus.fire(tag, data);
+    bus.fire(tags.jobReturn(jid, minionId), event);
+  }
+
+  #toResult(minionId: string, load: ReturnLoad): JobReturn {
+    return {
+      minion: minionId,
+      fun: load.fun ?? '',
+      return: load.return,
+      retcode: load.retcode ?? 0,
+      success: load.success ?? true,
+      ...(typeof load.out === 'string' ? { out: load.out } : {}),
+      receivedAt: this.#options.now(),
+    };
+  }
+
+  #selfMadeRecord(jid: string, minionId: string, load: ReturnLoad): JobRecord {
+    return {
+      jid,
+      fun: [load.fun ?? ''].flat().join(','),
+      arg: Array.isArray(load.fun_args) ? load.fun_args : [],
+      tgt: minionId,
+      tgtType: 'glob',
+      user: load.user ?? minionId,
+      minions: [minionId],
+      missing: [],
+      publishedAt: this.#options.now(),
+      selfMade: true,
+    };
+  }
+}
+
+/** Jobs that the minion started itself: schedules, `salt-call`, startup states. */
+function isSelfMade(load: ReturnLoad): boolean {
+  return load.jid === 'req' || load.jid === 'nocache';
+}

@@ -1,0 +1,152 @@
+import type { WireValue } from '../../minion-protocol/index.ts';
+import { MasterError } from '../errors.ts';
+import { BoundedQueue } from '../queue.ts';
+import type { JobDispatcher, PublishRequest } from './dispatcher.ts';
+import type { JobReturn } from './job.ts';
+
+/** A job with the patience of whoever waits for it. */
+export interface RunRequest extends PublishRequest {
+  /** Seconds without news after which the silent minions are asked whether they still run it. */
+  readonly timeout?: number;
+  /** Seconds that they have for that answer. */
+  readonly gatherJobTimeout?: number;
+}
+
+/** What a running job tells, in this order: `published`, then the rest, `finished` last. */
+export type JobUpdate =
+  | {
+      readonly type: 'published';
+      readonly jid: string;
+      readonly minions: readonly string[];
+      readonly missing: readonly string[];
+      /** Subscribers that were passed over because their queue was full. */
+      readonly skipped: number;
+    }
+  | ({ readonly type: 'return'; readonly jid: string } & JobReturn)
+  /** These minions said that they are still at it. */
+  | { readonly type: 'running'; readonly jid: string; readonly minions: readonly string[] }
+  | {
+      readonly type: 'finished';
+      readonly jid: string;
+      readonly answered: readonly string[];
+      /** Minions that neither returned nor said that they are still at it. */
+      readonly silent: readonly string[];
+    };
+
+/** Salt's defaults, seconds (`timeout`, `gather_job_timeout`). */
+export interface RunDefaults {
+  readonly timeout: number;
+  readonly gatherJobTimeout: number;
+}
+
+/** More than any fleet has minions, each of which returns once. */
+const maxWaitingSignals = 1_000_000;
+
+type Signal = { readonly type: 'return'; readonly result: JobReturn } | { readonly type: 'quiet' };
+
+/**
+ * Publishes a job and follows it to its end, as Salt's LocalClient does [WIRE 15.5]: after
+ * `timeout` without news it asks the silent minions with `saltutil.find_job`; those that still
+ * run it are waited for, the others are not.
+ * @throws MasterError ERR_BAD_TGT, ERR_ARGS
+ */
+export async function* runJob(
+  dispatcher: JobDispatcher,
+  request: RunRequest,
+  defaults: RunDefaults,
+  signal?: AbortSignal,
+): AsyncGenerator<JobUpdate, void, void> {
+  const timeoutMs = (request.timeout ?? defaults.timeout) * 1000;
+  const gatherMs = (request.gatherJobTimeout ?? defaults.gatherJobTimeout) * 1000;
+  const signals = new BoundedQueue<Signal>(maxWaitingSignals, tooManySignals);
+  const { job, record, delivery, stopListening } = await dispatcher.publish(request, (result) =>
+    signals.push({ type: 'return', result }),
+  );
+  const { jid, minions, missing } = record;
+  const waiting = new Set(minions);
+  const answered: string[] = [];
+  const silent: string[] = [];
+  const quiet = new QuietTimer(() => signals.push({ type: 'quiet' }));
+  const abort = (): void => signals.close();
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    yield { type: 'published', jid, minions, missing, skipped: delivery.skipped };
+    quiet.restart(timeoutMs);
+    while (waiting.size > 0 && !signal?.aborted) {
+      const next = await signals.next();
+      if (next.done) break;
+      if (next.value.type === 'return') {
+        const { result } = next.value;
+        waiting.delete(result.minion);
+        answered.push(result.minion);
+        yield { type: 'return', jid, ...result };
+        quiet.restart(timeoutMs);
+        continue;
+      }
+      const running = await findRunning(dispatcher, jid, [...waiting], gatherMs);
+      for (const minion of waiting) {
+        if (running.has(minion) || job.hasAnswered(minion)) continue;
+        waiting.delete(minion);
+        silent.push(minion);
+      }
+      if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
+      quiet.restart(timeoutMs);
+    }
+    yield { type: 'finished', jid, answered, silent: [...silent, ...waiting] };
+  } finally {
+    quiet.stop();
+    stopListening();
+    signal?.removeEventListener('abort', abort);
+  }
+}
+
+/** Which of these minions answer `saltutil.find_job` with more than an empty map. */
+async function findRunning(
+  dispatcher: JobDispatcher,
+  jid: string,
+  minions: readonly string[],
+  gatherMs: number,
+): Promise<Set<string>> {
+  const running = new Set<string>();
+  let missing = minions.length;
+  await new Promise<void>((resolve, reject) => {
+    const timer = setTimeout(resolve, gatherMs);
+    const note = (result: JobReturn): void => {
+      if (isRunningJob(result.return)) running.add(result.minion);
+      missing -= 1;
+      if (missing > 0) return;
+      clearTimeout(timer);
+      resolve();
+    };
+    dispatcher.publishUnkept(minions, 'saltutil.find_job', [jid], note).catch(reject);
+  });
+  return running;
+}
+
+function isRunningJob(value: WireValue): boolean {
+  if (value === null || typeof value !== 'object') return false;
+  return value instanceof Map ? value.size > 0 : Object.keys(value).length > 0;
+}
+
+function tooManySignals(): Error {
+  return new MasterError('ERR_JOB_LIMIT', 'the reader of this job does not read its returns');
+}
+
+/** Fires once after a time in which it was not restarted. */
+class QuietTimer {
+  readonly #onQuiet: () => void;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(onQuiet: () => void) {
+    this.#onQuiet = onQuiet;
+  }
+
+  restart(milliseconds: number): void {
+    this.stop();
+    this.#timer = setTimeout(this.#onQuiet, milliseconds);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}

@@ -1,0 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Waits `milliseconds`; without a detour if there is nothing to wait for. */
+export async function delay(milliseconds: number): Promise<void> {
+  if (milliseconds > 0) await sleep(milliseconds);
+}
