@@ -1,0 +1,221 @@
+import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
+import {
+  type AuthReplyContext,
+  type AuthRequest,
+  type ClearEnvelope,
+  encodeClearReply,
+  judgeKey,
+  type KeyVerdict,
+  type Peer,
+  parseAuthRequest,
+} from '../../minion-protocol/index.ts';
+import type { EventBus } from '../events/bus.ts';
+import { tags } from '../events/tags.ts';
+import type { AutoAccept } from '../keys/auto-accept.ts';
+import type { KeyStore } from '../keys/key-store.ts';
+import type { RequestCounters } from '../limits/counters.ts';
+import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { MasterKeyPair } from '../secrets/master-keys.ts';
+import type { PublishKey } from '../secrets/publish-key.ts';
+import type { RsaPool } from '../secrets/rsa-pool.ts';
+import type { SessionKeys } from '../secrets/session-keys.ts';
+import type { VersionPins } from './version-pins.ts';
+
+/** What a sign-in needs of the master. */
+export interface SignInOptions {
+  readonly keys: KeyStore;
+  readonly autoAccept: AutoAccept;
+  readonly masterKeys: MasterKeyPair;
+  /** Vouches for the master's key (`master_sign_pubkey`); `undefined`: off. */
+  readonly signKeys: MasterKeyPair | undefined;
+  readonly publishKey: PublishKey;
+  readonly sessions: SessionKeys;
+  readonly pins: VersionPins;
+  readonly rsa: RsaPool;
+  readonly bus: EventBus;
+  readonly counters: RequestCounters;
+  /** Sign-ins by address, of ids that are unknown or fail. */
+  readonly rate: TokenBuckets;
+  readonly openMode: boolean;
+  readonly authEvents: boolean;
+  /** The port of publications as minions see it. */
+  readonly publishPort: () => number;
+  readonly log: Logger;
+}
+
+const badLoad = 'bad load';
+
+/**
+ * `_auth`: who are you [WIRE 6]. The key's state decides; every cheap check comes before any RSA,
+ * and all RSA of one answer is one task of a worker thread.
+ */
+export class SignIn {
+  readonly #options: SignInOptions;
+  /** Answers being made, by digest of the request: Salt's clients repeat while they wait. */
+  readonly #underWay = new Map<string, Promise<Uint8Array>>();
+  /** The last sign-in of each id: one at a time, so that a key is judged and moved in one step. */
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  constructor(options: SignInOptions) {
+    this.#options = options;
+  }
+
+  /** The packed reply to an `_auth` request. */
+  async answer(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
+    const parsed = parseAuthRequest(envelope);
+    if (parsed.ok) return this.#shared(parsed.request, peer);
+    this.#options.counters.count(`auth-${parsed.code}`);
+    if ('reply' in parsed) return parsed.reply;
+    return this.#mayFail(peer) ? this.#refuse(parsed.refuse, false) : encodeClearReply(badLoad);
+  }
+
+  #shared(request: AuthRequest, peer: Peer): Promise<Uint8Array> {
+    const mark = digestOf(request);
+    const same = this.#underWay.get(mark);
+    if (same !== undefined) return same;
+    const answer = this.#inTurn(request.id, () => this.#signIn(request, peer)).finally(() => {
+      this.#underWay.delete(mark);
+    });
+    this.#underWay.set(mark, answer);
+    return answer;
+  }
+
+  async #signIn(request: AuthRequest, peer: Peer): Promise<Uint8Array> {
+    const { pins, counters, log } = this.#options;
+    const { id } = request;
+    if (!pins.permits(id, request.version)) {
+      counters.count('auth-version');
+      return encodeClearReply(badLoad);
+    }
+    const known = this.#options.keys.get(id);
+    const mayAccept = known?.state === 'accepted' && isSameText(known.pem, request.pub);
+    if (!mayAccept && !this.#mayFail(peer)) {
+      counters.count('auth-rate');
+      return encodeClearReply(badLoad);
+    }
+    if (!mayAccept && !(await this.#options.rsa.run({ kind: 'check-key', pem: request.pub }))) {
+      counters.count('auth-unusable-key');
+      return this.#refuse(request, false);
+    }
+    const verdict = await this.#judge(request);
+    if (!(await this.#carryOut(verdict, request, peer))) {
+      counters.count('auth-pending-full');
+      return this.#refuse(request, true);
+    }
+    this.#tell(verdict, request);
+    log.debug({ minion: id, remote: peer.address, act: verdict.outcome }, 'sign-in');
+    return verdict.outcome === 'accept'
+      ? this.#accept(request)
+      : this.#refuse(request, verdict.ret);
+  }
+
+  async #judge({ id, pub, autosignGrains = {} }: AuthRequest): Promise<KeyVerdict> {
+    const { keys, autoAccept, openMode } = this.#options;
+    const known = keys.get(id);
+    const isUndecided = known === undefined || known.state === 'pending';
+    const grains = new Map(Object.entries(autosignGrains));
+    const auto = isUndecided ? await autoAccept.decide(id, grains) : 'pend';
+    return judgeKey({
+      accepted: known?.state === 'accepted' ? known.pem : undefined,
+      pending: known?.state === 'pending' ? known.pem : undefined,
+      rejected: known?.state === 'rejected',
+      offered: pub,
+      autoreject: auto === 'reject',
+      autosign: auto === 'accept',
+      openMode,
+    });
+  }
+
+  /** @returns false when the key cannot be kept because too many are pending */
+  async #carryOut(verdict: KeyVerdict, request: AuthRequest, peer: Peer): Promise<boolean> {
+    const { keys } = this.#options;
+    const { id, pub } = request;
+    switch (verdict.transition) {
+      case 'none':
+        return true;
+      case 'store-accepted':
+        await keys.acceptNew(id, pub);
+        return true;
+      case 'store-pending':
+        return keys.pend(id, pub, peer.address);
+      case 'store-rejected':
+        await keys.rejectNew(id, pub);
+        return true;
+      case 'store-denied':
+        await keys.deny(id, pub);
+        return true;
+      case 'pending-to-accepted':
+        await keys.accept(id);
+        return true;
+      case 'pending-to-rejected':
+        await keys.rejectNew(id, pub);
+        return true;
+    }
+  }
+
+  async #accept(request: AuthRequest): Promise<Uint8Array> {
+    const { masterKeys, publishKey, sessions, rsa, publishPort } = this.#options;
+    const session = await sessions.obtain(request.id);
+    const { key, signature } = publishKey.current;
+    const pubSig = await this.#vouch(request);
+    return rsa.run({
+      kind: 'accept',
+      request,
+      material: {
+        masterPrivate: masterKeys.privateKey,
+        masterPublicPem: masterKeys.publicPem,
+        publishPort: publishPort(),
+        aes: key.text,
+        session: session.text,
+        x931Sig: signature,
+        ...(pubSig === undefined ? {} : { pubSig }),
+      },
+    });
+  }
+
+  async #vouch(request: AuthRequest): Promise<string | undefined> {
+    const { signKeys, masterKeys, rsa } = this.#options;
+    if (signKeys === undefined) return undefined;
+    return rsa.run({
+      kind: 'sign-master-pub',
+      signKey: signKeys.privateKey,
+      publicPem: masterKeys.publicPem,
+      algorithm: request.sigAlgo,
+    });
+  }
+
+  #refuse(context: AuthReplyContext, ret: boolean | 'full'): Promise<Uint8Array> {
+    const masterKey = this.#options.masterKeys.privateKey;
+    return this.#options.rsa.run({ kind: 'refuse', context, ret, masterKey });
+  }
+
+  #tell({ event }: KeyVerdict, { id, pub }: AuthRequest): void {
+    if (this.#options.authEvents) this.#options.bus.fire(tags.auth, { ...event, id, pub });
+  }
+
+  /** Sign-ins that will not succeed are few an address, so that they cost no RSA beyond that. */
+  #mayFail(peer: Peer): boolean {
+    return this.#options.rate.tryTake(peer.address);
+  }
+
+  #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
+    const turn = (this.#turns.get(id) ?? Promise.resolve()).then(work, work);
+    this.#turns.set(id, turn);
+    const leave = (): void => {
+      if (this.#turns.get(id) === turn) this.#turns.delete(id);
+    };
+    turn.then(leave, leave);
+    return turn;
+  }
+}
+
+/** Enough of a comparison to choose a rate limit by; the verdict compares clean keys itself. */
+function isSameText(stored: string, offered: string): boolean {
+  return stored.trim() === offered.trim();
+}
+
+function digestOf({ id, nonce, pub, version, token }: AuthRequest): string {
+  const hash = createHash('sha256').update(JSON.stringify([id, nonce, pub, version]));
+  return hash.update(token ?? '').digest('base64');
+}

@@ -1,0 +1,217 @@
+/**
+ * The corridor that every request walks: envelope, decryption, identity, rate, handler, reply.
+ * The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
+ * its reply values; each refusal is counted by reason. Whatever goes wrong, there is one answer.
+ */
+import type { KeyObject } from 'node:crypto';
+import type { Logger } from 'pino';
+import {
+  type CrypticleKey,
+  checkLoad,
+  decodeEnvelope,
+  encodeClearReply,
+  encodeSendReply,
+  isEncryptionAlgorithm,
+  isSigningAlgorithm,
+  openValue,
+  type PayloadLimits,
+  type Peer,
+  ProtocolError,
+  type SealedEnvelope,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { MasterError } from '../errors.ts';
+import type { RequestCounters } from '../limits/counters.ts';
+import { delay } from '../limits/delay.ts';
+import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { PublishKey } from '../secrets/publish-key.ts';
+import type { SessionKeys } from '../secrets/session-keys.ts';
+import type { ClearRequests } from './clear.ts';
+import type { RepeatGuard } from './repeats.ts';
+import { type Reply, send, type VerifiedRequest } from './request.ts';
+import type { RequestTable } from './table.ts';
+import type { TokenCheck } from './token-check.ts';
+import type { VersionPins } from './version-pins.ts';
+
+/** An accepted key, imported. */
+export interface AcceptedKey {
+  readonly pem: string;
+  readonly key: KeyObject;
+}
+
+/** What the corridor needs of the rest of the master. */
+export interface RequestChannelOptions {
+  readonly clear: ClearRequests;
+  readonly table: RequestTable;
+  readonly publishKey: PublishKey;
+  readonly sessions: SessionKeys;
+  readonly acceptedKey: (id: string) => AcceptedKey | undefined;
+  readonly tokens: TokenCheck;
+  readonly pins: VersionPins;
+  readonly repeats: RepeatGuard;
+  readonly rate: TokenBuckets;
+  readonly counters: RequestCounters;
+  /** Encrypts a reply for the asker alone, off the main thread. */
+  readonly sealPrivate: (
+    request: VerifiedRequest,
+    minionKey: KeyObject,
+    pillar: WireMap,
+  ) => Promise<Uint8Array>;
+  /** `request_server_ttl`, seconds; 0: the age of requests is not looked at. */
+  readonly ttlSeconds: number;
+  /** How large and deep an encrypted load may be. */
+  readonly loadLimits: PayloadLimits;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+const badLoad = 'bad load';
+const outermostFailure = 'Some exception handling minion payload';
+
+/** Requests whose repetition must not have a second effect; returns are known by their job. */
+const onceOnly: ReadonlySet<string> = new Set(['_minion_event']);
+/** Requests that are metered by their handlers instead of here. */
+const selfMetered: ReadonlySet<string> = new Set(['_return']);
+
+/** A refusal on the way, to be answered with `reply`. */
+class Refusal extends Error {
+  readonly reason: string;
+  readonly reply: WireValue;
+
+  constructor(reason: string, reply: WireValue = badLoad) {
+    super(reason);
+    this.reason = reason;
+    this.reply = reply;
+  }
+}
+
+/** Answers packed requests with packed replies. */
+export class RequestChannel {
+  readonly #options: RequestChannelOptions;
+
+  constructor(options: RequestChannelOptions) {
+    this.#options = options;
+  }
+
+  /** Never rejects: it is the transport's request handler. */
+  async handle(bytes: Uint8Array, peer: Peer): Promise<Uint8Array> {
+    try {
+      return await this.#answer(bytes, peer);
+    } catch (error) {
+      if (error instanceof Refusal) return this.#refuse(error.reason, error.reply, peer);
+      if (error instanceof MasterError && error.code === 'ERR_RSA_OVERLOAD') {
+        return this.#refuse(error.code, badLoad, peer);
+      }
+      this.#options.log.error({ remote: peer.address, err: error }, 'request failed');
+      return this.#refuse('failed', outermostFailure, peer);
+    }
+  }
+
+  async #answer(bytes: Uint8Array, peer: Peer): Promise<Uint8Array> {
+    const decoded = decodeEnvelope(bytes);
+    if (!decoded.ok) throw new Refusal(decoded.code, decoded.reply);
+    const { envelope } = decoded;
+    if (envelope.enc === 'clear') return this.#options.clear.answer(envelope, peer);
+    const key = this.#keyFor(envelope);
+    const request = await this.#verify(envelope, key);
+    const { minionId } = request;
+    if (request.isProven && minionId !== undefined) {
+      peer.identify(minionId);
+      await this.#options.pins.prove(minionId, request.version);
+    }
+    const reply = await this.#dispatch(request);
+    return this.#encode(request, key, reply);
+  }
+
+  /** Protocol 3 has a key for each minion, which exists only while its RSA key is accepted. */
+  #keyFor(envelope: SealedEnvelope): CrypticleKey {
+    if (envelope.version < 3) return this.#options.publishKey.current.key;
+    const id = envelope.id ?? '';
+    const session = this.#options.acceptedKey(id) && this.#options.sessions.get(id);
+    if (session === undefined) throw new Refusal('no-session');
+    return session;
+  }
+
+  async #verify(envelope: SealedEnvelope, key: CrypticleKey): Promise<VerifiedRequest> {
+    const { now, ttlSeconds, loadLimits, pins } = this.#options;
+    const { encAlgo, sigAlgo } = envelope;
+    const value = openLoad(key, envelope.load, loadLimits);
+    const checked = checkLoad(envelope, value, { nowSeconds: now() / 1000, ttlSeconds });
+    if (!checked.ok) throw new Refusal(checked.code, checked.reply);
+    if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
+      throw new Refusal('algorithm');
+    }
+    const { id, nonce, tok, load } = checked.request;
+    if (id !== undefined && !pins.permits(id, envelope.version)) throw new Refusal('version');
+    const isProven = await this.#isProven(id, tok);
+    return {
+      minionId: id,
+      isProven,
+      version: envelope.version,
+      nonce,
+      ts: typeof load.ts === 'number' ? load.ts : undefined,
+      load,
+      encAlgo,
+      sigAlgo,
+    };
+  }
+
+  /** A token must be right wherever there is one; an id without one must at least be accepted. */
+  async #isProven(id: string | undefined, tok: Uint8Array | undefined): Promise<boolean> {
+    if (id === undefined) return false;
+    const accepted = this.#options.acceptedKey(id);
+    if (accepted === undefined) throw new Refusal('not-accepted');
+    if (tok === undefined) return false;
+    if (!(await this.#options.tokens.isGenuine(accepted.pem, accepted.key, tok))) {
+      throw new Refusal('token');
+    }
+    return true;
+  }
+
+  async #dispatch(request: VerifiedRequest): Promise<Reply> {
+    const { table, rate, repeats, log, counters } = this.#options;
+    const { cmd } = request.load;
+    if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
+    const handler = table.get(cmd);
+    if (handler === undefined) {
+      counters.count('unknown-cmd');
+      return send({});
+    }
+    if (!selfMetered.has(cmd)) await delay(rate.take(request.minionId ?? ''));
+    try {
+      const run = (): Promise<Reply> => handler(request);
+      return await (onceOnly.has(cmd) ? repeats.once(request, run) : run());
+    } catch (error) {
+      counters.count('handler-failed');
+      log.error({ minion: request.minionId, cmd, err: error }, 'request failed');
+      return send('');
+    }
+  }
+
+  async #encode(request: VerifiedRequest, key: CrypticleKey, reply: Reply): Promise<Uint8Array> {
+    if (reply.kind === 'bare') return encodeClearReply(reply.value);
+    if (reply.kind === 'send') {
+      return encodeSendReply(key, reply.value, { version: request.version, nonce: request.nonce });
+    }
+    const accepted = this.#options.acceptedKey(request.minionId ?? '');
+    if (accepted === undefined) return encodeClearReply({ error: 'AES key not found' });
+    return this.#options.sealPrivate(request, accepted.key, reply.pillar);
+  }
+
+  #refuse(reason: string, reply: WireValue, peer: Peer): Uint8Array {
+    this.#options.counters.count(reason);
+    this.#options.log.debug({ remote: peer.address, code: reason }, 'request refused');
+    return encodeClearReply(reply);
+  }
+}
+
+function openLoad(key: CrypticleKey, blob: Uint8Array, limits: PayloadLimits): WireValue {
+  try {
+    return openValue(key, blob, { limits });
+  } catch (error) {
+    if (error instanceof ProtocolError) throw new Refusal(error.code);
+    throw error;
+  }
+}

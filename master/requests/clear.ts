@@ -1,0 +1,25 @@
+import { type ClearEnvelope, encodeClearReply, type Peer } from '../../minion-protocol/index.ts';
+import type { RequestCounters } from '../limits/counters.ts';
+import type { SignIn } from './auth.ts';
+
+/**
+ * Requests in the clear: `_auth` and `ping`, nothing else [THREATS C-23]. Whatever Salt's own
+ * command line would ask here has another door.
+ */
+export class ClearRequests {
+  readonly #signIn: SignIn;
+  readonly #counters: RequestCounters;
+
+  constructor(signIn: SignIn, counters: RequestCounters) {
+    this.#signIn = signIn;
+    this.#counters = counters;
+  }
+
+  async answer(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
+    const { cmd } = envelope.load;
+    if (cmd === '_auth') return this.#signIn.answer(envelope, peer);
+    if (cmd === 'ping') return encodeClearReply(envelope.load);
+    this.#counters.count('unknown-clear-cmd');
+    return encodeClearReply({});
+  }
+}

@@ -1,0 +1,57 @@
+import type { Logger } from 'pino';
+import type { Decision } from '../../acl/index.ts';
+
+/** A refused signal, for whoever asks why something did not happen. */
+export interface Denial {
+  readonly minion: string;
+  readonly tag: string;
+  readonly rule: string;
+  readonly reason: string;
+  /** How often in this burst. */
+  readonly count: number;
+  /** Milliseconds since 1970. */
+  readonly firstAt: number;
+  readonly lastAt: number;
+}
+
+const burstMs = 60_000;
+const maxRemembered = 1_000;
+
+/**
+ * Remembers the latest refused signals and logs each (minion, tag) once a burst: a minion that
+ * repeats itself a thousand times a second costs one line a minute.
+ */
+export class DenialLog {
+  readonly #log: Logger;
+  readonly #now: () => number;
+  readonly #denials = new Map<string, Denial>();
+
+  constructor(log: Logger, now: () => number) {
+    this.#log = log;
+    this.#now = now;
+  }
+
+  note(minion: string, tag: string, { rule, reason }: Decision): void {
+    const now = this.#now();
+    const key = JSON.stringify([minion, tag]);
+    const known = this.#denials.get(key);
+    this.#denials.delete(key);
+    if (known !== undefined && now - known.firstAt < burstMs) {
+      this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
+      return;
+    }
+    this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
+    this.#log.info({ minion, tag, rule, reason }, 'signal denied');
+    this.#forgetOldest();
+  }
+
+  /** The latest ones, oldest first. */
+  list(): Denial[] {
+    return [...this.#denials.values()];
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#denials.keys();
+    if (this.#denials.size > maxRemembered && oldest !== undefined) this.#denials.delete(oldest);
+  }
+}

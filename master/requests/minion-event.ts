@@ -1,0 +1,92 @@
+import { decide } from '../../acl/index.ts';
+import {
+  isWireMap,
+  type MinionEventLoad,
+  parseMinionEventLoad,
+  type WireMap,
+} from '../../minion-protocol/index.ts';
+import type { EventBus } from '../events/bus.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import type { RequestCounters } from '../limits/counters.ts';
+import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { DenialLog } from './denial-log.ts';
+import { type Handler, send } from './request.ts';
+
+/** What the handler of `_minion_event` needs. */
+export interface MinionEventOptions {
+  readonly bus: EventBus;
+  readonly jobs: JobCache;
+  readonly rate: TokenBuckets;
+  readonly counters: RequestCounters;
+  readonly denials: DenialLog;
+}
+
+/** An event as it would be fired. */
+interface Candidate {
+  readonly tag: string;
+  readonly data: WireMap;
+}
+
+const progressJid = /^salt\/job\/(\d{20})\/prog\//;
+
+/**
+ * `_minion_event`: events that a minion fires, single or in a batch [WIRE 9.5]. Each final tag,
+ * prefix included, is decided on by itself; the master sets `id`. What is refused is answered as
+ * Salt answers it, and counted.
+ */
+export function minionEventHandler(options: MinionEventOptions): Handler {
+  return async ({ minionId, load }) => {
+    const parsed = parseMinionEventLoad(load);
+    if (minionId === undefined) return send({});
+    if (!parsed.ok) {
+      options.counters.count('malformed-event');
+      return send(null);
+    }
+    for (const event of candidates(parsed.value, minionId)) {
+      if (!(await isPermitted(options, minionId, event.tag))) continue;
+      if (!options.rate.tryTake(minionId)) {
+        options.counters.count('event-rate');
+        continue;
+      }
+      options.bus.fire(event.tag, event.data);
+    }
+    return send(null);
+  };
+}
+
+async function isPermitted(
+  options: MinionEventOptions,
+  minionId: string,
+  tag: string,
+): Promise<boolean> {
+  const jid = progressJid.exec(tag)?.[1];
+  const job = jid === undefined ? undefined : await options.jobs.find(jid);
+  const decision = decide({
+    subject: { kind: 'minion', id: minionId },
+    action: 'signal',
+    resource: {
+      tag,
+      wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
+    },
+  });
+  if (decision.effect === 'allow') return true;
+  options.counters.count(`signal-${decision.rule}`);
+  options.denials.note(minionId, tag, decision);
+  return false;
+}
+
+/** The events of a load; the master sets `id`, whatever the sender wrote there. */
+function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
+  if (load.form === 'empty') return [];
+  if (load.form === 'single') return [{ tag: load.tag, data: { ...load.data, id: minionId } }];
+  const { pretag } = load;
+  return load.events.flatMap(({ tag, data: sent }) => {
+    const data = isWireMap(sent) ? { ...sent, id: minionId } : { data: sent, id: minionId };
+    return pretag === undefined
+      ? [{ tag, data }]
+      : [
+          { tag, data },
+          { tag: `${pretag}/${tag}`, data },
+        ];
+  });
+}

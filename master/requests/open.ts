@@ -1,0 +1,134 @@
+/** The corridor of a master, from its parts. */
+import type { Logger } from 'pino';
+import { loadLimits } from '../../minion-protocol/index.ts';
+import type { MasterConfig } from '../config/options.ts';
+import type { EventBus } from '../events/bus.ts';
+import type { Foundations } from '../foundations.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import { ReturnKeeper } from '../jobs/returns.ts';
+import type { RequestCounters } from '../limits/counters.ts';
+import { HourlyLimit } from '../limits/hourly-limit.ts';
+import { TokenBuckets } from '../limits/token-bucket.ts';
+import { MinionKeyCache } from '../secrets/minion-keys.ts';
+import { SignIn } from './auth.ts';
+import { RequestChannel } from './channel.ts';
+import { ClearRequests } from './clear.ts';
+import { DenialLog } from './denial-log.ts';
+import { defaultMasterOpts } from './master-opts.ts';
+import { minionEventHandler } from './minion-event.ts';
+import { type PillarProvider, pillarHandler } from './pillar.ts';
+import type { RepeatGuard } from './repeats.ts';
+import { returnHandler } from './return.ts';
+import { createRequestTable, type RequestTable } from './table.ts';
+import { TokenCheck } from './token-check.ts';
+
+/** Self-made jobs (`jid: req`) that a minion may report in an hour. */
+const selfMadeJobsPerHour = 600;
+
+/** What the corridor is made from. */
+export interface RequestParts {
+  readonly config: MasterConfig;
+  readonly foundations: Foundations;
+  readonly bus: EventBus;
+  readonly jobs: JobCache;
+  readonly nextJid: () => string;
+  readonly counters: RequestCounters;
+  readonly repeats: RepeatGuard;
+  readonly pillar: PillarProvider;
+  readonly publishPort: () => number;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** The corridor, and what it remembers of refusals. */
+export interface Requests {
+  readonly channel: RequestChannel;
+  readonly denials: DenialLog;
+}
+
+export function openRequests(parts: RequestParts): Requests {
+  const { config, foundations, counters, log, now } = parts;
+  const { keys, rsa, masterKeys } = foundations;
+  const imported = new MinionKeyCache();
+  const denials = new DenialLog(log, now);
+  const requestRate = new TokenBuckets({
+    perSecond: config.limits.requestsPerSecond,
+    burst: config.limits.burst,
+  });
+  const channel = new RequestChannel({
+    clear: new ClearRequests(openSignIn(parts), counters),
+    table: createHandlers(parts, denials, requestRate),
+    publishKey: foundations.publishKey,
+    sessions: foundations.sessions,
+    pins: foundations.pins,
+    acceptedKey: (id) => {
+      const known = keys.get(id);
+      if (known?.state !== 'accepted') return undefined;
+      const key = imported.get(known.pem);
+      return key === undefined ? undefined : { pem: known.pem, key };
+    },
+    tokens: new TokenCheck((key, token) => rsa.run({ kind: 'check-token', key, token })),
+    repeats: parts.repeats,
+    rate: requestRate,
+    counters,
+    sealPrivate: ({ version, nonce, encAlgo, sigAlgo }, minionKey, pillar) =>
+      rsa.run({
+        kind: 'private',
+        reply: {
+          version,
+          nonce,
+          encAlgo,
+          sigAlgo,
+          pillar,
+          minionKey,
+          masterKey: masterKeys.privateKey,
+        },
+      }),
+    ttlSeconds: config.requestServerTtl,
+    loadLimits: { ...loadLimits, maxBytes: config.limits.requestBytes },
+    now,
+    log,
+  });
+  return { channel, denials };
+}
+
+function openSignIn(parts: RequestParts): SignIn {
+  const { config, foundations, bus, counters, log, publishPort } = parts;
+  const perSecond = config.limits.authsPerSecond;
+  return new SignIn({
+    ...foundations,
+    bus,
+    counters,
+    rate: new TokenBuckets({ perSecond, burst: perSecond }),
+    openMode: config.openMode,
+    authEvents: config.authEvents,
+    publishPort,
+    log,
+  });
+}
+
+function createHandlers(
+  { config, bus, jobs, nextJid, counters, pillar, now, log }: RequestParts,
+  denials: DenialLog,
+  requestRate: TokenBuckets,
+): RequestTable {
+  const keeper = new ReturnKeeper({
+    cache: jobs,
+    bus,
+    nextJid,
+    now,
+    selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
+  });
+  const eventRate = new TokenBuckets({
+    perSecond: config.limits.eventsPerSecond,
+    burst: config.limits.burst,
+  });
+  return createRequestTable(
+    {
+      _return: returnHandler({ keeper, counters, requestRate }),
+      _minion_event: minionEventHandler({ bus, jobs, rate: eventRate, counters, denials }),
+      _pillar: pillarHandler(pillar, log),
+    },
+    { masterOpts: defaultMasterOpts },
+  );
+}

@@ -1,0 +1,41 @@
+import type { Logger } from 'pino';
+import { parsePillarLoad, type WireMap } from '../../minion-protocol/index.ts';
+import type { Handler, Reply } from './request.ts';
+
+/** What a pillar may depend on. `id` is verified, all else is the minion's own word. */
+export interface PillarRequest {
+  readonly id: string;
+  readonly grains: WireMap;
+  readonly saltenv: string | undefined;
+  readonly pillarenv: string | undefined;
+}
+
+/** Gives a minion its pillar. A rejected promise keeps the minion from running states. */
+export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
+
+/**
+ * `_pillar`: the minion's own data, under a key of its own [WIRE 9.3]. What the load asks for
+ * beyond that (overrides, sources, versions) is not looked at [THREATS C-05, M-09].
+ */
+export function pillarHandler(provider: PillarProvider, log: Logger): Handler {
+  return async ({ minionId, load }): Promise<Reply> => {
+    const parsed = parsePillarLoad(load);
+    if (minionId === undefined || !parsed.ok || parsed.value.grains === undefined) {
+      return { kind: 'private', pillar: {} };
+    }
+    const { grains, saltenv, pillarenv } = parsed.value;
+    try {
+      const pillar = await provider({
+        id: minionId,
+        grains: { ...grains, id: minionId },
+        saltenv,
+        pillarenv,
+      });
+      return { kind: 'private', pillar };
+    } catch (error) {
+      log.error({ minion: minionId, err: error }, 'pillar failed');
+      // Minions refuse to run states while their pillar has `_errors`.
+      return { kind: 'private', pillar: { _errors: ['The master could not make this pillar.'] } };
+    }
+  };
+}

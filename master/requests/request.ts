@@ -1,0 +1,43 @@
+import type {
+  EncryptionAlgorithm,
+  ProtocolVersion,
+  SigningAlgorithm,
+  WireMap,
+  WireValue,
+} from '../../minion-protocol/index.ts';
+
+/** An encrypted request after every check of the corridor: handlers never see ciphertext. */
+export interface VerifiedRequest {
+  /**
+   * Who sent it. In protocol 3 the key that opened it says so; in 0 to 2 the token does, and
+   * where those minions send none the id is only claimed by a holder of the shared key.
+   * `undefined`: protocols 0 to 2, and the load has no id.
+   */
+  readonly minionId: string | undefined;
+  /** Whether the minion's own key vouches for `minionId`. */
+  readonly isProven: boolean;
+  readonly version: ProtocolVersion;
+  readonly nonce: string | undefined;
+  /** Seconds since 1970 by the minion's clock; protocol 3 only. */
+  readonly ts: number | undefined;
+  /** The load without `tok` and `nonce`. */
+  readonly load: WireMap;
+  readonly encAlgo: EncryptionAlgorithm;
+  readonly sigAlgo: SigningAlgorithm;
+}
+
+/** What a handler answers; the corridor encrypts it as the request's version asks [WIRE 8]. */
+export type Reply =
+  | { readonly kind: 'send'; readonly value: WireValue }
+  /** Under a key of its own, signed, for the asker alone. */
+  | { readonly kind: 'private'; readonly pillar: WireMap }
+  /** As it is, without encryption: Salt's errors. */
+  | { readonly kind: 'bare'; readonly value: WireValue };
+
+/** Answers one `cmd`. */
+export type Handler = (request: VerifiedRequest) => Promise<Reply>;
+
+/** A reply of the usual kind. */
+export function send(value: WireValue): Reply {
+  return { kind: 'send', value };
+}

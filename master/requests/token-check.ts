@@ -1,0 +1,29 @@
+import { createHash, type KeyObject, timingSafeEqual } from 'node:crypto';
+
+const maxRemembered = 50_000;
+
+/**
+ * Whether a token is the minion's own [WIRE 3.3]. It never changes for a key, so one that was
+ * right is remembered, and the RSA operation is done once a key.
+ */
+export class TokenCheck {
+  readonly #verify: (key: KeyObject, token: Uint8Array) => Promise<boolean>;
+  readonly #verified = new Map<string, Buffer>();
+
+  /** @param verify the RSA check, off the main thread */
+  constructor(verify: (key: KeyObject, token: Uint8Array) => Promise<boolean>) {
+    this.#verify = verify;
+  }
+
+  /** @param pem text of the minion's accepted key, `key` the same imported */
+  async isGenuine(pem: string, key: KeyObject, token: Uint8Array): Promise<boolean> {
+    const digest = createHash('sha256').update(token).digest();
+    const known = this.#verified.get(pem);
+    if (known !== undefined && timingSafeEqual(known, digest)) return true;
+    if (!(await this.#verify(key, token))) return false;
+    this.#verified.set(pem, digest);
+    const [oldest] = this.#verified.keys();
+    if (this.#verified.size > maxRemembered && oldest !== undefined) this.#verified.delete(oldest);
+    return true;
+  }
+}
