@@ -38,6 +38,7 @@ export {
   protocolErrorCatalogue,
 } from './errors.ts';
 export { type BusEvent, packEvent, stamp, unpackEvent } from './event.ts';
+export { compileGlob } from './glob.ts';
 export {
   type AuthMaterial,
   type AuthReplyContext,
@@ -68,6 +69,14 @@ export {
   type RequestedEvent,
   type ReturnLoad,
 } from './loads.ts';
+export type { CallArguments, FunctionContext, MinionFunction } from './minion/functions.ts';
+export { createMinionKeys, type MinionKeys, openMinionKeys } from './minion/key-files.ts';
+export {
+  createMinion,
+  type Minion,
+  type MinionOptions,
+  type MinionState,
+} from './minion/minion.ts';
 export {
   createMinionHandshake,
   type HandshakeStep,
@@ -123,6 +132,29 @@ export {
   parsePrivateKey,
   parsePublicKey,
 } from './rsa-key.ts';
+export {
+  TRANSPORT_ERRORS,
+  TransportError,
+  type TransportErrorCode,
+  type TransportErrorEntry,
+} from './transport/errors.ts';
+export {
+  createMemoryTransport,
+  type MemoryTransport,
+  type MemoryTransportOptions,
+} from './transport/memory.ts';
+export type {
+  BoundPorts,
+  MasterTransport,
+  MinionTransport,
+  OutgoingPublication,
+  Peer,
+  PublishOutcome,
+  RequestHandler,
+  Subscriber,
+} from './transport/transport.ts';
+export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
+export { createZeromqListener, type ZeromqListenerOptions } from './transport/zeromq-listener.ts';
 export {
   emptyWireMap,
   isWireMap,

@@ -1,0 +1,107 @@
+/**
+ * What a minion shares with its master after a sign-in, and how requests travel under it: sealed,
+ * opened, and repeated once after a new sign-in when the keys turn out to be old [WIRE 7.3, 8].
+ */
+import { createPrivateKey, createPublicKey, type KeyObject, randomBytes } from 'node:crypto';
+import { type CrypticleKey, parseKeyString, SerialGuard } from '../crypticle.ts';
+import { encodeRequest } from '../envelope.ts';
+import { ProtocolError } from '../errors.ts';
+import type { HandshakeStep } from '../minion-handshake.ts';
+import { openPublication } from '../publication.ts';
+import { openPrivateReply, openSendReply } from '../reply.ts';
+import { defaultEncryptionAlgorithm, defaultSigningAlgorithm } from '../rsa.ts';
+import { isWireMap, type WireMap, type WireValue } from '../wire-value.ts';
+import { minionToken } from '../x931.ts';
+
+/** An accepted sign-in. */
+export type SignedIn = Extract<HandshakeStep, { state: 'accepted' }>;
+
+/** Who speaks. */
+export interface Identity {
+  readonly id: string;
+  readonly version: 0 | 2 | 3;
+  readonly privateKey: KeyObject;
+  /** Proof of identity, constant for a key. */
+  readonly token: Uint8Array;
+}
+
+export function createIdentity(id: string, version: 0 | 2 | 3, privatePem: string): Identity {
+  const privateKey = createPrivateKey(privatePem);
+  return { id, version, privateKey, token: minionToken(privateKey) };
+}
+
+/** One sign-in's keys. Another sign-in makes another session. */
+export class MinionSession {
+  readonly publishPort: number;
+  readonly #identity: Identity;
+  readonly #publishKey: CrypticleKey;
+  readonly #requestKey: CrypticleKey;
+  readonly #masterKey: KeyObject;
+  readonly #serials = new SerialGuard();
+
+  constructor(identity: Identity, signedIn: SignedIn) {
+    this.publishPort = signedIn.publishPort;
+    this.#identity = identity;
+    this.#publishKey = parseKeyString(signedIn.aes);
+    this.#requestKey =
+      signedIn.session === undefined ? this.#publishKey : parseKeyString(signedIn.session);
+    this.#masterKey = createPublicKey(signedIn.masterPub);
+  }
+
+  /** Packs a request. The nonce ties the answer to it. */
+  seal(load: WireMap): { readonly bytes: Uint8Array; readonly nonce: string } {
+    const { id, version, token } = this.#identity;
+    const nonce = randomBytes(16).toString('hex');
+    const whole = { ...load, id, ...(version < 3 ? { tok: token } : {}) };
+    const bytes = encodeRequest({
+      enc: 'aes',
+      version,
+      key: this.#requestKey,
+      load: whole,
+      nonce,
+      identity: { id, ts: Math.floor(Date.now() / 1000), tok: token },
+    });
+    return { bytes, nonce };
+  }
+
+  /** Opens a reply. @throws ProtocolError when the keys are old or the reply is not for `nonce` */
+  openReply(bytes: Uint8Array, nonce: string): WireValue {
+    return openSendReply(bytes, { version: this.#identity.version, nonce, key: this.#requestKey });
+  }
+
+  /** Opens a pillar. @throws ProtocolError likewise */
+  openPillar(bytes: Uint8Array, nonce: string): WireMap {
+    const { version, privateKey } = this.#identity;
+    const pillar = openPrivateReply(bytes, {
+      version,
+      nonce,
+      minionKey: privateKey,
+      masterKey: this.#masterKey,
+      encAlgo: defaultEncryptionAlgorithm,
+      sigAlgo: defaultSigningAlgorithm,
+    });
+    return isWireMap(pillar) ? pillar : {};
+  }
+
+  /**
+   * Opens a publication, always verifying the master's signature.
+   * @returns an empty map for one that was seen before
+   * @throws ProtocolError ERR_BAD_HMAC when the publish key is old
+   */
+  openPublication(bytes: Uint8Array): WireValue {
+    const load = openPublication(bytes, {
+      key: this.#publishKey,
+      masterPublic: this.#masterKey,
+      requireSignature: true,
+    });
+    return this.#serials.admit(load);
+  }
+}
+
+/** Whether an error says that the session's keys are no longer the master's. */
+export function isOutdated(error: unknown): boolean {
+  return (
+    error instanceof ProtocolError &&
+    ['ERR_BAD_HMAC', 'ERR_BAD_REPLY', 'ERR_BAD_SIGNATURE', 'ERR_DECRYPT'].includes(error.code)
+  );
+}
