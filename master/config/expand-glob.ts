@@ -1,6 +1,6 @@
 import { lstat, readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { compileGlob } from '../targeting/glob.ts';
+import { compileGlob } from '../../minion-protocol/index.ts';
 
 /**
  * The files that an absolute path with globs stands for, sorted. As in Python's `glob`, a name

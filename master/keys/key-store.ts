@@ -1,4 +1,4 @@
-import { compileGlob } from '../targeting/glob.ts';
+import { compileGlob } from '../../minion-protocol/index.ts';
 import { KeyError } from './errors.ts';
 import { KeyMoves } from './key-moves.ts';
 import {

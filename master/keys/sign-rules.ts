@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js';
-import { compileGlob } from '../targeting/glob.ts';
+import { compileGlob } from '../../minion-protocol/index.ts';
 
 /** The lines of a file of {@link compileSignRules}. */
 export interface SignRules {

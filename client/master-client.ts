@@ -1,0 +1,46 @@
+import type {
+  Denial,
+  JobUpdate,
+  KeyChange,
+  KeyInfo,
+  LocalKeyInfo,
+  MasterApi,
+  MasterEvent,
+  MasterStatus,
+} from '../master/index.ts';
+import { callOnce, callStream } from './rpc.ts';
+
+/** Where the master is. */
+export interface MasterClientOptions {
+  /** Path of its local socket (`saltbridge.sock` in `sock_dir`). */
+  readonly socketPath: string;
+}
+
+/**
+ * A running master on this host, with the same interface as one in the process. Connects at each
+ * call; nothing is held open between calls.
+ * @throws RemoteError from each call: the master's code, or ERR_SOCKET when none can be reached
+ */
+export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
+  return {
+    keys: {
+      list: () => callOnce<readonly KeyInfo[]>(socketPath, 'keys.list', {}),
+      local: () => callOnce<readonly LocalKeyInfo[]>(socketPath, 'keys.local', {}),
+      accept: (selection) => callOnce<readonly KeyChange[]>(socketPath, 'keys.accept', selection),
+      reject: (selection) => callOnce<readonly KeyChange[]>(socketPath, 'keys.reject', selection),
+      delete: (selection) => callOnce<readonly KeyChange[]>(socketPath, 'keys.delete', selection),
+      unpin: async (id) => {
+        await callOnce<null>(socketPath, 'keys.unpin', { id });
+      },
+    },
+    jobs: {
+      run: (request, signal) => callStream<JobUpdate>(socketPath, 'jobs.run', request, signal),
+    },
+    events: {
+      subscribe: (request = {}, signal) =>
+        callStream<MasterEvent>(socketPath, 'events.subscribe', request, signal),
+      denials: () => callOnce<readonly Denial[]>(socketPath, 'events.denials', {}),
+    },
+    status: () => callOnce<MasterStatus>(socketPath, 'status', {}),
+  };
+}

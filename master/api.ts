@@ -1,0 +1,105 @@
+/**
+ * What a master does for a service or an operator. The library gives it in the process, the local
+ * socket to commands on the same host: both are this one interface.
+ */
+import type { MasterEvent } from './events/bus.ts';
+import type { JobUpdate, RunRequest } from './jobs/run.ts';
+import type { Denial } from './requests/denial-log.ts';
+
+/** The states of a minion's key, in Salt's order of listing. */
+export type KeyState = 'accepted' | 'denied' | 'pending' | 'rejected';
+
+/** A minion's key. */
+export interface KeyInfo {
+  readonly id: string;
+  readonly state: KeyState;
+  /** As Salt prints it: hex pairs joined by `:`, by `hash_type`. */
+  readonly fingerprint: string;
+  /** PEM text. */
+  readonly publicKey: string;
+  /** Highest protocol version that the id has proved; 0: none yet. */
+  readonly protocol: number;
+}
+
+/** The master's own keys, by file name. */
+export interface LocalKeyInfo {
+  readonly name: string;
+  readonly fingerprint: string;
+}
+
+/** Which keys an operation is meant for. */
+export interface KeySelection {
+  /** A glob on ids. */
+  readonly match: string;
+  /** Only the key with this fingerprint. */
+  readonly fingerprint?: string;
+  /** States to look in beyond the operation's own (accept: pending; reject: pending; delete: all). */
+  readonly include?: readonly KeyState[];
+}
+
+/** What an operation did to one key. */
+export interface KeyChange {
+  readonly id: string;
+  readonly from: KeyState;
+  /** `undefined`: deleted. */
+  readonly to?: KeyState;
+}
+
+/** How a master is doing. */
+export interface MasterStatus {
+  readonly id: string;
+  readonly version: string;
+  /** Process id. */
+  readonly pid: number;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  readonly requestPort: number;
+  readonly publishPort: number;
+  readonly subscribers: number;
+  readonly keys: Readonly<Record<KeyState, number>>;
+  /** Requests refused, delayed or dropped since the start, by reason. */
+  readonly counters: Readonly<Record<string, number>>;
+}
+
+/** Keys: who may sign in. */
+export interface KeysApi {
+  list(): Promise<readonly KeyInfo[]>;
+  local(): Promise<readonly LocalKeyInfo[]>;
+  /** @throws KeyError ERR_KEY_FINGERPRINT */
+  accept(selection: KeySelection): Promise<readonly KeyChange[]>;
+  reject(selection: KeySelection): Promise<readonly KeyChange[]>;
+  delete(selection: KeySelection): Promise<readonly KeyChange[]>;
+  /** Forgets the protocol version that an id has proved, so that a lower one is heard again. */
+  unpin(id: string): Promise<void>;
+}
+
+/** Jobs: what minions are asked to do. */
+export interface JobsApi {
+  /**
+   * Publishes a job and follows it to its end. Nothing is published before the first read.
+   * @throws MasterError ERR_BAD_TGT, ERR_ARGS
+   */
+  run(request: RunRequest, signal?: AbortSignal): AsyncIterable<JobUpdate>;
+}
+
+/** Which events to follow. */
+export interface EventsRequest {
+  /** A glob on the tag, for instance `salt/job/*`. Default: all. */
+  readonly match?: string;
+}
+
+/** Events: what happens. */
+export interface EventsApi {
+  /** Events from now on. @throws ReaderDroppedError ERR_READER_DROPPED when read too slowly */
+  subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
+  /** The latest signals that minions were not permitted to emit. */
+  denials(): Promise<readonly Denial[]>;
+}
+
+/** Everything that a running master offers. */
+export interface MasterApi {
+  readonly keys: KeysApi;
+  readonly jobs: JobsApi;
+  readonly events: EventsApi;
+  status(): Promise<MasterStatus>;
+}

@@ -1,0 +1,167 @@
+/** How a running master is put together; the only place that sees all its parts. */
+import type { Logger } from 'pino';
+import { createJidSource, type MasterTransport } from '../minion-protocol/index.ts';
+import type { MasterApi } from './api.ts';
+import { Closers } from './closers.ts';
+import { EventBus } from './events/bus.ts';
+import { tags } from './events/tags.ts';
+import { type Foundations, openFoundations } from './foundations.ts';
+import { createApi } from './interface.ts';
+import { JobDispatcher } from './jobs/dispatcher.ts';
+import { JobCache } from './jobs/job-cache.ts';
+import { Revocation } from './keys/revocation.ts';
+import { RequestCounters } from './limits/counters.ts';
+import { startMaintenance } from './maintenance.ts';
+import type { MasterParts } from './master.ts';
+import { Publisher } from './publisher.ts';
+import { openRequests } from './requests/open.ts';
+import { RepeatGuard } from './requests/repeats.ts';
+import { RpcServer } from './rpc/server.ts';
+import { createTransports } from './transports.ts';
+
+/** A running master. */
+export interface Assembly {
+  readonly api: MasterApi;
+  close(): Promise<void>;
+}
+
+/** Opens everything in order; what was opened is closed again when a step fails. */
+export async function assemble(
+  parts: MasterParts & { readonly logger: Logger },
+): Promise<Assembly> {
+  const closers = new Closers();
+  try {
+    const api = await open(parts, closers);
+    return { api, close: () => closers.close() };
+  } catch (error) {
+    await closers.close();
+    throw error;
+  }
+}
+
+async function open(
+  parts: MasterParts & { readonly logger: Logger },
+  closers: Closers,
+): Promise<MasterApi> {
+  const { config, logger } = parts;
+  const now = parts.now ?? Date.now;
+  const foundations = await openFoundations(parts, closers, now);
+  const counters = new RequestCounters();
+  const bus = closers.add(new EventBus({ maxEventBytes: config.maxEventSize }), (it) => it.close());
+  const transports = parts.transports ?? createTransports(config);
+  const nextJid = createJidSource(
+    () => new Date(now()),
+    config.uniqueJid ? String(process.pid) : undefined,
+  );
+  const jobs = new JobCache({
+    store: foundations.store,
+    keepMs: config.keepJobsSeconds * 1000,
+    now,
+  });
+  const publisher = createPublisher(foundations, transports, config);
+  const dispatcher = new JobDispatcher({
+    acceptedIds: () => foundations.keys.list().accepted.map(({ id }) => id),
+    cache: jobs,
+    bus,
+    publisher,
+    nextJid,
+    now,
+  });
+  const repeats = new RepeatGuard();
+  const revocation = closers.add(
+    new Revocation({
+      ...foundations,
+      repeats,
+      transports,
+      bus,
+      rotates: config.rotateAesKey,
+      onRotated: async () => {
+        if (config.pingOnRotate) await dispatcher.publish({ tgt: '*', fun: 'test.ping' });
+      },
+      now,
+      log: logger.child({ component: 'keys' }),
+    }),
+    (it) => it.close(),
+  );
+  const bound = { publishPort: 0, requestPort: 0 };
+  const requests = openRequests({
+    config,
+    foundations,
+    bus,
+    jobs,
+    nextJid,
+    counters,
+    repeats,
+    pillar: parts.pillar ?? (async () => ({})),
+    publishPort: () => bound.publishPort,
+    now,
+    log: logger.child({ component: 'requests' }),
+  });
+  followKeys(foundations, bus, revocation, logger);
+  for (const transport of transports) {
+    closers.add(transport, (it) => it.close());
+    Object.assign(
+      bound,
+      await transport.listen((bytes, peer) => requests.channel.handle(bytes, peer)),
+    );
+  }
+  closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
+    it.stop(),
+  );
+  const api = createApi({
+    config,
+    foundations,
+    bus,
+    dispatcher,
+    transports,
+    counters,
+    denials: requests.denials,
+    bound,
+    startedAt: now(),
+  });
+  const rpc = closers.add(new RpcServer(api, logger.child({ component: 'rpc' })), (it) =>
+    it.close(),
+  );
+  await rpc.listen(config.socket);
+  logger.info({ ...bound, socket: config.socket }, 'master started');
+  return api;
+}
+
+function createPublisher(
+  { publishKey, rsa, masterKeys }: Foundations,
+  transports: readonly MasterTransport[],
+  config: MasterParts['config'],
+): Publisher {
+  const algorithm = config.publishSigningAlgorithm;
+  const masterKey = masterKeys.privateKey;
+  return new Publisher({
+    publishKey,
+    transports,
+    signingAlgorithm: algorithm,
+    sign: config.signPubMessages
+      ? (bytes) => rsa.run({ kind: 'sign', masterKey, bytes, algorithm })
+      : undefined,
+  });
+}
+
+/** What `salt/key` tells; pending and denied keys are `salt/auth`'s [WIRE 14.2]. */
+const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
+
+/** Tells every change of a key, and ends what a key could do that is no longer accepted. */
+function followKeys(
+  { keys }: Foundations,
+  bus: EventBus,
+  revocation: Revocation,
+  logger: Logger,
+): void {
+  const log = logger.child({ component: 'keys' });
+  keys.onChange(({ id, from, to, act }) => {
+    log.info({ minion: id, from, to }, 'key changed');
+    if (operatorActs.has(act)) bus.fire(tags.key, { result: true, act, id });
+    // Also when another key takes its place: what the old one could do ends.
+    if (from !== 'accepted') return;
+    revocation.revoke([id]).catch((error: unknown) => {
+      log.error({ minion: id, err: error }, 'revocation failed');
+    });
+  });
+}

@@ -1,0 +1,90 @@
+/** What a master stands on: its store, its secrets, and the keys of its minions. */
+import type { Logger } from 'pino';
+import { cleanKeyText, fingerprint, isValidMinionId } from '../minion-protocol/index.ts';
+import { openEmbeddedStore, type Store } from '../store/index.ts';
+import type { Closers } from './closers.ts';
+import type { MasterConfig } from './config/options.ts';
+import { preparePrivateDirectories } from './directories.ts';
+import { type AutoAccept, openAutoAccept } from './keys/auto-accept.ts';
+import { type KeyStore, openKeyStore } from './keys/key-store.ts';
+import type { MasterParts } from './master.ts';
+import { VersionPins } from './requests/version-pins.ts';
+import { type MasterKeyPair, openMasterKeys } from './secrets/master-keys.ts';
+import { PublishKey } from './secrets/publish-key.ts';
+import { RsaPool } from './secrets/rsa-pool.ts';
+import { openSeal } from './secrets/seal.ts';
+import { SessionKeys } from './secrets/session-keys.ts';
+
+/** Opened in this order. */
+export interface Foundations {
+  readonly store: Store;
+  readonly rsa: RsaPool;
+  readonly masterKeys: MasterKeyPair;
+  /** With `master_sign_pubkey`: what vouches for the master's key. */
+  readonly signKeys: MasterKeyPair | undefined;
+  readonly keys: KeyStore;
+  /** Which keys need no operator. */
+  readonly autoAccept: AutoAccept;
+  readonly publishKey: PublishKey;
+  readonly sessions: SessionKeys;
+  readonly pins: VersionPins;
+}
+
+export async function openFoundations(
+  parts: MasterParts & { readonly logger: Logger },
+  closers: Closers,
+  now: () => number,
+): Promise<Foundations> {
+  const { config } = parts;
+  await preparePrivateDirectories([config.stateDir, config.pkiDir]);
+  const store =
+    parts.store ??
+    closers.add(await openEmbeddedStore({ directory: `${config.stateDir}/store`, now }), (it) =>
+      it.close(),
+    );
+  const seal = await openSeal(config.stateDir);
+  const rsa = closers.add(new RsaPool(), (it) => it.close());
+  const masterKeys = await openOwnKeys(config, 'master');
+  const signKeys = config.masterSignPubkey
+    ? await openOwnKeys(config, config.masterSignKeyName)
+    : undefined;
+  const keys = closers.add(await openKeys(config, now), (it) => it.close());
+  const autoAccept = closers.add(await openAutoAccept({ ...config, now }), (it) => it.close());
+  const publishKey = await PublishKey.open({
+    store,
+    seal,
+    sign: (keyString) =>
+      rsa.run({ kind: 'sign-key-string', masterKey: masterKeys.privateKey, keyString }),
+    serialBlock: config.publishSerialBlock,
+    now,
+  });
+  const sessions = await SessionKeys.open(
+    { store, seal, lifetimeMs: config.publishSession * 1000, now },
+    (id) => keys.get(id)?.state === 'accepted',
+  );
+  const pins = await VersionPins.open(store, config.minimumAuthVersion);
+  return { store, rsa, masterKeys, signKeys, keys, autoAccept, publishKey, sessions, pins };
+}
+
+function openOwnKeys(config: MasterConfig, name: string): Promise<MasterKeyPair> {
+  return openMasterKeys({
+    pkiDir: config.pkiDir,
+    name,
+    bits: config.keysize,
+    ...(config.keyPass === null ? {} : { passphrase: config.keyPass }),
+  });
+}
+
+function openKeys(config: MasterConfig, now: () => number): Promise<KeyStore> {
+  return openKeyStore({
+    directory: config.pkiDir,
+    rules: {
+      isValidMinionId,
+      cleanKeyText,
+      fingerprint: (pem) => fingerprint(pem, config.hashType),
+    },
+    pendingKeys: config.limits.pendingKeys,
+    pendingKeysPerAddress: config.limits.pendingKeysPerAddress,
+    now,
+  });
+}

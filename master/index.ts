@@ -1,0 +1,37 @@
+/** `saltbridge`: a Salt-compatible master as a library. */
+export type {
+  EventsApi,
+  EventsRequest,
+  JobsApi,
+  KeyChange,
+  KeyInfo,
+  KeySelection,
+  KeyState,
+  KeysApi,
+  LocalKeyInfo,
+  MasterApi,
+  MasterStatus,
+} from './api.ts';
+export { ConfigError, type ConfigErrorCode } from './config/errors.ts';
+export { type LoadedConfig, loadMasterConfig } from './config/load.ts';
+export type { Limits, MasterConfig, MasterOptions } from './config/options.ts';
+export { resolveMasterConfig } from './config/resolve.ts';
+export type { ConfigWarning } from './config/warnings.ts';
+export {
+  type ErrorEntry,
+  MasterError,
+  type MasterErrorCode,
+  masterErrorCatalogue,
+} from './errors.ts';
+export { type MasterEvent, ReaderDroppedError } from './events/bus.ts';
+export type { PublishRequest } from './jobs/dispatcher.ts';
+export type { JobReturn } from './jobs/job.ts';
+export type { JobUpdate, RunRequest } from './jobs/run.ts';
+export { createLogger } from './log.ts';
+export { createMaster, type Master, type MasterParts } from './master.ts';
+export type { Denial } from './requests/denial-log.ts';
+export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
+
+// Shared with other rooms of this package; no promise.
+/** @internal */
+export { fromJson, toJson } from './rpc/json-values.ts';

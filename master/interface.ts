@@ -1,0 +1,160 @@
+/** The master's interface over its parts: see api.ts for what each call promises. */
+import { readFileSync } from 'node:fs';
+import {
+  type BoundPorts,
+  compileGlob,
+  fingerprint,
+  type MasterTransport,
+} from '../minion-protocol/index.ts';
+import type { KeyChange, KeyInfo, KeySelection, KeyState, KeysApi, MasterApi } from './api.ts';
+import type { MasterConfig } from './config/options.ts';
+import type { EventBus } from './events/bus.ts';
+import type { Foundations } from './foundations.ts';
+import type { JobDispatcher } from './jobs/dispatcher.ts';
+import { runJob } from './jobs/run.ts';
+import { KeyError } from './keys/errors.ts';
+import type { KeyStore } from './keys/key-store.ts';
+import type { RequestCounters } from './limits/counters.ts';
+import type { DenialLog } from './requests/denial-log.ts';
+
+/** What the interface speaks for. */
+export interface InterfaceParts {
+  readonly config: MasterConfig;
+  readonly foundations: Foundations;
+  readonly bus: EventBus;
+  readonly dispatcher: JobDispatcher;
+  readonly transports: readonly MasterTransport[];
+  readonly counters: RequestCounters;
+  readonly denials: DenialLog;
+  readonly bound: BoundPorts;
+  readonly startedAt: number;
+}
+
+export function createApi(parts: InterfaceParts): MasterApi {
+  const { config, bus, dispatcher, denials } = parts;
+  const defaults = { timeout: config.timeout, gatherJobTimeout: config.gatherJobTimeout };
+  return {
+    keys: createKeysApi(parts),
+    jobs: { run: (request, signal) => runJob(dispatcher, request, defaults, signal) },
+    events: {
+      subscribe: (request = {}, signal) =>
+        bus.subscribe({
+          ...(request.match === undefined ? {} : { accepts: compileGlob(request.match) }),
+          ...(signal === undefined ? {} : { signal }),
+        }),
+      denials: async () => denials.list(),
+    },
+    status: async () => describeStatus(parts),
+  };
+}
+
+function createKeysApi({ config, foundations }: InterfaceParts): KeysApi {
+  const { keys, pins, masterKeys, signKeys } = foundations;
+  const inspect = (record: { id: string; pem: string }, state: KeyState): KeyInfo => ({
+    id: record.id,
+    state,
+    fingerprint: fingerprint(record.pem, config.hashType),
+    publicKey: record.pem,
+    protocol: pins.of(record.id),
+  });
+  return {
+    list: async () => {
+      const { accepted, denied, pending, rejected } = keys.list();
+      return [
+        ...accepted.map((record) => inspect(record, 'accepted')),
+        ...denied.map((record) => inspect(record, 'denied')),
+        ...pending.map((record) => inspect(record, 'pending')),
+        ...rejected.map((record) => inspect(record, 'rejected')),
+      ];
+    },
+    local: async () => {
+      const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
+      if (signKeys !== undefined) {
+        own.push({ name: `${config.masterSignKeyName}.pub`, pem: signKeys.publicPem });
+      }
+      return own.map(({ name, pem }) => ({ name, fingerprint: fingerprint(pem, config.hashType) }));
+    },
+    accept: (selection) =>
+      change(keys, selection, ['pending'], 'accepted', (id) =>
+        keys.accept(id, {
+          ...(selection.fingerprint === undefined ? {} : { fingerprint: selection.fingerprint }),
+          includeRejected: includes(selection, 'rejected'),
+          includeDenied: includes(selection, 'denied'),
+        }),
+      ),
+    reject: (selection) =>
+      change(keys, selection, ['pending'], 'rejected', (id) =>
+        keys.reject(id, {
+          includeAccepted: includes(selection, 'accepted'),
+          includeDenied: includes(selection, 'denied'),
+        }),
+      ),
+    delete: (selection) =>
+      change(keys, selection, ['accepted', 'denied', 'pending', 'rejected'], undefined, (id) =>
+        keys.delete(id),
+      ),
+    unpin: (id) => pins.forget([id]),
+  };
+}
+
+function includes({ include }: KeySelection, state: KeyState): boolean {
+  return include?.includes(state) === true;
+}
+
+/** Moves every key that matches, one after the other; a key moved by somebody else meanwhile is skipped. */
+async function change(
+  keys: KeyStore,
+  selection: KeySelection,
+  states: readonly KeyState[],
+  to: 'accepted' | 'rejected' | undefined,
+  move: (id: string) => Promise<void>,
+): Promise<readonly KeyChange[]> {
+  const done: KeyChange[] = [];
+  for (const { id, state } of selectKeys(keys, selection, states)) {
+    try {
+      await move(id);
+      done.push(to === undefined ? { id, from: state } : { id, from: state, to });
+    } catch (error) {
+      const isOvertaken =
+        error instanceof KeyError && ['ERR_KEY_STATE', 'ERR_KEY_UNKNOWN'].includes(error.code);
+      if (!isOvertaken) throw error;
+    }
+  }
+  return done;
+}
+
+function selectKeys(
+  keys: KeyStore,
+  { match, include = [] }: KeySelection,
+  states: readonly KeyState[],
+): { readonly id: string; readonly state: KeyState }[] {
+  const matches = compileGlob(match);
+  const list = keys.list();
+  return [...new Set([...states, ...include])].flatMap((state) =>
+    list[state].filter(({ id }) => matches(id)).map(({ id }) => ({ id, state })),
+  );
+}
+
+const packageFile = new URL('../../package.json', import.meta.url);
+const { version }: { version: string } = JSON.parse(readFileSync(packageFile, 'utf8'));
+
+function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['status']>> {
+  const { accepted, denied, pending, rejected } = parts.foundations.keys.list();
+  const refusals = Object.assign({}, ...parts.transports.map((transport) => transport.refusals()));
+  return {
+    id: parts.config.id,
+    version,
+    pid: process.pid,
+    startedAt: parts.startedAt,
+    requestPort: parts.bound.requestPort,
+    publishPort: parts.bound.publishPort,
+    subscribers: parts.transports.reduce((sum, it) => sum + it.subscribers().length, 0),
+    keys: {
+      accepted: accepted.length,
+      denied: denied.length,
+      pending: pending.length,
+      rejected: rejected.length,
+    },
+    counters: { ...refusals, ...parts.counters.snapshot() },
+  };
+}

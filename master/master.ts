@@ -1,0 +1,104 @@
+/** A master from its parts: made in order, started in order, closed in reverse. */
+import type { Logger } from 'pino';
+import type { MasterTransport } from '../minion-protocol/index.ts';
+import type { Store } from '../store/index.ts';
+import type { EventsApi, JobsApi, KeysApi, MasterApi, MasterStatus } from './api.ts';
+import { type Assembly, assemble } from './assembly.ts';
+import type { MasterConfig } from './config/options.ts';
+import { MasterError } from './errors.ts';
+import { createSilentLogger } from './log.ts';
+import type { PillarProvider } from './requests/pillar.ts';
+
+/** What a master is made of; everything but the configuration has a default. */
+export interface MasterParts {
+  /** From `loadMasterConfig(directory)`, or `resolveMasterConfig({…})`. */
+  readonly config: MasterConfig;
+  /** Each minion's pillar. Default: an empty one. */
+  readonly pillar?: PillarProvider;
+  /** Default: says nothing. */
+  readonly logger?: Logger;
+  /** Default: ZeroMQ on the configured ports. */
+  readonly transports?: readonly MasterTransport[];
+  /** Default: the embedded store in `saltbridge: state_dir`. */
+  readonly store?: Store;
+  /** Milliseconds since 1970. Default: the system's clock. */
+  readonly now?: () => number;
+}
+
+/** A Salt master in this process. */
+export interface Master extends MasterApi {
+  /**
+   * Opens keys and store, binds the ports and the local socket. Resolves when minions are served.
+   * @throws ConfigError, TransportError ERR_LISTEN, StoreError ERR_STORE_LOCKED, MasterError
+   */
+  start(): Promise<void>;
+  /** Answers what is under way, then closes everything. May be called twice. */
+  close(): Promise<void>;
+}
+
+type State =
+  | { readonly state: 'stopped' }
+  | { readonly state: 'starting'; readonly ready: Promise<Assembly> }
+  | { readonly state: 'running'; readonly assembly: Assembly }
+  | { readonly state: 'closing'; readonly done: Promise<void> };
+
+/** Makes a master. Nothing is opened before {@link Master.start}. */
+export function createMaster(parts: MasterParts): Master {
+  return new MasterInProcess(parts);
+}
+
+class MasterInProcess implements Master {
+  readonly #parts: Required<Pick<MasterParts, 'logger'>> & MasterParts;
+  #state: State = { state: 'stopped' };
+
+  constructor(parts: MasterParts) {
+    this.#parts = { ...parts, logger: parts.logger ?? createSilentLogger() };
+  }
+
+  get keys(): KeysApi {
+    return this.#running().api.keys;
+  }
+
+  get jobs(): JobsApi {
+    return this.#running().api.jobs;
+  }
+
+  get events(): EventsApi {
+    return this.#running().api.events;
+  }
+
+  async status(): Promise<MasterStatus> {
+    return this.#running().api.status();
+  }
+
+  async start(): Promise<void> {
+    if (this.#state.state !== 'stopped') {
+      throw new MasterError('ERR_MASTER_STOPPED', `this master is ${this.#state.state} already`);
+    }
+    const ready = assemble(this.#parts);
+    this.#state = { state: 'starting', ready };
+    try {
+      this.#state = { state: 'running', assembly: await ready };
+    } catch (error) {
+      this.#state = { state: 'stopped' };
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#state.state === 'stopped') return;
+    if (this.#state.state !== 'closing') {
+      const assembly = this.#state.state === 'starting' ? this.#state.ready : this.#state.assembly;
+      this.#state = { state: 'closing', done: Promise.resolve(assembly).then((it) => it.close()) };
+    }
+    await this.#state.done;
+  }
+
+  #running(): Assembly {
+    if (this.#state.state === 'running') return this.#state.assembly;
+    throw new MasterError(
+      'ERR_MASTER_STOPPED',
+      `this master is ${this.#state.state}; call start()`,
+    );
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * The local socket: the library's interface as HTTP over a Unix socket (0600, in a 0700 folder).
+ * `POST /rpc/<method>` with the parameters as JSON; one value comes as `{"result": …}`, a stream
+ * as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
+ */
+import { chmod, mkdir, unlink } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import type { WireValue } from '../../minion-protocol/index.ts';
+import type { MasterApi } from '../api.ts';
+import { MasterError } from '../errors.ts';
+import { fromJson, toJson } from './json-values.ts';
+import { type RpcMethod, rpcMethods } from './methods.ts';
+
+const maxBodyBytes = 64 * 1024 * 1024;
+
+/** What a caller gets for an error: never a stack. */
+interface ErrorBody {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Serves one master's interface on its local socket. */
+export class RpcServer {
+  readonly #api: MasterApi;
+  readonly #log: Logger;
+  readonly #server: Server;
+  readonly #calls = new Set<AbortController>();
+
+  constructor(api: MasterApi, log: Logger) {
+    this.#api = api;
+    this.#log = log;
+    this.#server = createServer((request, response) => {
+      this.#serve(request, response).catch((error: unknown) => {
+        this.#log.error({ err: error }, 'local request failed');
+        response.destroy();
+      });
+    });
+  }
+
+  /**
+   * Binds the socket. One left behind by a process that is gone is replaced.
+   * @throws MasterError ERR_SOCKET when another master listens on it
+   */
+  async listen(socketPath: string): Promise<void> {
+    await mkdir(path.dirname(socketPath), { recursive: true, mode: 0o700 });
+    if (await isListening(socketPath)) {
+      throw new MasterError('ERR_SOCKET', `${socketPath}: another master listens on this socket`);
+    }
+    await unlink(socketPath).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+    });
+    const previousMask = process.umask(0o177);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#server.once('error', reject);
+        this.#server.listen(socketPath, resolve);
+      });
+    } catch (cause) {
+      throw new MasterError('ERR_SOCKET', `${socketPath}: cannot listen`, { cause });
+    } finally {
+      process.umask(previousMask);
+    }
+    await chmod(socketPath, 0o600);
+  }
+
+  /** Ends running streams and closes. */
+  async close(): Promise<void> {
+    for (const call of this.#calls) call.abort();
+    if (!this.#server.listening) return;
+    await new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+      this.#server.closeIdleConnections();
+    });
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const name = request.url?.startsWith('/rpc/') ? request.url.slice('/rpc/'.length) : '';
+    const found = request.method === 'POST' ? rpcMethods.get(name) : undefined;
+    if (found === undefined) {
+      const message = `no method ${JSON.stringify(name)}`;
+      sendError(response, 404, { code: 'ERR_RPC_UNKNOWN_METHOD', message });
+      return;
+    }
+    const call = new AbortController();
+    this.#calls.add(call);
+    response.on('close', () => call.abort());
+    try {
+      const parameters = parseBody(await readBody(request));
+      const complaint = found.complaint(parameters);
+      if (complaint !== undefined) throw new MasterError('ERR_ARGS', `${name}: ${complaint}`);
+      await answer(found, this.#api, parameters, response, call.signal);
+    } catch (error) {
+      this.#fail(name, response, error);
+    } finally {
+      this.#calls.delete(call);
+    }
+  }
+
+  #fail(name: string, response: ServerResponse, error: unknown): void {
+    const body = describe(error);
+    if (body === undefined) this.#log.error({ cmd: name, err: error }, 'local request failed');
+    const shown = body ?? { code: 'ERR_INTERNAL', message: 'the master failed; see its log' };
+    if (response.headersSent) response.end(`${JSON.stringify({ error: shown })}\n`);
+    else sendError(response, body === undefined ? 500 : 400, shown);
+  }
+}
+
+async function answer(
+  method: RpcMethod,
+  api: MasterApi,
+  parameters: unknown,
+  response: ServerResponse,
+  signal: AbortSignal,
+): Promise<void> {
+  const result = method.invoke(api, parameters, signal);
+  if (!(Symbol.asyncIterator in result)) {
+    const value = await result;
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ result: asJson(value) }));
+    return;
+  }
+  response.setHeader('content-type', 'application/x-ndjson');
+  // A stream may be silent for long: the reader must know at once that it holds.
+  response.flushHeaders();
+  for await (const item of result) {
+    if (!response.write(`${JSON.stringify({ item: asJson(item) })}\n`)) {
+      await drained(response, signal);
+    }
+    if (signal.aborted) break;
+  }
+  response.end('{"end":true}\n');
+}
+
+/** Everything in the interface is made of Salt's values; members that are not set are left out. */
+function asJson(value: unknown): unknown {
+  return toJson((value ?? null) as WireValue);
+}
+
+function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    response.once('drain', resolve);
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request) {
+    bytes += chunk.length;
+    if (bytes > maxBodyBytes) {
+      throw new MasterError('ERR_ARGS', `the parameters are larger than ${maxBodyBytes} bytes`);
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function parseBody(body: Buffer): unknown {
+  try {
+    return fromJson(body.length === 0 ? {} : JSON.parse(body.toString('utf8')));
+  } catch (cause) {
+    throw new MasterError('ERR_ARGS', 'the parameters are not JSON', { cause });
+  }
+}
+
+/** Errors with a code of ours are for the caller; anything else is a fault of this program. */
+function describe(error: unknown): ErrorBody | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  const { code, message } = error;
+  return typeof code === 'string' && code.startsWith('ERR_') ? { code, message } : undefined;
+}
+
+function sendError(response: ServerResponse, status: number, error: ErrorBody): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ error }));
+}
+
+function isListening(socketPath: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = connect(socketPath);
+    probe.once('connect', () => {
+      probe.destroy();
+      resolve(true);
+    });
+    probe.once('error', () => resolve(false));
+  });
+}
