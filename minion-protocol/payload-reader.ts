@@ -32,8 +32,8 @@ const constantCode = 79;
 const shortText = 24;
 
 /**
- * Reads one MessagePack value. Allocates only for what has arrived: a declared length that the
- * remaining bytes cannot hold is refused before anything is made.
+ * Reads one MessagePack value. Allocates only for what has arrived: lists and maps grow with their
+ * elements, whatever length they declare, and texts and bytes must be there in full.
  */
 export class PayloadReader {
   readonly #bytes: Buffer;
@@ -148,7 +148,7 @@ export class PayloadReader {
     return start;
   }
 
-  #enter(entries: number, minimumBytes: number): void {
+  #enter(entries: number): void {
     this.#depth += 1;
     if (this.#depth > this.#limits.maxDepth) {
       throw limitError(`deeper than ${this.#limits.maxDepth} levels`);
@@ -157,13 +157,10 @@ export class PayloadReader {
     if (this.#elements > this.#limits.maxElements) {
       throw limitError(`more than ${this.#limits.maxElements} elements`);
     }
-    if (minimumBytes > this.#bytes.length - this.#offset) {
-      throw badPayload('a length that the message cannot hold');
-    }
   }
 
   #list(length: number): WireValue[] {
-    this.#enter(length, length);
+    this.#enter(length);
     const list: WireValue[] = [];
     for (let index = 0; index < length; index += 1) list.push(this.#value());
     this.#depth -= 1;
@@ -171,7 +168,7 @@ export class PayloadReader {
   }
 
   #map(length: number): WireMap | Map<WireValue, WireValue> {
-    this.#enter(length, 2 * length);
+    this.#enter(length);
     const map = emptyWireMap();
     for (let index = 0; index < length; index += 1) {
       const key = this.#key();

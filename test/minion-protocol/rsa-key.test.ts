@@ -90,6 +90,9 @@ const refusals: Record<string, string> = {
   'an elliptic curve': generateKeyPairSync('ec', { namedCurve: 'P-256' })
     .publicKey.export({ type: 'spki', format: 'pem' })
     .toString(),
+  'a restricted use': generateKeyPairSync('rsa-pss', { modulusLength: 2048 })
+    .publicKey.export({ type: 'spki', format: 'pem' })
+    .toString(),
   'a private key': privatePem,
   'two keys': publicPem + publicPem,
   'text in front': `x${publicPem}`,
