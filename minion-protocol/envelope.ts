@@ -53,7 +53,7 @@ const nonceForm = /^[0-9a-f]{32}$/;
 const badLoad = 'bad load';
 
 /** Sizes as for sealed loads, with room for the envelope; depth as for strangers. */
-const envelopeLimits: PayloadLimits = {
+export const envelopeLimits: PayloadLimits = {
   ...clearLimits,
   maxBytes: loadLimits.maxBytes + 1024,
 };
@@ -78,7 +78,7 @@ export type DecodedEnvelope = { readonly ok: true; readonly envelope: Envelope }
 
 /**
  * Reads a request's outer message: steps 1 to 3 of WIRE 5.2, and 5 for clear requests. Never throws.
- * @param limits - of the whole message; clear requests may have no more than {@link clearLimits}
+ * @param limits - of the whole message, default {@link envelopeLimits}; clear requests may have no more than {@link clearLimits}
  */
 export function decodeEnvelope(
   bytes: Uint8Array,

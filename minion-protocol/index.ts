@@ -22,6 +22,7 @@ export {
   decodeEnvelope,
   type Envelope,
   encodeRequest,
+  envelopeLimits,
   isNonce,
   isValidMinionId,
   type LoadCheckOptions,

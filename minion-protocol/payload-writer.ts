@@ -83,11 +83,26 @@ export class PayloadWriter {
   }
 
   #text(text: string): void {
+    if (text.length < 32 && this.#shortAscii(text)) return;
     const length = Buffer.byteLength(text, 'utf8');
     this.#textHead(length);
     this.#reserve(length);
     this.#bytes.write(text, this.#length, length, 'utf8');
     this.#length += length;
+  }
+
+  /** Most texts are short and ASCII: a loop is faster than two calls into Node (bench/payload). */
+  #shortAscii(text: string): boolean {
+    this.#reserve(1 + text.length);
+    const start = this.#length + 1;
+    for (let index = 0; index < text.length; index += 1) {
+      const code = text.charCodeAt(index);
+      if (code >= 0x80) return false;
+      this.#bytes[start + index] = code;
+    }
+    this.#bytes[this.#length] = 0xa0 | text.length;
+    this.#length = start + text.length;
+    return true;
   }
 
   #textHead(length: number): void {
