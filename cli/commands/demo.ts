@@ -1,0 +1,34 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Command } from 'commander';
+import { runDemo } from '../demo/demo.ts';
+import { createStage } from '../demo/stage.ts';
+
+/** `saltbridge demo`. */
+export function addDemoCommand(program: Command): void {
+  program
+    .command('demo')
+    .description('show a master, three minions, a job and a refused event; leaves nothing behind')
+    .action(async () => {
+      // Short: the local socket's path is bounded.
+      const directory = await mkdtemp(path.join(tmpdir(), 'sb-'));
+      try {
+        await runDemo(createStage(process.stdout, untilInterrupted), directory);
+      } finally {
+        await rm(directory, { recursive: true, force: true });
+      }
+    });
+}
+
+function untilInterrupted(): Promise<void> {
+  return new Promise((resolve) => {
+    const keepAlive = setInterval(() => {}, 60_000);
+    const end = (): void => {
+      clearInterval(keepAlive);
+      resolve();
+    };
+    process.once('SIGINT', end);
+    process.once('SIGTERM', end);
+  });
+}
