@@ -55,6 +55,7 @@ async function open(
   );
   const jobs = new JobCache({
     store: foundations.store,
+    isOn: config.jobCache,
     keepMs: config.keepJobsSeconds * 1000,
     now,
   });
@@ -65,9 +66,10 @@ async function open(
     bus,
     publisher,
     nextJid,
+    masterId: config.masterId,
     now,
   });
-  const repeats = new RepeatGuard();
+  const repeats = new RepeatGuard(config.requestServerTtl, now);
   const revocation = closers.add(
     new Revocation({
       ...foundations,
@@ -108,6 +110,7 @@ async function open(
   closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
     it.stop(),
   );
+  const closing = closers.add(new AbortController(), (it) => it.abort());
   const api = createApi({
     config,
     foundations,
@@ -118,6 +121,7 @@ async function open(
     denials: requests.denials,
     bound,
     startedAt: now(),
+    closing: closing.signal,
   });
   const rpc = closers.add(new RpcServer(api, logger.child({ component: 'rpc' })), (it) =>
     it.close(),

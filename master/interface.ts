@@ -28,14 +28,21 @@ export interface InterfaceParts {
   readonly denials: DenialLog;
   readonly bound: BoundPorts;
   readonly startedAt: number;
+  /** Ends the following of jobs. */
+  readonly closing: AbortSignal;
 }
 
 export function createApi(parts: InterfaceParts): MasterApi {
-  const { config, bus, dispatcher, denials } = parts;
+  const { config, bus, dispatcher, denials, closing } = parts;
   const defaults = { timeout: config.timeout, gatherJobTimeout: config.gatherJobTimeout };
   return {
     keys: createKeysApi(parts),
-    jobs: { run: (request, signal) => runJob(dispatcher, request, defaults, signal) },
+    jobs: {
+      run: (request, signal) => {
+        const end = signal === undefined ? closing : AbortSignal.any([closing, signal]);
+        return runJob(dispatcher, request, defaults, end);
+      },
+    },
     events: {
       subscribe: (request = {}, signal) =>
         bus.subscribe({

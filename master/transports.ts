@@ -5,11 +5,12 @@ import type { MasterConfig } from './config/options.ts';
 export function createTransports(config: MasterConfig): readonly MasterTransport[] {
   return [
     createZeromqListener({
-      host: config.interface,
+      // Salt's own default address, on the family that `ipv6` asks for.
+      host: config.ipv6 === true && config.interface === '0.0.0.0' ? '::' : config.interface,
       requestPort: config.retPort,
       publishPort: config.publishPort,
       backlog: config.zmqBacklog,
-      keepAliveIdleMs: Math.max(0, config.tcpKeepaliveIdle) * 1000,
+      keepAliveIdleMs: config.tcpKeepalive ? Math.max(0, config.tcpKeepaliveIdle) * 1000 : 0,
       filtering: config.zmqFiltering,
       maxQueuedMessages: config.pubHwm,
       limits: { maxMessageBytes: config.limits.requestBytes },

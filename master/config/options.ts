@@ -60,8 +60,6 @@ export interface MasterConfig {
   readonly id: string;
   /** `master_id`: put into publications, for a master of masters. Default `null`: none. */
   readonly masterId: string | null;
-  /** `user`: who the process runs as. Default `null`: whoever started it. */
-  readonly user: string | null;
 
   /**
    * `root_dir`: paths that are relative, and absolute ones that are not below it already, are
@@ -107,8 +105,6 @@ export interface MasterConfig {
   readonly authEvents: boolean;
   /** `allow_minion_key_revoke`: a minion may delete its own key. Default false; Salt: true. */
   readonly allowMinionKeyRevoke: boolean;
-  /** `max_minions`: minions connected at the same time. Default 0: any number. */
-  readonly maxMinions: number;
   /**
    * `minimum_auth_version`: lowest protocol version heard, 0 to 3. Default `auto`: each id is
    * held to the highest it has proved; Salt: 3 in its latest releases.
@@ -142,10 +138,6 @@ export interface MasterConfig {
   readonly tcpKeepalive: boolean;
   /** `tcp_keepalive_idle`: seconds before the first probe. Default 300; -1: the system's. */
   readonly tcpKeepaliveIdle: number;
-  /** `tcp_keepalive_cnt`: probes before giving up. Default -1: the system's. */
-  readonly tcpKeepaliveCnt: number;
-  /** `tcp_keepalive_intvl`: seconds between probes. Default -1: the system's. */
-  readonly tcpKeepaliveIntvl: number;
 
   /** `timeout`: seconds a caller waits for returns. Default 5. */
   readonly timeout: number;
@@ -159,8 +151,6 @@ export interface MasterConfig {
   readonly jobCache: boolean;
   /** `unique_jid`: add the process to job ids. Default false. */
   readonly uniqueJid: boolean;
-  /** `minion_data_cache`: keep grains and pillar for targeting. Default true. */
-  readonly minionDataCache: boolean;
   /** `loop_interval`: seconds between rounds of maintenance. Default 60. */
   readonly loopInterval: number;
   /** `max_event_size`: bytes of an event on the bus; larger values are trimmed. Default 1048576. */

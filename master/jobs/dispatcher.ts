@@ -48,6 +48,8 @@ export interface JobDispatcherOptions {
   readonly bus: EventBus;
   readonly publisher: Publisher;
   readonly nextJid: () => string;
+  /** `master_id`, told in every publication; `null`: none. */
+  readonly masterId: string | null;
   readonly now: () => number;
 }
 
@@ -78,7 +80,7 @@ export class JobDispatcher {
     }
     const job = await this.#options.cache.add(record);
     const stopListening = job.onReturn(onReturn);
-    const load = toLoad(record, request);
+    const load = this.#load(record, request);
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
     const delivery = await this.#options.publisher.publish(load, record.minions);
@@ -98,7 +100,25 @@ export class JobDispatcher {
     const record = this.#describe({ tgt: minions, tgtType: 'list', fun, arg });
     const job = this.#options.cache.remember(new Job(record, { isKept: false }));
     job.onReturn(onReturn);
-    await this.#options.publisher.publish(toLoad(record, {}), record.minions);
+    await this.#options.publisher.publish(this.#load(record, {}), record.minions);
+  }
+
+  #load(
+    record: JobRecord,
+    { ret = '', metadata }: Pick<PublishRequest, 'ret' | 'metadata'>,
+  ): PublicationLoad {
+    const { masterId } = this.#options;
+    return {
+      fun: record.fun,
+      arg: [...record.arg],
+      tgt: typeof record.tgt === 'string' ? record.tgt : [...record.tgt],
+      tgt_type: record.tgtType,
+      jid: record.jid,
+      ret,
+      user: record.user,
+      ...(masterId === null ? {} : { master_id: masterId }),
+      ...(metadata === undefined ? {} : { metadata }),
+    };
   }
 
   #describe(request: PublishRequest): JobRecord {
@@ -131,20 +151,4 @@ function toArguments(request: PublishRequest): WireValue[] {
   const keywords = Object.entries(request.kwarg ?? {});
   if (keywords.length === 0) return positional;
   return [...positional, { __kwarg__: true, ...Object.fromEntries(keywords) }];
-}
-
-function toLoad(
-  record: JobRecord,
-  request: Pick<PublishRequest, 'ret' | 'metadata'>,
-): PublicationLoad {
-  return {
-    fun: record.fun,
-    arg: [...record.arg],
-    tgt: typeof record.tgt === 'string' ? record.tgt : [...record.tgt],
-    tgt_type: record.tgtType,
-    jid: record.jid,
-    ret: request.ret ?? '',
-    user: record.user,
-    ...(request.metadata === undefined ? {} : { metadata: request.metadata }),
-  };
 }

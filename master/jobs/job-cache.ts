@@ -14,24 +14,28 @@ const maxRemembered = 10_000;
  */
 export class JobCache {
   readonly #store: Store;
+  readonly #isOn: boolean;
   readonly #keepMs: number;
   readonly #now: () => number;
   readonly #remembered = new Map<string, Job>();
 
   constructor(options: {
     readonly store: Store;
+    /** `job_cache`: whether anything is kept at all. */
+    readonly isOn: boolean;
     readonly keepMs: number;
     readonly now: () => number;
   }) {
     this.#store = options.store;
+    this.#isOn = options.isOn;
     this.#keepMs = options.keepMs;
     this.#now = options.now;
   }
 
   /** Keeps a job; durable when it resolves, so that no return of it comes to an unknown job. */
   async add(record: JobRecord): Promise<Job> {
-    await this.#store.write([this.#putRecord(record)]);
-    return this.remember(new Job(record, { isKept: true }));
+    if (this.#isOn) await this.#store.write([this.#putRecord(record)]);
+    return this.remember(new Job(record, { isKept: this.#isOn }));
   }
 
   /** Knows a job by heart only; its returns are told and not kept. */
@@ -63,6 +67,7 @@ export class JobCache {
 
   /** Keeps a job that a minion started itself together with its return. */
   async addSelfMade(record: JobRecord, result: JobReturn): Promise<boolean> {
+    if (!this.#isOn) return false;
     return this.#writeOnce([this.#putRecord(record), this.#putReturn(record.jid, result)]);
   }
 

@@ -60,6 +60,8 @@ export interface RequestChannelOptions {
   ) => Promise<Uint8Array>;
   /** `request_server_ttl`, seconds; 0: the age of requests is not looked at. */
   readonly ttlSeconds: number;
+  /** How large a request may be, envelope and all. */
+  readonly envelopeLimits: PayloadLimits;
   /** How large and deep an encrypted load may be. */
   readonly loadLimits: PayloadLimits;
   /** Milliseconds since 1970. */
@@ -110,7 +112,7 @@ export class RequestChannel {
   }
 
   async #answer(bytes: Uint8Array, peer: Peer): Promise<Uint8Array> {
-    const decoded = decodeEnvelope(bytes);
+    const decoded = decodeEnvelope(bytes, this.#options.envelopeLimits);
     if (!decoded.ok) throw new Refusal(decoded.code, decoded.reply);
     const { envelope } = decoded;
     if (envelope.enc === 'clear') return this.#options.clear.answer(envelope, peer);
@@ -152,6 +154,7 @@ export class RequestChannel {
       version: envelope.version,
       nonce,
       ts: typeof load.ts === 'number' ? load.ts : undefined,
+      bytes: envelope.load.length,
       load,
       encAlgo,
       sigAlgo,

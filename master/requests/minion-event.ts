@@ -10,7 +10,7 @@ import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
 import type { DenialLog } from './denial-log.ts';
-import { type Handler, send } from './request.ts';
+import { type Handler, send, type VerifiedRequest } from './request.ts';
 
 /** What the handler of `_minion_event` needs. */
 export interface MinionEventOptions {
@@ -19,6 +19,10 @@ export interface MinionEventOptions {
   readonly rate: TokenBuckets;
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
+  /** Largest event, bytes as sent (`event_bytes`); 0: any. */
+  readonly maxBytes: number;
+  /** Whether a request was made before this master started, and may be a replay. */
+  readonly isFromBefore: (request: VerifiedRequest) => boolean;
 }
 
 /** An event as it would be fired. */
@@ -35,9 +39,15 @@ const progressJid = /^salt\/job\/(\d{20})\/prog\//;
  * Salt answers it, and counted.
  */
 export function minionEventHandler(options: MinionEventOptions): Handler {
-  return async ({ minionId, load }) => {
-    const parsed = parseMinionEventLoad(load);
+  return async (request) => {
+    const { minionId, load } = request;
     if (minionId === undefined) return send({});
+    const obstacle = obstacleTo(request, options);
+    if (obstacle !== undefined) {
+      options.counters.count(obstacle);
+      return send(null);
+    }
+    const parsed = parseMinionEventLoad(load);
     if (!parsed.ok) {
       options.counters.count('malformed-event');
       return send(null);
@@ -52,6 +62,12 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
     }
     return send(null);
   };
+}
+
+/** Why a whole request is dropped unread. */
+function obstacleTo(request: VerifiedRequest, options: MinionEventOptions): string | undefined {
+  if (options.maxBytes > 0 && request.bytes > options.maxBytes) return 'event-too-large';
+  return options.isFromBefore(request) ? 'event-from-before-start' : undefined;
 }
 
 async function isPermitted(

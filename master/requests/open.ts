@@ -1,6 +1,6 @@
 /** The corridor of a master, from its parts. */
 import type { Logger } from 'pino';
-import { loadLimits } from '../../minion-protocol/index.ts';
+import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import type { Foundations } from '../foundations.ts';
@@ -10,6 +10,7 @@ import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import { MinionKeyCache } from '../secrets/minion-keys.ts';
+import type { SessionKeys } from '../secrets/session-keys.ts';
 import { SignIn } from './auth.ts';
 import { RequestChannel } from './channel.ts';
 import { ClearRequests } from './clear.ts';
@@ -18,7 +19,9 @@ import { defaultMasterOpts } from './master-opts.ts';
 import { minionEventHandler } from './minion-event.ts';
 import { type PillarProvider, pillarHandler } from './pillar.ts';
 import type { RepeatGuard } from './repeats.ts';
+import type { VerifiedRequest } from './request.ts';
 import { returnHandler } from './return.ts';
+import { revokeHandler } from './revoke.ts';
 import { createRequestTable, type RequestTable } from './table.ts';
 import { TokenCheck } from './token-check.ts';
 
@@ -85,6 +88,7 @@ export function openRequests(parts: RequestParts): Requests {
         },
       }),
     ttlSeconds: config.requestServerTtl,
+    envelopeLimits: { ...envelopeLimits, maxBytes: config.limits.requestBytes },
     loadLimits: { ...loadLimits, maxBytes: config.limits.requestBytes },
     now,
     log,
@@ -108,7 +112,7 @@ function openSignIn(parts: RequestParts): SignIn {
 }
 
 function createHandlers(
-  { config, bus, jobs, nextJid, counters, pillar, now, log }: RequestParts,
+  { config, foundations, bus, jobs, nextJid, counters, pillar, now, log }: RequestParts,
   denials: DenialLog,
   requestRate: TokenBuckets,
 ): RequestTable {
@@ -125,10 +129,40 @@ function createHandlers(
   });
   return createRequestTable(
     {
-      _return: returnHandler({ keeper, counters, requestRate }),
-      _minion_event: minionEventHandler({ bus, jobs, rate: eventRate, counters, denials }),
-      _pillar: pillarHandler(pillar, log),
+      _return: returnHandler({
+        keeper,
+        counters,
+        requestRate,
+        maxBytes: config.limits.returnBytes,
+      }),
+      _minion_event: minionEventHandler({
+        bus,
+        jobs,
+        rate: eventRate,
+        counters,
+        denials,
+        maxBytes: config.limits.eventBytes,
+        isFromBefore: replayCheck(foundations.sessions, now()),
+      }),
+      _pillar: pillarHandler(pillar, { maxGrainsBytes: config.limits.grainsBytes, log }),
+      revoke_auth: revokeHandler(foundations.keys, config.allowMinionKeyRevoke),
     },
     { masterOpts: defaultMasterOpts },
   );
+}
+
+/**
+ * What was seen before a restart is not remembered, so an event stamped before it is taken for a
+ * replay, unless the session key was made after it: then nobody can have recorded it before.
+ */
+function replayCheck(
+  sessions: SessionKeys,
+  startedAt: number,
+): (request: VerifiedRequest) => boolean {
+  const startSecond = Math.floor(startedAt / 1000);
+  return ({ minionId, ts }) => {
+    if (minionId === undefined || ts === undefined || ts >= startSecond) return false;
+    const madeAt = sessions.madeAt(minionId);
+    return madeAt !== undefined && madeAt < startedAt;
+  };
 }

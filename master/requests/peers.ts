@@ -9,7 +9,5 @@ export const peerRequests: Readonly<Record<string, Handler>> = {
   minion_publish: async () => send({}),
   minion_runner: async () => send({}),
   pub_ret: async () => send({}),
-  // Salt gives the load back where allow_minion_key_revoke is off.
-  revoke_auth: async (request) => send(request.load),
   _syndic_return: async () => send(false),
 };

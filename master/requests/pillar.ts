@@ -17,8 +17,14 @@ export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
  * `_pillar`: the minion's own data, under a key of its own [WIRE 9.3]. What the load asks for
  * beyond that (overrides, sources, versions) is not looked at [THREATS C-05, M-09].
  */
-export function pillarHandler(provider: PillarProvider, log: Logger): Handler {
-  return async ({ minionId, load }): Promise<Reply> => {
+export function pillarHandler(
+  provider: PillarProvider,
+  options: { readonly maxGrainsBytes: number; readonly log: Logger },
+): Handler {
+  return async ({ minionId, load, bytes }): Promise<Reply> => {
+    if (options.maxGrainsBytes > 0 && bytes > options.maxGrainsBytes) {
+      return failure(`Grains may have ${options.maxGrainsBytes} bytes (grains_bytes).`);
+    }
     const parsed = parsePillarLoad(load);
     if (minionId === undefined || !parsed.ok || parsed.value.grains === undefined) {
       return { kind: 'private', pillar: {} };
@@ -33,9 +39,13 @@ export function pillarHandler(provider: PillarProvider, log: Logger): Handler {
       });
       return { kind: 'private', pillar };
     } catch (error) {
-      log.error({ minion: minionId, err: error }, 'pillar failed');
-      // Minions refuse to run states while their pillar has `_errors`.
-      return { kind: 'private', pillar: { _errors: ['The master could not make this pillar.'] } };
+      options.log.error({ minion: minionId, err: error }, 'pillar failed');
+      return failure('The master could not make this pillar.');
     }
   };
+}
+
+/** Minions refuse to run states while their pillar has `_errors`. */
+function failure(reason: string): Reply {
+  return { kind: 'private', pillar: { _errors: [reason] } };
 }

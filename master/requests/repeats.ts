@@ -5,6 +5,12 @@ import type { Reply, VerifiedRequest } from './request.ts';
 /** As many as a minion may send events in the 300 s that its time stamps are good for, and more. */
 const maxPerMinion = 8_192;
 
+interface Mark {
+  readonly reply: Promise<Reply>;
+  /** Milliseconds since 1970, from which on a repeat is refused by its time stamp anyway. */
+  readonly forgetAt: number;
+}
+
 /**
  * Requests that change something, and what they were answered. Salt's clients repeat a packed
  * request whose answer was lost; the repeat has no second effect and gets the same answer
@@ -12,7 +18,15 @@ const maxPerMinion = 8_192;
  * flush another's.
  */
 export class RepeatGuard {
-  readonly #marks = new Map<string, Map<string, Promise<Reply>>>();
+  readonly #marks = new Map<string, Map<string, Mark>>();
+  readonly #ttlMs: number;
+  readonly #now: () => number;
+
+  /** @param ttlSeconds `request_server_ttl`; 0: marks are kept as long as there is room */
+  constructor(ttlSeconds: number, now: () => number) {
+    this.#ttlMs = ttlSeconds === 0 ? Number.POSITIVE_INFINITY : ttlSeconds * 1000;
+    this.#now = now;
+  }
 
   /** Runs the request, or gives what it was answered the first time. */
   async once(request: VerifiedRequest, run: () => Promise<Reply>): Promise<Reply> {
@@ -21,11 +35,10 @@ export class RepeatGuard {
     const marks = this.#marksOf(minionId);
     const mark = `${nonce} ${digestOf(request)}`;
     const first = marks.get(mark);
-    if (first !== undefined) return first;
+    if (first !== undefined) return first.reply;
     const reply = run();
-    marks.set(mark, reply);
-    const [oldest] = marks.keys();
-    if (marks.size > maxPerMinion && oldest !== undefined) marks.delete(oldest);
+    marks.set(mark, { reply, forgetAt: this.#forgetAt(request) });
+    this.#forgetOld(marks);
     return reply;
   }
 
@@ -34,10 +47,23 @@ export class RepeatGuard {
     this.#marks.delete(minionId);
   }
 
-  #marksOf(minionId: string): Map<string, Promise<Reply>> {
+  /** Versions 0 to 2 carry no time: their marks stay as long as there is room. */
+  #forgetAt({ ts }: VerifiedRequest): number {
+    return ts === undefined ? Number.POSITIVE_INFINITY : ts * 1000 + this.#ttlMs;
+  }
+
+  #forgetOld(marks: Map<string, Mark>): void {
+    const now = this.#now();
+    for (const [mark, { forgetAt }] of marks) {
+      if (marks.size <= maxPerMinion && now <= forgetAt) return;
+      marks.delete(mark);
+    }
+  }
+
+  #marksOf(minionId: string): Map<string, Mark> {
     const known = this.#marks.get(minionId);
     if (known !== undefined) return known;
-    const fresh = new Map<string, Promise<Reply>>();
+    const fresh = new Map<string, Mark>();
     this.#marks.set(minionId, fresh);
     return fresh;
   }

@@ -20,6 +20,8 @@ export interface VerifiedRequest {
   readonly nonce: string | undefined;
   /** Seconds since 1970 by the minion's clock; protocol 3 only. */
   readonly ts: number | undefined;
+  /** Size of the load as it was sent, encrypted. */
+  readonly bytes: number;
   /** The load without `tok` and `nonce`. */
   readonly load: WireMap;
   readonly encAlgo: EncryptionAlgorithm;

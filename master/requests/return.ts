@@ -1,4 +1,4 @@
-import { parseReturnLoad } from '../../minion-protocol/index.ts';
+import { parseReturnLoad, type WireMap } from '../../minion-protocol/index.ts';
 import type { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { delay } from '../limits/delay.ts';
@@ -11,12 +11,14 @@ export interface ReturnHandlerOptions {
   readonly counters: RequestCounters;
   /** Meters returns that are repeated or refused; the first one to a job counts against nothing. */
   readonly requestRate: TokenBuckets;
+  /** Largest return that is kept, bytes as sent (`return_bytes`). */
+  readonly maxBytes: number;
 }
 
 /** `_return`: the result of a job [WIRE 9.4]. Minions ignore the answer, but it must come. */
 export function returnHandler(options: ReturnHandlerOptions): Handler {
-  return async ({ minionId, load }) => {
-    const parsed = parseReturnLoad(load);
+  return async ({ minionId, load, bytes }) => {
+    const parsed = parseReturnLoad(bytes > options.maxBytes ? withoutValue(load, options) : load);
     if (minionId === undefined || !parsed.ok) {
       options.counters.count('malformed-return');
       return send(null);
@@ -29,4 +31,11 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
     await delay(options.requestRate.take(minionId));
     return send(outcome === 'repeated' ? null : false);
   };
+}
+
+/** In place of a value that is too large: the job says so, instead of waiting in vain. */
+function withoutValue(load: WireMap, { maxBytes, counters }: ReturnHandlerOptions): WireMap {
+  counters.count('return-too-large');
+  const text = `The return is too large: more than ${maxBytes} bytes (return_bytes).`;
+  return { ...load, return: text, retcode: 1, success: false, out: 'nested' };
 }

@@ -14,6 +14,7 @@ export interface ActiveHandlers {
   readonly _return: Handler;
   readonly _minion_event: Handler;
   readonly _pillar: Handler;
+  readonly revoke_auth: Handler;
 }
 
 /** `cmd` → handler. Salt's `verify_minion` is in its list too, and answers an empty text. */

@@ -42,7 +42,6 @@ test('a file in the style of the one that comes with Salt is taken', async (t) =
     interface: '127.0.0.1',
     publishPort: 14505,
     retPort: 14506,
-    user: null,
     autoAccept: false,
     keepJobsSeconds: 7200,
     timeout: 7.5,
@@ -88,7 +87,7 @@ test('later files win: the main one, then master.d in order, then include', asyn
     last: 'sock_dir: /s\n',
   });
   const { config, files } = await loadMasterConfig(directory);
-  t.like(config, { timeout: 3, id: 'b', user: 'main', loopInterval: 5, sockDir: '/s' });
+  t.like(config, { timeout: 3, id: 'b', loopInterval: 5, sockDir: '/s' });
   t.deepEqual(
     files.map((file) => path.relative(directory, file)),
     ['master', 'master.d/1.conf', 'master.d/2.conf', 'more/x.conf', 'more/deeper', 'last'],

@@ -1,0 +1,14 @@
+import type { KeyStore } from '../keys/key-store.ts';
+import { type Handler, send } from './request.ts';
+
+/**
+ * `revoke_auth`: a minion gives its own key up, where `allow_minion_key_revoke` permits it. Salt
+ * gives the load back where it does not [WIRE 9.2].
+ */
+export function revokeHandler(keys: KeyStore, isAllowed: boolean): Handler {
+  return async ({ minionId, isProven, load }) => {
+    if (!isAllowed || !isProven || minionId === undefined) return send(load);
+    await keys.delete(minionId);
+    return send(true);
+  };
+}
