@@ -136,14 +136,25 @@ test('a subscriber that reads nothing for a minute is disconnected', async (t) =
   while (master.transport.publish({ envelope, minionIds: null }).queued > 0) {
     await new Promise(setImmediate);
   }
-  const queued = () => master.transport.subscribers()[0]?.queuedBytes;
-  for (let last = -1; last !== queued(); ) {
-    last = queued() ?? 0;
-    await swept(t, master, clock);
-  }
+  const queued = () => master.transport.subscribers()[0]?.queuedBytes ?? 0;
+  t.true((await standing(t, master, clock, queued)) > 0);
   clock.now += 61 * SECOND;
   await until('its end', () => master.transport.subscribers().length === 0);
   t.deepEqual(master.transport.refusals(), { 'stalled-reader': 1 });
+});
+
+test('who floods PING and does not read PONG is not read from', async (t) => {
+  const { master, clock } = await clockedMaster(t);
+  const flooder = await connectRaw(t, master.requestPort);
+  flooder.write(GREETING, READY_REQ, HELLO);
+  await until('an answer', () => flooder.received.subarray(-HELLO.length).equals(HELLO));
+  flooder.socket.pause();
+  const ping = hex(`0417 0450494e47 0000 ${'00'.repeat(16)}`);
+  flooder.write(Buffer.alloc(ping.length * 1_500_000, ping));
+  const unread = await standing(t, master, clock, () => flooder.socket.writableLength);
+  t.true(unread > 0);
+  clock.now += 61 * SECOND;
+  await until('its end', () => master.transport.refusals()['stalled-reader'] === 1);
 });
 
 test('unfinished messages of a stranger are bounded in all its connections together', async (t) => {
@@ -161,12 +172,16 @@ test('unfinished messages are bounded in all; the heaviest stranger goes', async
   const light = await connectRaw(t, master.requestPort);
   light.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 1000n), new Uint8Array(500));
   const heavy = await connectRaw(t, master.requestPort);
-  heavy.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 1_000_000n), new Uint8Array(290_000));
+  heavy.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 1_000_000n), new Uint8Array(200_000));
+  await until('our READY', () => heavy.receivedBytes > 64);
+  await ask(t, master);
+  t.deepEqual(master.transport.refusals(), {});
   const next = await connectRaw(t, master.requestPort);
-  next.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 1_000_000n), new Uint8Array(20_000));
+  next.write(GREETING, READY_REQ, hex('0100'), longHeader(2, 120_000n), new Uint8Array(110_000));
   await heavy.closed('the heaviest');
   light.write(new Uint8Array(500));
-  await until('an answer', () => light.receivedBytes > 1000);
+  next.write(new Uint8Array(10_000));
+  await until('answers', () => light.receivedBytes > 1000 && next.receivedBytes > 120_000);
   t.deepEqual(master.transport.refusals(), { 'held-bytes': 1 });
 });
 
@@ -251,6 +266,22 @@ async function swept(t: ExecutionContext, master: Master, clock: Clock): Promise
   await ask(t, master);
   const reads = clock.reads;
   await until('a look at the deadlines', () => clock.reads > reads + 1);
+}
+
+/** The value once it has stayed the same for twenty looks at the deadlines. */
+async function standing(
+  t: ExecutionContext,
+  master: Master,
+  clock: Clock,
+  value: () => number,
+): Promise<number> {
+  let last = value();
+  for (let looks = 0; looks < 20; looks += 1) {
+    await swept(t, master, clock);
+    if (value() !== last) looks = 0;
+    last = value();
+  }
+  return last;
 }
 
 async function ask(t: ExecutionContext, master: Master): Promise<void> {

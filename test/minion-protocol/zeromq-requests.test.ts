@@ -87,6 +87,22 @@ test('no more requests of one connection are under way than allowed', async (t) 
   t.is(most, 8);
 });
 
+test('requests under way are bounded in bytes too', async (t) => {
+  let underWay = 0;
+  let most = 0;
+  const master = await startMaster(t, { limits: { maxMessageBytes: 1000 } }, async (body) => {
+    underWay += 1;
+    most = Math.max(most, underWay);
+    await new Promise(setImmediate);
+    underWay -= 1;
+    return body;
+  });
+  const client = dealer(t, master.requestPort);
+  for (let index = 0; index < 50; index += 1) await client.send(['', new Uint8Array(300)]);
+  for (let index = 0; index < 50; index += 1) t.is((await client.receive())[1]?.length, 300);
+  t.is(most, 4);
+});
+
 test('5 MB go there and back whole', async (t) => {
   const master = await startMaster(t);
   const minion = dial(t, master.requestPort);
