@@ -7,7 +7,7 @@
  */
 
 export const FLAG_MORE = 0x01;
-export const FLAG_LONG = 0x02;
+const FLAG_LONG = 0x02;
 export const FLAG_COMMAND = 0x04;
 const RESERVED_FLAGS = 0xf8;
 

@@ -26,7 +26,7 @@ export interface OutgoingPublication {
   readonly envelope: Uint8Array;
   /**
    * Ids that the target resolved to, for transports that deliver by topic (ZeroMQ with
-   * `zmq_filtering`: one message per id). `null`: everybody.
+   * `zmq_filtering`: one message per id). `null`: everybody; an empty list: nobody.
    */
   readonly minionIds: readonly string[] | null;
 }
@@ -79,7 +79,9 @@ export interface MasterTransport {
 export interface MinionTransport {
   /**
    * Sends one request and resolves with its answer.
-   * @throws TransportError ERR_TIMEOUT when no answer came in `timeoutMs`
+   * Requests made while one waits for its answer are sent after it.
+   * @throws TransportError ERR_TIMEOUT when no answer came in `timeoutMs` from this call;
+   *   ERR_CONNECT for an address that is none; ERR_CLOSED after `close()`
    */
   request(body: Uint8Array, timeoutMs: number): Promise<Uint8Array>;
   /**
