@@ -61,7 +61,7 @@ async function open(
   });
   const publisher = createPublisher(foundations, transports, config);
   const dispatcher = new JobDispatcher({
-    acceptedIds: () => foundations.keys.list().accepted.map(({ id }) => id),
+    acceptedIds: () => foundations.keys.acceptedIds(),
     cache: jobs,
     bus,
     publisher,

@@ -81,25 +81,32 @@ function createKeysApi({ config, foundations }: InterfaceParts): KeysApi {
       }
       return own.map(({ name, pem }) => ({ name, fingerprint: fingerprint(pem, config.hashType) }));
     },
-    accept: (selection) =>
-      change(keys, selection, ['pending'], 'accepted', (id) =>
-        keys.accept(id, {
-          ...(selection.fingerprint === undefined ? {} : { fingerprint: selection.fingerprint }),
-          includeRejected: includes(selection, 'rejected'),
-          includeDenied: includes(selection, 'denied'),
-        }),
-      ),
-    reject: (selection) =>
-      change(keys, selection, ['pending'], 'rejected', (id) =>
-        keys.reject(id, {
-          includeAccepted: includes(selection, 'accepted'),
-          includeDenied: includes(selection, 'denied'),
-        }),
-      ),
-    delete: (selection) =>
-      change(keys, selection, ['accepted', 'denied', 'pending', 'rejected'], undefined, (id) =>
-        keys.delete(id),
-      ),
+    accept: async (selection) => {
+      const { match, fingerprint: wanted } = selection;
+      const states = statesById(keys, ['pending', ...(selection.include ?? [])]);
+      const ids = await keys.acceptMatching(match, {
+        ...(wanted === undefined ? {} : { fingerprint: wanted }),
+        includeRejected: includes(selection, 'rejected'),
+        includeDenied: includes(selection, 'denied'),
+      });
+      if (wanted !== undefined && ids.length === 0) {
+        throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
+      }
+      return ids.map((id) => ({ id, from: states.get(id) ?? 'pending', to: 'accepted' }));
+    },
+    reject: async (selection) => {
+      const states = statesById(keys, ['pending', ...(selection.include ?? [])]);
+      const ids = await keys.rejectMatching(selection.match, {
+        includeAccepted: includes(selection, 'accepted'),
+        includeDenied: includes(selection, 'denied'),
+      });
+      return ids.map((id) => ({ id, from: states.get(id) ?? 'pending', to: 'rejected' }));
+    },
+    delete: async ({ match }) => {
+      const states = statesById(keys, ['accepted', 'denied', 'pending', 'rejected']);
+      const ids = await keys.deleteMatching(match);
+      return ids.map((id) => ({ id, from: states.get(id) ?? 'denied' }));
+    },
     unpin: (id) => pins.forget([id]),
   };
 }
@@ -108,38 +115,11 @@ function includes({ include }: KeySelection, state: KeyState): boolean {
   return include?.includes(state) === true;
 }
 
-/** Moves every key that matches, one after the other; a key moved by somebody else meanwhile is skipped. */
-async function change(
-  keys: KeyStore,
-  selection: KeySelection,
-  states: readonly KeyState[],
-  to: 'accepted' | 'rejected' | undefined,
-  move: (id: string) => Promise<void>,
-): Promise<readonly KeyChange[]> {
-  const done: KeyChange[] = [];
-  for (const { id, state } of selectKeys(keys, selection, states)) {
-    try {
-      await move(id);
-      done.push(to === undefined ? { id, from: state } : { id, from: state, to });
-    } catch (error) {
-      const isOvertaken =
-        error instanceof KeyError && ['ERR_KEY_STATE', 'ERR_KEY_UNKNOWN'].includes(error.code);
-      if (!isOvertaken) throw error;
-    }
-  }
-  return done;
-}
-
-function selectKeys(
-  keys: KeyStore,
-  { match, include = [] }: KeySelection,
-  states: readonly KeyState[],
-): { readonly id: string; readonly state: KeyState }[] {
-  const matches = compileGlob(match);
+/** Where each id's key is, among these states; the last one counts where an id has two. */
+function statesById(keys: KeyStore, states: readonly KeyState[]): Map<string, KeyState> {
   const list = keys.list();
-  return [...new Set([...states, ...include])].flatMap((state) =>
-    list[state].filter(({ id }) => matches(id)).map(({ id }) => ({ id, state })),
-  );
+  const inOrder = [...states].sort((left) => (left === 'denied' ? -1 : 1));
+  return new Map(inOrder.flatMap((state) => list[state].map(({ id }) => [id, state] as const)));
 }
 
 const packageFile = new URL('../../package.json', import.meta.url);

@@ -2,7 +2,12 @@
  * The demonstration: a master, three minions, keys, a job, events, and a forged event, over real
  * ZeroMQ sockets on free loopback ports.
  */
-import { createMaster, type Master, type MasterConfig, resolveMasterConfig } from '../../master/index.ts';
+import {
+  createMaster,
+  type Master,
+  type MasterConfig,
+  resolveMasterConfig,
+} from '../../master/index.ts';
 import {
   createMinion,
   createMinionKeys,
@@ -16,7 +21,10 @@ const names = ['web1', 'web2', 'db1'];
 /** Runs it all. `directory` is empty and belongs to the demonstration. */
 export async function runDemo(stage: Stage, directory: string): Promise<void> {
   const config = demoConfig(directory);
-  const master = createMaster({ config, pillar: async ({ id }) => ({ role: id.replace(/\d/g, '') }) });
+  const master = createMaster({
+    config,
+    pillar: async ({ id }) => ({ role: id.replace(/\d/g, '') }),
+  });
   const minions: Minion[] = [];
   try {
     await showStart(stage, master, config);
@@ -54,7 +62,9 @@ async function showStart(stage: Stage, master: Master, config: MasterConfig): Pr
   const readyMs = Math.round(performance.now() - startedAt);
   const { requestPort, publishPort } = await master.status();
   stage.title('A master in this process');
-  stage.line(`ready after ${readyMs} ms, requests on ${requestPort}, publications on ${publishPort}`);
+  stage.line(
+    `ready after ${readyMs} ms, requests on ${requestPort}, publications on ${publishPort}`,
+  );
   await stage.keepConfig(config, { requestPort, publishPort });
 }
 
@@ -107,7 +117,11 @@ async function runJob(
 }
 
 /** What a minion may say of itself reaches the bus, whatever else it tries does not. */
-async function showSignals(stage: Stage, master: Master, minion: Minion | undefined): Promise<void> {
+async function showSignals(
+  stage: Stage,
+  master: Master,
+  minion: Minion | undefined,
+): Promise<void> {
   stage.title('web1 emits its own beacon, then forges a sign-in of db1');
   const beacon = nextEvent(master, 'salt/beacon/*');
   await minion?.fire('salt/beacon/web1/load/', { '1m': 0.5 });

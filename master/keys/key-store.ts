@@ -88,6 +88,11 @@ export class KeyStore {
     return this.#table.denied(id);
   }
 
+  /** Ids of accepted keys, sorted; cheap to ask for again. */
+  acceptedIds(): readonly string[] {
+    return this.#table.acceptedIds();
+  }
+
   list(): KeyList {
     return this.#table.list();
   }

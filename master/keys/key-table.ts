@@ -58,6 +58,7 @@ export class KeyTable {
   readonly #denied = new Map<string, DeniedKey>();
   readonly #pendingAddresses = new Map<string, string>();
   #pending = 0;
+  #accepted: readonly string[] | undefined;
 
   get(id: string): KeyRecord | undefined {
     return this.#keys.get(id);
@@ -71,12 +72,19 @@ export class KeyTable {
     return [...new Set([...this.#keys.keys(), ...this.#denied.keys()])].sort();
   }
 
+  /** Ids of accepted keys, sorted; the same array until a key changes. */
+  acceptedIds(): readonly string[] {
+    this.#accepted ??= this.list().accepted.map(({ id }) => id);
+    return this.#accepted;
+  }
+
   /** Puts the key of an id in place of what was known; `undefined`: it has none. */
   set(id: string, record: KeyRecord | undefined, address?: string): void {
     if (this.#keys.get(id)?.state === 'pending') this.#pending--;
     if (record?.state === 'pending') this.#pending++;
     if (record?.state !== 'pending') this.#pendingAddresses.delete(id);
     else if (address !== undefined) this.#pendingAddresses.set(id, address);
+    this.#accepted = undefined;
     if (record === undefined) this.#keys.delete(id);
     else this.#keys.set(id, record);
   }

@@ -35,7 +35,10 @@ export interface SignInOptions {
   readonly rsa: RsaPool;
   readonly bus: EventBus;
   readonly counters: RequestCounters;
-  /** Sign-ins by address, of ids that are unknown or fail. */
+  /**
+   * Sign-ins of unknown and failing ids by address; of accepted ones by id and address, so that
+   * nobody elsewhere can use up a minion's share.
+   */
   readonly rate: TokenBuckets;
   readonly openMode: boolean;
   readonly authEvents: boolean;
@@ -67,7 +70,8 @@ export class SignIn {
     if (parsed.ok) return this.#shared(parsed.request, peer);
     this.#options.counters.count(`auth-${parsed.code}`);
     if ('reply' in parsed) return parsed.reply;
-    return this.#mayFail(peer) ? this.#refuse(parsed.refuse, false) : encodeClearReply(badLoad);
+    if (!this.#options.rate.tryTake(peer.address)) return encodeClearReply(badLoad);
+    return this.#refuse(parsed.refuse, false);
   }
 
   #shared(request: AuthRequest, peer: Peer): Promise<Uint8Array> {
@@ -90,7 +94,8 @@ export class SignIn {
     }
     const known = this.#options.keys.get(id);
     const mayAccept = known?.state === 'accepted' && isSameText(known.pem, request.pub);
-    if (!mayAccept && !this.#mayFail(peer)) {
+    const owner = mayAccept ? `${id} ${peer.address}` : peer.address;
+    if (!this.#options.rate.tryTake(owner)) {
       counters.count('auth-rate');
       return encodeClearReply(badLoad);
     }
@@ -192,11 +197,6 @@ export class SignIn {
 
   #tell({ event }: KeyVerdict, { id, pub }: AuthRequest): void {
     if (this.#options.authEvents) this.#options.bus.fire(tags.auth, { ...event, id, pub });
-  }
-
-  /** Sign-ins that will not succeed are few an address, so that they cost no RSA beyond that. */
-  #mayFail(peer: Peer): boolean {
-    return this.#options.rate.tryTake(peer.address);
   }
 
   #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
