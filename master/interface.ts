@@ -6,7 +6,7 @@ import {
   fingerprint,
   type MasterTransport,
 } from '../minion-protocol/index.ts';
-import type { KeyChange, KeyInfo, KeySelection, KeyState, KeysApi, MasterApi } from './api.ts';
+import type { KeyInfo, KeySelection, KeyState, KeysApi, MasterApi } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { EventBus } from './events/bus.ts';
 import type { Foundations } from './foundations.ts';
