@@ -1,0 +1,83 @@
+// Makes the API reference (docs/api, a folder for each entry of the package) from the emitted
+// declarations, and the API reports (docs/reports), which are committed so that a change of a
+// promise shows in review. With --check it only compares the reports.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Extractor, ExtractorConfig } from '@microsoft/api-extractor';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const isCheck = process.argv.includes('--check');
+const temporary = path.join(root, 'temp');
+const reference = path.join(root, 'docs', 'api');
+const documenter = path.join(root, 'node_modules/@microsoft/api-documenter/bin/api-documenter');
+
+function fail(message) {
+  process.stderr.write(`${message}\n`);
+  process.exit(1);
+}
+
+/** Writes or compares the report of one entry, and leaves its model in `folder`. */
+function extract(name, declarations, folder) {
+  const config = ExtractorConfig.prepare({
+    configObject: {
+      projectFolder: root,
+      mainEntryPointFilePath: declarations,
+      compiler: { tsconfigFilePath: path.join(root, 'tsconfig.json') },
+      apiReport: {
+        enabled: true,
+        reportFileName: `${name}.api.md`,
+        reportFolder: path.join(root, 'docs', 'reports'),
+        reportTempFolder: path.join(temporary, 'reports'),
+      },
+      docModel: { enabled: true, apiJsonFilePath: path.join(folder, `${name}.api.json`) },
+      dtsRollup: { enabled: false },
+      newlineKind: 'lf',
+      messages: {
+        extractorMessageReporting: { default: { logLevel: 'none' } },
+        compilerMessageReporting: { default: { logLevel: 'none' } },
+        tsdocMessageReporting: { default: { logLevel: 'none' } },
+      },
+    },
+    configObjectFullPath: path.join(root, 'api-extractor.json'),
+    packageJsonFullPath: path.join(root, 'package.json'),
+  });
+  const result = Extractor.invoke(config, {
+    localBuild: !isCheck,
+    messageCallback: (message) => {
+      message.handled ||= message.logLevel !== 'error';
+    },
+  });
+  if (isCheck && result.apiReportChanged) {
+    fail(`docs/reports/${name}.api.md is not what the code promises now; run: npm run docs`);
+  }
+}
+
+function document(model, folder) {
+  const made = spawnSync(process.execPath, [documenter, 'markdown', '-i', model, '-o', folder], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  if (made.status !== 0) fail(`api-documenter failed for ${model}`);
+}
+
+const { exports: entries } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+rmSync(temporary, { recursive: true, force: true });
+mkdirSync(path.join(root, 'docs', 'reports'), { recursive: true });
+if (!isCheck) rmSync(reference, { recursive: true, force: true });
+const pages = [];
+for (const [entry, target] of Object.entries(entries)) {
+  if (typeof target === 'string') continue;
+  const name = entry === '.' ? 'saltbridge' : `saltbridge-${entry.slice(2)}`;
+  const model = path.join(temporary, name);
+  mkdirSync(model, { recursive: true });
+  extract(name, path.join(root, target.types), model);
+  if (isCheck) continue;
+  document(model, path.join(reference, name));
+  pages.push(`- [${entry.replace('.', 'saltbridge')}](${name}/index.md)`);
+}
+rmSync(temporary, { recursive: true, force: true });
+if (!isCheck) {
+  writeFileSync(path.join(reference, 'index.md'), `# API reference\n\n${pages.join('\n')}\n`);
+  process.stdout.write('docs/api/index.md\n');
+}
