@@ -1,0 +1,31 @@
+/** `npm run bench`: every figure of docs/BENCHMARKS.md. Quote the machine with them. */
+import { cpus, totalmem } from 'node:os';
+import { benchJob } from './job.ts';
+import { benchPayload } from './payload.ts';
+import { benchStore } from './store.ts';
+import { benchZmtp } from './zmtp.ts';
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+const [cpu] = cpus();
+const gibibytes = Math.round(totalmem() / 2 ** 30);
+print(`${cpus().length} × ${cpu?.model ?? 'unknown'}, ${gibibytes} GiB, Node ${process.version}`);
+
+print('\n# a job on one minion, from call to end');
+const { startMs, medianMs, p99Ms } = await benchJob();
+print(`first start, key generation included  ${startMs.toFixed(0)} ms`);
+print(`test.ping, median                     ${medianMs.toFixed(2)} ms`);
+print(`test.ping, 99 in 100                  ${p99Ms.toFixed(2)} ms`);
+
+print('\n# the ZeroMQ end');
+await benchZmtp();
+
+print('\n# MessagePack and Crypticle');
+benchPayload();
+
+print('\n# durable writes of 200 bytes');
+for (const { inFlight, durableWritesPerSecond } of await benchStore()) {
+  print(`${String(inFlight).padStart(4)} under way  ${Math.round(durableWritesPerSecond)}/s`);
+}
