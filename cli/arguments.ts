@@ -1,0 +1,72 @@
+/**
+ * A function's arguments as the `salt` command reads them: each is YAML if it is a scalar, a
+ * `[list]` or a `{map}`, else the text as it was typed [salt utils/args.py].
+ */
+import type { WireValue } from '../minion-protocol/index.ts';
+import { parseYaml } from './yaml.ts';
+
+/** Arguments, ready to be published. */
+export interface FunctionArguments {
+  readonly arg: readonly WireValue[];
+  /** Has no prototype: every name is one that was typed. */
+  readonly kwarg: Readonly<Record<string, WireValue>>;
+}
+
+/** Python's `^([^\d\W][\w.-]*)=(?!=)(.*)$`, where `.` stops at a newline only. */
+const keyword = /^([\p{L}\p{Nl}\p{No}_][\p{L}\p{N}_.-]*)=(?!=)([^\n]*)\n?$/u;
+
+/** What a 64 bit jid looks like as a number: the minion wants it as text [salt utils/jid.py]. */
+const jidText = /^-?\d+$/;
+
+/**
+ * Separates `name=value` from positional arguments and reads each.
+ * @param inputs as typed
+ * @param noParse names of keywords whose value is text whatever it looks like
+ */
+export function parseArguments(
+  inputs: readonly string[],
+  noParse: readonly string[] = [],
+): FunctionArguments {
+  const arg: WireValue[] = [];
+  const kwarg: Record<string, WireValue> = Object.create(null);
+  for (const input of inputs) {
+    const [, name, value] = keyword.exec(input) ?? [];
+    if (name === undefined || value === undefined) arg.push(jidAsText(parseArgument(input)));
+    else kwarg[name] = noParse.includes(name) ? value : parseArgument(value);
+  }
+  return { arg, kwarg };
+}
+
+/** One argument. Never fails: what is not YAML, or not meant as such, is text. */
+export function parseArgument(text: string): WireValue {
+  if (isPlainText(text)) return text;
+  let value: WireValue;
+  try {
+    value = text === 'None' ? null : parseYaml(text);
+  } catch {
+    return text;
+  }
+  return keepsText(text, value) ? text : value;
+}
+
+function isPlainText(text: string): boolean {
+  const trimmed = text.trim();
+  if (trimmed === '' || trimmed === '---' || trimmed === '...') return true;
+  if (text.includes('_') && /^[\d_]*$/.test(trimmed)) return true;
+  return /[\t\r\n]/.test(text);
+}
+
+/** Where Salt prefers the text although it is YAML: nothing must be lost by reading it. */
+function keepsText(text: string, value: WireValue): boolean {
+  if (text.includes('#')) return typeof value === 'string' || value === null;
+  if (Array.isArray(value)) return !text.startsWith('[');
+  if (value instanceof Uint8Array) return true;
+  if (typeof value === 'object' && value !== null) return !text.startsWith('{');
+  return (value === '' && text === '|') || ((value === '' || value === null) && text === '!');
+}
+
+function jidAsText(value: WireValue): WireValue {
+  if (typeof value !== 'bigint') return value;
+  const text = String(value);
+  return text.length === 20 && jidText.test(text) ? text : value;
+}

@@ -1,0 +1,149 @@
+/**
+ * One YAML document as Salt reads it: YAML 1.1 with PyYAML's resolvers (which differ from the
+ * standard's) and Salt's own meaning of leading zeros and dates
+ * [PyYAML resolver.py, constructor.py; salt utils/yamlloader.py].
+ */
+import { isScalar, type Node, parseDocument, type ScalarTag, type Tags } from 'yaml';
+import type { WireMap, WireValue } from '../minion-protocol/index.ts';
+
+const integerForm =
+  /^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$/;
+const floatForm =
+  /^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/;
+const booleanForm =
+  /^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/;
+
+const core = 'tag:yaml.org,2002:';
+const scalarTags: readonly ScalarTag[] = [
+  { tag: `${core}null`, default: true, test: /^(?:~|null|Null|NULL|)$/, resolve: () => null },
+  { tag: `${core}bool`, default: true, test: booleanForm, resolve: toBoolean },
+  { tag: `${core}int`, default: true, test: integerForm, resolve: toInteger },
+  { tag: `${core}float`, default: true, test: floatForm, resolve: toFloat },
+];
+const pythonTags: Tags = [
+  'merge',
+  'binary',
+  { tag: `${core}str`, default: 'key', test: /^=$/, resolve: asText },
+  { tag: `${core}value`, default: true, test: /^(?:=|<<)$/, resolve: refuse },
+  ...scalarTags,
+  // Without a form: for a value whose tag is written out, such as `!!float 5`.
+  ...scalarTags.map(({ tag, resolve }) => ({ tag, resolve })),
+  { tag: `${core}timestamp`, resolve: asText },
+];
+
+/** What PyYAML's reader does not take at all. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const unreadable = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]|(?!^)\ufeff/;
+
+/** A line break to YAML 1.1. */
+const nextLine = '\x85';
+
+/**
+ * Reads one document. Maps whose keys are all text are plain objects without a prototype, others
+ * are a `Map`.
+ * @throws Error when the text is not one YAML document with values that Salt knows
+ */
+export function parseYaml(text: string): WireValue {
+  if (unreadable.test(text)) throw new Error('the text has control characters');
+  const document = parseDocument(text.replaceAll(nextLine, '\n'), {
+    version: '1.1',
+    schema: 'failsafe',
+    customTags: pythonTags,
+    uniqueKeys: isSameKey,
+  });
+  const [complaint] = [...document.errors, ...document.warnings];
+  if (complaint !== undefined) throw complaint;
+  return toWireValue(document.toJS({ mapAsMap: true }));
+}
+
+function toWireValue(value: unknown): WireValue {
+  if (Array.isArray(value)) return value.map(toWireValue);
+  if (value instanceof Map) return toWireMap([...value]);
+  if (value instanceof Uint8Array) return new Uint8Array(value);
+  if (isPlainScalar(value)) return value;
+  throw new TypeError(`no value of Salt's: ${typeof value}`);
+}
+
+function isPlainScalar(value: unknown): value is null | boolean | number | bigint | string {
+  return value === null || ['boolean', 'number', 'bigint', 'string'].includes(typeof value);
+}
+
+function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
+  const read = entries.map(([key, item]): [WireValue, WireValue] => {
+    if (!isPlainScalar(key)) throw new TypeError('a list or a map cannot be a key');
+    return [key, toWireValue(item)];
+  });
+  const map: WireMap = Object.create(null);
+  for (const [key, item] of read) {
+    if (typeof key !== 'string') return new Map(read);
+    map[key] = item;
+  }
+  return map;
+}
+
+/** In Python, `1`, `1.0` and `True` are the same key. */
+function isSameKey(left: Node, right: Node): boolean {
+  if (!isScalar(left) || !isScalar(right)) return left === right;
+  return pythonKey(left.value) === pythonKey(right.value);
+}
+
+function pythonKey(value: unknown): unknown {
+  return typeof value === 'boolean' ? Number(value) : value;
+}
+
+function asText(text: string): string {
+  return text;
+}
+
+function toBoolean(text: string): boolean {
+  switch (text.toLowerCase()) {
+    case 'yes':
+    case 'true':
+    case 'on':
+      return true;
+    case 'no':
+    case 'false':
+    case 'off':
+      return false;
+    default:
+      throw new SyntaxError('not a boolean');
+  }
+}
+
+function toInteger(text: string): number | bigint {
+  const digits = dropLeadingZeros(text).replaceAll('_', '');
+  const magnitude = toMagnitude(digits.replace(/^[-+]/, ''));
+  const value = digits.startsWith('-') ? -magnitude : magnitude;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value;
+}
+
+/** Salt reads `010` as ten, but leaves a signed one to PyYAML, for which it is octal. */
+function dropLeadingZeros(text: string): string {
+  if (text === '0' || !text.startsWith('0') || /^0[bx]/.test(text)) return text;
+  return text.replace(/^0+/, '') || '0';
+}
+
+function toMagnitude(digits: string): bigint {
+  if (digits === '') throw new SyntaxError('no digits');
+  if (/^0[bx]/.test(digits)) return BigInt(digits);
+  if (digits.includes(':')) {
+    return digits.split(':').reduce((sum, part) => sum * 60n + BigInt(part), 0n);
+  }
+  return digits.startsWith('0') ? BigInt(`0o${digits}`) : BigInt(digits);
+}
+
+function toFloat(text: string): number {
+  const digits = text.replaceAll('_', '').toLowerCase();
+  const sign = digits.startsWith('-') ? -1 : 1;
+  const magnitude = digits.replace(/^[-+]/, '');
+  if (magnitude === '.inf') return sign * Number.POSITIVE_INFINITY;
+  if (magnitude === '.nan') return Number.NaN;
+  const value = magnitude.split(':').reduce((sum, part) => sum * 60 + Number(part), 0);
+  if (Number.isNaN(value)) throw new SyntaxError('not a number');
+  return sign * value;
+}
+
+function refuse(): never {
+  throw new SyntaxError('= and << have no meaning as a value');
+}

@@ -1,0 +1,34 @@
+import test from 'ava';
+import { parseArgument, parseArguments } from '../../cli/arguments.ts';
+import { toJson } from '../../master/rpc/json-values.ts';
+import { readCases } from './fixture.ts';
+
+interface ArgumentCase {
+  readonly inputs: string[];
+  readonly noParse: string[];
+  readonly args: unknown[];
+  readonly kwargs: [string, unknown][];
+}
+
+test('arguments are read as Salt reads them', (t) => {
+  const cases = readCases<ArgumentCase>('arguments.json');
+  const read = cases.map(({ inputs, noParse }) => {
+    const { arg, kwarg } = parseArguments(inputs, noParse);
+    const kwargs = Object.entries(kwarg).map(([name, value]) => [name, toJson(value)]);
+    return { inputs, noParse, args: arg.map(toJson), kwargs };
+  });
+  t.true(cases.length >= 250);
+  t.deepEqual(read, cases);
+});
+
+test('a name that objects inherit is a keyword like any other', (t) => {
+  const { kwarg } = parseArguments(['__proto__=1', 'constructor={toString: 2}']);
+  t.deepEqual(Object.keys(kwarg), ['__proto__', 'constructor']);
+  t.is(Object.getPrototypeOf(kwarg), null);
+});
+
+test('aliases that multiply are text', (t) => {
+  const ten = (name: string) => `[${`*${name}, `.repeat(10)}]`;
+  const laughs = `[&a [x], &b ${ten('a')}, &c ${ten('b')}, &d ${ten('c')}, ${ten('d')}]`;
+  t.is(parseArgument(laughs), laughs);
+});
