@@ -32,8 +32,7 @@ const pythonTags: Tags = [
 ];
 
 /** What PyYAML's reader does not take at all. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const unreadable = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]|(?!^)\ufeff/;
+const unreadable = /(?![\t\r\n\x85])[\p{Cc}\ufffe\uffff]|(?!^)\ufeff/u;
 
 /** A line break to YAML 1.1. */
 const nextLine = '\x85';
