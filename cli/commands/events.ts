@@ -1,0 +1,49 @@
+import type { Command } from 'commander';
+import type { MasterEvent } from '../../master/index.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
+import type { CommandContext } from '../context.ts';
+import { escapeName } from '../output/escape.ts';
+import { formatJson } from '../output/json.ts';
+import { printLine } from '../print.ts';
+
+interface EventsOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+  readonly count?: number;
+}
+
+/** `saltbridge events`: what `salt-run state.event` does [salt modules/state.py]. */
+export function addEventsCommand(program: Command, context: CommandContext): void {
+  program
+    .command('events')
+    .description('follow the event bus')
+    .argument('[pattern]', 'a glob on the tag')
+    .addOption(configOption())
+    .option('-n, --count <n>', 'end after n events', parseCount)
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (pattern: string | undefined, options: EventsOptions) => {
+      const api = await context.openApi(options.configDir);
+      const signal = context.interruption();
+      const request = pattern === undefined ? {} : { match: pattern };
+      const format = options.json ? formatObject : formatPlain;
+      let left = options.count ?? Number.POSITIVE_INFINITY;
+      try {
+        for await (const event of api.events.subscribe(request, signal)) {
+          await printLine(context.stdout, format(event));
+          left -= 1;
+          if (left === 0) return;
+        }
+      } catch (error) {
+        if (!signal.aborted) throw error;
+      }
+    });
+}
+
+function formatPlain({ tag, data }: MasterEvent): string {
+  return `${escapeName(tag)}\t${formatJson(data)}`;
+}
+
+function formatObject({ tag, data }: MasterEvent): string {
+  return formatJson({ tag, data });
+}

@@ -1,0 +1,112 @@
+import type { Command } from 'commander';
+import type { KeyState } from '../../master/index.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
+import type { CommandContext } from '../context.ts';
+import { changeKeys, type KeyChangeOptions, type KeyOperation } from '../key-change.ts';
+import { generateKeyFiles } from '../key-files.ts';
+import { fingerprintKeys, listKeys, printKeys } from '../key-show.ts';
+
+interface ConfigOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface GenerateOptions {
+  readonly dir: string;
+  readonly name: string;
+  readonly bits: number;
+  readonly json?: boolean;
+}
+
+/** The states that each operation takes keys from, and those that it can be told to add. */
+const operations: readonly {
+  readonly operation: KeyOperation;
+  readonly description: string;
+  readonly include: readonly KeyState[];
+}[] = [
+  {
+    operation: 'accept',
+    description: 'let pending minions sign in',
+    include: ['rejected', 'denied'],
+  },
+  {
+    operation: 'reject',
+    description: 'turn pending minions away',
+    include: ['accepted', 'denied'],
+  },
+  { operation: 'delete', description: 'forget keys, whatever their state', include: [] },
+];
+
+/** `saltbridge key`: what `salt-key` does. */
+export function addKeyCommand(program: Command, context: CommandContext): void {
+  const key = program.command('key').description("see and change the minions' keys");
+  addShowCommands(key, context);
+  for (const { operation, description, include } of operations) {
+    const command = key
+      .command(operation)
+      .description(description)
+      .argument('<glob>', 'which ids')
+      .addOption(configOption())
+      .option('--fingerprint <fingerprint>', 'only the key that has this fingerprint')
+      .option('-y, --yes', 'do not ask');
+    for (const state of include)
+      command.option(`--include-${state}`, `also keys that are ${state}`);
+    command
+      .addOption(jsonOption())
+      .addOption(logLevelOption())
+      .action(async (glob: string, options: KeyChangeOptions & ConfigOptions) => {
+        const api = await context.openApi(options.configDir);
+        await changeKeys(operation, api.keys, glob, options, context);
+      });
+  }
+  addGenerateCommand(key, context);
+}
+
+function addShowCommands(key: Command, context: CommandContext): void {
+  key
+    .command('list')
+    .description('list all keys by state')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json }: ConfigOptions) => {
+      const api = await context.openApi(configDir);
+      await listKeys(api.keys, { isJson: json === true }, context);
+    });
+  key
+    .command('finger')
+    .description('show fingerprints')
+    .argument('[glob]', "which ids; without it, all and the master's own")
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (glob: string | undefined, { configDir, json }: ConfigOptions) => {
+      const api = await context.openApi(configDir);
+      await fingerprintKeys(api.keys, glob, { isJson: json === true }, context);
+    });
+  key
+    .command('print')
+    .description('show public keys')
+    .argument('<glob>', 'which ids')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (glob: string, { configDir, json }: ConfigOptions) => {
+      const api = await context.openApi(configDir);
+      await printKeys(api.keys, glob, { isJson: json === true }, context);
+    });
+}
+
+function addGenerateCommand(key: Command, context: CommandContext): void {
+  key
+    .command('gen')
+    .description("make a minion's key pair, to be put on its machine")
+    .option('--dir <dir>', 'where to write <name>.pem and <name>.pub', '.')
+    .requiredOption('--name <name>', "the files' name")
+    .option('--bits <n>', 'size of the key', parseCount, 2048)
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ json, ...options }: GenerateOptions) => {
+      await generateKeyFiles(options, { isJson: json === true }, context);
+    });
+}

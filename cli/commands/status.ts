@@ -1,0 +1,42 @@
+import type { Command } from 'commander';
+import type { MasterStatus } from '../../master/index.ts';
+import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
+import type { CommandContext } from '../context.ts';
+import { escapeName } from '../output/escape.ts';
+import { printJson, printLine } from '../print.ts';
+
+interface StatusOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+/** `saltbridge status`. */
+export function addStatusCommand(program: Command, context: CommandContext): void {
+  program
+    .command('status')
+    .description('show how the master is doing')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json }: StatusOptions) => {
+      const api = await context.openApi(configDir);
+      const status = await api.status();
+      if (json) await printJson(context.stdout, status);
+      else await printLine(context.stdout, formatStatus(status));
+    });
+}
+
+function formatStatus(status: MasterStatus): string {
+  const keys = Object.entries(status.keys).map(([state, count]) => `${count} ${state}`);
+  const counters = Object.entries(status.counters).sort(([left], [right]) =>
+    left < right ? -1 : 1,
+  );
+  return [
+    `master       ${escapeName(status.id)} (saltbridge ${status.version}, pid ${status.pid})`,
+    `since        ${new Date(status.startedAt).toISOString()}`,
+    `ports        ${status.requestPort} for requests, ${status.publishPort} for publishing`,
+    `subscribers  ${status.subscribers}`,
+    `keys         ${keys.join(', ')}`,
+    ...counters.map(([name, count]) => `counter      ${escapeName(name)}: ${count}`),
+  ].join('\n');
+}

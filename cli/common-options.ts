@@ -1,0 +1,40 @@
+import { InvalidArgumentError, Option } from 'commander';
+import { saltLogLevels } from './log-levels.ts';
+
+/** `-c`: where the master's configuration lies. */
+export function configOption(): Option {
+  return new Option('-c, --config-dir <dir>', "the master's configuration directory").default(
+    '/etc/salt',
+  );
+}
+
+/** `-l`: how much is told. */
+export function logLevelOption(): Option {
+  return new Option('-l, --log-level <level>', 'how much to tell').choices(saltLogLevels);
+}
+
+/** `--json`: for programs that read the output. */
+export function jsonOption(): Option {
+  return new Option('--json', 'print JSON');
+}
+
+/** Reads a whole number from 1 on. */
+export function parseCount(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
+  return Number(text);
+}
+
+/** Reads a time in seconds; fractions are taken. */
+export function parseSeconds(text: string): number {
+  if (!/^\d{1,8}(\.\d+)?$/.test(text)) throw new InvalidArgumentError('expected seconds.');
+  return Number(text);
+}
+
+/** Reads a TCP port. */
+export function parsePort(text: string): number {
+  const port = Number(text);
+  if (!/^\d{1,5}$/.test(text) || port === 0 || port > 65_535) {
+    throw new InvalidArgumentError('expected a port, 1 to 65535.');
+  }
+  return port;
+}

@@ -1,0 +1,66 @@
+/** `saltbridge master -d`: a master that outlives its terminal. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { connectMaster } from '../client/index.ts';
+import type { MasterConfig } from '../master/index.ts';
+import { CommandError } from './errors.ts';
+
+const startTimeoutMs = 60_000;
+const pollMs = 100;
+
+/**
+ * Starts this program again, without a terminal, and waits until its local socket answers.
+ * @param argv of the new process
+ * @returns its process id
+ * @throws CommandError ERR_MASTER_NOT_READY when it ends early or does not answer in a minute
+ */
+export async function startDaemon(
+  argv: readonly string[],
+  config: Pick<MasterConfig, 'socket' | 'logFile'>,
+): Promise<number> {
+  const [, program] = process.argv;
+  if (program === undefined) throw new TypeError('this process has no program to start again');
+  const log = openLog(config.logFile);
+  const child = spawn(process.execPath, [program, ...argv], {
+    detached: true,
+    stdio: ['ignore', log, log],
+  });
+  if (typeof log === 'number') closeSync(log);
+  const hasEnded = new AbortController();
+  child.once('error', (error) => hasEnded.abort(error.message));
+  child.once('exit', (code, signal) => hasEnded.abort(`it ended with ${code ?? signal}`));
+  const pid = await waitUntilReady(child, config, hasEnded.signal);
+  child.removeAllListeners();
+  child.unref();
+  return pid;
+}
+
+function openLog(file: string): number | 'ignore' {
+  if (file === '') return 'ignore';
+  mkdirSync(path.dirname(file), { recursive: true, mode: 0o750 });
+  return openSync(file, 'a', 0o640);
+}
+
+async function waitUntilReady(
+  child: ChildProcess,
+  { socket, logFile }: Pick<MasterConfig, 'socket' | 'logFile'>,
+  hasEnded: AbortSignal,
+): Promise<number> {
+  const deadline = Date.now() + startTimeoutMs;
+  const api = connectMaster({ socketPath: socket });
+  while (!hasEnded.aborted && Date.now() < deadline) {
+    // Another master on the same socket answers too: only the one that was started counts.
+    const pid = await api.status().then(
+      (status) => status.pid,
+      () => undefined,
+    );
+    if (pid !== undefined && pid === child.pid) return pid;
+    await delay(pollMs, undefined, { signal: hasEnded }).catch(() => undefined);
+  }
+  if (!hasEnded.aborted) child.kill();
+  const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not answer in a minute';
+  const message = `the master did not start: ${reason}; see ${logFile || 'log_file'}`;
+  throw new CommandError('ERR_MASTER_NOT_READY', message);
+}

@@ -1,0 +1,48 @@
+/** What the process ends with [salt defaults/exitcodes.py, which follows sysexits.h]. */
+
+/** Names of the exit codes that commands end with. */
+export const exitCodes = {
+  ok: 0,
+  /** The command worked, but something that it was about did not. */
+  failure: 1,
+  /** `salt` had nobody to send to. */
+  noReturn: 2,
+  usage: 64,
+  unavailable: 69,
+  software: 70,
+  cannotCreate: 73,
+  tryAgain: 75,
+  notPermitted: 77,
+  interrupted: 130,
+} as const;
+
+const byCode: ReadonlyMap<string, number> = new Map([
+  ['EACCES', exitCodes.notPermitted],
+  ['EPERM', exitCodes.notPermitted],
+  ['ERR_ARGS', exitCodes.usage],
+  ['ERR_BAD_TGT', exitCodes.usage],
+  ['ERR_DENIED', exitCodes.notPermitted],
+  ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
+  ['ERR_JOB_LIMIT', exitCodes.tryAgain],
+  ['ERR_MASTER_KEY', exitCodes.unavailable],
+  ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
+  ['ERR_MASTER_STOPPED', exitCodes.unavailable],
+  ['ERR_NOT_CONFIRMED', exitCodes.failure],
+  ['ERR_READER_DROPPED', exitCodes.tryAgain],
+  ['ERR_RPC_UNKNOWN_METHOD', exitCodes.unavailable],
+  ['ERR_RSA_OVERLOAD', exitCodes.tryAgain],
+  ['ERR_SEAL', exitCodes.unavailable],
+  ['ERR_SOCKET', exitCodes.unavailable],
+]);
+
+const byForm: readonly (readonly [RegExp, number])[] = [
+  [/^ERR_KEY_/, exitCodes.failure],
+  [/^ERR_OPTION_/, exitCodes.usage],
+  [/^ERR_STORE_/, exitCodes.unavailable],
+  [/_TIMEOUT$/, exitCodes.tryAgain],
+];
+
+/** The exit code for an error's code, or `undefined` when nobody foresaw it. */
+export function exitCodeOf(errorCode: string): number | undefined {
+  return byCode.get(errorCode) ?? byForm.find(([form]) => form.test(errorCode))?.[1];
+}

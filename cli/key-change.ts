@@ -1,0 +1,129 @@
+/** `saltbridge key accept|reject|delete`. */
+import {
+  compileGlob,
+  type KeyChange,
+  type KeyInfo,
+  type KeyState,
+  type KeysApi,
+} from '../master/index.ts';
+import type { CommandContext } from './context.ts';
+import { CommandError } from './errors.ts';
+import { exitCodes } from './exit-codes.ts';
+import { escapeName } from './output/escape.ts';
+import { printJson, printLine } from './print.ts';
+
+/** What can be done to a key. */
+export type KeyOperation = 'accept' | 'reject' | 'delete';
+
+/** The options of such a command, as commander names them. */
+export interface KeyChangeOptions {
+  readonly fingerprint?: string;
+  readonly yes?: boolean;
+  readonly json?: boolean;
+  readonly includeAccepted?: boolean;
+  readonly includeDenied?: boolean;
+  readonly includeRejected?: boolean;
+}
+
+const ownStates: Readonly<Record<KeyOperation, readonly KeyState[]>> = {
+  accept: ['pending'],
+  reject: ['pending'],
+  delete: ['accepted', 'denied', 'pending', 'rejected'],
+};
+
+const done: Readonly<Record<KeyOperation, string>> = {
+  accept: 'accepted',
+  reject: 'rejected',
+  delete: 'deleted',
+};
+
+/** Changes the keys that match, after a person has seen them, or at once with `-y`. */
+export async function changeKeys(
+  operation: KeyOperation,
+  api: KeysApi,
+  glob: string,
+  options: KeyChangeOptions,
+  context: CommandContext,
+): Promise<void> {
+  const include = includedStates(options);
+  const changes = options.yes
+    ? await api[operation]({ match: glob, include, ...givenFingerprint(options) })
+    : await changeConfirmed(operation, api, glob, options, context);
+  if (changes === undefined) {
+    await printLine(context.stderr, 'Nothing was changed.');
+    context.setExitCode(exitCodes.failure);
+    return;
+  }
+  if (changes.length === 0) throw noMatch(operation, glob, include);
+  if (options.json) await printJson(context.stdout, changes);
+  else {
+    for (const { id } of changes) {
+      await printLine(context.stdout, `Key for minion ${escapeName(id)} ${done[operation]}.`);
+    }
+  }
+}
+
+/**
+ * Shows the keys and asks. Each is then named by id and fingerprint, so that nothing is changed
+ * that was not on the list, whatever signs in meanwhile. `undefined`: the person said no.
+ */
+async function changeConfirmed(
+  operation: KeyOperation,
+  api: KeysApi,
+  glob: string,
+  options: KeyChangeOptions,
+  { ask, stderr }: CommandContext,
+): Promise<KeyChange[] | undefined> {
+  if (ask === undefined) {
+    throw new CommandError('ERR_NOT_CONFIRMED', 'there is no terminal to ask on; add -y');
+  }
+  const include = includedStates(options);
+  const matches = compileGlob(glob);
+  const states = new Set([...ownStates[operation], ...include]);
+  const keys = (await api.list()).filter(({ id, state }) => states.has(state) && matches(id));
+  if (keys.length === 0) throw noMatch(operation, glob, include);
+  await printLine(stderr, `The following keys are going to be ${done[operation]}:`);
+  for (const { id, state, fingerprint } of keys) {
+    await printLine(stderr, `  ${escapeName(id)}  ${state}  ${fingerprint}`);
+  }
+  if (!/^y(es)?$/i.test((await ask('Proceed? [y/N] ')).trim())) return undefined;
+  const changes: KeyChange[] = [];
+  for (const key of keys) changes.push(...(await changeOne(operation, api, key, options)));
+  return changes;
+}
+
+function changeOne(
+  operation: KeyOperation,
+  api: KeysApi,
+  { id, state, fingerprint }: KeyInfo,
+  options: KeyChangeOptions,
+): Promise<readonly KeyChange[]> {
+  const include = ownStates[operation].includes(state) ? [] : [state];
+  return api[operation]({ match: exactly(id), fingerprint, include, ...givenFingerprint(options) });
+}
+
+function givenFingerprint({ fingerprint }: KeyChangeOptions): { readonly fingerprint?: string } {
+  return fingerprint === undefined ? {} : { fingerprint };
+}
+
+function includedStates(options: KeyChangeOptions): KeyState[] {
+  const states: KeyState[] = [];
+  if (options.includeAccepted) states.push('accepted');
+  if (options.includeDenied) states.push('denied');
+  if (options.includeRejected) states.push('rejected');
+  return states;
+}
+
+/** A glob that matches this id only. */
+function exactly(id: string): string {
+  return id.replace(/[*?[]/g, '[$&]');
+}
+
+function noMatch(
+  operation: KeyOperation,
+  glob: string,
+  include: readonly KeyState[],
+): CommandError {
+  const states = [...ownStates[operation], ...include].join(', ');
+  return new CommandError('ERR_KEY_NO_MATCH', `no key matches ${glob} (looked in: ${states})`);
+}

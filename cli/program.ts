@@ -1,0 +1,87 @@
+/** The commands put together; what they mean stands in `commands/`. */
+import { Command, CommanderError } from 'commander';
+import { addAclCommand } from './commands/acl.ts';
+import { addEventsCommand } from './commands/events.ts';
+import { addKeyCommand } from './commands/key.ts';
+import { addMasterCommand } from './commands/master.ts';
+import { addMinionCommand } from './commands/minion.ts';
+import { addSaltCommand } from './commands/salt.ts';
+import { addStatusCommand } from './commands/status.ts';
+import type { CommandContext } from './context.ts';
+import { exitCodeOf, exitCodes } from './exit-codes.ts';
+import { showsStacks } from './log-levels.ts';
+import { escapeLine } from './output/escape.ts';
+import { printLine } from './print.ts';
+
+const addCommands: readonly ((program: Command, context: CommandContext) => void)[] = [
+  addMasterCommand,
+  addKeyCommand,
+  addSaltCommand,
+  addEventsCommand,
+  addStatusCommand,
+  addAclCommand,
+  addMinionCommand,
+];
+
+/** The whole command line, ready to parse. */
+export function createProgram(context: CommandContext, version: string): Command {
+  const program = new Command('saltbridge')
+    .description('A Salt-compatible master')
+    .version(version)
+    .exitOverride()
+    .showHelpAfterError('(add --help for what is expected)')
+    .configureOutput({
+      writeOut: (text) => context.stdout.write(text),
+      writeErr: (text) => context.stderr.write(text),
+    });
+  for (const addCommand of addCommands) addCommand(program, context);
+  return program;
+}
+
+/**
+ * Runs one command line to its end; every failure is told on stderr.
+ * @param argv what follows the program's name
+ * @returns what the process shall end with
+ */
+export async function run(
+  argv: readonly string[],
+  context: Omit<CommandContext, 'setExitCode'>,
+  version: string,
+): Promise<number> {
+  let exitCode: number = exitCodes.ok;
+  const setExitCode = (code: number): void => {
+    exitCode = code;
+  };
+  const program = createProgram({ ...context, setExitCode }, version);
+  let isDebugging = false;
+  program.hook('preAction', (_, command) => {
+    isDebugging = showsStacks(command.opts().logLevel);
+  });
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    return explain(error, context, isDebugging);
+  }
+}
+
+async function explain(
+  error: unknown,
+  { stderr }: Pick<CommandContext, 'stderr'>,
+  isDebugging: boolean,
+): Promise<number> {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+  const code = codeOf(error);
+  if (code === 'EPIPE') return exitCodes.ok;
+  const known = exitCodeOf(code);
+  const message = error instanceof Error ? error.message : String(error);
+  const prefix = known === undefined ? 'unexpected error: ' : '';
+  await printLine(stderr, `saltbridge: ${prefix}${escapeLine(message)}`);
+  if (isDebugging && error instanceof Error) await printLine(stderr, error.stack ?? '');
+  return known ?? exitCodes.software;
+}
+
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error) || !('code' in error)) return '';
+  return typeof error.code === 'string' ? error.code : '';
+}

@@ -1,0 +1,25 @@
+/**
+ * Waits for SIGTERM or SIGINT. The second one ends the process at once, for a close that hangs.
+ */
+export function terminationSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let isEnding = false;
+    const end = (signal: NodeJS.Signals, number: number): void => {
+      if (isEnding) process.exit(128 + number);
+      isEnding = true;
+      resolve(signal);
+    };
+    process.on('SIGINT', () => end('SIGINT', 2));
+    process.on('SIGTERM', () => end('SIGTERM', 15));
+  });
+}
+
+/** Fires at the first Ctrl-C; the second one ends the process at once. */
+export function interruptionSignal(): AbortSignal {
+  const controller = new AbortController();
+  process.on('SIGINT', () => {
+    if (controller.signal.aborted) process.exit(130);
+    controller.abort();
+  });
+  return controller.signal;
+}
