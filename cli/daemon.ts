@@ -11,8 +11,8 @@ const startTimeoutMs = 60_000;
 const pollMs = 100;
 
 /**
- * Starts this program again, without a terminal, and waits until its local socket answers.
- * @param argv of the new process
+ * Starts a program of Node's without a terminal, and waits until its local socket answers.
+ * @param argv of the new process, the program's file first
  * @returns its process id
  * @throws CommandError ERR_MASTER_NOT_READY when it ends early or does not answer in a minute
  */
@@ -20,10 +20,8 @@ export async function startDaemon(
   argv: readonly string[],
   config: Pick<MasterConfig, 'socket' | 'logFile'>,
 ): Promise<number> {
-  const [, program] = process.argv;
-  if (program === undefined) throw new TypeError('this process has no program to start again');
   const log = openLog(config.logFile);
-  const child = spawn(process.execPath, [program, ...argv], {
+  const child = spawn(process.execPath, [...argv], {
     detached: true,
     stdio: ['ignore', log, log],
   });

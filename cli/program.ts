@@ -23,8 +23,11 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addMinionCommand,
 ];
 
+/** Columns: help is the same on every terminal. */
+const helpWidth = 80;
+
 /** The whole command line, ready to parse. */
-export function createProgram(context: CommandContext, version: string): Command {
+function createProgram(context: CommandContext, version: string): Command {
   const program = new Command('saltbridge')
     .description('A Salt-compatible master')
     .version(version)
@@ -33,6 +36,8 @@ export function createProgram(context: CommandContext, version: string): Command
     .configureOutput({
       writeOut: (text) => context.stdout.write(text),
       writeErr: (text) => context.stderr.write(text),
+      getOutHelpWidth: () => helpWidth,
+      getErrHelpWidth: () => helpWidth,
     });
   for (const addCommand of addCommands) addCommand(program, context);
   return program;

@@ -42,5 +42,6 @@ async function runMaster(options: MasterOptions, { stderr }: CommandContext): Pr
 async function startInBackground({ configDir, logLevel }: MasterOptions): Promise<number> {
   const { config } = await loadMasterConfig(configDir);
   const level = logLevel === undefined ? [] : ['-l', logLevel];
-  return startDaemon(['master', '-c', configDir, ...level], config);
+  const program = process.argv.slice(1, 2);
+  return startDaemon([...program, 'master', '-c', configDir, ...level], config);
 }

@@ -13,12 +13,16 @@ interface SaltOptions {
   readonly timeout?: number;
   readonly gatherJobTimeout?: number;
   readonly out?: Outputter;
+  /** Salt's other name for it. */
+  readonly output?: Outputter;
   readonly static?: boolean;
   readonly color: boolean;
   readonly forceColor?: boolean;
   /** Names, comma separated; commander's name for `--no-parse`. */
   readonly parse: string;
 }
+
+const outputters: readonly Outputter[] = ['nested', 'json'];
 
 /** `saltbridge salt`: takes the flags of Salt's own command and prints what it prints. */
 export function addSaltCommand(program: Command, context: CommandContext): void {
@@ -32,17 +36,18 @@ export function addSaltCommand(program: Command, context: CommandContext): void 
     .option('-L, --list', 'tgt is a list of ids, separated by commas or spaces')
     .option('-t, --timeout <seconds>', 'time without news before asking', parseSeconds)
     .option('-g, --gather-job-timeout <seconds>', 'time for the answer to that', parseSeconds)
-    .addOption(new Option('--out <outputter>', 'how to print').choices(['nested', 'json']))
+    .addOption(new Option('--out <outputter>', 'how to print').choices(outputters))
+    .addOption(new Option('--output <outputter>').choices(outputters).hideHelp())
     .option('-s, --static', 'print all returns at once, at the end')
     .option('--no-color', 'without colours')
     .option('--force-color', 'with colours, also where there is no terminal')
-    .addOption(new Option('--no-parse <names>', 'keywords whose value is text').default(''))
+    .addOption(new Option('--no-parse <names>', 'keywords whose value is text').default('', 'none'))
     .addOption(logLevelOption())
     .action(async (tgt: string, fun: string, args: string[], options: SaltOptions) => {
       const api = await context.openApi(options.configDir);
       const follower = new JobFollower(context, {
         isStatic: options.static === true,
-        outputter: options.out,
+        outputter: options.out ?? options.output,
         colors: chooseColors(options, context.stdout.isTTY === true),
       });
       const request = toRequest(tgt, fun, args, options);

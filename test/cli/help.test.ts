@@ -1,0 +1,28 @@
+import test from 'ava';
+import { runCli } from './run-cli.ts';
+
+const commands = [
+  [],
+  ['master'],
+  ['key'],
+  ['key', 'list'],
+  ['key', 'accept'],
+  ['key', 'reject'],
+  ['key', 'delete'],
+  ['key', 'finger'],
+  ['key', 'print'],
+  ['key', 'gen'],
+  ['salt'],
+  ['events'],
+  ['status'],
+  ['acl', 'denials'],
+  ['minion'],
+];
+
+for (const command of commands) {
+  test(`${['saltbridge', ...command].join(' ')} --help says what it takes`, async (t) => {
+    const { code, stdout } = await runCli([...command, '--help']);
+    t.snapshot(stdout);
+    t.is(code, 0);
+  });
+}

@@ -1,0 +1,170 @@
+import test from 'ava';
+import type { KeyInfo, KeySelection, KeyState } from '../../master/index.ts';
+import { type CliOptions, type CliOutcome, runCli, TextStream } from './run-cli.ts';
+
+function key(id: string, state: KeyState, more: Partial<KeyInfo> = {}): KeyInfo {
+  const publicKey = `-----BEGIN PUBLIC KEY-----\n${id}\n-----END PUBLIC KEY-----\n`;
+  return { id, state, fingerprint: `fp:${id}`, publicKey, protocol: 3, conflicts: 0, ...more };
+}
+
+const keys = [
+  key('web1', 'accepted'),
+  key('web2', 'pending'),
+  key('web3', 'pending'),
+  key('old', 'rejected'),
+  key('web9', 'denied'),
+];
+
+interface KeyOutcome extends CliOutcome {
+  readonly accepted: readonly KeySelection[];
+}
+
+/** Runs `key …` against a master that takes every selection as one exact id. */
+async function keyCommand(argv: string[], options: CliOptions = {}): Promise<KeyOutcome> {
+  const accepted: KeySelection[] = [];
+  const outcome = await runCli(['key', ...argv], {
+    ...options,
+    master: {
+      keys: {
+        list: async () => keys,
+        local: async () => [{ name: 'master.pub', fingerprint: 'fp:master' }],
+        accept: async (selection) => {
+          accepted.push(selection);
+          return selection.match === 'none'
+            ? []
+            : [{ id: selection.match, from: 'pending', to: 'accepted' }];
+        },
+      },
+    },
+  });
+  return { ...outcome, accepted };
+}
+
+test('list groups by state in the order of Salt', async (t) => {
+  const { stdout } = await keyCommand(['list']);
+  t.is(
+    stdout,
+    'Accepted Keys:\nweb1\nDenied Keys:\nweb9\nUnaccepted Keys:\nweb2\nweb3\nRejected Keys:\nold\n',
+  );
+});
+
+test('list --json has every state', async (t) => {
+  const { stdout } = await keyCommand(['list', '--json']);
+  const groups: Record<string, KeyInfo[]> = JSON.parse(stdout);
+  t.deepEqual(Object.keys(groups), ['accepted', 'denied', 'pending', 'rejected']);
+  t.deepEqual(
+    groups.pending?.map(({ id }) => id),
+    ['web2', 'web3'],
+  );
+});
+
+test('list names old protocols and sign-ins with another key, and escapes ids', async (t) => {
+  const list = async (): Promise<KeyInfo[]> => [
+    key('a\x1b[2J\nb', 'accepted', { protocol: 2, conflicts: 4 }),
+  ];
+  const { stdout } = await runCli(['key', 'list'], { master: { keys: { list } } });
+  t.is(stdout.split('\n')[1], 'a\\x1b[2J\\nb (protocol 2, 4 sign-ins with another key)');
+});
+
+test('accept -y sends the glob as it is', async (t) => {
+  const { accepted, code, stdout } = await keyCommand(['accept', 'web*', '-y', '--include-denied']);
+  t.deepEqual(accepted, [{ match: 'web*', include: ['denied'] }]);
+  t.is(stdout, 'Key for minion web* accepted.\n');
+  t.is(code, 0);
+});
+
+test('accept -y hands on the fingerprint that was given', async (t) => {
+  const { accepted } = await keyCommand(['accept', 'web2', '-y', '--fingerprint', 'fp:x']);
+  t.deepEqual(accepted, [{ match: 'web2', include: [], fingerprint: 'fp:x' }]);
+});
+
+test('accept asks, and names each key that was shown by id and fingerprint', async (t) => {
+  const stderr = new TextStream();
+  const questions: string[] = [];
+  const ask = async (question: string): Promise<string> => {
+    questions.push(question);
+    return 'y';
+  };
+  const argv = ['accept', 'web*', '--include-denied'];
+  const { accepted, code, stdout } = await keyCommand(argv, { ask, stderr });
+  t.is(
+    stderr.text,
+    'The following keys are going to be accepted:\n' +
+      '  web2  pending  fp:web2\n  web3  pending  fp:web3\n  web9  denied  fp:web9\n',
+  );
+  t.deepEqual(questions, ['Proceed? [y/N] ']);
+  t.deepEqual(accepted, [
+    { match: 'web2', fingerprint: 'fp:web2', include: [] },
+    { match: 'web3', fingerprint: 'fp:web3', include: [] },
+    { match: 'web9', fingerprint: 'fp:web9', include: ['denied'] },
+  ]);
+  t.is(stdout.split('\n')[0], 'Key for minion web2 accepted.');
+  t.is(code, 0);
+});
+
+test('an id with the signs of a glob is named exactly', async (t) => {
+  const selections: KeySelection[] = [];
+  await runCli(['key', 'reject', '*'], {
+    ask: async () => 'yes',
+    master: {
+      keys: {
+        list: async () => [key('a*[b]?', 'pending')],
+        reject: async (selection) => {
+          selections.push(selection);
+          return [{ id: 'a', from: 'pending', to: 'rejected' }];
+        },
+      },
+    },
+  });
+  t.is(selections[0]?.match, 'a[*][[]b][?]');
+});
+
+test('any answer but yes changes nothing', async (t) => {
+  for (const answer of ['', 'n', 'yikes']) {
+    const outcome = await keyCommand(['accept', 'web*'], { ask: async () => answer });
+    t.deepEqual(outcome.accepted, []);
+    t.is(outcome.code, 1);
+  }
+});
+
+test('without a terminal and without -y nothing is changed', async (t) => {
+  const { accepted, code, stderr } = await keyCommand(['accept', 'web*']);
+  t.deepEqual(accepted, []);
+  t.is(stderr, 'saltbridge: there is no terminal to ask on; add -y\n');
+  t.is(code, 1);
+});
+
+test('when nothing matches, the glob and the states are named', async (t) => {
+  const expected = 'saltbridge: no key matches none (looked in: pending, rejected)\n';
+  const argv = ['accept', 'none', '--include-rejected'];
+  const sure = await keyCommand([...argv, '-y']);
+  t.is(sure.stderr, expected);
+  t.is(sure.code, 1);
+  const asked = await keyCommand(argv, { ask: async () => 'y' });
+  t.is(asked.stderr, expected);
+  t.deepEqual(asked.accepted, []);
+});
+
+test('delete looks in every state', async (t) => {
+  const stderr = new TextStream();
+  await keyCommand(['delete', '*'], { ask: async () => 'n', stderr });
+  t.is(stderr.text.split('\n').filter((line) => line.startsWith('  ')).length, keys.length);
+});
+
+test('finger shows the master first, then the keys by state', async (t) => {
+  const { stdout } = await keyCommand(['finger']);
+  t.true(
+    stdout.startsWith('Local Keys:\nmaster.pub:  fp:master\nAccepted Keys:\nweb1:  fp:web1\n'),
+  );
+  const one = await keyCommand(['finger', 'web1']);
+  t.is(one.stdout, 'Accepted Keys:\nweb1:  fp:web1\n');
+});
+
+test('print shows the key as PEM', async (t) => {
+  const { stdout } = await keyCommand(['print', 'web1']);
+  t.is(
+    stdout,
+    'Accepted Keys:\nweb1:\n-----BEGIN PUBLIC KEY-----\nweb1\n-----END PUBLIC KEY-----\n',
+  );
+  t.is((await keyCommand(['print', 'nope'])).code, 1);
+});

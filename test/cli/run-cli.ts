@@ -1,0 +1,91 @@
+import { Writable } from 'node:stream';
+import type { CommandContext } from '../../cli/context.ts';
+import { run } from '../../cli/program.ts';
+import type { EventsApi, JobsApi, KeysApi, MasterApi, MasterStatus } from '../../master/index.ts';
+
+/** A stream that keeps what is written. */
+export class TextStream extends Writable {
+  readonly isTTY: boolean;
+  text = '';
+
+  constructor({ isTTY = false }: { readonly isTTY?: boolean } = {}) {
+    super();
+    this.isTTY = isTTY;
+  }
+
+  override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
+    this.text += chunk.toString('utf8');
+    done();
+  }
+}
+
+/** The parts of a master that a test needs; a command that asks for more fails. */
+export interface FakeMaster {
+  readonly keys?: Partial<KeysApi>;
+  readonly jobs?: Partial<JobsApi>;
+  readonly events?: Partial<EventsApi>;
+  readonly status?: () => Promise<MasterStatus>;
+}
+
+/** Which world a command runs in. Default: no terminal, nobody to ask, no Ctrl-C. */
+export interface CliOptions {
+  readonly master?: FakeMaster;
+  readonly stdout?: Writable & { readonly text: string };
+  readonly stderr?: TextStream;
+  readonly ask?: (question: string) => Promise<string>;
+  readonly interruption?: AbortSignal;
+  readonly openApi?: CommandContext['openApi'];
+}
+
+/** What a command left behind. */
+export interface CliOutcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function unexpected(): never {
+  throw new TypeError('the command called what the test did not foresee');
+}
+
+function completeApi({ keys, jobs, events, status }: FakeMaster): MasterApi {
+  return {
+    keys: {
+      list: unexpected,
+      local: unexpected,
+      accept: unexpected,
+      reject: unexpected,
+      delete: unexpected,
+      unpin: unexpected,
+      ...keys,
+    },
+    jobs: { run: unexpected, ...jobs },
+    events: { subscribe: unexpected, denials: unexpected, ...events },
+    status: status ?? unexpected,
+  };
+}
+
+/** Runs one command line against a master that a test made up. */
+export async function runCli(argv: string[], options: CliOptions = {}): Promise<CliOutcome> {
+  const stdout = options.stdout ?? new TextStream();
+  const stderr = options.stderr ?? new TextStream();
+  const api = completeApi(options.master ?? {});
+  const interruption = options.interruption ?? new AbortController().signal;
+  const code = await run(
+    argv,
+    {
+      stdout,
+      stderr,
+      ask: options.ask,
+      interruption: () => interruption,
+      openApi: options.openApi ?? (async () => api),
+    },
+    '1.2.3',
+  );
+  return { code, stdout: stdout.text, stderr: stderr.text };
+}
+
+/** The given values, one after the other. */
+export async function* streamOf<T>(...values: readonly T[]): AsyncGenerator<T, void, void> {
+  yield* values;
+}

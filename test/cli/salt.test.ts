@@ -1,0 +1,181 @@
+import test from 'ava';
+import type { JobUpdate, RunRequest } from '../../master/index.ts';
+import { type CliOptions, type CliOutcome, runCli, streamOf, TextStream } from './run-cli.ts';
+
+const jid = '20240102030405123456';
+
+function published(...minions: string[]): JobUpdate {
+  return { type: 'published', jid, minions, missing: [], skipped: 0 };
+}
+
+function returned(minion: string, value: string | number | boolean, retcode = 0): JobUpdate {
+  const rest = { fun: 'test.ping', retcode, success: retcode === 0, receivedAt: 0 };
+  return { type: 'return', jid, minion, return: value, ...rest };
+}
+
+function finished(...silent: string[]): JobUpdate {
+  return { type: 'finished', jid, answered: [], silent };
+}
+
+interface SaltOutcome extends CliOutcome {
+  readonly requests: readonly RunRequest[];
+}
+
+async function salt(
+  argv: string[],
+  updates: JobUpdate[],
+  options: CliOptions = {},
+): Promise<SaltOutcome> {
+  const requests: RunRequest[] = [];
+  const run = (request: RunRequest): AsyncGenerator<JobUpdate, void, void> => {
+    requests.push(request);
+    return streamOf(...updates);
+  };
+  const outcome = await runCli(['salt', ...argv], { ...options, master: { jobs: { run } } });
+  return { ...outcome, requests };
+}
+
+test('returns are printed as they come, and success ends with 0', async (t) => {
+  const updates = [published('m1', 'm2'), returned('m2', true), returned('m1', 'up'), finished()];
+  const { code, stdout, stderr } = await salt(['*', 'test.ping'], updates);
+  t.is(stdout, 'm2:\n    True\nm1:\n    up\n');
+  t.is(stderr, '');
+  t.is(code, 0);
+});
+
+test('arguments, keywords and options become the request', async (t) => {
+  const argv = ['-L', 'm1, m2', '-t', '7', '-g', '2.5', 'cmd.run', 'ls -l', '5', 'cwd=/tmp'];
+  const { requests } = await salt(argv, [published('m1'), finished()]);
+  const [request] = requests;
+  t.deepEqual(
+    { ...request, kwarg: { ...request?.kwarg } },
+    {
+      tgt: ['m1', 'm2'],
+      tgtType: 'list',
+      fun: 'cmd.run',
+      arg: ['ls -l', 5],
+      kwarg: { cwd: '/tmp' },
+      timeout: 7,
+      gatherJobTimeout: 2.5,
+    },
+  );
+});
+
+test('a list may be separated by spaces', async (t) => {
+  const { requests } = await salt(['-L', 'm1 m2', 'test.ping'], [published('m1'), finished()]);
+  t.deepEqual(requests[0]?.tgt, ['m1', 'm2']);
+});
+
+test('the values of keywords named by --no-parse stay text', async (t) => {
+  const argv = ['*', 'test.arg', 'a=5', 'b=5', '--no-parse', 'x,b'];
+  const { requests } = await salt(argv, [published('m1'), finished()]);
+  t.deepEqual({ ...requests[0]?.kwarg }, { a: 5, b: '5' });
+});
+
+test('a failed minion ends the command with 1', async (t) => {
+  const updates = [published('m1'), returned('m1', 'broken', 2), finished()];
+  const { code, stderr } = await salt(['*', 'state.apply'], updates);
+  t.is(stderr, 'ERROR: Minions returned with non-zero exit code\n');
+  t.is(code, 1);
+});
+
+test('a retcode that is a map fails when one of its codes does', async (t) => {
+  const update = { ...returned('m1', 'x'), retcode: { 'test.ping': 0, 'cmd.run': 3 } };
+  t.is((await salt(['*', 'test.ping'], [published('m1'), update, finished()])).code, 1);
+  const good = { ...returned('m1', 'x'), retcode: { 'test.ping': 0 } };
+  t.is((await salt(['*', 'test.ping'], [published('m1'), good, finished()])).code, 0);
+});
+
+test('a silent minion is shown as Salt shows it, and ends the command with 1', async (t) => {
+  const updates = [published('m1', 'm2'), returned('m1', true), finished('m2')];
+  const { code, stdout } = await salt(['*', 'test.ping'], updates);
+  const [head, ...lines] = stdout.split('\n').slice(2);
+  t.is(head, 'm2:');
+  t.is(lines[0], '    Minion did not return. [No response]');
+  t.is(lines.at(-2), `    salt-run jobs.lookup_jid ${jid}`);
+  t.is(code, 1);
+});
+
+test('nobody matched: the words of Salt, and 2', async (t) => {
+  const { code, stdout, stderr } = await salt(['nope*', 'test.ping'], [published(), finished()]);
+  t.is(stdout, 'No minions matched the target. No command was sent, no jid was assigned.\n');
+  t.is(stderr, 'ERROR: No return received\n');
+  t.is(code, 2);
+});
+
+test('names of a list that have no key are told', async (t) => {
+  const update: JobUpdate = {
+    type: 'published',
+    jid,
+    minions: ['m1'],
+    missing: ['m\x1b9'],
+    skipped: 0,
+  };
+  const { stderr } = await salt(
+    ['-L', 'm1,m9', 'test.ping'],
+    [update, returned('m1', 1), finished()],
+  );
+  t.is(stderr, 'saltbridge: no accepted key: m\\x1b9\n');
+});
+
+test('--out json prints one document for each minion', async (t) => {
+  const updates = [published('m1', 'm2'), returned('m2', true), returned('m1', 1), finished()];
+  const { stdout } = await salt(['*', 'test.ping', '--out', 'json'], updates);
+  t.is(stdout, '{\n    "m2": true\n}\n{\n    "m1": 1\n}\n');
+  t.is((await salt(['*', 'test.ping', '--output=json'], updates)).stdout, stdout);
+});
+
+test('--static prints one document for all', async (t) => {
+  const updates = [published('m1', 'm2'), returned('m2', true), finished('m1')];
+  const { code, stdout } = await salt(['*', 'test.ping', '--out', 'json', '--static'], updates);
+  const document = JSON.parse(stdout);
+  t.deepEqual(Object.keys(document), ['m2', 'm1']);
+  t.true(document.m1.startsWith('Minion did not return. [No response]\n'));
+  t.is(code, 1);
+});
+
+test('a function may ask for JSON, a person has the last word', async (t) => {
+  const updates = [published('m1'), { ...returned('m1', 1), out: 'json' }, finished()];
+  t.is((await salt(['*', 'test.ping'], updates)).stdout, '{\n    "m1": 1\n}\n');
+  t.is((await salt(['*', 'test.ping', '--out', 'nested'], updates)).stdout, 'm1:\n    1\n');
+});
+
+test('colours go to terminals, unless they are told otherwise', async (t) => {
+  const updates = [published('m1'), returned('m1', true), finished()];
+  const colored = '\x1b[0;36mm1\x1b[0;0m:\n    \x1b[0;1;33mTrue\x1b[0;0m\n';
+  const terminal = { stdout: new TextStream({ isTTY: true }) };
+  t.is((await salt(['*', 'test.ping'], updates, terminal)).stdout, colored);
+  const plain = { stdout: new TextStream({ isTTY: true }) };
+  t.is((await salt(['*', 'test.ping', '--no-color'], updates, plain)).stdout, 'm1:\n    True\n');
+  t.is((await salt(['*', 'test.ping', '--force-color'], updates)).stdout, colored);
+});
+
+test('progress is shown on a terminal and cleared before output', async (t) => {
+  const updates = [published('m1', 'm2'), returned('m1', true), returned('m2', true), finished()];
+  const stderr = new TextStream({ isTTY: true });
+  await salt(['*', 'test.ping'], updates, { stderr });
+  const clear = '\r\x1b[K';
+  t.is(stderr.text, `${clear}0 of 2 answered${clear}${clear}1 of 2 answered${clear}`);
+});
+
+test('Ctrl-C tells the jid and how to find the rest', async (t) => {
+  const controller = new AbortController();
+  async function* run(): AsyncGenerator<JobUpdate, void, void> {
+    yield published('m1');
+    controller.abort();
+    throw new Error('the connection was given up');
+  }
+  const { code, stderr } = await runCli(['salt', '*', 'test.ping'], {
+    interruption: controller.signal,
+    master: { jobs: { run } },
+  });
+  t.true(stderr.startsWith(`\nExiting gracefully on Ctrl-c\nThis job's jid is: ${jid}\n`));
+  t.true(stderr.endsWith(`\n\nsalt-run jobs.lookup_jid ${jid}\n`));
+  t.is(code, 130);
+});
+
+test('what minions send cannot steer the terminal', async (t) => {
+  const updates = [published('m\x1b[2J'), returned('m\x1b[2J', '\x1b[31m\x9b1m'), finished()];
+  const { stdout } = await salt(['*', 'test.ping'], updates);
+  t.is(stdout, 'm\\x1b[2J:\n    ?[31m\\x9b1m\n');
+});
