@@ -19,6 +19,8 @@ export interface KeyInfo {
   readonly publicKey: string;
   /** Highest protocol version that the id has proved; 0: none yet. */
   readonly protocol: number;
+  /** Sign-ins with another key than this one since the start. */
+  readonly conflicts: number;
 }
 
 /** The master's own keys, by file name. */
@@ -90,7 +92,7 @@ export interface EventsRequest {
 
 /** Events: what happens. */
 export interface EventsApi {
-  /** Events from now on. @throws ReaderDroppedError ERR_READER_DROPPED when read too slowly */
+  /** Events from now on. @throws MasterError ERR_READER_DROPPED when read too slowly */
   subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
   /** The latest signals that minions were not permitted to emit. */
   denials(): Promise<readonly Denial[]>;

@@ -11,7 +11,7 @@ export async function preparePrivateDirectories(directories: readonly string[]):
     const { mode } = await stat(directory);
     if ((mode & 0o002) !== 0) {
       throw new MasterError(
-        'ERR_MASTER_KEY',
+        'ERR_OWN_KEY',
         `${directory} may be written by everybody; remove that right: chmod o-w`,
       );
     }

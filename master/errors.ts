@@ -12,14 +12,15 @@ export type MasterErrorCode =
   | 'ERR_ARGS'
   | 'ERR_BAD_TGT'
   | 'ERR_JOB_LIMIT'
-  | 'ERR_MASTER_KEY'
+  | 'ERR_OWN_KEY'
+  | 'ERR_READER_DROPPED'
   | 'ERR_MASTER_STOPPED'
   | 'ERR_RPC_UNKNOWN_METHOD'
   | 'ERR_RSA_OVERLOAD'
   | 'ERR_SEAL'
   | 'ERR_SOCKET';
 
-export const masterErrorCatalogue: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
+export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_ARGS: {
     meaning: 'The call has an argument of the wrong type, or lacks one.',
     action: 'Correct the argument that the message names.',
@@ -35,7 +36,7 @@ export const masterErrorCatalogue: Readonly<Record<MasterErrorCode, ErrorEntry>>
     action: 'Wait for jobs to end, or publish to more minions in one job.',
     retry: true,
   },
-  ERR_MASTER_KEY: {
+  ERR_OWN_KEY: {
     meaning: "The master's own key in pki_dir cannot be read, or does not fit its public half.",
     action: 'Restore master.pem and master.pub from a backup; minions trust only that pair.',
     retry: false,
@@ -44,6 +45,11 @@ export const masterErrorCatalogue: Readonly<Record<MasterErrorCode, ErrorEntry>>
     meaning: 'The master is not running: it has not been started, or is being closed.',
     action: 'Call start() first, or run the command against a running master.',
     retry: false,
+  },
+  ERR_READER_DROPPED: {
+    meaning: 'A reader of events was too slow; what waited for it is lost to it.',
+    action: 'Subscribe again; read faster, or ask for fewer tags.',
+    retry: true,
   },
   ERR_RPC_UNKNOWN_METHOD: {
     meaning: 'The local socket knows no such method.',

@@ -12,21 +12,26 @@ export type {
   MasterApi,
   MasterStatus,
 } from './api.ts';
-export { ConfigError, type ConfigErrorCode } from './config/errors.ts';
+export {
+  ConfigError,
+  type ConfigErrorCode,
+  configErrors,
+} from './config/errors.ts';
 export { type LoadedConfig, loadMasterConfig } from './config/load.ts';
-export type { Limits, MasterConfig, MasterOptions } from './config/options.ts';
+export type { HashType, Limits, LogLevel, MasterConfig, MasterOptions } from './config/options.ts';
 export { resolveMasterConfig } from './config/resolve.ts';
 export type { ConfigWarning } from './config/warnings.ts';
 export {
   type ErrorEntry,
   MasterError,
   type MasterErrorCode,
-  masterErrorCatalogue,
+  masterErrors,
 } from './errors.ts';
-export { type MasterEvent, ReaderDroppedError } from './events/bus.ts';
+export type { MasterEvent } from './events/bus.ts';
 export type { PublishRequest } from './jobs/dispatcher.ts';
 export type { JobReturn } from './jobs/job.ts';
 export type { JobUpdate, RunRequest } from './jobs/run.ts';
+export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 export { createLogger } from './log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
 export type { Denial } from './requests/denial-log.ts';

@@ -63,6 +63,7 @@ function createKeysApi({ config, foundations }: InterfaceParts): KeysApi {
     fingerprint: fingerprint(record.pem, config.hashType),
     publicKey: record.pem,
     protocol: pins.of(record.id),
+    conflicts: keys.conflicts(record.id),
   });
   return {
     list: async () => {

@@ -1,4 +1,4 @@
-/** What went wrong on the wire; each code is explained in {@link protocolErrorCatalogue}. */
+/** What went wrong on the wire; each code is explained in {@link protocolErrors}. */
 export type ProtocolErrorCode =
   | 'ERR_BAD_PAYLOAD'
   | 'ERR_PAYLOAD_LIMIT'
@@ -48,7 +48,7 @@ export interface ProtocolErrorEntry {
 }
 
 /** Every code, with its meaning and what to do. */
-export const protocolErrorCatalogue: Readonly<Record<ProtocolErrorCode, ProtocolErrorEntry>> = {
+export const protocolErrors: Readonly<Record<ProtocolErrorCode, ProtocolErrorEntry>> = {
   ERR_BAD_PAYLOAD: {
     meaning: 'The bytes are not one complete MessagePack value of the protocol.',
     action: 'Check that the peer is a Salt minion and that nothing changes bytes on the way.',

@@ -36,7 +36,7 @@ export {
   type ProtocolErrorCode,
   type ProtocolErrorEntry,
   type ProtocolErrorOptions,
-  protocolErrorCatalogue,
+  protocolErrors,
 } from './errors.ts';
 export { type BusEvent, packEvent, stamp, unpackEvent } from './event.ts';
 export { compileGlob } from './glob.ts';
@@ -134,10 +134,10 @@ export {
   parsePublicKey,
 } from './rsa-key.ts';
 export {
-  TRANSPORT_ERRORS,
   TransportError,
   type TransportErrorCode,
   type TransportErrorEntry,
+  transportErrors,
 } from './transport/errors.ts';
 export {
   createMemoryTransport,

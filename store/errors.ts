@@ -33,48 +33,49 @@ export interface StoreErrorEntry {
 /** The catalogue of {@link StoreErrorCode}. */
 export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
   ERR_KEY: {
-    meaning: 'a key, prefix or name is empty, too long or not well-formed text',
-    action: 'correct the caller; the limits are in the documentation of Key',
+    meaning: 'A key, prefix or name is empty, too long or not well-formed text.',
+    action: 'Correct the caller; the limits are in the documentation of Key.',
     retry: false,
   },
   ERR_REVISION: {
-    meaning: 'an entry had another revision than the write was conditional on; nothing was written',
-    action: 'read the entry again, decide again, write again',
+    meaning:
+      'An entry had another revision than the write was conditional on; nothing was written.',
+    action: 'Read the entry again, decide again, write again.',
     retry: true,
   },
   ERR_STORE_CLOSED: {
-    meaning: 'the store was used after it had been closed',
-    action: 'open it again, or stop using it before closing it',
+    meaning: 'The store was used after it had been closed.',
+    action: 'Open it again, or stop using it before closing it.',
     retry: false,
   },
   ERR_STORE_CORRUPT: {
-    meaning: 'the files of the store are not what this store writes',
-    action: 'restore the directory from a backup, or move it away to begin with an empty store',
+    meaning: 'The files of the store are not what this store writes.',
+    action: 'Restore the directory from a backup, or move it away to begin with an empty store.',
     retry: false,
   },
   ERR_STORE_LOCKED: {
-    meaning: 'another process, or another store of this process, has the directory open',
-    action: 'stop the other process, or go through its local socket; the lock ends with it',
+    meaning: 'Another process, or another store of this process, has the directory open.',
+    action: 'Stop the other process, or go through its local socket; the lock ends with it.',
     retry: true,
   },
   ERR_STORE_PERMISSIONS: {
-    meaning: 'others could write to the directory of the store or to a directory above it',
-    action: 'give the directory to the service user and take the write permission from the others',
+    meaning: 'Others could write to the directory of the store or to a directory above it.',
+    action: 'Give the directory to the service user and take the write permission from the others.',
     retry: false,
   },
   ERR_STORE_UNAVAILABLE: {
-    meaning: 'the engine failed, for instance because the disk is full; nothing was acknowledged',
-    action: 'look at the cause, free the resource it names, try again',
+    meaning: 'The engine failed, for instance because the disk is full; nothing was acknowledged.',
+    action: 'Look at the cause, free the resource it names, try again.',
     retry: true,
   },
   ERR_STORE_VERSION: {
-    meaning: 'the directory was written by a version of this package with another layout',
-    action: 'run the version that wrote it, or a later one that can convert it',
+    meaning: 'The directory was written by a version of this package with another layout.',
+    action: 'Run the version that wrote it, or a later one that can convert it.',
     retry: false,
   },
   ERR_WATCH_OVERRUN: {
-    meaning: 'a watcher did not read fast enough and changes were dropped for it',
-    action: 'watch again, then list what was being watched',
+    meaning: 'A watcher did not read fast enough and changes were dropped for it.',
+    action: 'Watch again, then list what was being watched.',
     retry: true,
   },
 };

@@ -1,3 +1,5 @@
+import type { ErrorEntry } from '../errors.ts';
+
 /** Why a configuration was refused; what each means is in {@link configErrors}. */
 export type ConfigErrorCode =
   | 'ERR_CONFIG_READ'
@@ -38,40 +40,31 @@ export class ConfigError extends Error {
   }
 }
 
-/** One line of the catalogue of error codes. */
-export interface ConfigErrorEntry {
-  readonly meaning: string;
-  /** What the operator can do. */
-  readonly action: string;
-  /** Whether the same configuration may be taken when it is read again. */
-  readonly retry: boolean;
-}
-
 /** The catalogue of {@link ConfigErrorCode}. */
-export const configErrors: Readonly<Record<ConfigErrorCode, ConfigErrorEntry>> = {
+export const configErrors: Readonly<Record<ConfigErrorCode, ErrorEntry>> = {
   ERR_CONFIG_READ: {
-    meaning: 'a configuration file exists but could not be read, or includes itself',
-    action: 'look at the cause; give the service user the right to read the file',
+    meaning: 'A configuration file exists but could not be read, or includes itself.',
+    action: 'Look at the cause; give the service user the right to read the file.',
     retry: true,
   },
   ERR_CONFIG_SYNTAX: {
-    meaning: 'a file is not YAML, names a key twice, uses a tag, or is not a map of options',
-    action: 'correct the line named; the YAML is version 1.1, as in Salt',
+    meaning: 'A file is not YAML, names a key twice, uses a tag, or is not a map of options.',
+    action: 'Correct the line named; the YAML is version 1.1, as in Salt.',
     retry: false,
   },
   ERR_OPTION_CONFLICT: {
-    meaning: 'options that are right by themselves contradict each other',
-    action: 'change one of the two that the message names',
+    meaning: 'Options that are right by themselves contradict each other.',
+    action: 'Change one of the two that the message names.',
     retry: false,
   },
   ERR_OPTION_TYPE: {
-    meaning: 'the value of an option is of another type or outside of its range',
-    action: 'write what the message says was expected',
+    meaning: 'The value of an option is of another type or outside of its range.',
+    action: 'Write what the message says was expected.',
     retry: false,
   },
   ERR_OPTION_UNKNOWN: {
-    meaning: 'an option under saltbridge:, or one that a program passed, does not exist',
-    action: 'use the name that the message proposes, or remove the option',
+    meaning: 'An option under saltbridge:, or one that a program passed, does not exist.',
+    action: 'Use the name that the message proposes, or remove the option.',
     retry: false,
   },
 };

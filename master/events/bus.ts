@@ -1,4 +1,5 @@
 import { stamp, type WireMap } from '../../minion-protocol/index.ts';
+import { MasterError } from '../errors.ts';
 import { BoundedQueue } from '../queue.ts';
 import { trimValues } from './trim.ts';
 
@@ -17,16 +18,6 @@ export interface SubscribeOptions {
   readonly capacity?: number;
   /** Ends the subscription. */
   readonly signal?: AbortSignal;
-}
-
-/** Ends a subscription whose reader was too slow; what it had not read is lost to it. */
-export class ReaderDroppedError extends Error {
-  readonly code = 'ERR_READER_DROPPED';
-
-  constructor(capacity: number) {
-    super(`the reader left more than ${capacity} events waiting and was dropped; subscribe again`);
-    this.name = new.target.name;
-  }
 }
 
 interface Reader {
@@ -63,11 +54,11 @@ export class EventBus {
 
   /**
    * Events from the moment of this call on. Ends with the signal or the bus.
-   * @throws ReaderDroppedError ERR_READER_DROPPED from the iteration, when the reader was too slow
+   * @throws MasterError ERR_READER_DROPPED from the iteration, when the reader was too slow
    */
   subscribe(options: SubscribeOptions = {}): AsyncIterableIterator<MasterEvent> {
     const capacity = options.capacity ?? 10_000;
-    const queue = new BoundedQueue<MasterEvent>(capacity, () => new ReaderDroppedError(capacity));
+    const queue = new BoundedQueue<MasterEvent>(capacity, () => tooSlow(capacity));
     const reader: Reader = { accepts: options.accepts ?? (() => true), queue };
     this.#readers.add(reader);
     const end = (): void => {
@@ -84,4 +75,9 @@ export class EventBus {
     for (const reader of this.#readers) reader.queue.close();
     this.#readers.clear();
   }
+}
+
+function tooSlow(capacity: number): MasterError {
+  const message = `the reader left more than ${capacity} events waiting and was dropped`;
+  return new MasterError('ERR_READER_DROPPED', message);
 }

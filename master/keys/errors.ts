@@ -1,3 +1,5 @@
+import type { ErrorEntry } from '../errors.ts';
+
 /** Why a key could not be moved; what each means is in {@link keyErrors}. */
 export type KeyErrorCode =
   | 'ERR_KEY_FINGERPRINT'
@@ -17,40 +19,31 @@ export class KeyError extends Error {
   }
 }
 
-/** One line of the catalogue of error codes. */
-export interface KeyErrorEntry {
-  readonly meaning: string;
-  /** What the caller or the operator can do. */
-  readonly action: string;
-  /** Whether the same call may succeed when it is made again. */
-  readonly retry: boolean;
-}
-
 /** The catalogue of {@link KeyErrorCode}. */
-export const keyErrors: Readonly<Record<KeyErrorCode, KeyErrorEntry>> = {
+export const keyErrors: Readonly<Record<KeyErrorCode, ErrorEntry>> = {
   ERR_KEY_FINGERPRINT: {
-    meaning: 'the key has another fingerprint than the one that was to be accepted',
-    action: 'compare with the fingerprint on the minion; another machine may use its id',
+    meaning: 'The key has another fingerprint than the one that was to be accepted.',
+    action: 'Compare with the fingerprint on the minion; another machine may use its id.',
     retry: false,
   },
   ERR_KEY_ID: {
-    meaning: 'this cannot be the id of a minion',
-    action: 'correct the caller',
+    meaning: 'This cannot be the id of a minion.',
+    action: 'Correct the caller.',
     retry: false,
   },
   ERR_KEY_STATE: {
-    meaning: 'the key is not in a state from which this can be done',
-    action: 'look at the state of the key; rejected, denied or accepted ones need their option',
+    meaning: 'The key is not in a state from which this can be done.',
+    action: 'Look at the state of the key; rejected, denied or accepted ones need their option.',
     retry: false,
   },
   ERR_KEY_UNKNOWN: {
-    meaning: 'there is no key of this id',
-    action: 'look at the list of keys; the minion may not have asked yet',
+    meaning: 'There is no key of this id.',
+    action: 'Look at the list of keys; the minion may not have asked yet.',
     retry: true,
   },
   ERR_PKI_DIR: {
-    meaning: 'the PKI directory could not be read or written',
-    action: 'look at the cause: space, rights, a file in place of a directory',
+    meaning: 'The PKI directory could not be read or written.',
+    action: 'Look at the cause: space, rights, a file in place of a directory.',
     retry: true,
   },
 };

@@ -88,6 +88,11 @@ export class KeyStore {
     return this.#table.denied(id);
   }
 
+  /** How often another key was offered under this id since the start. */
+  conflicts(id: string): number {
+    return this.#table.conflicts(id);
+  }
+
   /** Ids of accepted keys, sorted; cheap to ask for again. */
   acceptedIds(): readonly string[] {
     return this.#table.acceptedIds();
@@ -148,6 +153,7 @@ export class KeyStore {
    */
   deny(id: string, pem: string): Promise<void> {
     return this.#inTurn(id, async () => {
+      this.#table.countConflict(id);
       if (this.#table.denied(id)?.pem === pem) return;
       await this.#moves.put('denied', id, pem);
     });

@@ -56,6 +56,8 @@ export function describeChange(id: string, from: KeyPlace | null, to: KeyPlace |
 export class KeyTable {
   readonly #keys = new Map<string, KeyRecord>();
   readonly #denied = new Map<string, DeniedKey>();
+  /** Id → how often another key than its own was offered. Only ids with a key are counted. */
+  readonly #conflicts = new Map<string, number>();
   readonly #pendingAddresses = new Map<string, string>();
   #pending = 0;
   #accepted: readonly string[] | undefined;
@@ -85,8 +87,19 @@ export class KeyTable {
     if (record?.state !== 'pending') this.#pendingAddresses.delete(id);
     else if (address !== undefined) this.#pendingAddresses.set(id, address);
     this.#accepted = undefined;
+    if (record === undefined) this.#conflicts.delete(id);
     if (record === undefined) this.#keys.delete(id);
     else this.#keys.set(id, record);
+  }
+
+  /** Counts one offer of another key than the one that the id has. */
+  countConflict(id: string): void {
+    if (this.#keys.has(id)) this.#conflicts.set(id, this.conflicts(id) + 1);
+  }
+
+  /** How often another key was offered under this id since the start. */
+  conflicts(id: string): number {
+    return this.#conflicts.get(id) ?? 0;
   }
 
   setDenied(id: string, key: DeniedKey | undefined): void {

@@ -32,7 +32,7 @@ export interface MasterKeyOptions {
 /**
  * Reads `<pkiDir>/<name>.pem` and `.pub`, or makes the pair (0400 and 0644) where there is none
  * [WIRE 7.4]. A missing public half is written anew; one that does not fit is refused.
- * @throws MasterError ERR_MASTER_KEY
+ * @throws MasterError ERR_OWN_KEY
  */
 export async function openMasterKeys(options: MasterKeyOptions): Promise<MasterKeyPair> {
   const privateFile = path.join(options.pkiDir, `${options.name}.pem`);
@@ -42,7 +42,7 @@ export async function openMasterKeys(options: MasterKeyOptions): Promise<MasterK
   if (privatePem === undefined) {
     if (publicPem !== undefined) {
       throw new MasterError(
-        'ERR_MASTER_KEY',
+        'ERR_OWN_KEY',
         `${publicFile} exists without ${privateFile}: minions trust the pair, so it is not replaced`,
       );
     }
@@ -56,10 +56,7 @@ export async function openMasterKeys(options: MasterKeyOptions): Promise<MasterK
     return { privateKey, publicPem: pem };
   }
   if (!readPublicKey(publicFile, publicPem).equals(derived)) {
-    throw new MasterError(
-      'ERR_MASTER_KEY',
-      `${publicFile} is not the public half of ${privateFile}`,
-    );
+    throw new MasterError('ERR_OWN_KEY', `${publicFile} is not the public half of ${privateFile}`);
   }
   return { privateKey, publicPem: cleanKeyText(publicPem) };
 }
@@ -86,7 +83,7 @@ function readPrivateKey(file: string, pem: string, passphrase: string | undefine
     if (!(cause instanceof ProtocolError)) throw cause;
     const hint =
       passphrase === undefined ? 'is it encrypted? then set key_pass' : 'is key_pass right?';
-    throw new MasterError('ERR_MASTER_KEY', `${file} is not a readable RSA private key (${hint})`, {
+    throw new MasterError('ERR_OWN_KEY', `${file} is not a readable RSA private key (${hint})`, {
       cause,
     });
   }
@@ -97,6 +94,6 @@ function readPublicKey(file: string, pem: string): KeyObject {
     return parsePublicKey(pem);
   } catch (cause) {
     if (!(cause instanceof ProtocolError)) throw cause;
-    throw new MasterError('ERR_MASTER_KEY', `${file} is not a readable RSA public key`, { cause });
+    throw new MasterError('ERR_OWN_KEY', `${file} is not a readable RSA public key`, { cause });
   }
 }

@@ -11,7 +11,7 @@ export interface TransportErrorEntry {
   readonly retry: boolean;
 }
 
-export const TRANSPORT_ERRORS: Readonly<Record<TransportErrorCode, TransportErrorEntry>> = {
+export const transportErrors: Readonly<Record<TransportErrorCode, TransportErrorEntry>> = {
   ERR_LISTEN: {
     meaning: 'A port could not be bound.',
     action:

@@ -2,7 +2,7 @@ import test from 'ava';
 import { exitCodeOf } from '../../cli/exit-codes.ts';
 import { saltLogLevels, toPinoLevel } from '../../cli/log-levels.ts';
 import { RemoteError } from '../../client/index.ts';
-import { masterErrorCatalogue } from '../../master/errors.ts';
+import { masterErrors } from '../../master/errors.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 
 function failWith(error: Error, ...argv: string[]): Promise<CliOutcome> {
@@ -45,7 +45,7 @@ test('an error that nobody foresaw ends with 70 and shows its stack to those who
 });
 
 test("every code of the master's errors has an exit code", (t) => {
-  for (const code of Object.keys(masterErrorCatalogue)) {
+  for (const code of Object.keys(masterErrors)) {
     t.is(typeof exitCodeOf(code), 'number', code);
   }
 });

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { ProtocolError, protocolErrorCatalogue } from '../../minion-protocol/errors.ts';
+import { ProtocolError, protocolErrors } from '../../minion-protocol/errors.ts';
 
 test('an error has its name, its code and its cause', (t) => {
   const cause = new Error('below');
@@ -12,7 +12,7 @@ test('an error has its name, its code and its cause', (t) => {
 });
 
 test('every code has a meaning and something to do, each its own', (t) => {
-  const entries = Object.values(protocolErrorCatalogue);
+  const entries = Object.values(protocolErrors);
   for (const { meaning, action } of entries) {
     t.regex(meaning, /^[A-Z].*\.$/);
     t.regex(action, /^[A-Z].*\.$/);
