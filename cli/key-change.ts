@@ -31,7 +31,7 @@ const ownStates: Readonly<Record<KeyOperation, readonly KeyState[]>> = {
   delete: ['accepted', 'denied', 'pending', 'rejected'],
 };
 
-const done: Readonly<Record<KeyOperation, string>> = {
+const participles: Readonly<Record<KeyOperation, string>> = {
   accept: 'accepted',
   reject: 'rejected',
   delete: 'deleted',
@@ -58,7 +58,10 @@ export async function changeKeys(
   if (options.json) await printJson(context.stdout, changes);
   else {
     for (const { id } of changes) {
-      await printLine(context.stdout, `Key for minion ${escapeName(id)} ${done[operation]}.`);
+      await printLine(
+        context.stdout,
+        `Key for minion ${escapeName(id)} ${participles[operation]}.`,
+      );
     }
   }
 }
@@ -72,8 +75,9 @@ async function changeConfirmed(
   api: KeysApi,
   glob: string,
   options: KeyChangeOptions,
-  { ask, stderr }: CommandContext,
+  context: CommandContext,
 ): Promise<KeyChange[] | undefined> {
+  const { ask, stderr } = context;
   if (ask === undefined) {
     throw new CommandError('ERR_NOT_CONFIRMED', 'there is no terminal to ask on; add -y');
   }
@@ -82,14 +86,25 @@ async function changeConfirmed(
   const states = new Set([...ownStates[operation], ...include]);
   const keys = (await api.list()).filter(({ id, state }) => states.has(state) && matches(id));
   if (keys.length === 0) throw noMatch(operation, glob, include);
-  await printLine(stderr, `The following keys are going to be ${done[operation]}:`);
+  await printLine(stderr, `The following keys are going to be ${participles[operation]}:`);
   for (const { id, state, fingerprint } of keys) {
     await printLine(stderr, `  ${escapeName(id)}  ${state}  ${fingerprint}`);
   }
   if (!/^y(es)?$/i.test((await ask('Proceed? [y/N] ')).trim())) return undefined;
   const changes: KeyChange[] = [];
-  for (const key of keys) changes.push(...(await changeOne(operation, api, key, options)));
+  for (const key of keys) {
+    const changed = await changeOne(operation, api, key, options);
+    if (changed.length === 0) await tellOvertaken(key, context);
+    changes.push(...changed);
+  }
   return changes;
+}
+
+/** The key was changed or replaced while the person was thinking. */
+async function tellOvertaken({ id }: KeyInfo, context: CommandContext): Promise<void> {
+  const message = `saltbridge: the key of ${escapeName(id)} has changed meanwhile and was left`;
+  await printLine(context.stderr, message);
+  context.setExitCode(exitCodes.failure);
 }
 
 function changeOne(

@@ -32,7 +32,7 @@ const pythonTags: Tags = [
 ];
 
 /** What PyYAML's reader does not take at all. */
-const unreadable = /(?![\t\r\n\x85])[\p{Cc}\ufffe\uffff]|(?!^)\ufeff/u;
+const unreadable = /(?![\t\r\n\x85])[\p{Cc}\ufffe\uffff]/u;
 
 /** A line break to YAML 1.1. */
 const nextLine = '\x85';

@@ -119,6 +119,42 @@ test('an id with the signs of a glob is named exactly', async (t) => {
   t.is(selections[0]?.match, 'a[*][[]b][?]');
 });
 
+test('a key that changed while the person was asked is left and told', async (t) => {
+  const stderr = new TextStream();
+  const { code, stdout } = await runCli(['key', 'accept', '*'], {
+    ask: async () => 'y',
+    stderr,
+    master: {
+      keys: {
+        list: async () => [key('m\x1b1', 'pending', { fingerprint: 'fp:1' }), key('m2', 'pending')],
+        accept: async ({ match }) =>
+          match === 'm2' ? [{ id: 'm2', from: 'pending', to: 'accepted' }] : [],
+      },
+    },
+  });
+  t.is(stdout, 'Key for minion m2 accepted.\n');
+  t.deepEqual(stderr.text.split('\n'), [
+    'The following keys are going to be accepted:',
+    '  m\\x1b1  pending  fp:1',
+    '  m2  pending  fp:m2',
+    'saltbridge: the key of m\\x1b1 has changed meanwhile and was left',
+    '',
+  ]);
+  t.is(code, 1);
+});
+
+test('ids and keys cannot reach the terminal', async (t) => {
+  const evil = key('m\x1b1', 'pending', { publicKey: 'a\x1b[2J\nb\n', fingerprint: 'fp' });
+  const changed = { id: evil.id, from: 'pending', to: 'accepted' } as const;
+  const master = { keys: { list: async () => [evil], accept: async () => [changed] } };
+  const print = await runCli(['key', 'print', 'm*'], { master });
+  t.is(print.stdout, 'Unaccepted Keys:\nm\\x1b1:\na?[2J\nb\n');
+  const finger = await runCli(['key', 'finger', 'm*'], { master });
+  t.is(finger.stdout, 'Unaccepted Keys:\nm\\x1b1:  fp\n');
+  const accept = await runCli(['key', 'accept', 'm*', '-y'], { master });
+  t.is(accept.stdout, 'Key for minion m\\x1b1 accepted.\n');
+});
+
 test('any answer but yes changes nothing', async (t) => {
   for (const answer of ['', 'n', 'yikes']) {
     const outcome = await keyCommand(['accept', 'web*'], { ask: async () => answer });

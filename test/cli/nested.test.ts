@@ -66,3 +66,7 @@ test('control characters cannot reach the terminal', (t) => {
     'id\\n\\t\\x1b]0;title\\x07 \\x9b31m \\x7f \\u202e:\n    ?]0;title\\x07 \\x9b31m \\x7f \\u202e',
   );
 });
+
+test('the id of a silent minion cannot reach the terminal', (t) => {
+  t.is(formatNoReturn('m\x1b\n1', 'a\x1b\x07\nb'), 'm\\x1b\\n1:\n    a?\\x07\n    b');
+});

@@ -15,7 +15,7 @@ const status: MasterStatus = {
 };
 
 const denial: Denial = {
-  minion: 'm1',
+  minion: 'm\x1b1',
   tag: 'evil\n\x1b[2J',
   rule: 'default',
   reason: 'no rule permits it',
@@ -39,7 +39,7 @@ test('acl denials shows each on a line of its own', async (t) => {
   const { stdout } = await runCli(['acl', 'denials'], { master: { events } });
   t.is(
     stdout,
-    '2024-01-02T00:00:00.000Z m1 evil\\n\\x1b[2J (3 times): default: no rule permits it\n',
+    '2024-01-02T00:00:00.000Z m\\x1b1 evil\\n\\x1b[2J (3 times): default: no rule permits it\n',
   );
 });
 
