@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
-import { saltLogLevels } from './log-levels.ts';
+import { logLevels } from '../master/index.ts';
 
 /** `-c`: where the master's configuration lies. */
 export function configOption(): Option {
@@ -10,7 +10,7 @@ export function configOption(): Option {
 
 /** `-l`: how much is told. */
 export function logLevelOption(): Option {
-  return new Option('-l, --log-level <level>', 'how much to tell').choices(saltLogLevels);
+  return new Option('-l, --log-level <level>', 'how much to tell').choices(logLevels);
 }
 
 /** `--json`: for programs that read the output. */

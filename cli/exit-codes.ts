@@ -20,14 +20,15 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['EACCES', exitCodes.notPermitted],
   ['EPERM', exitCodes.notPermitted],
   ['ERR_ARGS', exitCodes.usage],
+  ['ERR_CLOSED', exitCodes.notPermitted],
   ['ERR_BAD_TGT', exitCodes.usage],
   ['ERR_DENIED', exitCodes.notPermitted],
   ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
   ['ERR_JOB_LIMIT', exitCodes.tryAgain],
-  ['ERR_MASTER_KEY', exitCodes.unavailable],
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],
+  ['ERR_OWN_KEY', exitCodes.unavailable],
   ['ERR_READER_DROPPED', exitCodes.tryAgain],
   ['ERR_RPC_UNKNOWN_METHOD', exitCodes.unavailable],
   ['ERR_RSA_OVERLOAD', exitCodes.tryAgain],
@@ -37,7 +38,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
 
 const byForm: readonly (readonly [RegExp, number])[] = [
   [/^ERR_KEY_/, exitCodes.failure],
-  [/^ERR_OPTION_/, exitCodes.usage],
+  [/^ERR_(CONFIG|OPTION)_/, exitCodes.usage],
+  [/^ERR_(CONNECT|LISTEN|PKI_DIR)$/, exitCodes.unavailable],
   [/^ERR_STORE_/, exitCodes.unavailable],
   [/_TIMEOUT$/, exitCodes.tryAgain],
 ];

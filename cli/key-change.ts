@@ -1,11 +1,6 @@
 /** `saltbridge key accept|reject|delete`. */
-import {
-  compileGlob,
-  type KeyChange,
-  type KeyInfo,
-  type KeyState,
-  type KeysApi,
-} from '../master/index.ts';
+import type { KeyChange, KeyInfo, KeyState, KeysApi } from '../master/index.ts';
+import { compileGlob } from '../minion-protocol/index.ts';
 import type { CommandContext } from './context.ts';
 import { CommandError } from './errors.ts';
 import { exitCodes } from './exit-codes.ts';

@@ -18,7 +18,7 @@ export interface KeyFilesOptions {
 
 /** Salt makes no smaller ones. */
 const minBits = 2048;
-const maxBits = 16_384;
+const maxBits = 8_192;
 
 /**
  * Makes a key pair and writes it: the private half 0400, the public one 0644. Both or none.

@@ -1,5 +1,6 @@
 /** `saltbridge key list|finger|print`. */
-import { compileGlob, type KeyInfo, type KeysApi, type LocalKeyInfo } from '../master/index.ts';
+import type { KeyInfo, KeysApi, LocalKeyInfo } from '../master/index.ts';
+import { compileGlob } from '../minion-protocol/index.ts';
 import type { CommandContext, OutputStream } from './context.ts';
 import { CommandError } from './errors.ts';
 import { groupByState, keyStates } from './key-states.ts';

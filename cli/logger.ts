@@ -1,13 +1,10 @@
-import pino, { type Logger } from 'pino';
+import type { Logger } from 'pino';
 import pretty from 'pino-pretty';
+import { createLogger as createRootLogger, type LogLevel } from '../master/index.ts';
 import type { OutputStream } from './context.ts';
-import { toPinoLevel } from './log-levels.ts';
 
-/**
- * The root logger of a process: one JSON object a line, or lines for people on a terminal.
- * @param level one of Salt's levels or pino's
- */
-export function createLogger(level: string, stderr: OutputStream): Logger {
-  const destination = stderr.isTTY === true ? pretty({ destination: stderr, sync: true }) : stderr;
-  return pino({ level: toPinoLevel(level) }, destination);
+/** The root logger of a process: one JSON object a line, or lines for people on a terminal. */
+export function createLogger(level: LogLevel, stderr: OutputStream): Logger {
+  const isTerminal = stderr.isTTY === true;
+  return createRootLogger(level, isTerminal ? pretty({ destination: stderr, sync: true }) : stderr);
 }

@@ -1,6 +1,7 @@
 /** The commands put together; what they mean stands in `commands/`. */
 import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
+import { addDemoCommand } from './commands/demo.ts';
 import { addEventsCommand } from './commands/events.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
@@ -9,7 +10,6 @@ import { addSaltCommand } from './commands/salt.ts';
 import { addStatusCommand } from './commands/status.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
-import { showsStacks } from './log-levels.ts';
 import { escapeLine } from './output/escape.ts';
 import { printLine } from './print.ts';
 
@@ -21,7 +21,11 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStatusCommand,
   addAclCommand,
   addMinionCommand,
+  addDemoCommand,
 ];
+
+/** Who asks for these wants to see where an error comes from. */
+const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 'all']);
 
 /** Columns: help is the same on every terminal. */
 const helpWidth = 80;
@@ -60,7 +64,7 @@ export async function run(
   const program = createProgram({ ...context, setExitCode }, version);
   let isDebugging = false;
   program.hook('preAction', (_, command) => {
-    isDebugging = showsStacks(command.opts().logLevel);
+    isDebugging = stackLevels.has(command.opts().logLevel);
   });
   try {
     await program.parseAsync([...argv], { from: 'user' });

@@ -32,7 +32,7 @@ export type { PublishRequest } from './jobs/dispatcher.ts';
 export type { JobReturn } from './jobs/job.ts';
 export type { JobUpdate, RunRequest } from './jobs/run.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
-export { createLogger } from './log.ts';
+export { createLogger, logLevels } from './log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';

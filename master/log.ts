@@ -1,19 +1,22 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 import type { LogLevel } from './config/options.ts';
 
-/** Salt's levels in pino's; `garbage` and `all` are everything, `profile` is debug. */
+/** Salt's levels, from the quietest on, in pino's. */
 const pinoLevels: Readonly<Record<LogLevel, string>> = {
-  all: 'trace',
-  garbage: 'trace',
-  trace: 'trace',
-  debug: 'debug',
-  profile: 'debug',
-  info: 'info',
-  warning: 'warn',
-  error: 'error',
-  critical: 'fatal',
   quiet: 'silent',
+  critical: 'fatal',
+  error: 'error',
+  warning: 'warn',
+  info: 'info',
+  profile: 'info',
+  debug: 'debug',
+  trace: 'trace',
+  garbage: 'trace',
+  all: 'trace',
 };
+
+/** Every level that Salt knows, from the quietest on. */
+export const logLevels: readonly string[] = Object.keys(pinoLevels);
 
 /** Fields that never reach a log, wherever they stand; a net under not logging them at all. */
 const secretFields = [

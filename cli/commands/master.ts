@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { createMaster, loadMasterConfig } from '../../master/index.ts';
+import { createMaster, type LogLevel, loadMasterConfig } from '../../master/index.ts';
 import { configOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
 import { startDaemon } from '../daemon.ts';
@@ -10,7 +10,7 @@ import { terminationSignal } from '../signals.ts';
 interface MasterOptions {
   readonly configDir: string;
   readonly daemon?: boolean;
-  readonly logLevel?: string;
+  readonly logLevel?: LogLevel;
 }
 
 /** `saltbridge master`. */

@@ -1,38 +1,46 @@
 import type { Command } from 'commander';
-import { createMinion } from '../../minion-protocol/index.ts';
-import { parsePort } from '../common-options.ts';
+import type { LogLevel } from '../../master/index.ts';
+import { createMinion, dialZeromq, openMinionKeys } from '../../minion-protocol/index.ts';
+import { logLevelOption, parsePort } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
+import { createLogger } from '../logger.ts';
 import { terminationSignal } from '../signals.ts';
 
 interface MinionOptions {
   readonly master: string;
   readonly masterPort: number;
-  readonly publishPort: number;
   readonly id: string;
   readonly stateDir: string;
+  readonly masterFinger?: string;
+  readonly logLevel?: LogLevel;
 }
 
 /** `saltbridge minion`: the embedded minion as a process of its own. */
-export function addMinionCommand(program: Command, _context: CommandContext): void {
+export function addMinionCommand(program: Command, context: CommandContext): void {
   program
     .command('minion')
     .description('run a small minion, for trying things out')
     .option('--master <host>', 'the master', '127.0.0.1')
     .option('--master-port <n>', "the master's ret_port", parsePort, 4506)
-    .option('--publish-port <n>', "the master's publish_port", parsePort, 4505)
+    .option('--master-finger <fingerprint>', 'trust only a master with this key')
     .requiredOption('--id <id>', "the minion's id")
     .requiredOption('--state-dir <dir>', 'where its keys are kept')
-    .action(async ({ master, masterPort, publishPort, id, stateDir }: MinionOptions) => {
-      const terminated = terminationSignal();
-      const minion = await createMinion({
-        id,
-        master,
-        requestPort: masterPort,
-        publishPort,
-        stateDirectory: stateDir,
-      });
-      await minion.start();
-      await terminated;
-      await minion.close();
-    });
+    .addOption(logLevelOption())
+    .action((options: MinionOptions) => runMinion(options, context));
+}
+
+async function runMinion(options: MinionOptions, { stderr }: CommandContext): Promise<void> {
+  const { id, master, masterPort, masterFinger, stateDir } = options;
+  const logger = createLogger(options.logLevel ?? 'info', stderr).child({ minion: id });
+  const terminated = terminationSignal();
+  const minion = createMinion({
+    id,
+    keys: await openMinionKeys(stateDir),
+    transport: dialZeromq({ host: master, requestPort: masterPort }),
+    ...(masterFinger === undefined ? {} : { masterFinger }),
+    onState: ({ state }) => logger.info({ state }, 'state'),
+    onError: (error) => logger.warn({ err: error }, 'went on after a failure'),
+  });
+  await Promise.race([minion.start().then(() => terminated), terminated]);
+  await minion.stop();
 }

@@ -53,7 +53,7 @@ test('a silent minion is shown as Salt shows it', (t) => {
 });
 
 test('dates and extensions, which Salt does not show, are shown as what they hold', (t) => {
-  t.is(formatNested(new WireDateTime('20240102T03:04:05.000006')), '20240102T03:04:05.000006');
+  t.is(formatNested(new WireDateTime('2024-01-02T03:04:05.000006')), '2024-01-02T03:04:05.000006');
   t.is(formatNested([new WireExtension(5, Buffer.from('x'))]), '|_\n  - 5\n  - x');
 });
 

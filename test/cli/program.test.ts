@@ -1,6 +1,5 @@
 import test from 'ava';
 import { exitCodeOf } from '../../cli/exit-codes.ts';
-import { saltLogLevels, toPinoLevel } from '../../cli/log-levels.ts';
 import { RemoteError } from '../../client/index.ts';
 import { masterErrors } from '../../master/errors.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
@@ -62,19 +61,4 @@ test('the version is told', async (t) => {
   const { code, stdout } = await runCli(['--version']);
   t.is(stdout, '1.2.3\n');
   t.is(code, 0);
-});
-
-test("Salt's log levels become pino's", (t) => {
-  t.deepEqual(saltLogLevels.map(toPinoLevel), [
-    'silent',
-    'fatal',
-    'error',
-    'warn',
-    'info',
-    'info',
-    'debug',
-    'trace',
-    'trace',
-    'trace',
-  ]);
 });
