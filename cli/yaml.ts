@@ -5,6 +5,7 @@
  */
 import { isScalar, type Node, parseDocument, type ScalarTag, type Tags } from 'yaml';
 import type { WireMap, WireValue } from '../minion-protocol/index.ts';
+import { isBeyondLibyaml } from './libyaml-limits.ts';
 
 const integerForm =
   /^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$/;
@@ -44,7 +45,8 @@ const nextLine = '\x85';
  */
 export function parseYaml(text: string): WireValue {
   if (unreadable.test(text)) throw new Error('the text has control characters');
-  const document = parseDocument(text.replaceAll(nextLine, '\n'), {
+  const lines = text.replaceAll(nextLine, '\n');
+  const document = parseDocument(lines, {
     version: '1.1',
     schema: 'failsafe',
     customTags: pythonTags,
@@ -52,6 +54,7 @@ export function parseYaml(text: string): WireValue {
   });
   const [complaint] = [...document.errors, ...document.warnings];
   if (complaint !== undefined) throw complaint;
+  if (isBeyondLibyaml(document, lines)) throw new SyntaxError('libyaml does not take it');
   return toWireValue(document.toJS({ mapAsMap: true }));
 }
 
