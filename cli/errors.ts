@@ -1,3 +1,5 @@
+import type { ErrorEntry } from '../master/index.ts';
+
 export type CommandErrorCode =
   | 'ERR_ARGS'
   | 'ERR_FILE_EXISTS'
@@ -15,3 +17,27 @@ export class CommandError extends Error {
     this.code = code;
   }
 }
+
+/** What each code means to the person who meets it. */
+export const commandErrors: Readonly<Record<Exclude<CommandErrorCode, 'ERR_ARGS'>, ErrorEntry>> = {
+  ERR_FILE_EXISTS: {
+    meaning: 'A key file of that name is there already.',
+    action: 'Choose another name or folder; nothing is replaced.',
+    retry: false,
+  },
+  ERR_KEY_NO_MATCH: {
+    meaning: 'No key matches in the states that were looked at.',
+    action: 'Look at the list of keys, and at the options that include other states.',
+    retry: true,
+  },
+  ERR_MASTER_NOT_READY: {
+    meaning: 'A master that was started in the background did not come up.',
+    action: 'Read its log file, or start it in the foreground.',
+    retry: false,
+  },
+  ERR_NOT_CONFIRMED: {
+    meaning: 'Nobody confirmed the change of a key.',
+    action: 'Answer yes, or say -y beforehand.',
+    retry: true,
+  },
+};

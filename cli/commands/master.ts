@@ -31,7 +31,9 @@ async function runMaster(options: MasterOptions, { stderr }: CommandContext): Pr
   const terminated = terminationSignal();
   const { config, warnings } = await loadMasterConfig(options.configDir);
   const logger = createLogger(options.logLevel ?? config.logLevel, stderr);
-  for (const warning of warnings) logger.warn({ warning }, 'configuration');
+  for (const { key: option, message: reason, ...place } of warnings) {
+    logger.warn({ option, reason, ...place }, 'configuration');
+  }
   const master = await createMaster({ config, logger });
   await master.start();
   const signal = await terminated;

@@ -14,7 +14,7 @@ import {
 import type { Limits, LogLevel, MasterConfig } from './options.ts';
 
 /** An option, how it is called in files and how it is checked. */
-export interface OptionRow<T> {
+interface OptionRow<T> {
   /** Its name in the section it stands in. */
   readonly name: string;
   readonly kind: OptionKind<T>;

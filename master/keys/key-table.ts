@@ -1,7 +1,7 @@
 import type { KeyPlace } from './pki-dir.ts';
 
 /** States of a minion's key. A denied key stands beside them. */
-export type KeyState = Exclude<KeyPlace, 'denied'>;
+type KeyState = Exclude<KeyPlace, 'denied'>;
 
 /** A key in memory. */
 export interface KeyRecord {

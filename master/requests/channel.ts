@@ -35,7 +35,7 @@ import type { TokenCheck } from './token-check.ts';
 import type { VersionPins } from './version-pins.ts';
 
 /** An accepted key, imported. */
-export interface AcceptedKey {
+interface AcceptedKey {
   readonly pem: string;
   readonly key: KeyObject;
 }
