@@ -17,7 +17,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
 const entries = rooms.flatMap((room) => Object.entries(room));
 const document = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');
 const rows = new Map(
-  [...document.matchAll(/^\| `(ERR_\w+)` \| (.*) \| (.*) \| (yes|no) \|$/gm)].map(
+  [...document.matchAll(/^\| `(ERR_\w+)` *\| (.*?) *\| (.*?) *\| (yes|no) *\|$/gm)].map(
     ([, code = '', meaning, action, retry]) => [code, { meaning, action, retry: retry === 'yes' }],
   ),
 );
