@@ -3,7 +3,7 @@
  * `POST /rpc/<method>` with the parameters as JSON; one value comes as `{"result": …}`, a stream
  * as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
  */
-import { chmod, mkdir, unlink } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import path from 'node:path';
@@ -28,6 +28,7 @@ export class RpcServer {
   readonly #log: Logger;
   readonly #server: Server;
   readonly #calls = new Set<AbortController>();
+  #socketPath: string | undefined;
 
   constructor(api: MasterApi, log: Logger) {
     this.#api = api;
@@ -49,31 +50,48 @@ export class RpcServer {
     if (await isListening(socketPath)) {
       throw new MasterError('ERR_SOCKET', `${socketPath}: another master listens on this socket`);
     }
-    await unlink(socketPath).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error;
-    });
-    const previousMask = process.umask(0o177);
+    try {
+      await this.#bind(socketPath);
+    } catch (cause) {
+      throw new MasterError('ERR_SOCKET', `${socketPath}: cannot listen`, { cause });
+    }
+  }
+
+  /**
+   * Binds in a new folder that only this user may enter, and moves the socket into place with its
+   * rights set: nobody else can connect at any moment. (A umask would do, but it is the whole
+   * process's, and worker threads may not set it.)
+   */
+  async #bind(socketPath: string): Promise<void> {
+    const directory = await mkdtemp(path.join(path.dirname(socketPath), '.'));
+    const bound = path.join(directory, 's');
     try {
       await new Promise<void>((resolve, reject) => {
         this.#server.once('error', reject);
-        this.#server.listen(socketPath, resolve);
+        this.#server.listen(bound, resolve);
       });
-    } catch (cause) {
-      throw new MasterError('ERR_SOCKET', `${socketPath}: cannot listen`, { cause });
+      await chmod(bound, 0o600);
+      await rename(bound, socketPath);
+      this.#socketPath = socketPath;
     } finally {
-      process.umask(previousMask);
+      await rm(directory, { recursive: true, force: true });
     }
-    await chmod(socketPath, 0o600);
   }
 
-  /** Ends running streams and closes. */
-  async close(): Promise<void> {
+  /** Ends running streams, lets short calls finish (at most `graceMs`) and closes. */
+  async close(graceMs = 5000): Promise<void> {
     for (const call of this.#calls) call.abort();
+    if (this.#socketPath !== undefined) await rm(this.#socketPath, { force: true });
+    this.#socketPath = undefined;
     if (!this.#server.listening) return;
-    await new Promise<void>((resolve) => {
+    const closed = new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
-      this.#server.closeIdleConnections();
     });
+    this.#server.closeIdleConnections();
+    // A caller that never ends its request, or never reads its answer, holds nobody.
+    const grace = setTimeout(() => this.#server.closeAllConnections(), graceMs);
+    await closed;
+    clearTimeout(grace);
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
