@@ -1,5 +1,5 @@
 /** The minion's end over ZeroMQ: REQ and SUB of libzmq, set as real minions set them [WIRE 4.1]. */
-import { Request, Subscriber } from 'zeromq';
+import type { Request, Subscriber } from 'zeromq';
 import { hostPort, TransportError } from './errors.ts';
 import type { MinionTransport } from './transport.ts';
 
@@ -46,6 +46,7 @@ class ZeromqDialer implements MinionTransport {
     topics: readonly string[] | null,
     onPublication: (envelope: Uint8Array) => void,
   ): Promise<void> {
+    const { Subscriber } = await loadZeromq();
     this.#refuseIfClosed();
     this.#subscriber?.close();
     const subscriber = new Subscriber(this.#socketOptions());
@@ -64,8 +65,9 @@ class ZeromqDialer implements MinionTransport {
   }
 
   async #ask(body: Uint8Array, deadline: number, timeoutMs: number): Promise<Uint8Array> {
+    const { Request } = await loadZeromq();
     this.#refuseIfClosed();
-    const socket = this.#requestSocket();
+    const socket = this.#requestSocket(Request);
     try {
       socket.sendTimeout = remaining(deadline);
       await socket.send(body);
@@ -81,9 +83,9 @@ class ZeromqDialer implements MinionTransport {
     }
   }
 
-  #requestSocket(): Request {
+  #requestSocket(Socket: typeof Request): Request {
     if (this.#requests === undefined) {
-      const socket = new Request(this.#socketOptions());
+      const socket = new Socket(this.#socketOptions());
       connect(socket, this.#options.host, this.#options.requestPort);
       this.#requests = socket;
     }
@@ -107,6 +109,14 @@ class ZeromqDialer implements MinionTransport {
     if (this.#isClosed)
       throw new TransportError('ERR_CLOSED', 'the transport is closed', { cause });
   }
+}
+
+/**
+ * Loaded by the first minion, not by every program that speaks the protocol: a worker thread that
+ * is ended while it loads a native module takes its process with it.
+ */
+function loadZeromq(): Promise<typeof import('zeromq')> {
+  return import('zeromq');
 }
 
 /** @throws {@link TransportError} ERR_CONNECT; an unreachable host is no error, only a delay. */
