@@ -24,7 +24,7 @@ interface Answer {
 
 /** How the pool is made. */
 export interface RsaPoolOptions {
-  /** Threads. Default: one a processor. */
+  /** Threads at most; each is started when the others are busy. Default: one a processor. */
   readonly threads?: number;
   /** Tasks that may wait; one more is refused. Default 4096. */
   readonly maxWaiting?: number;
@@ -41,13 +41,13 @@ export class RsaPool {
   readonly #members: Member[] = [];
   readonly #queue: Waiting[] = [];
   readonly #maxWaiting: number;
+  readonly #threads: number;
   #lastId = 0;
   #isClosed = false;
 
   constructor(options: RsaPoolOptions = {}) {
     this.#maxWaiting = options.maxWaiting ?? 4096;
-    const threads = options.threads ?? availableParallelism();
-    for (let count = 0; count < threads; count += 1) this.#members.push(this.#hire());
+    this.#threads = options.threads ?? availableParallelism();
   }
 
   /** Tasks that wait for a worker. */
@@ -94,7 +94,7 @@ export class RsaPool {
   }
 
   #dispatch(): void {
-    for (;;) {
+    while (this.#queue.length > 0) {
       const member = this.#leastBusy();
       const next = member === undefined ? undefined : this.#queue.shift();
       if (member === undefined || next === undefined) return;
@@ -108,7 +108,10 @@ export class RsaPool {
     for (const member of this.#members) {
       if (member.underWay.size < (best?.underWay.size ?? ahead)) best = member;
     }
-    return best;
+    if (best?.underWay.size === 0 || this.#members.length >= this.#threads) return best;
+    const fresh = this.#hire();
+    this.#members.push(fresh);
+    return fresh;
   }
 
   #settle(member: Member, answer: Answer): void {
