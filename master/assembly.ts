@@ -148,7 +148,7 @@ function createPublisher(
   });
 }
 
-/** What `salt/key` tells; pending and denied keys are `salt/auth`'s [WIRE 14.2]. */
+/** What `salt/key` tells of keys that were there; new and denied ones are `salt/auth`'s [WIRE 14.2]. */
 const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
 
 /** Tells every change of a key, and ends what a key could do that is no longer accepted. */
@@ -161,7 +161,9 @@ function followKeys(
   const log = logger.child({ component: 'keys' });
   keys.onChange(({ id, from, to, act }) => {
     log.info({ minion: id, from, to }, 'key changed');
-    if (operatorActs.has(act)) bus.fire(tags.key, { result: true, act, id });
+    if (operatorActs.has(act) && from !== null && from !== to) {
+      bus.fire(tags.key, { result: true, act, id });
+    }
     // Also when another key takes its place: what the old one could do ends.
     if (from !== 'accepted') return;
     revocation.revoke([id]).catch((error: unknown) => {
