@@ -6,9 +6,11 @@
 import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import {
+  type CheckedRequest,
   type CrypticleKey,
   checkLoad,
   decodeEnvelope,
+  type Envelope,
   encodeClearReply,
   encodeSendReply,
   isEncryptionAlgorithm,
@@ -115,7 +117,10 @@ export class RequestChannel {
     const decoded = decodeEnvelope(bytes, this.#options.envelopeLimits);
     if (!decoded.ok) throw new Refusal(decoded.code, decoded.reply);
     const { envelope } = decoded;
-    if (envelope.enc === 'clear') return this.#options.clear.answer(envelope, peer);
+    if (envelope.enc === 'clear') {
+      this.#check(envelope, envelope.load);
+      return this.#options.clear.answer(envelope, peer);
+    }
     const key = this.#keyFor(envelope);
     const request = await this.#verify(envelope, key);
     const { minionId } = request;
@@ -137,15 +142,13 @@ export class RequestChannel {
   }
 
   async #verify(envelope: SealedEnvelope, key: CrypticleKey): Promise<VerifiedRequest> {
-    const { now, ttlSeconds, loadLimits, pins } = this.#options;
+    const { loadLimits, pins } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
-    const value = openLoad(key, envelope.load, loadLimits);
-    const checked = checkLoad(envelope, value, { nowSeconds: now() / 1000, ttlSeconds });
-    if (!checked.ok) throw new Refusal(checked.code, checked.reply);
+    const checked = this.#check(envelope, openLoad(key, envelope.load, loadLimits));
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
       throw new Refusal('algorithm');
     }
-    const { id, nonce, tok, load } = checked.request;
+    const { id, nonce, tok, load } = checked;
     if (id !== undefined && !pins.permits(id, envelope.version)) throw new Refusal('version');
     const isProven = await this.#isProven(id, tok);
     return {
@@ -159,6 +162,13 @@ export class RequestChannel {
       encAlgo,
       sigAlgo,
     };
+  }
+
+  #check(envelope: Envelope, load: WireValue): CheckedRequest {
+    const { now, ttlSeconds } = this.#options;
+    const checked = checkLoad(envelope, load, { nowSeconds: now() / 1000, ttlSeconds });
+    if (!checked.ok) throw new Refusal(checked.code, checked.reply);
+    return checked.request;
   }
 
   /** A token must be right wherever there is one; an id without one must at least be accepted. */
