@@ -1,0 +1,119 @@
+/**
+ * Recorded pillar requests: answered under a new key, signed and bound to the request. The recorded
+ * event `minion/refresh/<id>` tells of cached minion data; this master caches none, and fires none.
+ */
+import test from 'ava';
+import type { PillarRequest } from '../../../master/index.ts';
+import {
+  isEncryptionAlgorithm,
+  isSigningAlgorithm,
+  isWireMap,
+  openPrivateReply,
+  parsePrivateKey,
+  parsePublicKey,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
+import { startVectorMaster } from '../../helpers/vector-master.ts';
+import { altered, byVersion, recorded, versionOf } from '../../helpers/vector-requests.ts';
+import {
+  base64,
+  canonicalWire,
+  cases,
+  type JsonObject,
+  keys,
+  object,
+  pem,
+  text,
+  toWireValue,
+  vectorFile,
+} from '../../helpers/vectors.ts';
+
+const vectors = cases(vectorFile('pillar'), 'cases');
+
+for (const [version, group] of byVersion(vectors)) {
+  test(`a recorded pillar request of protocol ${version} is answered with its pillar`, async (t) => {
+    for (const vector of group) {
+      const expected = pillarOf(vector);
+      const { ask } = await startVectorMaster(t, { pillar: async () => expected });
+      const reply = await ask(base64(vector.request_b64));
+      const outer = unpackWire(reply);
+      t.deepEqual(isWireMap(outer) ? Object.keys(outer).sort() : [], ['key', 'pillar']);
+      t.is(canonicalWire(openPillar(vector, reply)), canonicalWire(expected), text(vector.name));
+    }
+  });
+}
+
+test('a pillar is made from the verified id, the grains and the environments', async (t) => {
+  const asked: PillarRequest[] = [];
+  const pillar = async (request: PillarRequest): Promise<WireMap> => {
+    asked.push(request);
+    return {};
+  };
+  const { ask } = await startVectorMaster(t, { pillar });
+  const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
+  await ask(
+    altered(vector, {
+      load: {
+        grains: { id: 'other', os: 'Debian' },
+        saltenv: 'dev',
+        pillar_override: { role: 'admin' },
+        ext_pillar: 'cmd_yaml',
+        clean_cache: true,
+      },
+    }),
+  );
+  const [request] = asked;
+  t.deepEqual(
+    { ...request },
+    {
+      id: keys.minionId,
+      grains: { id: keys.minionId, os: 'Debian' },
+      saltenv: 'dev',
+      pillarenv: undefined,
+    },
+  );
+});
+
+test('a pillar that cannot be made is an error in the reply, never part of a pillar', async (t) => {
+  const { ask } = await startVectorMaster(t, {
+    pillar: async () => {
+      throw new Error('no pillar today');
+    },
+  });
+  const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
+  const reply = openPillar(vector, await ask(base64(vector.request_b64)));
+  t.deepEqual(isWireMap(reply) ? Object.keys(reply) : [], ['_errors']);
+  t.false(JSON.stringify(reply).includes('today'));
+});
+
+test('a pillar is encrypted to the accepted key, whatever key is in the request', async (t) => {
+  const { ask } = await startVectorMaster(t, { pillar: async () => ({ role: 'web' }) });
+  const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
+  const reply = await ask(altered(vector, { load: { pub: pem('other_minion').publicPem } }));
+  t.throws(() => openPillar(vector, reply, 'other_minion'), { code: 'ERR_DECRYPT' });
+  t.is(canonicalWire(openPillar(vector, reply)), canonicalWire({ role: 'web' }));
+});
+
+function pillarOf(vector: JsonObject): WireMap {
+  const content = toWireValue(
+    versionOf(vector) < 2 ? vector.reply_private : object(vector.reply_private_data_decoded).pillar,
+  );
+  if (!(content instanceof Map)) throw new TypeError('the recorded pillar is no map');
+  // Its one key that is not text cannot be asked of a provider.
+  return Object.fromEntries([...content].filter(([key]) => typeof key === 'string'));
+}
+
+function openPillar(vector: JsonObject, reply: Uint8Array, owner = 'minion'): WireValue {
+  const { enc_algo: encAlgo, sig_algo: sigAlgo } = vector;
+  if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) throw new TypeError();
+  return openPrivateReply(reply, {
+    version: versionOf(vector),
+    nonce: keys.nonce,
+    minionKey: parsePrivateKey(pem(owner).privatePem),
+    masterKey: parsePublicKey(pem('master').publicPem),
+    encAlgo,
+    sigAlgo,
+  });
+}
