@@ -89,7 +89,7 @@ async function keptReturns(store: Store, jid: string): Promise<JobReturn[]> {
 }
 
 function jobsIn(store: Store): JobCache {
-  return new JobCache({ store, keepMs: 86_400_000, now: () => RECORDED_AT });
+  return new JobCache({ store, isOn: true, keepMs: 86_400_000, now: () => RECORDED_AT });
 }
 
 async function publishRecordedJobs(store: Store): Promise<void> {
