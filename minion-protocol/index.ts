@@ -1,6 +1,17 @@
 /** The wire between Salt masters and minions: what other rooms and other programs may use. */
 
 export {
+  type AuthMaterial,
+  type AuthReplyContext,
+  type AuthRequest,
+  aesKeyDigest,
+  aesKeySignature,
+  badAlgorithmReply,
+  buildAccepted,
+  buildRefusal,
+  masterPubkeySignature,
+} from './auth-reply.ts';
+export {
   type CrypticleKey,
   generateKeyString,
   type OpenOptions,
@@ -41,18 +52,10 @@ export {
 export { type BusEvent, packEvent, stamp, unpackEvent } from './event.ts';
 export { compileGlob } from './glob.ts';
 export {
-  type AuthMaterial,
-  type AuthReplyContext,
-  type AuthRequest,
-  aesKeySignature,
-  badAlgorithmReply,
-  buildAccepted,
-  buildRefusal,
   judgeKey,
   type KeyJudgement,
   type KeyTransition,
   type KeyVerdict,
-  masterPubkeySignature,
   type ParsedAuthRequest,
   parseAuthRequest,
 } from './handshake.ts';

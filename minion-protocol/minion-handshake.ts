@@ -3,10 +3,10 @@
  * nothing is said to be worth storing before every check holds.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
+import { aesKeyDigest } from './auth-reply.ts';
 import { parseKeyString } from './crypticle.ts';
 import { encodeRequest } from './envelope.ts';
 import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
-import { aesKeyDigest } from './handshake.ts';
 import { clearLimits, unpackWire } from './payload.ts';
 import {
   decrypt,

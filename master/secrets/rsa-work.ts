@@ -18,7 +18,7 @@ import {
   parsePublicKey,
   type SigningAlgorithm,
   sign,
-} from '../../minion-protocol/index.ts';
+} from '../../minion-protocol/signing.ts';
 
 /** One piece of work. Key objects are shared with the worker, not copied. */
 export type RsaTask =

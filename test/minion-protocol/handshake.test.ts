@@ -11,7 +11,7 @@ import {
   type KeyTransition,
   masterPubkeySignature,
   parseAuthRequest,
-} from '../../minion-protocol/handshake.ts';
+} from '../../minion-protocol/index.ts';
 import {
   packWire,
   unpackWire,

@@ -117,10 +117,10 @@ test('an include that finds nothing is a warning, one that finds itself an error
 test('YAML is that of version 1.1', async (t) => {
   const directory = configDirectory(t, {
     master:
-      'auto_accept: yes\njob_cache: Off\npublish_port: 010\nid: 17\nroot_dir: &x /srv\nuser: *x',
+      'auto_accept: yes\njob_cache: Off\npublish_port: 010\nid: 17\nroot_dir: &x /srv\nmaster_id: *x',
   });
   const { config } = await loadMasterConfig(directory);
-  t.like(config, { autoAccept: true, jobCache: false, publishPort: 8, id: '17', user: '/srv' });
+  t.like(config, { autoAccept: true, jobCache: false, publishPort: 8, id: '17', masterId: '/srv' });
 });
 
 const broken: readonly (readonly [title: string, text: string, line: number])[] = [
