@@ -57,6 +57,7 @@ async function open(
     store: foundations.store,
     isOn: config.jobCache,
     keepMs: config.keepJobsSeconds * 1000,
+    keepMarksMs: config.publishSession * 1000,
     now,
   });
   const publisher = createPublisher(foundations, transports, config);
@@ -69,7 +70,7 @@ async function open(
     masterId: config.masterId,
     now,
   });
-  const repeats = new RepeatGuard(config.requestServerTtl, now);
+  const repeats = new RepeatGuard({ ttlSeconds: config.requestServerTtl, now });
   const revocation = closers.add(
     new Revocation({
       ...foundations,

@@ -3,6 +3,7 @@ import { Job, type JobRecord, type JobReturn } from './job.ts';
 import { packRecord, packReturn, unpackRecord, unpackReturn } from './job-format.ts';
 
 const jobKey = (jid: string): Key => ['jobs', jid];
+const markKey = (minionId: string, mark: string): Key => ['self-made', minionId, mark];
 const returnKey = (jid: string, minionId: string): Key => ['returns', jid, minionId];
 
 /** How many jobs are known by heart; older ones are read from the store again when asked for. */
@@ -16,6 +17,7 @@ export class JobCache {
   readonly #store: Store;
   readonly #isOn: boolean;
   readonly #keepMs: number;
+  readonly #keepMarksMs: number;
   readonly #now: () => number;
   readonly #remembered = new Map<string, Job>();
 
@@ -24,11 +26,14 @@ export class JobCache {
     /** `job_cache`: whether anything is kept at all. */
     readonly isOn: boolean;
     readonly keepMs: number;
+    /** As long as a request that was sent once can still be opened, milliseconds. */
+    readonly keepMarksMs: number;
     readonly now: () => number;
   }) {
     this.#store = options.store;
     this.#isOn = options.isOn;
     this.#keepMs = options.keepMs;
+    this.#keepMarksMs = options.keepMarksMs;
     this.#now = options.now;
   }
 
@@ -65,10 +70,33 @@ export class JobCache {
     return this.#writeOnce([this.#putReturn(jid, result)]);
   }
 
-  /** Keeps a job that a minion started itself together with its return. */
-  async addSelfMade(record: JobRecord, result: JobReturn): Promise<boolean> {
-    if (!this.#isOn) return false;
-    return this.#writeOnce([this.#putRecord(record), this.#putReturn(record.jid, result)]);
+  /**
+   * Keeps a job that a minion started itself together with its return.
+   * @param mark of the request, so that its repetition is no other job
+   * @returns false if that request was kept already
+   */
+  async addSelfMade(
+    record: JobRecord,
+    result: JobReturn,
+    mark: string | undefined,
+  ): Promise<boolean> {
+    if (!this.#isOn) return this.addMark(result.minion, mark);
+    return this.#writeOnce([
+      this.#putRecord(record),
+      this.#putReturn(record.jid, result),
+      ...this.#putMark(result.minion, mark),
+    ]);
+  }
+
+  /** Keeps the mark of a self-made job alone; see {@link addSelfMade}. */
+  async addMark(minionId: string, mark: string | undefined): Promise<boolean> {
+    return this.#writeOnce(this.#putMark(minionId, mark));
+  }
+
+  /** Whether a self-made job of this mark is known. */
+  async hasMark(minionId: string, mark: string | undefined): Promise<boolean> {
+    if (mark === undefined) return false;
+    return (await this.#store.get(markKey(minionId, mark))) !== undefined;
   }
 
   /** The job's description, if it is still kept. */
@@ -101,6 +129,13 @@ export class JobCache {
     const key = returnKey(jid, result.minion);
     const value = packReturn(result);
     return { op: 'put', key, value, expiresAt: this.#expiry(), ifRevision: 0 };
+  }
+
+  #putMark(minionId: string, mark: string | undefined): Operation[] {
+    if (mark === undefined) return [];
+    const expiresAt = this.#now() + this.#keepMarksMs;
+    const key = markKey(minionId, mark);
+    return [{ op: 'put', key, value: new Uint8Array(0), expiresAt, ifRevision: 0 }];
   }
 
   #expiry(): number {

@@ -39,8 +39,11 @@ export class ReturnKeeper {
     this.#options = options;
   }
 
-  /** @param minionId the verified sender; the load's own `id` is not looked at */
-  async take(minionId: string, load: ReturnLoad): Promise<ReturnOutcome> {
+  /**
+   * @param minionId the verified sender; the load's own `id` is not looked at
+   * @param mark tells the request from others; self-made jobs have no other name
+   */
+  async take(minionId: string, load: ReturnLoad, mark: string | undefined): Promise<ReturnOutcome> {
     const { cache } = this.#options;
     const jid = isSelfMade(load) ? 'req' : load.jid;
     const job = isSelfMade(load) ? undefined : await cache.find(jid);
@@ -50,7 +53,7 @@ export class ReturnKeeper {
       resource: { jid, fun: load.fun ?? '', job },
     });
     if (decision.effect === 'deny') return { refused: decision.rule };
-    if (job === undefined) return this.#takeSelfMade(minionId, load);
+    if (job === undefined) return this.#takeSelfMade(minionId, load, mark);
     if (job.hasAnswered(minionId)) return 'repeated';
     const result = this.#toResult(minionId, load);
     if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
@@ -59,15 +62,21 @@ export class ReturnKeeper {
     return job.isKept ? 'stored' : 'told';
   }
 
-  async #takeSelfMade(minionId: string, load: ReturnLoad): Promise<ReturnOutcome> {
-    if (!this.#options.selfMadeLimit.allows(minionId))
-      return { refused: 'self-made-jobs-per-hour' };
-    const jid = this.#options.nextJid();
+  async #takeSelfMade(
+    minionId: string,
+    load: ReturnLoad,
+    mark: string | undefined,
+  ): Promise<ReturnOutcome> {
+    const { cache, selfMadeLimit, nextJid } = this.#options;
+    if (await cache.hasMark(minionId, mark)) return 'repeated';
+    if (!selfMadeLimit.allows(minionId)) return { refused: 'self-made-jobs-per-hour' };
+    const jid = nextJid();
     const isKept = load.nocache !== true && load.jid !== 'nocache';
-    if (isKept) {
-      const result = this.#toResult(minionId, load);
-      await this.#options.cache.addSelfMade(this.#selfMadeRecord(jid, minionId, load), result);
-    }
+    const record = this.#selfMadeRecord(jid, minionId, load);
+    const isFirst = isKept
+      ? await cache.addSelfMade(record, this.#toResult(minionId, load), mark)
+      : await cache.addMark(minionId, mark);
+    if (!isFirst) return 'repeated';
     const asJob = { jid, arg: load.fun_args ?? [], tgt: minionId, tgt_type: 'glob' };
     this.#tell({ ...load, ...asJob }, jid, minionId);
     return isKept ? 'stored' : 'told';

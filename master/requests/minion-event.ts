@@ -52,6 +52,10 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       options.counters.count('malformed-event');
       return send(null);
     }
+    if (ts !== undefined && ts < options.startedAt) {
+      options.counters.count('event-before-start');
+      return send(null);
+    }
     for (const event of candidates(parsed.value, minionId)) {
       if (!(await isPermitted(options, minionId, event.tag))) continue;
       if (!options.rate.tryTake(minionId)) {

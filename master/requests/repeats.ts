@@ -7,38 +7,41 @@ const maxPerMinion = 8_192;
 
 interface Mark {
   readonly reply: Promise<Reply>;
-  /** Milliseconds since 1970, from which on a repeat is refused by its time stamp anyway. */
-  readonly forgetAt: number;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
+/** How long marks are needed. */
+export interface RepeatGuardOptions {
+  /** `request_server_ttl`, seconds; 0: the age of requests is not looked at. */
+  readonly ttlSeconds: number;
+  readonly now: () => number;
 }
 
 /**
  * Requests that change something, and what they were answered. Salt's clients repeat a packed
  * request whose answer was lost; the repeat has no second effect and gets the same answer
- * [THREATS C-43]. Known by (id, nonce, digest of the load without `ts`); each minion has marks of its own, so none can
- * flush another's.
+ * [THREATS C-43]. Each minion has marks of its own, so none can flush another's. A mark goes when
+ * the time stamp of its request is refused anyway; requests without one keep theirs.
  */
 export class RepeatGuard {
+  readonly #options: RepeatGuardOptions;
   readonly #marks = new Map<string, Map<string, Mark>>();
-  readonly #ttlMs: number;
-  readonly #now: () => number;
 
-  /** @param ttlSeconds `request_server_ttl`; 0: marks are kept as long as there is room */
-  constructor(ttlSeconds: number, now: () => number) {
-    this.#ttlMs = ttlSeconds === 0 ? Number.POSITIVE_INFINITY : ttlSeconds * 1000;
-    this.#now = now;
+  constructor(options: RepeatGuardOptions) {
+    this.#options = options;
   }
 
   /** Runs the request, or gives what it was answered the first time. */
   async once(request: VerifiedRequest, run: () => Promise<Reply>): Promise<Reply> {
-    const { minionId, nonce } = request;
-    if (minionId === undefined || nonce === undefined) return run();
-    const marks = this.#marksOf(minionId);
-    const mark = `${nonce} ${digestOf(request)}`;
-    const first = marks.get(mark);
+    const name = requestMark(request);
+    if (request.minionId === undefined || name === undefined) return run();
+    const marks = this.#marksOf(request.minionId);
+    const first = marks.get(name);
     if (first !== undefined) return first.reply;
     const reply = run();
-    marks.set(mark, { reply, forgetAt: this.#forgetAt(request) });
-    this.#forgetOld(marks);
+    marks.set(name, { reply, expiresAt: this.#expiry(request) });
+    this.#forgetOldest(marks);
     return reply;
   }
 
@@ -47,16 +50,18 @@ export class RepeatGuard {
     this.#marks.delete(minionId);
   }
 
-  /** Versions 0 to 2 carry no time: their marks stay as long as there is room. */
-  #forgetAt({ ts }: VerifiedRequest): number {
-    return ts === undefined ? Number.POSITIVE_INFINITY : ts * 1000 + this.#ttlMs;
+  /** A time stamp may lie in the future by as much as in the past. */
+  #expiry({ ts }: VerifiedRequest): number {
+    const { ttlSeconds, now } = this.#options;
+    if (ts === undefined || ttlSeconds === 0) return Number.POSITIVE_INFINITY;
+    return now() + 2 * ttlSeconds * 1000;
   }
 
-  #forgetOld(marks: Map<string, Mark>): void {
-    const now = this.#now();
-    for (const [mark, { forgetAt }] of marks) {
-      if (marks.size <= maxPerMinion && now <= forgetAt) return;
-      marks.delete(mark);
+  #forgetOldest(marks: Map<string, Mark>): void {
+    const now = this.#options.now();
+    for (const [name, { expiresAt }] of marks) {
+      if (marks.size <= maxPerMinion && expiresAt > now) return;
+      marks.delete(name);
     }
   }
 
@@ -69,7 +74,9 @@ export class RepeatGuard {
   }
 }
 
-function digestOf({ load }: VerifiedRequest): string {
+/** Tells a request of a minion from its others, by nonce and load without `ts`; none without nonce. */
+export function requestMark({ nonce, load }: VerifiedRequest): string | undefined {
+  if (nonce === undefined) return undefined;
   const { ts: _ts, ...rest } = load;
-  return createHash('sha256').update(packWire(rest)).digest('base64');
+  return `${nonce} ${createHash('sha256').update(packWire(rest)).digest('base64')}`;
 }

@@ -3,6 +3,7 @@ import type { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { delay } from '../limits/delay.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
+import { requestMark } from './repeats.ts';
 import { type Handler, send } from './request.ts';
 
 /** What the handler of `_return` needs. */
@@ -17,13 +18,14 @@ export interface ReturnHandlerOptions {
 
 /** `_return`: the result of a job [WIRE 9.4]. Minions ignore the answer, but it must come. */
 export function returnHandler(options: ReturnHandlerOptions): Handler {
-  return async ({ minionId, load, bytes }) => {
+  return async (request) => {
+    const { minionId, load, bytes } = request;
     const parsed = parseReturnLoad(bytes > options.maxBytes ? withoutValue(load, options) : load);
     if (minionId === undefined || !parsed.ok) {
       options.counters.count('malformed-return');
       return send(null);
     }
-    const outcome = await options.keeper.take(minionId, parsed.value);
+    const outcome = await options.keeper.take(minionId, parsed.value, requestMark(request));
     if (outcome === 'stored' || outcome === 'told') return send(null);
     options.counters.count(
       outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`,

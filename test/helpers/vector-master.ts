@@ -48,6 +48,8 @@ export interface VectorMasterOptions {
   /** Called with the store before the master starts. */
   readonly prepare?: (store: Store) => Promise<void>;
   readonly transport?: MasterTransport;
+  /** Milliseconds since 1970. Default: {@link RECORDED_AT}. */
+  readonly startAt?: number;
 }
 
 /** A running master, and what a test needs of it. */
@@ -77,7 +79,7 @@ export async function startVectorMaster(
   t: ExecutionContext,
   options: VectorMasterOptions = {},
 ): Promise<VectorMaster> {
-  const clock = { now: RECORDED_AT };
+  const clock = { now: options.startAt ?? RECORDED_AT };
   const directory = options.directory ?? temporaryDirectory(t);
   const config = resolveMasterConfig({ ...directories(directory), ...options.config });
   const store = options.store ?? createMemoryStore({ now: () => clock.now });
