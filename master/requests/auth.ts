@@ -8,6 +8,7 @@ import {
   judgeKey,
   type KeyVerdict,
   type Peer,
+  packWire,
   parseAuthRequest,
 } from '../../minion-protocol/index.ts';
 import type { EventBus } from '../events/bus.ts';
@@ -35,10 +36,7 @@ export interface SignInOptions {
   readonly rsa: RsaPool;
   readonly bus: EventBus;
   readonly counters: RequestCounters;
-  /**
-   * Sign-ins of unknown and failing ids by address; of accepted ones by id and address, so that
-   * nobody elsewhere can use up a minion's share.
-   */
+  /** Sign-ins by address of ids that are unknown or fail, by address and id of known ones. */
   readonly rate: TokenBuckets;
   readonly openMode: boolean;
   readonly authEvents: boolean;
@@ -70,7 +68,7 @@ export class SignIn {
     if (parsed.ok) return this.#shared(parsed.request, peer);
     this.#options.counters.count(`auth-${parsed.code}`);
     if ('reply' in parsed) return parsed.reply;
-    if (!this.#options.rate.tryTake(peer.address)) return encodeClearReply(badLoad);
+    if (!this.#mayFail(peer)) return encodeClearReply(badLoad);
     return this.#refuse(parsed.refuse, false);
   }
 
@@ -94,8 +92,7 @@ export class SignIn {
     }
     const known = this.#options.keys.get(id);
     const mayAccept = known?.state === 'accepted' && isSameText(known.pem, request.pub);
-    const owner = mayAccept ? `${id} ${peer.address}` : peer.address;
-    if (!this.#options.rate.tryTake(owner)) {
+    if (!(mayAccept ? this.#mayRepeat(peer, id) : this.#mayFail(peer))) {
       counters.count('auth-rate');
       return encodeClearReply(badLoad);
     }
@@ -199,6 +196,19 @@ export class SignIn {
     if (this.#options.authEvents) this.#options.bus.fire(tags.auth, { ...event, id, pub });
   }
 
+  /** Sign-ins that will not succeed are few an address, so that they cost no RSA beyond that. */
+  #mayFail(peer: Peer): boolean {
+    return this.#options.rate.tryTake(peer.address);
+  }
+
+  /**
+   * A key that is known is no secret, and each answer to it costs RSA: so many for each address and
+   * id, that the owner's own address never pays for another.
+   */
+  #mayRepeat(peer: Peer, id: string): boolean {
+    return this.#options.rate.tryTake(JSON.stringify([peer.address, id]));
+  }
+
   #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
     const turn = (this.#turns.get(id) ?? Promise.resolve()).then(work, work);
     this.#turns.set(id, turn);
@@ -215,7 +225,10 @@ function isSameText(stored: string, offered: string): boolean {
   return stored.trim() === offered.trim();
 }
 
-function digestOf({ id, nonce, pub, version, token }: AuthRequest): string {
-  const hash = createHash('sha256').update(JSON.stringify([id, nonce, pub, version]));
-  return hash.update(token ?? '').digest('base64');
+/** Equal for requests that are the same in everything that their answer depends on. */
+function digestOf(request: AuthRequest): string {
+  const { id, nonce, pub, version, token, encAlgo, sigAlgo, autosignGrains } = request;
+  const parts = [id, nonce, pub, version, token, encAlgo, sigAlgo, autosignGrains];
+  const packed = packWire(parts.map((part) => part ?? null));
+  return createHash('sha256').update(packed).digest('base64');
 }

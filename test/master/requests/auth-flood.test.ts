@@ -1,0 +1,209 @@
+/** Sign-ins of strangers: bounded, without state, and never at the cost of who is known. */
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import {
+  encodeRequest,
+  isWireMap,
+  packWire,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
+import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
+import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';
+import { base64, keys, pem } from '../../helpers/vectors.ts';
+
+const accepted = recorded('auth', 'v3 OAEP-SHA1 PKCS1v15-SHA1 accepted, first contact (no token)');
+const recordedSignIn: WireMap = map(unpackWire(base64(accepted.request_b64)));
+
+/** The recorded sign-in with other fields. */
+function signIn(changes: Readonly<Record<string, WireValue>> = {}): Buffer {
+  const load = { ...map(recordedSignIn.load ?? null), nonce: freshNonce(), ...changes };
+  return packWire({ ...recordedSignIn, load });
+}
+
+test('a flood from one address is refused without signatures, and nobody else waits for it', async (t) => {
+  const master = await startVectorMaster(t, { config: { limits: { authsPerSecond: 5 } } });
+  const strangers = Array.from({ length: 300 }, (_, index) =>
+    master.ask(signIn({ id: `stranger-${index}` }), '192.0.2.66'),
+  );
+  const answer = map(unpackWire(await master.ask(signIn(), '192.0.2.1')));
+  t.true(answer.sig instanceof Uint8Array, 'the accepted minion got a signed answer');
+  const signed = (await Promise.all(strangers)).filter((reply) => reply.length > 200);
+  t.true(signed.length >= 5 && signed.length <= 20, `${signed.length} signed answers`);
+  t.true(((await master.counters())['auth-rate'] ?? 0) >= 280);
+});
+
+test('a flood with the known key of a minion costs only the address that it comes from', async (t) => {
+  const master = await startVectorMaster(t, { config: { limits: { authsPerSecond: 5 } } });
+  const flood = Array.from({ length: 300 }, () => master.ask(signIn(), '192.0.2.66'));
+  const answer = map(unpackWire(await master.ask(signIn(), '192.0.2.1')));
+  t.true(answer.sig instanceof Uint8Array);
+  const signed = (await Promise.all(flood)).filter((reply) => reply.length > 200);
+  t.true(signed.length <= 20, `${signed.length} signed answers`);
+});
+
+test('requests that differ in an algorithm alone do not share an answer', async (t) => {
+  const master = await startVectorMaster(t);
+  const nonce = freshNonce();
+  const [sha1, sha224] = await Promise.all(
+    ['PKCS1v15-SHA1', 'PKCS1v15-SHA224'].map((sig_algo) => master.ask(signIn({ nonce, sig_algo }))),
+  );
+  t.notDeepEqual(sha1, sha224);
+});
+
+test('identical requests at the same time share one answer', async (t) => {
+  const master = await startVectorMaster(t);
+  const request = signIn();
+  const [first, second] = await Promise.all([master.ask(request), master.ask(request)]);
+  t.deepEqual(first, second);
+});
+
+test('a wrong key changes nothing for the owner of an id', async (t) => {
+  const master = await startVectorMaster(t);
+  const before = await master.master.keys.list();
+  const reply = await master.ask(signIn({ pub: pem('other_minion').publicPem }), '192.0.2.66');
+  t.deepEqual(signedLoad(reply).ret, false);
+  const after = await master.master.keys.list();
+  t.deepEqual(
+    after.filter(({ state }) => state === 'accepted'),
+    before,
+  );
+  t.deepEqual(
+    after.filter(({ state }) => state === 'denied').map(({ id }) => id),
+    [keys.minionId],
+  );
+  await isHeard(t, master);
+  t.true(map(unpackWire(await master.ask(signIn()))).sig instanceof Uint8Array);
+});
+
+test('as many wrong keys as one likes leave one denied key of an id', async (t) => {
+  const master = await startVectorMaster(t);
+  for (const name of ['other_minion', 'minion2', 'master']) {
+    await master.ask(signIn({ pub: pem(name).publicPem }));
+  }
+  const denied = readdirSync(path.join(master.directory, 'pki', 'minions_denied'));
+  t.deepEqual(denied, [keys.minionId]);
+});
+
+test('a pending key keeps its place; another one is denied and counted', async (t) => {
+  const master = await startVectorMaster(t, { keys: [] });
+  await master.ask(signIn());
+  await master.ask(signIn({ pub: pem('other_minion').publicPem }));
+  const [key] = await master.master.keys.accept({ match: '*' });
+  t.is(key?.from, 'pending');
+  t.true(map(unpackWire(await master.ask(signIn()))).sig instanceof Uint8Array);
+  t.is(map(unpackWire(signedBytes(await master.ask(signIn())))).enc, 'pub');
+});
+
+test('pending keys are bounded, in all and for each address', async (t) => {
+  const master = await startVectorMaster(t, {
+    config: { limits: { pendingKeys: 5, pendingKeysPerAddress: 3, authsPerSecond: 0 } },
+  });
+  const knock = (id: string, address: string): Promise<Buffer> =>
+    master.ask(signIn({ id, pub: pem('other_minion').publicPem }), address);
+  for (let index = 0; index < 6; index += 1) {
+    t.deepEqual(signedLoad(await knock(`a-${index}`, '192.0.2.1')).ret, true);
+  }
+  t.is((await master.master.status()).keys.pending, 3);
+  for (let index = 0; index < 6; index += 1) await knock(`b-${index}`, '192.0.2.2');
+  t.is((await master.master.status()).keys.pending, 5);
+  t.is((await master.counters())['auth-pending-full'], 7);
+  t.true(map(unpackWire(await master.ask(signIn(), '192.0.2.1'))).sig instanceof Uint8Array);
+});
+
+test('what is no usable key is refused and kept nowhere', async (t) => {
+  const master = await startVectorMaster(t, {
+    keys: [],
+    config: { limits: { authsPerSecond: 0 } },
+  });
+  const before = inventory(master.directory);
+  for (const pub of ['no key', pem('other_minion').publicPem.slice(0, 200), 'x'.repeat(16_384)]) {
+    t.deepEqual(signedLoad(await master.ask(signIn({ pub }))).ret, false);
+  }
+  t.is((await master.counters())['auth-unusable-key'], 3);
+  t.deepEqual(inventory(master.directory), before);
+});
+
+test('unknown ids leave no trace: not in the store, not on disk', async (t) => {
+  const master = await startVectorMaster(t);
+  const vector = recorded('minion_event', 'start event v3');
+  const before = { files: inventory(master.directory), rows: await rows(master) };
+  for (const id of [
+    'nobody',
+    '../escape',
+    'a/b',
+    '.',
+    '..',
+    'x\n',
+    '*',
+    'ü',
+    '',
+    'a'.repeat(256),
+  ]) {
+    await refused(t, master, altered(vector, { envelope: { id }, load: { id } }));
+    await master.ask(encodeRequest({ enc: 'clear', version: 2, load: { cmd: 'ping', id } }));
+  }
+  for (const id of ['../escape', 'a/b', '.', '..', 'x\n', '\0', '', 'a'.repeat(256)]) {
+    await master.ask(signIn({ id }));
+  }
+  t.deepEqual({ files: inventory(master.directory), rows: await rows(master) }, before);
+});
+
+test('ids of a crafted form are refused with a correct key too, signed from protocol 2 on', async (t) => {
+  const master = await startVectorMaster(t);
+  for (const id of ['..', 'a/b', 'a\\b/..', '', '.']) {
+    t.deepEqual(signedLoad(await master.ask(signIn({ id }))).ret, false, JSON.stringify(id));
+  }
+});
+
+test('the master signs no nonce but 32 hex digits', async (t) => {
+  const master = await startVectorMaster(t);
+  const oracle = packWire({ enc: 'aes', load: 'x' }).toString('latin1');
+  for (const nonce of ['', oracle, keys.nonce.toUpperCase(), `${keys.nonce}\n`, 7, null, [1]]) {
+    for (const id of [keys.minionId, 'stranger', 'a/b']) {
+      const reply = await master.ask(signIn({ nonce, id }));
+      t.deepEqual(reply, packWire('bad load'), `${JSON.stringify(nonce)} of ${id}`);
+    }
+  }
+});
+
+test('after each malformed sign-in the genuine one is answered', async (t) => {
+  const master = await startVectorMaster(t, { config: { limits: { authsPerSecond: 0 } } });
+  const odd: WireValue[] = [null, 7, true, [], {}, 'x'.repeat(20_000), new Uint8Array(300)];
+  for (const field of ['id', 'pub', 'nonce', 'enc_algo', 'sig_algo', 'token']) {
+    for (const value of odd) await master.ask(signIn({ [field]: value }));
+    t.true(map(unpackWire(await master.ask(signIn()))).sig instanceof Uint8Array, field);
+  }
+});
+
+async function refused(t: ExecutionContext, master: VectorMaster, request: Buffer): Promise<void> {
+  t.regex(await refusedAs(master, request), /^(no-session|ERR_BAD_ID)$/);
+}
+
+function inventory(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort();
+}
+
+async function rows({ store }: VectorMaster): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { key } of store.list([])) found.push(key.join('/'));
+  return found;
+}
+
+function signedBytes(reply: Uint8Array): Uint8Array {
+  const { load } = map(unpackWire(reply));
+  if (load instanceof Uint8Array) return load;
+  return Buffer.from(String(load), 'utf8');
+}
+
+function signedLoad(reply: Uint8Array): WireMap {
+  return map(unpackWire(signedBytes(reply)));
+}
+
+function map(value: WireValue): WireMap {
+  if (!isWireMap(value)) throw new TypeError('not a map');
+  return value;
+}
