@@ -49,7 +49,10 @@ export class Revocation {
     }
     await sessions.forget(ids);
     await pins.forget(ids);
-    if (this.#options.rotates) this.#planRotation();
+    if (!this.#options.rotates) return;
+    // The master may be gone before the rotation comes.
+    await this.#options.publishKey.retire();
+    this.#planRotation();
   }
 
   /** Replaces the publish key now. */
@@ -62,7 +65,7 @@ export class Revocation {
     await onRotated();
   }
 
-  /** Gives up a planned rotation and waits for one under way. */
+  /** Leaves a planned rotation to the next start and waits for one under way. */
   async close(): Promise<void> {
     clearTimeout(this.#planned);
     await this.#underWay;

@@ -40,6 +40,7 @@ export interface PublishKeyOptions {
 export class PublishKey {
   readonly #options: PublishKeyOptions;
   #current: CurrentPublishKey;
+  #isRetired = false;
   #nextSerial: number;
   #reservedUpTo: number;
   #lastWrite: Promise<void> = Promise.resolve();
@@ -54,13 +55,16 @@ export class PublishKey {
   /** Opens the persisted key, or makes the first one. */
   static async open(options: PublishKeyOptions): Promise<PublishKey> {
     const entry = await options.store.get(record);
-    if (entry === undefined) {
-      const fresh = new PublishKey(options, await makeKey(options), 0);
-      await fresh.#persist(options.serialBlock);
-      return fresh;
-    }
+    if (entry === undefined) return PublishKey.#make(options);
     const saved = parseRecord(options.seal.open(entry.value));
+    if (saved.isRetired) return PublishKey.#make(options);
     return new PublishKey(options, saved.current, saved.reservedUpTo);
+  }
+
+  static async #make(options: PublishKeyOptions): Promise<PublishKey> {
+    const fresh = new PublishKey(options, await makeKey(options), 0);
+    await fresh.#persist(options.serialBlock);
+    return fresh;
   }
 
   /** For requests of protocols 0 and 2, their replies, and publications. */
@@ -81,10 +85,19 @@ export class PublishKey {
     return { key: this.#current.key, serial: this.#nextSerial++ };
   }
 
+  /** Has the next start replace the key, if {@link rotate} has not done so before. */
+  async retire(): Promise<void> {
+    await this.#inTurn(async () => {
+      this.#isRetired = true;
+      await this.#write(this.#current, this.#reservedUpTo);
+    });
+  }
+
   /** Replaces the key at once; whoever holds the old one must sign in again. */
   async rotate(): Promise<void> {
     const fresh = await makeKey(this.#options);
     await this.#inTurn(async () => {
+      this.#isRetired = false;
       await this.#write(fresh, this.#options.serialBlock);
       this.#current = fresh;
       this.#nextSerial = 1;
@@ -116,6 +129,7 @@ export class PublishKey {
       signature: current.signature,
       madeAt: current.madeAt,
       reservedUpTo,
+      isRetired: this.#isRetired,
     });
     await this.#options.store.write([
       { op: 'put', key: record, value: this.#options.seal.seal(plain) },
@@ -128,17 +142,24 @@ async function makeKey(options: PublishKeyOptions): Promise<CurrentPublishKey> {
   return { key, signature: await options.sign(key.text), madeAt: options.now() };
 }
 
-function parseRecord(bytes: Uint8Array): { current: CurrentPublishKey; reservedUpTo: number } {
+interface SavedPublishKey {
+  readonly current: CurrentPublishKey;
+  readonly reservedUpTo: number;
+  readonly isRetired: boolean;
+}
+
+function parseRecord(bytes: Uint8Array): SavedPublishKey {
   const value = unpackLocal(bytes);
   if (value !== null && typeof value === 'object' && 'key' in value && 'signature' in value) {
-    const { key, signature, madeAt, reservedUpTo } = value;
+    const { key, signature, madeAt, reservedUpTo, isRetired } = value;
     if (
       typeof key === 'string' &&
       signature instanceof Uint8Array &&
       typeof madeAt === 'number' &&
       typeof reservedUpTo === 'number'
     ) {
-      return { current: { key: parseKeyString(key), signature, madeAt }, reservedUpTo };
+      const current = { key: parseKeyString(key), signature, madeAt };
+      return { current, reservedUpTo, isRetired: isRetired === true };
     }
   }
   throw new MasterError('ERR_SEAL', 'the stored publish key has an unknown form');

@@ -65,11 +65,13 @@ export class SessionKeys {
 
   /** The minion's key, made and stored if there is none that serves. */
   async obtain(id: string): Promise<CrypticleKey> {
-    const existing = this.get(id);
-    if (existing !== undefined) return existing;
     const underWay = this.#making.get(id);
     if (underWay !== undefined) return underWay;
-    const making = this.#make(id).finally(() => this.#making.delete(id));
+    const existing = this.get(id);
+    if (existing !== undefined) return existing;
+    const making = this.#make(id).finally(() => {
+      if (this.#making.get(id) === making) this.#making.delete(id);
+    });
     this.#making.set(id, making);
     return making;
   }
@@ -77,17 +79,25 @@ export class SessionKeys {
   /** Ends these minions' sessions at once, then on disk. */
   async forget(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
-    for (const id of ids) this.#sessions.delete(id);
+    for (const id of ids) {
+      this.#sessions.delete(id);
+      this.#making.delete(id);
+    }
     await this.#options.store.write(ids.map((id) => ({ op: 'delete', key: [...prefix, id] })));
   }
 
+  /** In memory from the start, so that {@link forget} also ends one that is being made. */
   async #make(id: string): Promise<CrypticleKey> {
     const session = { key: parseKeyString(generateKeyString()), madeAt: this.#options.now() };
     const plain = Buffer.from(`${session.madeAt} ${session.key.text}`, 'ascii');
-    await this.#options.store.write([
-      { op: 'put', key: [...prefix, id], value: this.#options.seal.seal(plain) },
-    ]);
+    const value = this.#options.seal.seal(plain);
     this.#sessions.set(id, session);
+    try {
+      await this.#options.store.write([{ op: 'put', key: [...prefix, id], value }]);
+    } catch (error) {
+      if (this.#sessions.get(id) === session) this.#sessions.delete(id);
+      throw error;
+    }
     return session.key;
   }
 
