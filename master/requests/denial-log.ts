@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Decision } from '../../acl/index.ts';
+import { type Rate, TokenBuckets } from '../limits/token-bucket.ts';
 
 /** A refused signal, for whoever asks why something did not happen. */
 export interface Denial {
@@ -16,6 +17,8 @@ export interface Denial {
 
 const burstMs = 60_000;
 const maxRemembered = 1_000;
+/** How often a minion may be noted for another tag: a flood of tags is no more than this in the log. */
+const notes: Rate = { perSecond: 1, burst: 20 };
 
 /**
  * Remembers the latest refused signals and logs each (minion, tag) once a burst: a minion that
@@ -24,22 +27,26 @@ const maxRemembered = 1_000;
 export class DenialLog {
   readonly #log: Logger;
   readonly #now: () => number;
+  readonly #rate: TokenBuckets;
   readonly #denials = new Map<string, Denial>();
 
   constructor(log: Logger, now: () => number) {
     this.#log = log;
     this.#now = now;
+    this.#rate = new TokenBuckets(notes, now);
   }
 
   note(minion: string, tag: string, { rule, reason }: Decision): void {
     const now = this.#now();
     const key = JSON.stringify([minion, tag]);
     const known = this.#denials.get(key);
-    this.#denials.delete(key);
     if (known !== undefined && now - known.firstAt < burstMs) {
+      this.#denials.delete(key);
       this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
       return;
     }
+    if (!this.#rate.tryTake(minion)) return;
+    this.#denials.delete(key);
     this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
     this.#log.info({ minion, tag, rule, reason }, 'signal denied');
     this.#forgetOldest();
