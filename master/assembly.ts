@@ -61,6 +61,7 @@ async function open(
     now,
   });
   const publisher = createPublisher(foundations, transports, config);
+  const closing = new AbortController();
   const dispatcher = new JobDispatcher({
     acceptedIds: () => foundations.keys.acceptedIds(),
     cache: jobs,
@@ -68,6 +69,7 @@ async function open(
     publisher,
     nextJid,
     masterId: config.masterId,
+    closing: closing.signal,
     now,
   });
   const repeats = new RepeatGuard({ ttlSeconds: config.requestServerTtl, now });
@@ -111,7 +113,6 @@ async function open(
   closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
     it.stop(),
   );
-  const closing = closers.add(new AbortController(), (it) => it.abort());
   const api = createApi({
     config,
     foundations,
@@ -122,12 +123,12 @@ async function open(
     denials: requests.denials,
     bound,
     startedAt: now(),
-    closing: closing.signal,
   });
   const rpc = closers.add(new RpcServer(api, logger.child({ component: 'rpc' })), (it) =>
     it.close(),
   );
   await rpc.listen(config.socket);
+  closers.add(closing, (it) => it.abort());
   logger.info({ ...bound, socket: config.socket }, 'master started');
   return api;
 }

@@ -28,21 +28,14 @@ export interface InterfaceParts {
   readonly denials: DenialLog;
   readonly bound: BoundPorts;
   readonly startedAt: number;
-  /** Ends the following of jobs. */
-  readonly closing: AbortSignal;
 }
 
 export function createApi(parts: InterfaceParts): MasterApi {
-  const { config, bus, dispatcher, denials, closing } = parts;
+  const { config, bus, dispatcher, denials } = parts;
   const defaults = { timeout: config.timeout, gatherJobTimeout: config.gatherJobTimeout };
   return {
     keys: createKeysApi(parts),
-    jobs: {
-      run: (request, signal) => {
-        const end = signal === undefined ? closing : AbortSignal.any([closing, signal]);
-        return runJob(dispatcher, request, defaults, end);
-      },
-    },
+    jobs: { run: (request, signal) => runJob(dispatcher, request, defaults, signal) },
     events: {
       subscribe: (request = {}, signal) =>
         bus.subscribe({

@@ -73,14 +73,19 @@ class MasterInProcess implements Master {
 
   async start(): Promise<void> {
     if (this.#state.state !== 'stopped') {
-      throw new MasterError('ERR_MASTER_STOPPED', `this master is ${this.#state.state} already`);
+      const state = this.#state.state === 'closing' ? 'closed' : this.#state.state;
+      throw new MasterError(
+        'ERR_MASTER_STOPPED',
+        `this master is ${state} already; make a new one`,
+      );
     }
-    const ready = assemble(this.#parts);
-    this.#state = { state: 'starting', ready };
+    const starting: State = { state: 'starting', ready: assemble(this.#parts) };
+    this.#state = starting;
     try {
-      this.#state = { state: 'running', assembly: await ready };
+      const assembly = await starting.ready;
+      if (this.#state === starting) this.#state = { state: 'running', assembly };
     } catch (error) {
-      this.#state = { state: 'stopped' };
+      if (this.#state === starting) this.#state = { state: 'stopped' };
       throw error;
     }
   }
@@ -88,8 +93,7 @@ class MasterInProcess implements Master {
   async close(): Promise<void> {
     if (this.#state.state === 'stopped') return;
     if (this.#state.state !== 'closing') {
-      const assembly = this.#state.state === 'starting' ? this.#state.ready : this.#state.assembly;
-      this.#state = { state: 'closing', done: Promise.resolve(assembly).then((it) => it.close()) };
+      this.#state = { state: 'closing', done: closeAssembly(this.#state) };
     }
     await this.#state.done;
   }
@@ -101,4 +105,14 @@ class MasterInProcess implements Master {
       `this master is ${this.#state.state}; call start()`,
     );
   }
+}
+
+async function closeAssembly(
+  state: Extract<State, { state: 'starting' | 'running' }>,
+): Promise<void> {
+  if (state.state === 'running') return state.assembly.close();
+  const assembly = await state.ready.catch(() => {
+    // Told to the caller of start; what was opened has been closed again.
+  });
+  await assembly?.close();
 }

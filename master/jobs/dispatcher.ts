@@ -50,6 +50,8 @@ export interface JobDispatcherOptions {
   readonly nextJid: () => string;
   /** `master_id`, told in every publication; `null`: none. */
   readonly masterId: string | null;
+  /** Ends the jobs that are followed: the master is being closed. */
+  readonly closing: AbortSignal;
   readonly now: () => number;
 }
 
@@ -61,6 +63,11 @@ export class JobDispatcher {
 
   constructor(options: JobDispatcherOptions) {
     this.#options = options;
+  }
+
+  /** Fires when nothing more will come. */
+  get closing(): AbortSignal {
+    return this.#options.closing;
   }
 
   /**

@@ -67,14 +67,20 @@ export async function* runJob(
   const answered: string[] = [];
   const silent: string[] = [];
   const quiet = new QuietTimer(() => signals.push({ type: 'quiet' }));
-  const abort = (): void => signals.close();
-  signal?.addEventListener('abort', abort, { once: true });
+  const end = new AbortController();
+  const abort = (): void => {
+    end.abort();
+    signals.close();
+  };
+  const reasons = signal === undefined ? [dispatcher.closing] : [dispatcher.closing, signal];
+  for (const reason of reasons) reason.addEventListener('abort', abort, { once: true });
+  if (reasons.some((reason) => reason.aborted)) abort();
   try {
     yield { type: 'published', jid, minions, missing, skipped: delivery.skipped };
     quiet.restart(timeoutMs);
-    while (waiting.size > 0 && !signal?.aborted) {
+    while (waiting.size > 0) {
       const next = await signals.next();
-      if (next.done) break;
+      if (next.done || end.signal.aborted) break;
       if (next.value.type === 'return') {
         const { result } = next.value;
         waiting.delete(result.minion);
@@ -83,7 +89,8 @@ export async function* runJob(
         quiet.restart(timeoutMs);
         continue;
       }
-      const running = await findRunning(dispatcher, jid, [...waiting], gatherMs);
+      const running = await findRunning(dispatcher, jid, [...waiting], gatherMs, end.signal);
+      if (end.signal.aborted) break;
       for (const minion of waiting) {
         if (running.has(minion) || job.hasAnswered(minion)) continue;
         waiting.delete(minion);
@@ -96,7 +103,7 @@ export async function* runJob(
   } finally {
     quiet.stop();
     stopListening();
-    signal?.removeEventListener('abort', abort);
+    for (const reason of reasons) reason.removeEventListener('abort', abort);
   }
 }
 
@@ -106,20 +113,28 @@ async function findRunning(
   jid: string,
   minions: readonly string[],
   gatherMs: number,
+  end: AbortSignal,
 ): Promise<Set<string>> {
   const running = new Set<string>();
   let missing = minions.length;
-  await new Promise<void>((resolve, reject) => {
-    const timer = setTimeout(resolve, gatherMs);
-    const note = (result: JobReturn): void => {
-      if (isRunningJob(result.return)) running.add(result.minion);
-      missing -= 1;
-      if (missing > 0) return;
-      clearTimeout(timer);
-      resolve();
-    };
-    dispatcher.publishUnkept(minions, 'saltutil.find_job', [jid], note).catch(reject);
+  let finish = (): void => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
   });
+  const timer = setTimeout(finish, gatherMs);
+  end.addEventListener('abort', finish, { once: true });
+  const note = (result: JobReturn): void => {
+    if (isRunningJob(result.return)) running.add(result.minion);
+    missing -= 1;
+    if (missing === 0) finish();
+  };
+  try {
+    await dispatcher.publishUnkept(minions, 'saltutil.find_job', [jid], note);
+    await finished;
+  } finally {
+    clearTimeout(timer);
+    end.removeEventListener('abort', finish);
+  }
   return running;
 }
 

@@ -52,10 +52,6 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       options.counters.count('malformed-event');
       return send(null);
     }
-    if (ts !== undefined && ts < options.startedAt) {
-      options.counters.count('event-before-start');
-      return send(null);
-    }
     for (const event of candidates(parsed.value, minionId)) {
       if (!(await isPermitted(options, minionId, event.tag))) continue;
       if (!options.rate.tryTake(minionId)) {
@@ -71,7 +67,7 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
 /** Why a whole request is dropped unread. */
 function obstacleTo(request: VerifiedRequest, options: MinionEventOptions): string | undefined {
   if (options.maxBytes > 0 && request.bytes > options.maxBytes) return 'event-too-large';
-  return options.isFromBefore(request) ? 'event-from-before-start' : undefined;
+  return options.isFromBefore(request) ? 'event-before-start' : undefined;
 }
 
 async function isPermitted(

@@ -89,7 +89,13 @@ test('a return that comes twice is kept and told once, also after a restart', as
   const jid = String(loadOf(vector).jid);
   const first = await startVectorMaster(t, {
     prepare: async (store) => {
-      const cache = new JobCache({ store, keepMs: 86_400_000, keepMarksMs: 1, now: Date.now });
+      const cache = new JobCache({
+        store,
+        isOn: true,
+        keepMs: 86_400_000,
+        keepMarksMs: 1,
+        now: Date.now,
+      });
       await cache.add({
         jid,
         fun: 'test.ping',
