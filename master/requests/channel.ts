@@ -76,6 +76,25 @@ const outermostFailure = 'Some exception handling minion payload';
 
 /** Requests whose repetition must not have a second effect; returns are known by their job. */
 const onceOnly: ReadonlySet<string> = new Set(['_minion_event']);
+/**
+ * What minions of protocols 0 to 2 put their token into as well [WIRE 9.1]. Without it anybody who
+ * knows the shared key could act for another, so it is refused as Salt's masters up to 3006.11 did.
+ */
+const provenOnly: ReadonlySet<string> = new Set([
+  '_file_recv',
+  '_master_tops',
+  '_mine',
+  '_mine_delete',
+  '_mine_flush',
+  '_mine_get',
+  '_minion_event',
+  'minion_pub',
+  'minion_publish',
+  'minion_runner',
+  'pub_ret',
+  'revoke_auth',
+]);
+
 /** Requests that are metered by their handlers instead of here. */
 const selfMetered: ReadonlySet<string> = new Set(['_return']);
 
@@ -190,6 +209,10 @@ export class RequestChannel {
     const handler = table.get(cmd);
     if (handler === undefined) {
       counters.count('unknown-cmd');
+      return send({});
+    }
+    if (!request.isProven && provenOnly.has(cmd)) {
+      counters.count('unproven');
       return send({});
     }
     if (!selfMetered.has(cmd)) await delay(rate.take(request.minionId ?? ''));

@@ -83,7 +83,7 @@ test('a key that cannot be read is named, and is not replaced', async (t) => {
   const { pkiDir = '' } = directories(directory);
   mkdirSync(pkiDir, { recursive: true });
   writeFileSync(path.join(pkiDir, 'master.pem'), 'no key');
-  const error = await t.throwsAsync(memoryMaster(directory).start(), { code: 'ERR_MASTER_KEY' });
+  const error = await t.throwsAsync(memoryMaster(directory).start(), { code: 'ERR_OWN_KEY' });
   t.regex(error?.message ?? '', /master\.pem/);
   t.false(error?.message.includes('no key'));
 });
@@ -94,7 +94,7 @@ test('a public key without its private half stops the start', async (t) => {
   mkdirSync(pkiDir, { recursive: true });
   writeFileSync(path.join(pkiDir, 'master.pub'), 'a key');
   await t.throwsAsync(memoryMaster(directory).start(), {
-    code: 'ERR_MASTER_KEY',
+    code: 'ERR_OWN_KEY',
     message: /without/,
   });
   t.deepEqual(readdirSync(pkiDir), ['master.pub']);

@@ -144,3 +144,15 @@ test('a file request without an id pins nobody and is answered', async (t) => {
   const request = recorded('aes_functions', '_file_hash v2');
   t.is(openReply(request, await master.ask(altered(request, {}))), '');
 });
+
+test('an event of protocol 2 without a token is refused as older masters refuse it', async (t) => {
+  const master = await startWithVictim(t);
+  const nonce = freshNonce();
+  const before = (await master.counters()).unproven ?? 0;
+  const events = await master.eventsDuring(async () => {
+    const request = altered(startEventV2, { load: { nonce, tok: undefined } });
+    t.deepEqual({ ...Object(openReply(startEventV2, await master.ask(request), nonce)) }, {});
+  });
+  t.deepEqual(events, []);
+  t.is((await master.counters()).unproven, before + 1);
+});
