@@ -1,67 +1,88 @@
-/**
- * Starts real, unmodified salt-minions named by the environment: `SALT_MINION` is a list, separated
- * by commas, of paths to `salt-minion` programs. Each gets a folder of its own under the system's
- * temporary one.
- */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+/** Starts real, unmodified salt-minions, each in a folder of its own below the system's temporary. */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { within } from '../helpers/deadline.ts';
+import { ProcessGroup } from './process-group.ts';
+import { versionOf } from './programs.ts';
 
-/** The programs to test against; empty where none is named. */
-export const minionPrograms: readonly string[] = (process.env.SALT_MINION ?? '')
-  .split(',')
-  .map((program) => program.trim())
-  .filter((program) => program !== '');
-
-/** `3006.16`, as the program says itself. */
-export function versionOf(program: string): string {
-  const text = execFileSync(program, ['--version'], { encoding: 'utf8' });
-  return /\d+(\.\d+)*/.exec(text)?.[0] ?? 'unknown';
-}
-
-/** Where the minion finds its master, and what else is in its configuration. */
-export interface RealMinionOptions {
-  readonly program: string;
-  readonly id: string;
+/** Where minions find their master. */
+export interface MasterPorts {
   readonly requestPort: number;
   readonly publishPort: number;
+}
+
+/** A real minion to be. */
+export interface RealMinionOptions extends MasterPorts {
+  readonly program: string;
+  /** Its id is this, a hyphen, and its version. Default `salt`. */
+  readonly name?: string;
   /** More lines of its configuration, YAML. */
   readonly extra?: string;
 }
 
-/** One real minion's process. */
+/** One real minion: its folder, and its process while it runs. */
 export class RealMinion {
   readonly id: string;
+  readonly version: string;
   readonly directory: string;
-  readonly #options: RealMinionOptions;
-  #process: ChildProcess | undefined;
+  readonly #program: string;
+  #group: ProcessGroup | undefined;
 
-  constructor(options: RealMinionOptions) {
-    this.id = options.id;
-    this.#options = options;
+  private constructor(options: RealMinionOptions, version: string) {
+    this.#program = options.program;
+    this.version = version;
+    this.id = `${options.name ?? 'salt'}-${version}`;
     // Short: the paths of its sockets are bounded.
     this.directory = mkdtempSync(path.join(tmpdir(), 'm-'));
     mkdirSync(path.join(this.directory, 'etc'));
     mkdirSync(path.join(this.directory, 's'));
-    this.configure(options.requestPort, options.publishPort);
+    writeFileSync(path.join(this.directory, 'etc', 'minion'), this.#configuration(options));
   }
 
-  get pkiDir(): string {
-    return path.join(this.directory, 'pki');
+  static async create(options: RealMinionOptions): Promise<RealMinion> {
+    return new RealMinion(options, await versionOf(options.program));
   }
 
-  /** Writes the configuration; a running minion does not notice. */
-  configure(requestPort: number, publishPort: number): void {
-    writeFileSync(
-      path.join(this.directory, 'etc', 'minion'),
-      `id: ${this.#options.id}
+  start(): void {
+    const etc = path.join(this.directory, 'etc');
+    this.#group = new ProcessGroup(this.#program, ['-c', etc, '-l', 'quiet']);
+  }
+
+  /** The exit code, once the process has ended by itself. */
+  async exited(ms: number): Promise<number | null> {
+    if (this.#group === undefined) throw new Error(`${this.id} was not started`);
+    return within(`the end of ${this.id}'s process`, this.#group.exited, ms);
+  }
+
+  /** Ends the process and all it started, at once. */
+  async kill(): Promise<void> {
+    await this.#group?.kill();
+    this.#group = undefined;
+  }
+
+  async dispose(): Promise<void> {
+    await this.kill();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** Who it is and the end of its log, for the message of a failing step. */
+  describe(): string {
+    const log = path.join(this.directory, 'log');
+    const lines = existsSync(log) ? readFileSync(log, 'utf8').trimEnd().split('\n') : [];
+    return [`${this.id}, salt-minion ${this.version}; its log ends:`, ...lines.slice(-25)].join(
+      '\n',
+    );
+  }
+
+  #configuration({ requestPort, publishPort, extra = '' }: RealMinionOptions): string {
+    return `id: ${this.id}
 master: 127.0.0.1
 master_port: ${requestPort}
 publish_port: ${publishPort}
 user: root
 root_dir: ${this.directory}
-pki_dir: ${this.pkiDir}
+pki_dir: ${this.directory}/pki
 cachedir: ${this.directory}/cache
 sock_dir: ${this.directory}/s
 pidfile: ${this.directory}/minion.pid
@@ -75,47 +96,7 @@ recon_randomize: False
 enable_fqdns_grains: False
 enable_gpu_grains: False
 grains: {role: interop}
-${this.#options.extra ?? ''}
-`,
-    );
-  }
-
-  start(): void {
-    this.#process = spawn(
-      this.#options.program,
-      ['-c', path.join(this.directory, 'etc'), '-l', 'quiet'],
-      { detached: true, stdio: 'ignore' },
-    );
-  }
-
-  /** The exit code, once the process has ended. */
-  exited(): Promise<number | null> {
-    const child = this.#process;
-    if (child === undefined) return Promise.resolve(null);
-    if (child.exitCode !== null) return Promise.resolve(child.exitCode);
-    return new Promise((resolve) => child.once('exit', (code) => resolve(code)));
-  }
-
-  /** Ends the process and all it started, at once. */
-  async kill(): Promise<void> {
-    const pid = this.#process?.pid;
-    if (pid === undefined) return;
-    const exited = this.exited();
-    try {
-      process.kill(-pid, 'SIGKILL');
-    } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
-    }
-    await exited;
-    this.#process = undefined;
-  }
-
-  log(): string {
-    return readFileSync(path.join(this.directory, 'log'), 'utf8');
-  }
-
-  async dispose(): Promise<void> {
-    await this.kill();
-    rmSync(this.directory, { recursive: true, force: true });
+${extra}
+`;
   }
 }

@@ -1,0 +1,254 @@
+/** Real minions, each version that SALT_MINION names, under one master at the same time. */
+import { mkdirSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import test from 'ava';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { EventLog } from './event-log.ts';
+import { Fleet, pended, runJob } from './fleet.ts';
+import { keptReturns } from './kept-returns.ts';
+import { MasterHome, type OurMaster } from './our-master.ts';
+import { minionPrograms, steps } from './programs.ts';
+import { describeText, plain, withoutPublication } from './values.ts';
+
+const step = steps('SALT_MINION');
+
+let home: MasterHome;
+let fleet: Fleet;
+let master: OurMaster;
+let events: EventLog;
+
+async function startMaster(): Promise<void> {
+  master = await home.startHere();
+  events = new EventLog(master.api.events.subscribe());
+}
+
+test.before(async () => {
+  if (minionPrograms.length === 0) return;
+  home = await MasterHome.create();
+  // Since 3005 a minion trims what it returns to its own max_event_size, 1 MiB unless set.
+  fleet = await Fleet.create({ ...home.ports, extra: 'max_event_size: 16777216' });
+  await startMaster();
+});
+
+test.after.always(async () => {
+  await fleet?.dispose();
+  await master?.close();
+  home?.dispose();
+});
+
+step('pending minions answer once accepted, without a restart of either side', async (t) => {
+  await fleet.enrol(master.api, events);
+  const { returns } = await fleet.ask(master.api, { fun: 'test.ping' });
+  for (const [id, result] of returns) t.is(result.return, true, id);
+});
+
+step('a command gives its output and its exit code', async (t) => {
+  const { returns } = await fleet.ask(master.api, {
+    fun: 'cmd.run',
+    arg: ['echo out; exit 3'],
+    kwarg: { python_shell: true },
+  });
+  for (const [id, result] of returns) {
+    t.is(result.return, 'out', id);
+    t.is(result.retcode, 3, id);
+    t.is(result.success, false, id);
+  }
+});
+
+step('grains arrive whole', async (t) => {
+  const { returns } = await fleet.ask(master.api, { fun: 'grains.items' });
+  for (const { id, version } of fleet.minions) {
+    const grains = returns.get(id)?.return;
+    if (!isWireMap(grains)) return t.fail(`${id}: grains are no map`);
+    t.is(grains.id, id);
+    t.is(grains.role, 'interop', id);
+    t.true(String(grains.saltversion).startsWith(version), id);
+  }
+});
+
+step('a return of 5 MB arrives byte for byte', async (t) => {
+  const bytes = 5 * 1024 * 1024;
+  const numbers = Array.from({ length: 900_000 }, (_, index) => index + 1);
+  // cmd.run takes a line feed from the end.
+  const expected = numbers.join('\n').slice(0, bytes).trimEnd();
+  const { returns } = await fleet.ask(master.api, {
+    fun: 'cmd.run',
+    arg: [`seq 1 ${numbers.length} | head -c ${bytes}`],
+    kwarg: { python_shell: true },
+  });
+  const arrived = fleet.ids.map((id) => [id, describeText(returns.get(id)?.return)]);
+  t.deepEqual(
+    arrived,
+    fleet.ids.map((id) => [id, describeText(expected)]),
+  );
+});
+
+step('arguments of every kind reach the function and come back as they were', async (t) => {
+  const arg: WireValue[] = [
+    'Grüße aus Halle 🧂',
+    '',
+    Buffer.from('00ff80feff', 'hex'),
+    -1,
+    1.5,
+    2n ** 63n,
+    2n ** 64n - 1n,
+    -(2n ** 63n),
+    null,
+    true,
+    ['a', ['b', []]],
+    new Map<WireValue, WireValue>([
+      [1, new Map<WireValue, WireValue>([[2, { deep: ['ü', 3] }]])],
+      [-7, 'negative'],
+    ]),
+  ];
+  const kwarg = { name: 'Grüße', empty: '', list: [1, 'zwei'], map: { a: { b: null } } };
+  const { returns } = await fleet.ask(master.api, { fun: 'test.arg', arg, kwarg });
+  for (const [id, result] of returns) {
+    if (!isWireMap(result.return)) return t.fail(`${id}: no map`);
+    t.deepEqual(plain(result.return.args), plain(arg), id);
+    t.deepEqual(plain(withoutPublication(result.return.kwargs)), plain(kwarg), id);
+  }
+});
+
+step('an integer beyond 64 bits reaches the function as decimal text', async (t) => {
+  const { returns } = await fleet.ask(master.api, { fun: 'test.arg', arg: [2n ** 70n] });
+  for (const [id, result] of returns) {
+    if (!isWireMap(result.return)) return t.fail(`${id}: no map`);
+    t.deepEqual(result.return.args, [String(2n ** 70n)], id);
+  }
+});
+
+step('after a restart of the master jobs are answered without a sign-in', async (t) => {
+  await master.close();
+  await startMaster();
+  await fleet.connected(master.api);
+  await fleet.ask(master.api, { fun: 'test.ping' });
+  t.deepEqual(master.signIns, []);
+});
+
+step('a killed master loses no acknowledged return and needs no sign-in', async (t) => {
+  await master.close();
+  const killed = await home.startProcess();
+  await fleet.connected(killed.api);
+  const before = await fleet.ask(killed.api, { fun: 'test.ping' });
+  const jid = await startSleeping(killed);
+  const answered: string[] = [];
+  for await (const update of killed.api.jobs.run({ tgt: '*', fun: 'test.ping', timeout: 60 })) {
+    if (update.type !== 'return') continue;
+    answered.push(update.jid, update.minion);
+    await killed.kill();
+    break;
+  }
+
+  const next = await home.startProcess();
+  master = next;
+  const told = new EventLog(next.api.events.subscribe({ match: `salt/job/${jid}/ret/*` }));
+  await fleet.connected(next.api);
+  await fleet.ask(next.api, { fun: 'test.ping' });
+  await fleet.each(({ id }) => told.seen(`${id}'s return`, ({ data }) => data.id === id));
+  await next.close();
+  t.deepEqual(next.signIns, []);
+
+  const kept = await keptReturns(home, [before.jid, jid, answered[0] ?? '']);
+  t.deepEqual(kept.get(before.jid), fleet.ids);
+  t.deepEqual(kept.get(jid), fleet.ids);
+  t.true(kept.get(answered[0] ?? '')?.includes(answered[1] ?? ''));
+  await startMaster();
+  await fleet.connected(master.api);
+});
+
+step('a minion that was killed and started again answers again', async (t) => {
+  const mark = events.length;
+  await Promise.all(fleet.minions.map((minion) => minion.kill()));
+  fleet.start();
+  await fleet.started(events, mark);
+  const { returns } = await fleet.ask(master.api, { fun: 'test.ping' });
+  t.is(returns.size, fleet.minions.length);
+});
+
+step('a job longer than the timeout is asked for until its answer comes', async (t) => {
+  const outcome = await fleet.ask(master.api, {
+    fun: 'test.sleep',
+    arg: [20],
+    timeout: 2,
+    gatherJobTimeout: 20,
+  });
+  t.true(outcome.runningRounds > 1);
+  for (const [id, result] of outcome.returns) t.is(result.return, true, id);
+});
+
+step('a minion that is stopped is reported silent', async (t) => {
+  const [stopped, ...others] = fleet.minions;
+  if (stopped === undefined) return t.fail('no minion');
+  await stopped.kill();
+  const outcome = await runJob(master.api, {
+    tgt: '*',
+    fun: 'test.ping',
+    timeout: 10,
+    gatherJobTimeout: 3,
+  });
+  t.deepEqual(outcome.silent, [stopped.id]);
+  t.deepEqual([...outcome.returns.keys()].sort(), others.map(({ id }) => id).sort());
+  const mark = events.length;
+  stopped.start();
+  const tag = `salt/minion/${stopped.id}/start`;
+  await events.seen(tag, (it) => it.tag === tag, { from: mark });
+});
+
+step('a minion whose pending key is rejected ends with code 77', async (t) => {
+  const strangers = await Fleet.create({ ...home.ports, name: 'stranger' });
+  t.teardown(() => strangers.dispose());
+  strangers.start();
+  await strangers.pending(events);
+  await master.api.keys.reject({ match: 'stranger-*' });
+  await strangers.each(async (minion) => t.is(await minion.exited(60_000), 77, minion.id));
+});
+
+step('a second minion of the same id is denied, the first works on', async (t) => {
+  const doubles = await Fleet.create(home.ports);
+  t.teardown(() => doubles.dispose());
+  doubles.start();
+  await doubles.each(async (minion) => t.is(await minion.exited(90_000), 77, minion.id));
+  const denied = (await master.api.keys.list()).filter(({ state }) => state === 'denied');
+  t.deepEqual(denied.map(({ id }) => id).sort(), fleet.ids);
+  await fleet.ask(master.api, { fun: 'test.ping' });
+});
+
+step('a minion whose key is deleted is pending and gets no job; the others go on', async (t) => {
+  // The first and the last: the oldest and the newest protocol where all versions are named.
+  const deleted = [...new Set([fleet.ids[0] ?? '', fleet.ids.at(-1) ?? ''])];
+  const others = fleet.ids.filter((id) => !deleted.includes(id));
+  const traces = path.join(home.directory, 'traces');
+  mkdirSync(traces);
+  const mark = events.length;
+  for (const match of deleted) await master.api.keys.delete({ match });
+  await events.seen('the rotation', ({ tag }) => tag === 'key', { from: mark });
+  const trace = {
+    fun: 'cmd.run',
+    arg: ['touch {{ grains.id }}'],
+    kwarg: { template: 'jinja', cwd: traces },
+  };
+  const outcome = await runJob(master.api, { tgt: '*', ...trace });
+  t.deepEqual([...outcome.returns.keys()].sort(), others);
+  for (const id of deleted) await pended(events, id, mark);
+  await runJob(master.api, { tgt: '*', ...trace });
+  t.deepEqual(readdirSync(traces).sort(), others);
+
+  const accepted = events.length;
+  for (const match of deleted) await master.api.keys.accept({ match });
+  const back = fleet.minions.filter(({ id }) => deleted.includes(id));
+  for (const { id } of back) {
+    const isBack = ({ tag, data }: { tag: string; data: { [key: string]: WireValue } }) =>
+      tag === 'salt/auth' && data.act === 'accept' && data.id === id;
+    await events.seen(`${id} to be back`, isBack, { from: accepted });
+  }
+  await fleet.ask(master.api, { fun: 'test.ping' });
+});
+
+/** A job that outlasts the master: published, and left to itself. */
+async function startSleeping({ api }: OurMaster): Promise<string> {
+  for await (const update of api.jobs.run({ tgt: '*', fun: 'test.sleep', arg: [15] })) {
+    if (update.type === 'published') return update.jid;
+  }
+  throw new Error('the job was not published');
+}

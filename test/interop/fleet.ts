@@ -1,0 +1,143 @@
+import type {
+  JobReturn,
+  JobUpdate,
+  MasterApi,
+  MasterEvent,
+  RunRequest,
+} from '../../master/index.ts';
+import { until } from '../helpers/deadline.ts';
+import type { EventLog } from './event-log.ts';
+import { minionPrograms } from './programs.ts';
+import { RealMinion, type RealMinionOptions } from './real-minion.ts';
+
+/** What came of a job. */
+export interface JobOutcome {
+  readonly jid: string;
+  readonly returns: ReadonlyMap<string, JobReturn>;
+  readonly silent: readonly string[];
+  /** How often minions said that they were still at it. */
+  readonly runningRounds: number;
+}
+
+/** Seconds without news before minions count as silent: machines that run tests may be slow. */
+const patience = { timeout: 60, gatherJobTimeout: 20 };
+
+/** Publishes a job and waits for its end. */
+export async function runJob(api: MasterApi, request: RunRequest): Promise<JobOutcome> {
+  const returns = new Map<string, JobReturn>();
+  let runningRounds = 0;
+  for await (const update of api.jobs.run({ ...patience, ...request })) {
+    if (update.type === 'return') returns.set(update.minion, update);
+    if (update.type === 'running') runningRounds += 1;
+    if (update.type === 'finished') {
+      return { jid: update.jid, returns, silent: update.silent, runningRounds };
+    }
+  }
+  throw new Error(`the updates of ${request.fun} ended without 'finished'`);
+}
+
+/** Follows a job until an update is `wanted`, then goes away; the job goes on. */
+export async function followUntil(
+  api: MasterApi,
+  request: RunRequest,
+  wanted: (update: JobUpdate) => boolean,
+): Promise<JobUpdate> {
+  for await (const update of api.jobs.run({ ...patience, ...request })) {
+    if (wanted(update)) return update;
+  }
+  throw new Error(`${request.fun} ended before what was waited for`);
+}
+
+/** Real minions of several versions under one master. */
+export class Fleet {
+  readonly minions: readonly RealMinion[];
+
+  private constructor(minions: readonly RealMinion[]) {
+    this.minions = minions;
+  }
+
+  /** One minion of each program that the environment names, or of those given. */
+  static async create(
+    options: Omit<RealMinionOptions, 'program'>,
+    programs: readonly string[] = minionPrograms,
+  ): Promise<Fleet> {
+    const create = (program: string): Promise<RealMinion> =>
+      RealMinion.create({ program, ...options });
+    return new Fleet(await Promise.all(programs.map(create)));
+  }
+
+  get ids(): readonly string[] {
+    return this.minions.map(({ id }) => id).sort();
+  }
+
+  start(): void {
+    for (const minion of this.minions) minion.start();
+  }
+
+  /** Waits until each minion's key is pending. */
+  pending(events: EventLog): Promise<void> {
+    return this.each(({ id }) => pended(events, id));
+  }
+
+  /** From first contact to the event that tells that each is at work. Nothing is restarted. */
+  async enrol(api: MasterApi, events: EventLog): Promise<void> {
+    this.start();
+    await this.pending(events);
+    await api.keys.accept({ match: '*' });
+    await this.started(events);
+  }
+
+  /** Waits until each has said that it is ready for jobs. */
+  started(events: EventLog, from = 0): Promise<void> {
+    return this.each(({ id }) => {
+      const tag = `salt/minion/${id}/start`;
+      return events.seen(tag, (it) => it.tag === tag, { from });
+    });
+  }
+
+  /** Waits until each minion has subscribed to publications (again). */
+  async connected(api: MasterApi): Promise<void> {
+    let subscribers = 0;
+    const look = async (): Promise<void> => {
+      subscribers = (await api.status()).subscribers;
+    };
+    await look();
+    await until(
+      `${this.minions.length} subscribers`,
+      () => {
+        if (subscribers < this.minions.length) look().catch(() => {});
+        return subscribers >= this.minions.length;
+      },
+      60_000,
+    );
+  }
+
+  /** Runs a job on all; fails naming each minion that did not answer. */
+  async ask(api: MasterApi, request: Omit<RunRequest, 'tgt'>): Promise<JobOutcome> {
+    const outcome = await runJob(api, { tgt: '*', ...request });
+    await this.each(async ({ id }) => {
+      if (!outcome.returns.has(id)) throw new Error(`no answer to ${request.fun}`);
+    });
+    return outcome;
+  }
+
+  /** Does `work` for each minion; what fails says for whom, with the end of that minion's log. */
+  async each(work: (minion: RealMinion) => Promise<unknown>): Promise<void> {
+    const results = await Promise.allSettled(this.minions.map(async (minion) => work(minion)));
+    const failures = results.flatMap((result, index) =>
+      result.status === 'rejected' ? [`${result.reason}\n${this.minions[index]?.describe()}`] : [],
+    );
+    if (failures.length > 0) throw new Error(failures.join('\n\n'));
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all(this.minions.map((minion) => minion.dispose()));
+  }
+}
+
+/** Waits until a minion has been told that its key is pending. */
+export function pended(events: EventLog, id: string, from = 0): Promise<unknown> {
+  const accepts = ({ tag, data }: MasterEvent): boolean =>
+    tag === 'salt/auth' && data.act === 'pend' && data.id === id;
+  return events.seen(`${id} to be pending`, accepts, { from });
+}

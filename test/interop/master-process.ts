@@ -1,0 +1,18 @@
+/** A master in a process of its own, with the options given as JSON; its log goes to stdout. */
+import {
+  createLogger,
+  createMaster,
+  type MasterOptions,
+  resolveMasterConfig,
+} from '../../master/index.ts';
+
+const options: Partial<MasterOptions> = JSON.parse(process.argv[2] ?? '{}');
+const logger = createLogger('debug');
+const master = createMaster({ config: resolveMasterConfig(options), logger });
+process.once('SIGTERM', () => {
+  master.close().catch((error: unknown) => {
+    logger.error({ err: error }, 'close failed');
+    process.exitCode = 1;
+  });
+});
+await master.start();

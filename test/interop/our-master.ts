@@ -1,0 +1,142 @@
+/** Our master for interoperability tests: in this process, or in one of its own that may be killed. */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { connectMaster } from '../../client/index.ts';
+import {
+  createLogger,
+  createMaster,
+  type MasterApi,
+  type MasterOptions,
+  resolveMasterConfig,
+} from '../../master/index.ts';
+import { within } from '../helpers/deadline.ts';
+import { ProcessGroup } from './process-group.ts';
+import type { MasterPorts } from './real-minion.ts';
+
+/** A master that runs. */
+export interface OurMaster {
+  readonly api: MasterApi;
+  /**
+   * The ids that have signed in since its start, from its log: events can only be followed from
+   * a moment after the start.
+   */
+  readonly signIns: readonly string[];
+  close(): Promise<void>;
+}
+
+/** A master in a process of its own. */
+export interface MasterProcess extends OurMaster {
+  /** SIGKILL. */
+  kill(): Promise<void>;
+}
+
+/** What outlives a master: its directories and its ports. */
+export class MasterHome {
+  readonly directory: string = mkdtempSync(path.join(tmpdir(), 'sb-'));
+  readonly ports: MasterPorts;
+  readonly #more: Partial<MasterOptions>;
+
+  private constructor(ports: MasterPorts, more: Partial<MasterOptions>) {
+    this.ports = ports;
+    this.#more = more;
+    mkdirSync(path.join(this.directory, 's'), { mode: 0o700 });
+  }
+
+  static async create(more: Partial<MasterOptions> = {}): Promise<MasterHome> {
+    const [requestPort = 0, publishPort = 0] = await freePorts(2);
+    return new MasterHome({ requestPort, publishPort }, more);
+  }
+
+  get options(): Partial<MasterOptions> {
+    return {
+      interface: '127.0.0.1',
+      retPort: this.ports.requestPort,
+      publishPort: this.ports.publishPort,
+      id: 'saltbridge-interop',
+      pkiDir: path.join(this.directory, 'pki'),
+      cachedir: path.join(this.directory, 'cache'),
+      sockDir: path.join(this.directory, 's'),
+      stateDir: path.join(this.directory, 'state'),
+      ...this.#more,
+    };
+  }
+
+  async startHere(): Promise<OurMaster> {
+    const log = new SignInLog();
+    const logger = createLogger('debug', log.stream());
+    const master = createMaster({ config: resolveMasterConfig(this.options), logger });
+    await master.start();
+    return { api: master, signIns: log.ids, close: () => master.close() };
+  }
+
+  async startProcess(): Promise<MasterProcess> {
+    const program = fileURLToPath(new URL('./master-process.js', import.meta.url));
+    const args = [program, JSON.stringify(this.options)];
+    const group = new ProcessGroup(process.execPath, args, ['ignore', 'pipe', 'inherit']);
+    const log = new SignInLog();
+    await within('the start of the master process', log.started(group), 20_000);
+    return {
+      api: connectMaster({ socketPath: resolveMasterConfig(this.options).socket }),
+      signIns: log.ids,
+      close: async () => {
+        group.terminate();
+        await within('the end of the master process', group.exited, 20_000);
+        await group.kill();
+      },
+      kill: () => group.kill(),
+    };
+  }
+
+  dispose(): void {
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** Picks sign-ins out of a master's log. */
+class SignInLog {
+  readonly ids: string[] = [];
+
+  stream(): Writable {
+    return new Writable({
+      write: (line, _encoding, done) => {
+        this.#take(String(line));
+        done();
+      },
+    });
+  }
+
+  /** Reads the log of a master's process; resolves when it says that it has started. */
+  started({ child, exited }: ProcessGroup): Promise<void> {
+    return new Promise((resolve, reject) => {
+      exited.then((code) => reject(new Error(`the master's process ended: ${code}`)), reject);
+      if (child.stdout === null) return;
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        if (this.#take(line) === 'master started') resolve();
+      });
+    });
+  }
+
+  #take(line: string): string {
+    const { msg, minion } = JSON.parse(line);
+    if (msg === 'sign-in') this.ids.push(minion);
+    return msg;
+  }
+}
+
+/** Ports that nobody listens on. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  const ports: number[] = [];
+  for (const server of servers) {
+    if (!server.listening) await new Promise((resolve) => server.once('listening', resolve));
+    const address = server.address();
+    ports.push(typeof address === 'object' && address !== null ? address.port : 0);
+    await new Promise((resolve) => server.close(resolve));
+  }
+  return ports;
+}
