@@ -4,22 +4,25 @@ import { Fleet, runJob } from './fleet.ts';
 import { MasterHome } from './our-master.ts';
 import { minionPrograms, steps } from './programs.ts';
 
-steps('SALT_MINION')('minions that filter get what is for them, and no more', async (t) => {
-  const home = await MasterHome.create({ zmqFiltering: true });
-  t.teardown(() => home.dispose());
-  const master = await home.startHere();
-  t.teardown(() => master.close());
-  const programs = [...new Set([minionPrograms[0] ?? '', minionPrograms.at(-1) ?? ''])];
-  const fleet = await Fleet.create({ ...home.ports, extra: 'zmq_filtering: True' }, programs);
-  t.teardown(() => fleet.dispose());
-  await fleet.enrol(master.api, new EventLog(master.api.events.subscribe()));
+steps('SALT_MINION')(
+  'minions that filter answer jobs for all, for one and for a list',
+  async (t) => {
+    const home = await MasterHome.create({ zmqFiltering: true });
+    t.teardown(() => home.dispose());
+    const master = await home.startHere();
+    t.teardown(() => master.close());
+    const programs = [...new Set([minionPrograms[0] ?? '', minionPrograms.at(-1) ?? ''])];
+    const fleet = await Fleet.create({ ...home.ports, extra: 'zmq_filtering: True' }, programs);
+    t.teardown(() => fleet.dispose());
+    await fleet.enrol(master.api, new EventLog(master.api.events.subscribe()));
 
-  const all = await fleet.ask(master.api, { fun: 'test.ping' });
-  t.is(all.returns.size, programs.length);
-  for (const id of fleet.ids) {
-    const one = await runJob(master.api, { tgt: id, fun: 'test.ping' });
-    t.deepEqual([...one.returns.keys()], [id]);
-    const listed = await runJob(master.api, { tgt: [id], tgtType: 'list', fun: 'test.ping' });
-    t.deepEqual([...listed.returns.keys()], [id]);
-  }
-});
+    const all = await fleet.ask(master.api, { fun: 'test.ping' });
+    t.is(all.returns.size, programs.length);
+    for (const id of fleet.ids) {
+      const one = await runJob(master.api, { tgt: id, fun: 'test.ping' });
+      t.deepEqual([...one.returns.keys()], [id]);
+      const listed = await runJob(master.api, { tgt: [id], tgtType: 'list', fun: 'test.ping' });
+      t.deepEqual([...listed.returns.keys()], [id]);
+    }
+  },
+);

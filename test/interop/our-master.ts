@@ -11,6 +11,7 @@ import {
   createLogger,
   createMaster,
   type MasterApi,
+  type MasterConfig,
   type MasterOptions,
   resolveMasterConfig,
 } from '../../master/index.ts';
@@ -66,12 +67,8 @@ export class MasterHome {
     };
   }
 
-  async startHere(): Promise<OurMaster> {
-    const log = new SignInLog();
-    const logger = createLogger('debug', log.stream());
-    const master = createMaster({ config: resolveMasterConfig(this.options), logger });
-    await master.start();
-    return { api: master, signIns: log.ids, close: () => master.close() };
+  startHere(): Promise<OurMaster> {
+    return startMaster(resolveMasterConfig(this.options));
   }
 
   async startProcess(): Promise<MasterProcess> {
@@ -95,6 +92,14 @@ export class MasterHome {
   dispose(): void {
     rmSync(this.directory, { recursive: true, force: true });
   }
+}
+
+/** Starts a master in this process. */
+export async function startMaster(config: MasterConfig): Promise<OurMaster> {
+  const log = new SignInLog();
+  const master = createMaster({ config, logger: createLogger('debug', log.stream()) });
+  await master.start();
+  return { api: master, signIns: log.ids, close: () => master.close() };
 }
 
 /** Picks sign-ins out of a master's log. */

@@ -1,0 +1,42 @@
+/** From Salt's own master to ours and back, with the oldest and the newest minion. */
+import { loadMasterConfig } from '../../master/index.ts';
+import { Fleet } from './fleet.ts';
+import { freePorts, startMaster } from './our-master.ts';
+import { masterPrograms, minionPrograms, steps, versionOf } from './programs.ts';
+import { RealMaster } from './real-master.ts';
+
+const programs = masterPrograms.length > 0 ? masterPrograms : [''];
+
+for (const [index, program] of programs.entries()) {
+  const title = `minions of salt-master number ${index + 1} answer ours on its directories, and it again`;
+  steps('SALT_MINION', 'SALT_MASTER')(title, async (t) => {
+    t.log(`salt-master ${await versionOf(program)}`);
+    const [requestPort = 0, publishPort = 0] = await freePorts(2);
+    const real = new RealMaster(program, { requestPort, publishPort });
+    t.teardown(() => real.dispose());
+    const oldestAndNewest = [...new Set([minionPrograms[0] ?? '', minionPrograms.at(-1) ?? ''])];
+    const fleet = await Fleet.create({ requestPort, publishPort }, oldestAndNewest);
+    t.teardown(() => fleet.dispose());
+
+    real.start();
+    fleet.start();
+    await fleet.each(({ id }) => real.accept(id));
+    await fleet.each(({ id }) => real.ping(id));
+    await real.stop();
+
+    const { config } = await loadMasterConfig(real.configDirectory);
+    const ours = await startMaster(config);
+    t.teardown(() => ours.close());
+    const accepted = (await ours.api.keys.list()).map(({ id, state }) => [id, state]);
+    t.deepEqual(
+      accepted,
+      fleet.ids.map((id) => [id, 'accepted']),
+    );
+    await fleet.connected(ours.api);
+    await fleet.ask(ours.api, { fun: 'test.ping' });
+    await ours.close();
+
+    real.start();
+    await fleet.each(({ id }) => real.ping(id));
+  });
+}
