@@ -11,7 +11,13 @@ export async function keptReturns(
   const directory = path.join(home.directory, 'state', 'store');
   const store = await openEmbeddedStore({ directory, now: Date.now });
   try {
-    const cache = new JobCache({ store, isOn: true, keepMs: 86_400_000, now: Date.now });
+    const cache = new JobCache({
+      store,
+      isOn: true,
+      keepMarksMs: 1,
+      keepMs: 86_400_000,
+      now: Date.now,
+    });
     const kept = new Map<string, readonly string[]>();
     for (const jid of jids) {
       const minions: string[] = [];
