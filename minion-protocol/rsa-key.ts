@@ -57,8 +57,15 @@ export function parsePublicKey(pem: string): KeyObject {
   const der = Buffer.from(base64, 'base64');
   const key = importKey(() => createPublicKey({ key: der, format: 'der', type }));
   judge(key);
-  if (!key.export({ format: 'der', type }).equals(der)) throw badKey('more than a key inside');
+  if (!canonical(key).export({ format: 'der', type }).equals(der)) {
+    throw badKey('more than a key inside');
+  }
   return key;
+}
+
+/** The same key from its numbers alone. (Node 24 cannot export one that was read as PKCS#1.) */
+function canonical(key: KeyObject): KeyObject {
+  return createPublicKey({ key: key.export({ format: 'jwk' }), format: 'jwk' });
 }
 
 /**
