@@ -17,8 +17,8 @@ const KINDS: ReadonlyArray<readonly Uint8Array[]> = [
 
 const listener = createZeromqListener({ host: HOST, requestPort: 0, publishPort: 0 });
 const { requestPort, publishPort } = await listener.listen(async (request) => request);
-// The first rounds fill the allocator's own pools.
-await storm(6000);
+// The first rounds fill the pools of the allocator and of the collector.
+await storm(10_000);
 const before = await settledMemory();
 const connections = await storm(2000);
 // What is lost stays lost; what the allocator only keeps for a while goes again.
