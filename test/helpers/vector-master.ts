@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import {
   createMaster,
   type Master,
+  type MasterConfig,
   type MasterEvent,
   type MasterOptions,
   type PillarProvider,
@@ -84,9 +85,7 @@ export async function startVectorMaster(
   const config = resolveMasterConfig({ ...directories(directory), ...options.config });
   const store = options.store ?? createMemoryStore({ now: () => clock.now });
   if (options.directory === undefined) {
-    writeMasterKeys(config.pkiDir);
-    for (const key of options.keys ?? [minionKey]) writeKey(config.pkiDir, key);
-    await putSecrets(store, config.stateDir);
+    await layOutVectorMaster(config, store, options.keys);
   }
   await options.prepare?.(store);
   const memory = createMemoryTransport();
@@ -111,6 +110,17 @@ export async function startVectorMaster(
     eventsDuring: (work) => eventsDuring(master, work),
     counters: async () => (await master.status()).counters,
   };
+}
+
+/** Writes what a master with the vectors' keys finds at its start. */
+export async function layOutVectorMaster(
+  { pkiDir, stateDir }: Pick<MasterConfig, 'pkiDir' | 'stateDir'>,
+  store: Store,
+  storedKeys: readonly StoredKey[] = [minionKey],
+): Promise<void> {
+  writeMasterKeys(pkiDir);
+  for (const key of storedKeys) writeKey(pkiDir, key);
+  await putSecrets(store, stateDir);
 }
 
 /** Every folder of a master, below one. */

@@ -1,0 +1,186 @@
+/** Good requests made bad, reproducibly: outside, and inside the encryption. */
+import {
+  type CrypticleKey,
+  openValue,
+  packWire,
+  seal,
+  sealValue,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from '../../minion-protocol/index.ts';
+import { emptyWireMap, isWireMap } from '../../minion-protocol/wire-value.ts';
+import { aesKey, sessionKey, versionOf } from './vector-requests.ts';
+import { base64, cases, type JsonObject, keys, vectorFile } from './vectors.ts';
+
+/** The next number below `bound`. */
+export type Random = (bound: number) => number;
+
+/** Numbers that are the same for the same seed (mulberry32). */
+export function seeded(seed: number): Random {
+  let state = seed;
+  return (bound) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % bound;
+  };
+}
+
+const sealedVectors = ['minion_event', 'return', 'aes_functions'].flatMap((name) =>
+  cases(vectorFile(name), 'cases'),
+);
+const clearVectors = cases(vectorFile('auth'), 'cases');
+const everyRequest = [...sealedVectors, ...clearVectors].map((vector) => base64(vector.request_b64));
+
+/** A request that is no good, or by chance a good one. */
+export function mutated(random: Random): Buffer {
+  return random(2) === 0 ? brokenOutside(random) : brokenInside(random);
+}
+
+function pick<T>(random: Random, list: readonly T[]): T {
+  const found = list[random(list.length)];
+  if (found === undefined) throw new Error('an empty list');
+  return found;
+}
+
+/** Bytes that no longer are what they were. */
+function brokenBytes(random: Random, good: Buffer): Buffer {
+  switch (random(6)) {
+    case 0:
+      return flipped(random, good);
+    case 1:
+      return good.subarray(0, random(good.length));
+    case 2:
+      return Buffer.concat([good, noise(random, 1 + random(40))]);
+    case 3:
+      return Buffer.concat([good.subarray(0, random(good.length)), noise(random, random(80))]);
+    case 4:
+      return noise(random, random(200));
+    default:
+      return bomb(random);
+  }
+}
+
+function flipped(random: Random, good: Buffer): Buffer {
+  const bytes = Buffer.from(good);
+  for (let count = 1 + random(8); count > 0 && bytes.length > 0; count -= 1) {
+    bytes[random(bytes.length)] = random(256);
+  }
+  return bytes;
+}
+
+function noise(random: Random, length: number): Buffer {
+  return Buffer.from(Array.from({ length }, () => random(256)));
+}
+
+/** Deep nesting, and headers that promise what never comes. */
+function bomb(random: Random): Buffer {
+  const header = pick(random, ['dd', 'df', 'db', 'c6', 'c9', 'de', 'dc']);
+  const nested = pick(random, ['91', '81a161', 'dc0001', 'c1', 'ffff']);
+  return pick(random, [
+    Buffer.from(`${header}ffffffff`, 'hex'),
+    Buffer.from(nested.repeat(1 + random(5000)), 'hex'),
+    Buffer.from(`83a3656e63a3616573a46c6f6164${header}7fffffff00`, 'hex'),
+  ]);
+}
+
+const oddValues: readonly WireValue[] = [
+  null,
+  true,
+  -1,
+  2n ** 63n,
+  Number.NaN,
+  '',
+  'victim',
+  '../../etc',
+  '__proto__',
+  'x'.repeat(70_000),
+  new Uint8Array(300),
+  [],
+  [[[[[]]]]],
+  {},
+  new Map<WireValue, WireValue>([[1, 2]]),
+];
+
+function withOddField(random: Random, map: WireMap): WireMap {
+  const names = [...Object.keys(map), 'id', 'nonce', 'ts', 'tok', 'cmd', 'version', 'unknown'];
+  const name = pick(random, names);
+  const result: WireMap = Object.assign(emptyWireMap(), map);
+  if (random(4) === 0) delete result[name];
+  else result[name] = pick(random, oddValues);
+  return result;
+}
+
+function brokenOutside(random: Random): Buffer {
+  const good = pick(random, everyRequest);
+  const outer = unpackWire(good);
+  if (random(2) === 0 || !isWireMap(outer)) return brokenBytes(random, good);
+  if (isWireMap(outer.load) && random(2) === 0) {
+    return packWire({ ...outer, load: withOddField(random, outer.load) });
+  }
+  return packWire(withOddField(random, outer));
+}
+
+function brokenInside(random: Random): Buffer {
+  const vector = pick(random, sealedVectors);
+  const outer = unpackWire(base64(vector.request_b64));
+  if (!isWireMap(outer)) throw new TypeError('a recorded request is no map');
+  const key = keyOf(vector);
+  const load = openValue(key, wireBytes(outer.load) ?? new Uint8Array(0));
+  return packWire({ ...outer, load: brokenLoad(random, key, isWireMap(load) ? load : {}) });
+}
+
+function brokenLoad(random: Random, key: CrypticleKey, load: WireMap): Buffer {
+  const plain = Buffer.concat([Buffer.from('pillar::'), packWire(load)]);
+  switch (random(7)) {
+    case 0:
+      return seal(key, brokenBytes(random, plain));
+    case 1:
+      return seal(key, Buffer.concat([Buffer.from('pillar::'), brokenBytes(random, packWire(load))]));
+    case 2:
+      return sealValue(key, pick(random, oddValues));
+    case 3:
+      return sealValue(key === aesKey ? sessionKey : aesKey, load);
+    case 4:
+      // As it was, again: a repetition.
+      return sealValue(key, load);
+    case 5:
+      return flipped(random, sealValue(key, load));
+    default:
+      return sealValue(key, withOddField(random, withOddField(random, load)));
+  }
+}
+
+function keyOf(vector: JsonObject): CrypticleKey {
+  return versionOf(vector) === 3 ? sessionKey : aesKey;
+}
+
+/** Whether an answer is one that Salt's master could give: a refusal, or a sealed or signed value. */
+export function isAnswerOfSalt(bytes: Uint8Array): boolean {
+  const reply = unpackWire(bytes);
+  if (reply instanceof Uint8Array) return true;
+  if (typeof reply === 'string') return isRefusalText(reply);
+  if (!isWireMap(reply)) return false;
+  const names = Object.keys(reply).sort().join();
+  const isPing = reply.cmd === 'ping';
+  return isPing || ['', 'msg', 'enc,load', 'enc,load,sig', 'key,pillar'].includes(names) || reply.enc === 'pub';
+}
+
+/** Whether an answer is a refusal in words. */
+export function isRefusal(bytes: Uint8Array): boolean {
+  const reply = unpackWire(bytes);
+  return typeof reply === 'string' || (isWireMap(reply) && reply.msg === 'bad load');
+}
+
+function isRefusalText(text: string): boolean {
+  return (
+    text.startsWith('bad load') ||
+    text === 'payload and load must be a dict' ||
+    text === 'Some exception handling minion payload'
+  );
+}
+
+/** The minion id that {@link mutated} attacks from. */
+export const attackedId: string = keys.minionId;

@@ -1,0 +1,63 @@
+/**
+ * A program: a master with the vectors' keys on free ZeroMQ ports, alone in its process so that
+ * its memory can be measured. Answers its parent's questions; ends with it.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createMaster, type MasterStatus, resolveMasterConfig } from '../../master/index.ts';
+import { createMemoryStore } from '../../store/index.ts';
+import { directories, layOutVectorMaster, RECORDED_AT } from './vector-master.ts';
+
+/** What the parent may ask. */
+export type Question = 'status' | 'memory' | 'publish';
+
+/** The answer: always all of it. */
+export interface Answer {
+  readonly status: MasterStatus;
+  /** Resident bytes; for `memory` after everything unused was freed. */
+  readonly rss: number;
+}
+
+const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
+const config = resolveMasterConfig({
+  ...directories(directory),
+  interface: '127.0.0.1',
+  retPort: 0,
+  publishPort: 0,
+  // What is sent here in a moment is far more than one minion may send.
+  limits: { requestsPerSecond: 0, eventsPerSecond: 0 },
+});
+const store = createMemoryStore({ now: () => RECORDED_AT });
+await layOutVectorMaster(config, store);
+const master = createMaster({ config, store, now: () => RECORDED_AT });
+await master.start();
+
+process.on('message', (question: Question) => void answer(question));
+process.on('disconnect', () => void end());
+await answer('status');
+
+async function answer(question: Question): Promise<void> {
+  if (question === 'publish') await publish();
+  if (question === 'memory') await freeUnused();
+  const reply: Answer = { status: await master.status(), rss: process.memoryUsage.rss() };
+  process.send?.(reply);
+}
+
+async function publish(): Promise<void> {
+  const arg = ['x'.repeat(20_000)];
+  for await (const _update of master.jobs.run({ tgt: '*', fun: 'test.echo', arg })) break;
+}
+
+/** Freed buffers are given back some turns after they were collected. */
+async function freeUnused(): Promise<void> {
+  for (let turn = 0; turn < 10; turn += 1) {
+    globalThis.gc?.();
+    await new Promise(setImmediate);
+  }
+}
+
+async function end(): Promise<void> {
+  await master.close();
+  rmSync(directory, { recursive: true, force: true });
+}

@@ -1,0 +1,225 @@
+/**
+ * Hostile input over real sockets: 20,000 mutated messages, broken framing, and connections that
+ * hold on to what they can. The master is alone in a process, so that its memory can be measured.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import test, { type ExecutionContext } from 'ava';
+import { Dealer, Subscriber } from 'zeromq';
+import type { MasterStatus } from '../../master/index.ts';
+import { until, within } from '../helpers/deadline.ts';
+import { isAnswerOfSalt, isRefusal, mutated, type Random, seeded } from '../helpers/mutations.ts';
+import { altered, freshNonce, openReply, recorded } from '../helpers/vector-requests.ts';
+import { openRaw, type RawPeer } from '../helpers/zeromq-master.ts';
+import type { Answer, Question } from '../helpers/zeromq-master-process.ts';
+import {
+  frame,
+  GREETING,
+  HELLO,
+  hex,
+  longHeader,
+  READY_REQ,
+  READY_SUB,
+} from '../helpers/zmtp-bytes.ts';
+
+const program = fileURLToPath(new URL('../helpers/zeromq-master-process.js', import.meta.url));
+const startEvent = recorded('minion_event', 'start event v3');
+const allowedGrowth = 30 * 1024 * 1024;
+
+/** The master in its process. */
+class MasterProcess {
+  readonly #child: ChildProcess;
+  status: MasterStatus | undefined;
+
+  constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  async ask(question: Question): Promise<Answer> {
+    const answer = this.next();
+    this.#child.send(question);
+    return answer;
+  }
+
+  async next(): Promise<Answer> {
+    const [answer]: Answer[] = await within('the master process', once(this.#child, 'message'), 20_000);
+    if (answer === undefined) throw new Error('no answer');
+    this.status = answer.status;
+    return answer;
+  }
+
+  async end(): Promise<void> {
+    const gone = once(this.#child, 'exit');
+    this.#child.disconnect();
+    await within('the end of the master process', gone);
+  }
+}
+
+async function startProcess(t: ExecutionContext): Promise<{ master: MasterProcess; status: MasterStatus }> {
+  const master = new MasterProcess(fork(program, [], { execArgv: ['--expose-gc'] }));
+  t.teardown(() => master.end());
+  const { status } = await master.next();
+  return { master, status };
+}
+
+/** Asks over libzmq, many at once, and counts what comes back. */
+class Asker {
+  readonly #socket = new Dealer({ linger: 0, sendHighWaterMark: 0, receiveHighWaterMark: 0 });
+  refusals = 0;
+  alien = 0;
+
+  constructor(t: ExecutionContext, port: number) {
+    this.#socket.connect(`tcp://127.0.0.1:${port}`);
+    t.teardown(() => this.#socket.close());
+  }
+
+  async askAll(count: number, make: () => Buffer): Promise<void> {
+    const answers = within(`${count} answers`, this.#receive(count), 30_000);
+    for (let sent = 0; sent < count; sent += 1) await this.#socket.send([null, make()]);
+    await answers;
+  }
+
+  /** One good request, answered. */
+  async isServed(t: ExecutionContext): Promise<void> {
+    const nonce = freshNonce();
+    await this.#socket.send([null, altered(startEvent, { load: { nonce } })]);
+    const [, reply = Buffer.alloc(0)] = await within('a good answer', this.#socket.receive());
+    t.is(openReply(startEvent, reply, nonce), null);
+  }
+
+  async #receive(count: number): Promise<void> {
+    for (let received = 0; received < count; received += 1) {
+      const [, reply = Buffer.alloc(0)] = await this.#socket.receive();
+      if (!isAnswerOfSalt(reply)) this.alien += 1;
+      if (isRefusal(reply)) this.refusals += 1;
+    }
+  }
+}
+
+test('20,000 mutated requests get 20,000 answers that Salt could give, are counted, and leave no memory behind', async (t) => {
+  t.timeout(60_000);
+  const { master, status } = await startProcess(t);
+  const asker = new Asker(t, status.requestPort);
+  const random = seeded(20_261_121);
+  await asker.askAll(2_000, () => mutated(random));
+  await asker.isServed(t);
+  const before = (await master.ask('memory')).rss;
+  const strangers = await holdRequestPort(t, status.requestPort);
+  for (let round = 0; round < 18; round += 1) {
+    await asker.askAll(1_000, () => mutated(random));
+    await asker.isServed(t);
+    await breakFraming(status.requestPort, random);
+  }
+  t.is(asker.alien, 0);
+  const { rss, status: after } = await master.ask('memory');
+  t.true(total(after) >= asker.refusals, 'every refusal is counted');
+  t.true(rss - before < allowedGrowth, `grew by ${rss - before} bytes`);
+  for (const { socket } of strangers) socket.destroy();
+  await asker.isServed(t);
+});
+
+test('a publish port that is flooded, held and never read from serves the next subscriber', async (t) => {
+  t.timeout(60_000);
+  const { master, status } = await startProcess(t);
+  const random = seeded(20_261_122);
+  for (let count = 0; count < 20; count += 1) await master.ask('publish');
+  const before = (await master.ask('memory')).rss;
+  const strangers = await holdPublishPort(t, status.publishPort);
+  for (let round = 0; round < 10; round += 1) await breakFraming(status.publishPort, random);
+  for (let count = 0; count < 100; count += 1) await master.ask('publish');
+  const { rss } = await master.ask('memory');
+  t.true(rss - before < allowedGrowth, `grew by ${rss - before} bytes`);
+  const subscriber = new Subscriber({ linger: 0 });
+  t.teardown(() => subscriber.close());
+  subscriber.subscribe();
+  subscriber.connect(`tcp://127.0.0.1:${status.publishPort}`);
+  const publication = subscriber.receive();
+  const known = (await master.ask('status')).status.subscribers;
+  await untilSubscribed(master, known);
+  await master.ask('publish');
+  const [envelope] = await within('a publication', publication);
+  t.true((envelope?.length ?? 0) > 20_000);
+  for (const { socket } of strangers) socket.destroy();
+});
+
+/** Connections that say nothing, or begin what they never end, for as long as the test lasts. */
+async function holdRequestPort(t: ExecutionContext, port: number): Promise<RawPeer[]> {
+  const beginnings = [
+    [],
+    [GREETING.subarray(0, 10)],
+    [GREETING],
+    [GREETING, READY_REQ],
+    [GREETING, READY_REQ, frame(1, ''), longHeader(3, 20_000n), new Uint8Array(20_000)],
+    [GREETING, READY_REQ, frame(1, ''), longHeader(2, 2n ** 33n), new Uint8Array(1000)],
+    [GREETING, READY_REQ, frame(1, ''), longHeader(2, 10_000_000n), new Uint8Array(1000)],
+    [GREETING, READY_REQ, ...Array.from({ length: 200 }, () => frame(1, 'part'))],
+  ];
+  return hold(t, port, beginnings, 160);
+}
+
+async function holdPublishPort(t: ExecutionContext, port: number): Promise<RawPeer[]> {
+  const topics = Array.from({ length: 900 }, (_, index) => frame(0, `\u0001${'t'.repeat(100)}${index}`));
+  const tooMany = Array.from({ length: 3000 }, (_, index) => frame(0, `\u0001${'t'.repeat(200)}${index}`));
+  const everything = frame(0, '\u0001');
+  const beginnings = [
+    [],
+    [GREETING.subarray(0, 30)],
+    [GREETING, READY_SUB],
+    [GREETING, READY_SUB, everything],
+    [GREETING, READY_SUB, ...topics],
+    [GREETING, READY_SUB, ...tooMany],
+    [GREETING, READY_SUB, longHeader(2, 2n ** 40n)],
+    [GREETING, READY_SUB, frame(1, 'unfinished')],
+  ];
+  const peers = await hold(t, port, beginnings, 80);
+  for (const { socket } of peers) socket.pause();
+  return peers;
+}
+
+async function hold(
+  t: ExecutionContext,
+  port: number,
+  beginnings: ReadonlyArray<readonly Uint8Array[]>,
+  count: number,
+): Promise<RawPeer[]> {
+  const peers: RawPeer[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const peer = await openRaw(port);
+    t.teardown(() => peer.socket.destroy());
+    peer.write(...(beginnings[index % beginnings.length] ?? []));
+    peers.push(peer);
+  }
+  return peers;
+}
+
+/** Twenty connections whose framing is broken somewhere. */
+async function breakFraming(port: number, random: Random): Promise<void> {
+  const good = Buffer.concat([GREETING, READY_REQ, HELLO, HELLO]);
+  const nonsense = [
+    Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n'),
+    hex('16030100a5010000a10303'),
+    Buffer.from('SSH-2.0-OpenSSH_9.2\r\n'),
+  ];
+  const connections = Array.from({ length: 20 }, async (_, index) => {
+    const peer = await openRaw(port);
+    const bytes = Buffer.from(nonsense[index] ?? good);
+    for (let flips = 0; flips < 4; flips += 1) bytes[random(bytes.length)] = random(256);
+    peer.write(bytes);
+    peer.socket.end();
+    await peer.closed('whose framing is broken');
+  });
+  await Promise.all(connections);
+}
+
+async function untilSubscribed(master: MasterProcess, known: number): Promise<void> {
+  for (let attempt = 0; attempt < 500; attempt += 1) {
+    const { status } = await master.ask('status');
+    if (status.subscribers > known) return;
+  }
+  await until('the subscriber', () => false, 1);
+}
+
+function total({ counters }: MasterStatus): number {
+  return Object.values(counters).reduce((sum, count) => sum + count, 0);
+}
