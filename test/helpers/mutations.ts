@@ -32,7 +32,9 @@ const sealedVectors = ['minion_event', 'return', 'aes_functions'].flatMap((name)
   cases(vectorFile(name), 'cases'),
 );
 const clearVectors = cases(vectorFile('auth'), 'cases');
-const everyRequest = [...sealedVectors, ...clearVectors].map((vector) => base64(vector.request_b64));
+const everyRequest = [...sealedVectors, ...clearVectors].map((vector) =>
+  base64(vector.request_b64),
+);
 
 /** A request that is no good, or by chance a good one. */
 export function mutated(random: Random): Buffer {
@@ -138,7 +140,10 @@ function brokenLoad(random: Random, key: CrypticleKey, load: WireMap): Buffer {
     case 0:
       return seal(key, brokenBytes(random, plain));
     case 1:
-      return seal(key, Buffer.concat([Buffer.from('pillar::'), brokenBytes(random, packWire(load))]));
+      return seal(
+        key,
+        Buffer.concat([Buffer.from('pillar::'), brokenBytes(random, packWire(load))]),
+      );
     case 2:
       return sealValue(key, pick(random, oddValues));
     case 3:
@@ -165,7 +170,11 @@ export function isAnswerOfSalt(bytes: Uint8Array): boolean {
   if (!isWireMap(reply)) return false;
   const names = Object.keys(reply).sort().join();
   const isPing = reply.cmd === 'ping';
-  return isPing || ['', 'msg', 'enc,load', 'enc,load,sig', 'key,pillar'].includes(names) || reply.enc === 'pub';
+  return (
+    isPing ||
+    ['', 'msg', 'enc,load', 'enc,load,sig', 'key,pillar'].includes(names) ||
+    reply.enc === 'pub'
+  );
 }
 
 /** Whether an answer is a refusal in words. */
