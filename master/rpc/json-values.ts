@@ -17,7 +17,7 @@ const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 /** The JSON form of a value. */
 export function toJson(value: WireValue): Json {
   if (typeof value === 'bigint') return { $int: String(value) };
-  if (typeof value === 'number') return Number.isFinite(value) ? value : { $float: String(value) };
+  if (typeof value === 'number') return numberToJson(value);
   if (value === null || typeof value !== 'object') return value;
   if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString('base64') };
   if (value instanceof WireDateTime) return { $datetime: value.text };
@@ -31,6 +31,12 @@ export function toJson(value: WireValue): Json {
     return { $map: entries.map(([key, item]) => [key, toJson(item)]) };
   }
   return Object.fromEntries(entries.map(([key, item]) => [key, toJson(item)]));
+}
+
+/** JSON has neither infinities nor a negative zero. */
+function numberToJson(value: number): Json {
+  if (Object.is(value, -0)) return { $float: '-0' };
+  return Number.isFinite(value) ? value : { $float: String(value) };
 }
 
 /** The value of a JSON form. @throws TypeError when a mark does not hold what it should */

@@ -66,9 +66,10 @@ function method<S extends TSchema>(
   return {
     complaint: (parameters) => {
       const [first] = check.Errors(parameters);
-      return first === undefined
-        ? undefined
-        : `${first.instancePath.slice(1).replaceAll('/', '.') || 'parameters'} ${first.message}`;
+      if (first === undefined) return undefined;
+      const name = first.instancePath.slice(1).replaceAll('/', '.') || 'parameters';
+      // What no schema describes is measured against the schema `false`.
+      return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
     },
     invoke: (api, parameters, signal) => definition.call(api, check.Parse(parameters), signal),
   };

@@ -167,15 +167,19 @@ function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
+  // Known in advance from our own client; refused before it is read, the caller is still there.
+  if (Number(request.headers['content-length']) > maxBodyBytes) throw bodyTooLarge();
   let bytes = 0;
   for await (const chunk of request) {
     bytes += chunk.length;
-    if (bytes > maxBodyBytes) {
-      throw new MasterError('ERR_ARGS', `the parameters are larger than ${maxBodyBytes} bytes`);
-    }
+    if (bytes > maxBodyBytes) throw bodyTooLarge();
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
+}
+
+function bodyTooLarge(): MasterError {
+  return new MasterError('ERR_ARGS', `the parameters are larger than ${maxBodyBytes} bytes`);
 }
 
 function parseBody(body: Buffer): unknown {

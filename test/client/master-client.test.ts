@@ -1,0 +1,100 @@
+/** The client has the master's interface, and its errors. */
+import path from 'node:path';
+import test from 'ava';
+import { connectMaster } from '../../client/index.ts';
+import type { JobUpdate } from '../../master/index.ts';
+import { isWireMap, openPublication } from '../../minion-protocol/index.ts';
+import { within } from '../helpers/deadline.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { directories, startVectorMaster, type VectorMaster } from '../helpers/vector-master.ts';
+import { aesKey, altered, freshNonce, recorded } from '../helpers/vector-requests.ts';
+import { keys } from '../helpers/vectors.ts';
+
+function clientOf({ directory }: VectorMaster): ReturnType<typeof connectMaster> {
+  return connectMaster({ socketPath: directories(directory).socket ?? '' });
+}
+
+test('a client sees what the master in the process sees', async (t) => {
+  const running = await startVectorMaster(t);
+  const client = clientOf(running);
+  t.deepEqual(await client.status(), await running.master.status());
+  t.deepEqual(await client.keys.list(), await running.master.keys.list());
+  t.deepEqual(await client.keys.local(), await running.master.keys.local());
+  t.deepEqual(await client.events.denials(), []);
+});
+
+test('a client follows a job to its end', async (t) => {
+  const running = await startVectorMaster(t);
+  const updates: JobUpdate['type'][] = [];
+  for await (const update of clientOf(running).jobs.run({ tgt: '*', fun: 'test.ping' })) {
+    updates.push(update.type);
+    if (update.type !== 'published') continue;
+    const nonce = freshNonce();
+    const load = { jid: update.jid, nonce };
+    await running.ask(altered(recorded('return', 'simple v3'), { load }));
+  }
+  t.deepEqual(updates, ['published', 'return', 'finished']);
+});
+
+test('arguments of every type reach the minions as they were given', async (t) => {
+  const running = await startVectorMaster(t);
+  const minion = running.dial(keys.minionId);
+  t.teardown(() => minion.close());
+  const envelope = new Promise<Uint8Array>((resolve) => {
+    void minion.subscribe(0, null, resolve);
+  });
+  const arg = [1, 2n ** 60n, 'text', new Uint8Array([0, 255]), null, { $bytes: 'x', list: [true] }];
+  for await (const _update of clientOf(running).jobs.run({ tgt: '*', fun: 'test.arg', arg })) break;
+  const packed = await within('the publication', envelope);
+  t.deepEqual(JSON.stringify(argumentsIn(packed), plain), JSON.stringify(arg, plain));
+});
+
+test('a client is told the events from its subscription on, until it stops', async (t) => {
+  const running = await startVectorMaster(t);
+  const end = new AbortController();
+  const events = clientOf(running).events.subscribe({ match: 'salt/minion/*' }, end.signal);
+  const first = (async () => {
+    for await (const { tag } of events) return tag;
+    return undefined;
+  })();
+  const fire = async (): Promise<void> => {
+    const load = { nonce: freshNonce() };
+    await running.ask(altered(recorded('minion_event', 'start event v3'), { load }));
+  };
+  // The subscription is there some turns after the call: events are fired until one comes.
+  let told: string | undefined;
+  void first.then((tag) => {
+    told = tag;
+  });
+  while (told === undefined) await fire();
+  t.is(told, `salt/minion/${keys.minionId}/start`);
+});
+
+test('the code of an error of the master is the code of the error of the client', async (t) => {
+  const client = clientOf(await startVectorMaster(t));
+  await t.throwsAsync(
+    client.jobs.run({ tgt: '*', fun: 'nonsense' })[Symbol.asyncIterator]().next(),
+    {
+      name: 'RemoteError',
+      code: 'ERR_ARGS',
+    },
+  );
+});
+
+test('where no master listens, the error names the socket and what to do', async (t) => {
+  const socketPath = path.join(temporaryDirectory(t), 'none.sock');
+  const error = await t.throwsAsync(connectMaster({ socketPath }).status(), { code: 'ERR_SOCKET' });
+  t.true(error?.message.includes(socketPath));
+  t.regex(error?.message ?? '', /saltbridge master/);
+});
+
+function argumentsIn(packed: Uint8Array): unknown {
+  const load = openPublication(packed, { key: aesKey });
+  return isWireMap(load) ? load.arg : undefined;
+}
+
+/** Bytes and large numbers as text. */
+function plain(_name: string, value: unknown): unknown {
+  if (typeof value === 'bigint') return String(value);
+  return value instanceof Uint8Array ? [...value] : value;
+}
