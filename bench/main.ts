@@ -1,5 +1,6 @@
 /** `npm run bench`: every figure of docs/BENCHMARKS.md. Quote the machine with them. */
 import { cpus, totalmem } from 'node:os';
+import { benchFleet } from './fleet.ts';
 import { benchJob } from './job.ts';
 import { benchPayload } from './payload.ts';
 import { benchStore } from './store.ts';
@@ -28,4 +29,11 @@ benchPayload();
 print('\n# durable writes of 200 bytes');
 for (const { inFlight, durableWritesPerSecond } of await benchStore()) {
   print(`${String(inFlight).padStart(4)} under way  ${Math.round(durableWritesPerSecond)}/s`);
+}
+
+for (const count of [2_000, 15_000]) {
+  print(`\n# ${count} simulated minions in another process; rate limits off`);
+  const figures = await benchFleet(count);
+  for (const [name, value] of Object.entries(figures))
+    print(`${name.padEnd(20)} ${Math.round(value)}`);
 }

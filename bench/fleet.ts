@@ -1,0 +1,145 @@
+/**
+ * A master under the load of a fleet, in the same machine: the master in this process, the
+ * simulated minions in another. Rate limits are off, and said so in what is printed.
+ */
+import { type ChildProcess, execFile, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import {
+  createMaster,
+  type Master,
+  type MasterConfig,
+  resolveMasterConfig,
+} from '../master/index.ts';
+import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
+import type { Order, Outcome } from './swarm/orders.ts';
+
+/** What one fleet did. */
+export interface FleetFigures {
+  readonly minions: number;
+  readonly startMs: number;
+  readonly signInsPerSecond: number;
+  readonly eventsPerSecond: number;
+  readonly pillarsPerSecond: number;
+  /** `test.ping` on all, in this process. */
+  readonly pingMs: number;
+  /** The same by the command line, from its start to its end. */
+  readonly commandMs: number;
+  readonly returnsPerSecond: number;
+  readonly residentMegabytes: number;
+}
+
+const program = fileURLToPath(new URL('./swarm/program.js', import.meta.url));
+const command = fileURLToPath(new URL('../../bin/saltbridge', import.meta.url));
+const connections = 64;
+const keyCount = 16;
+const ofAll = { events: 60_000, pillars: 3_000, pings: 20 };
+
+/** @param count simulated minions, each with an id and a subscription of its own */
+export async function benchFleet(count: number): Promise<FleetFigures> {
+  const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
+  const config = fleetConfig(rootDir);
+  const keys = await makeKeyTexts(keyCount);
+  await acceptAll(config.pkiDir, count, keys);
+  await writeFile(
+    path.join(rootDir, 'master'),
+    JSON.stringify({ root_dir: rootDir, sock_dir: '/run', saltbridge: { socket: config.socket } }),
+  );
+  const master = createMaster({ config });
+  const startedAt = performance.now();
+  await master.start();
+  const startMs = performance.now() - startedAt;
+  const swarm = fork(program);
+  try {
+    return { minions: count, startMs, ...(await measure(master, swarm, count, keys, rootDir)) };
+  } finally {
+    swarm.disconnect();
+    await master.close();
+    await rm(rootDir, { recursive: true, force: true });
+  }
+}
+
+async function measure(
+  master: Master,
+  swarm: ChildProcess,
+  count: number,
+  keys: readonly SwarmKeyText[],
+  rootDir: string,
+): Promise<Omit<FleetFigures, 'minions' | 'startMs'>> {
+  const { requestPort, publishPort } = await master.status();
+  await order(swarm, { do: 'enlist', count, keys, requestPort, connections });
+  await order(swarm, { do: 'sign-in', atOnce: 256 });
+  const signInMs = await order(swarm, { do: 'sign-in', atOnce: 256 });
+  await order(swarm, { do: 'subscribe', publishPort });
+  const eventMs = await order(swarm, { do: 'events', count: ofAll.events, atOnce: 1024 });
+  const pillarMs = await order(swarm, { do: 'pillars', count: ofAll.pillars, atOnce: 256 });
+  await ping(master, count);
+  const pingMs = await ping(master, count);
+  const pings = Math.max(1, Math.round((ofAll.pings * 1000) / count));
+  const startedAt = performance.now();
+  for (let round = 0; round < pings; round += 1) await ping(master, count);
+  const returnMs = performance.now() - startedAt;
+  const commandStart = performance.now();
+  await promisify(execFile)(process.execPath, [command, 'salt', '-c', rootDir, '*', 'test.ping'], {
+    maxBuffer: 2 ** 28,
+  });
+  return {
+    signInsPerSecond: (count / signInMs) * 1000,
+    eventsPerSecond: (ofAll.events / eventMs) * 1000,
+    pillarsPerSecond: (ofAll.pillars / pillarMs) * 1000,
+    pingMs,
+    commandMs: performance.now() - commandStart,
+    returnsPerSecond: ((pings * count) / returnMs) * 1000,
+    residentMegabytes: process.memoryUsage.rss() / 1e6,
+  };
+}
+
+async function ping(master: Master, count: number): Promise<number> {
+  const startedAt = performance.now();
+  for await (const update of master.jobs.run({ tgt: '*', fun: 'test.ping', timeout: 60 })) {
+    if (update.type === 'finished' && update.answered.length !== count) {
+      throw new Error(`${update.answered.length} of ${count} answered`);
+    }
+  }
+  return performance.now() - startedAt;
+}
+
+/** @returns milliseconds that the swarm took */
+async function order(swarm: ChildProcess, what: Order): Promise<number> {
+  const answered = once(swarm, 'message');
+  swarm.send(what);
+  const [outcome]: Outcome[] = await answered;
+  if (outcome === undefined || 'error' in outcome) throw new Error(outcome?.error ?? 'no answer');
+  return outcome.ms;
+}
+
+function fleetConfig(rootDir: string): MasterConfig {
+  return resolveMasterConfig({
+    rootDir,
+    interface: '127.0.0.1',
+    retPort: 0,
+    publishPort: 0,
+    pkiDir: '/pki',
+    cachedir: '/cache',
+    sockDir: '/run',
+    stateDir: '/state',
+    limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },
+  });
+}
+
+async function acceptAll(
+  pkiDir: string,
+  count: number,
+  keys: readonly SwarmKeyText[],
+): Promise<void> {
+  const directory = path.join(pkiDir, 'minions');
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  for (let index = 0; index < count; index += 1) {
+    const id = `swarm-${String(index).padStart(5, '0')}`;
+    await writeFile(path.join(directory, id), keys[index % keys.length]?.publicPem ?? '');
+  }
+}

@@ -1,0 +1,152 @@
+/** One simulated minion of protocol 3: it signs in, seals, and checks what comes back. */
+import { randomBytes } from 'node:crypto';
+import {
+  type CrypticleKey,
+  createMinionHandshake,
+  decrypt,
+  encodeRequest,
+  isWireMap,
+  openPrivateReply,
+  openPublication,
+  openSendReply,
+  parseKeyString,
+  parsePublicKey,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from '../../minion-protocol/index.ts';
+import type { SwarmKey } from './keys.ts';
+import type { Dealer } from './zmtp-client.ts';
+
+/** What all minions know of a master. */
+export interface Known {
+  readonly publishKey: CrypticleKey;
+  readonly masterPem: string;
+}
+
+/** What a sign-in gave. */
+interface Session extends Known {
+  readonly requestKey: CrypticleKey;
+}
+
+export class SwarmMinion {
+  readonly id: string;
+  readonly #key: SwarmKey;
+  readonly #dealer: Dealer;
+  /** One in a hundred looks at RSA signatures. */
+  readonly #isThorough: boolean;
+  #session: Session | undefined;
+
+  constructor(id: string, index: number, key: SwarmKey, dealer: Dealer) {
+    this.id = id;
+    this.#key = key;
+    this.#dealer = dealer;
+    this.#isThorough = index % 100 === 0;
+  }
+
+  /**
+   * Signs in as a minion does that knows its master. One in a hundred checks everything; the rest
+   * decrypt what they must, because the RSA of thousands of minions is not the master's.
+   * @param known the master's key and the shared key, once somebody has them
+   */
+  async signIn(known: Known | undefined): Promise<Known> {
+    const handshake = createMinionHandshake({
+      id: this.id,
+      version: 3,
+      privateKey: this.#key.privateKey,
+      publicPem: this.#key.publicPem,
+      token: this.#key.token,
+      ...(known === undefined ? {} : { masterPub: known.masterPem }),
+    });
+    const reply = await this.#dealer.ask(handshake.request());
+    if (known !== undefined && !this.#isThorough) {
+      const requestKey = this.#session?.requestKey ?? this.#openSession(reply);
+      this.#session = { requestKey, ...known };
+      return known;
+    }
+    const step = handshake.step(reply);
+    if (step.state !== 'accepted') throw new Error(`${this.id} is ${step.state}`);
+    const publishKey = parseKeyString(step.aes);
+    this.#session = {
+      requestKey: parseKeyString(step.session ?? ''),
+      publishKey,
+      masterPem: step.masterPub,
+    };
+    return { publishKey, masterPem: step.masterPub };
+  }
+
+  /** Sends a sealed request and opens its reply: HMAC and nonce must be right. */
+  async ask(load: WireMap): Promise<WireValue> {
+    const { requestKey } = this.#signedIn();
+    const nonce = randomBytes(16).toString('hex');
+    const reply = await this.#dealer.ask(this.#seal(load, nonce));
+    return openSendReply(reply, { version: 3, nonce, key: requestKey });
+  }
+
+  async askPillar(): Promise<void> {
+    const nonce = randomBytes(16).toString('hex');
+    const load = { cmd: '_pillar', grains: { os: 'Debian', id: this.id }, ver: '2', saltenv: null };
+    const reply = await this.#dealer.ask(this.#seal(load, nonce));
+    if (!this.#isThorough) return;
+    openPrivateReply(reply, {
+      version: 3,
+      nonce,
+      minionKey: this.#key.privateKey,
+      masterKey: parsePublicKey(this.#signedIn().masterPem),
+      encAlgo: 'OAEP-SHA1',
+      sigAlgo: 'PKCS1v15-SHA1',
+    });
+  }
+
+  /** Opens a publication and, if it is meant for this minion, returns `true` for it. */
+  async obey(publication: Uint8Array): Promise<void> {
+    const { publishKey, masterPem } = this.#signedIn();
+    const load = openPublication(publication, {
+      key: publishKey,
+      ...(this.#isThorough
+        ? { requireSignature: true, masterPublic: parsePublicKey(masterPem) }
+        : {}),
+    });
+    if (!isWireMap(load) || !this.#isMeant(load)) return;
+    await this.ask({
+      cmd: '_return',
+      jid: load.jid ?? null,
+      fun: load.fun ?? null,
+      fun_args: [],
+      return: true,
+      retcode: 0,
+      success: true,
+    });
+  }
+
+  #openSession(reply: Uint8Array): CrypticleKey {
+    const envelope = unpackWire(reply);
+    const load = isWireMap(envelope) ? wireBytes(envelope.load) : undefined;
+    const accepted = load === undefined ? undefined : unpackWire(load);
+    const sealed = isWireMap(accepted) ? wireBytes(accepted.session) : undefined;
+    if (sealed === undefined) throw new Error(`${this.id} was not accepted`);
+    const text = decrypt(this.#key.privateKey, sealed, 'OAEP-SHA1').toString('latin1');
+    return parseKeyString(text);
+  }
+
+  #isMeant({ tgt, tgt_type: type }: WireMap): boolean {
+    return type === 'list' ? Array.isArray(tgt) && tgt.includes(this.id) : tgt === '*';
+  }
+
+  #seal(load: WireMap, nonce: string): Buffer {
+    return encodeRequest({
+      enc: 'aes',
+      version: 3,
+      key: this.#signedIn().requestKey,
+      load,
+      nonce,
+      identity: { id: this.id, ts: Math.floor(Date.now() / 1000), tok: this.#key.proof },
+    });
+  }
+
+  #signedIn(): Session {
+    if (this.#session === undefined) throw new Error(`${this.id} has not signed in`);
+    return this.#session;
+  }
+}

@@ -1,0 +1,84 @@
+/** The swarm's process: simulated minions, told what to do by the process of the master. */
+import { importKey } from './keys.ts';
+import { type Known, SwarmMinion } from './minion.ts';
+import type { Order } from './orders.ts';
+import { Dealer, subscribe } from './zmtp-client.ts';
+
+const minions: SwarmMinion[] = [];
+let dealers: Dealer[] = [];
+let known: Known | undefined;
+
+async function carryOut(order: Order): Promise<void> {
+  switch (order.do) {
+    case 'enlist': {
+      const keys = order.keys.map(importKey);
+      dealers = Array.from({ length: order.connections }, () => new Dealer(order.requestPort));
+      for (let index = 0; index < order.count; index += 1) {
+        const [key] = keys.slice(index % keys.length);
+        const [dealer] = dealers.slice(index % dealers.length);
+        if (key === undefined || dealer === undefined) throw new Error('no key or connection');
+        minions.push(new SwarmMinion(swarmId(index), index, key, dealer));
+      }
+      return;
+    }
+    case 'sign-in':
+      known ??= await minions[0]?.signIn(undefined);
+      await inParallel(order.atOnce, minions.length, async (index) => {
+        await minions[index]?.signIn(known);
+      });
+      return;
+    case 'subscribe':
+      await inParallel(200, minions.length, async (index) => {
+        const minion = minions[index];
+        await subscribe(order.publishPort, (publication) => {
+          minion?.obey(publication).catch(fail);
+        });
+      });
+      return;
+    case 'events':
+      await inParallel(order.atOnce, order.count, async (index) => {
+        const minion = minions[index % minions.length];
+        const tag = `salt/beacon/${minion?.id}/bench/${index}`;
+        await minion?.ask({ cmd: '_minion_event', tag, data: { index }, pretag: null });
+      });
+      return;
+    case 'pillars':
+      await inParallel(order.atOnce, order.count, async (index) => {
+        await minions[index % minions.length]?.askPillar();
+      });
+      return;
+  }
+}
+
+function swarmId(index: number): string {
+  return `swarm-${String(index).padStart(5, '0')}`;
+}
+
+async function inParallel(
+  atOnce: number,
+  count: number,
+  work: (index: number) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < count) {
+      const index = next;
+      next += 1;
+      await work(index);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, count) }, worker));
+}
+
+function fail(error: unknown): void {
+  process.send?.({ error: error instanceof Error ? error.message : String(error) });
+}
+
+process.on('message', (order: Order) => {
+  const startedAt = performance.now();
+  carryOut(order).then(
+    () => process.send?.({ done: order.do, ms: performance.now() - startedAt }),
+    fail,
+  );
+});
+process.on('disconnect', () => process.exit(0));

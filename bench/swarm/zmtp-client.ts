@@ -1,0 +1,132 @@
+/**
+ * The least of a ZMTP 3 client over `node:net`, light enough not to be what a bench measures: a
+ * DEALER that pipelines requests, and a SUB that hears everything.
+ */
+import { connect, type Socket } from 'node:net';
+
+const greeting = Buffer.concat([
+  Buffer.from('ff00000000000000007f0300', 'hex'),
+  Buffer.from('NULL'.padEnd(20, '\0'), 'latin1'),
+  Buffer.alloc(32),
+]);
+const greetingBytes = 64;
+
+function ready(socketType: 'DEALER' | 'SUB'): Buffer {
+  const type = Buffer.from(socketType, 'latin1');
+  const body = Buffer.concat([
+    Buffer.from('\x05READY\x0bSocket-Type', 'latin1'),
+    Buffer.from([0, 0, 0, type.length]),
+    type,
+  ]);
+  return Buffer.concat([Buffer.from([4, body.length]), body]);
+}
+
+/** Cuts what arrives into frames; each goes to `onFrame` with whether more follow. */
+class FrameReader {
+  readonly #onFrame: (body: Buffer, more: boolean) => void;
+  #held: Buffer = Buffer.alloc(0);
+  #isGreeted = false;
+
+  constructor(onFrame: (body: Buffer, more: boolean) => void) {
+    this.#onFrame = onFrame;
+  }
+
+  push(chunk: Buffer): void {
+    let rest = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    if (!this.#isGreeted) {
+      if (rest.length < greetingBytes) {
+        this.#held = rest;
+        return;
+      }
+      this.#isGreeted = true;
+      rest = rest.subarray(greetingBytes);
+    }
+    for (;;) {
+      const frame = tryFrame(rest);
+      if (frame === undefined) break;
+      rest = rest.subarray(frame.bytes);
+      if (!frame.isCommand) this.#onFrame(frame.body, frame.more);
+    }
+    this.#held = rest;
+  }
+}
+
+interface Frame {
+  readonly body: Buffer;
+  readonly bytes: number;
+  readonly more: boolean;
+  readonly isCommand: boolean;
+}
+
+function tryFrame(data: Buffer): Frame | undefined {
+  if (data.length < 2) return undefined;
+  const flags = data.readUInt8(0);
+  const isLong = (flags & 2) !== 0;
+  if (isLong && data.length < 9) return undefined;
+  const start = isLong ? 9 : 2;
+  const length = isLong ? Number(data.readBigUInt64BE(1)) : data.readUInt8(1);
+  if (data.length < start + length) return undefined;
+  return {
+    body: data.subarray(start, start + length),
+    bytes: start + length,
+    more: (flags & 1) !== 0,
+    isCommand: (flags & 4) !== 0,
+  };
+}
+
+function frame(body: Uint8Array): Buffer {
+  const header = Buffer.alloc(body.length < 256 ? 2 : 9);
+  if (body.length < 256) header.writeUInt8(body.length, 1);
+  else {
+    header.writeUInt8(2, 0);
+    header.writeBigUInt64BE(BigInt(body.length), 1);
+  }
+  return Buffer.concat([header, body]);
+}
+
+const emptyFrame = Buffer.from([1, 0]);
+
+/** Requests over one connection, answered in the order in which they were sent. */
+export class Dealer {
+  readonly #socket: Socket;
+  readonly #waiting: ((reply: Buffer) => void)[] = [];
+
+  constructor(port: number) {
+    this.#socket = connect(port, '127.0.0.1');
+    this.#socket.setNoDelay();
+    const reader = new FrameReader((body, more) => {
+      if (!more) this.#waiting.shift()?.(Buffer.from(body));
+    });
+    this.#socket.on('data', (chunk: Buffer) => reader.push(chunk));
+    this.#socket.write(greeting);
+    this.#socket.write(ready('DEALER'));
+  }
+
+  ask(body: Uint8Array): Promise<Buffer> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+      this.#socket.cork();
+      this.#socket.write(emptyFrame);
+      this.#socket.write(frame(body));
+      process.nextTick(() => this.#socket.uncork());
+    });
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}
+
+/** Hears every publication. Resolves once it has subscribed. */
+export function subscribe(port: number, onMessage: (body: Buffer) => void): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1');
+    const reader = new FrameReader((body) => onMessage(body));
+    socket.on('data', (chunk: Buffer) => reader.push(chunk));
+    socket.once('error', reject);
+    socket.once('connect', () => {
+      socket.write(Buffer.concat([greeting, ready('SUB'), Buffer.from([0, 1, 1])]));
+      resolve(socket);
+    });
+  });
+}
