@@ -213,6 +213,14 @@ export class KeyStore {
     return this.#eachMatching(glob, keyPlaces, (id) => this.delete(id));
   }
 
+  /**
+   * Reads the whole directory, telling nobody: before anybody listens.
+   * @throws KeyError ERR_PKI_DIR
+   */
+  load(): Promise<void> {
+    return this.#enqueue(async () => this.#moves.load((id) => this.#rules.isValidMinionId(id)));
+  }
+
   /** Compares everything with the directory, for changes that no watch told. */
   async rescan(): Promise<void> {
     await this.#rescanIds(undefined);
@@ -297,7 +305,7 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
   const dir = await PkiDir.open(options.directory);
   const store = new KeyStore(dir, { pendingKeys: 500, pendingKeysPerAddress: 64, ...options });
   try {
-    await store.rescan();
+    await store.load();
   } catch (error) {
     await store.close();
     throw error;

@@ -4,7 +4,7 @@
  * leaves the key as it was or as it was to be.
  */
 import { randomUUID } from 'node:crypto';
-import { constants } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { KeyError } from './errors.ts';
@@ -71,6 +71,25 @@ export class PkiDir {
     });
   }
 
+  /**
+   * Every key of a place. Blocking, and many times faster over thousands of files: for the start,
+   * before anybody is served.
+   * @throws KeyError ERR_PKI_DIR
+   */
+  readAll(place: KeyPlace): Map<string, KeyFile> {
+    const directory = this.directoryOf(place);
+    const files = new Map<string, KeyFile>();
+    try {
+      for (const name of readdirSync(directory)) {
+        const file = name.startsWith('.') ? undefined : readPlainSync(path.join(directory, name));
+        if (file !== undefined) files.set(name, file);
+      }
+    } catch (cause) {
+      throw new KeyError('ERR_PKI_DIR', `${directory} could not be read`, { cause });
+    }
+    return files;
+  }
+
   /** A key; `undefined` if there is none, or no plain file of a sensible size. */
   async read(place: KeyPlace, id: string): Promise<KeyFile | undefined> {
     return await translate('a key could not be read', async () => {
@@ -135,10 +154,29 @@ async function makePrivate(directory: string): Promise<void> {
   if (made !== undefined) await chmod(directory, 0o700);
 }
 
+// A link is none of Salt's; a pipe must not be waited for.
+const plainFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+function readPlainSync(file: string): KeyFile | undefined {
+  let descriptor: number;
+  try {
+    descriptor = openSync(file, plainFlags);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ELOOP') return undefined;
+    throw error;
+  }
+  try {
+    const stats = fstatSync(descriptor);
+    if (!stats.isFile() || stats.size > maxKeyBytes) return undefined;
+    return { pem: readFileSync(descriptor, 'utf8'), since: stats.mtimeMs };
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
 async function openPlain(file: string): Promise<FileHandle | undefined> {
   try {
-    // A link is none of Salt's; a pipe must not be waited for.
-    return await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    return await open(file, plainFlags);
   } catch (error) {
     if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ELOOP') return undefined;
     throw error;
