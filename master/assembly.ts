@@ -1,4 +1,5 @@
 /** How a running master is put together; the only place that sees all its parts. */
+import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { createJidSource, type MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api.ts';
@@ -62,6 +63,8 @@ async function open(
   });
   const publisher = createPublisher(foundations, transports, config);
   const closing = new AbortController();
+  // Every job that is followed listens to it.
+  setMaxListeners(0, closing.signal);
   const dispatcher = new JobDispatcher({
     acceptedIds: () => foundations.keys.acceptedIds(),
     cache: jobs,

@@ -1,0 +1,210 @@
+/** The embedded minion's life with a master: what it does at each of the master's answers. */
+import test, { type ExecutionContext } from 'ava';
+import type { JobUpdate, RunRequest } from '../../master/index.ts';
+import {
+  createMinion,
+  type Minion,
+  type MinionOptions,
+  type MinionState,
+  type MinionTransport,
+} from '../../minion-protocol/index.ts';
+import { until, within } from '../helpers/deadline.ts';
+import { startVectorMaster, type VectorMaster } from '../helpers/vector-master.ts';
+import { pem } from '../helpers/vectors.ts';
+
+interface Watched {
+  readonly minion: Minion;
+  readonly states: MinionState['state'][];
+  readonly trusted: string[];
+  /** Resolves, or rejects, with the minion's start. */
+  readonly started: Promise<void>;
+}
+
+function startMinion(
+  t: ExecutionContext,
+  transport: MinionTransport,
+  options: Partial<MinionOptions> = {},
+): Watched {
+  const states: MinionState['state'][] = [];
+  const trusted: string[] = [];
+  const minion = createMinion({
+    id: 'web1',
+    transport,
+    keys: {
+      ...pem('minion'),
+      masterPem: undefined,
+      trustMaster: async (text) => {
+        trusted.push(text);
+      },
+    },
+    acceptanceWaitMs: 5,
+    onState: ({ state }) => states.push(state),
+    ...options,
+  });
+  t.teardown(() => minion.stop());
+  const started = minion.start();
+  started.catch(() => {
+    // Looked at by the tests that expect it.
+  });
+  return { minion, states, trusted, started };
+}
+
+async function startMaster(t: ExecutionContext): Promise<VectorMaster> {
+  // The minion stamps its requests by the system's clock.
+  return startVectorMaster(t, {
+    keys: [],
+    startAt: Date.now(),
+    config: { limits: { authsPerSecond: 0 }, rotateAesKey: true },
+  });
+}
+
+async function startAccepted(
+  t: ExecutionContext,
+  options: Partial<MinionOptions> = {},
+): Promise<{ master: VectorMaster; watched: Watched }> {
+  const master = await startMaster(t);
+  const watched = startMinion(t, master.dial('web1'), options);
+  await until('a pending key', () => watched.states.includes('pending'));
+  await master.master.keys.accept({ match: 'web1' });
+  await within('the minion to connect', watched.started);
+  return { master, watched };
+}
+
+async function run({ master }: VectorMaster, request: RunRequest): Promise<JobUpdate[]> {
+  const updates: JobUpdate[] = [];
+  for await (const update of master.jobs.run({ timeout: 5, ...request })) updates.push(update);
+  return updates;
+}
+
+function returnOf(updates: readonly JobUpdate[]): unknown {
+  return updates.find((update) => update.type === 'return')?.return;
+}
+
+for (const version of [2, 3] as const) {
+  test(`a minion of protocol ${version} waits for acceptance, connects and answers`, async (t) => {
+    const { master, watched } = await startAccepted(t, { version });
+    t.is(watched.minion.state.state, 'connected');
+    t.is(watched.trusted.length, 1);
+    t.is(returnOf(await run(master, { tgt: 'web1', fun: 'test.ping' })), true);
+    const [key] = await master.master.keys.list();
+    t.is(key?.protocol, version);
+  });
+}
+
+test('a rejected minion gives up', async (t) => {
+  const master = await startMaster(t);
+  const watched = startMinion(t, master.dial('web1'));
+  await until('a pending key', () => watched.states.includes('pending'));
+  await master.master.keys.reject({ match: 'web1' });
+  await t.throwsAsync(within('the end', watched.started), { code: 'ERR_CLOSED' });
+  t.is(watched.minion.state.state, 'refused');
+});
+
+test('a minion does not trust a master with another fingerprint', async (t) => {
+  const master = await startVectorMaster(t, {
+    keys: [{ directory: 'minions', id: 'web1', publicPem: pem('minion').publicPem }],
+    startAt: Date.now(),
+  });
+  const problems: unknown[] = [];
+  const watched = startMinion(t, master.dial('web1'), {
+    masterFinger: 'aa:bb',
+    onError: (problem) => problems.push(problem),
+  });
+  await until('the refusal', () => problems.length > 0);
+  t.like(problems[0], { state: 'failed', code: 'ERR_MASTER_FINGER' });
+  t.deepEqual(watched.trusted, []);
+});
+
+test('after a rotation a minion signs in again and the publication that told it is not lost', async (t) => {
+  const { master } = await startAccepted(t);
+  startMinion(t, master.dial('web2'), {
+    id: 'web2',
+    keys: { ...pem('other_minion'), masterPem: undefined, trustMaster: async () => {} },
+  });
+  const rotated = nextEvent(master, 'key');
+  await acceptWhenPending(master, 'web2');
+  await master.master.keys.delete({ match: 'web2' });
+  await within('the rotation', rotated);
+  t.is(returnOf(await run(master, { tgt: 'web1', fun: 'test.ping' })), true);
+});
+
+test('functions get positional and keyword arguments, and what they throw is a failed return', async (t) => {
+  const { master } = await startAccepted(t, {
+    functions: { 'demo.add': ({ args: [left, right] }) => Number(left) + Number(right) },
+  });
+  t.is(returnOf(await run(master, { tgt: 'web1', fun: 'demo.add', arg: [2, 3] })), 5);
+  const echoed = await run(master, { tgt: 'web1', fun: 'test.arg', arg: [1], kwarg: { k: 'v' } });
+  t.deepEqual(JSON.parse(JSON.stringify(returnOf(echoed))), { args: [1], kwargs: { k: 'v' } });
+  const failed = await run(master, { tgt: 'web1', fun: 'test.exception', arg: ['boom'] });
+  t.like(
+    failed.find(({ type }) => type === 'return'),
+    { retcode: 1, success: false },
+  );
+  t.regex(String(returnOf(failed)), /boom/);
+});
+
+test('a function that the minion does not have fails by name', async (t) => {
+  const { master } = await startAccepted(t);
+  const updates = await run(master, { tgt: 'web1', fun: 'cmd.run', arg: ['id'] });
+  t.is(returnOf(updates), "'cmd.run' is not available.");
+});
+
+test('a job that runs is found, waited for, and can be killed', async (t) => {
+  const { master } = await startAccepted(t);
+  const updates: JobUpdate[] = [];
+  const request = { tgt: 'web1', fun: 'test.sleep', arg: [60], timeout: 0.05 };
+  for await (const update of master.master.jobs.run(request)) {
+    updates.push(update);
+    if (update.type !== 'running') continue;
+    await run(master, { tgt: 'web1', fun: 'saltutil.kill_job', arg: [update.jid] });
+  }
+  t.true(updates.some(({ type }) => type === 'running'));
+  t.regex(String(returnOf(updates)), /killed/);
+});
+
+test('a return whose answer is lost is sent again, and kept once', async (t) => {
+  const master = await startMaster(t);
+  const transport = master.dial('web1');
+  let lost = 0;
+  const watched = startMinion(t, {
+    ...transport,
+    subscribe: (...parameters) => transport.subscribe(...parameters),
+    close: () => transport.close(),
+    request: async (body, timeoutMs) => {
+      const answer = await transport.request(body, timeoutMs);
+      const isFirstReturn =
+        watched.minion.state.state === 'connected' && jobsPublished && lost === 0;
+      if (!isFirstReturn) return answer;
+      lost += 1;
+      const { TransportError } = await import('../../minion-protocol/index.ts');
+      throw new TransportError('ERR_TIMEOUT', 'the answer was lost');
+    },
+  });
+  let jobsPublished = false;
+  await acceptWhenPending(master, 'web1');
+  await within('the minion to connect', watched.started);
+  const events = await master.eventsDuring(async () => {
+    jobsPublished = true;
+    t.is(returnOf(await run(master, { tgt: 'web1', fun: 'test.ping' })), true);
+    await until('the second try', () => lost === 1);
+    await untilCounted(master, 'repeated-return');
+  });
+  t.is(events.filter(({ tag }) => tag.endsWith('/ret/web1')).length, 1);
+});
+
+async function acceptWhenPending({ master }: VectorMaster, id: string): Promise<void> {
+  for (;;) {
+    const [change] = await master.keys.accept({ match: id });
+    if (change !== undefined) return;
+    await new Promise(setImmediate);
+  }
+}
+
+async function untilCounted(master: VectorMaster, reason: string): Promise<void> {
+  while (((await master.counters())[reason] ?? 0) === 0) await new Promise(setImmediate);
+}
+
+async function nextEvent({ master }: VectorMaster, match: string): Promise<string> {
+  for await (const { tag } of master.events.subscribe({ match })) return tag;
+  return '';
+}
