@@ -98,8 +98,19 @@ export class RsaPool {
       const member = this.#leastBusy();
       const next = member === undefined ? undefined : this.#queue.shift();
       if (member === undefined || next === undefined) return;
-      member.underWay.set(next.id, next);
-      member.worker.postMessage({ id: next.id, task: next.task });
+      this.#give(member, next);
+    }
+  }
+
+  #give(member: Member, waiting: Waiting): void {
+    const { id, task } = waiting;
+    member.underWay.set(id, waiting);
+    try {
+      member.worker.postMessage({ id, task });
+    } catch (cause) {
+      // A value that cannot be copied to another thread, from a pillar provider for instance.
+      member.underWay.delete(id);
+      waiting.reject(new TypeError('a task that no worker can be given', { cause }));
     }
   }
 
