@@ -48,7 +48,10 @@ async function open(
   const now = parts.now ?? Date.now;
   const foundations = await openFoundations(parts, closers, now);
   const counters = new RequestCounters();
-  const bus = closers.add(new EventBus({ maxEventBytes: config.maxEventSize }), (it) => it.close());
+  const bus = closers.add(
+    new EventBus({ maxEventBytes: config.maxEventSize, now: () => new Date(now()) }),
+    (it) => it.close(),
+  );
   const transports = parts.transports ?? createTransports(config);
   const nextJid = createJidSource(
     () => new Date(now()),
