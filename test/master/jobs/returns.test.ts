@@ -1,0 +1,151 @@
+/** Whose return is taken: asked of the sender, for this function, once [THREATS M-03, M-04]. */
+import test, { type ExecutionContext } from 'ava';
+import type { WireValue } from '../../../minion-protocol/index.ts';
+import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+import { keys, pem } from '../../helpers/vectors.ts';
+
+const pingReturn = recorded('return', 'simple v3');
+const selfMade = recorded('return', 'standalone job, jid req v3');
+
+/** Two accepted minions, and a job that was published to one of them. */
+async function startWithJob(
+  t: ExecutionContext,
+  minion: string,
+): Promise<VectorMaster & { readonly jid: string }> {
+  const master = await startVectorMaster(t, {
+    keys: [
+      { directory: 'minions', id: keys.minionId, publicPem: pem('minion').publicPem },
+      { directory: 'minions', id: 'other', publicPem: pem('other_minion').publicPem },
+    ],
+    config: { limits: { requestsPerSecond: 0 } },
+  });
+  const follow = master.master.jobs.run({ tgt: minion, fun: 'test.ping' });
+  for await (const update of follow) {
+    if (update.type === 'published') return { ...master, jid: update.jid };
+  }
+  throw new Error('nothing was published');
+}
+
+async function giveBack(
+  master: VectorMaster,
+  load: Readonly<Record<string, WireValue | undefined>>,
+): Promise<{ value: WireValue; tags: string[] }> {
+  const nonce = freshNonce();
+  let value: WireValue = null;
+  const events = await master.eventsDuring(async () => {
+    const reply = await master.ask(altered(pingReturn, { load: { ...load, nonce } }));
+    value = openReply(pingReturn, reply, nonce);
+  });
+  return { value, tags: events.map(({ tag }) => tag) };
+}
+
+test('a return is taken for a job that was published to its sender', async (t) => {
+  const master = await startWithJob(t, keys.minionId);
+  const { jid } = master;
+  t.deepEqual(await giveBack(master, { jid }), {
+    value: null,
+    tags: [`salt/job/${jid}/ret/${keys.minionId}`],
+  });
+});
+
+test('a job that was published to others takes no return of this minion', async (t) => {
+  const master = await startWithJob(t, 'other');
+  t.deepEqual(await giveBack(master, { jid: master.jid }), { value: false, tags: [] });
+  t.is((await master.counters())['return-addressee-only'], 1);
+});
+
+test('a job that never was takes no return', async (t) => {
+  const master = await startWithJob(t, keys.minionId);
+  for (const jid of [
+    '20200102030405678901',
+    '../../x',
+    'x\n',
+    `${master.jid}/`,
+    '\0',
+    'REQ',
+    '0',
+  ]) {
+    t.deepEqual(await giveBack(master, { jid }), { value: false, tags: [] }, jid);
+  }
+  t.is((await master.counters())['return-known-job'], 7);
+});
+
+test('a job id that is no text, or too long, is no return', async (t) => {
+  const master = await startWithJob(t, keys.minionId);
+  for (const jid of [undefined, null, 7, [], {}, '', '1'.repeat(65)]) {
+    const { tags } = await giveBack(master, { jid });
+    t.deepEqual(tags, []);
+  }
+  t.is((await master.counters())['malformed-return'], 7);
+});
+
+test('another function than the published one is refused', async (t) => {
+  const master = await startWithJob(t, keys.minionId);
+  for (const fun of ['test.echo', ['test.ping', 'test.echo'], undefined, '']) {
+    t.deepEqual((await giveBack(master, { jid: master.jid, fun })).tags, []);
+  }
+  t.deepEqual((await giveBack(master, { jid: master.jid })).tags.length, 1);
+});
+
+test('a second return changes nothing: the first one stays', async (t) => {
+  const master = await startWithJob(t, keys.minionId);
+  const { jid } = master;
+  await giveBack(master, { jid, return: 'first' });
+  t.deepEqual(await giveBack(master, { jid, return: 'second' }), { value: null, tags: [] });
+  t.is((await master.counters())['repeated-return'], 1);
+  const kept: string[] = [];
+  for await (const { value } of master.store.list(['returns', jid])) {
+    kept.push(Buffer.from(value).toString('latin1'));
+  }
+  t.is(kept.length, 1);
+  t.true(kept[0]?.includes('first'));
+});
+
+test('fields of a return reach the event, but never in place of who and what it was', async (t) => {
+  const master = await startWithJob(t, keys.minionId);
+  const { jid } = master;
+  const nonce = freshNonce();
+  const load = {
+    jid,
+    nonce,
+    minions: ['other'],
+    tgt: 'other',
+    cmd: '_return',
+    out: 'x',
+    user: 'root',
+  };
+  const [event] = await master.eventsDuring(() => master.ask(altered(pingReturn, { load })));
+  t.is(event?.data.id, keys.minionId);
+  t.is(event?.tag, `salt/job/${jid}/ret/${keys.minionId}`);
+});
+
+test('self-made jobs are bounded by the hour', async (t) => {
+  const master = await startVectorMaster(t, { config: { limits: { requestsPerSecond: 0 } } });
+  const ask = async (): Promise<WireValue> => {
+    const nonce = freshNonce();
+    return openReply(selfMade, await master.ask(altered(selfMade, { load: { nonce } })), nonce);
+  };
+  for (let count = 0; count < 600; count += 1) t.is(await ask(), null);
+  t.is(await ask(), false);
+  t.is((await master.counters())['return-self-made-jobs-per-hour'], 1);
+});
+
+test('a self-made job is never one that was published', async (t) => {
+  const master = await startWithJob(t, 'other');
+  const events = await master.eventsDuring(() =>
+    master.ask(
+      altered(selfMade, { load: { nonce: freshNonce(), fun: 'test.ping', tgt: 'other' } }),
+    ),
+  );
+  t.not(events[0]?.data.jid, master.jid);
+  t.is(events[0]?.data.tgt, keys.minionId);
+});
+
+test('a return of protocol 2 counts for the id whose key the master knows, not for others', async (t) => {
+  const master = await startWithJob(t, keys.minionId);
+  const vector = recorded('return', 'simple v2');
+  const load = { jid: master.jid, id: 'nobody' };
+  const reply = await master.ask(altered(vector, { load }));
+  t.deepEqual(reply, Buffer.from('a8626164206c6f6164', 'hex'));
+});

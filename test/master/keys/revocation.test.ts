@@ -1,0 +1,105 @@
+/** What a deleted key could do ends with it; the shared key is replaced, at most once a minute. */
+import test, { type ExecutionContext } from 'ava';
+import {
+  decrypt,
+  isWireMap,
+  parsePrivateKey,
+  unpackWire,
+  wireBytes,
+} from '../../../minion-protocol/index.ts';
+import { within } from '../../helpers/deadline.ts';
+import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
+import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';
+import { base64, keys, pem } from '../../helpers/vectors.ts';
+
+const startEvent = recorded('minion_event', 'start event v3');
+const fileRequest = recorded('aes_functions', '_file_hash v2');
+const signIn = recorded('auth', 'v0 accepted, first contact (no token)');
+
+const many = ['minion', 'other_minion', 'minion2', 'master_sign'].map((name, index) => ({
+  directory: 'minions' as const,
+  id: index === 0 ? keys.minionId : `m${index}`,
+  publicPem: pem(name).publicPem,
+}));
+
+test('a deleted key has no session, no pin, and no shared key any more', async (t) => {
+  const master = await startVectorMaster(t, { keys: many });
+  await isHeard(t, master);
+  const rotated = nextRotation(master);
+  await master.master.keys.delete({ match: 'vecminion' });
+  t.is(
+    await refusedAs(master, altered(startEvent, { load: { nonce: freshNonce() } })),
+    'no-session',
+  );
+  await within('the rotation', rotated);
+  t.is(await refusedAs(master, altered(fileRequest, {})), 'ERR_BAD_HMAC');
+  const rows: string[] = [];
+  for await (const { key } of master.store.list(['secrets', 'sessions'])) rows.push(key.join('/'));
+  for await (const { key } of master.store.list(['pins'])) rows.push(key.join('/'));
+  t.deepEqual(rows, []);
+});
+
+test('a later owner of the id gets a key of its own', async (t) => {
+  const master = await startVectorMaster(t, { config: { autoAccept: true } });
+  t.is(await sessionGiven(t, master), keys.session);
+  await master.master.keys.delete({ match: '*' });
+  t.not(await sessionGiven(t, master), keys.session);
+});
+
+test('deletions within a minute cost one rotation; the next minute may have its own', async (t) => {
+  const master = await startVectorMaster(t, { keys: many });
+  const first = nextRotation(master);
+  await master.master.keys.delete({ match: 'm1' });
+  await within('the first rotation', first);
+  const shared = await sharedKey(t, master);
+  await master.master.keys.delete({ match: 'm2' });
+  // Far longer than a rotation takes: several signatures, one after the other.
+  for (let count = 0; count < 5; count += 1) t.is(await sharedKey(t, master), shared);
+  // The one that was put off is made up for by the next start.
+  await master.master.close();
+  const next = await startVectorMaster(t, master);
+  t.not(await sharedKey(t, next), shared);
+});
+
+test('a deletion long after the last rotation rotates at once', async (t) => {
+  const master = await startVectorMaster(t, { keys: many });
+  for (const match of ['m1', 'm2']) {
+    const rotated = nextRotation(master);
+    await master.master.keys.delete({ match });
+    await t.notThrowsAsync(within(`the rotation for ${match}`, rotated));
+    master.clock.now += 60_000;
+  }
+});
+
+test('a pending key that is deleted costs no rotation', async (t) => {
+  const [first, ...others] = many;
+  const pending = others.map((key) => ({ ...key, directory: 'minions_pre' as const }));
+  const master = await startVectorMaster(t, {
+    keys: first === undefined ? [] : [first, ...pending],
+  });
+  const shared = await sharedKey(t, master);
+  await master.master.keys.delete({ match: 'm*' });
+  for (let count = 0; count < 3; count += 1) t.is(await sharedKey(t, master), shared);
+});
+
+function nextRotation({ master }: VectorMaster): Promise<unknown> {
+  const events = master.events.subscribe({ match: 'key' });
+  return events[Symbol.asyncIterator]().next();
+}
+
+/** The shared key that the vectors' minion is given when it signs in. */
+function sharedKey(t: ExecutionContext, master: VectorMaster): Promise<string> {
+  return keyGiven(t, master, 'aes');
+}
+
+function sessionGiven(t: ExecutionContext, master: VectorMaster): Promise<string> {
+  return keyGiven(t, master, 'session');
+}
+
+async function keyGiven(t: ExecutionContext, { ask }: VectorMaster, name: string): Promise<string> {
+  const reply = unpackWire(await ask(base64(signIn.request_b64)));
+  const bytes = isWireMap(reply) ? wireBytes(reply[name]) : undefined;
+  if (bytes === undefined) return t.fail(`no ${name}`);
+  return decrypt(parsePrivateKey(pem('minion').privatePem), bytes, 'OAEP-SHA1').toString('latin1');
+}

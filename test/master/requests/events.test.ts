@@ -1,0 +1,160 @@
+/** What a minion may fire: nothing but its own life signs, whatever the shape [THREATS M-05, M-15]. */
+import test, { type ExecutionContext } from 'ava';
+import type { MasterEvent } from '../../../master/index.ts';
+import type { WireValue } from '../../../minion-protocol/index.ts';
+import { isHeard } from '../../helpers/genuine-minion.ts';
+import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+import { keys } from '../../helpers/vectors.ts';
+
+const startEvent = recorded('minion_event', 'start event v3');
+const start = `salt/minion/${keys.minionId}/start`;
+
+type Load = Readonly<Record<string, WireValue | undefined>>;
+
+async function fire(t: ExecutionContext, master: VectorMaster, load: Load): Promise<MasterEvent[]> {
+  return master.eventsDuring(async () => {
+    const nonce = freshNonce();
+    const reply = await master.ask(altered(startEvent, { load: { ...load, nonce } }));
+    t.is(openReply(startEvent, reply, nonce), null);
+  });
+}
+
+/** The three ways to ask for a tag. */
+const shapes: readonly (readonly [name: string, load: (tag: string) => Load])[] = [
+  ['single', (tag) => ({ tag, data: {} })],
+  ['batch', (tag) => ({ tag: undefined, data: undefined, events: [{ tag, data: {} }] })],
+  [
+    'prefixed',
+    (tag) => {
+      const end = Math.max(1, tag.lastIndexOf('/'));
+      const events = [{ tag: tag.slice(end + 1) || 'x', data: {} }];
+      return { tag: undefined, data: undefined, pretag: tag.slice(0, end), events };
+    },
+  ],
+];
+
+const foreignTags = [
+  'salt/job/20240102030405678901/ret/other',
+  'salt/job/20240102030405678901/new',
+  `salt/job/20240102030405678901/prog/${keys.minionId}/0`,
+  'salt/auth',
+  'salt/key',
+  'salt/run/20240102030405678901/new',
+  'salt/wheel/20240102030405678901/new',
+  'salt/presence/present',
+  'salt/minion/other/start',
+  'salt/beacon/other/load/',
+  'salt/netapi/hook/x',
+  'cluster/peer',
+  'key',
+  'my/tag',
+  start.toUpperCase(),
+  `salt//minion/${keys.minionId}/start`,
+  `./salt/minion/${keys.minionId}/start`,
+  `salt/minion/../minion/${keys.minionId}/start`,
+  ` ${start}`,
+  `${start} `,
+  `${start}\n`,
+  `${start}\n\n{"x":1}`,
+  `salt/beacon/${keys.minionId}/\u0000`,
+  `salt/beacon/${keys.minionId}/\r\n`,
+  `salt/beacon/${keys.minionId}x/load`,
+  start.replace('a', 'а'),
+  `salt/beacon/${keys.minionId}/${'x'.repeat(600)}`,
+];
+
+for (const [name, loadOf] of shapes) {
+  test(`no tag of others is fired from a ${name} event, and each is counted`, async (t) => {
+    const master = await startVectorMaster(t, { config: { limits: { requestsPerSecond: 0 } } });
+    for (const tag of foreignTags) {
+      const before = total(await master.counters());
+      t.deepEqual(await fire(t, master, loadOf(tag)), [], JSON.stringify(tag));
+      t.true(total(await master.counters()) > before, JSON.stringify(tag));
+    }
+    t.deepEqual(await tagsOf(fire(t, master, loadOf(start))), [start]);
+  });
+}
+
+test('a beacon without a name is not fired', async (t) => {
+  const master = await startVectorMaster(t);
+  t.deepEqual(await fire(t, master, { tag: `salt/beacon/${keys.minionId}/` }), []);
+  t.is((await master.counters())['signal-default-deny'], 1);
+});
+
+test('the master says who an event is from', async (t) => {
+  const master = await startVectorMaster(t);
+  const events = [{ tag: start, data: { id: 'other', minions: ['other'], jid: '1' } }];
+  const [event] = await fire(t, master, { tag: undefined, events });
+  t.is(event?.data.id, keys.minionId);
+  const beacon = [{ tag: `salt/beacon/${keys.minionId}/load`, data: 'text' }];
+  const [other] = await fire(t, master, { tag: undefined, events: beacon });
+  t.is(other?.data.id, keys.minionId);
+});
+
+test('progress of a job is told by those that it was published to', async (t) => {
+  const master = await startVectorMaster(t);
+  for await (const update of master.master.jobs.run({ tgt: '*', fun: 'test.ping' })) {
+    if (update.type !== 'published') continue;
+    const tag = `salt/job/${update.jid}/prog/${keys.minionId}/0`;
+    t.deepEqual(await tagsOf(fire(t, master, { tag })), [tag]);
+    const others = `salt/job/${update.jid}/prog/other/0`;
+    t.deepEqual(await fire(t, master, { tag: others }), []);
+    break;
+  }
+});
+
+const malformed: readonly Load[] = [
+  { tag: 7 },
+  { tag: null },
+  { tag: ['a'] },
+  { tag: '' },
+  { tag: 'x'.repeat(2000) },
+  { events: 'text' },
+  { events: [7] },
+  { events: [{ tag: 7 }] },
+  { events: [{}] },
+  { events: Array.from({ length: 1001 }, () => ({ tag: start })) },
+  { pretag: 7, events: [{ tag: start }] },
+];
+
+test('what has no form of an event is counted and fires nothing', async (t) => {
+  const master = await startVectorMaster(t);
+  for (const load of malformed) t.deepEqual(await fire(t, master, load), []);
+  t.is((await master.counters())['malformed-event'], malformed.length);
+  await isHeard(t, master);
+});
+
+test('events beyond the burst are dropped, counted, and nobody else is affected', async (t) => {
+  const master = await startVectorMaster(t, {
+    config: { limits: { eventsPerSecond: 1, burst: 5 } },
+  });
+  const events = Array.from({ length: 50 }, () => ({ tag: start, data: {} }));
+  const fired = await fire(t, master, { tag: undefined, events });
+  t.true(fired.length >= 5 && fired.length <= 7, `${fired.length} events`);
+  t.is((await master.counters())['event-rate'], 50 - fired.length);
+});
+
+test('requests beyond the burst are delayed and answered', async (t) => {
+  const master = await startVectorMaster(t, {
+    config: { limits: { requestsPerSecond: 20, burst: 2 } },
+  });
+  const asked = Array.from({ length: 6 }, () => fire(t, master, {}));
+  t.is((await Promise.all(asked)).length, 6);
+});
+
+test('a flood of tags that nobody permits is a few lines in the log', async (t) => {
+  const master = await startVectorMaster(t);
+  const events = Array.from({ length: 1000 }, (_, index) => ({ tag: `flood/${index}`, data: {} }));
+  await fire(t, master, { tag: undefined, events });
+  t.true((await master.master.events.denials()).length <= 20);
+  t.is((await master.counters())['signal-default-deny'], 1000);
+});
+
+async function tagsOf(events: Promise<MasterEvent[]>): Promise<string[]> {
+  return (await events).map(({ tag }) => tag);
+}
+
+function total(counters: Readonly<Record<string, number>>): number {
+  return Object.values(counters).reduce((sum, count) => sum + count, 0);
+}
