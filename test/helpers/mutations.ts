@@ -12,7 +12,7 @@ import {
 } from '../../minion-protocol/index.ts';
 import { emptyWireMap, isWireMap } from '../../minion-protocol/wire-value.ts';
 import { aesKey, sessionKey, versionOf } from './vector-requests.ts';
-import { base64, cases, type JsonObject, keys, vectorFile } from './vectors.ts';
+import { base64, cases, type JsonObject, vectorFile } from './vectors.ts';
 
 /** The next number below `bound`. */
 export type Random = (bound: number) => number;
@@ -190,6 +190,3 @@ function isRefusalText(text: string): boolean {
     text === 'Some exception handling minion payload'
   );
 }
-
-/** The minion id that {@link mutated} attacks from. */
-export const attackedId: string = keys.minionId;

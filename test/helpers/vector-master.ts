@@ -105,7 +105,7 @@ export async function startVectorMaster(
     store,
     clock,
     ask: async (request, address) =>
-      Buffer.from(await memory.dial('peer', address).request(request, 10_000)),
+      Buffer.from(await memory.dial('peer', address).request(request, 45_000)),
     dial: (minionId, address) => memory.dial(minionId, address),
     eventsDuring: (work) => eventsDuring(master, work),
     counters: async () => (await master.status()).counters,

@@ -49,7 +49,8 @@ const directoriesOfKeys: readonly KeyDirectory[] = [
 
 for (const vectors of groups()) {
   const names = vectors.map((vector) => text(vector.name)).join('; ');
-  test(`answers recorded sign-ins as Salt: ${names}`, async (t) => {
+  // One after the other, because each master here has worker threads for RSA.
+  test.serial(`answers recorded sign-ins as Salt: ${names}`, async (t) => {
     const [first = {}] = vectors;
     const master = await startVectorMaster(t, setting(first));
     for (const vector of vectors) await replay(t, master, vector);
