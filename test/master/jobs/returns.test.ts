@@ -120,6 +120,14 @@ test('fields of a return reach the event, but never in place of who and what it 
   t.is(event?.tag, `salt/job/${jid}/ret/${keys.minionId}`);
 });
 
+test('a return that is too large is refused and counted', async (t) => {
+  const master = await startVectorMaster(t, { config: { limits: { returnBytes: 4096 } } });
+  const large = { return: 'x'.repeat(5000), jid: 'req' };
+  t.deepEqual(await giveBack(master, large), { value: false, tags: [] });
+  t.is((await master.counters())['return-bytes'], 1);
+  t.is((await giveBack(master, { return: 'x', jid: 'req' })).tags.length, 1);
+});
+
 test('self-made jobs are bounded by the hour', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { requestsPerSecond: 0 } } });
   const ask = async (): Promise<WireValue> => {

@@ -143,6 +143,13 @@ test('requests beyond the burst are delayed and answered', async (t) => {
   t.is((await Promise.all(asked)).length, 6);
 });
 
+test('an event that is too large is dropped and counted', async (t) => {
+  const master = await startVectorMaster(t, { config: { limits: { eventBytes: 4096 } } });
+  t.deepEqual(await fire(t, master, { data: 'x'.repeat(5000) }), []);
+  t.is((await master.counters())['event-bytes'], 1);
+  t.is((await fire(t, master, { data: 'x'.repeat(2000) })).length, 1);
+});
+
 test('a flood of tags that nobody permits is a few lines in the log', async (t) => {
   const master = await startVectorMaster(t);
   const events = Array.from({ length: 1000 }, (_, index) => ({ tag: `flood/${index}`, data: {} }));

@@ -88,6 +88,20 @@ test('a pillar that cannot be made is an error in the reply, never part of a pil
   t.false(JSON.stringify(reply).includes('today'));
 });
 
+test('grains that are too large are named in the pillar, and no provider sees them', async (t) => {
+  let asked = 0;
+  const { ask, counters } = await startVectorMaster(t, {
+    pillar: async () => ({ asked: ++asked }),
+    config: { limits: { grainsBytes: 4096 } },
+  });
+  const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
+  const grains = { id: keys.minionId, big: 'x'.repeat(5000) };
+  const reply = openPillar(vector, await ask(altered(vector, { load: { grains } })));
+  t.deepEqual(isWireMap(reply) ? Object.keys(reply) : [], ['_errors']);
+  t.is((await counters())['grains-bytes'], 1);
+  t.is(asked, 0);
+});
+
 test('a pillar is encrypted to the accepted key, whatever key is in the request', async (t) => {
   const { ask } = await startVectorMaster(t, { pillar: async () => ({ role: 'web' }) });
   const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
