@@ -19,7 +19,7 @@ export interface MinionEventOptions {
   readonly rate: TokenBuckets;
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
-  /** Largest event, bytes as sent (`event_bytes`); 0: any. */
+  /** Largest event, bytes as sent (`event_bytes`). */
   readonly maxBytes: number;
   /** Whether a request was made before this master started, and may be a replay. */
   readonly isFromBefore: (request: VerifiedRequest) => boolean;
@@ -66,7 +66,7 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
 
 /** Why a whole request is dropped unread. */
 function obstacleTo(request: VerifiedRequest, options: MinionEventOptions): string | undefined {
-  if (options.maxBytes > 0 && request.bytes > options.maxBytes) return 'event-too-large';
+  if (request.bytes > options.maxBytes) return 'event-bytes';
   return options.isFromBefore(request) ? 'event-before-start' : undefined;
 }
 

@@ -144,7 +144,7 @@ function createHandlers(
         maxBytes: config.limits.eventBytes,
         isFromBefore: replayCheck(foundations.sessions, now()),
       }),
-      _pillar: pillarHandler(pillar, { maxGrainsBytes: config.limits.grainsBytes, log }),
+      _pillar: pillarHandler(pillar, { maxGrainsBytes: config.limits.grainsBytes, counters, log }),
       revoke_auth: revokeHandler(foundations.keys, config.allowMinionKeyRevoke),
     },
     { masterOpts: defaultMasterOpts },

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { parsePillarLoad, type WireMap } from '../../minion-protocol/index.ts';
+import type { RequestCounters } from '../limits/counters.ts';
 import type { Handler, Reply } from './request.ts';
 
 /** What a pillar may depend on. `id` is verified, all else is the minion's own word. */
@@ -13,16 +14,22 @@ export interface PillarRequest {
 /** Gives a minion its pillar. A rejected promise keeps the minion from running states. */
 export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
 
+/** What the handler of `_pillar` needs besides the provider. */
+export interface PillarHandlerOptions {
+  /** Largest request with its grains, bytes as sent (`grains_bytes`). */
+  readonly maxGrainsBytes: number;
+  readonly counters: RequestCounters;
+  readonly log: Logger;
+}
+
 /**
  * `_pillar`: the minion's own data, under a key of its own [WIRE 9.3]. What the load asks for
  * beyond that (overrides, sources, versions) is not looked at [THREATS C-05, M-09].
  */
-export function pillarHandler(
-  provider: PillarProvider,
-  options: { readonly maxGrainsBytes: number; readonly log: Logger },
-): Handler {
+export function pillarHandler(provider: PillarProvider, options: PillarHandlerOptions): Handler {
   return async ({ minionId, load, bytes }): Promise<Reply> => {
-    if (options.maxGrainsBytes > 0 && bytes > options.maxGrainsBytes) {
+    if (bytes > options.maxGrainsBytes) {
+      options.counters.count('grains-bytes');
       return failure(`Grains may have ${options.maxGrainsBytes} bytes (grains_bytes).`);
     }
     const parsed = parsePillarLoad(load);

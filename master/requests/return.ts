@@ -37,7 +37,7 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
 
 /** In place of a value that is too large: the job says so, instead of waiting in vain. */
 function withoutValue(load: WireMap, { maxBytes, counters }: ReturnHandlerOptions): WireMap {
-  counters.count('return-too-large');
+  counters.count('return-bytes');
   const text = `The return is too large: more than ${maxBytes} bytes (return_bytes).`;
   return { ...load, return: text, retcode: 1, success: false, out: 'nested' };
 }

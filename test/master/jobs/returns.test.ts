@@ -120,10 +120,12 @@ test('fields of a return reach the event, but never in place of who and what it 
   t.is(event?.tag, `salt/job/${jid}/ret/${keys.minionId}`);
 });
 
-test('a return that is too large is refused and counted', async (t) => {
+test('a return that is too large is counted, and the job says so in its place', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { returnBytes: 4096 } } });
-  const large = { return: 'x'.repeat(5000), jid: 'req' };
-  t.deepEqual(await giveBack(master, large), { value: false, tags: [] });
+  const load = { return: 'x'.repeat(5000), jid: 'req', nonce: freshNonce() };
+  const [event] = await master.eventsDuring(() => master.ask(altered(pingReturn, { load })));
+  t.like(event?.data, { retcode: 1, success: false });
+  t.regex(String(event?.data.return), /too large/);
   t.is((await master.counters())['return-bytes'], 1);
   t.is((await giveBack(master, { return: 'x', jid: 'req' })).tags.length, 1);
 });
