@@ -2,7 +2,8 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { MasterEvent } from '../../master/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet, pended, runJob } from './fleet.ts';
 import { keptReturns } from './kept-returns.ts';
@@ -17,8 +18,12 @@ let fleet: Fleet;
 let master: OurMaster;
 let events: EventLog;
 
+function pillarOf(id: string): WireMap {
+  return { colour: 'blue', of: id };
+}
+
 async function startMaster(): Promise<void> {
-  master = await home.startHere();
+  master = await home.startHere(async ({ id }) => pillarOf(id));
   events = new EventLog(master.api.events.subscribe());
 }
 
@@ -116,6 +121,42 @@ step('an integer beyond 64 bits reaches the function as decimal text', async (t)
     if (!isWireMap(result.return)) return t.fail(`${id}: no map`);
     t.deepEqual(result.return.args, [String(2n ** 70n)], id);
   }
+});
+
+step('each minion has its own pillar, in jobs and in salt-call', async (t) => {
+  const { returns } = await fleet.ask(master.api, { fun: 'pillar.items' });
+  for (const [id, result] of returns) t.deepEqual(plain(result.return), plain(pillarOf(id)));
+  const mark = events.length;
+  await fleet.each(async (minion) => {
+    t.is(await minion.saltCall('pillar.get', 'of'), `local: ${minion.id}\n`);
+    const isReturn = ({ data }: MasterEvent): boolean =>
+      data.fun === 'pillar.get' && data.id === minion.id;
+    await events.seen('the return of salt-call', isReturn, { from: mark });
+  });
+});
+
+step('a state runs', async (t) => {
+  const { returns } = await fleet.ask(master.api, {
+    fun: 'state.single',
+    arg: ['test.succeed_with_changes'],
+    kwarg: { name: 'it' },
+  });
+  for (const [id, { return: states }] of returns) {
+    const state = isWireMap(states) ? Object.values(states)[0] : undefined;
+    t.true(isWireMap(state) && state.result === true, id);
+  }
+});
+
+step('an event that no rule permits is told to nobody, and the minion works on', async (t) => {
+  const { returns } = await fleet.ask(master.api, { fun: 'event.send', arg: ['my/tag'] });
+  for (const [id, result] of returns) t.is(result.return, true, id);
+  t.false(events.has('my/tag'));
+  const denials = await master.api.events.denials();
+  t.deepEqual(
+    denials.map(({ minion, tag }) => `${minion} ${tag}`).sort(),
+    fleet.ids.map((id) => `${id} my/tag`),
+  );
+  await fleet.ask(master.api, { fun: 'test.ping' });
 });
 
 step('after a restart of the master jobs are answered without a sign-in', async (t) => {
@@ -238,7 +279,7 @@ step('a minion whose key is deleted is pending and gets no job; the others go on
   for (const match of deleted) await master.api.keys.accept({ match });
   const back = fleet.minions.filter(({ id }) => deleted.includes(id));
   for (const { id } of back) {
-    const isBack = ({ tag, data }: { tag: string; data: { [key: string]: WireValue } }) =>
+    const isBack = ({ tag, data }: MasterEvent): boolean =>
       tag === 'salt/auth' && data.act === 'accept' && data.id === id;
     await events.seen(`${id} to be back`, isBack, { from: accepted });
   }

@@ -16,6 +16,11 @@ export class EventLog {
     return this.#events.length;
   }
 
+  /** Whether an event with this tag has been told. */
+  has(tag: string): boolean {
+    return this.#events.some((event) => event.tag === tag);
+  }
+
   /** The first event from `mark` on that `accepts` takes. */
   async seen(
     what: string,

@@ -13,6 +13,7 @@ import {
   type MasterApi,
   type MasterConfig,
   type MasterOptions,
+  type PillarProvider,
   resolveMasterConfig,
 } from '../../master/index.ts';
 import { within } from '../helpers/deadline.ts';
@@ -67,8 +68,8 @@ export class MasterHome {
     };
   }
 
-  startHere(): Promise<OurMaster> {
-    return startMaster(resolveMasterConfig(this.options));
+  startHere(pillar?: PillarProvider): Promise<OurMaster> {
+    return startMaster(resolveMasterConfig(this.options), pillar);
   }
 
   async startProcess(): Promise<MasterProcess> {
@@ -95,9 +96,12 @@ export class MasterHome {
 }
 
 /** Starts a master in this process. */
-export async function startMaster(config: MasterConfig): Promise<OurMaster> {
+export async function startMaster(
+  config: MasterConfig,
+  pillar: PillarProvider = async () => ({}),
+): Promise<OurMaster> {
   const log = new SignInLog();
-  const master = createMaster({ config, logger: createLogger('debug', log.stream()) });
+  const master = createMaster({ config, pillar, logger: createLogger('debug', log.stream()) });
   await master.start();
   return { api: master, signIns: log.ids, close: () => master.close() };
 }

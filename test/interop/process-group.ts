@@ -19,7 +19,7 @@ export class ProcessGroup {
     });
     // A program that cannot be started is told to whoever waits for its end.
     this.exited.catch(() => {});
-    this.#guard = spawn('sh', ['-c', 'cat; kill -KILL -- "-$0"', String(this.child.pid)], {
+    this.#guard = spawn('sh', ['-c', 'cat; kill -KILL "-$0"', String(this.child.pid)], {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
     });

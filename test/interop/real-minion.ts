@@ -1,7 +1,9 @@
 /** Starts real, unmodified salt-minions, each in a folder of its own below the system's temporary. */
+import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { within } from '../helpers/deadline.ts';
 import { ProcessGroup } from './process-group.ts';
 import { versionOf } from './programs.ts';
@@ -64,6 +66,13 @@ export class RealMinion {
   async dispose(): Promise<void> {
     await this.kill();
     rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** What `salt-call` prints on this minion's host, as text. */
+  async saltCall(...args: readonly string[]): Promise<string> {
+    const program = path.join(path.dirname(this.#program), 'salt-call');
+    const command = ['-c', path.join(this.directory, 'etc'), '--out=txt', ...args];
+    return (await promisify(execFile)(program, command)).stdout;
   }
 
   /** Who it is and the end of its log, for the message of a failing step. */
