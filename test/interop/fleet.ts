@@ -1,12 +1,6 @@
-import type {
-  JobReturn,
-  JobUpdate,
-  MasterApi,
-  MasterEvent,
-  RunRequest,
-} from '../../master/index.ts';
-import { until } from '../helpers/deadline.ts';
+import type { JobReturn, MasterApi, MasterEvent, RunRequest } from '../../master/index.ts';
 import type { EventLog } from './event-log.ts';
+import { eventually } from './eventually.ts';
 import { minionPrograms } from './programs.ts';
 import { RealMinion, type RealMinionOptions } from './real-minion.ts';
 
@@ -34,18 +28,6 @@ export async function runJob(api: MasterApi, request: RunRequest): Promise<JobOu
     }
   }
   throw new Error(`the updates of ${request.fun} ended without 'finished'`);
-}
-
-/** Follows a job until an update is `wanted`, then goes away; the job goes on. */
-export async function followUntil(
-  api: MasterApi,
-  request: RunRequest,
-  wanted: (update: JobUpdate) => boolean,
-): Promise<JobUpdate> {
-  for await (const update of api.jobs.run({ ...patience, ...request })) {
-    if (wanted(update)) return update;
-  }
-  throw new Error(`${request.fun} ended before what was waited for`);
 }
 
 /** Real minions of several versions under one master. */
@@ -97,18 +79,10 @@ export class Fleet {
 
   /** Waits until each minion has subscribed to publications (again). */
   async connected(api: MasterApi): Promise<void> {
-    let subscribers = 0;
-    const look = async (): Promise<void> => {
-      subscribers = (await api.status()).subscribers;
-    };
-    await look();
-    await until(
-      `${this.minions.length} subscribers`,
-      () => {
-        if (subscribers < this.minions.length) look().catch(() => {});
-        return subscribers >= this.minions.length;
-      },
-      60_000,
+    const { length } = this.minions;
+    await eventually(
+      `${length} subscribers`,
+      async () => (await api.status()).subscribers >= length,
     );
   }
 
