@@ -136,6 +136,34 @@ export {
   parsePrivateKey,
   parsePublicKey,
 } from './rsa-key.ts';
+export { splitWords, type Verdict } from './targeting/compound.ts';
+export {
+  type FactMap,
+  type FactSource,
+  factsOf,
+  type MinionFacts,
+} from './targeting/facts.ts';
+export {
+  expandCompound,
+  expandNodegroup,
+  findNodegroupLoop,
+  type Nodegroups,
+} from './targeting/nodegroups.ts';
+export {
+  type CompiledPattern,
+  compilePattern,
+  type PatternCompiler,
+  type TextTest,
+} from './targeting/pattern.ts';
+export {
+  type Candidate,
+  type CompiledTarget,
+  compileTarget,
+  isTargetType,
+  type TargetExpression,
+  type TargetTerm,
+  type TargetType,
+} from './targeting/target.ts';
 export {
   TransportError,
   type TransportErrorCode,

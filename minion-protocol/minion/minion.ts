@@ -5,6 +5,8 @@
 import { generateKeyString } from '../crypticle.ts';
 import type { PublicationLoad } from '../loads.ts';
 import { createMinionHandshake, type MinionHandshakeConfig } from '../minion-handshake.ts';
+import { factsOf } from '../targeting/facts.ts';
+import type { Candidate } from '../targeting/target.ts';
 import { TransportError } from '../transport/errors.ts';
 import { BROADCAST_TOPIC, minionTopic } from '../transport/topics.ts';
 import type { MinionTransport } from '../transport/transport.ts';
@@ -141,9 +143,15 @@ export class Minion {
     return { ...this.#options.grains, id: this.#options.id };
   }
 
+  #candidate(): Candidate {
+    const facts = { grains: factsOf(this.#grains()), pillar: factsOf(this.#pillar) };
+    return { id: this.#options.id, facts };
+  }
+
   async #receive(envelope: Uint8Array): Promise<void> {
     const load = await this.#openPublication(envelope);
-    if (!isJob(load) || !isTargeted(this.#options.id, load) || !this.#jobs.isNew(load.jid)) return;
+    if (!isJob(load) || !isTargeted(this.#candidate(), load)) return;
+    if (!this.#jobs.isNew(load.jid)) return;
     const job: MinionJob = { jid: load.jid, fun: String(load.fun), arg: load.arg, load };
     const result = await this.#jobs.run(job, {
       id: this.#options.id,

@@ -1,9 +1,18 @@
-/** Whether a publication is meant for this minion: by id, as glob, pcre or list [WIRE 12.1]. */
-import { compileGlob } from '../glob.ts';
+/** Whether a publication is meant for this minion [WIRE 12.1]. */
 import type { PublicationLoad } from '../loads.ts';
+import { type Candidate, compileTarget, isTargetType } from '../targeting/target.ts';
 
-/** Targets by grains, pillar or compound expressions match nothing here. */
-export function isTargeted(id: string, { tgt, tgt_type: type = 'glob' }: PublicationLoad): boolean {
-  if (type === 'list') return (typeof tgt === 'string' ? tgt.split(',') : tgt).includes(id);
-  return type === 'glob' && typeof tgt === 'string' && compileGlob(tgt)(id);
+/**
+ * Asks a publication's target. What cannot be read, and regular expressions with lookaround or
+ * back-references, mean nobody here: nothing bounds what those would cost.
+ */
+export function isTargeted(candidate: Candidate, load: PublicationLoad): boolean {
+  const { tgt, tgt_type: tgtType = 'glob', delimiter = ':' } = load;
+  if (!isTargetType(tgtType) || delimiter === '') return false;
+  try {
+    return compileTarget({ tgtType, tgt, delimiter }).test(candidate) === 'yes';
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
 }

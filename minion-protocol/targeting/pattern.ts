@@ -1,0 +1,70 @@
+import { RE2JS } from 're2js';
+import { translatePython } from './python-regex.ts';
+import { backtrackingDialect, linearDialect } from './regex-dialects.ts';
+
+/** Whether a text is one of those that a pattern means. */
+export type TextTest = (text: string) => boolean;
+
+/**
+ * Makes the test of a regular expression with Python's meaning, anchored at the start only
+ * (`re.match`) [WIRE 12.1].
+ * @throws SyntaxError with the reason
+ */
+export type PatternCompiler = (pattern: string) => TextTest;
+
+/** What an expression needs to be run. */
+export type CompiledPattern =
+  | {
+      readonly kind: 'linear';
+      /** Takes time in proportion to the text, whatever the expression is. */
+      readonly test: TextTest;
+    }
+  | {
+      /** It has lookaround or back-references: running it may take for ever. */
+      readonly kind: 'backtracking';
+      /** For `new RegExp(source, flags)`; sticky, so that it matches at the start only. */
+      readonly source: string;
+      readonly flags: string;
+    };
+
+/**
+ * Compiles a Python expression for the engine that cannot explode, or says how another would run
+ * it.
+ * @throws SyntaxError with the reason
+ */
+export function compilePattern(pattern: string): CompiledPattern {
+  const { source, ignoreCase, needsBacktracking } = translatePython(pattern, linearDialect);
+  if (needsBacktracking) return compileBacktracking(pattern);
+  try {
+    const regex = RE2JS.compile(source, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
+    return { kind: 'linear', test: (text) => regex.matcher(text).lookingAt() };
+  } catch (error) {
+    throw new SyntaxError(describe(error), { cause: error });
+  }
+}
+
+/** Patterns of the engine that cannot explode only. */
+export const compileLinearPattern: PatternCompiler = (pattern) => {
+  const compiled = compilePattern(pattern);
+  if (compiled.kind === 'linear') return compiled.test;
+  throw new SyntaxError('lookaround and back-references are not supported here');
+};
+
+function compileBacktracking(pattern: string): CompiledPattern {
+  const { source, ignoreCase } = translatePython(pattern, backtrackingDialect);
+  const flags = ignoreCase ? 'iuy' : 'uy';
+  try {
+    RegExp(source, flags);
+  } catch (error) {
+    throw new SyntaxError('the expression has an error, or mixes in what is not supported', {
+      cause: error,
+    });
+  }
+  return { kind: 'backtracking', source, flags };
+}
+
+function describe(error: unknown): string {
+  const isKnown = error instanceof Error && 'getDescription' in error;
+  const description = isKnown ? error.message.split(':')[1]?.trim() : undefined;
+  return description ?? 'the expression has an error';
+}

@@ -1,0 +1,222 @@
+/** Who a publication is meant for [WIRE 12.1; salt/matchers/*.py]: compiled once, then asked. */
+import { compileGlob } from '../glob.ts';
+import { type Expression, evaluate, parseCompound, splitWords, type Verdict } from './compound.ts';
+import { compileFactMatch } from './fact-match.ts';
+import type { FactSource, MinionFacts } from './facts.ts';
+import { containsAny, parseIpNetwork } from './ip-network.ts';
+import { compileLinearPattern, type PatternCompiler } from './pattern.ts';
+
+/** The target types that go over the wire. */
+export const targetTypes = [
+  'glob',
+  'pcre',
+  'list',
+  'grain',
+  'grain_pcre',
+  'pillar',
+  'pillar_exact',
+  'pillar_pcre',
+  'ipcidr',
+  'compound',
+] as const;
+
+/** A target type that goes over the wire. */
+export type TargetType = (typeof targetTypes)[number];
+
+/** A target as it is published. */
+export interface TargetExpression {
+  readonly tgtType: TargetType;
+  /** Text; a list of ids for `list`; text or its words for `compound`. */
+  readonly tgt: string | readonly string[];
+  /** Between the keys of grains and pillar; not used inside of `compound`. Default `:`. */
+  readonly delimiter?: string;
+}
+
+/** A minion that may be meant. */
+export interface Candidate {
+  readonly id: string;
+  readonly facts: MinionFacts;
+}
+
+/** One condition of a target. */
+export interface TargetTerm {
+  /** As it was written. */
+  readonly text: string;
+  /** The ids that it lists and wants; empty for other conditions. */
+  readonly ids: readonly string[];
+  test(candidate: Candidate): Verdict;
+}
+
+/** A target that can be asked. */
+export interface CompiledTarget {
+  readonly terms: readonly TargetTerm[];
+  /** Why the expression is broken, and therefore means nobody. */
+  readonly problem: string | undefined;
+  /** Whether this minion is meant. */
+  test(candidate: Candidate): Verdict;
+  /**
+   * The same where each condition whose facts are not known counts as met, as Salt's master
+   * resolves what it publishes [WIRE 12.2].
+   */
+  isPossible(candidate: Candidate): boolean;
+}
+
+/** Whether text is the name of a target type that goes over the wire. */
+export function isTargetType(text: string): text is TargetType {
+  return targetTypes.some((type) => type === text);
+}
+
+/**
+ * Compiles a target. A compound expression that is broken means nobody, as in Salt.
+ * @param compilePattern for regular expressions. Default: those that cannot explode
+ * @throws SyntaxError for a regular expression that cannot be read, with the reason
+ */
+export function compileTarget(
+  target: TargetExpression,
+  compilePattern: PatternCompiler = compileLinearPattern,
+): CompiledTarget {
+  const compiler = new TermCompiler(compilePattern);
+  if (target.tgtType !== 'compound') {
+    const term = compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
+    return ready([term], { kind: 'term', word: term.text, index: 0, isExcluded: false });
+  }
+  const expression = tryToParse(splitWords(target.tgt));
+  if (typeof expression === 'string') return broken(expression);
+  const terms: TargetTerm[] = [];
+  for (const { word, isExcluded } of termsOf(expression)) {
+    const term = compiler.compileWord(word);
+    if (term === undefined) return broken(`"${word}": this kind of target is not served`);
+    terms.push(isExcluded ? { ...term, ids: [] } : term);
+  }
+  return ready(terms, expression);
+}
+
+function ready(terms: readonly TargetTerm[], expression: Expression): CompiledTarget {
+  const verdictOf = (candidate: Candidate, index: number): Verdict =>
+    terms[index]?.test(candidate) ?? 'no';
+  return {
+    terms,
+    problem: undefined,
+    test: (candidate) => evaluate(expression, (index) => verdictOf(candidate, index)),
+    isPossible: (candidate) =>
+      evaluate(expression, (index) => (verdictOf(candidate, index) === 'no' ? 'no' : 'yes')) ===
+      'yes',
+  };
+}
+
+function broken(problem: string): CompiledTarget {
+  return { terms: [], problem, test: () => 'no', isPossible: () => false };
+}
+
+function tryToParse(words: readonly string[]): Expression | string {
+  try {
+    return parseCompound(words);
+  } catch (error) {
+    if (error instanceof SyntaxError) return error.message;
+    throw error;
+  }
+}
+
+type Term = Extract<Expression, { kind: 'term' }>;
+
+function termsOf(expression: Expression): readonly Term[] {
+  if (expression.kind === 'term') return [expression];
+  return expression.kind === 'not' ? termsOf(expression.of) : expression.of.flatMap(termsOf);
+}
+
+/** `X@…`, with one more character as delimiter where that makes sense. */
+const wordForm = /^(?:([GPIJLNSER])((?<=[GPIJ]).)?@)?(.+)$/su;
+
+/** The letters of compound expressions; `N` is replaced before, `R` needs a server of ranges. */
+const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
+  G: 'grain',
+  P: 'grain_pcre',
+  I: 'pillar',
+  J: 'pillar_pcre',
+  L: 'list',
+  S: 'ipcidr',
+  E: 'pcre',
+};
+
+class TermCompiler {
+  readonly #compilePattern: PatternCompiler;
+
+  constructor(compilePattern: PatternCompiler) {
+    this.#compilePattern = compilePattern;
+  }
+
+  /** `undefined` for a letter that is not served. */
+  compileWord(word: string): TargetTerm | undefined {
+    const [, letter, delimiter = ':', rest = word] = wordForm.exec(word) ?? [];
+    if (letter === undefined) return this.compile('glob', word, ':');
+    const type = letters[letter];
+    return type && { ...this.compile(type, rest, delimiter), text: word };
+  }
+
+  compile(
+    type: Exclude<TargetType, 'compound'>,
+    tgt: string | readonly string[],
+    delimiter: string,
+  ): TargetTerm {
+    const text = typeof tgt === 'string' ? tgt : tgt.join(',');
+    switch (type) {
+      case 'list':
+        return listTerm(text, tgt);
+      case 'glob':
+        return idTerm(text, compileGlob(text));
+      case 'pcre':
+        return idTerm(text, this.#compilePattern(text));
+      case 'grain':
+        return factTerm(text, 'grains', compileFactMatch(text, delimiter, compileGlob));
+      case 'grain_pcre':
+        return factTerm(text, 'grains', compileFactMatch(text, delimiter, this.#compilePattern));
+      case 'pillar':
+        return factTerm(text, 'pillar', compileFactMatch(text, delimiter, compileGlob));
+      case 'pillar_exact':
+        return factTerm(text, 'pillar', compileFactMatch(text, delimiter, compileEqual));
+      case 'pillar_pcre':
+        return factTerm(text, 'pillar', compileFactMatch(text, delimiter, this.#compilePattern));
+      case 'ipcidr':
+        return addressTerm(text);
+    }
+  }
+}
+
+function compileEqual(wanted: string): (text: string) => boolean {
+  return (text) => text === wanted;
+}
+
+function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
+  return { text, ids: [], test: ({ id }) => (matches(id) ? 'yes' : 'no') };
+}
+
+/** Text is split at commas without trimming. */
+function listTerm(text: string, tgt: string | readonly string[]): TargetTerm {
+  const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
+  return { text, ids: [...ids], test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
+}
+
+function factTerm(
+  text: string,
+  kind: 'grains' | 'pillar',
+  matches: (facts: FactSource) => boolean,
+): TargetTerm {
+  return {
+    text,
+    ids: [],
+    test: ({ facts }) => {
+      const source = facts[kind];
+      if (source === undefined) return 'unknown';
+      return matches(source) ? 'yes' : 'no';
+    },
+  };
+}
+
+/** What is no address means nobody, also of those whose facts are not known. */
+function addressTerm(text: string): TargetTerm {
+  const network = parseIpNetwork(text);
+  if (network === undefined) return { text, ids: [], test: () => 'no' };
+  return factTerm(text, 'grains', (grains) =>
+    containsAny(network, grains.get(`ipv${network.version}`)),
+  );
+}

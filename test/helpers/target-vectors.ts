@@ -1,0 +1,75 @@
+/** The recorded targets: what each minion of the vectors and a master make of them. */
+import {
+  type Candidate,
+  factsOf,
+  isTargetType,
+  isWireMap,
+  type Nodegroups,
+  type TargetExpression,
+  type WireMap,
+} from '../../minion-protocol/index.ts';
+import { cases, type Json, object, text, toWireValue, vectorFile } from './vectors.ts';
+
+/** A recorded target. */
+export interface TargetCase {
+  readonly title: string;
+  readonly target: TargetExpression;
+  /** Id → whether that minion runs the job. */
+  readonly minionSide: ReadonlyMap<string, boolean>;
+  /** Sorted ids. */
+  readonly minions: readonly string[];
+  readonly missing: readonly string[];
+}
+
+/** A minion of the vectors. */
+export interface VectorMinion {
+  readonly id: string;
+  readonly grains: WireMap;
+  readonly pillar: WireMap;
+}
+
+const file = vectorFile('targeting');
+
+/** Those whose facts are known. */
+export const vectorMinions: readonly VectorMinion[] = Object.entries(object(file.minions)).map(
+  ([id, facts]) => ({ id, grains: map(object(facts).grains), pillar: map(object(facts).pillar) }),
+);
+
+/** The one that is accepted, and of which nothing is known. */
+export const unknownMinion = 'nodata';
+
+/** The nodegroups in the minions' own configuration. */
+export const minionNodegroups: Nodegroups = Object.fromEntries(
+  Object.entries(object(file.nodegroups_on_minion)).map(([name, group]) => [name, text(group)]),
+);
+
+/** A minion as something to ask a target about. */
+export function candidateOf({ id, grains, pillar }: VectorMinion): Candidate {
+  return { id, facts: { grains: factsOf(grains), pillar: factsOf(pillar) } };
+}
+
+export const targetCases: readonly TargetCase[] = cases(file, 'cases').map((entry) => {
+  const tgtType = text(entry.tgt_type);
+  if (!isTargetType(tgtType)) throw new TypeError('not a target type');
+  const master = object(entry.master_side);
+  return {
+    title: `${tgtType} ${JSON.stringify(entry.tgt)}`,
+    target: { tgtType, tgt: Array.isArray(entry.tgt) ? entry.tgt.map(text) : text(entry.tgt) },
+    minionSide: new Map(
+      Object.entries(object(entry.minion_side)).map(([id, isMeant]) => [id, isMeant === true]),
+    ),
+    minions: texts(master.minions),
+    missing: texts(master.missing),
+  };
+});
+
+function map(json: Json | undefined): WireMap {
+  const value = toWireValue(json);
+  if (!isWireMap(value)) throw new TypeError('not a map');
+  return value;
+}
+
+function texts(json: Json | undefined): string[] {
+  if (!Array.isArray(json)) throw new TypeError('not a list');
+  return json.map(text).sort();
+}
