@@ -7,6 +7,7 @@ import type {
   MasterApi,
   MasterEvent,
   MasterStatus,
+  TargetPlan,
 } from '../master/index.ts';
 import { callOnce, callStream } from './rpc.ts';
 
@@ -35,6 +36,7 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
     },
     jobs: {
       run: (request, signal) => callStream<JobUpdate>(socketPath, 'jobs.run', request, signal),
+      plan: (request) => callOnce<TargetPlan>(socketPath, 'jobs.plan', request),
     },
     events: {
       subscribe: (request = {}, signal) =>

@@ -5,6 +5,8 @@
 import type { MasterEvent } from './events/bus.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
 import type { Denial } from './requests/denial-log.ts';
+import type { TargetRequest } from './targeting/parse.ts';
+import type { TargetPlan } from './targeting/resolve.ts';
 
 /** The states of a minion's key, in Salt's order of listing. */
 export type KeyState = 'accepted' | 'denied' | 'pending' | 'rejected';
@@ -82,6 +84,8 @@ export interface JobsApi {
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   run(request: RunRequest, signal?: AbortSignal): AsyncIterable<JobUpdate>;
+  /** Who a target means, and why; nothing is published. @throws MasterError ERR_BAD_TGT */
+  plan(request: TargetRequest): Promise<TargetPlan>;
 }
 
 /** Which events to follow. */

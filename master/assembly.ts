@@ -18,6 +18,7 @@ import { Publisher } from './publisher.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
+import { TargetResolver } from './targeting/resolve.ts';
 import { createTransports } from './transports.ts';
 
 /** A running master. */
@@ -68,8 +69,14 @@ async function open(
   const closing = new AbortController();
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
-  const dispatcher = new JobDispatcher({
+  const targets = new TargetResolver({
     acceptedIds: () => foundations.keys.acceptedIds(),
+    factsOf: (id) => foundations.facts.of(id),
+    isDataCached: config.minionDataCache,
+    nodegroups: config.nodegroups,
+  });
+  const dispatcher = new JobDispatcher({
+    targets,
     cache: jobs,
     bus,
     publisher,
@@ -109,6 +116,7 @@ async function open(
     log: logger.child({ component: 'requests' }),
   });
   followKeys(foundations, bus, revocation, logger);
+  if (!config.preserveMinionCache) forgetDeleted(foundations, logger);
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
     Object.assign(
@@ -124,6 +132,7 @@ async function open(
     foundations,
     bus,
     dispatcher,
+    targets,
     transports,
     counters,
     denials: requests.denials,
@@ -176,6 +185,17 @@ function followKeys(
     if (from !== 'accepted') return;
     revocation.revoke([id]).catch((error: unknown) => {
       log.error({ minion: id, err: error }, 'revocation failed');
+    });
+  });
+}
+
+/** Ends with an id's last key what is known of it. */
+function forgetDeleted({ keys, facts }: Foundations, logger: Logger): void {
+  const log = logger.child({ component: 'targeting' });
+  keys.onChange(({ id, to }) => {
+    if (to !== null || keys.get(id) !== undefined) return;
+    facts.forget(id).catch((error: unknown) => {
+      log.error({ minion: id, err: error }, 'minion data were not forgotten');
     });
   });
 }

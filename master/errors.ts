@@ -27,8 +27,8 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_BAD_TGT: {
-    meaning: 'The target expression or its type is not one that is served.',
-    action: 'Use tgt_type glob with text, or list with ids.',
+    meaning: 'The target, or a regular expression in it, cannot be read, or takes too long.',
+    action: 'Correct what the message names; --plan shows who a target means.',
     retry: false,
   },
   ERR_JOB_LIMIT: {

@@ -12,8 +12,10 @@ import { VersionPins } from './requests/version-pins.ts';
 import { type MasterKeyPair, openMasterKeys } from './secrets/master-keys.ts';
 import { PublishKey } from './secrets/publish-key.ts';
 import { RsaPool } from './secrets/rsa-pool.ts';
-import { openSeal } from './secrets/seal.ts';
+import { openSeal, type Seal } from './secrets/seal.ts';
 import { SessionKeys } from './secrets/session-keys.ts';
+import { KnownFacts } from './targeting/minion-facts.ts';
+import { takeOverFacts } from './targeting/salt-data-cache.ts';
 
 /** Opened in this order. */
 export interface Foundations {
@@ -28,6 +30,8 @@ export interface Foundations {
   readonly publishKey: PublishKey;
   readonly sessions: SessionKeys;
   readonly pins: VersionPins;
+  /** Grains and pillar of minions. */
+  readonly facts: KnownFacts;
 }
 
 export async function openFoundations(
@@ -63,7 +67,34 @@ export async function openFoundations(
     (id) => keys.get(id)?.state === 'accepted',
   );
   const pins = await VersionPins.open(store, config.minimumAuthVersion);
-  return { store, rsa, masterKeys, signKeys, keys, autoAccept, publishKey, sessions, pins };
+  const facts = await openFacts(parts, { store, seal, keys });
+  return { store, rsa, masterKeys, signKeys, keys, autoAccept, publishKey, sessions, pins, facts };
+}
+
+/** Where nothing is known yet, what a salt-master knew is taken over. */
+async function openFacts(
+  { config, logger }: MasterParts & { readonly logger: Logger },
+  { store, seal, keys }: { readonly store: Store; readonly seal: Seal; readonly keys: KeyStore },
+): Promise<KnownFacts> {
+  const maxBytes = config.limits.grainsBytes;
+  const facts = await KnownFacts.open({
+    store,
+    seal,
+    isOn: config.minionDataCache,
+    maxBytes,
+    hasKey: (id) => config.preserveMinionCache || keys.get(id) !== undefined,
+  });
+  if (!config.minionDataCache || facts.size > 0) return facts;
+  const log = logger.child({ component: 'targeting' });
+  const ids = keys.acceptedIds();
+  const count = await takeOverFacts(facts, {
+    cachedir: config.cachedir,
+    ids,
+    maxBytes: 2 * maxBytes,
+    log,
+  });
+  if (count > 0) log.info({ minions: count }, 'minion data taken over from salt-master');
+  return facts;
 }
 
 function openOwnKeys(config: MasterConfig, name: string): Promise<MasterKeyPair> {

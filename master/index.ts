@@ -36,7 +36,8 @@ export { createLogger, logLevels } from './log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
-
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { fromJson, toJson } from './rpc/json-values.ts';
+export type { TargetRequest } from './targeting/parse.ts';
+export type { PlannedMinion, TargetPlan } from './targeting/resolve.ts';

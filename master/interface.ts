@@ -16,6 +16,7 @@ import { KeyError } from './keys/errors.ts';
 import type { KeyStore } from './keys/key-store.ts';
 import type { RequestCounters } from './limits/counters.ts';
 import type { DenialLog } from './requests/denial-log.ts';
+import type { TargetResolver } from './targeting/resolve.ts';
 
 /** What the interface speaks for. */
 export interface InterfaceParts {
@@ -23,6 +24,7 @@ export interface InterfaceParts {
   readonly foundations: Foundations;
   readonly bus: EventBus;
   readonly dispatcher: JobDispatcher;
+  readonly targets: TargetResolver;
   readonly transports: readonly MasterTransport[];
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
@@ -31,11 +33,14 @@ export interface InterfaceParts {
 }
 
 export function createApi(parts: InterfaceParts): MasterApi {
-  const { config, bus, dispatcher, denials } = parts;
+  const { config, bus, dispatcher, targets, denials } = parts;
   const defaults = { timeout: config.timeout, gatherJobTimeout: config.gatherJobTimeout };
   return {
     keys: createKeysApi(parts),
-    jobs: { run: (request, signal) => runJob(dispatcher, request, defaults, signal) },
+    jobs: {
+      run: (request, signal) => runJob(dispatcher, request, defaults, signal),
+      plan: (request) => targets.plan(request),
+    },
     events: {
       subscribe: (request = {}, signal) =>
         bus.subscribe({

@@ -1,3 +1,4 @@
+import { findNodegroupLoop } from '../../minion-protocol/index.ts';
 import { ConfigError, type OptionOrigin } from './errors.ts';
 import { limitOptions, type OptionTable, ownOptions, saltOptions } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
@@ -48,6 +49,14 @@ function refuseConflicts(config: MasterConfig, { salt }: GivenOptions): void {
       originOf(salt, 'open_mode'),
       'accepts any key for any minion, also in place of a known one; ' +
         'if that is meant, set confirm_open_mode: true under saltbridge:',
+    );
+  }
+  const loop = findNodegroupLoop(config.nodegroups);
+  if (loop !== undefined) {
+    throw new ConfigError(
+      'ERR_OPTION_CONFLICT',
+      originOf(salt, 'nodegroups'),
+      `a nodegroup contains itself: ${loop.join(' > ')}; take one N@ of these out`,
     );
   }
   if (config.publishPort === config.retPort && config.publishPort !== 0) {

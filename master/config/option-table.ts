@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { nodegroups } from './nodegroups.ts';
 import {
   authVersion,
   duration,
@@ -103,6 +104,10 @@ export const saltOptions: OptionTable<SaltOptions> = {
   uniqueJid: row('unique_jid', flag, false),
   loopInterval: row('loop_interval', integer(1, many), 60),
   maxEventSize: row('max_event_size', integer(1024, megabytes100), mebibyte),
+  nodegroups: row('nodegroups', nodegroups, {}),
+  minionDataCache: row('minion_data_cache', flag, true),
+  minionDataCacheEvents: row('minion_data_cache_events', flag, true),
+  preserveMinionCache: row('preserve_minion_cache', flag, false),
   logLevel: row('log_level', oneOf(logLevels), 'warning'),
   logLevelLogfile: row('log_level_logfile', oneOf(logLevels), null),
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),

@@ -4,6 +4,8 @@
  * option-table.ts.
  */
 
+import type { Nodegroups } from '../../minion-protocol/index.ts';
+
 /** Salt's `log_level`. */
 export type LogLevel =
   | 'all'
@@ -155,6 +157,18 @@ export interface MasterConfig {
   readonly loopInterval: number;
   /** `max_event_size`: bytes of an event on the bus; larger values are trimmed. Default 1048576. */
   readonly maxEventSize: number;
+
+  /** `nodegroups`: names for compound expressions, which may name each other. Default: none. */
+  readonly nodegroups: Nodegroups;
+  /**
+   * `minion_data_cache`: keep grains and pillar of minions, for targets that ask for them. Default
+   * true; without it such targets match every accepted key.
+   */
+  readonly minionDataCache: boolean;
+  /** `minion_data_cache_events`: fire `minion/refresh/<id>` for each. Default true. */
+  readonly minionDataCacheEvents: boolean;
+  /** `preserve_minion_cache`: keep them when the key is deleted. Default false. */
+  readonly preserveMinionCache: boolean;
 
   /** `log_level`: what goes to the console. Default `warning`. */
   readonly logLevel: LogLevel;

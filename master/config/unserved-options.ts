@@ -4,7 +4,7 @@
  * `<module>.<option>`, are known by their dot.
  */
 const names = `
-  max_minions minion_data_cache tcp_keepalive_cnt tcp_keepalive_intvl user
+  max_minions tcp_keepalive_cnt tcp_keepalive_intvl user
   archive_jobs auth_mode auth_safemode azurefs
   azurefs_update_interval cache cache_sreqs clean_dynamic_modules
   cli_summary client_acl client_acl_verify cluster_id
@@ -45,16 +45,16 @@ const names = `
   master_pubkey_signature master_roots master_stats master_stats_event_iter
   master_tops master_tops_first master_use_pubkey_signature max_open_files
   memcache_debug memcache_expire_seconds memcache_full_cleanup memcache_max_items
-  min_extra_mods minion_data_cache_events minionfs_blacklist minionfs_env
+  min_extra_mods minionfs_blacklist minionfs_env
   minionfs_mountpoint minionfs_update_interval minionfs_whitelist module_dirs
   mworker_niceness mworker_queue_niceness netapi_allow_raw_shell netapi_enable_clients
-  nodegroups on_demand_ext_pillar optimization_order order_masters
+  on_demand_ext_pillar optimization_order order_masters
   outputter_dirs pass_dir pass_gnupghome pass_strict_fetch
   pass_variable_prefix peer peer_run permissive_acl
   pidfile pillar_cache pillar_cache_backend pillar_cache_ttl
   pillar_includes_override_sls pillar_merge_lists pillar_opts pillar_raise_on_missing
   pillar_roots pillar_safe_render_error pillar_source_merging_strategy pillar_version
-  pillarenv presence_events preserve_minion_cache pub_server_niceness
+  pillarenv presence_events pub_server_niceness
   publisher_acl publisher_acl_blacklist queue_dirs range_server
   reactor reactor_niceness reactor_refresh_interval reactor_worker_hwm
   reactor_worker_threads regen_thin remote_minions_port renderer

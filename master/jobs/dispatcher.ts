@@ -1,6 +1,7 @@
 import type {
   PublicationLoad,
   PublishOutcome,
+  TargetExpression,
   WireMap,
   WireValue,
 } from '../../minion-protocol/index.ts';
@@ -8,16 +9,13 @@ import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
 import type { Publisher } from '../publisher.ts';
-import { parseTarget, resolveTarget } from '../targeting/resolve.ts';
+import type { TargetRequest } from '../targeting/parse.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
 import { Job, type JobRecord, type JobReturn, newJobEvent } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 
 /** What a caller wants done. */
-export interface PublishRequest {
-  /** Who: a glob on ids, or ids for `tgtType: 'list'`. */
-  readonly tgt: string | readonly string[];
-  /** Default `glob`. */
-  readonly tgtType?: string;
+export interface PublishRequest extends TargetRequest {
   /** The minion's function, `module.function`. */
   readonly fun: string;
   /** Positional arguments. */
@@ -37,13 +35,15 @@ export interface PublishedJob {
   readonly job: Job;
   readonly record: JobRecord;
   readonly delivery: PublishOutcome;
+  /** Why the target is broken, and therefore means nobody. */
+  readonly problem?: string;
   /** Ends the calls of the listener that was given. */
   readonly stopListening: () => void;
 }
 
 /** What {@link JobDispatcher} needs. */
 export interface JobDispatcherOptions {
-  readonly acceptedIds: () => readonly string[];
+  readonly targets: TargetResolver;
   readonly cache: JobCache;
   readonly bus: EventBus;
   readonly publisher: Publisher;
@@ -54,6 +54,15 @@ export interface JobDispatcherOptions {
   readonly closing: AbortSignal;
   readonly now: () => number;
 }
+
+interface Described {
+  readonly record: JobRecord;
+  readonly target: TargetExpression;
+  readonly problem: string | undefined;
+}
+
+/** Targets that transports may deliver to the resolved ids alone [WIRE 4.1]. */
+const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
 
 const functionName = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;
 
@@ -80,17 +89,19 @@ export class JobDispatcher {
     request: PublishRequest,
     onReturn: (result: JobReturn) => void = () => {},
   ): Promise<PublishedJob> {
-    const record = this.#describe(request);
+    const { record, target, problem } = await this.#describe(request);
     if (record.minions.length === 0) {
       const job = new Job(record, { isKept: false });
-      return { job, record, delivery: { queued: 0, skipped: 0 }, stopListening: () => {} };
+      const delivery = { queued: 0, skipped: 0 };
+      const broken = problem === undefined ? {} : { problem };
+      return { job, record, delivery, ...broken, stopListening: () => {} };
     }
     const job = await this.#options.cache.add(record);
     const stopListening = job.onReturn(onReturn);
-    const load = this.#load(record, request);
+    const load = this.#load(record, target, request);
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
-    const delivery = await this.#options.publisher.publish(load, record.minions);
+    const delivery = await this.#options.publisher.publish(load, addresseesOf(record));
     return { job, record, delivery, stopListening };
   }
 
@@ -104,14 +115,15 @@ export class JobDispatcher {
     arg: WireValue[],
     onReturn: (result: JobReturn) => void,
   ): Promise<void> {
-    const record = this.#describe({ tgt: minions, tgtType: 'list', fun, arg });
+    const { record, target } = await this.#describe({ tgt: minions, tgtType: 'list', fun, arg });
     const job = this.#options.cache.remember(new Job(record, { isKept: false }));
     job.onReturn(onReturn);
-    await this.#options.publisher.publish(this.#load(record, {}), record.minions);
+    await this.#options.publisher.publish(this.#load(record, target, {}), addresseesOf(record));
   }
 
   #load(
     record: JobRecord,
+    { delimiter = ':' }: TargetExpression,
     { ret = '', metadata }: Pick<PublishRequest, 'ret' | 'metadata'>,
   ): PublicationLoad {
     const { masterId } = this.#options;
@@ -123,21 +135,21 @@ export class JobDispatcher {
       jid: record.jid,
       ret,
       user: record.user,
+      ...(delimiter === ':' ? {} : { delimiter }),
       ...(masterId === null ? {} : { master_id: masterId }),
       ...(metadata === undefined ? {} : { metadata }),
     };
   }
 
-  #describe(request: PublishRequest): JobRecord {
+  async #describe(request: PublishRequest): Promise<Described> {
     if (!functionName.test(request.fun)) {
       throw new MasterError(
         'ERR_ARGS',
         'fun is not the name of a function; expected module.function',
       );
     }
-    const target = parseTarget(request.tgt, request.tgtType ?? 'glob');
-    const { minions, missing } = resolveTarget(target, this.#options.acceptedIds());
-    return {
+    const { target, minions, missing, problem } = await this.#options.targets.resolve(request);
+    const record: JobRecord = {
       jid: this.#options.nextJid(),
       fun: request.fun,
       arg: toArguments(request),
@@ -149,7 +161,12 @@ export class JobDispatcher {
       publishedAt: this.#options.now(),
       selfMade: false,
     };
+    return { record, target, problem };
   }
+}
+
+function addresseesOf({ tgtType, minions }: JobRecord): readonly string[] | null {
+  return typesByIds.has(tgtType) ? minions : null;
 }
 
 /** Positional values first, keywords as one last map with the mark [WIRE 11.5]. */

@@ -21,6 +21,8 @@ export type JobUpdate =
       readonly missing: readonly string[];
       /** Subscribers that were passed over because their queue was full. */
       readonly skipped: number;
+      /** Why the target is broken, and therefore means nobody. */
+      readonly problem?: string;
     }
   | ({ readonly type: 'return'; readonly jid: string } & JobReturn)
   /** These minions said that they are still at it. */
@@ -59,8 +61,9 @@ export async function* runJob(
   const timeoutMs = (request.timeout ?? defaults.timeout) * 1000;
   const gatherMs = (request.gatherJobTimeout ?? defaults.gatherJobTimeout) * 1000;
   const signals = new BoundedQueue<Signal>(maxWaitingSignals, tooManySignals);
-  const { job, record, delivery, stopListening } = await dispatcher.publish(request, (result) =>
-    signals.push({ type: 'return', result }),
+  const { job, record, delivery, problem, stopListening } = await dispatcher.publish(
+    request,
+    (result) => signals.push({ type: 'return', result }),
   );
   const { jid, minions, missing } = record;
   const waiting = new Set(minions);
@@ -76,7 +79,9 @@ export async function* runJob(
   for (const reason of reasons) reason.addEventListener('abort', abort, { once: true });
   if (reasons.some((reason) => reason.aborted)) abort();
   try {
-    yield { type: 'published', jid, minions, missing, skipped: delivery.skipped };
+    const { skipped } = delivery;
+    const broken = problem === undefined ? {} : { problem };
+    yield { type: 'published', jid, minions, missing, skipped, ...broken };
     quiet.restart(timeoutMs);
     while (waiting.size > 0) {
       const next = await signals.next();

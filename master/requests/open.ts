@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
+import { tags } from '../events/tags.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
@@ -11,6 +12,7 @@ import { HourlyLimit } from '../limits/hourly-limit.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import { MinionKeyCache } from '../secrets/minion-keys.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
+import type { FactsOfMinion } from '../targeting/minion-facts.ts';
 import { SignIn } from './auth.ts';
 import { RequestChannel } from './channel.ts';
 import { ClearRequests } from './clear.ts';
@@ -144,11 +146,30 @@ function createHandlers(
         maxBytes: config.limits.eventBytes,
         isFromBefore: replayCheck(foundations.sessions, now()),
       }),
-      _pillar: pillarHandler(pillar, { maxGrainsBytes: config.limits.grainsBytes, counters, log }),
+      _pillar: pillarHandler(pillar, {
+        maxGrainsBytes: config.limits.grainsBytes,
+        keepFacts: factsKeeper(config, foundations, bus),
+        counters,
+        log,
+      }),
       revoke_auth: revokeHandler(foundations.keys, config.allowMinionKeyRevoke),
     },
     { masterOpts: defaultMasterOpts },
   );
+}
+
+/** Keeps the facts of a minion, and tells it [WIRE 9.3]. */
+function factsKeeper(
+  { minionDataCache, minionDataCacheEvents }: MasterConfig,
+  { facts }: Foundations,
+  bus: EventBus,
+): (minion: FactsOfMinion) => Promise<void> {
+  return async (minion) => {
+    if (!minionDataCache) return;
+    await facts.keep([minion]);
+    if (!minionDataCacheEvents) return;
+    bus.fire(tags.dataRefreshed(minion.id), { 'Minion data cache refresh': minion.id });
+  };
 }
 
 /**

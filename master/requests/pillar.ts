@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { parsePillarLoad, type WireMap } from '../../minion-protocol/index.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import type { FactsOfMinion } from '../targeting/minion-facts.ts';
 import type { Handler, Reply } from './request.ts';
 
 /** What a pillar may depend on. `id` is verified, all else is the minion's own word. */
@@ -18,6 +19,8 @@ export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
 export interface PillarHandlerOptions {
   /** Largest request with its grains, bytes as sent (`grains_bytes`). */
   readonly maxGrainsBytes: number;
+  /** Keeps what was asked with and what was answered, for targets (`minion_data_cache`). */
+  readonly keepFacts: (facts: FactsOfMinion) => Promise<void>;
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
@@ -38,11 +41,11 @@ export function pillarHandler(provider: PillarProvider, options: PillarHandlerOp
     }
     const { grains, saltenv, pillarenv } = parsed.value;
     try {
-      const pillar = await provider({
-        id: minionId,
-        grains: { ...grains, id: minionId },
-        saltenv,
-        pillarenv,
+      const facts = { id: minionId, grains: { ...grains, id: minionId } };
+      const pillar = await provider({ ...facts, saltenv, pillarenv });
+      await options.keepFacts({ ...facts, pillar }).catch((error: unknown) => {
+        // The minion works with its pillar all the same; targets go by what was known before.
+        options.log.error({ minion: minionId, err: error }, 'minion data were not kept');
       });
       return { kind: 'private', pillar };
     } catch (error) {

@@ -27,10 +27,14 @@ const Selection = Type.Object(
   },
   strict,
 );
+const target = {
+  tgt: Type.Union([Text, Type.Array(Text)]),
+  tgtType: Type.Optional(Text),
+  delimiter: Type.Optional(Text),
+};
 const Run = Type.Object(
   {
-    tgt: Type.Union([Text, Type.Array(Text)]),
-    tgtType: Type.Optional(Text),
+    ...target,
     fun: Text,
     arg: Type.Optional(Type.Array(AnyValue)),
     kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
@@ -91,6 +95,10 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     }),
   ],
   ['jobs.run', method({ parameters: Run, call: (api, p, signal) => api.jobs.run(p, signal) })],
+  [
+    'jobs.plan',
+    method({ parameters: Type.Object(target, strict), call: (api, p) => api.jobs.plan(p) }),
+  ],
   [
     'events.subscribe',
     method({

@@ -1,44 +1,171 @@
-import { compileGlob } from '../../minion-protocol/index.ts';
-import { MasterError } from '../errors.ts';
-
-/** A target as it is published. */
-export type Target =
-  | { readonly tgtType: 'glob'; readonly tgt: string }
-  | { readonly tgtType: 'list'; readonly tgt: readonly string[] };
+import {
+  type Candidate,
+  type CompiledTarget,
+  compileTarget,
+  type MinionFacts,
+  type Nodegroups,
+  type TargetExpression,
+} from '../../minion-protocol/index.ts';
+import { badTarget, parseTarget, type TargetRequest } from './parse.ts';
+import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
 /** Who a target means, among the accepted keys [WIRE 12.2]. */
 export interface ResolvedTarget {
+  /** The target as it is published. */
+  readonly target: TargetExpression;
   readonly minions: readonly string[];
-  /** Names of a list target that have no accepted key. */
+  /** Listed names that have no accepted key. */
+  readonly missing: readonly string[];
+  /** Those of `minions` that match only because their facts are not known. */
+  readonly unknown: readonly string[];
+  /** Why the expression is broken, and therefore means nobody. */
+  readonly problem: string | undefined;
+}
+
+/** Why a name is in a {@link TargetPlan}. */
+export type PlannedMinion =
+  | {
+      readonly id: string;
+      readonly reason: 'matched';
+      /** The conditions that are met; the whole target where it only takes others away. */
+      readonly by: readonly string[];
+    }
+  /** It may match: its grains or pillar are not known. */
+  | { readonly id: string; readonly reason: 'facts-unknown' }
+  /** It is listed, and has no accepted key. */
+  | { readonly id: string; readonly reason: 'missing' };
+
+/** What publishing to a target would mean. */
+export interface TargetPlan {
+  /** As it would be published: nodegroups are compound expressions by now. */
+  readonly tgt: string | readonly string[];
+  readonly tgtType: string;
+  readonly minions: readonly PlannedMinion[];
+  /** Why the expression is broken, and therefore means nobody. */
+  readonly problem?: string;
+}
+
+/** What {@link TargetResolver} needs. */
+export interface TargetResolverOptions {
+  readonly acceptedIds: () => readonly string[];
+  readonly factsOf: (id: string) => MinionFacts;
+  /** `minion_data_cache`: without it, whatever depends on facts may match. */
+  readonly isDataCached: boolean;
+  readonly nodegroups: Nodegroups;
+  /** Default: one of its own. */
+  readonly slowPatterns?: SlowPatternRunner;
+}
+
+/** How {@link TargetResolver.resolve} counts minions whose facts are not known. */
+export interface ResolveOptions {
+  /**
+   * True, for publishing: they may match, so they do. False, for rights and the mine: they do
+   * not. Default true.
+   */
+  readonly greedy?: boolean;
+}
+
+interface Matched {
+  readonly target: TargetExpression;
+  readonly compiled: CompiledTarget;
+  readonly sure: readonly string[];
+  readonly unknown: readonly string[];
   readonly missing: readonly string[];
 }
 
-/**
- * Takes a target from a caller. Text for a list is split at commas without trimming, as Salt does.
- * @throws MasterError ERR_BAD_TGT
- */
-export function parseTarget(tgt: string | readonly string[], tgtType: string): Target {
-  if (tgtType === 'list') {
-    return { tgtType, tgt: [...new Set(typeof tgt === 'string' ? tgt.split(',') : tgt)] };
+/** Finds out who a target means. The minions have the last word: each matches for itself. */
+export class TargetResolver {
+  readonly #options: TargetResolverOptions;
+  readonly #slowPatterns: SlowPatternRunner;
+
+  constructor(options: TargetResolverOptions) {
+    this.#options = options;
+    this.#slowPatterns = options.slowPatterns ?? new SlowPatternRunner();
   }
-  if (tgtType !== 'glob') {
-    const message = `tgt_type "${tgtType}" is not served; expected glob or list`;
-    throw new MasterError('ERR_BAD_TGT', message);
+
+  /** @throws MasterError ERR_BAD_TGT */
+  async resolve(
+    request: TargetRequest,
+    { greedy = true }: ResolveOptions = {},
+  ): Promise<ResolvedTarget> {
+    const { target, compiled, sure, unknown, missing } = await this.#match(request);
+    const { problem } = compiled;
+    return greedy
+      ? { target, minions: [...sure, ...unknown].sort(), missing, unknown, problem }
+      : { target, minions: sure, missing, unknown: [], problem };
   }
-  if (typeof tgt !== 'string') {
-    throw new MasterError('ERR_BAD_TGT', 'a target of type glob is text, not a list');
+
+  /** The same with the reason for each minion. @throws MasterError ERR_BAD_TGT */
+  async plan(request: TargetRequest): Promise<TargetPlan> {
+    const { target, compiled, sure, unknown, missing } = await this.#match(request);
+    const { tgt, tgtType } = target;
+    const whole = typeof tgt === 'string' ? tgt : tgt.join(tgtType === 'list' ? ',' : ' ');
+    const minions: PlannedMinion[] = [
+      ...sure.map((id) => {
+        const met = conditionsMet(compiled, this.#candidate(id));
+        return { id, reason: 'matched', by: met.length === 0 ? [whole] : met } as const;
+      }),
+      ...unknown.map((id) => ({ id, reason: 'facts-unknown' }) as const),
+      ...missing.map((id) => ({ id, reason: 'missing' }) as const),
+    ];
+    const { problem } = compiled;
+    return { tgt, tgtType, minions, ...(problem === undefined ? {} : { problem }) };
   }
-  return { tgtType, tgt };
+
+  async #match(request: TargetRequest): Promise<Matched> {
+    const target = parseTarget(request, this.#options.nodegroups);
+    const accepted = this.#options.acceptedIds();
+    const compiled = await this.#compile(target, accepted);
+    const sure: string[] = [];
+    const unknown: string[] = [];
+    for (const id of accepted) {
+      const candidate = this.#candidate(id);
+      const verdict = compiled.test(candidate);
+      if (verdict === 'yes') sure.push(id);
+      else if (verdict === 'unknown' && this.#mayMatch(compiled, candidate)) unknown.push(id);
+    }
+    return { target, compiled, sure, unknown, missing: missingFrom(accepted, compiled) };
+  }
+
+  /** Salt leaves out minions that a `not` takes away, except where it has no data of anybody. */
+  #mayMatch(compiled: CompiledTarget, candidate: Candidate): boolean {
+    return !this.#options.isDataCached || compiled.isPossible(candidate);
+  }
+
+  async #compile(target: TargetExpression, accepted: readonly string[]): Promise<CompiledTarget> {
+    const slow = new SlowPatterns();
+    const compiled = tryToCompile(target, slow);
+    if (!slow.isNeeded) return compiled;
+    for (const id of accepted) {
+      // All conditions, because the answer of one decides whether another is asked.
+      for (const term of compiled.terms) term.test(this.#candidate(id));
+    }
+    await slow.settle(this.#slowPatterns);
+    return compiled;
+  }
+
+  #candidate(id: string): Candidate {
+    return { id, facts: this.#options.factsOf(id) };
+  }
 }
 
-/** The accepted minions that the target means. */
-export function resolveTarget(target: Target, accepted: readonly string[]): ResolvedTarget {
-  if (target.tgtType === 'glob') {
-    return { minions: accepted.filter(compileGlob(target.tgt)), missing: [] };
+function tryToCompile(target: TargetExpression, slow: SlowPatterns): CompiledTarget {
+  try {
+    return compileTarget(target, slow.compile);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw badTarget(`the target cannot be read: ${error.message}`, { cause: error });
   }
-  const known = new Set(accepted);
-  return {
-    minions: target.tgt.filter((name) => known.has(name)),
-    missing: target.tgt.filter((name) => !known.has(name)),
-  };
+}
+
+function conditionsMet(compiled: CompiledTarget, candidate: Candidate): string[] {
+  return compiled.terms
+    .filter((term) => term.test(candidate) === 'yes')
+    .map(({ text, ids }) => (ids.length > 0 ? candidate.id : text));
+}
+
+function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): string[] {
+  const listed = new Set(terms.flatMap((term) => term.ids));
+  for (const id of listed.size === 0 ? [] : accepted) listed.delete(id);
+  return [...listed];
 }

@@ -59,7 +59,7 @@ function completeApi({ keys, jobs, events, status }: FakeMaster): MasterApi {
       unpin: unexpected,
       ...keys,
     },
-    jobs: { run: unexpected, ...jobs },
+    jobs: { run: unexpected, plan: unexpected, ...jobs },
     events: { subscribe: unexpected, denials: unexpected, ...events },
     status: status ?? unexpected,
   };

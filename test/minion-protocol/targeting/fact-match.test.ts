@@ -79,7 +79,7 @@ test('values are compared as Python writes them', (t) => {
     [1.5, '1.5'],
     [1e-7, '1e-07'],
     [2n ** 60n, '1152921504606846976'],
-    [[['x', 1]], "[['x', 1]]"],
+    [[['x', 1]], "['x', 1]"],
     [[{ k: "it's" }], `{'k': "it's"}`],
     [Buffer.from([0xff]), "b'\\xff'"],
   ];
