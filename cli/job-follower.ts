@@ -2,6 +2,7 @@ import type { JobsApi, JobUpdate, RunRequest } from '../master/index.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodes } from './exit-codes.ts';
 import { escapeName } from './output/escape.ts';
+import { brokenTarget } from './output/plan.ts';
 import {
   formatReturn,
   formatReturns,
@@ -59,6 +60,7 @@ export class JobFollower {
         this.#jid = update.jid;
         this.#expected = update.minions.length;
         await this.#tellMissing(update.missing);
+        await this.#tellProblem(update.problem);
         break;
       case 'return':
         await this.#add({
@@ -98,6 +100,10 @@ export class JobFollower {
     if (missing.length === 0) return;
     const names = missing.map(escapeName).join(', ');
     await printLine(this.#stderr, `saltbridge: no accepted key: ${names}`);
+  }
+
+  async #tellProblem(problem: string | undefined): Promise<void> {
+    if (problem !== undefined) await printLine(this.#stderr, brokenTarget(problem));
   }
 
   async #finish(): Promise<number> {

@@ -1,5 +1,5 @@
 import test from 'ava';
-import type { JobUpdate, RunRequest } from '../../master/index.ts';
+import type { JobUpdate, RunRequest, TargetPlan } from '../../master/index.ts';
 import { type CliOptions, type CliOutcome, runCli, streamOf, TextStream } from './run-cli.ts';
 
 const jid = '20240102030405123456';
@@ -178,4 +178,99 @@ test('what minions send cannot steer the terminal', async (t) => {
   const updates = [published('m\x1b[2J'), returned('m\x1b[2J', '\x1b[31m\x9b1m'), finished()];
   const { stdout } = await salt(['*', 'test.ping'], updates);
   t.is(stdout, 'm\\x1b[2J:\n    ?[31m\\x9b1m\n');
+});
+
+const targetFlags = [
+  ['-E', '--pcre', 'pcre'],
+  ['-G', '--grain', 'grain'],
+  ['-P', '--grain-pcre', 'grain_pcre'],
+  ['-N', '--nodegroup', 'nodegroup'],
+  ['-I', '--pillar', 'pillar'],
+  ['-J', '--pillar-pcre', 'pillar_pcre'],
+  ['-C', '--compound', 'compound'],
+  ['-S', '--ipcidr', 'ipcidr'],
+] as const;
+
+for (const [short, long, tgtType] of targetFlags) {
+  test(`${short} and ${long} make a target of type ${tgtType}`, async (t) => {
+    for (const flag of [short, long]) {
+      const { requests } = await salt([flag, 'os:x', 'test.ping'], [published('m1'), finished()]);
+      t.like(requests[0], { tgt: 'os:x', tgtType, fun: 'test.ping' });
+    }
+  });
+}
+
+test('another delimiter becomes part of the request', async (t) => {
+  const argv = ['-G', '--delimiter', '|', 'os|x', 'test.ping'];
+  const { requests } = await salt(argv, [published('m1'), finished()]);
+  t.like(requests[0], { tgt: 'os|x', tgtType: 'grain', delimiter: '|' });
+});
+
+test('two kinds of target at a time are refused', async (t) => {
+  const { code, stderr, requests } = await salt(['-G', '-C', 'os:x', 'test.ping'], []);
+  t.is(code, 64);
+  t.regex(stderr, /cannot be used with/);
+  t.deepEqual(requests, []);
+});
+
+test('without a function nothing runs', async (t) => {
+  const { code, stderr, requests } = await salt(['*'], []);
+  t.is(code, 64);
+  t.is(stderr, 'saltbridge: the function is missing\n');
+  t.deepEqual(requests, []);
+});
+
+test('a broken target says why nobody matched', async (t) => {
+  const broken: JobUpdate = {
+    type: 'published',
+    jid,
+    minions: [],
+    missing: [],
+    skipped: 0,
+    problem: 'a term is missing at the end',
+  };
+  const { code, stderr } = await salt(['-C', 'web1 and', 'test.ping'], [broken, finished()]);
+  t.is(
+    stderr,
+    'saltbridge: the target is broken: a term is missing at the end\nERROR: No return received\n',
+  );
+  t.is(code, 2);
+});
+
+const plan: TargetPlan = {
+  tgt: 'G@os:x or L@m1,gone',
+  tgtType: 'compound',
+  minions: [
+    { id: 'm1', reason: 'matched', by: ['G@os:x', 'm1'] },
+    { id: 'm2', reason: 'facts-unknown' },
+    { id: 'gone', reason: 'missing' },
+  ],
+};
+
+async function planned(argv: string[], result: TargetPlan): Promise<CliOutcome> {
+  return runCli(['salt', '--plan', ...argv], { master: { jobs: { plan: async () => result } } });
+}
+
+test('--plan prints the reason for each minion, and runs nothing', async (t) => {
+  const { code, stdout, stderr } = await planned(['-C', 'G@os:x or L@m1,gone', 'test.ping'], plan);
+  t.is(stdout, 'm1: matched by G@os:x, m1\nm2: facts unknown\ngone: missing, no accepted key\n');
+  t.is(stderr, '');
+  t.is(code, 0);
+});
+
+test('--plan needs no function, and prints JSON for programs', async (t) => {
+  const { code, stdout } = await planned(['*', '--out', 'json'], plan);
+  t.deepEqual(JSON.parse(stdout), plan);
+  t.is(code, 0);
+});
+
+test('--plan ends with 2 when there is nobody, and says what is broken', async (t) => {
+  const nobody = { tgt: 'a and', tgtType: 'compound', minions: [], problem: 'a term is missing' };
+  const { code, stdout, stderr } = await planned(['-C', 'a and'], nobody);
+  t.is(stdout, '');
+  t.is(
+    stderr,
+    'saltbridge: the target is broken: a term is missing\nNo minions matched the target.\n',
+  );
+  t.is(code, 2);
 });
