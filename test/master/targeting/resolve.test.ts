@@ -1,0 +1,203 @@
+import test from 'ava';
+import { MasterError } from '../../../master/index.ts';
+import {
+  type TargetPlan,
+  TargetResolver,
+  type TargetResolverOptions,
+} from '../../../master/targeting/resolve.ts';
+import { SlowPatternRunner } from '../../../master/targeting/slow-patterns.ts';
+import { factsOf, type MinionFacts, type WireMap } from '../../../minion-protocol/index.ts';
+
+const unknown: MinionFacts = { grains: undefined, pillar: undefined };
+
+/** web1 and web2 are known; nothing is of new1. */
+const grainsOf: Readonly<Record<string, WireMap>> = {
+  web1: { os: 'Debian', roles: ['web', 'db'], name: 'aab' },
+  web2: { os: 'RedHat', roles: ['web'], name: 'abb' },
+};
+
+function resolver(options: Partial<TargetResolverOptions> = {}): TargetResolver {
+  return new TargetResolver({
+    acceptedIds: () => ['new1', 'web1', 'web2'],
+    factsOf: (id) => {
+      const grains = grainsOf[id];
+      return grains === undefined ? unknown : { grains: factsOf(grains), pillar: factsOf({}) };
+    },
+    isDataCached: true,
+    nodegroups: {},
+    ...options,
+  });
+}
+
+const badTarget = { instanceOf: MasterError, code: 'ERR_BAD_TGT' };
+
+test('a minion whose facts are not known is a possible match, and is named as such', async (t) => {
+  const { minions, unknown } = await resolver().resolve({ tgt: 'os:Debian', tgtType: 'grain' });
+  t.deepEqual(minions, ['new1', 'web1']);
+  t.deepEqual(unknown, ['new1']);
+});
+
+test('who matches by another condition does not count as unknown', async (t) => {
+  const { minions, unknown } = await resolver().resolve({
+    tgt: 'G@os:Debian or new*',
+    tgtType: 'compound',
+  });
+  t.deepEqual(minions, ['new1', 'web1']);
+  t.deepEqual(unknown, []);
+});
+
+for (const tgt of [
+  'G@os:Debian',
+  'not G@os:RedHat',
+  '* and not G@os:RedHat',
+  'not ( not G@os:Debian )',
+]) {
+  test(`for rights, ${tgt} does not mean a minion whose facts are not known`, async (t) => {
+    const target = { tgt, tgtType: 'compound' };
+    const { minions, unknown } = await resolver().resolve(target, { greedy: false });
+    t.deepEqual(minions, ['web1']);
+    t.deepEqual(unknown, []);
+  });
+}
+
+test('without the minion data cache, what facts would decide matches every accepted key', async (t) => {
+  const targets = resolver({ factsOf: () => unknown, isDataCached: false });
+  const all = ['new1', 'web1', 'web2'];
+  t.deepEqual((await targets.resolve({ tgt: 'a:b', tgtType: 'grain' })).minions, all);
+  const not = { tgt: 'not I@a:b', tgtType: 'compound' };
+  t.deepEqual((await targets.resolve(not)).minions, all);
+  const web = { tgt: 'web* and not G@os:x', tgtType: 'compound' };
+  t.deepEqual((await targets.resolve(web)).minions, ['web1', 'web2']);
+  const rights = await targets.resolve({ tgt: 'a:b', tgtType: 'grain' }, { greedy: false });
+  t.deepEqual(rights.minions, []);
+});
+
+const nodegroups = { web: 'G@roles:web', list: ['web1', 'gone'], both: 'N@web and not N@list' };
+
+test('a nodegroup is resolved and published as a compound expression', async (t) => {
+  const targets = resolver({ nodegroups });
+  const { target, minions } = await targets.resolve({ tgt: 'both', tgtType: 'nodegroup' });
+  t.is(target.tgtType, 'compound');
+  t.deepEqual(target.tgt, ['(', 'G@roles:web', ')', 'and', 'not', '(', 'L@web1,gone', ')']);
+  t.deepEqual(minions, ['new1', 'web2']);
+});
+
+test('a nodegroup inside of a compound expression is replaced, and others are left as they are', async (t) => {
+  const targets = resolver({ nodegroups });
+  const inside = await targets.resolve({ tgt: 'web* and not N@list', tgtType: 'compound' });
+  t.deepEqual(inside.target.tgt, ['web*', 'and', 'not', '(', 'L@web1,gone', ')']);
+  t.deepEqual(inside.minions, ['web2']);
+  const plain = await targets.resolve({ tgt: 'web* and  web1', tgtType: 'compound' });
+  t.is(plain.target.tgt, 'web* and  web1');
+});
+
+test('a nodegroup that is not defined, or contains itself, is refused', async (t) => {
+  const targets = resolver({ nodegroups: { a: 'N@b', b: 'N@a' } });
+  await t.throwsAsync(targets.resolve({ tgt: 'nope', tgtType: 'nodegroup' }), badTarget);
+  await t.throwsAsync(targets.resolve({ tgt: 'a', tgtType: 'nodegroup' }), badTarget);
+  await t.throwsAsync(targets.resolve({ tgt: 'N@a', tgtType: 'compound' }), badTarget);
+});
+
+test('names of a list without an accepted key are missing', async (t) => {
+  const targets = resolver();
+  const list = await targets.resolve({ tgt: 'web1,,gone,web1', tgtType: 'list' });
+  t.deepEqual([list.minions, list.missing], [['web1'], ['gone']]);
+  t.deepEqual(list.target.tgt, ['web1', 'gone']);
+  const compound = await targets.resolve({ tgt: 'L@web1,gone and not L@old', tgtType: 'compound' });
+  t.deepEqual([compound.minions, compound.missing], [['web1'], ['gone']]);
+});
+
+const refused: readonly (readonly [tgt: string | string[], tgtType: string, delimiter?: string])[] =
+  [
+    ['a', 'range'],
+    ['a', 'Glob'],
+    ['a', 'constructor'],
+    [['a'], 'glob'],
+    [['a'], 'nodegroup'],
+    ['a:b', 'grain', ''],
+    ['(', 'pcre'],
+    ['os:(', 'grain_pcre'],
+    ['E@( or web1', 'compound'],
+    ['(?>a)', 'pcre'],
+  ];
+
+for (const [tgt, tgtType, delimiter] of refused) {
+  test(`the target ${JSON.stringify([tgt, tgtType, delimiter])} is refused`, async (t) => {
+    const request = { tgt, tgtType, ...(delimiter === undefined ? {} : { delimiter }) };
+    await t.throwsAsync(resolver().resolve(request), badTarget);
+  });
+}
+
+test('a broken compound expression means nobody, and says why', async (t) => {
+  const { minions, problem } = await resolver().resolve({ tgt: 'web1 and', tgtType: 'compound' });
+  t.deepEqual(minions, []);
+  t.is(problem, 'a term is missing at the end');
+});
+
+test('lookaround and back-references are tried in a thread, on ids and on values', async (t) => {
+  const targets = resolver();
+  const meant = async (tgt: string, tgtType: string): Promise<readonly string[]> =>
+    (await targets.resolve({ tgt, tgtType })).minions;
+  t.deepEqual(await meant('(?!new).*', 'pcre'), ['web1', 'web2']);
+  t.deepEqual(await meant('name:(\\w)\\1', 'grain_pcre'), ['new1', 'web1']);
+  t.deepEqual(await meant('E@.*(?<!2)$ and not P@os:(?!deb)', 'compound'), ['web1']);
+  t.deepEqual(await meant('not E@(?!web) and P@roles:(?=d)db', 'compound'), ['web1']);
+});
+
+test('a regular expression that would never end is refused, and the next one is answered', async (t) => {
+  const id = 'a'.repeat(60);
+  const targets = resolver({
+    acceptedIds: () => [id],
+    slowPatterns: new SlowPatternRunner({ budgetMs: 20 }),
+  });
+  const endless = targets.resolve({ tgt: '(?!b)(a+)+$(?<!a)', tgtType: 'pcre' });
+  await t.throwsAsync(endless, { ...badTarget, message: /more than 20 ms/ });
+  const patient = resolver({ acceptedIds: () => [id] });
+  t.deepEqual((await patient.resolve({ tgt: '(?!b)a', tgtType: 'pcre' })).minions, [id]);
+});
+
+test('a plan gives the reason for each minion', async (t) => {
+  const targets = resolver({ nodegroups });
+  const reasons = async (tgt: string, tgtType: string): Promise<TargetPlan['minions']> =>
+    (await targets.plan({ tgt, tgtType })).minions;
+  t.deepEqual(await reasons('G@os:Debian or L@web1,web2,gone', 'compound'), [
+    { id: 'web1', reason: 'matched', by: ['G@os:Debian', 'web1'] },
+    { id: 'web2', reason: 'matched', by: ['web2'] },
+    { id: 'new1', reason: 'facts-unknown' },
+    { id: 'gone', reason: 'missing' },
+  ]);
+  t.deepEqual(await reasons('not G@os:RedHat', 'compound'), [
+    { id: 'web1', reason: 'matched', by: ['not G@os:RedHat'] },
+  ]);
+  t.deepEqual(await reasons('web1', 'glob'), [{ id: 'web1', reason: 'matched', by: ['web1'] }]);
+});
+
+test('a plan shows what would be published', async (t) => {
+  const plan = await resolver({ nodegroups }).plan({ tgt: 'web', tgtType: 'nodegroup' });
+  t.is(plan.tgtType, 'compound');
+  t.deepEqual(plan.tgt, ['G@roles:web']);
+});
+
+test('ten thousand minions are asked for the one grain each, once', async (t) => {
+  const ids = Array.from({ length: 10_000 }, (_, index) => `m${index}`);
+  const asked: string[] = [];
+  const targets = resolver({
+    acceptedIds: () => ids,
+    factsOf: (id) => ({
+      pillar: undefined,
+      grains: {
+        get: (key) => {
+          asked.push(key);
+          return id.endsWith('7') ? 'Debian' : 'RedHat';
+        },
+        whole: () => {
+          throw new Error('all grains were unpacked');
+        },
+      },
+    }),
+  });
+  const { minions } = await targets.resolve({ tgt: 'os:Debian', tgtType: 'grain' });
+  t.is(minions.length, 1000);
+  t.is(asked.length, 10_000);
+  t.true(asked.every((key) => key === 'os'));
+});
