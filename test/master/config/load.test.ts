@@ -213,3 +213,32 @@ test('a file that cannot be read is refused with its cause', async (t) => {
   });
   t.true(error?.cause instanceof Error);
 });
+
+test('nodegroups are texts or lists of words', async (t) => {
+  const master =
+    'nodegroups:\n  web: G@roles:web and not web7\n  list: [web1, web2]\n  both:\n    - N@web\n    - or\n    - 7\n';
+  const { config, warnings } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual(
+    { ...config.nodegroups },
+    { web: 'G@roles:web and not web7', list: ['web1', 'web2'], both: ['N@web', 'or', '7'] },
+  );
+  t.deepEqual(warnings, []);
+});
+
+test('a nodegroup that contains itself is refused with the way', async (t) => {
+  const master = 'nodegroups:\n  a: N@b or web1\n  b: [N@a]\n';
+  await t.throwsAsync(loadMasterConfig(configDirectory(t, { master })), {
+    instanceOf: ConfigError,
+    code: 'ERR_OPTION_CONFLICT',
+    message: /master:1: nodegroups: a nodegroup contains itself: a > b > a;/,
+  });
+});
+
+for (const definition of ['7', '{a: b}', '[[a]]']) {
+  test(`${definition} is no nodegroup`, async (t) => {
+    const master = `nodegroups:\n  a: ${definition}\n`;
+    await t.throwsAsync(loadMasterConfig(configDirectory(t, { master })), {
+      code: 'ERR_OPTION_TYPE',
+    });
+  });
+}

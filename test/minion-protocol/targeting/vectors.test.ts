@@ -2,9 +2,11 @@ import test from 'ava';
 import {
   compileTarget,
   expandCompound,
+  type PublicationLoad,
   splitWords,
   type TargetExpression,
 } from '../../../minion-protocol/index.ts';
+import { isTargeted } from '../../../minion-protocol/minion/target.ts';
 import {
   candidateOf,
   minionNodegroups,
@@ -19,11 +21,22 @@ function expanded(target: TargetExpression): TargetExpression {
   return { ...target, tgt: expandCompound(splitWords(target.tgt), minionNodegroups) };
 }
 
+function publicationTo({ tgtType, tgt }: TargetExpression): PublicationLoad {
+  const recipients = typeof tgt === 'string' ? tgt : [...tgt];
+  return {
+    fun: 'test.ping',
+    arg: [],
+    jid: '20240102030405678901',
+    tgt: recipients,
+    tgt_type: tgtType,
+  };
+}
+
 for (const { title, target, minionSide } of targetCases) {
   test(`the minions of the vectors run what is published to ${title}`, (t) => {
-    const compiled = compileTarget(expanded(target));
+    const load = publicationTo(expanded(target));
     const verdicts = vectorMinions.map((minion) => {
-      return [minion.id, compiled.test(candidateOf(minion)) === 'yes'] as const;
+      return [minion.id, isTargeted(candidateOf(minion), load)] as const;
     });
     t.deepEqual(new Map(verdicts), minionSide);
   });
@@ -38,3 +51,19 @@ for (const { title, target, minions } of targetCases) {
     t.deepEqual(possible.map(({ id }) => id).sort(), minions);
   });
 }
+
+test('what the embedded minion cannot read, or could not bound, means nobody to it', (t) => {
+  const [minion] = vectorMinions;
+  if (minion === undefined) return t.fail();
+  const isMeant = (tgtType: string, tgt: string, delimiter = ':'): boolean => {
+    const load = { ...publicationTo({ tgtType: 'glob', tgt }), tgt_type: tgtType, delimiter };
+    return isTargeted(candidateOf(minion), load);
+  };
+  t.true(isMeant('glob', '*'));
+  t.false(isMeant('range', '*'));
+  t.false(isMeant('nodegroup', '*'));
+  t.false(isMeant('pcre', '('));
+  t.false(isMeant('pcre', '(?!x).*'));
+  t.false(isMeant('grain', 'os:*', ''));
+  t.true(isMeant('grain', 'os|*', '|'));
+});
