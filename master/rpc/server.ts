@@ -3,6 +3,7 @@
  * `POST /rpc/<method>` with the parameters as JSON; one value comes as `{"result": …}`, a stream
  * as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
  */
+import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
@@ -157,12 +158,13 @@ function asJson(value: unknown): unknown {
   return toJson((value ?? null) as WireValue);
 }
 
-function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    response.once('drain', resolve);
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+/** Waits until the reader has taken what waits for it, or has gone. */
+async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
+  try {
+    await once(response, 'drain', { signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
 }
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {
