@@ -7,7 +7,7 @@ import { containsAny, parseIpNetwork } from './ip-network.ts';
 import { compileLinearPattern, type PatternCompiler } from './pattern.ts';
 
 /** The target types that go over the wire. */
-export const targetTypes = [
+const targetTypes = [
   'glob',
   'pcre',
   'list',

@@ -1,6 +1,6 @@
 /**
- * Recorded pillar requests: answered under a new key, signed and bound to the request. The recorded
- * event `minion/refresh/<id>` tells of cached minion data; this master caches none, and fires none.
+ * Recorded pillar requests: answered under a new key, signed and bound to the request. What the
+ * requests leave behind, and the event `minion/refresh/<id>`, is in targeting/facts-from-minions.
  */
 import test from 'ava';
 import type { PillarRequest } from '../../../master/index.ts';
