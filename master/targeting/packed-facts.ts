@@ -8,17 +8,28 @@ import {
 } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
 
-/** More different names than any fleet's grains and pillars have; what comes after is not shared. */
-const maxNames = 20_000;
-
-/** Names of grains and pillar keys, each kept once however many minions have it. */
+/**
+ * Names of grains and pillar keys, each kept once however many minions have it. Bounded, because
+ * minions may make names up: what comes after the last is not shared.
+ */
 export class SharedNames {
   readonly #names = new Map<string, string>();
+  readonly #maxNames: number;
+
+  /** @param maxNames default 20,000, more than any fleet's grains and pillars have */
+  constructor(maxNames = 20_000) {
+    this.#maxNames = maxNames;
+  }
+
+  /** How many are kept. */
+  get size(): number {
+    return this.#names.size;
+  }
 
   share(name: string): string {
     const known = this.#names.get(name);
     if (known !== undefined) return known;
-    if (this.#names.size < maxNames) this.#names.set(name, name);
+    if (this.#names.size < this.#maxNames) this.#names.set(name, name);
     return name;
   }
 }

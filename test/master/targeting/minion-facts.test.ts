@@ -1,6 +1,7 @@
 import test from 'ava';
 import { createSeal } from '../../../master/secrets/seal.ts';
 import { KnownFacts, type KnownFactsOptions } from '../../../master/targeting/minion-facts.ts';
+import { SharedNames } from '../../../master/targeting/packed-facts.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../../store/index.ts';
 
@@ -94,4 +95,13 @@ test('a grain named like what objects inherit is an ordinary one', async (t) => 
   await facts.keep([{ id: 'web1', grains: JSON.parse('{"__proto__": "x"}'), pillar }]);
   t.is(facts.of('web1').grains?.get('__proto__'), 'x');
   t.is(facts.of('web1').grains?.get('constructor'), undefined);
+});
+
+test('names that minions make up are not kept beyond a bound', (t) => {
+  const names = new SharedNames(2);
+  t.deepEqual(
+    ['a', 'b', 'c', 'a'].map((name) => names.share(name)),
+    ['a', 'b', 'c', 'a'],
+  );
+  t.is(names.size, 2);
 });
