@@ -9,6 +9,8 @@ const maxRemembered = 50_000;
 export class TokenCheck {
   readonly #verify: (key: KeyObject, token: Uint8Array) => Promise<boolean>;
   readonly #verified = new Map<string, Buffer>();
+  /** By key and token: many requests of a minion may arrive before its first was checked. */
+  readonly #underWay = new Map<string, Promise<boolean>>();
 
   /** @param verify the RSA check, off the main thread */
   constructor(verify: (key: KeyObject, token: Uint8Array) => Promise<boolean>) {
@@ -20,10 +22,18 @@ export class TokenCheck {
     const digest = createHash('sha256').update(token).digest();
     const known = this.#verified.get(pem);
     if (known !== undefined && timingSafeEqual(known, digest)) return true;
-    if (!(await this.#verify(key, token))) return false;
+    if (!(await this.#verifyOnce(`${pem} ${digest.toString('base64')}`, key, token))) return false;
     this.#verified.set(pem, digest);
     const [oldest] = this.#verified.keys();
     if (this.#verified.size > maxRemembered && oldest !== undefined) this.#verified.delete(oldest);
     return true;
+  }
+
+  #verifyOnce(mark: string, key: KeyObject, token: Uint8Array): Promise<boolean> {
+    const same = this.#underWay.get(mark);
+    if (same !== undefined) return same;
+    const verifying = this.#verify(key, token).finally(() => this.#underWay.delete(mark));
+    this.#underWay.set(mark, verifying);
+    return verifying;
   }
 }
