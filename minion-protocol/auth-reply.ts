@@ -78,10 +78,14 @@ export interface AuthMaterial {
  * The packed answer to an accepted minion. Slow: up to five RSA operations, to be run whole in a
  * worker thread. For a token that does not decrypt a random one is sent, which the minion refuses
  * like a missing one: whether it decrypts is nobody's business [THREATS N-16].
+ * @param minionKey - the offered key, imported; reading it costs as much as another RSA operation
  * @throws ProtocolError ERR_BAD_KEY when the offered key is unusable: refuse with `false`
  */
-export function buildAccepted(request: AuthRequest, material: AuthMaterial): Buffer {
-  const minionKey = parsePublicKey(request.pub);
+export function buildAccepted(
+  request: AuthRequest,
+  material: AuthMaterial,
+  minionKey: KeyObject = parsePublicKey(request.pub),
+): Buffer {
   const seal = (bytes: Uint8Array) => encrypt(minionKey, bytes, request.encAlgo);
   const token = request.token && decryptedToken(request, request.token, material.masterPrivate);
   const map: WireMap = {

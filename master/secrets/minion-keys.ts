@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { ProtocolError, parsePublicKey } from '../../minion-protocol/index.ts';
+import { ProtocolError, parsePublicKey } from '../../minion-protocol/signing.ts';
 
 /**
  * Imported public keys of minions, by their text. Importing parses ASN.1, so it is done once a

@@ -14,11 +14,10 @@ import {
   isMinionToken,
   masterPubkeySignature,
   type PrivateReply,
-  ProtocolError,
-  parsePublicKey,
   type SigningAlgorithm,
   sign,
 } from '../../minion-protocol/signing.ts';
+import { MinionKeyCache } from './minion-keys.ts';
 
 /** One piece of work. Key objects are shared with the worker, not copied. */
 export type RsaTask =
@@ -53,34 +52,31 @@ export type RsaResult<T extends RsaTask> = T extends { kind: 'check-key' | 'chec
     ? string
     : Uint8Array;
 
-/** Carries out one task. */
-export function performRsa(task: RsaTask): Uint8Array | boolean | string {
-  switch (task.kind) {
-    case 'accept':
-      return buildAccepted(task.request, task.material);
-    case 'refuse':
-      return buildRefusal(task.context, task.ret, task.masterKey);
-    case 'private':
-      return encodePrivateReply(task.reply);
-    case 'check-key':
-      return isUsableKey(task.pem);
-    case 'check-token':
-      return isMinionToken(task.key, task.token);
-    case 'sign-key-string':
-      return aesKeySignature(task.masterKey, task.keyString);
-    case 'sign-master-pub':
-      return masterPubkeySignature(task.signKey, task.publicPem, task.algorithm);
-    case 'sign':
-      return sign(task.masterKey, task.bytes, task.algorithm);
-  }
-}
+/** Carries out tasks one after the other; minions' keys are imported once and remembered. */
+export class RsaWork {
+  readonly #minionKeys = new MinionKeyCache();
 
-function isUsableKey(pem: string): boolean {
-  try {
-    parsePublicKey(pem);
-    return true;
-  } catch (error) {
-    if (error instanceof ProtocolError) return false;
-    throw error;
+  /** @throws ProtocolError when a key or a ciphertext in the task is unusable */
+  perform(task: RsaTask): Uint8Array | boolean | string {
+    switch (task.kind) {
+      case 'accept': {
+        const { request, material } = task;
+        return buildAccepted(request, material, this.#minionKeys.get(request.pub));
+      }
+      case 'refuse':
+        return buildRefusal(task.context, task.ret, task.masterKey);
+      case 'private':
+        return encodePrivateReply(task.reply);
+      case 'check-key':
+        return this.#minionKeys.get(task.pem) !== undefined;
+      case 'check-token':
+        return isMinionToken(task.key, task.token);
+      case 'sign-key-string':
+        return aesKeySignature(task.masterKey, task.keyString);
+      case 'sign-master-pub':
+        return masterPubkeySignature(task.signKey, task.publicPem, task.algorithm);
+      case 'sign':
+        return sign(task.masterKey, task.bytes, task.algorithm);
+    }
   }
 }

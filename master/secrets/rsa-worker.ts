@@ -1,10 +1,12 @@
 /** The worker thread's side of the pool: takes a task, answers with its result. */
 import { parentPort } from 'node:worker_threads';
-import { performRsa, type RsaTask } from './rsa-work.ts';
+import { type RsaTask, RsaWork } from './rsa-work.ts';
+
+const work = new RsaWork();
 
 parentPort?.on('message', ({ id, task }: { id: number; task: RsaTask }) => {
   try {
-    parentPort?.postMessage({ id, result: performRsa(task) });
+    parentPort?.postMessage({ id, result: work.perform(task) });
   } catch (error) {
     parentPort?.postMessage({ id, error });
   }
