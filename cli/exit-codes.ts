@@ -25,6 +25,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_DENIED', exitCodes.notPermitted],
   ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
   ['ERR_JOB_LIMIT', exitCodes.tryAgain],
+  ['ERR_JOB_UNKNOWN', exitCodes.failure],
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],

@@ -1,5 +1,9 @@
 import type {
+  BatchUpdate,
   Denial,
+  JobReceipt,
+  JobReport,
+  JobSummary,
   JobUpdate,
   KeyChange,
   KeyInfo,
@@ -35,6 +39,11 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
       },
     },
     jobs: {
+      publish: (request) => callOnce<JobReceipt>(socketPath, 'jobs.publish', request),
+      batch: (request, signal) =>
+        callStream<BatchUpdate>(socketPath, 'jobs.batch', request, signal),
+      list: (request = {}) => callOnce<readonly JobSummary[]>(socketPath, 'jobs.list', request),
+      show: (jid) => callOnce<JobReport>(socketPath, 'jobs.show', { jid }),
       run: (request, signal) => callStream<JobUpdate>(socketPath, 'jobs.run', request, signal),
       plan: (request) => callOnce<TargetPlan>(socketPath, 'jobs.plan', request),
     },

@@ -3,6 +3,9 @@
  * socket to commands on the same host: both are this one interface.
  */
 import type { MasterEvent } from './events/bus.ts';
+import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
+import type { PublishRequest } from './jobs/dispatcher.ts';
+import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
 import type { Denial } from './requests/denial-log.ts';
 import type { TargetRequest } from './targeting/parse.ts';
@@ -77,8 +80,23 @@ export interface KeysApi {
   unpin(id: string): Promise<void>;
 }
 
+/** A job that was published. With nobody to publish to, `minions` is empty and it was not. */
+export interface JobReceipt {
+  readonly jid: string;
+  readonly minions: readonly string[];
+  /** Names of a list target that have no accepted key. */
+  readonly missing: readonly string[];
+  /** Subscribers that were passed over because their queue was full. */
+  readonly skipped: number;
+}
+
 /** Jobs: what minions are asked to do. */
 export interface JobsApi {
+  /**
+   * Publishes a job and waits for nobody; its returns are kept (see {@link JobsApi.show}).
+   * @throws MasterError ERR_BAD_TGT, ERR_ARGS
+   */
+  publish(request: PublishRequest): Promise<JobReceipt>;
   /**
    * Publishes a job and follows it to its end. Nothing is published before the first read.
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
@@ -86,6 +104,18 @@ export interface JobsApi {
   run(request: RunRequest, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   /** Who a target means, and why; nothing is published. @throws MasterError ERR_BAD_TGT */
   plan(request: TargetRequest): Promise<TargetPlan>;
+  /**
+   * Runs on so many minions at a time. Nothing is published before the first read.
+   * @throws MasterError ERR_BAD_TGT, ERR_ARGS
+   */
+  batch(request: BatchRequest, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
+  /** The jobs that are kept, the latest first. */
+  list(request?: JobListRequest): Promise<readonly JobSummary[]>;
+  /**
+   * One job with what came back until now.
+   * @throws MasterError ERR_JOB_UNKNOWN when none of this jid is kept
+   */
+  show(jid: string): Promise<JobReport>;
 }
 
 /** Which events to follow. */

@@ -15,6 +15,7 @@ import { RequestCounters } from './limits/counters.ts';
 import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
 import { Publisher } from './publisher.ts';
+import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
@@ -86,10 +87,12 @@ async function open(
     now,
   });
   const repeats = new RepeatGuard({ ttlSeconds: config.requestServerTtl, now });
+  const lastHeard = new LastHeard();
   const revocation = closers.add(
     new Revocation({
       ...foundations,
       repeats,
+      lastHeard,
       transports,
       bus,
       rotates: config.rotateAesKey,
@@ -110,6 +113,7 @@ async function open(
     nextJid,
     counters,
     repeats,
+    lastHeard,
     pillar: parts.pillar ?? (async () => ({})),
     publishPort: () => bound.publishPort,
     now,
@@ -133,6 +137,8 @@ async function open(
     bus,
     dispatcher,
     targets,
+    jobs,
+    lastHeard,
     transports,
     counters,
     denials: requests.denials,

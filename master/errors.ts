@@ -12,6 +12,7 @@ export type MasterErrorCode =
   | 'ERR_ARGS'
   | 'ERR_BAD_TGT'
   | 'ERR_JOB_LIMIT'
+  | 'ERR_JOB_UNKNOWN'
   | 'ERR_OWN_KEY'
   | 'ERR_READER_DROPPED'
   | 'ERR_MASTER_STOPPED'
@@ -35,6 +36,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     meaning: 'As many jobs as the master watches at once are under way.',
     action: 'Wait for jobs to end, or publish to more minions in one job.',
     retry: true,
+  },
+  ERR_JOB_UNKNOWN: {
+    meaning: 'No job of this jid is kept.',
+    action: 'Look at the list of jobs; they are kept for keep_jobs_seconds, if job_cache is on.',
+    retry: false,
   },
   ERR_OWN_KEY: {
     meaning: "The master's own key in pki_dir cannot be read, or does not fit its public half.",

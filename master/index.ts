@@ -2,6 +2,7 @@
 export type {
   EventsApi,
   EventsRequest,
+  JobReceipt,
   JobsApi,
   KeyChange,
   KeyInfo,
@@ -28,8 +29,12 @@ export {
   masterErrors,
 } from './errors.ts';
 export type { MasterEvent } from './events/bus.ts';
+export type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 export type { PublishRequest } from './jobs/dispatcher.ts';
+export type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 export type { JobReturn } from './jobs/job.ts';
+export type { Delivery, DeliveryState, SilenceReason } from './jobs/ledger.ts';
+export { isFailureCode } from './jobs/retcode.ts';
 export type { JobUpdate, RunRequest } from './jobs/run.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 export { createLogger, logLevels } from './log.ts';

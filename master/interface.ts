@@ -11,12 +11,14 @@ import type { MasterConfig } from './config/options.ts';
 import type { EventBus } from './events/bus.ts';
 import type { Foundations } from './foundations.ts';
 import type { JobDispatcher } from './jobs/dispatcher.ts';
-import { runJob } from './jobs/run.ts';
+import type { JobCache } from './jobs/job-cache.ts';
+import { createJobsApi } from './jobs/jobs-api.ts';
 import { KeyError } from './keys/errors.ts';
 import type { KeyStore } from './keys/key-store.ts';
 import type { RequestCounters } from './limits/counters.ts';
 import type { DenialLog } from './requests/denial-log.ts';
 import type { TargetResolver } from './targeting/resolve.ts';
+import type { LastHeard } from './requests/last-heard.ts';
 
 /** What the interface speaks for. */
 export interface InterfaceParts {
@@ -25,6 +27,8 @@ export interface InterfaceParts {
   readonly bus: EventBus;
   readonly dispatcher: JobDispatcher;
   readonly targets: TargetResolver;
+  readonly jobs: JobCache;
+  readonly lastHeard: LastHeard;
   readonly transports: readonly MasterTransport[];
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
@@ -33,14 +37,19 @@ export interface InterfaceParts {
 }
 
 export function createApi(parts: InterfaceParts): MasterApi {
-  const { config, bus, dispatcher, targets, denials } = parts;
-  const defaults = { timeout: config.timeout, gatherJobTimeout: config.gatherJobTimeout };
+  const { config, bus, dispatcher, targets, denials, foundations, lastHeard } = parts;
   return {
     keys: createKeysApi(parts),
-    jobs: {
-      run: (request, signal) => runJob(dispatcher, request, defaults, signal),
-      plan: (request) => targets.plan(request),
-    },
+    jobs: createJobsApi({
+      dispatcher,
+      targets,
+      cache: parts.jobs,
+      defaults: { timeout: config.timeout, gatherJobTimeout: config.gatherJobTimeout },
+      facts: {
+        isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
+        lastHeardAt: (id) => lastHeard.of(id),
+      },
+    }),
     events: {
       subscribe: (request = {}, signal) =>
         bus.subscribe({

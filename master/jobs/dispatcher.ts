@@ -1,9 +1,10 @@
-import type {
-  PublicationLoad,
-  PublishOutcome,
-  TargetExpression,
-  WireMap,
-  WireValue,
+import {
+  isJid,
+  type PublicationLoad,
+  type PublishOutcome,
+  type TargetExpression,
+  type WireMap,
+  type WireValue,
 } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
@@ -11,16 +12,20 @@ import { tags } from '../events/tags.ts';
 import type { Publisher } from '../publisher.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
+import { toArguments } from './arguments.ts';
 import { Job, type JobRecord, type JobReturn, newJobEvent } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 
 /** What a caller wants done. */
 export interface PublishRequest extends TargetRequest {
-  /** The minion's function, `module.function`. */
-  readonly fun: string;
-  /** Positional arguments. */
+  /** The minion's function, `module.function`; a list: several in one job, one after the other. */
+  readonly fun: string | readonly string[];
+  /**
+   * Positional arguments. For several functions a list for each, in their order; keywords are
+   * then its last value, a map with `__kwarg__: true`.
+   */
   readonly arg?: readonly WireValue[];
-  /** Keyword arguments. */
+  /** Keyword arguments; not for several functions. */
   readonly kwarg?: Readonly<Record<string, WireValue>>;
   /** Shown in the job and given back by the minion. Default `saltbridge`. */
   readonly user?: string;
@@ -28,6 +33,8 @@ export interface PublishRequest extends TargetRequest {
   readonly ret?: string;
   /** Copied into the return. */
   readonly metadata?: WireMap;
+  /** The job's id: twenty digits, none that was used. Default: a new one. */
+  readonly jid?: string;
 }
 
 /** A job that is on its way. */
@@ -64,8 +71,6 @@ interface Described {
 /** Targets that transports may deliver to the resolved ids alone [WIRE 4.1]. */
 const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
 
-const functionName = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;
-
 /** Publishes jobs: keeps the job, tells it, sends it, in this order [WIRE 10.1]. */
 export class JobDispatcher {
   readonly #options: JobDispatcherOptions;
@@ -90,6 +95,7 @@ export class JobDispatcher {
     onReturn: (result: JobReturn) => void = () => {},
   ): Promise<PublishedJob> {
     const { record, target, problem } = await this.#describe(request);
+    if (request.jid !== undefined) await this.#claim(request.jid);
     if (record.minions.length === 0) {
       const job = new Job(record, { isKept: false });
       const delivery = { queued: 0, skipped: 0 };
@@ -102,7 +108,16 @@ export class JobDispatcher {
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
     const delivery = await this.#options.publisher.publish(load, addresseesOf(record));
-    return { job, record, delivery, stopListening };
+    const { skipped } = delivery;
+    if (skipped > 0) await this.#options.cache.update({ ...record, skipped });
+    return { job, record: { ...record, skipped }, delivery, stopListening };
+  }
+
+  /** @throws MasterError ERR_ARGS for a jid that is none, or that a job has */
+  async #claim(jid: string): Promise<void> {
+    if (!isJid(jid)) throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
+    if ((await this.#options.cache.find(jid)) === undefined) return;
+    throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
   }
 
   /**
@@ -128,7 +143,7 @@ export class JobDispatcher {
   ): PublicationLoad {
     const { masterId } = this.#options;
     return {
-      fun: record.fun,
+      fun: typeof record.fun === 'string' ? record.fun : [...record.fun],
       arg: [...record.arg],
       tgt: typeof record.tgt === 'string' ? record.tgt : [...record.tgt],
       tgt_type: record.tgtType,
@@ -142,17 +157,12 @@ export class JobDispatcher {
   }
 
   async #describe(request: PublishRequest): Promise<Described> {
-    if (!functionName.test(request.fun)) {
-      throw new MasterError(
-        'ERR_ARGS',
-        'fun is not the name of a function; expected module.function',
-      );
-    }
+    const arg = toArguments(request);
     const { target, minions, missing, problem } = await this.#options.targets.resolve(request);
     const record: JobRecord = {
-      jid: this.#options.nextJid(),
+      jid: request.jid ?? this.#options.nextJid(),
       fun: request.fun,
-      arg: toArguments(request),
+      arg,
       tgt: target.tgt,
       tgtType: target.tgtType,
       user: request.user ?? 'saltbridge',
@@ -167,12 +177,4 @@ export class JobDispatcher {
 
 function addresseesOf({ tgtType, minions }: JobRecord): readonly string[] | null {
   return typesByIds.has(tgtType) ? minions : null;
-}
-
-/** Positional values first, keywords as one last map with the mark [WIRE 11.5]. */
-function toArguments(request: PublishRequest): WireValue[] {
-  const positional = [...(request.arg ?? [])];
-  const keywords = Object.entries(request.kwarg ?? {});
-  if (keywords.length === 0) return positional;
-  return [...positional, { __kwarg__: true, ...Object.fromEntries(keywords) }];
 }

@@ -43,6 +43,11 @@ export class JobCache {
     return this.remember(new Job(record, { isKept: this.#isOn }));
   }
 
+  /** Keeps what became known of a job after it was added. */
+  async update(record: JobRecord): Promise<void> {
+    if (this.#isOn) await this.#store.write([this.#putRecord(record)]);
+  }
+
   /** Knows a job by heart only; its returns are told and not kept. */
   remember(job: Job): Job {
     this.#remembered.set(job.jid, job);
@@ -103,6 +108,18 @@ export class JobCache {
   async record(jid: string): Promise<JobRecord | undefined> {
     const entry = await this.#store.get(jobKey(jid));
     return entry === undefined ? undefined : unpackRecord(entry.value);
+  }
+
+  /** Jobs that are kept, the latest jid first. */
+  async *records(limit: number): AsyncIterableIterator<JobRecord> {
+    for await (const entry of this.#store.list(['jobs'], { reverse: true, limit })) {
+      yield unpackRecord(entry.value);
+    }
+  }
+
+  /** The job, if it is known by heart. */
+  remembered(jid: string): Job | undefined {
+    return this.#remembered.get(jid);
   }
 
   /** What has come back for a job. */

@@ -16,7 +16,7 @@ const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const recordSchema = Compile(
   Type.Object({
     jid: Type.String(),
-    fun: Type.String(),
+    fun: Type.Union([Type.String(), Texts]),
     arg: Type.Array(AnyValue),
     tgt: Type.Union([Type.String(), Texts]),
     tgtType: Type.String(),
@@ -25,6 +25,7 @@ const recordSchema = Compile(
     missing: Texts,
     publishedAt: Type.Number(),
     selfMade: Type.Boolean(),
+    skipped: Type.Optional(Type.Number()),
   }),
 );
 
@@ -43,6 +44,7 @@ const returnSchema = Compile(
 export function packRecord(record: JobRecord): Buffer {
   const map: WireMap = {
     ...record,
+    fun: typeof record.fun === 'string' ? record.fun : [...record.fun],
     arg: [...record.arg],
     tgt: typeof record.tgt === 'string' ? record.tgt : [...record.tgt],
     minions: [...record.minions],

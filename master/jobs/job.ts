@@ -3,8 +3,12 @@ import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 /** A published job, as it is kept [WIRE 15.4]. */
 export interface JobRecord {
   readonly jid: string;
-  readonly fun: string;
-  /** Positional values, keywords last as a map with `__kwarg__` [WIRE 11.5]. */
+  /** A list: several functions in one job. */
+  readonly fun: string | readonly string[];
+  /**
+   * Positional values, keywords last as a map with `__kwarg__` [WIRE 11.5]. For several functions
+   * such a list for each.
+   */
   readonly arg: readonly WireValue[];
   readonly tgt: string | readonly string[];
   readonly tgtType: string;
@@ -16,6 +20,8 @@ export interface JobRecord {
   readonly publishedAt: number;
   /** Whether a minion started it itself (`jid: req`). */
   readonly selfMade: boolean;
+  /** Subscribers that were passed over because their queue was full. Absent: none. */
+  readonly skipped?: number;
 }
 
 /** What a minion returned for a job. */
@@ -34,11 +40,12 @@ export interface JobReturn {
 /** A job that the master still knows by heart: who it is for, who has answered. */
 export class Job {
   readonly jid: string;
-  readonly fun: string;
+  readonly fun: string | readonly string[];
   readonly minions: ReadonlySet<string>;
   /** Whether its returns are kept. Not so for the master's own `find_job` rounds. */
   readonly isKept: boolean;
   readonly #answered = new Set<string>();
+  #running: ReadonlySet<string> = new Set();
   readonly #listeners = new Set<(result: JobReturn) => void>();
 
   constructor(
@@ -53,6 +60,16 @@ export class Job {
 
   hasAnswered(minionId: string): boolean {
     return this.#answered.has(minionId);
+  }
+
+  /** Minions that said last time they were asked that they are still at it. */
+  get running(): ReadonlySet<string> {
+    return this.#running;
+  }
+
+  /** Remembers what minions said when they were asked. */
+  noteRunning(minions: ReadonlySet<string>): void {
+    this.#running = minions;
   }
 
   /** Tells everybody who waits. A second return of the same minion tells nobody. */
@@ -80,7 +97,7 @@ export function newJobEvent(record: JobRecord): WireMap {
     tgt_type: record.tgtType,
     tgt: typeof record.tgt === 'string' ? record.tgt : [...record.tgt],
     user: record.user,
-    fun: record.fun,
+    fun: typeof record.fun === 'string' ? record.fun : [...record.fun],
     arg: [...record.arg],
     minions: [...record.minions],
     missing: [...record.missing],

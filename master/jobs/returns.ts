@@ -105,7 +105,7 @@ export class ReturnKeeper {
   #selfMadeRecord(jid: string, minionId: string, load: ReturnLoad): JobRecord {
     return {
       jid,
-      fun: [load.fun ?? ''].flat().join(','),
+      fun: load.fun ?? '',
       arg: Array.isArray(load.fun_args) ? load.fun_args : [],
       tgt: minionId,
       tgtType: 'glob',

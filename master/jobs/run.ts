@@ -3,6 +3,7 @@ import { MasterError } from '../errors.ts';
 import { BoundedQueue } from '../queue.ts';
 import type { JobDispatcher, PublishRequest } from './dispatcher.ts';
 import type { JobReturn } from './job.ts';
+import { type Delivery, describeDeliveries, type MinionFacts } from './ledger.ts';
 
 /** A job with the patience of whoever waits for it. */
 export interface RunRequest extends PublishRequest {
@@ -10,6 +11,8 @@ export interface RunRequest extends PublishRequest {
   readonly timeout?: number;
   /** Seconds that they have for that answer. */
   readonly gatherJobTimeout?: number;
+  /** Run on so many minions only, chosen at random among those that have the function. */
+  readonly subset?: number;
 }
 
 /** What a running job tells, in this order: `published`, then the rest, `finished` last. */
@@ -33,12 +36,21 @@ export type JobUpdate =
       readonly answered: readonly string[];
       /** Minions that neither returned nor said that they are still at it. */
       readonly silent: readonly string[];
+      /** A line for each targeted minion, those of `missing` last. */
+      readonly deliveries: readonly Delivery[];
     };
 
 /** Salt's defaults, seconds (`timeout`, `gather_job_timeout`). */
 export interface RunDefaults {
   readonly timeout: number;
   readonly gatherJobTimeout: number;
+}
+
+/** What {@link runJob} works with. */
+export interface RunParts {
+  readonly dispatcher: JobDispatcher;
+  readonly facts: MinionFacts;
+  readonly defaults: RunDefaults;
 }
 
 /** More than any fleet has minions, each of which returns once. */
@@ -53,9 +65,8 @@ type Signal = { readonly type: 'return'; readonly result: JobReturn } | { readon
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runJob(
-  dispatcher: JobDispatcher,
+  { dispatcher, facts, defaults }: RunParts,
   request: RunRequest,
-  defaults: RunDefaults,
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
   const timeoutMs = (request.timeout ?? defaults.timeout) * 1000;
@@ -67,7 +78,7 @@ export async function* runJob(
   );
   const { jid, minions, missing } = record;
   const waiting = new Set(minions);
-  const answered: string[] = [];
+  const returns: Pick<JobReturn, 'minion' | 'retcode' | 'receivedAt'>[] = [];
   const silent: string[] = [];
   const quiet = new QuietTimer(() => signals.push({ type: 'quiet' }));
   const end = new AbortController();
@@ -89,13 +100,15 @@ export async function* runJob(
       if (next.value.type === 'return') {
         const { result } = next.value;
         waiting.delete(result.minion);
-        answered.push(result.minion);
+        const { minion, retcode, receivedAt } = result;
+        returns.push({ minion, retcode, receivedAt });
         yield { type: 'return', jid, ...result };
         quiet.restart(timeoutMs);
         continue;
       }
       const running = await findRunning(dispatcher, jid, [...waiting], gatherMs, end.signal);
       if (end.signal.aborted) break;
+      job.noteRunning(running);
       for (const minion of waiting) {
         if (running.has(minion) || job.hasAnswered(minion)) continue;
         waiting.delete(minion);
@@ -104,7 +117,14 @@ export async function* runJob(
       if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
       quiet.restart(timeoutMs);
     }
-    yield { type: 'finished', jid, answered, silent: [...silent, ...waiting] };
+    const progress = { returns, running: job.running, isFollowed: false };
+    yield {
+      type: 'finished',
+      jid,
+      answered: returns.map(({ minion }) => minion),
+      silent: [...silent, ...waiting],
+      deliveries: describeDeliveries(record, progress, facts),
+    };
   } finally {
     quiet.stop();
     stopListening();

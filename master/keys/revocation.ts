@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { MasterTransport } from '../../minion-protocol/index.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
+import type { LastHeard } from '../requests/last-heard.ts';
 import type { RepeatGuard } from '../requests/repeats.ts';
 import type { VersionPins } from '../requests/version-pins.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
@@ -12,6 +13,7 @@ export interface RevocationOptions {
   readonly sessions: SessionKeys;
   readonly pins: VersionPins;
   readonly repeats: RepeatGuard;
+  readonly lastHeard: LastHeard;
   readonly transports: readonly MasterTransport[];
   readonly publishKey: PublishKey;
   readonly bus: EventBus;
@@ -42,7 +44,8 @@ export class Revocation {
 
   /** Ends everything of these ids, whose keys were accepted until now. */
   async revoke(ids: readonly string[]): Promise<void> {
-    const { sessions, pins, repeats, transports } = this.#options;
+    const { sessions, pins, repeats, lastHeard, transports } = this.#options;
+    lastHeard.forget(ids);
     for (const id of ids) {
       repeats.forget(id);
       for (const transport of transports) transport.disconnect(id);

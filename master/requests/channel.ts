@@ -30,6 +30,7 @@ import type { TokenBuckets } from '../limits/token-bucket.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { ClearRequests } from './clear.ts';
+import type { LastHeard } from './last-heard.ts';
 import type { RepeatGuard } from './repeats.ts';
 import { type Reply, send, type VerifiedRequest } from './request.ts';
 import type { RequestTable } from './table.ts';
@@ -51,6 +52,7 @@ export interface RequestChannelOptions {
   readonly acceptedKey: (id: string) => AcceptedKey | undefined;
   readonly tokens: TokenCheck;
   readonly pins: VersionPins;
+  readonly lastHeard: LastHeard;
   readonly repeats: RepeatGuard;
   readonly rate: TokenBuckets;
   readonly counters: RequestCounters;
@@ -145,6 +147,7 @@ export class RequestChannel {
     const { minionId } = request;
     if (request.isProven && minionId !== undefined) {
       peer.identify(minionId);
+      this.#options.lastHeard.note(minionId, this.#options.now());
       await this.#options.pins.prove(minionId, request.version);
     }
     const reply = await this.#dispatch(request);

@@ -17,6 +17,7 @@ import { SignIn } from './auth.ts';
 import { RequestChannel } from './channel.ts';
 import { ClearRequests } from './clear.ts';
 import { DenialLog } from './denial-log.ts';
+import type { LastHeard } from './last-heard.ts';
 import { defaultMasterOpts } from './master-opts.ts';
 import { minionEventHandler } from './minion-event.ts';
 import { type PillarProvider, pillarHandler } from './pillar.ts';
@@ -39,6 +40,7 @@ export interface RequestParts {
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
   readonly repeats: RepeatGuard;
+  readonly lastHeard: LastHeard;
   readonly pillar: PillarProvider;
   readonly publishPort: () => number;
   readonly now: () => number;
@@ -66,6 +68,7 @@ export function openRequests(parts: RequestParts): Requests {
     publishKey: foundations.publishKey,
     sessions: foundations.sessions,
     pins: foundations.pins,
+    lastHeard: parts.lastHeard,
     acceptedKey: (id) => {
       const known = keys.get(id);
       if (known?.state !== 'accepted') return undefined;

@@ -32,20 +32,36 @@ const target = {
   tgtType: Type.Optional(Text),
   delimiter: Type.Optional(Text),
 };
-const Run = Type.Object(
+const Seconds = Type.Number({ minimum: 0 });
+const publishFields = {
+  ...target,
+  fun: Type.Union([Text, Type.Array(Text)]),
+  arg: Type.Optional(Type.Array(AnyValue)),
+  kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
+  user: Type.Optional(Text),
+  ret: Type.Optional(Text),
+  metadata: Type.Optional(AnyMap),
+  jid: Type.Optional(Text),
+};
+const runFields = {
+  ...publishFields,
+  timeout: Type.Optional(Seconds),
+  gatherJobTimeout: Type.Optional(Seconds),
+  subset: Type.Optional(Type.Integer({ minimum: 1 })),
+};
+const Publish = Type.Object(publishFields, strict);
+const Run = Type.Object(runFields, strict);
+const Batch = Type.Object(
   {
-    ...target,
-    fun: Text,
-    arg: Type.Optional(Type.Array(AnyValue)),
-    kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
-    user: Type.Optional(Text),
-    ret: Type.Optional(Text),
-    metadata: Type.Optional(AnyMap),
-    timeout: Type.Optional(Type.Number({ minimum: 0 })),
-    gatherJobTimeout: Type.Optional(Type.Number({ minimum: 0 })),
+    ...runFields,
+    size: Type.Union([Type.Integer({ minimum: 1 }), Text]),
+    waitSeconds: Type.Optional(Seconds),
+    failHard: Type.Optional(Type.Boolean()),
   },
   strict,
 );
+const JobList = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1 })) }, strict);
+const JobId = Type.Object({ jid: Text }, strict);
 
 interface Call<S extends TSchema, R> {
   readonly parameters: S;
@@ -94,6 +110,10 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
       call: (api, { id }) => api.keys.unpin(id),
     }),
   ],
+  ['jobs.publish', method({ parameters: Publish, call: (api, p) => api.jobs.publish(p) })],
+  ['jobs.batch', method({ parameters: Batch, call: (api, p, end) => api.jobs.batch(p, end) })],
+  ['jobs.list', method({ parameters: JobList, call: (api, p) => api.jobs.list(p) })],
+  ['jobs.show', method({ parameters: JobId, call: (api, { jid }) => api.jobs.show(jid) })],
   ['jobs.run', method({ parameters: Run, call: (api, p, signal) => api.jobs.run(p, signal) })],
   [
     'jobs.plan',

@@ -59,7 +59,15 @@ function completeApi({ keys, jobs, events, status }: FakeMaster): MasterApi {
       unpin: unexpected,
       ...keys,
     },
-    jobs: { run: unexpected, plan: unexpected, ...jobs },
+    jobs: {
+      publish: unexpected,
+      run: unexpected,
+      plan: unexpected,
+      batch: unexpected,
+      list: unexpected,
+      show: unexpected,
+      ...jobs,
+    },
     events: { subscribe: unexpected, denials: unexpected, ...events },
     status: status ?? unexpected,
   };

@@ -14,7 +14,7 @@ function returned(minion: string, value: string | number | boolean, retcode = 0)
 }
 
 function finished(...silent: string[]): JobUpdate {
-  return { type: 'finished', jid, answered: [], silent };
+  return { type: 'finished', jid, answered: [], silent, deliveries: [] };
 }
 
 interface SaltOutcome extends CliOutcome {

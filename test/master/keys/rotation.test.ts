@@ -5,6 +5,7 @@ import test, { type ExecutionContext } from 'ava';
 import { EventBus } from '../../../master/events/bus.ts';
 import { Revocation } from '../../../master/keys/revocation.ts';
 import { createSilentLogger } from '../../../master/log.ts';
+import { LastHeard } from '../../../master/requests/last-heard.ts';
 import { RepeatGuard } from '../../../master/requests/repeats.ts';
 import { VersionPins } from '../../../master/requests/version-pins.ts';
 import { PublishKey } from '../../../master/secrets/publish-key.ts';
@@ -30,6 +31,7 @@ async function start(t: ExecutionContext): Promise<Setting> {
     sessions: await SessionKeys.open({ store, seal, lifetimeMs: 0, now }, () => true),
     pins: await VersionPins.open(store, 'auto'),
     repeats: new RepeatGuard({ ttlSeconds: 300, now }),
+    lastHeard: new LastHeard(),
     transports: [],
     publishKey: await PublishKey.open({ store, seal, sign, serialBlock: 10, now }),
     bus: new EventBus({ maxEventBytes: 0 }),

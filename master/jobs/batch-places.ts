@@ -1,0 +1,65 @@
+/** The places of a batch: how many minions may be at it at once. */
+
+/** Who is at it, who has yet to be, and how many more may. */
+export class Places {
+  readonly #left: string[];
+  readonly #active = new Set<string>();
+  #free: number;
+
+  constructor(minions: readonly string[], count: number) {
+    this.#left = [...minions];
+    this.#free = count;
+  }
+
+  /** Minions that nothing was sent to. */
+  get left(): readonly string[] {
+    return this.#left;
+  }
+
+  /** As many minions as there are free places, which are theirs from now on. */
+  take(): string[] {
+    const next = this.#left.splice(0, this.#free);
+    this.#free -= next.length;
+    for (const minion of next) this.#active.add(minion);
+    return next;
+  }
+
+  /** These minions are done. @returns how many places they had */
+  leave(minions: readonly string[]): number {
+    return minions.filter((minion) => this.#active.delete(minion)).length;
+  }
+
+  /** Places may be taken again. */
+  free(count: number): void {
+    this.#free += count;
+  }
+}
+
+/** Keeps places empty for a while after their minions are done (`--batch-wait`). */
+export class Coolings {
+  readonly #waitMs: number;
+  readonly #onEnd: (count: number) => void;
+  readonly #timers = new Set<NodeJS.Timeout>();
+
+  constructor(waitMs: number, onEnd: (count: number) => void) {
+    this.#waitMs = waitMs;
+    this.#onEnd = onEnd;
+  }
+
+  add(count: number): void {
+    if (count === 0) return;
+    if (this.#waitMs === 0) {
+      this.#onEnd(count);
+      return;
+    }
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      this.#onEnd(count);
+    }, this.#waitMs);
+    this.#timers.add(timer);
+  }
+
+  stop(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+  }
+}

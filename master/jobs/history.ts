@@ -1,0 +1,93 @@
+/** Jobs that are kept: what they were, what came back, what became of the rest. */
+import type { WireValue } from '../../minion-protocol/index.ts';
+import { MasterError } from '../errors.ts';
+import type { JobRecord, JobReturn } from './job.ts';
+import type { JobCache } from './job-cache.ts';
+import {
+  type Delivery,
+  type DeliveryState,
+  describeDeliveries,
+  type MinionFacts,
+} from './ledger.ts';
+
+/** A job without what came back. */
+export interface JobSummary {
+  readonly jid: string;
+  readonly fun: string | readonly string[];
+  readonly tgt: string | readonly string[];
+  readonly tgtType: string;
+  readonly user: string;
+  /** Milliseconds since 1970. */
+  readonly publishedAt: number;
+  /** Whether a minion started it itself. */
+  readonly selfMade: boolean;
+  /** How many minions there are in each state. */
+  readonly counts: Readonly<Record<DeliveryState, number>>;
+}
+
+/** A job and what is known of it. */
+export interface JobReport extends JobSummary {
+  readonly arg: readonly WireValue[];
+  readonly deliveries: readonly Delivery[];
+  /** What came back until now, late returns too. */
+  readonly returns: readonly JobReturn[];
+}
+
+/** Which jobs to list. */
+export interface JobListRequest {
+  /** At most so many, the latest first. Default 50. */
+  readonly limit?: number;
+}
+
+/** What the history is read from. */
+export interface HistoryParts {
+  readonly cache: JobCache;
+  readonly facts: MinionFacts;
+}
+
+const defaultLimit = 50;
+
+/** The jobs that are kept, the latest first. */
+export async function listJobs(
+  parts: HistoryParts,
+  { limit = defaultLimit }: JobListRequest = {},
+): Promise<JobSummary[]> {
+  const summaries: JobSummary[] = [];
+  for await (const record of parts.cache.records(limit)) {
+    const {
+      arg: _arg,
+      deliveries: _deliveries,
+      returns: _returns,
+      ...summary
+    } = await report(parts, record);
+    summaries.push(summary);
+  }
+  return summaries;
+}
+
+/** @throws MasterError ERR_JOB_UNKNOWN */
+export async function showJob(parts: HistoryParts, jid: string): Promise<JobReport> {
+  const record = await parts.cache.record(jid);
+  if (record === undefined) throw new MasterError('ERR_JOB_UNKNOWN', 'no job of this jid is kept');
+  return report(parts, record);
+}
+
+async function report({ cache, facts }: HistoryParts, record: JobRecord): Promise<JobReport> {
+  const returns: JobReturn[] = [];
+  for await (const result of cache.returns(record.jid)) returns.push(result);
+  const job = cache.remembered(record.jid);
+  const deliveries = describeDeliveries(
+    record,
+    { returns, running: job?.running ?? new Set(), isFollowed: job?.isWatched ?? false },
+    facts,
+  );
+  const { jid, fun, arg, tgt, tgtType, user, publishedAt, selfMade } = record;
+  const summary = { jid, fun, tgt, tgtType, user, publishedAt, selfMade };
+  return { ...summary, arg, counts: countStates(deliveries), deliveries, returns };
+}
+
+function countStates(deliveries: readonly Delivery[]): Record<DeliveryState, number> {
+  const counts = { answered: 0, failed: 0, running: 0, waiting: 0, silent: 0 };
+  for (const { state } of deliveries) counts[state] += 1;
+  return counts;
+}

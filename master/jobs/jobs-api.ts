@@ -1,0 +1,36 @@
+/** The interface to jobs over their parts: see ../api.ts for what each call promises. */
+import { randomInt } from 'node:crypto';
+import type { JobsApi } from '../api.ts';
+import { runBatch } from './batch.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
+import { listJobs, showJob } from './history.ts';
+import type { JobCache } from './job-cache.ts';
+import { type RunParts, runJob } from './run.ts';
+import { runSubset } from './subset.ts';
+
+/** What {@link createJobsApi} needs. */
+export interface JobsApiParts extends RunParts {
+  readonly cache: JobCache;
+  readonly targets: TargetResolver;
+}
+
+export function createJobsApi(parts: JobsApiParts): JobsApi {
+  const { dispatcher, targets } = parts;
+  const run: JobsApi['run'] = (request, signal) =>
+    request.subset === undefined
+      ? runJob(parts, request, signal)
+      : runSubset((one) => runJob(parts, one, signal), request, randomInt);
+  return {
+    publish: async (request) => {
+      const { record, delivery, stopListening } = await dispatcher.publish(request);
+      stopListening();
+      const { jid, minions, missing } = record;
+      return { jid, minions, missing, skipped: delivery.skipped };
+    },
+    run,
+    plan: (request) => targets.plan(request),
+    batch: (request, signal) => runBatch(run, request, signal),
+    list: (request) => listJobs(parts, request),
+    show: (jid) => showJob(parts, jid),
+  };
+}
