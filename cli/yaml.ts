@@ -32,6 +32,16 @@ const pythonTags: Tags = [
   { tag: `${core}timestamp`, resolve: asText },
 ];
 
+const timestampForm =
+  /^(?:\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d\d:\d\d(?:\.\d*)?(?:[ \t]*(?:Z|[-+]\d\d?(?::\d\d)?))?)$/;
+const otherForm = /^(?:~|null|Null|NULL||<<|=)$/;
+
+/** Whether PyYAML reads this text, written without quotes, as text and nothing else. */
+export function isPlainYamlText(text: string): boolean {
+  const forms = [integerForm, floatForm, booleanForm, timestampForm, otherForm];
+  return !forms.some((form) => form.test(text));
+}
+
 /** What PyYAML's reader does not take at all. */
 const unreadable = /(?![\t\r\n\x85])[\p{Cc}\ufffe\uffff]/u;
 

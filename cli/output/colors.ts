@@ -5,7 +5,11 @@ export interface Colors {
   readonly blue: string;
   readonly magenta: string;
   readonly cyan: string;
+  readonly lightRed: string;
+  readonly lightGreen: string;
   readonly lightYellow: string;
+  readonly lightBlue: string;
+  readonly lightMagenta: string;
   /** Ends a colour. */
   readonly end: string;
 }
@@ -17,7 +21,11 @@ export const terminalColors: Colors = {
   blue: '\x1b[0;34m',
   magenta: '\x1b[0;35m',
   cyan: '\x1b[0;36m',
+  lightRed: '\x1b[0;1;31m',
+  lightGreen: '\x1b[0;1;32m',
   lightYellow: '\x1b[0;1;33m',
+  lightBlue: '\x1b[0;1;34m',
+  lightMagenta: '\x1b[0;1;35m',
   end: '\x1b[0;0m',
 };
 
@@ -28,6 +36,10 @@ export const noColors: Colors = {
   blue: '',
   magenta: '',
   cyan: '',
+  lightRed: '',
+  lightGreen: '',
   lightYellow: '',
+  lightBlue: '',
+  lightMagenta: '',
   end: '',
 };

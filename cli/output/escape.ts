@@ -14,6 +14,11 @@ export function escapeLine(text: string): string {
   return text.replaceAll('\x1b', '?').replace(unsafe, toEscape);
 }
 
+/** Text of several lines; each stays one. */
+export function escapeLines(text: string): string {
+  return text.split('\n').map(escapeLine).join('\n');
+}
+
 /** A name (id, tag, key): stays on its line and shows what it holds. */
 export function escapeName(text: string): string {
   return text.replaceAll('\t', '\\t').replaceAll('\n', '\\n').replace(unsafe, toEscape);

@@ -21,6 +21,33 @@ export function sortEntries(entries: readonly [WireValue, WireValue][]): [string
   return named.map(({ name, item }) => [name, item]);
 }
 
+/**
+ * A map's entries by their keys as Python compares them: numbers by size, text by code points.
+ * @param onMixed keys of several kinds cannot be compared: `keep` leaves them in their order
+ * [PyYAML representer.py], `by-type` sorts the kinds by their names [pprint.py]
+ */
+export function entriesByKey(
+  map: WireValue,
+  onMixed: 'keep' | 'by-type',
+): [WireValue, WireValue][] {
+  const entries = mapEntries(map) ?? [];
+  const kinds = new Set(entries.map(([key]) => pythonKind(key)));
+  if (onMixed === 'keep' && kinds.size > 1) return entries;
+  return entries.toSorted(([left], [right]) => {
+    const byKind = compareCodePoints(pythonKind(left), pythonKind(right));
+    if (byKind !== 0) return byKind;
+    if (isNumeric(left)) return Number(left) - Number(right);
+    return compareCodePoints(keyText(left), keyText(right));
+  });
+}
+
+function pythonKind(key: WireValue): string {
+  if (key === null) return 'NoneType';
+  if (isNumeric(key)) return 'int';
+  if (key instanceof Uint8Array) return 'bytes';
+  return typeof key === 'string' ? 'str' : 'tuple';
+}
+
 function isNumeric(key: WireValue): boolean {
   return typeof key === 'number' || typeof key === 'bigint' || typeof key === 'boolean';
 }

@@ -11,13 +11,15 @@ export interface NestedOptions {
   readonly colors?: Colors;
   /** Whether the minion said that it failed: structure is then red. */
   readonly isFailure?: boolean;
+  /** Spaces before everything. Default 0. */
+  readonly indent?: number;
 }
 
 /** The value as Salt prints it, without a newline at its end. Empty text shows as nothing. */
 export function formatNested(value: WireValue, options: NestedOptions = {}): string {
   const lines: string[] = [];
-  const { colors = noColors, isFailure = false } = options;
-  new NestedWriter(lines, colors, isFailure).write(value, 0, '');
+  const { colors = noColors, isFailure = false, indent = 0 } = options;
+  new NestedWriter(lines, colors, isFailure).write(value, indent, '');
   return lines.join('\n');
 }
 
