@@ -2,6 +2,7 @@ import type { ErrorEntry } from '../master/index.ts';
 
 export type CommandErrorCode =
   | 'ERR_ARGS'
+  | 'ERR_COMPOUND'
   | 'ERR_FILE_EXISTS'
   | 'ERR_KEY_NO_MATCH'
   | 'ERR_MASTER_NOT_READY'
@@ -20,6 +21,11 @@ export class CommandError extends Error {
 
 /** What each code means to the person who meets it. */
 export const commandErrors: Readonly<Record<Exclude<CommandErrorCode, 'ERR_ARGS'>, ErrorEntry>> = {
+  ERR_COMPOUND: {
+    meaning: 'Several functions were asked for, with another number of argument lists.',
+    action: 'Put the separator, a comma, once between the arguments of each two functions.',
+    retry: false,
+  },
   ERR_FILE_EXISTS: {
     meaning: 'A key file of that name is there already.',
     action: 'Choose another name or folder; nothing is replaced.',

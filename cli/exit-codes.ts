@@ -7,6 +7,8 @@ export const exitCodes = {
   failure: 1,
   /** `salt` had nobody to send to. */
   noReturn: 2,
+  /** `salt` was not told whom, or what. */
+  incomplete: 42,
   usage: 64,
   unavailable: 69,
   software: 70,
@@ -22,6 +24,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_ARGS', exitCodes.usage],
   ['ERR_CLOSED', exitCodes.notPermitted],
   ['ERR_BAD_TGT', exitCodes.usage],
+  ['ERR_COMPOUND', exitCodes.incomplete],
   ['ERR_DENIED', exitCodes.notPermitted],
   ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
   ['ERR_JOB_LIMIT', exitCodes.tryAgain],

@@ -1,34 +1,47 @@
-import type { JobsApi, JobUpdate, RunRequest } from '../master/index.ts';
+import { isFailureCode, type JobsApi, type JobUpdate, type RunRequest } from '../master/index.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodes } from './exit-codes.ts';
 import { escapeName } from './output/escape.ts';
+import { formatDocs } from './output/function-docs.ts';
+import { formatSummary } from './output/job-summary.ts';
 import { brokenTarget } from './output/plan.ts';
 import {
   formatReturn,
   formatReturns,
-  isFailureCode,
-  leavingEarly,
   type MinionReturn,
-  noResponse,
-  type ReturnsOptions,
+  type OutputOptions,
 } from './output/returns.ts';
+import { leavingEarly, noResponse } from './output/silence.ts';
+import type { OutputSink } from './output-sink.ts';
 import { printLine } from './print.ts';
 import { Progress } from './progress.ts';
 
 /** How a job is shown. */
-export interface FollowOptions extends ReturnsOptions {
+export interface FollowOptions {
+  readonly output: OutputOptions;
+  readonly sink: OutputSink;
   /** Everything at the end, in place of each return as it comes. */
   readonly isStatic: boolean;
+  /** Names the jid first, and the minions in the summary. */
+  readonly isVerbose: boolean;
+  /** Names the jid first. */
+  readonly showsJid: boolean;
+  /** Whether minions that did not answer are told. */
+  readonly showsSilent: boolean;
+  /** Counts at the end. */
+  readonly hasSummary: boolean;
 }
 
-/** Follows one job and prints what `salt` prints. For a single use. */
+/** Follows one job and prints what `salt` prints [salt cli/salt.py]. For a single use. */
 export class JobFollower {
   readonly #stdout: CommandContext['stdout'];
   readonly #stderr: CommandContext['stderr'];
   readonly #options: FollowOptions;
   readonly #progress: Progress;
   readonly #returns: MinionReturn[] = [];
+  readonly #silent: string[] = [];
   #expected = 0;
+  #missing: readonly string[] = [];
   #jid: string | undefined;
 
   constructor(context: Pick<CommandContext, 'stdout' | 'stderr'>, options: FollowOptions) {
@@ -40,10 +53,11 @@ export class JobFollower {
 
   /** Publishes the job and prints it to its end. @returns the exit code, as Salt's */
   async follow(jobs: JobsApi, request: RunRequest, signal: AbortSignal): Promise<number> {
+    const isWhole = this.#options.isStatic || request.fun === 'sys.doc';
     try {
       for await (const update of jobs.run(request, signal)) {
         if (signal.aborted) break;
-        await this.#show(update);
+        await this.#show(update, isWhole);
       }
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -51,42 +65,59 @@ export class JobFollower {
       this.#progress.clear();
     }
     if (signal.aborted) return this.#leaveEarly();
-    return this.#expected === 0 ? this.#nobodyMatched() : this.#finish();
+    if (this.#expected === 0) return this.#nobodyMatched();
+    return isWhole ? this.#finishWhole(request.fun) : this.#finish();
   }
 
-  async #show(update: JobUpdate): Promise<void> {
+  async #show(update: JobUpdate, isWhole: boolean): Promise<void> {
     switch (update.type) {
       case 'published':
-        this.#jid = update.jid;
-        this.#expected = update.minions.length;
-        await this.#tellMissing(update.missing);
-        await this.#tellProblem(update.problem);
+        await this.#begin(update);
         break;
       case 'return':
-        await this.#add({
+        this.#returns.push({
           minion: update.minion,
           value: update.return,
           isFailure: isFailureCode(update.retcode),
           ...(update.out === undefined ? {} : { out: update.out }),
         });
+        if (!isWhole) await this.#print(this.#returns.at(-1));
         break;
       case 'running':
         break;
       case 'finished':
-        for (const minion of update.silent) await this.#add(noResponse(minion, update.jid));
+        this.#silent.push(...update.silent, ...this.#missing);
+        if (isWhole || !this.#options.showsSilent) return;
+        for (const minion of this.#silent) await this.#print(noResponse(minion, update.jid));
         return;
     }
     this.#showProgress();
   }
 
-  async #add(result: MinionReturn): Promise<void> {
-    this.#returns.push(result);
-    if (!this.#options.isStatic) await this.#print(formatReturn(result, this.#options));
+  async #begin({
+    jid,
+    minions,
+    missing,
+    problem,
+  }: Extract<JobUpdate, { type: 'published' }>): Promise<void> {
+    this.#jid = jid;
+    this.#expected = minions.length;
+    this.#missing = missing;
+    if (missing.length > 0) await this.#tell('no accepted key', missing);
+    if (problem !== undefined) await printLine(this.#stderr, brokenTarget(problem));
+    if (this.#expected === 0 || this.#options.isStatic) return;
+    const title = `Executing job with jid ${jid}`;
+    if (this.#options.isVerbose) {
+      await printLine(this.#stdout, `${title}\n${'-'.repeat(title.length)}\n`);
+    } else if (this.#options.showsJid) {
+      await printLine(this.#stdout, `jid: ${jid}`);
+    }
   }
 
-  async #print(text: string): Promise<void> {
+  async #print(result: MinionReturn | undefined): Promise<void> {
+    if (result === undefined) return;
     this.#progress.clear();
-    if (text !== '') await printLine(this.#stdout, text);
+    await this.#options.sink.write(formatReturn(result, this.#options.output));
   }
 
   #showProgress(): void {
@@ -96,26 +127,48 @@ export class JobFollower {
     }
   }
 
-  async #tellMissing(missing: readonly string[]): Promise<void> {
-    if (missing.length === 0) return;
-    const names = missing.map(escapeName).join(', ');
-    await printLine(this.#stderr, `saltbridge: no accepted key: ${names}`);
-  }
-
-  async #tellProblem(problem: string | undefined): Promise<void> {
-    if (problem !== undefined) await printLine(this.#stderr, brokenTarget(problem));
+  async #tell(what: string, minions: readonly string[]): Promise<void> {
+    await printLine(this.#stderr, `saltbridge: ${what}: ${minions.map(escapeName).join(', ')}`);
   }
 
   async #finish(): Promise<number> {
-    if (this.#options.isStatic) await this.#print(formatReturns(this.#returns, this.#options));
-    if (!this.#returns.some(({ isFailure }) => isFailure)) return exitCodes.ok;
+    const { hasSummary, isVerbose, output, showsSilent } = this.#options;
+    const failed = this.#returns.filter(({ isFailure }) => isFailure);
+    const silent = showsSilent ? this.#silent : [];
+    if (hasSummary && output.outputter === undefined) {
+      const facts = { returned: this.#returns.map(nameOf), silent, failed: failed.map(nameOf) };
+      await printLine(this.#stdout, formatSummary(facts, isVerbose));
+    }
+    if (failed.length === 0 && silent.length === 0) return exitCodes.ok;
     await printLine(this.#stderr, 'ERROR: Minions returned with non-zero exit code');
     return exitCodes.failure;
   }
 
+  /** As Salt, with `--static` the exit code says whether anybody returned, and nothing else. */
+  async #finishWhole(fun: string | readonly string[]): Promise<number> {
+    const { output, sink, isStatic } = this.#options;
+    if (this.#silent.length > 0) await this.#tell('no answer', this.#silent);
+    if (this.#returns.length === 0) return this.#nothingReturned();
+    const texts =
+      fun === 'sys.doc'
+        ? formatDocs(this.#returns, output)
+        : [formatReturns(this.#returns, fun, output)];
+    for (const text of texts) await (isStatic ? sink.write(text) : printLine(this.#stdout, text));
+    return exitCodes.ok;
+  }
+
   async #nobodyMatched(): Promise<number> {
-    await this.#print('No minions matched the target. No command was sent, no jid was assigned.');
-    await this.#print(formatReturns([], this.#options));
+    await printLine(
+      this.#stdout,
+      'No minions matched the target. No command was sent, no jid was assigned.',
+    );
+    if (!this.#options.isStatic) {
+      await this.#options.sink.write(formatReturns([], '', this.#options.output));
+    }
+    return this.#nothingReturned();
+  }
+
+  async #nothingReturned(): Promise<number> {
     await printLine(this.#stderr, 'ERROR: No return received');
     return exitCodes.noReturn;
   }
@@ -126,4 +179,8 @@ export class JobFollower {
     await printLine(this.#stderr, text);
     return exitCodes.interrupted;
   }
+}
+
+function nameOf({ minion }: MinionReturn): string {
+  return minion;
 }

@@ -1,6 +1,7 @@
 /**
  * What YAML 1.2 allows and libyaml, with which Salt reads, refuses: colons at the edge of a value
- * inside `[…]` and `{…}` (`[::1]`, `[a:]`, `[: 1]`), and anchors that are not words (`&& ls`).
+ * inside `[…]` and `{…}` (`[::1]`, `[a:]`, `[: 1]`), anchors that are not words (`&& ls`), and
+ * escapes that are half a character (`"\ud83d\ude00"`).
  */
 import { type Document, isScalar, type Node, Scalar, visit } from 'yaml';
 
@@ -10,6 +11,9 @@ export function isBeyondLibyaml(document: Document.Parsed, text: string): boolea
   visit(document, {
     Node(place, node, path) {
       isRefused ||= hasRefusedAnchor(node);
+      if (isScalar(node) && node.type === Scalar.QUOTE_DOUBLE) {
+        isRefused ||= halfCharacter.test(sourceOf(node, text));
+      }
       if (isScalar(node) && node.type === Scalar.PLAIN && path.length > 1) {
         isRefused ||= hasRefusedColon(node, place === 'key', text);
       }
@@ -17,6 +21,13 @@ export function isBeyondLibyaml(document: Document.Parsed, text: string): boolea
     },
   });
   return isRefused;
+}
+
+/** An escape of a surrogate, behind an even number of backslashes. */
+const halfCharacter = /(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]/;
+
+function sourceOf({ range }: Scalar, text: string): string {
+  return range === null || range === undefined ? '' : text.slice(range[0], range[1]);
 }
 
 function hasRefusedAnchor(node: Node): boolean {

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addEventsCommand } from './commands/events.ts';
+import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMinionCommand } from './commands/minion.ts';
@@ -17,6 +18,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addMasterCommand,
   addKeyCommand,
   addSaltCommand,
+  addJobsCommand,
   addEventsCommand,
   addStatusCommand,
   addAclCommand,

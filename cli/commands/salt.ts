@@ -1,91 +1,154 @@
-import { type Command, Option } from 'commander';
-import type { RunRequest } from '../../master/index.ts';
-import { parseArguments } from '../arguments.ts';
-import { configOption, logLevelOption, parseSeconds } from '../common-options.ts';
+import type { Command } from 'commander';
+import type { JobsApi, RunRequest } from '../../master/index.ts';
+import { BatchFollower } from '../batch-follower.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { JobFollower } from '../job-follower.ts';
-import { type Colors, noColors, terminalColors } from '../output/colors.ts';
 import { brokenTarget, formatPlan } from '../output/plan.ts';
-import type { Outputter } from '../output/returns.ts';
+import { chooseOutput } from '../output-options.ts';
 import { printJson, printLine } from '../print.ts';
-import { addTargetOptions, type TargetOptions, toTarget } from '../target-options.ts';
-
-interface SaltOptions extends TargetOptions {
-  readonly configDir: string;
-  readonly plan?: boolean;
-  readonly timeout?: number;
-  readonly gatherJobTimeout?: number;
-  readonly out?: Outputter;
-  /** Salt's other name for it. */
-  readonly output?: Outputter;
-  readonly static?: boolean;
-  readonly color: boolean;
-  readonly forceColor?: boolean;
-  /** Names, comma separated; commander's name for `--no-parse`. */
-  readonly parse: string;
-}
-
-const outputters: readonly Outputter[] = ['nested', 'json'];
+import { addSaltOptions, type SaltOptions } from '../salt-options.ts';
+import { parseBatchSize, toRunRequest } from '../salt-request.ts';
+import { toTarget } from '../target-options.ts';
 
 /** `saltbridge salt`: takes the flags of Salt's own command and prints what it prints. */
 export function addSaltCommand(program: Command, context: CommandContext): void {
   const command = program
     .command('salt')
     .description('run a function on minions')
-    .argument('<tgt>', 'which minions: a glob on their ids, or as one of the options says')
-    .argument('[fun]', 'the function, for instance test.ping; needed but for --plan')
-    .argument('[args...]', 'its arguments: YAML values, or name=value')
-    .addOption(configOption());
-  addTargetOptions(command)
-    .option('--plan', 'run nothing: print who the target means, and why')
-    .option('-t, --timeout <seconds>', 'time without news before asking', parseSeconds)
-    .option('-g, --gather-job-timeout <seconds>', 'time for the answer to that', parseSeconds)
-    .addOption(new Option('--out <outputter>', 'how to print').choices(outputters))
-    .addOption(new Option('--output <outputter>').choices(outputters).hideHelp())
-    .option('-s, --static', 'print all returns at once, at the end')
-    .option('--no-color', 'without colours')
-    .option('--force-color', 'with colours, also where there is no terminal')
-    .addOption(new Option('--no-parse <names>', 'keywords whose value is text').default('', 'none'))
-    .addOption(logLevelOption())
-    .action(async (tgt: string, fun: string | undefined, args: string[], options: SaltOptions) => {
-      if (options.plan) return showPlan(context, tgt, options);
-      if (fun === undefined) throw new CommandError('ERR_ARGS', 'the function is missing');
-      const api = await context.openApi(options.configDir);
-      const follower = new JobFollower(context, {
-        isStatic: options.static === true,
-        outputter: options.out ?? options.output,
-        colors: chooseColors(options, context.stdout.isTTY === true),
-      });
-      const request = toRequest(tgt, fun, args, options);
-      context.setExitCode(await follower.follow(api.jobs, request, context.interruption()));
-    });
+    .usage('[options] <tgt> <fun> [args...]')
+    .argument('[tgt]', 'which minions: a glob on their ids, or as one of the options says')
+    .argument('[fun]', 'the function, for instance test.ping; several: test.ping,test.echo')
+    .argument('[args...]', 'its arguments: YAML values, or name=value');
+  addSaltOptions(command);
+  command.action(
+    async (
+      tgt: string | undefined,
+      fun: string | undefined,
+      args: string[],
+      options: SaltOptions,
+    ) => {
+      context.setExitCode(await runSalt(command, context, [tgt, fun, ...args], options));
+    },
+  );
 }
 
-async function showPlan(context: CommandContext, tgt: string, options: SaltOptions): Promise<void> {
-  const api = await context.openApi(options.configDir);
-  const plan = await api.jobs.plan(toTarget(tgt, options));
-  if ((options.out ?? options.output) === 'json') await printJson(context.stdout, plan);
-  else if (plan.minions.length > 0) await printLine(context.stdout, formatPlan(plan));
-  if (plan.problem !== undefined) await printLine(context.stderr, brokenTarget(plan.problem));
-  if (plan.minions.some(({ reason }) => reason !== 'missing')) return;
-  await printLine(context.stderr, 'No minions matched the target.');
-  context.setExitCode(exitCodes.noReturn);
+async function runSalt(
+  command: Command,
+  context: CommandContext,
+  words: readonly (string | undefined)[],
+  options: SaltOptions,
+): Promise<number> {
+  const isDoc = options.doc === true || options.documentation === true;
+  const given = words.filter((word) => word !== undefined);
+  const [tgt, fun, ...args] = isDoc ? askForDocs(given) : given;
+  if (tgt !== undefined && options.plan === true) return showPlan(context, tgt, options);
+  if (tgt === undefined || fun === undefined) return tellIncomplete(command, context, tgt);
+  let request: RunRequest;
+  try {
+    request = toRunRequest(tgt, fun, args, options);
+  } catch (error) {
+    if (!(error instanceof CommandError) || error.code !== 'ERR_COMPOUND') throw error;
+    await printLine(context.stderr, error.message);
+    return exitCodes.incomplete;
+  }
+  const { jobs } = await context.openApi(options.configDir);
+  const batch = options.batch ?? options.batchSize;
+  if (options.async === true && batch === undefined) return publish(jobs, request, context);
+  return batch === undefined || options.static === true
+    ? followJob(jobs, request, options, context)
+    : followBatch(jobs, request, batch, options, context);
 }
 
-function toRequest(tgt: string, fun: string, args: string[], options: SaltOptions): RunRequest {
-  const { timeout, gatherJobTimeout, parse } = options;
-  return {
-    ...toTarget(tgt, options),
-    fun,
-    ...parseArguments(args, parse.split(',')),
-    ...(timeout === undefined ? {} : { timeout }),
-    ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
+/** `--plan`: runs nothing. */
+async function showPlan(
+  { stdout, stderr, openApi }: CommandContext,
+  tgt: string,
+  options: SaltOptions,
+): Promise<number> {
+  const { jobs } = await openApi(options.configDir);
+  const plan = await jobs.plan(toTarget(tgt, options));
+  if ((options.out ?? options.output) === 'json') await printJson(stdout, plan);
+  else if (plan.minions.length > 0) await printLine(stdout, formatPlan(plan));
+  if (plan.problem !== undefined) await printLine(stderr, brokenTarget(plan.problem));
+  if (plan.minions.some(({ reason }) => reason !== 'missing')) return exitCodes.ok;
+  await printLine(stderr, 'No minions matched the target.');
+  return exitCodes.noReturn;
+}
+
+/** `-d [tgt] [fun]`. */
+function askForDocs([tgt = '*', ...rest]: readonly string[]): string[] {
+  return rest[0] === 'sys.doc' ? [tgt, ...rest] : [tgt, 'sys.doc', ...rest];
+}
+
+async function tellIncomplete(
+  command: Command,
+  { stdout, stderr }: CommandContext,
+  tgt: string | undefined,
+): Promise<number> {
+  await printLine(stdout, command.helpInformation().trimEnd());
+  const problem =
+    tgt === undefined
+      ? '\nCannot execute command without defining a target.\n'
+      : '\nIncomplete options passed.\n';
+  await printLine(stderr, problem);
+  return exitCodes.incomplete;
+}
+
+async function publish(
+  jobs: JobsApi,
+  { timeout: _timeout, gatherJobTimeout: _gather, subset: _subset, ...request }: RunRequest,
+  { stdout }: CommandContext,
+): Promise<number> {
+  const { jid, minions } = await jobs.publish(request);
+  const isSent = minions.length > 0;
+  if (!isSent) {
+    const line = 'No minions matched the target. No command was sent, no jid was assigned.';
+    await printLine(stdout, line);
+  }
+  await printLine(stdout, `Executed command with job ID: ${isSent ? jid : 0}`);
+  return exitCodes.ok;
+}
+
+async function followJob(
+  jobs: JobsApi,
+  request: RunRequest,
+  options: SaltOptions,
+  context: CommandContext,
+): Promise<number> {
+  const follower = new JobFollower(context, {
+    ...(await chooseOutput(options, context)),
+    isStatic: options.static === true,
+    isVerbose: options.verbose === true,
+    showsJid: options.showJid === true,
+    showsSilent: options.hideTimeout !== true || options.verbose === true,
+    hasSummary: options.summary === true,
+  });
+  return follower.follow(jobs, request, context.interruption());
+}
+
+async function followBatch(
+  jobs: JobsApi,
+  request: RunRequest,
+  batch: string,
+  options: SaltOptions,
+  context: CommandContext,
+): Promise<number> {
+  const size = parseBatchSize(batch);
+  if (size === undefined) {
+    await printLine(context.stdout, `Invalid batch data sent: ${batch}\n${batchForms}`);
+    return exitCodes.failure;
+  }
+  const { batchWait, failhard } = options;
+  const follower = new BatchFollower(context, await chooseOutput(options, context));
+  const spread = {
+    size,
+    ...(batchWait === undefined ? {} : { waitSeconds: batchWait }),
+    ...(failhard === undefined ? {} : { failHard: failhard }),
   };
+  return follower.follow(jobs, { ...request, ...spread }, context.interruption());
 }
 
-function chooseColors(options: SaltOptions, isTerminal: boolean): Colors {
-  if (options.forceColor) return terminalColors;
-  return options.color && isTerminal ? terminalColors : noColors;
-}
+/** Salt's words. */
+const batchForms = 'Data must be in the form of %10, 10% or 3';

@@ -1,13 +1,13 @@
-/** What `salt` prints as minions answer [salt cli/salt.py, output/__init__.py]. */
-import type { WireValue } from '../../minion-protocol/index.ts';
+/** Which outputter prints what, as `salt` chooses it [salt output/__init__.py get_printout]. */
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { Colors } from './colors.ts';
+import { formatHighstate } from './highstate.ts';
 import { formatJson } from './json.ts';
-import { mapEntries } from './map-entries.ts';
 import { formatNested } from './nested.ts';
 import { formatNoReturn } from './no-return.ts';
-
-/** The outputters that can be asked for. */
-export type Outputter = 'nested' | 'json';
+import { formatPprint } from './pprint.ts';
+import { formatRaw, formatTxt, formatValuesOnly } from './text.ts';
+import { formatYaml } from './yaml.ts';
 
 /** What one minion said, or that it said nothing. */
 export interface MinionReturn {
@@ -19,61 +19,81 @@ export interface MinionReturn {
 }
 
 /** How returns are shown. */
-export interface ReturnsOptions {
+export interface OutputOptions {
   /** What the person asked for; it wins over what a function asks for. */
-  readonly outputter?: Outputter | undefined;
+  readonly outputter?: string | undefined;
+  /** Spaces for each level; negative: none, on as few lines as possible. */
+  readonly indent?: number | undefined;
   readonly colors: Colors;
+  /** `state_output`. Default `full`. */
+  readonly stateOutput?: string | undefined;
+  /** `state_verbose`. Default true. */
+  readonly stateVerbose?: boolean | undefined;
 }
 
-/** One minion's return, as it is printed when it comes. May be empty. */
-export function formatReturn(result: MinionReturn, options: ReturnsOptions): string {
-  const { minion, value, isFailure, out } = result;
-  const isSilent = options.outputter === undefined && out === 'no_return';
-  if (isSilent) return formatNoReturn(minion, String(value), options.colors).trimEnd();
-  return formatMap(new Map([[minion, value]]), options.outputter ?? out, isFailure, options.colors);
+type Format = (data: WireValue, options: OutputOptions, isFailure: boolean) => string;
+
+const nested: Format = (data, { colors }, isFailure) => formatNested(data, { colors, isFailure });
+
+const formats: ReadonlyMap<string, Format> = new Map<string, Format>([
+  ['nested', nested],
+  ['highstate', (data, options) => formatHighstate(data, options) ?? nested(data, options, false)],
+  ['json', (data, { indent = 4 }) => formatJson(data, indent < 0 ? {} : { indent })],
+  ['newline_values_only', formatValuesOnly],
+  ['no_return', formatSilence],
+  ['pprint', (data, { indent = 1 }) => formatPprint(data, indent < 0 ? 1 : indent)],
+  ['quiet', () => ''],
+  ['raw', formatRaw],
+  ['text', formatTxt],
+  ['txt', formatTxt],
+  ['yaml', (data, { indent }) => formatYaml(data, { indent })],
+]);
+
+/** Whether there is an outputter of this name; Salt's nested takes the place of others. */
+export function isOutputter(name: string): boolean {
+  return formats.has(name);
 }
 
-/** All returns at once, as `--static` prints them. */
-export function formatReturns(results: readonly MinionReturn[], options: ReturnsOptions): string {
-  const map = new Map(results.map(({ minion, value }): [string, WireValue] => [minion, value]));
-  const isFailure = results.some((result) => result.isFailure);
-  return formatMap(map, options.outputter, isFailure, options.colors);
-}
-
-function formatMap(
-  map: Map<string, WireValue>,
-  outputter: string | undefined,
-  isFailure: boolean,
-  colors: Colors,
+/**
+ * Data as it is printed, without blanks and newlines at its end. May be empty.
+ * @param out the outputter that the function asks for
+ */
+export function formatData(
+  data: WireValue,
+  out: string | undefined,
+  options: OutputOptions,
+  isFailure = false,
 ): string {
-  const value: WireValue = new Map(map);
-  if (outputter === 'json') return formatJson(value, { indent: 4 });
-  return formatNested(value, { colors, isFailure }).trimEnd();
+  const { outputter } = options;
+  const chosen = outputter === undefined || outputter === 'highstate' ? out : outputter;
+  const format = formats.get(chosen || 'nested') ?? nested;
+  return format(data, options, isFailure).trimEnd();
 }
 
-/** Whether a minion's `retcode` says that it failed: not 0, or a map with one that is not. */
-export function isFailureCode(retcode: WireValue): boolean {
-  const entries = mapEntries(retcode);
-  if (entries !== undefined) return entries.some(([, code]) => isFailureCode(code));
-  return retcode !== 0 && retcode !== false && retcode !== null;
+/** One minion's return, as it is printed when it comes. */
+export function formatReturn(result: MinionReturn, options: OutputOptions): string {
+  const { minion, value, isFailure, out } = result;
+  return formatData(new Map([[minion, value]]), out, options, isFailure);
 }
 
-/** Why there is no return [salt client/__init__.py get_cli_event_returns]. */
-export function noResponse(minion: string, jid: string): MinionReturn {
-  const value = `Minion did not return. [No response]\n${lookUpLater(jid)}`;
-  return { minion, value, isFailure: true, out: 'no_return' };
+/**
+ * All returns at once, as `--static` prints them: states need no asking for their outputter.
+ * @param fun what was run
+ */
+export function formatReturns(
+  results: readonly MinionReturn[],
+  fun: string | readonly string[],
+  options: OutputOptions,
+): string {
+  const data = new Map(results.map(({ minion, value }): [string, WireValue] => [minion, value]));
+  const isState = typeof fun === 'string' && fun.startsWith('state.');
+  const out = options.outputter ?? (isState ? 'highstate' : undefined);
+  return formatData(data, out, options);
 }
 
-/** What Salt says when its person leaves before the minions are done [salt scripts.py]. */
-export function leavingEarly(jid: string): string {
-  return `\nExiting gracefully on Ctrl-c\nThis job's jid is: ${jid}\n${lookUpLater(jid)}`;
-}
-
-function lookUpLater(jid: string): string {
-  return [
-    'The minions may not have all finished running and any remaining minions will return upon ' +
-      'completion. To look up the return data for this job later, run the following command:',
-    '',
-    `salt-run jobs.lookup_jid ${jid}`,
-  ].join('\n');
+function formatSilence(data: WireValue, { colors }: OutputOptions): string {
+  const entries = data instanceof Map ? [...data] : Object.entries(isWireMap(data) ? data : {});
+  return entries
+    .map(([minion, reason]) => formatNoReturn(String(minion), String(reason), colors))
+    .join('\n');
 }

@@ -13,6 +13,8 @@ const commands = [
   ['key', 'print'],
   ['key', 'gen'],
   ['salt'],
+  ['jobs', 'list'],
+  ['jobs', 'show'],
   ['events'],
   ['status'],
   ['acl', 'denials'],

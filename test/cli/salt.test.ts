@@ -1,5 +1,14 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
 import test from 'ava';
-import type { JobUpdate, RunRequest, TargetPlan } from '../../master/index.ts';
+import type {
+  BatchRequest,
+  BatchUpdate,
+  JobUpdate,
+  RunRequest,
+  TargetPlan,
+} from '../../master/index.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { type CliOptions, type CliOutcome, runCli, streamOf, TextStream } from './run-cli.ts';
 
 const jid = '20240102030405123456';
@@ -115,7 +124,7 @@ test('names of a list that have no key are told', async (t) => {
     ['-L', 'm1,m9', 'test.ping'],
     [update, returned('m1', 1), finished()],
   );
-  t.is(stderr, 'saltbridge: no accepted key: m\\x1b9\n');
+  t.is(stderr.split('\n')[0], 'saltbridge: no accepted key: m\\x1b9');
 });
 
 test('--out json prints one document for each minion', async (t) => {
@@ -125,19 +134,87 @@ test('--out json prints one document for each minion', async (t) => {
   t.is((await salt(['*', 'test.ping', '--output=json'], updates)).stdout, stdout);
 });
 
-test('--static prints one document for all', async (t) => {
+test('--static prints one document for all that answered, and tells the others', async (t) => {
   const updates = [published('m1', 'm2'), returned('m2', true), finished('m1')];
-  const { code, stdout } = await salt(['*', 'test.ping', '--out', 'json', '--static'], updates);
-  const document = JSON.parse(stdout);
-  t.deepEqual(Object.keys(document), ['m2', 'm1']);
-  t.true(document.m1.startsWith('Minion did not return. [No response]\n'));
-  t.is(code, 1);
+  const argv = ['*', 'test.ping', '--out', 'json', '--static'];
+  const { code, stdout, stderr } = await salt(argv, updates);
+  t.deepEqual(JSON.parse(stdout), { m2: true });
+  t.is(stderr, 'saltbridge: no answer: m1\n');
+  t.is(code, 0);
+});
+
+test('--static with no answer at all ends with 2', async (t) => {
+  const updates = [published('m1'), finished('m1')];
+  const { code, stdout } = await salt(['*', 'test.ping', '-s'], updates);
+  t.is(stdout, '');
+  t.is(code, 2);
 });
 
 test('a function may ask for JSON, a person has the last word', async (t) => {
   const updates = [published('m1'), { ...returned('m1', 1), out: 'json' }, finished()];
   t.is((await salt(['*', 'test.ping'], updates)).stdout, '{\n    "m1": 1\n}\n');
   t.is((await salt(['*', 'test.ping', '--out', 'nested'], updates)).stdout, 'm1:\n    1\n');
+});
+
+test('--out-file takes the returns, emptied first or continued', async (t) => {
+  const file = path.join(await temporaryDirectory(t), 'returns');
+  const updates = [published('m1', 'm2'), returned('m2', true), returned('m1', 1), finished()];
+  const argv = ['*', 'test.ping', '--out', 'txt', '--out-file', file];
+  await salt(argv, updates);
+  t.is((await salt(argv, updates)).stdout, '');
+  t.is(await readFile(file, 'utf8'), 'm2: True\nm1: 1\n');
+  await salt([...argv, '--out-file-append'], updates);
+  t.is(await readFile(file, 'utf8'), 'm2: True\nm1: 1\nm2: True\nm1: 1\n');
+});
+
+test('an outputter that nobody has is told, and nested takes its place', async (t) => {
+  const updates = [published('m1'), returned('m1', 1), finished()];
+  const { stdout, stderr } = await salt(['*', 'test.ping', '--out=dson\x1b'], updates);
+  t.is(stdout, 'm1:\n    1\n');
+  const message = 'Invalid outputter dson\\x1b specified, fall back to nested';
+  t.is(stderr, `[ERROR   ] ${message}\n`);
+});
+
+test('a batch of a size that is none is refused in the words of Salt', async (t) => {
+  for (const size of ['0', 'many', '1.5', '%%']) {
+    const { code, stdout } = await salt(['*', 'test.ping', '-b', size], []);
+    const forms = 'Data must be in the form of %10, 10% or 3';
+    t.is(stdout, `Invalid batch data sent: ${size}\n${forms}\n`);
+    t.is(code, 1);
+  }
+});
+
+test('batch options become the request', async (t) => {
+  const requests: BatchRequest[] = [];
+  const batch = (request: BatchRequest): AsyncIterable<BatchUpdate> => {
+    requests.push(request);
+    return streamOf({ type: 'ended', left: [] });
+  };
+  const argv = ['salt', '*', 'test.ping', '-b', '%25', '--batch-wait', '1.5', '--failhard'];
+  await runCli(argv, { master: { jobs: { batch } } });
+  const [{ kwarg: _kwarg, ...request } = {}] = requests;
+  const spread = { size: '25%', waitSeconds: 1.5, failHard: true };
+  t.deepEqual(request, { tgt: '*', tgtType: 'glob', fun: 'test.ping', arg: [], ...spread });
+});
+
+test('options that are kept with the job become the request', async (t) => {
+  const argv = ['*', 'test.ping', '--metadata', '{a: 1}', '--return', 'redis', '--subset', '2'];
+  const jid = ['--jid', '20240102030405123456'];
+  const { requests } = await salt([...argv, ...jid], [published('m1'), finished()]);
+  const [request] = requests;
+  t.deepEqual([request?.ret, request?.subset, request?.jid], ['redis', 2, jid[1]]);
+  t.deepEqual({ ...request?.metadata }, { a: 1 });
+  t.is((await salt(['*', 'test.ping', '--metadata', 'a'], [])).code, 64);
+});
+
+test('without a function the help is shown, and it ends as Salt does', async (t) => {
+  const { code, stdout, stderr } = await salt(['m1'], []);
+  t.regex(stdout, /^Usage: saltbridge salt/);
+  t.is(stderr, '\nIncomplete options passed.\n\n');
+  t.is(code, 42);
+  const nobody = await salt([], []);
+  t.is(nobody.stderr, '\nCannot execute command without defining a target.\n\n');
+  t.is(nobody.code, 42);
 });
 
 test('colours go to terminals, unless they are told otherwise', async (t) => {
@@ -210,13 +287,6 @@ test('two kinds of target at a time are refused', async (t) => {
   const { code, stderr, requests } = await salt(['-G', '-C', 'os:x', 'test.ping'], []);
   t.is(code, 64);
   t.regex(stderr, /cannot be used with/);
-  t.deepEqual(requests, []);
-});
-
-test('without a function nothing runs', async (t) => {
-  const { code, stderr, requests } = await salt(['*'], []);
-  t.is(code, 64);
-  t.is(stderr, 'saltbridge: the function is missing\n');
   t.deepEqual(requests, []);
 });
 

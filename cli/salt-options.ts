@@ -1,0 +1,56 @@
+/** The options of Salt's own `salt` command [salt utils/parsers.py]. */
+import { type Command, Option } from 'commander';
+import { configOption, logLevelOption, parseCount, parseSeconds } from './common-options.ts';
+import { addOutputOptions, type OutputCommandOptions } from './output-options.ts';
+import type { SaltRequestOptions } from './salt-request.ts';
+import { addTargetOptions } from './target-options.ts';
+
+/** As commander names them. */
+export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions {
+  readonly configDir: string;
+  readonly plan?: boolean;
+  readonly static?: boolean;
+  readonly async?: boolean;
+  readonly batch?: string;
+  /** Salt's other name for it. */
+  readonly batchSize?: string;
+  readonly batchWait?: number;
+  readonly failhard?: boolean;
+  readonly doc?: boolean;
+  readonly documentation?: boolean;
+  readonly verbose?: boolean;
+  readonly showJid?: boolean;
+  readonly hideTimeout?: boolean;
+  readonly summary?: boolean;
+}
+
+/** Adds them all, in the order in which they are explained. */
+export function addSaltOptions(command: Command): void {
+  addTargetOptions(command.addOption(configOption()))
+    .option('--plan', 'run nothing: print who the target means, and why')
+    .option('-t, --timeout <seconds>', 'time without news before asking', parseSeconds)
+    .option('-g, --gather-job-timeout <seconds>', 'time for the answer to that', parseSeconds)
+    .option('--async', 'do not wait; print the jid')
+    .option('-b, --batch <n>', 'run on so many minions at a time, or on such a part: 25%')
+    .addOption(new Option('--batch-size <n>').hideHelp())
+    .option('--batch-wait <seconds>', 'time between a minion and the next', parseSeconds)
+    .option('--failhard', 'end a batch at the first failure')
+    .option('--subset <n>', 'run on so many minions, chosen at random', parseCount)
+    .option('-s, --static', 'print all returns at once, at the end')
+    .option('-d, --doc', 'show the documentation of a function, or of all')
+    .addOption(new Option('--documentation').hideHelp())
+    .option('-v, --verbose', 'tell the jid, and names in the summary')
+    .option('--show-jid', 'tell the jid')
+    .addOption(new Option('--show-timeout').hideHelp())
+    .option('--hide-timeout', 'say nothing of minions that do not answer')
+    .option('--summary', 'count at the end')
+    .option('--return <names>', 'returners that run on the minions')
+    .option('--metadata <map>', 'is kept with the job, and returned')
+    .option('--jid <jid>', "the job's id, in place of a new one")
+    .option('--args-separator <text>', 'stands between arguments of several functions', ',')
+    .addOption(
+      new Option('--no-parse <names>', 'keywords whose value is text').default('', 'none'),
+    );
+  addOutputOptions(command);
+  command.addOption(logLevelOption());
+}
