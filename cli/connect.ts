@@ -1,5 +1,10 @@
-import { connectMaster } from '../client/index.ts';
-import { loadMasterConfig, type MasterApi } from '../master/index.ts';
+import { connectMaster, RemoteError } from '../client/index.ts';
+import {
+  loadMasterConfig,
+  type MasterApi,
+  type OfflineKeys,
+  openOfflineKeys,
+} from '../master/index.ts';
 
 /**
  * The running master that uses a configuration directory, over its local socket.
@@ -8,4 +13,26 @@ import { loadMasterConfig, type MasterApi } from '../master/index.ts';
 export async function openLocalApi(configDirectory: string): Promise<MasterApi> {
   const { config } = await loadMasterConfig(configDirectory);
   return connectMaster({ socketPath: config.socket });
+}
+
+/**
+ * The keys of the running master, or, where none runs, those in its PKI directory.
+ * @throws ConfigError, KeyError ERR_PKI_DIR, RemoteError when the socket is there but not for us
+ */
+export async function openLocalKeys(configDirectory: string): Promise<OfflineKeys> {
+  const { config } = await loadMasterConfig(configDirectory);
+  const api = connectMaster({ socketPath: config.socket });
+  try {
+    await api.status();
+  } catch (error) {
+    if (!isNobodyThere(error)) throw error;
+    return openOfflineKeys(config);
+  }
+  return { keys: api.keys, close: async () => {} };
+}
+
+function isNobodyThere(error: unknown): boolean {
+  if (!(error instanceof RemoteError) || !(error.cause instanceof Error)) return false;
+  const { cause } = error;
+  return 'code' in cause && (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED');
 }

@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import type { MasterApi } from '../master/index.ts';
+import type { MasterApi, OfflineKeys } from '../master/index.ts';
 
 /** A stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean };
@@ -11,10 +11,14 @@ export interface CommandContext {
   readonly stderr: OutputStream;
   /** Asks a person; `undefined` where there is none. */
   readonly ask: ((question: string) => Promise<string>) | undefined;
+  /** One line of standard input, whatever it is; `undefined` at its end. */
+  readonly readLine: () => Promise<string | undefined>;
   /** Fires at the first Ctrl-C after the call. */
   readonly interruption: () => AbortSignal;
   /** The running master that uses this configuration directory. */
   readonly openApi: (configDirectory: string) => Promise<MasterApi>;
+  /** The keys of that master, or, where none runs, those in its PKI directory. */
+  readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
   /** What the process ends with if nothing fails. Default 0. */
   readonly setExitCode: (code: number) => void;
 }

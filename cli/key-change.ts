@@ -102,7 +102,8 @@ async function tellOvertaken({ id }: KeyInfo, context: CommandContext): Promise<
   context.setExitCode(exitCodes.failure);
 }
 
-function changeOne(
+/** Changes one key, and only while it is the one that was shown. */
+export function changeOne(
   operation: KeyOperation,
   api: KeysApi,
   { id, state, fingerprint }: KeyInfo,

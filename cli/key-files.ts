@@ -50,7 +50,8 @@ export async function generateKeyFiles(
   else await printLine(stdout, `${privateFile}\n${publicFile}\nfingerprint: ${finger}`);
 }
 
-async function writeNewFile(file: string, content: string, mode: number): Promise<void> {
+/** Writes a file that must not be there. @throws CommandError ERR_FILE_EXISTS */
+export async function writeNewFile(file: string, content: string, mode: number): Promise<void> {
   try {
     await writeFile(file, content, { mode, flag: 'wx' });
   } catch (cause) {

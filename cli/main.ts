@@ -1,7 +1,7 @@
 /** The process around the command line: its streams, its terminal, its end. */
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
-import { openLocalApi } from './connect.ts';
+import { openLocalApi, openLocalKeys } from './connect.ts';
 import { run } from './program.ts';
 import { interruptionSignal } from './signals.ts';
 
@@ -14,6 +14,18 @@ async function ask(question: string): Promise<string> {
     return await Promise.race([terminal.question(question), left]);
   } finally {
     terminal.close();
+  }
+}
+
+/** The next line; the question stands on standard output already. */
+async function readLine(): Promise<string | undefined> {
+  const lines = createInterface({ input: process.stdin });
+  lines.once('SIGINT', () => lines.close());
+  try {
+    const { value, done } = await lines[Symbol.asyncIterator]().next();
+    return done ? undefined : value;
+  } finally {
+    lines.close();
   }
 }
 
@@ -32,8 +44,10 @@ process.exitCode = await run(
     stdout: process.stdout,
     stderr: process.stderr,
     ask: process.stdin.isTTY && process.stderr.isTTY ? ask : undefined,
+    readLine,
     interruption: interruptionSignal,
     openApi: openLocalApi,
+    openKeys: openLocalKeys,
   },
   version,
 );

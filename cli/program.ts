@@ -8,6 +8,7 @@ import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMinionCommand } from './commands/minion.ts';
 import { addSaltCommand } from './commands/salt.ts';
+import { addSaltKeyCommand } from './commands/salt-key.ts';
 import { addStatusCommand } from './commands/status.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
@@ -18,6 +19,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addMasterCommand,
   addKeyCommand,
   addSaltCommand,
+  addSaltKeyCommand,
   addJobsCommand,
   addEventsCommand,
   addStatusCommand,

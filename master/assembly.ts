@@ -5,11 +5,12 @@ import { createJidSource, type MasterTransport } from '../minion-protocol/index.
 import type { MasterApi } from './api.ts';
 import { Closers } from './closers.ts';
 import { EventBus } from './events/bus.ts';
-import { tags } from './events/tags.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { createApi } from './interface.ts';
 import { JobDispatcher } from './jobs/dispatcher.ts';
 import { JobCache } from './jobs/job-cache.ts';
+import { AcceptedKeys } from './keys/accepted-keys.ts';
+import { followKeys } from './keys/follow-keys.ts';
 import { Revocation } from './keys/revocation.ts';
 import { RequestCounters } from './limits/counters.ts';
 import { startMaintenance } from './maintenance.ts';
@@ -119,7 +120,11 @@ async function open(
     now,
     log: logger.child({ component: 'requests' }),
   });
-  followKeys(foundations, bus, revocation, logger);
+  const accepted = new AcceptedKeys(foundations.store);
+  const { keys } = foundations;
+  await revocation.revokeLost(await accepted.lost(keys.list().accepted));
+  await accepted.replace(keys.list().accepted);
+  followKeys({ keys, bus, revocation, accepted, log: logger.child({ component: 'keys' }) });
   if (!config.preserveMinionCache) forgetDeleted(foundations, logger);
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
@@ -168,30 +173,6 @@ function createPublisher(
     sign: config.signPubMessages
       ? (bytes) => rsa.run({ kind: 'sign', masterKey, bytes, algorithm })
       : undefined,
-  });
-}
-
-/** What `salt/key` tells of keys that were there; new and denied ones are `salt/auth`'s [WIRE 14.2]. */
-const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
-
-/** Tells every change of a key, and ends what a key could do that is no longer accepted. */
-function followKeys(
-  { keys }: Foundations,
-  bus: EventBus,
-  revocation: Revocation,
-  logger: Logger,
-): void {
-  const log = logger.child({ component: 'keys' });
-  keys.onChange(({ id, from, to, act }) => {
-    log.info({ minion: id, from, to }, 'key changed');
-    if (operatorActs.has(act) && from !== null && from !== to) {
-      bus.fire(tags.key, { result: true, act, id });
-    }
-    // Also when another key takes its place: what the old one could do ends.
-    if (from !== 'accepted') return;
-    revocation.revoke([id]).catch((error: unknown) => {
-      log.error({ minion: id, err: error }, 'revocation failed');
-    });
   });
 }
 

@@ -1,12 +1,12 @@
 /** What a master stands on: its store, its secrets, and the keys of its minions. */
 import type { Logger } from 'pino';
-import { cleanKeyText, fingerprint, isValidMinionId } from '../minion-protocol/index.ts';
 import { openEmbeddedStore, type Store } from '../store/index.ts';
 import type { Closers } from './closers.ts';
 import type { MasterConfig } from './config/options.ts';
 import { preparePrivateDirectories } from './directories.ts';
 import { type AutoAccept, openAutoAccept } from './keys/auto-accept.ts';
-import { type KeyStore, openKeyStore } from './keys/key-store.ts';
+import type { KeyStore } from './keys/key-store.ts';
+import { openConfiguredKeys } from './keys/open-keys.ts';
 import type { MasterParts } from './master.ts';
 import { VersionPins } from './requests/version-pins.ts';
 import { type MasterKeyPair, openMasterKeys } from './secrets/master-keys.ts';
@@ -52,7 +52,7 @@ export async function openFoundations(
   const signKeys = config.masterSignPubkey
     ? await openOwnKeys(config, config.masterSignKeyName)
     : undefined;
-  const keys = closers.add(await openKeys(config, now), (it) => it.close());
+  const keys = closers.add(await openConfiguredKeys(config, now), (it) => it.close());
   const autoAccept = closers.add(await openAutoAccept({ ...config, now }), (it) => it.close());
   const publishKey = await PublishKey.open({
     store,
@@ -103,19 +103,5 @@ function openOwnKeys(config: MasterConfig, name: string): Promise<MasterKeyPair>
     name,
     bits: config.keysize,
     ...(config.keyPass === null ? {} : { passphrase: config.keyPass }),
-  });
-}
-
-function openKeys(config: MasterConfig, now: () => number): Promise<KeyStore> {
-  return openKeyStore({
-    directory: config.pkiDir,
-    rules: {
-      isValidMinionId,
-      cleanKeyText,
-      fingerprint: (pem) => fingerprint(pem, config.hashType),
-    },
-    pendingKeys: config.limits.pendingKeys,
-    pendingKeysPerAddress: config.limits.pendingKeysPerAddress,
-    now,
   });
 }

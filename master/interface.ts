@@ -1,20 +1,14 @@
 /** The master's interface over its parts: see api.ts for what each call promises. */
 import { readFileSync } from 'node:fs';
-import {
-  type BoundPorts,
-  compileGlob,
-  fingerprint,
-  type MasterTransport,
-} from '../minion-protocol/index.ts';
-import type { KeyInfo, KeySelection, KeyState, KeysApi, MasterApi } from './api.ts';
+import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
+import type { MasterApi } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { EventBus } from './events/bus.ts';
 import type { Foundations } from './foundations.ts';
 import type { JobDispatcher } from './jobs/dispatcher.ts';
 import type { JobCache } from './jobs/job-cache.ts';
 import { createJobsApi } from './jobs/jobs-api.ts';
-import { KeyError } from './keys/errors.ts';
-import type { KeyStore } from './keys/key-store.ts';
+import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { RequestCounters } from './limits/counters.ts';
 import type { DenialLog } from './requests/denial-log.ts';
 import type { TargetResolver } from './targeting/resolve.ts';
@@ -39,7 +33,13 @@ export interface InterfaceParts {
 export function createApi(parts: InterfaceParts): MasterApi {
   const { config, bus, dispatcher, targets, denials, foundations, lastHeard } = parts;
   return {
-    keys: createKeysApi(parts),
+    keys: createKeysApi({
+      keys: foundations.keys,
+      hashType: config.hashType,
+      protocolOf: (id) => foundations.pins.of(id),
+      unpin: (id) => foundations.pins.forget([id]),
+      ownKeys: async () => ownKeys(parts),
+    }),
     jobs: createJobsApi({
       dispatcher,
       targets,
@@ -62,72 +62,11 @@ export function createApi(parts: InterfaceParts): MasterApi {
   };
 }
 
-function createKeysApi({ config, foundations }: InterfaceParts): KeysApi {
-  const { keys, pins, masterKeys, signKeys } = foundations;
-  const inspect = (record: { id: string; pem: string }, state: KeyState): KeyInfo => ({
-    id: record.id,
-    state,
-    fingerprint: fingerprint(record.pem, config.hashType),
-    publicKey: record.pem,
-    protocol: pins.of(record.id),
-    conflicts: keys.conflicts(record.id),
-  });
-  return {
-    list: async () => {
-      const { accepted, denied, pending, rejected } = keys.list();
-      return [
-        ...accepted.map((record) => inspect(record, 'accepted')),
-        ...denied.map((record) => inspect(record, 'denied')),
-        ...pending.map((record) => inspect(record, 'pending')),
-        ...rejected.map((record) => inspect(record, 'rejected')),
-      ];
-    },
-    local: async () => {
-      const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
-      if (signKeys !== undefined) {
-        own.push({ name: `${config.masterSignKeyName}.pub`, pem: signKeys.publicPem });
-      }
-      return own.map(({ name, pem }) => ({ name, fingerprint: fingerprint(pem, config.hashType) }));
-    },
-    accept: async (selection) => {
-      const { match, fingerprint: wanted } = selection;
-      const states = statesById(keys, ['pending', ...(selection.include ?? [])]);
-      const ids = await keys.acceptMatching(match, {
-        ...(wanted === undefined ? {} : { fingerprint: wanted }),
-        includeRejected: includes(selection, 'rejected'),
-        includeDenied: includes(selection, 'denied'),
-      });
-      if (wanted !== undefined && ids.length === 0) {
-        throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
-      }
-      return ids.map((id) => ({ id, from: states.get(id) ?? 'pending', to: 'accepted' }));
-    },
-    reject: async (selection) => {
-      const states = statesById(keys, ['pending', ...(selection.include ?? [])]);
-      const ids = await keys.rejectMatching(selection.match, {
-        includeAccepted: includes(selection, 'accepted'),
-        includeDenied: includes(selection, 'denied'),
-      });
-      return ids.map((id) => ({ id, from: states.get(id) ?? 'pending', to: 'rejected' }));
-    },
-    delete: async ({ match }) => {
-      const states = statesById(keys, ['accepted', 'denied', 'pending', 'rejected']);
-      const ids = await keys.deleteMatching(match);
-      return ids.map((id) => ({ id, from: states.get(id) ?? 'denied' }));
-    },
-    unpin: (id) => pins.forget([id]),
-  };
-}
-
-function includes({ include }: KeySelection, state: KeyState): boolean {
-  return include?.includes(state) === true;
-}
-
-/** Where each id's key is, among these states; the last one counts where an id has two. */
-function statesById(keys: KeyStore, states: readonly KeyState[]): Map<string, KeyState> {
-  const list = keys.list();
-  const inOrder = [...states].sort((left) => (left === 'denied' ? -1 : 1));
-  return new Map(inOrder.flatMap((state) => list[state].map(({ id }) => [id, state] as const)));
+function ownKeys({ config, foundations }: InterfaceParts): OwnKey[] {
+  const { masterKeys, signKeys } = foundations;
+  const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
+  if (signKeys === undefined) return own;
+  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: signKeys.publicPem }];
 }
 
 const packageFile = new URL('../../package.json', import.meta.url);

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { KeyState } from '../../master/index.ts';
+import type { KeyState, KeysApi } from '../../master/index.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
 import { changeKeys, type KeyChangeOptions, type KeyOperation } from '../key-change.ts';
@@ -55,8 +55,9 @@ export function addKeyCommand(program: Command, context: CommandContext): void {
       .addOption(jsonOption())
       .addOption(logLevelOption())
       .action(async (glob: string, options: KeyChangeOptions & ConfigOptions) => {
-        const api = await context.openApi(options.configDir);
-        await changeKeys(operation, api.keys, glob, options, context);
+        await withKeys(options.configDir, context, (keys) =>
+          changeKeys(operation, keys, glob, options, context),
+        );
       });
   }
   addGenerateCommand(key, context);
@@ -70,8 +71,9 @@ function addShowCommands(key: Command, context: CommandContext): void {
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async ({ configDir, json }: ConfigOptions) => {
-      const api = await context.openApi(configDir);
-      await listKeys(api.keys, { isJson: json === true }, context);
+      await withKeys(configDir, context, (keys) =>
+        listKeys(keys, { isJson: json === true }, context),
+      );
     });
   key
     .command('finger')
@@ -81,8 +83,9 @@ function addShowCommands(key: Command, context: CommandContext): void {
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (glob: string | undefined, { configDir, json }: ConfigOptions) => {
-      const api = await context.openApi(configDir);
-      await fingerprintKeys(api.keys, glob, { isJson: json === true }, context);
+      await withKeys(configDir, context, (keys) =>
+        fingerprintKeys(keys, glob, { isJson: json === true }, context),
+      );
     });
   key
     .command('print')
@@ -92,8 +95,9 @@ function addShowCommands(key: Command, context: CommandContext): void {
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (glob: string, { configDir, json }: ConfigOptions) => {
-      const api = await context.openApi(configDir);
-      await printKeys(api.keys, glob, { isJson: json === true }, context);
+      await withKeys(configDir, context, (keys) =>
+        printKeys(keys, glob, { isJson: json === true }, context),
+      );
     });
 }
 
@@ -109,4 +113,18 @@ function addGenerateCommand(key: Command, context: CommandContext): void {
     .action(async ({ json, ...options }: GenerateOptions) => {
       await generateKeyFiles(options, { isJson: json === true }, context);
     });
+}
+
+/** Uses the keys of the running master, or those in its PKI directory. */
+async function withKeys(
+  configDir: string,
+  context: CommandContext,
+  use: (keys: KeysApi) => Promise<void>,
+): Promise<void> {
+  const { keys, close } = await context.openKeys(configDir);
+  try {
+    await use(keys);
+  } finally {
+    await close();
+  }
 }

@@ -58,20 +58,36 @@ export class Revocation {
     this.#planRotation();
   }
 
+  /**
+   * Ends everything of ids whose keys were lost while the master was not running. Resolves when
+   * the publish key is another one, so that nobody is served before; nobody is there yet to be
+   * pinged.
+   */
+  async revokeLost(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    await this.#options.sessions.forget(ids);
+    await this.#options.pins.forget(ids);
+    if (this.#options.rotates) await this.#replaceKey();
+  }
+
   /** Replaces the publish key now. */
   async rotate(): Promise<void> {
-    const { publishKey, bus, onRotated, now, log } = this.#options;
-    this.#lastRotation = now();
-    await publishKey.rotate();
-    bus.fire(tags.rotation, { rotate_aes_key: true });
-    log.info('publish key rotated');
-    await onRotated();
+    await this.#replaceKey();
+    await this.#options.onRotated();
   }
 
   /** Leaves a planned rotation to the next start and waits for one under way. */
   async close(): Promise<void> {
     clearTimeout(this.#planned);
     await this.#underWay;
+  }
+
+  async #replaceKey(): Promise<void> {
+    const { publishKey, bus, now, log } = this.#options;
+    this.#lastRotation = now();
+    await publishKey.rotate();
+    bus.fire(tags.rotation, { rotate_aes_key: true });
+    log.info('publish key rotated');
   }
 
   #planRotation(): void {

@@ -13,6 +13,7 @@ const commands = [
   ['key', 'print'],
   ['key', 'gen'],
   ['salt'],
+  ['salt-key'],
   ['jobs', 'list'],
   ['jobs', 'show'],
   ['events'],

@@ -33,8 +33,11 @@ export interface CliOptions {
   readonly stdout?: Writable & { readonly text: string };
   readonly stderr?: TextStream;
   readonly ask?: (question: string) => Promise<string>;
+  /** What stands on standard input. Default: nothing. */
+  readonly input?: string;
   readonly interruption?: AbortSignal;
   readonly openApi?: CommandContext['openApi'];
+  readonly openKeys?: CommandContext['openKeys'];
 }
 
 /** What a command left behind. */
@@ -85,8 +88,10 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       stdout,
       stderr,
       ask: options.ask,
+      readLine: async () => options.input?.split('\n')[0],
       interruption: () => interruption,
       openApi: options.openApi ?? (async () => api),
+      openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },
     '1.2.3',
   );

@@ -1,0 +1,67 @@
+/** `salt-key --gen-keys` and `--gen-signature` [salt key.py, crypt.py gen_keys, gen_signature]. */
+import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { MasterConfig } from '../master/index.ts';
+import { fingerprint, generateKeyPair, parsePrivateKey, sign } from '../minion-protocol/index.ts';
+import { writeNewFile } from './key-files.ts';
+
+/** Salt's file in the PKI directory, for `master_use_pubkey_signature`. */
+const signatureName = 'master_pubkey_signature';
+
+/** What is signed, and with what; files that are not given are those of the PKI directory. */
+export interface SignatureOptions {
+  readonly priv?: string;
+  readonly pub?: string;
+  readonly signaturePath?: string;
+  readonly autoCreate?: boolean;
+  /** Bits of a key that is made. */
+  readonly keysize: number;
+}
+
+/**
+ * Makes `<name>.pem` and `<name>.pub`; a pair that is there stays.
+ * @returns the fingerprint of the public half
+ */
+export async function generatePair(dir: string, name: string, bits: number): Promise<string> {
+  await mkdir(dir, { recursive: true });
+  const base = path.join(dir, name);
+  if (!(await exists(`${base}.pem`))) {
+    const { privatePem, publicPem } = await generateKeyPair(bits);
+    await writeNewFile(`${base}.pem`, privatePem, 0o400);
+    await writeFile(`${base}.pub`, publicPem, { mode: 0o644 });
+  }
+  return fingerprint(await readFile(`${base}.pub`, 'utf8'), 'sha256');
+}
+
+/** Signs the master's public key. @returns true, or why not: false when the file is there */
+export async function generateSignature(
+  config: MasterConfig,
+  options: SignatureOptions,
+): Promise<boolean | string> {
+  const inPki = (name: string): string => path.join(config.pkiDir, name);
+  const pub = options.pub || inPki('master.pub');
+  const signing = inPki(`${config.masterSignKeyName}.pem`);
+  if (options.pub && !(await exists(pub))) return `Public-key ${pub} does not exist`;
+  if (options.priv && !(await exists(options.priv))) {
+    return `Private-key ${options.priv} does not exist`;
+  }
+  if (!options.priv && !(await exists(signing))) {
+    if (options.autoCreate !== true) return 'No usable private-key found';
+    await generatePair(config.pkiDir, config.masterSignKeyName, options.keysize);
+  }
+  if (!(await exists(pub))) return 'No usable public-key found';
+  const file = path.join(options.signaturePath || config.pkiDir, signatureName);
+  if (await exists(file)) return false;
+  const pem = await readFile(options.priv || signing, 'utf8');
+  const key = parsePrivateKey(pem, config.keyPass ?? undefined);
+  const signature = sign(key, await readFile(pub), 'PKCS1v15-SHA1');
+  await writeFile(file, `${signature.toString('base64')}\n`, { flag: 'wx' });
+  return true;
+}
+
+async function exists(file: string): Promise<boolean> {
+  return access(file).then(
+    () => true,
+    () => false,
+  );
+}

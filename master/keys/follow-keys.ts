@@ -1,0 +1,43 @@
+import type { Logger } from 'pino';
+import type { EventBus } from '../events/bus.ts';
+import { tags } from '../events/tags.ts';
+import type { AcceptedKeys } from './accepted-keys.ts';
+import type { KeyStore } from './key-store.ts';
+import type { Revocation } from './revocation.ts';
+
+/** Who is concerned when a key changes. */
+export interface KeyFollowers {
+  readonly keys: KeyStore;
+  readonly bus: EventBus;
+  readonly revocation: Revocation;
+  readonly accepted: AcceptedKeys;
+  readonly log: Logger;
+}
+
+/** What `salt/key` tells of keys that were there; new and denied ones are `salt/auth`'s [WIRE 14.2]. */
+const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
+
+/** Tells every change of a key, and ends what a key could do that is no longer accepted. */
+export function followKeys({ keys, bus, revocation, accepted, log }: KeyFollowers): void {
+  keys.onChange(({ id, from, to, act }) => {
+    log.info({ minion: id, from, to }, 'key changed');
+    if (operatorActs.has(act) && from !== null && from !== to) {
+      bus.fire(tags.key, { result: true, act, id });
+    }
+    // Also when another key takes its place, such as a denied one: what the old one could do ends.
+    const endsKey = from === 'accepted' || (from === 'denied' && to !== null);
+    if (!endsKey && to !== 'accepted') return;
+    const ended = endsKey ? revocation.revoke([id]) : Promise.resolve();
+    ended
+      // Noted only then, so that a start after a crash in between makes up for it.
+      .then(() => accepted.note(id, acceptedPem(keys, id)))
+      .catch((error: unknown) => {
+        log.error({ minion: id, err: error }, 'revocation failed');
+      });
+  });
+}
+
+function acceptedPem(keys: KeyStore, id: string): string | undefined {
+  const record = keys.get(id);
+  return record?.state === 'accepted' ? record.pem : undefined;
+}

@@ -1,0 +1,88 @@
+/** The interface to keys over the key store: see ../api.ts for what each call promises. */
+import { fingerprint } from '../../minion-protocol/index.ts';
+import type { KeyInfo, KeySelection, KeyState, KeysApi } from '../api.ts';
+import type { HashType } from '../config/options.ts';
+import { KeyError } from './errors.ts';
+import type { KeyStore } from './key-store.ts';
+
+/** A public key of the master's own. */
+export interface OwnKey {
+  /** File name. */
+  readonly name: string;
+  readonly pem: string;
+}
+
+/** What {@link createKeysApi} needs. */
+export interface KeysApiParts {
+  readonly keys: KeyStore;
+  readonly hashType: HashType;
+  /** Highest protocol version that an id has proved; 0: none that is known. */
+  readonly protocolOf: (id: string) => number;
+  readonly unpin: (id: string) => Promise<void>;
+  readonly ownKeys: () => Promise<readonly OwnKey[]>;
+}
+
+export function createKeysApi(parts: KeysApiParts): KeysApi {
+  const { keys, hashType } = parts;
+  const inspect = (record: { id: string; pem: string }, state: KeyState): KeyInfo => ({
+    id: record.id,
+    state,
+    fingerprint: fingerprint(record.pem, hashType),
+    publicKey: record.pem,
+    protocol: parts.protocolOf(record.id),
+    conflicts: keys.conflicts(record.id),
+  });
+  return {
+    list: async () => {
+      const { accepted, denied, pending, rejected } = keys.list();
+      return [
+        ...accepted.map((record) => inspect(record, 'accepted')),
+        ...denied.map((record) => inspect(record, 'denied')),
+        ...pending.map((record) => inspect(record, 'pending')),
+        ...rejected.map((record) => inspect(record, 'rejected')),
+      ];
+    },
+    local: async () => {
+      const own = await parts.ownKeys();
+      return own.map(({ name, pem }) => ({ name, fingerprint: fingerprint(pem, hashType) }));
+    },
+    accept: async (selection) => {
+      const { match, fingerprint: wanted } = selection;
+      const states = statesById(keys, ['pending', ...(selection.include ?? [])]);
+      const ids = await keys.acceptMatching(match, {
+        ...(wanted === undefined ? {} : { fingerprint: wanted }),
+        includeRejected: includes(selection, 'rejected'),
+        includeDenied: includes(selection, 'denied'),
+      });
+      if (wanted !== undefined && ids.length === 0) {
+        throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
+      }
+      return ids.map((id) => ({ id, from: states.get(id) ?? 'pending', to: 'accepted' }));
+    },
+    reject: async (selection) => {
+      const states = statesById(keys, ['pending', ...(selection.include ?? [])]);
+      const ids = await keys.rejectMatching(selection.match, {
+        includeAccepted: includes(selection, 'accepted'),
+        includeDenied: includes(selection, 'denied'),
+      });
+      return ids.map((id) => ({ id, from: states.get(id) ?? 'pending', to: 'rejected' }));
+    },
+    delete: async ({ match }) => {
+      const states = statesById(keys, ['accepted', 'denied', 'pending', 'rejected']);
+      const ids = await keys.deleteMatching(match);
+      return ids.map((id) => ({ id, from: states.get(id) ?? 'denied' }));
+    },
+    unpin: parts.unpin,
+  };
+}
+
+function includes({ include }: KeySelection, state: KeyState): boolean {
+  return include?.includes(state) === true;
+}
+
+/** Where each id's key is, among these states; the last one counts where an id has two. */
+function statesById(keys: KeyStore, states: readonly KeyState[]): Map<string, KeyState> {
+  const list = keys.list();
+  const inOrder = [...states].sort((left) => (left === 'denied' ? -1 : 1));
+  return new Map(inOrder.flatMap((state) => list[state].map(({ id }) => [id, state] as const)));
+}
