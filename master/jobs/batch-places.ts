@@ -35,15 +35,26 @@ export class Places {
   }
 }
 
+/** Calls back after a time; gives the function that calls it off. */
+export type StartTimer = (milliseconds: number, onEnd: () => void) => () => void;
+
+/** Node's timers. */
+export const startTimer: StartTimer = (milliseconds, onEnd) => {
+  const timer = setTimeout(onEnd, milliseconds);
+  return () => clearTimeout(timer);
+};
+
 /** Keeps places empty for a while after their minions are done (`--batch-wait`). */
 export class Coolings {
   readonly #waitMs: number;
   readonly #onEnd: (count: number) => void;
-  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #start: StartTimer;
+  readonly #stops = new Set<() => void>();
 
-  constructor(waitMs: number, onEnd: (count: number) => void) {
+  constructor(waitMs: number, onEnd: (count: number) => void, start: StartTimer) {
     this.#waitMs = waitMs;
     this.#onEnd = onEnd;
+    this.#start = start;
   }
 
   add(count: number): void {
@@ -52,14 +63,14 @@ export class Coolings {
       this.#onEnd(count);
       return;
     }
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
+    const stop = this.#start(this.#waitMs, () => {
+      this.#stops.delete(stop);
       this.#onEnd(count);
-    }, this.#waitMs);
-    this.#timers.add(timer);
+    });
+    this.#stops.add(stop);
   }
 
   stop(): void {
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const stop of this.#stops) stop();
   }
 }

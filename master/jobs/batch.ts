@@ -1,6 +1,6 @@
 /** A job on so many minions at a time [salt cli/batch.py]. */
 import { MasterError } from '../errors.ts';
-import { Coolings, Places } from './batch-places.ts';
+import { Coolings, Places, type StartTimer, startTimer } from './batch-places.ts';
 import { ParallelJobs } from './parallel-jobs.ts';
 import { isFailureCode } from './retcode.ts';
 import type { JobUpdate, RunRequest } from './run.ts';
@@ -42,12 +42,14 @@ const count = /^[1-9]\d{0,8}$/;
 /**
  * Pings the target, then runs the job on those that answer, `size` at a time: whenever minions
  * are done, the next ones get a job of their own.
+ * @param start for tests that do not wait
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runBatch(
   run: Run,
   request: BatchRequest,
   signal?: AbortSignal,
+  start: StartTimer = startTimer,
 ): AsyncGenerator<BatchUpdate, void, void> {
   const { size, waitSeconds = 0, failHard = false, ...job } = request;
   checkSize(size);
@@ -60,10 +62,11 @@ export async function* runBatch(
     const stop = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
     return run({ ...job, tgt: ids, tgtType: 'list' }, stop);
   });
-  const coolings = new Coolings(waitSeconds * 1000, (count) => {
+  const makeRoom = (count: number): void => {
     places.free(count);
     jobs.wake();
-  });
+  };
+  const coolings = new Coolings(waitSeconds * 1000, makeRoom, start);
   try {
     jobs.start(places.take());
     while (jobs.isBusy || places.left.length > 0) {

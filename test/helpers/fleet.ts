@@ -1,0 +1,66 @@
+/** A master on free loopback ports with embedded minions, which reach it through libzmq. */
+import type { ExecutionContext } from 'ava';
+import {
+  createMaster,
+  type Master,
+  type MasterOptions,
+  resolveMasterConfig,
+} from '../../master/index.ts';
+import {
+  createMinion,
+  createMinionKeys,
+  dialZeromq,
+  type Minion,
+  type MinionFunction,
+} from '../../minion-protocol/index.ts';
+import { createMemoryStore } from '../../store/index.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
+import { directories } from './vector-master.ts';
+
+export interface FleetOptions {
+  readonly ids: readonly string[];
+  readonly functions?: Readonly<Record<string, MinionFunction>>;
+  readonly config?: Partial<MasterOptions>;
+}
+
+export interface Fleet {
+  readonly master: Master;
+  readonly minions: ReadonlyMap<string, Minion>;
+}
+
+/** Starts them, accepts every key, and waits until each is subscribed. */
+export async function startFleet(t: ExecutionContext, options: FleetOptions): Promise<Fleet> {
+  const config = resolveMasterConfig({
+    ...directories(temporaryDirectory(t)),
+    interface: '127.0.0.1',
+    retPort: 0,
+    publishPort: 0,
+    autoAccept: true,
+    timeout: 1,
+    gatherJobTimeout: 1,
+    ...options.config,
+  });
+  const master = createMaster({ config, store: createMemoryStore() });
+  await master.start();
+  const { requestPort } = await master.status();
+  const minions = new Map<string, Minion>();
+  t.teardown(async () => {
+    await Promise.all([...minions.values()].map((minion) => minion.stop()));
+    await master.close();
+  });
+  for (const id of options.ids) {
+    const transport = dialZeromq({ host: '127.0.0.1', requestPort });
+    const keys = await createMinionKeys();
+    const { functions = {} } = options;
+    minions.set(id, createMinion({ id, keys, transport, functions }));
+  }
+  await Promise.all([...minions.values()].map((minion) => minion.start()));
+  return { master, minions };
+}
+
+/** Everything that a stream tells. */
+export async function collect<T>(updates: AsyncIterable<T>): Promise<T[]> {
+  const items: T[] = [];
+  for await (const update of updates) items.push(update);
+  return items;
+}
