@@ -149,6 +149,7 @@ async function open(
     denials: requests.denials,
     bound,
     startedAt: now(),
+    now,
   });
   const rpc = closers.add(new RpcServer(api, logger.child({ component: 'rpc' })), (it) =>
     it.close(),

@@ -28,6 +28,7 @@ export interface InterfaceParts {
   readonly denials: DenialLog;
   readonly bound: BoundPorts;
   readonly startedAt: number;
+  readonly now: () => number;
 }
 
 export function createApi(parts: InterfaceParts): MasterApi {
@@ -49,6 +50,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
         isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
         lastHeardAt: (id) => lastHeard.of(id),
       },
+      now: parts.now,
     }),
     events: {
       subscribe: (request = {}, signal) =>

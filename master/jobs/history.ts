@@ -43,6 +43,10 @@ export interface JobListRequest {
 export interface HistoryParts {
   readonly cache: JobCache;
   readonly facts: MinionFacts;
+  /** How long a job's minions are waited for when nobody follows it, milliseconds. */
+  readonly patienceMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
 }
 
 const defaultLimit = 50;
@@ -72,15 +76,14 @@ export async function showJob(parts: HistoryParts, jid: string): Promise<JobRepo
   return report(parts, record);
 }
 
-async function report({ cache, facts }: HistoryParts, record: JobRecord): Promise<JobReport> {
+async function report(parts: HistoryParts, record: JobRecord): Promise<JobReport> {
+  const { cache, facts, patienceMs, now } = parts;
   const returns: JobReturn[] = [];
   for await (const result of cache.returns(record.jid)) returns.push(result);
   const job = cache.remembered(record.jid);
-  const deliveries = describeDeliveries(
-    record,
-    { returns, running: job?.running ?? new Set(), isFollowed: job?.isWatched ?? false },
-    facts,
-  );
+  const isFollowed = job?.isWatched === true || now() - record.publishedAt < patienceMs;
+  const running = job?.running ?? new Set<string>();
+  const deliveries = describeDeliveries(record, { returns, running, isFollowed }, facts);
   const { jid, fun, arg, tgt, tgtType, user, publishedAt, selfMade } = record;
   const summary = { jid, fun, tgt, tgtType, user, publishedAt, selfMade };
   return { ...summary, arg, counts: countStates(deliveries), deliveries, returns };

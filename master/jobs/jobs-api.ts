@@ -12,10 +12,14 @@ import { runSubset } from './subset.ts';
 export interface JobsApiParts extends RunParts {
   readonly cache: JobCache;
   readonly targets: TargetResolver;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
 }
 
 export function createJobsApi(parts: JobsApiParts): JobsApi {
-  const { dispatcher, targets } = parts;
+  const { dispatcher, targets, defaults } = parts;
+  const patienceMs = (defaults.timeout + defaults.gatherJobTimeout) * 1000;
+  const history = { ...parts, patienceMs };
   const run: JobsApi['run'] = (request, signal) =>
     request.subset === undefined
       ? runJob(parts, request, signal)
@@ -30,7 +34,7 @@ export function createJobsApi(parts: JobsApiParts): JobsApi {
     run,
     plan: (request) => targets.plan(request),
     batch: (request, signal) => runBatch(run, request, signal),
-    list: (request) => listJobs(parts, request),
-    show: (jid) => showJob(parts, jid),
+    list: (request) => listJobs(history, request),
+    show: (jid) => showJob(history, jid),
   };
 }

@@ -41,7 +41,7 @@ export type JobUpdate =
     };
 
 /** Salt's defaults, seconds (`timeout`, `gather_job_timeout`). */
-export interface RunDefaults {
+interface RunDefaults {
   readonly timeout: number;
   readonly gatherJobTimeout: number;
 }

@@ -125,9 +125,18 @@ test('a batch runs on every minion that answers, one at a time', async (t) => {
   t.deepEqual(updates.at(-1), { type: 'ended', left: [] });
 });
 
+test('minions of a job that was just published are waited for', async (t) => {
+  const { master, minions } = await startFleet(t, { ids: ['m1'] });
+  await minions.get('m1')?.stop();
+  const { jid: own } = await master.jobs.publish({ tgt: '*', fun: 'test.ping' });
+  const { deliveries } = await master.jobs.show(own);
+  t.deepEqual(deliveries, [{ minion: 'm1', state: 'waiting' }]);
+});
+
 test('the ledger says of each minion what became of the job, and why', async (t) => {
   const { master, minions } = await startFleet(t, {
     ids: ['m1', 'm2', 'm3'],
+    config: { timeout: 0, gatherJobTimeout: 0 },
     functions: {
       'test.mixed': (_call, { id }) => {
         if (id === 'm2') throw new Error('no');
