@@ -11,8 +11,8 @@ import { createJobsApi } from './jobs/jobs-api.ts';
 import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { RequestCounters } from './limits/counters.ts';
 import type { DenialLog } from './requests/denial-log.ts';
-import type { TargetResolver } from './targeting/resolve.ts';
 import type { LastHeard } from './requests/last-heard.ts';
+import type { TargetResolver } from './targeting/resolve.ts';
 
 /** What the interface speaks for. */
 export interface InterfaceParts {

@@ -1,8 +1,8 @@
 /** The interface to jobs over their parts: see ../api.ts for what each call promises. */
 import { randomInt } from 'node:crypto';
 import type { JobsApi } from '../api.ts';
-import { runBatch } from './batch.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
+import { runBatch } from './batch.ts';
 import { listJobs, showJob } from './history.ts';
 import type { JobCache } from './job-cache.ts';
 import { type RunParts, runJob } from './run.ts';
