@@ -113,6 +113,14 @@ export class JobDispatcher {
     return { job, record: { ...record, skipped }, delivery, stopListening };
   }
 
+  /** The clock may have gone back since an earlier run: a jid that a job has is passed over. */
+  async #freshJid(): Promise<string> {
+    for (;;) {
+      const jid = this.#options.nextJid();
+      if ((await this.#options.cache.find(jid)) === undefined) return jid;
+    }
+  }
+
   /** @throws MasterError ERR_ARGS for a jid that is none, or that a job has */
   async #claim(jid: string): Promise<void> {
     if (!isJid(jid)) throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
@@ -160,7 +168,7 @@ export class JobDispatcher {
     const arg = toArguments(request);
     const { target, minions, missing, problem } = await this.#options.targets.resolve(request);
     const record: JobRecord = {
-      jid: request.jid ?? this.#options.nextJid(),
+      jid: request.jid ?? (await this.#freshJid()),
       fun: request.fun,
       arg,
       tgt: target.tgt,

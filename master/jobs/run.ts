@@ -1,7 +1,7 @@
-import type { WireValue } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
 import { BoundedQueue } from '../queue.ts';
 import type { JobDispatcher, PublishRequest } from './dispatcher.ts';
+import { findRunning } from './find-running.ts';
 import type { JobReturn } from './job.ts';
 import { type Delivery, describeDeliveries, type MinionFacts } from './ledger.ts';
 
@@ -56,7 +56,13 @@ export interface RunParts {
 /** More than any fleet has minions, each of which returns once. */
 const maxWaitingSignals = 1_000_000;
 
-type Signal = { readonly type: 'return'; readonly result: JobReturn } | { readonly type: 'quiet' };
+type Signal =
+  | { readonly type: 'return'; readonly result: JobReturn }
+  /** There was no news for a while. */
+  | { readonly type: 'quiet' }
+  /** These of those that were asked said that they are at it. */
+  | { readonly type: 'asked'; readonly asked: readonly string[]; readonly running: Set<string> }
+  | { readonly type: 'failed'; readonly error: unknown };
 
 /**
  * Publishes a job and follows it to its end, as Salt's LocalClient does [WIRE 15.5]: after
@@ -89,6 +95,14 @@ export async function* runJob(
   const reasons = signal === undefined ? [dispatcher.closing] : [dispatcher.closing, signal];
   for (const reason of reasons) reason.addEventListener('abort', abort, { once: true });
   if (reasons.some((reason) => reason.aborted)) abort();
+  // Beside the returns, which go on meanwhile.
+  const ask = (asked: readonly string[]): void => {
+    findRunning(dispatcher, jid, asked, gatherMs, end.signal).then(
+      (running) => signals.push({ type: 'asked', asked, running }),
+      (error: unknown) => signals.push({ type: 'failed', error }),
+    );
+  };
+  let isAsking = false;
   try {
     const { skipped } = delivery;
     const broken = problem === undefined ? {} : { problem };
@@ -97,25 +111,34 @@ export async function* runJob(
     while (waiting.size > 0) {
       const next = await signals.next();
       if (next.done || end.signal.aborted) break;
-      if (next.value.type === 'return') {
-        const { result } = next.value;
-        waiting.delete(result.minion);
-        const { minion, retcode, receivedAt } = result;
-        returns.push({ minion, retcode, receivedAt });
-        yield { type: 'return', jid, ...result };
-        quiet.restart(timeoutMs);
-        continue;
+      switch (next.value.type) {
+        case 'return': {
+          const { minion, retcode, receivedAt } = next.value.result;
+          waiting.delete(minion);
+          returns.push({ minion, retcode, receivedAt });
+          yield { type: 'return', jid, ...next.value.result };
+          if (!isAsking) quiet.restart(timeoutMs);
+          break;
+        }
+        case 'quiet':
+          isAsking = true;
+          ask([...waiting]);
+          break;
+        case 'asked': {
+          const { asked, running } = next.value;
+          isAsking = false;
+          job.noteRunning(running);
+          for (const minion of asked) {
+            if (running.has(minion) || job.hasAnswered(minion)) continue;
+            if (waiting.delete(minion)) silent.push(minion);
+          }
+          if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
+          quiet.restart(timeoutMs);
+          break;
+        }
+        case 'failed':
+          throw next.value.error;
       }
-      const running = await findRunning(dispatcher, jid, [...waiting], gatherMs, end.signal);
-      if (end.signal.aborted) break;
-      job.noteRunning(running);
-      for (const minion of waiting) {
-        if (running.has(minion) || job.hasAnswered(minion)) continue;
-        waiting.delete(minion);
-        silent.push(minion);
-      }
-      if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
-      quiet.restart(timeoutMs);
     }
     const progress = { returns, running: job.running, isFollowed: false };
     yield {
@@ -126,46 +149,11 @@ export async function* runJob(
       deliveries: describeDeliveries(record, progress, facts),
     };
   } finally {
+    end.abort();
     quiet.stop();
     stopListening();
     for (const reason of reasons) reason.removeEventListener('abort', abort);
   }
-}
-
-/** Which of these minions answer `saltutil.find_job` with more than an empty map. */
-async function findRunning(
-  dispatcher: JobDispatcher,
-  jid: string,
-  minions: readonly string[],
-  gatherMs: number,
-  end: AbortSignal,
-): Promise<Set<string>> {
-  const running = new Set<string>();
-  let missing = minions.length;
-  let finish = (): void => {};
-  const finished = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
-  const timer = setTimeout(finish, gatherMs);
-  end.addEventListener('abort', finish, { once: true });
-  const note = (result: JobReturn): void => {
-    if (isRunningJob(result.return)) running.add(result.minion);
-    missing -= 1;
-    if (missing === 0) finish();
-  };
-  try {
-    await dispatcher.publishUnkept(minions, 'saltutil.find_job', [jid], note);
-    await finished;
-  } finally {
-    clearTimeout(timer);
-    end.removeEventListener('abort', finish);
-  }
-  return running;
-}
-
-function isRunningJob(value: WireValue): boolean {
-  if (value === null || typeof value !== 'object') return false;
-  return value instanceof Map ? value.size > 0 : Object.keys(value).length > 0;
 }
 
 function tooManySignals(): Error {

@@ -162,6 +162,33 @@ test('a job that runs is found, waited for, and can be killed', async (t) => {
   t.regex(String(returnOf(updates)), /killed/);
 });
 
+test('a return is told while others are still asked whether they run the job', async (t) => {
+  const master = await startVectorMaster(t, {
+    keys: [
+      { directory: 'minions', id: 'web1', publicPem: pem('minion').publicPem },
+      { directory: 'minions', id: 'absent', publicPem: pem('other_minion').publicPem },
+    ],
+    startAt: Date.now(),
+  });
+  let release = (): void => {};
+  const held = new Promise<boolean>((resolve) => {
+    release = () => resolve(true);
+  });
+  const watched = startMinion(t, master.dial('web1'), {
+    functions: {
+      'demo.hold': () => held,
+      'saltutil.find_job': () => {
+        release();
+        return { fun: 'demo.hold' };
+      },
+    },
+  });
+  await within('the minion to connect', watched.started);
+  // The absent minion would be waited for ten minutes.
+  const request = { tgt: '*', fun: 'demo.hold', timeout: 0.02, gatherJobTimeout: 600 };
+  t.is(await within('the return', firstReturn(master, request)), 'web1');
+});
+
 test('a return whose answer is lost is sent again, and kept once', async (t) => {
   const master = await startMaster(t);
   const transport = master.dial('web1');
@@ -207,4 +234,11 @@ async function untilCounted(master: VectorMaster, reason: string): Promise<void>
 async function nextEvent({ master }: VectorMaster, match: string): Promise<string> {
   for await (const { tag } of master.events.subscribe({ match })) return tag;
   return '';
+}
+
+async function firstReturn({ master }: VectorMaster, request: RunRequest): Promise<string> {
+  for await (const update of master.jobs.run(request)) {
+    if (update.type === 'return') return update.minion;
+  }
+  return 'nobody';
 }
