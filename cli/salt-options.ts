@@ -8,13 +8,15 @@ import { addTargetOptions } from './target-options.ts';
 /** As commander names them. */
 export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions {
   readonly configDir: string;
-  readonly plan?: boolean;
   readonly static?: boolean;
   readonly async?: boolean;
   readonly batch?: string;
   /** Salt's other name for it. */
   readonly batchSize?: string;
   readonly batchWait?: number;
+  readonly batchSafeLimit?: number;
+  readonly batchSafeSize: string;
+  readonly plan?: boolean;
   readonly failhard?: boolean;
   readonly doc?: boolean;
   readonly documentation?: boolean;
@@ -26,7 +28,8 @@ export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions {
 
 /** Adds them all, in the order in which they are explained. */
 export function addSaltOptions(command: Command): void {
-  addTargetOptions(command.addOption(configOption()))
+  command.addOption(configOption());
+  addTargetOptions(command)
     .option('--plan', 'run nothing: print who the target means, and why')
     .option('-t, --timeout <seconds>', 'time without news before asking', parseSeconds)
     .option('-g, --gather-job-timeout <seconds>', 'time for the answer to that', parseSeconds)
@@ -34,6 +37,10 @@ export function addSaltOptions(command: Command): void {
     .option('-b, --batch <n>', 'run on so many minions at a time, or on such a part: 25%')
     .addOption(new Option('--batch-size <n>').hideHelp())
     .option('--batch-wait <seconds>', 'time between a minion and the next', parseSeconds)
+    .addOption(
+      new Option('--batch-safe-limit <n>', 'a batch, if there are so many').argParser(parseCount),
+    )
+    .addOption(new Option('--batch-safe-size <n>', 'of that size').default('8'))
     .option('--failhard', 'end a batch at the first failure')
     .option('--subset <n>', 'run on so many minions, chosen at random', parseCount)
     .option('-s, --static', 'print all returns at once, at the end')

@@ -88,6 +88,8 @@ export interface JobReceipt {
   readonly missing: readonly string[];
   /** Subscribers that were passed over because their queue was full. */
   readonly skipped: number;
+  /** Why the target could not be read; nobody is meant then. */
+  readonly problem?: string;
 }
 
 /** Jobs: what minions are asked to do. */
@@ -102,8 +104,6 @@ export interface JobsApi {
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
    */
   run(request: RunRequest, signal?: AbortSignal): AsyncIterable<JobUpdate>;
-  /** Who a target means, and why; nothing is published. @throws MasterError ERR_BAD_TGT */
-  plan(request: TargetRequest): Promise<TargetPlan>;
   /**
    * Runs on so many minions at a time. Nothing is published before the first read.
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS
@@ -116,6 +116,8 @@ export interface JobsApi {
    * @throws MasterError ERR_JOB_UNKNOWN when none of this jid is kept
    */
   show(jid: string): Promise<JobReport>;
+  /** Who a target means, and why; nothing is published. @throws MasterError ERR_BAD_TGT */
+  plan(request: TargetRequest): Promise<TargetPlan>;
 }
 
 /** Which events to follow. */

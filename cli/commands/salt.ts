@@ -43,7 +43,7 @@ async function runSalt(
   const isDoc = options.doc === true || options.documentation === true;
   const given = words.filter((word) => word !== undefined);
   const [tgt, fun, ...args] = isDoc ? askForDocs(given) : given;
-  if (tgt !== undefined && options.plan === true) return showPlan(context, tgt, options);
+  if (options.plan === true && tgt !== undefined) return showPlan(tgt, options, context);
   if (tgt === undefined || fun === undefined) return tellIncomplete(command, context, tgt);
   let request: RunRequest;
   try {
@@ -54,18 +54,38 @@ async function runSalt(
     return exitCodes.incomplete;
   }
   const { jobs } = await context.openApi(options.configDir);
-  const batch = options.batch ?? options.batchSize;
+  const batch =
+    options.batch ?? options.batchSize ?? (await safeBatch(jobs, request, options, context));
   if (options.async === true && batch === undefined) return publish(jobs, request, context);
   return batch === undefined || options.static === true
     ? followJob(jobs, request, options, context)
     : followBatch(jobs, request, batch, options, context);
 }
 
-/** `--plan`: runs nothing. */
+/** `--batch-safe-limit`: a batch where the target means so many. */
+async function safeBatch(
+  jobs: JobsApi,
+  { tgt, tgtType, delimiter }: RunRequest,
+  { batchSafeLimit = 0, batchSafeSize, static: isStatic }: SaltOptions,
+  { stdout }: CommandContext,
+): Promise<string | undefined> {
+  if (batchSafeLimit <= 1 || isStatic === true) return undefined;
+  const { minions } = await jobs.plan({
+    tgt,
+    ...(tgtType === undefined ? {} : { tgtType }),
+    ...(delimiter === undefined ? {} : { delimiter }),
+  });
+  const meant = minions.filter(({ reason }) => reason !== 'missing');
+  if (meant.length < batchSafeLimit) return undefined;
+  const notice = '\nNOTICE: Too many minions targeted, switching to batch execution.';
+  await printLine(stdout, notice);
+  return batchSafeSize;
+}
+
 async function showPlan(
-  { stdout, stderr, openApi }: CommandContext,
   tgt: string,
   options: SaltOptions,
+  { openApi, stdout, stderr }: CommandContext,
 ): Promise<number> {
   const { jobs } = await openApi(options.configDir);
   const plan = await jobs.plan(toTarget(tgt, options));
@@ -99,9 +119,10 @@ async function tellIncomplete(
 async function publish(
   jobs: JobsApi,
   { timeout: _timeout, gatherJobTimeout: _gather, subset: _subset, ...request }: RunRequest,
-  { stdout }: CommandContext,
+  { stdout, stderr }: CommandContext,
 ): Promise<number> {
-  const { jid, minions } = await jobs.publish(request);
+  const { jid, minions, problem } = await jobs.publish(request);
+  if (problem !== undefined) await printLine(stderr, brokenTarget(problem));
   const isSent = minions.length > 0;
   if (!isSent) {
     const line = 'No minions matched the target. No command was sent, no jid was assigned.';

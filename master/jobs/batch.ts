@@ -51,10 +51,11 @@ export async function* runBatch(
   signal?: AbortSignal,
   start: StartTimer = startTimer,
 ): AsyncGenerator<BatchUpdate, void, void> {
-  const { size, waitSeconds = 0, failHard = false, ...job } = request;
+  const { size, waitSeconds = 0, failHard = false, ...target } = request;
   checkSize(size);
-  const gathered = await gather(run, job, signal);
+  const gathered = await gather(run, target, signal);
   yield gathered;
+  const { delimiter: _delimiter, ...job } = target;
   const { minions } = gathered;
   const places = new Places(minions, placesOf(size, minions.length));
   const end = new AbortController();

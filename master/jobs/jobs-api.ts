@@ -11,9 +11,9 @@ import { runSubset } from './subset.ts';
 /** What {@link createJobsApi} needs. */
 export interface JobsApiParts extends RunParts {
   readonly cache: JobCache;
-  readonly targets: TargetResolver;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  readonly targets: TargetResolver;
 }
 
 export function createJobsApi(parts: JobsApiParts): JobsApi {
@@ -26,15 +26,16 @@ export function createJobsApi(parts: JobsApiParts): JobsApi {
       : runSubset((one) => runJob(parts, one, signal), request, randomInt);
   return {
     publish: async (request) => {
-      const { record, delivery, stopListening } = await dispatcher.publish(request);
+      const { record, delivery, problem, stopListening } = await dispatcher.publish(request);
       stopListening();
       const { jid, minions, missing } = record;
-      return { jid, minions, missing, skipped: delivery.skipped };
+      const broken = problem === undefined ? {} : { problem };
+      return { jid, minions, missing, skipped: delivery.skipped, ...broken };
     },
     run,
-    plan: (request) => targets.plan(request),
     batch: (request, signal) => runBatch(run, request, signal),
     list: (request) => listJobs(history, request),
+    plan: (request) => targets.plan(request),
     show: (jid) => showJob(history, jid),
   };
 }

@@ -25,7 +25,8 @@ export async function* runSubset(
     const functions = new Set(update.return);
     if ([fun].flat().every((name) => functions.has(name))) having.push(update.minion);
   }
-  yield* run({ ...request, tgt: choose(having, subset, random), tgtType: 'list' });
+  const { delimiter: _delimiter, ...job } = request;
+  yield* run({ ...job, tgt: choose(having, subset, random), tgtType: 'list' });
 }
 
 function choose(

@@ -65,10 +65,10 @@ function completeApi({ keys, jobs, events, status }: FakeMaster): MasterApi {
     jobs: {
       publish: unexpected,
       run: unexpected,
-      plan: unexpected,
       batch: unexpected,
       list: unexpected,
       show: unexpected,
+      plan: unexpected,
       ...jobs,
     },
     events: { subscribe: unexpected, denials: unexpected, ...events },

@@ -68,6 +68,11 @@ function replay({ jobs }: RecordedCommand): FakeMaster {
   return {
     jobs: {
       run,
+      plan: async () => ({
+        tgt: '*',
+        tgtType: 'glob',
+        minions: (jobs[0]?.minions ?? []).map((id) => ({ id, reason: 'matched', by: [id] })),
+      }),
       batch: (request, signal) => runBatch(run, request, signal),
       publish: async (request) => {
         const { jid = '', minions = [], missing = [] } = take(request) ?? {};

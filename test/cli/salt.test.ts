@@ -9,7 +9,14 @@ import type {
   TargetPlan,
 } from '../../master/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
-import { type CliOptions, type CliOutcome, runCli, streamOf, TextStream } from './run-cli.ts';
+import {
+  type CliOptions,
+  type CliOutcome,
+  type FakeMaster,
+  runCli,
+  streamOf,
+  TextStream,
+} from './run-cli.ts';
 
 const jid = '20240102030405123456';
 
@@ -195,6 +202,25 @@ test('batch options become the request', async (t) => {
   const [{ kwarg: _kwarg, ...request } = {}] = requests;
   const spread = { size: '25%', waitSeconds: 1.5, failHard: true };
   t.deepEqual(request, { tgt: '*', tgtType: 'glob', fun: 'test.ping', arg: [], ...spread });
+});
+
+test('--batch-safe-limit makes a batch where so many minions are meant', async (t) => {
+  const ids = ['m1', 'm2', 'm3'];
+  const minions = ids.map((id) => ({ id, reason: 'matched' as const, by: [id] }));
+  const sizes: unknown[] = [];
+  const jobs: FakeMaster['jobs'] = {
+    plan: async () => ({ tgt: '*', tgtType: 'glob', minions }),
+    batch: ({ size }) => {
+      sizes.push(size);
+      return streamOf({ type: 'ended', left: [] });
+    },
+    run: () => streamOf(published('m1'), returned('m1', true), finished()),
+  };
+  const argv = ['salt', '*', 'test.ping', '--batch-safe-size', '2', '--batch-safe-limit'];
+  const { stdout } = await runCli([...argv, '3'], { master: { jobs } });
+  t.is(stdout, '\nNOTICE: Too many minions targeted, switching to batch execution.\n');
+  t.deepEqual(sizes, [2]);
+  t.is((await runCli([...argv, '4'], { master: { jobs } })).stdout, 'm1:\n    True\n');
 });
 
 test('options that are kept with the job become the request', async (t) => {

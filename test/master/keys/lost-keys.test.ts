@@ -77,3 +77,15 @@ test('with rotate_aes_key off the publish key stays', async (t) => {
   await startVectorMaster(t, { ...first, config: { rotateAesKey: false } });
   t.is(await publishKeyOf(first), before);
 });
+
+test('a denied key that takes the place of the accepted one ends its session', async (t) => {
+  const master = await startVectorMaster(t, {
+    keys: [
+      { directory: 'minions', id: keys.minionId, publicPem: pem('minion').publicPem },
+      { directory: 'minions_denied', id: keys.minionId, publicPem: pem('minion2').publicPem },
+    ],
+  });
+  await isHeard(t, master);
+  await master.master.keys.accept({ match: keys.minionId, include: ['denied'] });
+  t.is(await refusedAs(master, altered(startEvent, {})), 'no-session');
+});
