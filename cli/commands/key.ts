@@ -60,6 +60,15 @@ export function addKeyCommand(program: Command, context: CommandContext): void {
         );
       });
   }
+  key
+    .command('unpin')
+    .description('hear an id again in a lower protocol version than it has proved')
+    .argument('<id>', 'the whole id')
+    .addOption(configOption())
+    .addOption(logLevelOption())
+    .action(async (id: string, { configDir }: ConfigOptions) => {
+      await withKeys(configDir, context, (keys) => keys.unpin(id));
+    });
   addGenerateCommand(key, context);
 }
 

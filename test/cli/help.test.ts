@@ -12,6 +12,7 @@ const commands = [
   ['key', 'finger'],
   ['key', 'print'],
   ['key', 'gen'],
+  ['key', 'unpin'],
   ['salt'],
   ['salt-key'],
   ['jobs', 'list'],

@@ -204,3 +204,15 @@ test('print shows the key as PEM', async (t) => {
   );
   t.is((await keyCommand(['print', 'nope'])).code, 1);
 });
+
+test('unpin names the whole id to the master', async (t) => {
+  const unpinned: string[] = [];
+  const keysOf = {
+    unpin: async (id: string) => {
+      unpinned.push(id);
+    },
+  };
+  const { code } = await runCli(['key', 'unpin', 'web1'], { master: { keys: keysOf } });
+  t.is(code, 0);
+  t.deepEqual(unpinned, ['web1']);
+});
