@@ -3,7 +3,6 @@
  * The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
  * its reply values; each refusal is counted by reason. Whatever goes wrong, there is one answer.
  */
-import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import {
   type CheckedRequest,
@@ -37,19 +36,14 @@ import type { RequestTable } from './table.ts';
 import type { TokenCheck } from './token-check.ts';
 import type { VersionPins } from './version-pins.ts';
 
-/** An accepted key, imported. */
-interface AcceptedKey {
-  readonly pem: string;
-  readonly key: KeyObject;
-}
-
 /** What the corridor needs of the rest of the master. */
 export interface RequestChannelOptions {
   readonly clear: ClearRequests;
   readonly table: RequestTable;
   readonly publishKey: PublishKey;
   readonly sessions: SessionKeys;
-  readonly acceptedKey: (id: string) => AcceptedKey | undefined;
+  /** PEM text of an id's accepted key. */
+  readonly acceptedKey: (id: string) => string | undefined;
   readonly tokens: TokenCheck;
   readonly pins: VersionPins;
   readonly lastHeard: LastHeard;
@@ -59,7 +53,7 @@ export interface RequestChannelOptions {
   /** Encrypts a reply for the asker alone, off the main thread. */
   readonly sealPrivate: (
     request: VerifiedRequest,
-    minionKey: KeyObject,
+    minionPem: string,
     pillar: WireMap,
   ) => Promise<Uint8Array>;
   /** `request_server_ttl`, seconds; 0: the age of requests is not looked at. */
@@ -158,7 +152,8 @@ export class RequestChannel {
   #keyFor(envelope: SealedEnvelope): CrypticleKey {
     if (envelope.version < 3) return this.#options.publishKey.current.key;
     const id = envelope.id ?? '';
-    const session = this.#options.acceptedKey(id) && this.#options.sessions.get(id);
+    const isAccepted = this.#options.acceptedKey(id) !== undefined;
+    const session = isAccepted ? this.#options.sessions.get(id) : undefined;
     if (session === undefined) throw new Refusal('no-session');
     return session;
   }
@@ -199,7 +194,7 @@ export class RequestChannel {
     const accepted = this.#options.acceptedKey(id);
     if (accepted === undefined) throw new Refusal('not-accepted');
     if (tok === undefined) return false;
-    if (!(await this.#options.tokens.isGenuine(accepted.pem, accepted.key, tok))) {
+    if (!(await this.#options.tokens.isGenuine(accepted, tok))) {
       throw new Refusal('token');
     }
     return true;
@@ -236,7 +231,7 @@ export class RequestChannel {
     }
     const accepted = this.#options.acceptedKey(request.minionId ?? '');
     if (accepted === undefined) return encodeClearReply({ error: 'AES key not found' });
-    return this.#options.sealPrivate(request, accepted.key, reply.pillar);
+    return this.#options.sealPrivate(request, accepted, reply.pillar);
   }
 
   #refuse(reason: string, reply: WireValue, peer: Peer): Uint8Array {

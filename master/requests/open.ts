@@ -10,7 +10,6 @@ import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
-import { MinionKeyCache } from '../secrets/minion-keys.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
 import { SignIn } from './auth.ts';
@@ -56,7 +55,6 @@ export interface Requests {
 export function openRequests(parts: RequestParts): Requests {
   const { config, foundations, counters, log, now } = parts;
   const { keys, rsa, masterKeys } = foundations;
-  const imported = new MinionKeyCache();
   const denials = new DenialLog(log, now);
   const requestRate = new TokenBuckets({
     perSecond: config.limits.requestsPerSecond,
@@ -71,24 +69,22 @@ export function openRequests(parts: RequestParts): Requests {
     lastHeard: parts.lastHeard,
     acceptedKey: (id) => {
       const known = keys.get(id);
-      if (known?.state !== 'accepted') return undefined;
-      const key = imported.get(known.pem);
-      return key === undefined ? undefined : { pem: known.pem, key };
+      return known?.state === 'accepted' ? known.pem : undefined;
     },
-    tokens: new TokenCheck((key, token) => rsa.run({ kind: 'check-token', key, token })),
+    tokens: new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token })),
     repeats: parts.repeats,
     rate: requestRate,
     counters,
-    sealPrivate: ({ version, nonce, encAlgo, sigAlgo }, minionKey, pillar) =>
+    sealPrivate: ({ version, nonce, encAlgo, sigAlgo }, minionPem, pillar) =>
       rsa.run({
         kind: 'private',
+        minionPem,
         reply: {
           version,
           nonce,
           encAlgo,
           sigAlgo,
           pillar,
-          minionKey,
           masterKey: masterKeys.privateKey,
         },
       }),

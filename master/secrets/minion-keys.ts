@@ -9,7 +9,7 @@ export class MinionKeyCache {
   readonly #capacity: number;
   readonly #keys = new Map<string, KeyObject>();
 
-  constructor(capacity = 50_000) {
+  constructor(capacity = 2_048) {
     this.#capacity = capacity;
   }
 

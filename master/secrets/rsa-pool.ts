@@ -30,6 +30,9 @@ export interface RsaPoolOptions {
   readonly maxWaiting?: number;
 }
 
+/** A worker holds little more than keys; without these V8 reserves as for a whole program. */
+const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 };
+
 /** Tasks given to a worker ahead, so that it never waits for the main thread between two. */
 const ahead = 2;
 
@@ -85,7 +88,7 @@ export class RsaPool {
   }
 
   #hire(): Member {
-    const worker = new Worker(new URL('./rsa-worker.js', import.meta.url));
+    const worker = new Worker(new URL('./rsa-worker.js', import.meta.url), { resourceLimits });
     const member: Member = { worker, underWay: new Map() };
     worker.unref();
     worker.on('message', (answer: Answer) => this.#settle(member, answer));

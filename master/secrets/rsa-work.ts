@@ -14,6 +14,7 @@ import {
   isMinionToken,
   masterPubkeySignature,
   type PrivateReply,
+  ProtocolError,
   type SigningAlgorithm,
   sign,
 } from '../../minion-protocol/signing.ts';
@@ -28,9 +29,13 @@ export type RsaTask =
       readonly ret: boolean | 'full';
       readonly masterKey: KeyObject;
     }
-  | { readonly kind: 'private'; readonly reply: PrivateReply }
+  | {
+      readonly kind: 'private';
+      readonly minionPem: string;
+      readonly reply: Omit<PrivateReply, 'minionKey'>;
+    }
   | { readonly kind: 'check-key'; readonly pem: string }
-  | { readonly kind: 'check-token'; readonly key: KeyObject; readonly token: Uint8Array }
+  | { readonly kind: 'check-token'; readonly pem: string; readonly token: Uint8Array }
   | { readonly kind: 'sign-key-string'; readonly masterKey: KeyObject; readonly keyString: string }
   | {
       readonly kind: 'sign-master-pub';
@@ -66,11 +71,11 @@ export class RsaWork {
       case 'refuse':
         return buildRefusal(task.context, task.ret, task.masterKey);
       case 'private':
-        return encodePrivateReply(task.reply);
+        return encodePrivateReply({ ...task.reply, minionKey: this.#import(task.minionPem) });
       case 'check-key':
         return this.#minionKeys.get(task.pem) !== undefined;
       case 'check-token':
-        return isMinionToken(task.key, task.token);
+        return isMinionToken(this.#import(task.pem), task.token);
       case 'sign-key-string':
         return aesKeySignature(task.masterKey, task.keyString);
       case 'sign-master-pub':
@@ -78,5 +83,12 @@ export class RsaWork {
       case 'sign':
         return sign(task.masterKey, task.bytes, task.algorithm);
     }
+  }
+
+  /** @throws ProtocolError ERR_BAD_KEY */
+  #import(pem: string): KeyObject {
+    const key = this.#minionKeys.get(pem);
+    if (key !== undefined) return key;
+    throw new ProtocolError('ERR_BAD_KEY', 'the accepted key of a minion is not usable');
   }
 }
