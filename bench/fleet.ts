@@ -9,12 +9,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import {
-  createMaster,
-  type Master,
-  type MasterConfig,
-  resolveMasterConfig,
-} from '../master/index.ts';
+import { createMaster, type Master } from '../master/index.ts';
+import { benchConfig } from './config.ts';
 import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
 import type { Order, Outcome } from './swarm/orders.ts';
 
@@ -42,7 +38,9 @@ const ofAll = { events: 60_000, pillars: 3_000, pings: 20 };
 /** @param count simulated minions, each with an id and a subscription of its own */
 export async function benchFleet(count: number): Promise<FleetFigures> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
-  const config = fleetConfig(rootDir);
+  const config = benchConfig(rootDir, {
+    limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },
+  });
   const keys = await makeKeyTexts(keyCount);
   await acceptAll(config.pkiDir, count, keys);
   await writeFile(
@@ -115,20 +113,6 @@ async function order(swarm: ChildProcess, what: Order): Promise<number> {
   const [outcome]: Outcome[] = await answered;
   if (outcome === undefined || 'error' in outcome) throw new Error(outcome?.error ?? 'no answer');
   return outcome.ms;
-}
-
-function fleetConfig(rootDir: string): MasterConfig {
-  return resolveMasterConfig({
-    rootDir,
-    interface: '127.0.0.1',
-    retPort: 0,
-    publishPort: 0,
-    pkiDir: '/pki',
-    cachedir: '/cache',
-    sockDir: '/run',
-    stateDir: '/state',
-    limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },
-  });
 }
 
 async function acceptAll(

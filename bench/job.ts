@@ -5,8 +5,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createMaster, type Master, resolveMasterConfig } from '../master/index.ts';
+import { createMaster, type Master } from '../master/index.ts';
 import { createMinion, createMinionKeys, dialZeromq } from '../minion-protocol/index.ts';
+import { benchConfig } from './config.ts';
 
 /** Milliseconds. */
 export interface JobFigures {
@@ -18,18 +19,7 @@ export interface JobFigures {
 /** @param count jobs that are timed, after a tenth as many to warm up */
 export async function benchJob(count = 1000): Promise<JobFigures> {
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
-  const config = resolveMasterConfig({
-    rootDir,
-    interface: '127.0.0.1',
-    retPort: 0,
-    publishPort: 0,
-    pkiDir: '/pki',
-    cachedir: '/cache',
-    sockDir: '/run',
-    stateDir: '/state',
-    autoAccept: true,
-    limits: { requestsPerSecond: 0 },
-  });
+  const config = benchConfig(rootDir, { autoAccept: true, limits: { requestsPerSecond: 0 } });
   const master = createMaster({ config });
   const startedAt = performance.now();
   await master.start();
