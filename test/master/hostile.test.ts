@@ -1,6 +1,7 @@
 /**
- * Hostile input over real sockets: 20,000 mutated messages, broken framing, and connections that
- * hold on to what they can. The master is alone in a process, so that its memory can be measured.
+ * Hostile input over real sockets: mutated messages on either port, outside and inside the
+ * encryption, broken framing, and connections that hold on to what they can. The master is alone
+ * in a process, so that its memory can be measured.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -105,7 +106,7 @@ class Asker {
   }
 }
 
-test('20,000 mutated requests get 20,000 answers that Salt could give, are counted, and leave no memory behind', async (t) => {
+test('40,000 requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind', async (t) => {
   t.timeout(60_000);
   const { master, status } = await startProcess(t);
   const asker = new Asker(t, status.requestPort);
@@ -118,7 +119,7 @@ test('20,000 mutated requests get 20,000 answers that Salt could give, are count
   await asker.isServed(t);
   const before = (await master.ask('memory')).rss;
   const strangers = await holdRequestPort(t, status.requestPort);
-  for (let round = 0; round < 16; round += 1) {
+  for (let round = 0; round < 36; round += 1) {
     await asker.askAll(1_000, () => mutated(random));
     await asker.isServed(t);
     await breakFraming(status.requestPort, random);
@@ -131,7 +132,7 @@ test('20,000 mutated requests get 20,000 answers that Salt could give, are count
   await asker.isServed(t);
 });
 
-test('a publish port that is flooded, held and never read from serves the next subscriber', async (t) => {
+test('a publish port that gets 20,000 mutated subscriptions, is held and never read from serves the next subscriber', async (t) => {
   t.timeout(60_000);
   const { master, status } = await startProcess(t);
   const random = seeded(20_261_122);
@@ -143,6 +144,8 @@ test('a publish port that is flooded, held and never read from serves the next s
   }
   const before = (await master.ask('memory')).rss;
   const strangers = await holdPublishPort(t, status.publishPort);
+  for (let round = 0; round < 100; round += 1)
+    await mutateSubscriptions(status.publishPort, random);
   for (let round = 0; round < 10; round += 1) await breakFraming(status.publishPort, random);
   for (let count = 0; count < 100; count += 1) await master.ask('publish');
   const { rss } = await master.ask('memory');
@@ -228,6 +231,24 @@ async function breakFraming(port: number, random: Random): Promise<void> {
     peer.write(bytes);
     peer.socket.end();
     await peer.closed('whose framing is broken');
+  });
+  await Promise.all(connections);
+}
+
+/** 200 subscriptions, ten a connection, of which some bytes are not what they were. */
+async function mutateSubscriptions(port: number, random: Random): Promise<void> {
+  const connections = Array.from({ length: 20 }, async () => {
+    const peer = await openRaw(port);
+    const messages = Array.from({ length: 10 }, (_, index) => {
+      const bytes = Buffer.from(frame(0, `\u0001topic ${index}`));
+      for (let flips = 1 + random(3); flips > 0; flips -= 1) {
+        bytes[random(bytes.length)] = random(256);
+      }
+      return bytes.subarray(0, random(4) === 0 ? random(bytes.length) : bytes.length);
+    });
+    peer.write(GREETING, READY_SUB, ...messages);
+    peer.socket.end();
+    await peer.closed('whose subscriptions are broken');
   });
   await Promise.all(connections);
 }
