@@ -225,7 +225,6 @@ export class RequestChannel {
   }
 
   async #encode(request: VerifiedRequest, key: CrypticleKey, reply: Reply): Promise<Uint8Array> {
-    if (reply.kind === 'bare') return encodeClearReply(reply.value);
     if (reply.kind === 'send') {
       return encodeSendReply(key, reply.value, { version: request.version, nonce: request.nonce });
     }

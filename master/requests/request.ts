@@ -32,9 +32,7 @@ export interface VerifiedRequest {
 export type Reply =
   | { readonly kind: 'send'; readonly value: WireValue }
   /** Under a key of its own, signed, for the asker alone. */
-  | { readonly kind: 'private'; readonly pillar: WireMap }
-  /** As it is, without encryption: Salt's errors. */
-  | { readonly kind: 'bare'; readonly value: WireValue };
+  | { readonly kind: 'private'; readonly pillar: WireMap };
 
 /** Answers one `cmd`. */
 export type Handler = (request: VerifiedRequest) => Promise<Reply>;
