@@ -92,7 +92,7 @@ export class JobDispatcher {
    */
   async publish(
     request: PublishRequest,
-    onReturn: (result: JobReturn) => void = () => {},
+    onReturn?: (result: JobReturn) => void,
   ): Promise<PublishedJob> {
     const { record, target, problem } = await this.#describe(request);
     if (request.jid !== undefined) await this.#claim(request.jid);
@@ -103,7 +103,8 @@ export class JobDispatcher {
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
     const job = await this.#options.cache.add(record);
-    const stopListening = job.onReturn(onReturn);
+    // A job that somebody listens to is never forgotten, so nobody does without need.
+    const stopListening = onReturn === undefined ? () => {} : job.onReturn(onReturn);
     const load = this.#load(record, target, request);
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
@@ -131,17 +132,24 @@ export class JobDispatcher {
   /**
    * Asks minions about a job. The round is known by heart only: it is neither kept nor told as a
    * job of its own.
+   * @returns ends the calls of `onReturn`; until then the round is not forgotten
    */
   async publishUnkept(
     minions: readonly string[],
     fun: string,
     arg: WireValue[],
     onReturn: (result: JobReturn) => void,
-  ): Promise<void> {
+  ): Promise<() => void> {
     const { record, target } = await this.#describe({ tgt: minions, tgtType: 'list', fun, arg });
     const job = this.#options.cache.remember(new Job(record, { isKept: false }));
-    job.onReturn(onReturn);
-    await this.#options.publisher.publish(this.#load(record, target, {}), addresseesOf(record));
+    const stopListening = job.onReturn(onReturn);
+    try {
+      await this.#options.publisher.publish(this.#load(record, target, {}), addresseesOf(record));
+    } catch (error) {
+      stopListening();
+      throw error;
+    }
+    return stopListening;
   }
 
   #load(

@@ -4,7 +4,7 @@ import type { JobReturn } from './job.ts';
 
 /** Which of these minions answer `saltutil.find_job` with more than an empty map. */
 export async function findRunning(
-  dispatcher: JobDispatcher,
+  dispatcher: Pick<JobDispatcher, 'publishUnkept'>,
   jid: string,
   minions: readonly string[],
   gatherMs: number,
@@ -23,10 +23,12 @@ export async function findRunning(
     missing -= 1;
     if (missing === 0) finish();
   };
+  let stopListening = (): void => {};
   try {
-    await dispatcher.publishUnkept(minions, 'saltutil.find_job', [jid], note);
+    stopListening = await dispatcher.publishUnkept(minions, 'saltutil.find_job', [jid], note);
     await finished;
   } finally {
+    stopListening();
     clearTimeout(timer);
     end.removeEventListener('abort', finish);
   }

@@ -26,8 +26,7 @@ export function createJobsApi(parts: JobsApiParts): JobsApi {
       : runSubset((one) => runJob(parts, one, signal), request, randomInt);
   return {
     publish: async (request) => {
-      const { record, delivery, problem, stopListening } = await dispatcher.publish(request);
-      stopListening();
+      const { record, delivery, problem } = await dispatcher.publish(request);
       const { jid, minions, missing } = record;
       const broken = problem === undefined ? {} : { problem };
       return { jid, minions, missing, skipped: delivery.skipped, ...broken };
