@@ -36,8 +36,8 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
     retPort: 0,
     publishPort: 0,
     autoAccept: true,
-    timeout: 1,
-    gatherJobTimeout: 1,
+    timeout: 10,
+    gatherJobTimeout: 10,
     ...options.config,
   });
   const master = createMaster({ config, store: createMemoryStore() });
