@@ -54,8 +54,8 @@ export function seal(
   iv: Uint8Array = randomBytes(blockSize),
 ): Buffer {
   const cipher = createCipheriv(cipherName, key.aesKey, iv);
-  const sealed = Buffer.concat([iv, cipher.update(plaintext), cipher.final()]);
-  return Buffer.concat([sealed, hmac(key, sealed)]);
+  const parts = [iv, cipher.update(plaintext), cipher.final()];
+  return Buffer.concat([...parts, hmac(key, parts)]);
 }
 
 /**
@@ -66,7 +66,7 @@ export function seal(
 export function open(key: CrypticleKey, blob: Uint8Array): Buffer {
   const sealed = blob.subarray(0, Math.max(0, blob.length - hmacSize));
   const received = blob.subarray(sealed.length);
-  if (received.length !== hmacSize || !timingSafeEqual(received, hmac(key, sealed))) {
+  if (received.length !== hmacSize || !timingSafeEqual(received, hmac(key, [sealed]))) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on a blob of ${blob.length} bytes`);
   }
   return decrypt(key, sealed);
@@ -81,8 +81,10 @@ function decrypt(key: CrypticleKey, sealed: Uint8Array): Buffer {
   }
 }
 
-function hmac(key: CrypticleKey, bytes: Uint8Array): Buffer {
-  return createHmac('sha256', key.hmacKey).update(bytes).digest();
+function hmac(key: CrypticleKey, parts: readonly Uint8Array[]): Buffer {
+  const mac = createHmac('sha256', key.hmacKey);
+  for (const part of parts) mac.update(part);
+  return mac.digest();
 }
 
 /** Options of {@link sealValue}. */

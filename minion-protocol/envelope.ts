@@ -177,15 +177,23 @@ export function checkLoad(
   }
   const code = judgeSealed(envelope, load, options);
   if (code !== undefined) return refuse(code);
-  const { tok, nonce, ...rest } = load;
+  const { tok, nonce } = load;
   const request = {
     cmd,
     id,
     nonce: isNonce(nonce) ? nonce : undefined,
     tok: wireBytes(tok),
-    load: Object.assign(emptyWireMap(), rest),
+    load: withoutProof(load),
   };
   return { ok: true, request };
+}
+
+function withoutProof(load: WireMap): WireMap {
+  const rest = emptyWireMap();
+  for (const [key, value] of Object.entries(load)) {
+    if (key !== 'tok' && key !== 'nonce') rest[key] = value;
+  }
+  return rest;
 }
 
 /** Salt's text names the value; a number is all of a peer's that is ever given back. */

@@ -41,9 +41,13 @@ export class ReturnKeeper {
 
   /**
    * @param minionId the verified sender; the load's own `id` is not looked at
-   * @param mark tells the request from others; self-made jobs have no other name
+   * @param markOf tells the request from others; self-made jobs have no other name
    */
-  async take(minionId: string, load: ReturnLoad, mark: string | undefined): Promise<ReturnOutcome> {
+  async take(
+    minionId: string,
+    load: ReturnLoad,
+    markOf: () => string | undefined,
+  ): Promise<ReturnOutcome> {
     const { cache } = this.#options;
     const jid = isSelfMade(load) ? 'req' : load.jid;
     const job = isSelfMade(load) ? undefined : await cache.find(jid);
@@ -53,7 +57,7 @@ export class ReturnKeeper {
       resource: { jid, fun: load.fun ?? '', job },
     });
     if (decision.effect === 'deny') return { refused: decision.rule };
-    if (job === undefined) return this.#takeSelfMade(minionId, load, mark);
+    if (job === undefined) return this.#takeSelfMade(minionId, load, markOf());
     if (job.hasAnswered(minionId)) return 'repeated';
     const result = this.#toResult(minionId, load);
     if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';

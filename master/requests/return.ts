@@ -25,7 +25,8 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
       options.counters.count('malformed-return');
       return send(null);
     }
-    const outcome = await options.keeper.take(minionId, parsed.value, requestMark(request));
+    const markOf = (): string | undefined => requestMark(request);
+    const outcome = await options.keeper.take(minionId, parsed.value, markOf);
     if (outcome === 'stored' || outcome === 'told') return send(null);
     options.counters.count(
       outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`,

@@ -1,25 +1,19 @@
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { MasterError } from '../errors.ts';
-import type { RsaResult, RsaTask } from './rsa-work.ts';
+import type { Answer, Order, RsaResult, RsaTask } from './rsa-work.ts';
 
 interface Waiting {
   readonly id: number;
   readonly task: RsaTask;
   readonly resolve: (result: unknown) => void;
-  readonly reject: (error: Error) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 interface Member {
   readonly worker: Worker;
   /** Tasks sent to this worker and not yet answered. */
   readonly underWay: Map<number, Waiting>;
-}
-
-interface Answer {
-  readonly id: number;
-  readonly result?: unknown;
-  readonly error?: Error;
 }
 
 /** How the pool is made. */
@@ -33,7 +27,9 @@ export interface RsaPoolOptions {
 /** A worker holds little more than keys; without these V8 reserves as for a whole program. */
 const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 };
 
-/** Tasks given to a worker ahead, so that it never waits for the main thread between two. */
+/** A thread has no more tasks than this at a time; what waits longer goes to whoever is free. */
+const atOnce = 8;
+/** With fewer than this left a thread is given more, so that it never waits for the main thread. */
 const ahead = 2;
 
 /**
@@ -91,7 +87,7 @@ export class RsaPool {
     const worker = new Worker(new URL('./rsa-worker.js', import.meta.url), { resourceLimits });
     const member: Member = { worker, underWay: new Map() };
     worker.unref();
-    worker.on('message', (answer: Answer) => this.#settle(member, answer));
+    worker.on('message', (answers: readonly Answer[]) => this.#settle(member, answers));
     worker.on('error', (error: Error) => this.#replace(member, error));
     return member;
   }
@@ -99,21 +95,25 @@ export class RsaPool {
   #dispatch(): void {
     while (this.#queue.length > 0) {
       const member = this.#leastBusy();
-      const next = member === undefined ? undefined : this.#queue.shift();
-      if (member === undefined || next === undefined) return;
-      this.#give(member, next);
+      if (member === undefined) return;
+      const share = Math.ceil(this.#queue.length / this.#threads);
+      this.#give(member, this.#queue.splice(0, Math.min(share, atOnce - member.underWay.size)));
     }
   }
 
-  #give(member: Member, waiting: Waiting): void {
-    const { id, task } = waiting;
-    member.underWay.set(id, waiting);
+  /** One message for many tasks: waking a thread costs a good part of an RSA operation. */
+  #give(member: Member, tasks: readonly Waiting[]): void {
+    for (const waiting of tasks) member.underWay.set(waiting.id, waiting);
     try {
-      member.worker.postMessage({ id, task });
+      member.worker.postMessage(tasks.map(({ id, task }): Order => ({ id, task })));
     } catch (cause) {
       // A value that cannot be copied to another thread, from a pillar provider for instance.
-      member.underWay.delete(id);
-      waiting.reject(new TypeError('a task that no worker can be given', { cause }));
+      for (const { id } of tasks) member.underWay.delete(id);
+      if (tasks.length > 1) {
+        for (const waiting of tasks) this.#give(member, [waiting]);
+        return;
+      }
+      tasks[0]?.reject(new TypeError('a task that no worker can be given', { cause }));
     }
   }
 
@@ -128,11 +128,13 @@ export class RsaPool {
     return fresh;
   }
 
-  #settle(member: Member, answer: Answer): void {
-    const waiting = member.underWay.get(answer.id);
-    member.underWay.delete(answer.id);
-    if (answer.error !== undefined) waiting?.reject(answer.error);
-    else waiting?.resolve(answer.result);
+  #settle(member: Member, answers: readonly Answer[]): void {
+    for (const { id, result, error } of answers) {
+      const waiting = member.underWay.get(id);
+      member.underWay.delete(id);
+      if (error !== undefined) waiting?.reject(error);
+      else waiting?.resolve(result);
+    }
     this.#dispatch();
   }
 

@@ -57,6 +57,20 @@ export type RsaResult<T extends RsaTask> = T extends { kind: 'check-key' | 'chec
     ? string
     : Uint8Array;
 
+/** A task on its way to a worker thread. */
+export interface Order {
+  readonly id: number;
+  readonly task: RsaTask;
+}
+
+/** What became of the task of that id. */
+export interface Answer {
+  readonly id: number;
+  readonly result?: unknown;
+  /** What it threw, as it arrives in another thread. */
+  readonly error?: unknown;
+}
+
 /** Carries out tasks one after the other; minions' keys are imported once and remembered. */
 export class RsaWork {
   readonly #minionKeys = new MinionKeyCache();

@@ -1,13 +1,22 @@
-/** The worker thread's side of the pool: takes a task, answers with its result. */
+/** The worker thread's side of the pool: takes tasks, answers with their results. */
 import { parentPort } from 'node:worker_threads';
-import { type RsaTask, RsaWork } from './rsa-work.ts';
+import { type Answer, type Order, RsaWork } from './rsa-work.ts';
+
+/** Answers that are sent together: few enough that the first does not wait long for the last. */
+const together = 4;
 
 const work = new RsaWork();
 
-parentPort?.on('message', ({ id, task }: { id: number; task: RsaTask }) => {
-  try {
-    parentPort?.postMessage({ id, result: work.perform(task) });
-  } catch (error) {
-    parentPort?.postMessage({ id, error });
+parentPort?.on('message', (orders: readonly Order[]) => {
+  for (let start = 0; start < orders.length; start += together) {
+    parentPort?.postMessage(orders.slice(start, start + together).map(carryOut));
   }
 });
+
+function carryOut({ id, task }: Order): Answer {
+  try {
+    return { id, result: work.perform(task) };
+  } catch (error) {
+    return { id, error };
+  }
+}

@@ -72,7 +72,7 @@ async function startAccepted(
 
 async function run({ master }: VectorMaster, request: RunRequest): Promise<JobUpdate[]> {
   const updates: JobUpdate[] = [];
-  for await (const update of master.jobs.run({ timeout: 5, ...request })) updates.push(update);
+  for await (const update of master.jobs.run({ timeout: 30, ...request })) updates.push(update);
   return updates;
 }
 
