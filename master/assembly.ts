@@ -117,6 +117,7 @@ async function open(
     lastHeard,
     pillar: parts.pillar ?? (async () => ({})),
     publishPort: () => bound.publishPort,
+    subscribedFrom: () => addressesOf(transports),
     now,
     log: logger.child({ component: 'requests' }),
   });
@@ -175,6 +176,11 @@ function createPublisher(
       ? (bytes) => rsa.run({ kind: 'sign', masterKey, bytes, algorithm })
       : undefined,
   });
+}
+
+function addressesOf(transports: readonly MasterTransport[]): Set<string> {
+  const subscribers = transports.flatMap((transport) => transport.subscribers());
+  return new Set(subscribers.map(({ address }) => address));
 }
 
 /** Ends with an id's last key what is known of it. */

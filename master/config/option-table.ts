@@ -77,6 +77,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   autosignTimeout: row('autosign_timeout', duration('minutes'), 120),
   permissivePkiAccess: row('permissive_pki_access', flag, false),
   authEvents: row('auth_events', flag, true),
+  maxMinions: row('max_minions', integer(0, many), 0),
   allowMinionKeyRevoke: row('allow_minion_key_revoke', flag, false),
   minimumAuthVersion: row('minimum_auth_version', authVersion, 'auto'),
   requestServerTtl: row('request_server_ttl', duration('seconds'), 300),

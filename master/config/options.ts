@@ -105,6 +105,11 @@ export interface MasterConfig {
   readonly permissivePkiAccess: boolean;
   /** `auth_events`: fire `salt/auth`. Default true. */
   readonly authEvents: boolean;
+  /**
+   * `max_minions`: with more than so many connected, others are told to come later. Connected is
+   * who was heard since the start and has a subscriber at its address. Default 0: off.
+   */
+  readonly maxMinions: number;
   /** `allow_minion_key_revoke`: a minion may delete its own key. Default false; Salt: true. */
   readonly allowMinionKeyRevoke: boolean;
   /**

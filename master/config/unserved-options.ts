@@ -4,7 +4,7 @@
  * `<module>.<option>`, are known by their dot.
  */
 const names = `
-  max_minions tcp_keepalive_cnt tcp_keepalive_intvl user
+  tcp_keepalive_cnt tcp_keepalive_intvl user
   archive_jobs auth_mode auth_safemode azurefs
   azurefs_update_interval cache cache_sreqs clean_dynamic_modules
   cli_summary client_acl client_acl_verify cluster_id

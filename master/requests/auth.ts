@@ -40,9 +40,19 @@ export interface SignInOptions {
   readonly rate: TokenBuckets;
   readonly openMode: boolean;
   readonly authEvents: boolean;
+  /** `max_minions`; 0: as many as come. */
+  readonly maxMinions: number;
+  /** Minions that are connected now. */
+  readonly connected: () => ReadonlySet<string>;
   /** The port of publications as minions see it. */
   readonly publishPort: () => number;
   readonly log: Logger;
+}
+
+/** What `salt/auth` says of a minion that `max_minions` keeps out. */
+interface FullEvent {
+  readonly result: false;
+  readonly act: 'full';
 }
 
 const badLoad = 'bad load';
@@ -96,6 +106,10 @@ export class SignIn {
       counters.count('auth-rate');
       return encodeClearReply(badLoad);
     }
+    if (this.#isFull(id)) {
+      this.#tell({ result: false, act: 'full' }, request);
+      return this.#refuse(request, 'full');
+    }
     if (!mayAccept && !(await this.#options.rsa.run({ kind: 'check-key', pem: request.pub }))) {
       counters.count('auth-unusable-key');
       return this.#refuse(request, false);
@@ -105,7 +119,7 @@ export class SignIn {
       counters.count('auth-pending-full');
       return this.#refuse(request, true);
     }
-    this.#tell(verdict, request);
+    this.#tell(verdict.event, request);
     log.debug({ minion: id, remote: peer.address, act: verdict.outcome }, 'sign-in');
     return verdict.outcome === 'accept'
       ? this.#accept(request)
@@ -192,7 +206,15 @@ export class SignIn {
     return this.#options.rsa.run({ kind: 'refuse', context, ret, masterKey });
   }
 
-  #tell({ event }: KeyVerdict, { id, pub }: AuthRequest): void {
+  /** Minions that are connected may sign in again [WIRE 6.2]. */
+  #isFull(id: string): boolean {
+    const { maxMinions, connected } = this.#options;
+    if (maxMinions === 0) return false;
+    const ids = connected();
+    return ids.size > maxMinions && !ids.has(id);
+  }
+
+  #tell(event: KeyVerdict['event'] | FullEvent, { id, pub }: AuthRequest): void {
     if (this.#options.authEvents) this.#options.bus.fire(tags.auth, { ...event, id, pub });
   }
 

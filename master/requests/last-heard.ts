@@ -1,21 +1,38 @@
+/** A minion's last verified request. */
+export interface Heard {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** Remote address without port. */
+  readonly address: string;
+}
+
 /**
- * When each minion's last verified request came. In memory only: it tells of this master's time.
- * Bounded by the accepted keys, because only their requests are noted and lost keys are forgotten.
+ * When, and from where, each minion's last verified request came. In memory only: it tells of this
+ * master's time. Bounded by the accepted keys, because only their requests are noted and lost keys
+ * are forgotten.
  */
 export class LastHeard {
-  readonly #times = new Map<string, number>();
+  readonly #heard = new Map<string, Heard>();
 
-  /** @param at milliseconds since 1970 */
-  note(minionId: string, at: number): void {
-    this.#times.set(minionId, at);
+  note(minionId: string, heard: Heard): void {
+    this.#heard.set(minionId, heard);
   }
 
   /** Milliseconds since 1970; `undefined`: not since the start. */
   of(minionId: string): number | undefined {
-    return this.#times.get(minionId);
+    return this.#heard.get(minionId)?.at;
+  }
+
+  /** Minions that were last heard from one of these addresses. */
+  from(addresses: ReadonlySet<string>): Set<string> {
+    const found = new Set<string>();
+    for (const [id, { address }] of this.#heard) {
+      if (addresses.has(address)) found.add(id);
+    }
+    return found;
   }
 
   forget(minionIds: readonly string[]): void {
-    for (const id of minionIds) this.#times.delete(id);
+    for (const id of minionIds) this.#heard.delete(id);
   }
 }

@@ -42,6 +42,8 @@ export interface RequestParts {
   readonly lastHeard: LastHeard;
   readonly pillar: PillarProvider;
   readonly publishPort: () => number;
+  /** Addresses that have a publish connection now. */
+  readonly subscribedFrom: () => ReadonlySet<string>;
   readonly now: () => number;
   readonly log: Logger;
 }
@@ -98,7 +100,7 @@ export function openRequests(parts: RequestParts): Requests {
 }
 
 function openSignIn(parts: RequestParts): SignIn {
-  const { config, foundations, bus, counters, log, publishPort } = parts;
+  const { config, foundations, bus, counters, lastHeard, log, publishPort } = parts;
   const perSecond = config.limits.authsPerSecond;
   return new SignIn({
     ...foundations,
@@ -107,6 +109,8 @@ function openSignIn(parts: RequestParts): SignIn {
     rate: new TokenBuckets({ perSecond, burst: perSecond }),
     openMode: config.openMode,
     authEvents: config.authEvents,
+    maxMinions: config.maxMinions,
+    connected: () => lastHeard.from(parts.subscribedFrom()),
     publishPort,
     log,
   });

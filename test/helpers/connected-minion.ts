@@ -1,0 +1,24 @@
+/** Minions beside the vectors' one, which sign in, ask for their pillar and subscribe. */
+import type { ExecutionContext } from 'ava';
+import { createMinion, type Minion } from '../../minion-protocol/index.ts';
+import type { StoredKey, VectorMaster } from './vector-master.ts';
+import { pem } from './vectors.ts';
+
+/** The accepted key of {@link connectMinion}, for the master to find at its start. */
+export function otherKey(id: string): StoredKey {
+  return { directory: 'minions', id, publicPem: pem('other_minion').publicPem };
+}
+
+/** Resolves when the minion is connected; it is stopped at the end of the test. */
+export async function connectMinion(
+  t: ExecutionContext,
+  { dial }: VectorMaster,
+  id: string,
+  address = `192.0.2.${id.at(-1)}`,
+): Promise<Minion> {
+  const keys = { ...pem('other_minion'), masterPem: undefined, trustMaster: async () => {} };
+  const minion = createMinion({ id, transport: dial(id, address), keys });
+  t.teardown(() => minion.stop());
+  await minion.start();
+  return minion;
+}
