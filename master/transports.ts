@@ -10,7 +10,7 @@ export function createTransports(config: MasterConfig): readonly MasterTransport
       requestPort: config.retPort,
       publishPort: config.publishPort,
       backlog: config.zmqBacklog,
-      keepAliveIdleMs: config.tcpKeepalive ? Math.max(0, config.tcpKeepaliveIdle) * 1000 : 0,
+      keepAliveIdleMs: config.tcpKeepalive ? Math.max(0, config.tcpKeepaliveIdle) * 1000 : null,
       filtering: config.zmqFiltering,
       maxQueuedMessages: config.pubHwm,
       limits: { maxMessageBytes: config.limits.requestBytes },

@@ -7,8 +7,8 @@ export interface ListenOptions {
   /** 0: any free one. */
   readonly port: number;
   readonly backlog: number;
-  /** Silence before the first keep-alive probe, milliseconds. */
-  readonly keepAliveIdleMs: number;
+  /** Silence before the first keep-alive probe, milliseconds; 0: the system's; `null`: no probes. */
+  readonly keepAliveIdleMs: number | null;
 }
 
 /** A bound port. */
@@ -23,7 +23,11 @@ export async function listenOn(
   onConnection: (socket: Socket) => void,
 ): Promise<BoundServer> {
   const server = createServer(
-    { noDelay: true, keepAlive: true, keepAliveInitialDelay: options.keepAliveIdleMs },
+    {
+      noDelay: true,
+      keepAlive: options.keepAliveIdleMs !== null,
+      keepAliveInitialDelay: options.keepAliveIdleMs ?? 0,
+    },
     onConnection,
   );
   const { host, port, backlog } = options;

@@ -29,8 +29,11 @@ export interface ZeromqListenerOptions extends Partial<PublisherOptions> {
   readonly publishPort?: number;
   /** Salt's `zmq_backlog`: connections that wait to be accepted. Default 1000. */
   readonly backlog?: number;
-  /** Salt's `tcp_keepalive_idle` in milliseconds. Default 300,000. */
-  readonly keepAliveIdleMs?: number;
+  /**
+   * Salt's `tcp_keepalive_idle` in milliseconds; 0: the system's; `null`: no keep-alive. Default
+   * 300,000.
+   */
+  readonly keepAliveIdleMs?: number | null;
   readonly limits?: Partial<ConnectionLimits>;
   /** How often deadlines are looked at, milliseconds. Default 1000. */
   readonly sweepIntervalMs?: number;
@@ -127,12 +130,13 @@ class ZeromqListener implements MasterTransport {
   }
 
   async #bind(port: number, kind: ConnectionKind): Promise<BoundServer> {
+    const { keepAliveIdleMs = 300_000 } = this.#options;
     const bound = await listenOn(
       {
         host: this.#options.host ?? '0.0.0.0',
         port,
         backlog: this.#options.backlog ?? 1000,
-        keepAliveIdleMs: this.#options.keepAliveIdleMs ?? 300_000,
+        keepAliveIdleMs,
       },
       (socket) => this.#accept(socket, kind),
     );
