@@ -20,13 +20,19 @@ export interface SignatureOptions {
 
 /**
  * Makes `<name>.pem` and `<name>.pub`; a pair that is there stays.
+ * @param passphrase - encrypts the private half
  * @returns the fingerprint of the public half
  */
-export async function generatePair(dir: string, name: string, bits: number): Promise<string> {
+export async function generatePair(
+  dir: string,
+  name: string,
+  bits: number,
+  passphrase?: string,
+): Promise<string> {
   await mkdir(dir, { recursive: true });
   const base = path.join(dir, name);
   if (!(await exists(`${base}.pem`))) {
-    const { privatePem, publicPem } = await generateKeyPair(bits);
+    const { privatePem, publicPem } = await generateKeyPair(bits, passphrase);
     await writeNewFile(`${base}.pem`, privatePem, 0o400);
     await writeFile(`${base}.pub`, publicPem, { mode: 0o644 });
   }
@@ -39,6 +45,7 @@ export async function generateSignature(
   options: SignatureOptions,
 ): Promise<boolean | string> {
   const inPki = (name: string): string => path.join(config.pkiDir, name);
+  const passphrase = config.signingKeyPass ?? undefined;
   const pub = options.pub || inPki('master.pub');
   const signing = inPki(`${config.masterSignKeyName}.pem`);
   if (options.pub && !(await exists(pub))) return `Public-key ${pub} does not exist`;
@@ -47,13 +54,13 @@ export async function generateSignature(
   }
   if (!options.priv && !(await exists(signing))) {
     if (options.autoCreate !== true) return 'No usable private-key found';
-    await generatePair(config.pkiDir, config.masterSignKeyName, options.keysize);
+    await generatePair(config.pkiDir, config.masterSignKeyName, options.keysize, passphrase);
   }
   if (!(await exists(pub))) return 'No usable public-key found';
   const file = path.join(options.signaturePath || config.pkiDir, signatureName);
   if (await exists(file)) return false;
   const pem = await readFile(options.priv || signing, 'utf8');
-  const key = parsePrivateKey(pem, config.keyPass ?? undefined);
+  const key = parsePrivateKey(pem, passphrase);
   const signature = sign(key, await readFile(pub), 'PKCS1v15-SHA1');
   await writeFile(file, `${signature.toString('base64')}\n`, { flag: 'wx' });
   return true;

@@ -48,9 +48,9 @@ export async function openFoundations(
     );
   const seal = await openSeal(config.stateDir);
   const rsa = closers.add(new RsaPool(), (it) => it.close());
-  const masterKeys = await openOwnKeys(config, 'master');
+  const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
   const signKeys = config.masterSignPubkey
-    ? await openOwnKeys(config, config.masterSignKeyName)
+    ? await openOwnKeys(config, config.masterSignKeyName, config.signingKeyPass)
     : undefined;
   const keys = closers.add(await openConfiguredKeys(config, now), (it) => it.close());
   const autoAccept = closers.add(await openAutoAccept({ ...config, now }), (it) => it.close());
@@ -97,11 +97,15 @@ async function openFacts(
   return facts;
 }
 
-function openOwnKeys(config: MasterConfig, name: string): Promise<MasterKeyPair> {
+function openOwnKeys(
+  config: MasterConfig,
+  name: string,
+  passphrase: string | null,
+): Promise<MasterKeyPair> {
   return openMasterKeys({
     pkiDir: config.pkiDir,
     name,
     bits: config.keysize,
-    ...(config.keyPass === null ? {} : { passphrase: config.keyPass }),
+    ...(passphrase === null ? {} : { passphrase }),
   });
 }

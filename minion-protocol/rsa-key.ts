@@ -109,14 +109,18 @@ function badKey(what: string): ProtocolError {
 
 /** A key pair as the texts of Salt's files, each with a final LF. */
 export interface KeyPairText {
-  /** PKCS#1, "RSA PRIVATE KEY". */
+  /** PKCS#1, "RSA PRIVATE KEY"; with a passphrase PKCS#8, "ENCRYPTED PRIVATE KEY". */
   readonly privatePem: string;
   /** SubjectPublicKeyInfo, "PUBLIC KEY", 64 characters a line. */
   readonly publicPem: string;
 }
 
-/** Makes a key pair with exponent 65537. @throws RangeError unless 2048 to 8192 bits */
-export async function generateKeyPair(bits: number): Promise<KeyPairText> {
+/**
+ * Makes a key pair with exponent 65537.
+ * @param passphrase - encrypts the private key
+ * @throws RangeError unless 2048 to 8192 bits
+ */
+export async function generateKeyPair(bits: number, passphrase?: string): Promise<KeyPairText> {
   if (!(bits >= minBits && bits <= maxBits)) {
     throw new RangeError(`keysize ${bits}, expected ${minBits} to ${maxBits}`);
   }
@@ -124,7 +128,10 @@ export async function generateKeyPair(bits: number): Promise<KeyPairText> {
     modulusLength: bits,
     publicExponent: Number(minExponent),
     publicKeyEncoding: { type: 'spki', format: 'pem' },
-    privateKeyEncoding: { type: 'pkcs1', format: 'pem' },
+    privateKeyEncoding:
+      passphrase === undefined
+        ? { type: 'pkcs1', format: 'pem' }
+        : { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase },
   });
   return { privatePem: pair.privateKey, publicPem: pair.publicKey };
 }

@@ -25,6 +25,16 @@ export const numericText: OptionKind<string> = {
   parse: (value) => text.parse(typeof value === 'number' ? String(value) : value),
 };
 
+/** A secret in plain text: Salt's `sdb://` addresses lead to modules of Salt's. */
+export const passphrase: OptionKind<string> = {
+  ...text,
+  expected: 'text (sdb:// is not served)',
+  parse: (value) => {
+    const secret = text.parse(value);
+    return secret?.startsWith('sdb://') ? undefined : secret;
+  },
+};
+
 /** A path below `root_dir`. */
 export const path: OptionKind<string> = { ...text, expected: 'a path', isPath: true };
 

@@ -8,6 +8,7 @@ import {
   numericText,
   type OptionKind,
   oneOf,
+  passphrase,
   path,
   pathOrUrl,
   text,
@@ -63,7 +64,8 @@ export const saltOptions: OptionTable<SaltOptions> = {
   cachedir: row('cachedir', path, '/var/cache/salt/master'),
   sockDir: row('sock_dir', path, '/var/run/salt/master'),
   keysize: row('keysize', integer(2048, 8192), 2048),
-  keyPass: row('key_pass', text, null),
+  keyPass: row('key_pass', passphrase, null),
+  signingKeyPass: row('signing_key_pass', passphrase, null),
   hashType: row(
     'hash_type',
     oneOf(['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']),

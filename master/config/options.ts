@@ -84,6 +84,8 @@ export interface MasterConfig {
   readonly keysize: number;
   /** `key_pass`: passphrase of `master.pem`. Default `null`: not encrypted. Secret. */
   readonly keyPass: string | null;
+  /** `signing_key_pass`: that of the key of {@link masterSignPubkey}. Default `null`. Secret. */
+  readonly signingKeyPass: string | null;
   /** `hash_type`: digest of fingerprints. Default `sha256`. */
   readonly hashType: HashType;
   /** `auto_accept`: accept every new key. Default false. */

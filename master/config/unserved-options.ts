@@ -64,7 +64,7 @@ const names = `
   rosters runner_dirs runner_returns s3fs_update_interval
   salt_cp_chunk_size saltenv schedule sdb
   search serial show_jid show_timeout
-  signing_key_pass sock_pool_size sqlite_queue_dir ssh_config_file
+  sock_pool_size sqlite_queue_dir ssh_config_file
   ssh_identities_only ssh_list_nodegroups ssh_log_file ssh_minion_opts
   ssh_minions_list ssh_passwd ssh_port ssh_priv_passwd
   ssh_run_pre_flight ssh_scan_ports ssh_scan_timeout ssh_sudo

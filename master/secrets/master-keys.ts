@@ -25,7 +25,7 @@ export interface MasterKeyOptions {
   readonly name: string;
   /** Bits of a new key (`keysize`). */
   readonly bits: number;
-  /** Opens an encrypted private key (`key_pass`). */
+  /** Opens an encrypted private key, and encrypts a new one (`key_pass`, `signing_key_pass`). */
   readonly passphrase?: string;
 }
 
@@ -67,11 +67,11 @@ async function makePair(
   publicFile: string,
 ): Promise<MasterKeyPair> {
   await mkdir(options.pkiDir, { recursive: true, mode: 0o700 });
-  const pair = await generateKeyPair(options.bits);
+  const pair = await generateKeyPair(options.bits, options.passphrase);
   await writeFileAtomically(privateFile, pair.privatePem, 0o400);
   await writeFileAtomically(publicFile, pair.publicPem, 0o644);
   return {
-    privateKey: parsePrivateKey(pair.privatePem),
+    privateKey: parsePrivateKey(pair.privatePem, options.passphrase),
     publicPem: cleanKeyText(pair.publicPem),
   };
 }
@@ -82,7 +82,9 @@ function readPrivateKey(file: string, pem: string, passphrase: string | undefine
   } catch (cause) {
     if (!(cause instanceof ProtocolError)) throw cause;
     const hint =
-      passphrase === undefined ? 'is it encrypted? then set key_pass' : 'is key_pass right?';
+      passphrase === undefined
+        ? 'is it encrypted? then set its passphrase, key_pass or signing_key_pass'
+        : 'is its passphrase right, key_pass or signing_key_pass?';
     throw new MasterError('ERR_OWN_KEY', `${file} is not a readable RSA private key (${hint})`, {
       cause,
     });
