@@ -64,7 +64,7 @@ export class RpcServer {
    * process's, and worker threads may not set it.)
    */
   async #bind(socketPath: string): Promise<void> {
-    const directory = await mkdtemp(path.join(path.dirname(socketPath), '.'));
+    const directory = await mkdtemp(`${path.dirname(socketPath)}/.`);
     const bound = path.join(directory, 's');
     try {
       await new Promise<void>((resolve, reject) => {

@@ -1,10 +1,11 @@
 /** The local socket: who may reach it, what it refuses, and that it says nothing it should not. */
-import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, statSync, watch, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { createConnection, createServer } from 'node:net';
 import path from 'node:path';
 import test from 'ava';
-import { within } from '../../helpers/deadline.ts';
+import { until, within } from '../../helpers/deadline.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 
 function socketOf(directory: string): string {
@@ -16,6 +17,17 @@ test('the socket is for the user of the master alone', async (t) => {
   const { mode } = statSync(socketOf(directory));
   t.is(mode & 0o777, 0o600);
   t.is(statSync(path.dirname(socketOf(directory))).mode & 0o777, 0o700);
+});
+
+test('nothing is made beside the folder of the socket, which may be closed to this user', async (t) => {
+  const directory = temporaryDirectory(t);
+  const seen = new Set<string | null>();
+  const watcher = watch(directory, (_kind, name) => seen.add(name));
+  t.teardown(() => watcher.close());
+  await startVectorMaster(t, { config: { socket: path.join(directory, 'run', 'socket') } });
+  writeFileSync(path.join(directory, 'last'), '');
+  await until('the last change to be seen', () => seen.has('last'));
+  t.deepEqual([...seen], ['run', 'last']);
 });
 
 test('a socket that nobody listens on any more is replaced', async (t) => {
