@@ -1,11 +1,13 @@
 /** `saltbridge master -d`: a master that outlives its terminal. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connectMaster } from '../client/index.ts';
 import type { MasterConfig } from '../master/index.ts';
+import type { Account } from './accounts.ts';
 import { CommandError } from './errors.ts';
+import { openLogFile } from './log-file.ts';
 
 const startTimeoutMs = 60_000;
 const pollMs = 100;
@@ -13,14 +15,17 @@ const pollMs = 100;
 /**
  * Starts a program of Node's without a terminal, and waits until its local socket answers.
  * @param argv of the new process, the program's file first
+ * @param owner - whom a new log file belongs to
  * @returns its process id
  * @throws CommandError ERR_MASTER_NOT_READY when it ends early or does not answer in a minute
  */
 export async function startDaemon(
   argv: readonly string[],
   config: Pick<MasterConfig, 'socket' | 'logFile'>,
+  owner?: Account,
 ): Promise<number> {
-  const log = openLog(config.logFile);
+  // What the process says before it has a log of its own, and as it dies.
+  const log = path.isAbsolute(config.logFile) ? openLogFile(config.logFile, owner) : 'ignore';
   const child = spawn(process.execPath, [...argv], {
     detached: true,
     stdio: ['ignore', log, log],
@@ -33,12 +38,6 @@ export async function startDaemon(
   child.removeAllListeners();
   child.unref();
   return pid;
-}
-
-function openLog(file: string): number | 'ignore' {
-  if (file === '') return 'ignore';
-  mkdirSync(path.dirname(file), { recursive: true, mode: 0o750 });
-  return openSync(file, 'a', 0o640);
 }
 
 async function waitUntilReady(
@@ -59,6 +58,6 @@ async function waitUntilReady(
   }
   if (!hasEnded.aborted) child.kill();
   const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not answer in a minute';
-  const message = `the master did not start: ${reason}; see ${logFile || 'log_file'}`;
+  const message = `the master did not start: ${reason}; see ${logFile}`;
   throw new CommandError('ERR_MASTER_NOT_READY', message);
 }

@@ -6,7 +6,8 @@ export type CommandErrorCode =
   | 'ERR_FILE_EXISTS'
   | 'ERR_KEY_NO_MATCH'
   | 'ERR_MASTER_NOT_READY'
-  | 'ERR_NOT_CONFIRMED';
+  | 'ERR_NOT_CONFIRMED'
+  | 'ERR_USER';
 
 /** A command cannot do what it was asked for. The message is for whoever typed it. */
 export class CommandError extends Error {
@@ -45,5 +46,10 @@ export const commandErrors: Readonly<Record<Exclude<CommandErrorCode, 'ERR_ARGS'
     meaning: 'Nobody confirmed the change of a key.',
     action: 'Answer yes, or say -y beforehand.',
     retry: true,
+  },
+  ERR_USER: {
+    meaning: "The configuration's user has no account here, or may not use the master's folders.",
+    action: 'Correct user, or give the folder that the message names to that user.',
+    retry: false,
   },
 };

@@ -10,6 +10,7 @@ export const exitCodes = {
   /** `salt` was not told whom, or what. */
   incomplete: 42,
   usage: 64,
+  noUser: 67,
   unavailable: 69,
   software: 70,
   cannotCreate: 73,
@@ -38,6 +39,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_RSA_OVERLOAD', exitCodes.tryAgain],
   ['ERR_SEAL', exitCodes.unavailable],
   ['ERR_SOCKET', exitCodes.unavailable],
+  ['ERR_USER', exitCodes.noUser],
 ]);
 
 const byForm: readonly (readonly [RegExp, number])[] = [

@@ -23,3 +23,11 @@ export function interruptionSignal(): AbortSignal {
   });
   return controller.signal;
 }
+
+/** Calls `act` at each signal of this name, one after the other, instead of what Node does. */
+export function onSignal(name: NodeJS.Signals, act: () => Promise<void> | void): void {
+  let last = Promise.resolve();
+  process.on(name, () => {
+    last = last.then(act);
+  });
+}

@@ -37,12 +37,13 @@ export type { Delivery, DeliveryState, SilenceReason } from './jobs/ledger.ts';
 export { isFailureCode } from './jobs/retcode.ts';
 export type { JobUpdate, RunRequest } from './jobs/run.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
-export { createLogger, logLevels } from './log.ts';
+// Shared with other rooms of this package; no promise.
+/** @internal */
+export { createLogger, createRootLog, type LogTarget, logLevels, type RootLog } from './log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
-// Shared with other rooms of this package; no promise.
 /** @internal */
 export { fromJson, toJson } from './rpc/json-values.ts';
 export type { TargetRequest } from './targeting/parse.ts';

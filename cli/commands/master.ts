@@ -1,16 +1,17 @@
-import type { Command } from 'commander';
-import { createMaster, type LogLevel, loadMasterConfig } from '../../master/index.ts';
+import { type Command, Option } from 'commander';
+import { type LogLevel, loadMasterConfig } from '../../master/index.ts';
+import { planUserChange } from '../accounts.ts';
 import { configOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
 import { startDaemon } from '../daemon.ts';
-import { createLogger } from '../logger.ts';
+import { runMaster } from '../master-process.ts';
 import { printLine } from '../print.ts';
-import { terminationSignal } from '../signals.ts';
 
 interface MasterOptions {
   readonly configDir: string;
   readonly daemon?: boolean;
   readonly logLevel?: LogLevel;
+  readonly console: boolean;
 }
 
 /** `saltbridge master`. */
@@ -21,29 +22,21 @@ export function addMasterCommand(program: Command, context: CommandContext): voi
     .addOption(configOption())
     .option('-d, --daemon', 'run in the background; return when it answers')
     .addOption(logLevelOption())
-    .action(async (options: MasterOptions) => {
-      if (options.daemon) await printLine(context.stdout, `${await startInBackground(options)}`);
-      else await runMaster(options, context);
+    // For the process that -d starts: its standard error is the log file already.
+    .addOption(new Option('--no-console', 'log to log_file alone').hideHelp())
+    .action(async ({ configDir, daemon, logLevel, console }: MasterOptions) => {
+      if (daemon)
+        await printLine(context.stdout, `${await startInBackground(configDir, logLevel)}`);
+      else await runMaster(configDir, logLevel, console ? context.stderr : undefined);
     });
 }
 
-async function runMaster(options: MasterOptions, { stderr }: CommandContext): Promise<void> {
-  const terminated = terminationSignal();
-  const { config, warnings } = await loadMasterConfig(options.configDir);
-  const logger = createLogger(options.logLevel ?? config.logLevel, stderr);
-  for (const { key: option, message: reason, ...place } of warnings) {
-    logger.warn({ option, reason, ...place }, 'configuration');
-  }
-  const master = await createMaster({ config, logger });
-  await master.start();
-  const signal = await terminated;
-  logger.info({ signal }, 'closing');
-  await master.close();
-}
-
-async function startInBackground({ configDir, logLevel }: MasterOptions): Promise<number> {
+async function startInBackground(configDir: string, logLevel?: LogLevel): Promise<number> {
   const { config } = await loadMasterConfig(configDir);
-  const level = logLevel === undefined ? [] : ['-l', logLevel];
+  const change = planUserChange(config.user);
+  const owner = change.kind === 'become' ? change.account : undefined;
   const program = process.argv.slice(1, 2);
-  return startDaemon([...program, 'master', '-c', configDir, ...level], config);
+  const level = logLevel === undefined ? [] : ['-l', logLevel];
+  const argv = [...program, 'master', '-c', configDir, '--no-console', ...level];
+  return startDaemon(argv, config, owner);
 }

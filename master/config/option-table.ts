@@ -58,6 +58,8 @@ export const saltOptions: OptionTable<SaltOptions> = {
   transport: row('transport', oneOf(['zeromq'], ' (tcp and ws are not served yet)'), 'zeromq'),
   id: row('id', numericText, `${hostname()}_master`),
   masterId: row('master_id', numericText, null),
+  user: row('user', numericText, null),
+  pidfile: row('pidfile', path, '/var/run/salt-master.pid'),
   rootDir: row('root_dir', text, '/'),
   confFile: row('conf_file', text, '/etc/salt/master'),
   pkiDir: row('pki_dir', path, '/etc/salt/pki/master'),

@@ -64,6 +64,13 @@ export interface MasterConfig {
   readonly masterId: string | null;
 
   /**
+   * `user`: account that `saltbridge master` runs as, if root starts it. Default `null`: whoever
+   * starts it. A service that makes a master in its own process stays who it is.
+   */
+  readonly user: string | null;
+  /** `pidfile`: where `saltbridge master` keeps its process id. Default `/var/run/salt-master.pid`. */
+  readonly pidfile: string;
+  /**
    * `root_dir`: paths that are relative, and absolute ones that are not below it already, are
    * joined to it. Default `/`.
    */

@@ -17,6 +17,7 @@ export function joinRootDir(config: MasterConfig, given: GivenOptions): MasterCo
     pkiDir: join(config.pkiDir),
     cachedir: join(config.cachedir),
     sockDir,
+    pidfile: join(config.pidfile),
     autosignFile: joinOptional(config.autosignFile),
     autorejectFile: joinOptional(config.autorejectFile),
     autosignGrainsDir: joinOptional(config.autosignGrainsDir),

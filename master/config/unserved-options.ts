@@ -4,7 +4,7 @@
  * `<module>.<option>`, are known by their dot.
  */
 const names = `
-  tcp_keepalive_cnt tcp_keepalive_intvl user
+  tcp_keepalive_cnt tcp_keepalive_intvl
   archive_jobs auth_mode auth_safemode azurefs
   azurefs_update_interval cache cache_sreqs clean_dynamic_modules
   cli_summary client_acl client_acl_verify cluster_id
@@ -51,7 +51,7 @@ const names = `
   on_demand_ext_pillar optimization_order order_masters
   outputter_dirs pass_dir pass_gnupghome pass_strict_fetch
   pass_variable_prefix peer peer_run permissive_acl
-  pidfile pillar_cache pillar_cache_backend pillar_cache_ttl
+  pillar_cache pillar_cache_backend pillar_cache_ttl
   pillar_includes_override_sls pillar_merge_lists pillar_opts pillar_raise_on_missing
   pillar_roots pillar_safe_render_error pillar_source_merging_strategy pillar_version
   pillarenv presence_events pub_server_niceness

@@ -1,0 +1,81 @@
+/** A process that is a master: its log, its account, its pidfile, its signals. */
+import type { Logger } from 'pino';
+import {
+  type ConfigWarning,
+  createMaster,
+  type LogLevel,
+  loadMasterConfig,
+  type MasterConfig,
+} from '../master/index.ts';
+import { type Account, becomeAccount, planUserChange, type UserChange } from './accounts.ts';
+import type { OutputStream } from './context.ts';
+import { checkFolders, makeFolders } from './folders.ts';
+import { openMasterLog } from './logger.ts';
+import { writePidFile } from './pid-file.ts';
+import { onSignal, terminationSignal } from './signals.ts';
+
+/**
+ * Runs a master until a signal ends it.
+ * @param level - goes before `log_level`
+ * @param stderr - the console; `undefined`: the log file alone
+ * @throws ConfigError, CommandError ERR_USER, and what a master's start throws
+ */
+export async function runMaster(
+  configDirectory: string,
+  level: LogLevel | undefined,
+  stderr: OutputStream | undefined,
+): Promise<void> {
+  const terminated = terminationSignal();
+  const { config, warnings } = await loadMasterConfig(configDirectory);
+  const change = planUserChange(config.user);
+  const account = change.kind === 'become' ? change.account : undefined;
+  const log = openMasterLog(config, { stderr, level, owner: account });
+  const { logger } = log;
+  onSignal('SIGUSR1', () => log.reopen());
+  tellWarnings(logger, warnings);
+  const removePidFile = keepPidFile(config, account, logger);
+  try {
+    takeAccount(config, change, logger);
+    const master = createMaster({ config, logger });
+    await master.start();
+    const signal = await terminated;
+    logger.info({ signal }, 'closing');
+    await master.close();
+  } finally {
+    removePidFile();
+    log.close();
+  }
+}
+
+function tellWarnings(logger: Logger, warnings: readonly ConfigWarning[]): void {
+  for (const { key: option, message: reason, ...place } of warnings) {
+    logger.warn({ option, reason, ...place }, 'configuration');
+  }
+}
+
+function keepPidFile(
+  { pidfile }: MasterConfig,
+  owner: Account | undefined,
+  logger: Logger,
+): () => void {
+  try {
+    return writePidFile(pidfile, owner);
+  } catch (error) {
+    logger.warn({ file: pidfile, err: error }, 'pidfile could not be written');
+    return () => {};
+  }
+}
+
+/** Before the first byte from the network is read [DESIGN, root]. */
+function takeAccount(config: MasterConfig, change: UserChange, logger: Logger): void {
+  if (change.kind === 'become') {
+    makeFolders(config, change.account);
+    becomeAccount(change.account);
+    checkFolders(config, change.account);
+  } else if (change.kind === 'impossible') {
+    logger.warn({ user: config.user }, 'only root can become the user of the configuration');
+  }
+  if (process.getuid?.() === 0) {
+    logger.warn('the master runs as root; set user to an account of its own');
+  }
+}

@@ -1,0 +1,132 @@
+/** `saltbridge master` as a process: its log, its pidfile, its account and its signals. */
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import test, { type ExecutionContext } from 'ava';
+import { type Account, planUserChange } from '../../cli/accounts.ts';
+import { startDaemon } from '../../cli/daemon.ts';
+import { CommandError } from '../../cli/errors.ts';
+import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
+import { until } from '../helpers/deadline.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+
+const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
+const isRoot = process.getuid?.() === 0;
+const asRoot = isRoot ? test : test.skip;
+const nobody = 'nobody';
+
+interface Home {
+  readonly directory: string;
+  readonly config: MasterConfig;
+  /** Process id. */
+  start(owner?: Account): Promise<number>;
+  /** Messages of the log file, with their fields. */
+  log(): { readonly msg: string; readonly [field: string]: unknown }[];
+  configure(more: string): void;
+}
+
+/** A configuration directory of its own; whatever was started is ended with the test. */
+async function makeHome(t: ExecutionContext, more = ''): Promise<Home> {
+  const directory = temporaryDirectory(t);
+  // Another account must get through.
+  chmodSync(directory, 0o755);
+  const configure = (options: string): void =>
+    writeFileSync(
+      path.join(directory, 'master'),
+      `root_dir: ${directory}\ninterface: 127.0.0.1\npublish_port: 0\nret_port: 0\n` +
+        `sock_dir: s\nlog_file: log/master\nlog_level: info\n${options}`,
+    );
+  configure(more);
+  const { config } = await loadMasterConfig(directory);
+  return {
+    directory,
+    config,
+    configure,
+    log: () => {
+      const lines = readFileSync(config.logFile, 'utf8').split('\n');
+      return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
+    },
+    start: async (owner) => {
+      const argv = [program, 'master', '-c', directory, '--no-console'];
+      const pid = await startDaemon(argv, config, owner);
+      t.teardown(() => end(pid));
+      return pid;
+    },
+  };
+}
+
+async function end(pid: number): Promise<void> {
+  if (isAlive(pid)) process.kill(pid);
+  await until('the process to end', () => !isAlive(pid), 20_000);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+test('a master in the background keeps its pidfile and its log, and takes the pidfile away', async (t) => {
+  const { config, start, log } = await makeHome(t);
+  const pid = await start();
+  t.is(readFileSync(config.pidfile, 'utf8'), String(pid));
+  t.true(log().some(({ msg }) => msg === 'master started'));
+  await end(pid);
+  t.false(existsSync(config.pidfile));
+});
+
+test('SIGUSR1 goes on in a new log file', async (t) => {
+  const { config, start } = await makeHome(t);
+  const pid = await start();
+  renameSync(config.logFile, `${config.logFile}.1`);
+  process.kill(pid, 'SIGUSR1');
+  await until('a new log file', () => existsSync(config.logFile));
+  await end(pid);
+  t.regex(readFileSync(config.logFile, 'utf8'), /"msg":"closing"/);
+  t.notRegex(readFileSync(`${config.logFile}.1`, 'utf8'), /"msg":"closing"/);
+});
+
+asRoot('root starts a master that is its configured user, and so is what it makes', async (t) => {
+  const { config, start } = await makeHome(t, `user: ${nobody}\n`);
+  const [uid = 0, gid = 0] = ['-u', '-g'].map((flag) => Number(execFileSync('id', [flag, nobody])));
+  const pid = await start({ name: nobody, uid, gid });
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  t.not(uid, 0);
+  // Real, effective, saved and file system: there is no way back.
+  t.regex(status, new RegExp(`^Uid:\t${Array(4).fill(uid).join('\t')}$`, 'm'));
+  t.regex(status, new RegExp(`^Gid:\t${Array(4).fill(gid).join('\t')}$`, 'm'));
+  t.notRegex(status, /^Groups:.*\b0\b/m);
+  const made = [config.pkiDir, config.stateDir, config.socket, config.logFile, config.pidfile];
+  for (const file of made) t.is(statSync(file).uid, uid, file);
+});
+
+asRoot('a folder that the user may not use is named with the remedy', async (t) => {
+  const { config, start } = await makeHome(t, `user: ${nobody}\npki_dir: etc\n`);
+  mkdirSync(config.pkiDir, { mode: 0o755 });
+  // 67: Salt's exit code for it.
+  const refused = { instanceOf: CommandError, code: 'ERR_MASTER_NOT_READY', message: /with 67/ };
+  await t.throwsAsync(start(), refused);
+  t.regex(readFileSync(config.logFile, 'utf8'), /nobody may not use pki_dir; .*chown -R nobody:/);
+});
+
+asRoot('a user without an account is refused', async (t) => {
+  const { config, start } = await makeHome(t, 'user: no such user\n');
+  await t.throwsAsync(start(), { code: 'ERR_MASTER_NOT_READY', message: /with 67/ });
+  t.regex(readFileSync(config.logFile, 'utf8'), /user: there is no account no such user/);
+});
+
+test('without a user, or as that user already, there is nothing to change', (t) => {
+  t.is(planUserChange(null).kind, 'none');
+  if (isRoot) t.is(planUserChange('root').kind, 'none');
+});
