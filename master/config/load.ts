@@ -1,11 +1,12 @@
 import path from 'node:path';
 import { completeConfig } from './complete.ts';
+import type { OptionOrigin } from './errors.ts';
 import { limitOptions, type OptionTable, ownOptions, saltOptions } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { readConfigFiles } from './read-files.ts';
 import { typeError, unknownOption } from './refusals.ts';
 import { type GivenOptions, isSettings, type Setting, type Settings } from './settings.ts';
-import { isUnservedOption } from './unserved-options.ts';
+import { findUnserved } from './unserved-options.ts';
 import type { ConfigWarning } from './warnings.ts';
 
 /** What {@link loadMasterConfig} found. */
@@ -15,6 +16,9 @@ export interface LoadedConfig {
   /** Every file that was read, in the order of reading. */
   readonly files: readonly string[];
 }
+
+/** Options that programs beside Salt keep in the master's file. */
+const ofOtherPrograms = /^saltgui_/;
 
 const saltNames: ReadonlySet<string> = new Set(namesOf(saltOptions));
 
@@ -30,7 +34,8 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
   const origin = { file: mainFile, line: 0, key: 'conf_file' };
   settings.set('conf_file', { value: mainFile, origin });
   const config = completeConfig(sortByTable(settings));
-  return { config, warnings: [...warnings, ...warnOfUnserved(settings)], files };
+  const more = [...warnOfUnserved(settings), ...warnOfValues(config, settings)];
+  return { config, warnings: [...warnings, ...more], files };
 }
 
 function sortByTable(settings: Settings): GivenOptions {
@@ -55,14 +60,31 @@ function refuseUnknown(settings: Settings, known: readonly string[]): void {
 
 function warnOfUnserved(settings: Settings): ConfigWarning[] {
   const served = new Set([...saltNames, 'saltbridge', 'include', 'default_include']);
-  return [...settings]
-    .filter(([name]) => !served.has(name))
-    .map(([name, { origin }]) => {
-      const isSalts = isUnservedOption(name);
-      const kind = isSalts ? 'not-served' : 'unknown-option';
-      const what = isSalts ? 'is not served yet' : 'is not an option of a master';
-      return { kind, ...origin, message: `${origin.file}:${origin.line}: ${name} ${what}` };
-    });
+  return [...settings].flatMap(([name, setting]) => {
+    if (served.has(name) || ofOtherPrograms.test(name)) return [];
+    const unserved = findUnserved(name);
+    if (unserved?.isLost(setting) === false) return [];
+    const { kind = 'unknown-option', message = 'is not an option of a master' } = unserved ?? {};
+    return [warning(kind, setting.origin, `${name} ${message}`)];
+  });
+}
+
+/** Values of options that are served, but not all of them. */
+function warnOfValues({ logFile }: MasterConfig, settings: Settings): ConfigWarning[] {
+  const setting = settings.get('log_file');
+  if (setting === undefined || path.isAbsolute(logFile)) return [];
+  const advice = 'name a file, or let the service manager keep what goes to standard error';
+  return [
+    warning(
+      'not-served',
+      setting.origin,
+      `log_file leads to a log service, not to a file: ${advice}`,
+    ),
+  ];
+}
+
+function warning(kind: ConfigWarning['kind'], origin: OptionOrigin, text: string): ConfigWarning {
+  return { kind, ...origin, message: `${origin.file}:${origin.line}: ${text}` };
 }
 
 function namesOf<T extends object>(table: OptionTable<T>): string[] {

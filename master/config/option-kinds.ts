@@ -59,6 +59,11 @@ export function integer(minimum: number, maximum: number): OptionKind<number> {
   return kind(schema, `a whole number from ${minimum} to ${maximum}`);
 }
 
+/** A number, with or without fraction. */
+export function number(minimum: number, maximum: number): OptionKind<number> {
+  return kind(Type.Number({ minimum, maximum }), `a number from ${minimum} to ${maximum}`);
+}
+
 /** A length of time, with or without fraction. */
 export function duration(unit: 'seconds' | 'minutes' | 'hours'): OptionKind<number> {
   return kind(Type.Number({ minimum: 0, maximum: 1e9 }), `a number of ${unit}`);

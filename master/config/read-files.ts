@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { ConfigError } from './errors.ts';
+import { ConfigError, type OptionOrigin } from './errors.ts';
 import { expandGlob } from './expand-glob.ts';
 import { parseConfigFile } from './parse-file.ts';
 import { typeError } from './refusals.ts';
@@ -29,7 +29,8 @@ export async function readConfigFiles(mainFile: string): Promise<FileSettings> {
   const standard = settings.get('default_include');
   const included = settings.get('include');
   const standardPatterns = standard === undefined ? [defaultInclude] : patternsOf(standard);
-  overrideSettings(settings, await reader.include(standardPatterns, mainFile, []));
+  const origin = standard?.origin ?? { file: mainFile, line: 0, key: 'default_include' };
+  overrideSettings(settings, await reader.include(standardPatterns, origin, []));
   if (included !== undefined) overrideSettings(settings, await reader.includeOf(included, []));
   return { settings, files: reader.files, warnings: reader.warnings };
 }
@@ -59,27 +60,31 @@ class FileReader {
       const message = `${origin.file}:${origin.line}: include: ${pattern} matches no file`;
       this.warnings.push({ kind: 'nothing-included', ...origin, message });
     }
-    return await this.include(patterns, origin.file, trail);
+    return await this.include(patterns, origin, trail);
   }
 
   async include(
     patterns: readonly string[],
-    from: string,
+    origin: OptionOrigin,
     trail: readonly string[],
   ): Promise<Settings> {
     const merged: Settings = new Map();
     for (const pattern of patterns) {
-      for (const file of await expandGlob(absolute(pattern, from))) {
-        mergeSettings(merged, await this.#readIncluded(file, [...trail, from]));
+      for (const file of await expandGlob(absolute(pattern, origin.file))) {
+        mergeSettings(merged, await this.#readIncluded(file, origin, [...trail, origin.file]));
       }
     }
     return merged;
   }
 
-  async #readIncluded(file: string, trail: readonly string[]): Promise<Settings> {
+  async #readIncluded(
+    file: string,
+    origin: OptionOrigin,
+    trail: readonly string[],
+  ): Promise<Settings> {
     if (trail.includes(file)) {
-      const origin = { file, line: 0, key: 'include' };
-      throw new ConfigError('ERR_CONFIG_READ', origin, 'the file includes itself');
+      const problem = `${file} includes itself; take it out here, or further up`;
+      throw new ConfigError('ERR_CONFIG_READ', origin, problem);
     }
     const settings = await this.#read(file);
     const inner = settings.get('include');

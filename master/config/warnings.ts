@@ -6,8 +6,10 @@ export interface ConfigWarning extends OptionOrigin {
     | 'missing-file'
     /** An `include:` that finds no file. */
     | 'nothing-included'
-    /** An option that Salt has and this master does not serve yet. */
+    /** An option that Salt has and this master does not serve; the message says what to do. */
     | 'not-served'
+    /** One that nothing is lost without. */
+    | 'not-needed'
     /** An option that neither has. */
     | 'unknown-option';
   /** One line that names the place. */

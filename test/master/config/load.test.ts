@@ -59,7 +59,7 @@ test('a file in the style of the one that comes with Salt is taken', async (t) =
   t.deepEqual(
     warnings.map(({ kind, key, line }) => [kind, key, line]),
     [
-      ['not-served', 'worker_threads', 20],
+      ['not-needed', 'worker_threads', 20],
       ['not-served', 'file_roots', 21],
     ],
   );
@@ -109,9 +109,12 @@ test('an include that finds nothing is a warning, one that finds itself an error
   const nothing = configDirectory(t, { master: 'include: nowhere/*.conf' });
   const { warnings } = await loadMasterConfig(nothing);
   t.like(warnings[0], { kind: 'nothing-included', line: 1, key: 'include' });
-  const itself = configDirectory(t, { master: 'include: a', a: 'include: b', b: 'include: ./a' });
-  const refused = { instanceOf: ConfigError, code: 'ERR_CONFIG_READ' };
-  await t.throwsAsync(loadMasterConfig(itself), refused);
+  const itself = configDirectory(t, { master: 'include: a', a: 'include: b', b: '\ninclude: ./a' });
+  const error = await t.throwsAsync(loadMasterConfig(itself), {
+    instanceOf: ConfigError,
+    code: 'ERR_CONFIG_READ',
+  });
+  t.like(error, { file: path.join(itself, 'b'), line: 2, key: 'include' });
 });
 
 test('YAML is that of version 1.1', async (t) => {
@@ -189,6 +192,40 @@ test('an option that nobody has is a warning with its name', async (t) => {
     ],
   );
   t.is(config.publishPort, 4505);
+});
+
+test('what is not served is named with what to do instead', async (t) => {
+  const master =
+    'gitfs_remotes: [https://example.org/x]\nworker_threads: 8\nmine_interval: 5\nlog_file: file:///dev/log\n';
+  const directory = configDirectory(t, { master });
+  const file = path.join(directory, 'master');
+  const { warnings } = await loadMasterConfig(directory);
+  t.deepEqual(
+    warnings.map(({ kind }) => kind),
+    ['not-served', 'not-needed', 'not-needed', 'not-served'],
+  );
+  const [git = '', threads = '', mine = '', log = ''] = warnings.map(({ message }) => message);
+  t.true(git.startsWith(`${file}:1: gitfs_remotes is not served: `) && git.includes('file_roots'));
+  t.true(threads.startsWith(`${file}:2: worker_threads has no effect: `));
+  t.is(mine, `${file}:3: mine_interval is an option of minions; no master reads it`);
+  t.true(log.startsWith(`${file}:4: log_file leads to a log service`));
+});
+
+test('values that ask for nothing need no warning: defaults, nothing at all', async (t) => {
+  const master =
+    'worker_threads: 5\nfile_recv: no\nengines: []\nhttp_max_body: 107374182400\nssl:\n' +
+    'gitfs_ref_types: [branch, tag, sha]\nexternal_auth: {}\nmaster_roots: {base: [/srv/salt-master]}\n';
+  const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual(warnings, []);
+});
+
+test("options of programs beside Salt's pass", async (t) => {
+  const master = 'saltgui_public_pillars: [a]\nsaltgui: 5\n';
+  const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual(
+    warnings.map(({ key }) => key),
+    ['saltgui'],
+  );
 });
 
 test('open mode needs to be confirmed', async (t) => {

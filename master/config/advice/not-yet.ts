@@ -1,0 +1,151 @@
+/**
+ * Options of Salt's master that are being built. Whoever serves one deletes its line here, and
+ * gives it a row in option-table.ts.
+ */
+import { type AdviceGroup, anyValue } from './group.ts';
+
+export const notYet: readonly AdviceGroup[] = [
+  // Files for minions.
+  {
+    advice: 'minions are answered as by a master without files',
+    options: {
+      file_buffer_size: 1048576,
+      file_ignore_glob: [],
+      file_ignore_regex: [],
+      file_recv: false,
+      file_recv_max_size: 100,
+      file_roots: anyValue,
+      fileserver_backend: anyValue,
+      fileserver_followsymlinks: true,
+      fileserver_ignoresymlinks: false,
+      fileserver_interval: 3600,
+      fileserver_limit_traversal: false,
+      fileserver_list_cache_time: anyValue,
+      fileserver_verify_config: true,
+      roots_update_interval: 60,
+      env_order: [],
+      default_top: 'base',
+      top_file: anyValue,
+      top_file_merging_strategy: 'merge',
+      state_top: 'top.sls',
+      state_top_saltenv: null,
+      state_auto_order: true,
+      state_aggregate: false,
+      state_events: false,
+      saltenv: null,
+      lock_saltenv: false,
+      environment: anyValue,
+      renderer: 'jinja|yaml',
+      renderer_blacklist: [],
+      renderer_whitelist: [],
+      jinja_env: {},
+      jinja_lstrip_blocks: false,
+      jinja_sls_env: {},
+      jinja_trim_blocks: false,
+    },
+  },
+  // Mine and peers.
+  {
+    advice: 'minions are answered as by a master without it',
+    options: {
+      peer: {},
+      peer_run: anyValue,
+      enforce_mine_cache: false,
+    },
+  },
+  // Other transports.
+  {
+    advice: 'ZeroMQ carries the protocol, which encrypts itself',
+    options: {
+      ssl: null,
+    },
+  },
+  // Presence.
+  {
+    advice: 'the events are not fired; saltbridge status counts subscribers',
+    options: {
+      presence_events: anyValue,
+    },
+  },
+  // Reactor.
+  {
+    advice: 'let a service subscribe to the events',
+    options: {
+      reactor: [],
+      reactor_refresh_interval: 60,
+    },
+  },
+  // Schedule.
+  {
+    advice: 'let cron or a timer run saltbridge salt',
+    options: {
+      schedule: {},
+    },
+  },
+  // Runners.
+  {
+    advice: 'runners do not run here; saltbridge has commands for jobs and keys',
+    options: {
+      runner_returns: true,
+    },
+  },
+  // Users' rights.
+  {
+    advice: "only the master's own user may use the local socket, and may do everything",
+    options: {
+      external_auth: {},
+      publisher_acl: {},
+      publisher_acl_blacklist: {},
+      client_acl: anyValue,
+      client_acl_verify: true,
+      token_dir: anyValue,
+      token_expire: 43200,
+      token_expire_user_override: false,
+      eauth_tokens: 'localfs',
+      keep_acl_in_token: false,
+      sudo_acl: false,
+      permissive_acl: false,
+    },
+  },
+  // Salt's HTTP API.
+  {
+    advice: 'use the local socket, or make the master in a service',
+    options: {
+      rest_cherrypy: anyValue,
+      rest_tornado: anyValue,
+      rest_wsgi: anyValue,
+      netapi_allow_raw_shell: false,
+      netapi_enable_clients: [],
+      halite: anyValue,
+    },
+  },
+  // Pillar.
+  {
+    advice: "minions get what the service's pillar provider gives, or an empty one",
+    options: {
+      pillar_cache: false,
+      pillar_cache_backend: 'disk',
+      pillar_cache_ttl: 3600,
+      pillar_includes_override_sls: false,
+      pillar_merge_lists: false,
+      pillar_opts: false,
+      pillar_raise_on_missing: anyValue,
+      pillar_roots: anyValue,
+      pillar_safe_render_error: true,
+      pillar_source_merging_strategy: 'smart',
+      pillar_version: 2,
+      pillarenv: null,
+      ext_pillar: [],
+      ext_pillar_first: anyValue,
+      decrypt_pillar: [],
+      decrypt_pillar_default: 'gpg',
+      decrypt_pillar_delimiter: ':',
+      decrypt_pillar_renderers: ['gpg'],
+      gpg_cache: false,
+      gpg_cache_backend: 'disk',
+      gpg_cache_ttl: 86400,
+      gpg_decrypt_must_succeed: true,
+      on_demand_ext_pillar: ['libvirt', 'virtkey'],
+    },
+  },
+];
