@@ -16,6 +16,7 @@ export const notYet: readonly AdviceGroup[] = [
       file_recv_max_size: 100,
       file_roots: anyValue,
       fileserver_backend: anyValue,
+      fileserver_events: false,
       fileserver_followsymlinks: true,
       fileserver_ignoresymlinks: false,
       fileserver_interval: 3600,
