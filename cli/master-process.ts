@@ -1,7 +1,6 @@
 /** A process that is a master: its log, its account, its pidfile, its signals. */
 import type { Logger } from 'pino';
 import {
-  type ConfigWarning,
   createMaster,
   type LogLevel,
   loadMasterConfig,
@@ -12,6 +11,7 @@ import type { OutputStream } from './context.ts';
 import { checkFolders, makeFolders } from './folders.ts';
 import { openMasterLog } from './logger.ts';
 import { writePidFile } from './pid-file.ts';
+import { reload, tellWarnings } from './reload.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
 /**
@@ -31,12 +31,14 @@ export async function runMaster(
   const account = change.kind === 'become' ? change.account : undefined;
   const log = openMasterLog(config, { stderr, level, owner: account });
   const { logger } = log;
+  const master = createMaster({ config, logger });
   onSignal('SIGUSR1', () => log.reopen());
+  // The end of a terminal ends what runs on it.
+  if (stderr?.isTTY !== true) onSignal('SIGHUP', () => reload(configDirectory, master, log));
   tellWarnings(logger, warnings);
   const removePidFile = keepPidFile(config, account, logger);
   try {
     takeAccount(config, change, logger);
-    const master = createMaster({ config, logger });
     await master.start();
     const signal = await terminated;
     logger.info({ signal }, 'closing');
@@ -44,12 +46,6 @@ export async function runMaster(
   } finally {
     removePidFile();
     log.close();
-  }
-}
-
-function tellWarnings(logger: Logger, warnings: readonly ConfigWarning[]): void {
-  for (const { key: option, message: reason, ...place } of warnings) {
-    logger.warn({ option, reason, ...place }, 'configuration');
   }
 }
 

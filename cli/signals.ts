@@ -24,7 +24,10 @@ export function interruptionSignal(): AbortSignal {
   return controller.signal;
 }
 
-/** Calls `act` at each signal of this name, one after the other, instead of what Node does. */
+/**
+ * Calls `act` at each signal of this name, one call after the other, instead of what Node does.
+ * @param act - must not throw
+ */
 export function onSignal(name: NodeJS.Signals, act: () => Promise<void> | void): void {
   let last = Promise.resolve();
   process.on(name, () => {

@@ -4,6 +4,8 @@ import type { Logger } from 'pino';
 import { createJidSource, type MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api.ts';
 import { Closers } from './closers.ts';
+import { LiveConfig, type ReloadReport } from './config/live-config.ts';
+import type { MasterConfig } from './config/options.ts';
 import { EventBus } from './events/bus.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { createApi } from './interface.ts';
@@ -26,6 +28,8 @@ import { createTransports } from './transports.ts';
 /** A running master. */
 export interface Assembly {
   readonly api: MasterApi;
+  /** See `Master.reload`. */
+  reload(config: MasterConfig): Promise<ReloadReport>;
   close(): Promise<void>;
 }
 
@@ -35,8 +39,18 @@ export async function assemble(
 ): Promise<Assembly> {
   const closers = new Closers();
   try {
-    const api = await open(parts, closers);
-    return { api, close: () => closers.close() };
+    const live = new LiveConfig(parts.config);
+    const { api, foundations } = await open({ ...parts, config: live.view }, closers);
+    return {
+      api,
+      reload: async (next) => {
+        const report = live.replace(next);
+        foundations.keys.setPendingLimits(live.view.limits);
+        await foundations.autoAccept.configure(live.view);
+        return report;
+      },
+      close: () => closers.close(),
+    };
   } catch (error) {
     await closers.close();
     throw error;
@@ -46,7 +60,7 @@ export async function assemble(
 async function open(
   parts: MasterParts & { readonly logger: Logger },
   closers: Closers,
-): Promise<MasterApi> {
+): Promise<{ readonly api: MasterApi; readonly foundations: Foundations }> {
   const { config, logger } = parts;
   const now = parts.now ?? Date.now;
   const foundations = await openFoundations(parts, closers, now);
@@ -63,7 +77,9 @@ async function open(
   const jobs = new JobCache({
     store: foundations.store,
     isOn: config.jobCache,
-    keepMs: config.keepJobsSeconds * 1000,
+    get keepMs() {
+      return config.keepJobsSeconds * 1000;
+    },
     keepMarksMs: config.publishSession * 1000,
     now,
   });
@@ -75,7 +91,9 @@ async function open(
     acceptedIds: () => foundations.keys.acceptedIds(),
     factsOf: (id) => foundations.facts.of(id),
     isDataCached: config.minionDataCache,
-    nodegroups: config.nodegroups,
+    get nodegroups() {
+      return config.nodegroups;
+    },
   });
   const dispatcher = new JobDispatcher({
     targets,
@@ -96,7 +114,9 @@ async function open(
       lastHeard,
       transports,
       bus,
-      rotates: config.rotateAesKey,
+      get rotates() {
+        return config.rotateAesKey;
+      },
       onRotated: async () => {
         if (config.pingOnRotate) await dispatcher.publish({ tgt: '*', fun: 'test.ping' });
       },
@@ -158,13 +178,13 @@ async function open(
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
   logger.info({ ...bound, socket: config.socket }, 'master started');
-  return api;
+  return { api, foundations };
 }
 
 function createPublisher(
   { publishKey, rsa, masterKeys }: Foundations,
   transports: readonly MasterTransport[],
-  config: MasterParts['config'],
+  config: MasterConfig,
 ): Publisher {
   const algorithm = config.publishSigningAlgorithm;
   const masterKey = masterKeys.privateKey;

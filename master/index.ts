@@ -18,6 +18,7 @@ export {
   type ConfigErrorCode,
   configErrors,
 } from './config/errors.ts';
+export type { ReloadReport } from './config/live-config.ts';
 export { type LoadedConfig, loadMasterConfig } from './config/load.ts';
 export type { HashType, Limits, LogLevel, MasterConfig, MasterOptions } from './config/options.ts';
 export { resolveMasterConfig } from './config/resolve.ts';

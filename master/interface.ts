@@ -45,7 +45,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
       dispatcher,
       targets,
       cache: parts.jobs,
-      defaults: { timeout: config.timeout, gatherJobTimeout: config.gatherJobTimeout },
+      defaults: config,
       facts: {
         isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
         lastHeardAt: (id) => lastHeard.of(id),

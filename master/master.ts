@@ -4,6 +4,7 @@ import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { Store } from '../store/index.ts';
 import type { EventsApi, JobsApi, KeysApi, MasterApi, MasterStatus } from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
+import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
 import { createSilentLogger } from './log.ts';
@@ -32,6 +33,13 @@ export interface Master extends MasterApi {
    * @throws ConfigError, TransportError ERR_LISTEN, StoreError ERR_STORE_LOCKED, MasterError
    */
   start(): Promise<void>;
+  /**
+   * Takes over what may change while a master runs, at once; docs/configuration.md lists it.
+   * @param config - the whole of it, from `loadMasterConfig` or `resolveMasterConfig`
+   * @returns what is in force now, and what needs a restart
+   * @throws MasterError ERR_MASTER_STOPPED
+   */
+  reload(config: MasterConfig): Promise<ReloadReport>;
   /** Answers what is under way, then closes everything. May be called twice. */
   close(): Promise<void>;
 }
@@ -88,6 +96,10 @@ class MasterInProcess implements Master {
       if (this.#state === starting) this.#state = { state: 'stopped' };
       throw error;
     }
+  }
+
+  async reload(config: MasterConfig): Promise<ReloadReport> {
+    return this.#running().reload(config);
   }
 
   async close(): Promise<void> {

@@ -16,7 +16,7 @@ const maxRemembered = 10_000;
 export class JobCache {
   readonly #store: Store;
   readonly #isOn: boolean;
-  readonly #keepMs: number;
+  readonly #lifetimes: { readonly keepMs: number };
   readonly #keepMarksMs: number;
   readonly #now: () => number;
   readonly #remembered = new Map<string, Job>();
@@ -25,6 +25,7 @@ export class JobCache {
     readonly store: Store;
     /** `job_cache`: whether anything is kept at all. */
     readonly isOn: boolean;
+    /** `keep_jobs_seconds`, in milliseconds, of jobs that are published from now on. */
     readonly keepMs: number;
     /** As long as a request that was sent once can still be opened, milliseconds. */
     readonly keepMarksMs: number;
@@ -32,7 +33,7 @@ export class JobCache {
   }) {
     this.#store = options.store;
     this.#isOn = options.isOn;
-    this.#keepMs = options.keepMs;
+    this.#lifetimes = options;
     this.#keepMarksMs = options.keepMarksMs;
     this.#now = options.now;
   }
@@ -156,7 +157,7 @@ export class JobCache {
   }
 
   #expiry(): number {
-    return this.#now() + this.#keepMs;
+    return this.#now() + this.#lifetimes.keepMs;
   }
 
   #forgetOldest(): void {

@@ -18,8 +18,12 @@ export interface JobsApiParts extends RunParts {
 
 export function createJobsApi(parts: JobsApiParts): JobsApi {
   const { dispatcher, targets, defaults } = parts;
-  const patienceMs = (defaults.timeout + defaults.gatherJobTimeout) * 1000;
-  const history = { ...parts, patienceMs };
+  const history = {
+    ...parts,
+    get patienceMs() {
+      return (defaults.timeout + defaults.gatherJobTimeout) * 1000;
+    },
+  };
   const run: JobsApi['run'] = (request, signal) =>
     request.subset === undefined
       ? runJob(parts, request, signal)

@@ -35,7 +35,7 @@ const noRules: SignRules = { matches: () => false, unreadable: [] };
  * of any request.
  */
 export class AutoAccept {
-  readonly #options: AutoAcceptOptions;
+  #options: AutoAcceptOptions;
   readonly #now: () => number;
   readonly #timer: NodeJS.Timeout;
   #rejects = noRules;
@@ -44,6 +44,7 @@ export class AutoAccept {
   /** Id → when its stub was made. */
   #stubs = new Map<string, number>();
   #problems: readonly AutoAcceptProblem[] = [];
+  #lastRound: Promise<void> = Promise.resolve();
   /** By file, so that rules are compiled when the text differs and not at every look. */
   readonly #compiled = new Map<string, { readonly text: string; readonly rules: SignRules }>();
 
@@ -74,8 +75,20 @@ export class AutoAccept {
     return this.#problems;
   }
 
-  /** Reads the files now. */
-  async refresh(): Promise<void> {
+  /** Goes by other options; resolves when their files are read. */
+  async configure(options: Omit<AutoAcceptOptions, 'now'>): Promise<void> {
+    this.#options = options;
+    await this.refresh();
+  }
+
+  /** Reads the files now, after any reading that is under way. */
+  refresh(): Promise<void> {
+    const round = this.#lastRound.then(() => this.#readAll());
+    this.#lastRound = round.catch(() => {});
+    return round;
+  }
+
+  async #readAll(): Promise<void> {
     const problems: AutoAcceptProblem[] = [];
     this.#rejects = await this.#readRules(this.#options.autorejectFile, problems);
     this.#signs = await this.#readRules(this.#options.autosignFile, problems);

@@ -21,6 +21,16 @@ export interface KeyRules {
   fingerprint(pem: string): string;
 }
 
+/** How many keys may wait for an operator. */
+export interface PendingLimits {
+  /** In all; 0: any number. */
+  readonly pendingKeys: number;
+  /** From one address; 0: any number. */
+  readonly pendingKeysPerAddress: number;
+}
+
+const defaultPendingLimits: PendingLimits = { pendingKeys: 500, pendingKeysPerAddress: 64 };
+
 /** How the key store is opened. */
 export interface KeyStoreOptions {
   /** `pki_dir`. */
@@ -57,7 +67,7 @@ type Listener = (change: KeyChange) => void;
  */
 export class KeyStore {
   readonly #rules: KeyRules;
-  readonly #limits: { readonly all: number; readonly address: number };
+  #limits: PendingLimits;
   readonly #table = new KeyTable();
   readonly #moves: KeyMoves;
   readonly #listeners = new Set<Listener>();
@@ -65,12 +75,9 @@ export class KeyStore {
   #last: Promise<unknown> = Promise.resolve();
 
   /** Use {@link openKeyStore}. */
-  constructor(dir: PkiDir, options: KeyStoreOptions) {
+  constructor(dir: PkiDir, options: KeyStoreOptions & PendingLimits) {
     this.#rules = options.rules;
-    this.#limits = {
-      all: options.pendingKeys || Number.POSITIVE_INFINITY,
-      address: options.pendingKeysPerAddress || Number.POSITIVE_INFINITY,
-    };
+    this.#limits = options;
     this.#moves = new KeyMoves(dir, this.#table, options.now ?? Date.now, (change) => {
       for (const listener of this.#listeners) listener(change);
     });
@@ -123,6 +130,11 @@ export class KeyStore {
       await this.#moves.put('pending', id, pem, address);
       return true;
     });
+  }
+
+  /** Bounds the keys that wait from now on; those that wait already may stay. */
+  setPendingLimits(limits: PendingLimits): void {
+    this.#limits = limits;
   }
 
   /**
@@ -292,8 +304,10 @@ export class KeyStore {
   }
 
   #isFull(address: string | undefined): boolean {
-    if (this.#table.countPending() >= this.#limits.all) return true;
-    return address !== undefined && this.#table.countPending(address) >= this.#limits.address;
+    const { pendingKeys, pendingKeysPerAddress } = this.#limits;
+    if (pendingKeys > 0 && this.#table.countPending() >= pendingKeys) return true;
+    if (address === undefined || pendingKeysPerAddress === 0) return false;
+    return this.#table.countPending(address) >= pendingKeysPerAddress;
   }
 }
 
@@ -303,7 +317,7 @@ export class KeyStore {
  */
 export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> {
   const dir = await PkiDir.open(options.directory);
-  const store = new KeyStore(dir, { pendingKeys: 500, pendingKeysPerAddress: 64, ...options });
+  const store = new KeyStore(dir, { ...defaultPendingLimits, ...options });
   try {
     await store.load();
   } catch (error) {

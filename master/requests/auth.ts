@@ -11,6 +11,7 @@ import {
   packWire,
   parseAuthRequest,
 } from '../../minion-protocol/index.ts';
+import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
 import type { AutoAccept } from '../keys/auto-accept.ts';
@@ -38,10 +39,8 @@ export interface SignInOptions {
   readonly counters: RequestCounters;
   /** Sign-ins by address of ids that are unknown or fail, by address and id of known ones. */
   readonly rate: TokenBuckets;
-  readonly openMode: boolean;
-  readonly authEvents: boolean;
-  /** `max_minions`; 0: as many as come. */
-  readonly maxMinions: number;
+  /** Options that are read at each sign-in, because they can change. */
+  readonly rules: Pick<MasterConfig, 'openMode' | 'authEvents' | 'maxMinions'>;
   /** Minions that are connected now. */
   readonly connected: () => ReadonlySet<string>;
   /** The port of publications as minions see it. */
@@ -127,7 +126,7 @@ export class SignIn {
   }
 
   async #judge({ id, pub, autosignGrains = {} }: AuthRequest): Promise<KeyVerdict> {
-    const { keys, autoAccept, openMode } = this.#options;
+    const { keys, autoAccept, rules } = this.#options;
     const known = keys.get(id);
     const isUndecided = known === undefined || known.state === 'pending';
     const grains = new Map(Object.entries(autosignGrains));
@@ -139,7 +138,7 @@ export class SignIn {
       offered: pub,
       autoreject: auto === 'reject',
       autosign: auto === 'accept',
-      openMode,
+      openMode: rules.openMode,
     });
   }
 
@@ -208,14 +207,15 @@ export class SignIn {
 
   /** Minions that are connected may sign in again [WIRE 6.2]. */
   #isFull(id: string): boolean {
-    const { maxMinions, connected } = this.#options;
+    const { rules, connected } = this.#options;
+    const { maxMinions } = rules;
     if (maxMinions === 0) return false;
     const ids = connected();
     return ids.size > maxMinions && !ids.has(id);
   }
 
   #tell(event: KeyVerdict['event'] | FullEvent, { id, pub }: AuthRequest): void {
-    if (this.#options.authEvents) this.#options.bus.fire(tags.auth, { ...event, id, pub });
+    if (this.#options.rules.authEvents) this.#options.bus.fire(tags.auth, { ...event, id, pub });
   }
 
   /** Sign-ins that will not succeed are few an address, so that they cost no RSA beyond that. */

@@ -9,7 +9,7 @@ import type { JobCache } from '../jobs/job-cache.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
-import { TokenBuckets } from '../limits/token-bucket.ts';
+import { type Rate, TokenBuckets } from '../limits/token-bucket.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
 import { SignIn } from './auth.ts';
@@ -58,10 +58,7 @@ export function openRequests(parts: RequestParts): Requests {
   const { config, foundations, counters, log, now } = parts;
   const { keys, rsa, masterKeys } = foundations;
   const denials = new DenialLog(log, now);
-  const requestRate = new TokenBuckets({
-    perSecond: config.limits.requestsPerSecond,
-    burst: config.limits.burst,
-  });
+  const requestRate = new TokenBuckets(rateOf(config, 'requestsPerSecond'));
   const channel = new RequestChannel({
     clear: new ClearRequests(openSignIn(parts), counters),
     table: createHandlers(parts, denials, requestRate),
@@ -101,15 +98,19 @@ export function openRequests(parts: RequestParts): Requests {
 
 function openSignIn(parts: RequestParts): SignIn {
   const { config, foundations, bus, counters, lastHeard, log, publishPort } = parts;
-  const perSecond = config.limits.authsPerSecond;
   return new SignIn({
     ...foundations,
     bus,
     counters,
-    rate: new TokenBuckets({ perSecond, burst: perSecond }),
-    openMode: config.openMode,
-    authEvents: config.authEvents,
-    maxMinions: config.maxMinions,
+    rate: new TokenBuckets({
+      get perSecond() {
+        return config.limits.authsPerSecond;
+      },
+      get burst() {
+        return config.limits.authsPerSecond;
+      },
+    }),
+    rules: config,
     connected: () => lastHeard.from(parts.subscribedFrom()),
     publishPort,
     log,
@@ -128,17 +129,16 @@ function createHandlers(
     now,
     selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
   });
-  const eventRate = new TokenBuckets({
-    perSecond: config.limits.eventsPerSecond,
-    burst: config.limits.burst,
-  });
+  const eventRate = new TokenBuckets(rateOf(config, 'eventsPerSecond'));
   return createRequestTable(
     {
       _return: returnHandler({
         keeper,
         counters,
         requestRate,
-        maxBytes: config.limits.returnBytes,
+        get maxBytes() {
+          return config.limits.returnBytes;
+        },
       }),
       _minion_event: minionEventHandler({
         bus,
@@ -146,7 +146,9 @@ function createHandlers(
         rate: eventRate,
         counters,
         denials,
-        maxBytes: config.limits.eventBytes,
+        get maxBytes() {
+          return config.limits.eventBytes;
+        },
         isFromBefore: replayCheck(foundations.sessions, now()),
       }),
       _pillar: pillarHandler(pillar, {
@@ -155,22 +157,34 @@ function createHandlers(
         counters,
         log,
       }),
-      revoke_auth: revokeHandler(foundations.keys, config.allowMinionKeyRevoke),
+      revoke_auth: revokeHandler(foundations.keys, config),
     },
     { masterOpts: defaultMasterOpts },
   );
 }
 
+/** A rate that is read anew each time, because limits can change while the master runs. */
+function rateOf(config: MasterConfig, name: 'requestsPerSecond' | 'eventsPerSecond'): Rate {
+  return {
+    get perSecond() {
+      return config.limits[name];
+    },
+    get burst() {
+      return config.limits.burst;
+    },
+  };
+}
+
 /** Keeps the facts of a minion, and tells it [WIRE 9.3]. */
 function factsKeeper(
-  { minionDataCache, minionDataCacheEvents }: MasterConfig,
+  config: MasterConfig,
   { facts }: Foundations,
   bus: EventBus,
 ): (minion: FactsOfMinion) => Promise<void> {
   return async (minion) => {
-    if (!minionDataCache) return;
+    if (!config.minionDataCache) return;
     await facts.keep([minion]);
-    if (!minionDataCacheEvents) return;
+    if (!config.minionDataCacheEvents) return;
     bus.fire(tags.dataRefreshed(minion.id), { 'Minion data cache refresh': minion.id });
   };
 }

@@ -1,3 +1,4 @@
+import type { MasterConfig } from '../config/options.ts';
 import type { KeyStore } from '../keys/key-store.ts';
 import { type Handler, send } from './request.ts';
 
@@ -5,9 +6,12 @@ import { type Handler, send } from './request.ts';
  * `revoke_auth`: a minion gives its own key up, where `allow_minion_key_revoke` permits it. Salt
  * gives the load back where it does not [WIRE 9.2].
  */
-export function revokeHandler(keys: KeyStore, isAllowed: boolean): Handler {
+export function revokeHandler(
+  keys: KeyStore,
+  rules: Pick<MasterConfig, 'allowMinionKeyRevoke'>,
+): Handler {
   return async ({ minionId, isProven, load }) => {
-    if (!isAllowed || !isProven || minionId === undefined) return send(load);
+    if (!rules.allowMinionKeyRevoke || !isProven || minionId === undefined) return send(load);
     await keys.delete(minionId);
     return send(true);
   };

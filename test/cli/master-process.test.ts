@@ -24,13 +24,18 @@ const isRoot = process.getuid?.() === 0;
 const asRoot = isRoot ? test : test.skip;
 const nobody = 'nobody';
 
+interface LogLine {
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
 interface Home {
   readonly directory: string;
   readonly config: MasterConfig;
   /** Process id. */
   start(owner?: Account): Promise<number>;
   /** Messages of the log file, with their fields. */
-  log(): { readonly msg: string; readonly [field: string]: unknown }[];
+  log(): LogLine[];
   configure(more: string): void;
 }
 
@@ -95,6 +100,38 @@ test('SIGUSR1 goes on in a new log file', async (t) => {
   await end(pid);
   t.regex(readFileSync(config.logFile, 'utf8'), /"msg":"closing"/);
   t.notRegex(readFileSync(`${config.logFile}.1`, 'utf8'), /"msg":"closing"/);
+});
+
+test('SIGHUP takes over what it can, and says what waits for a restart', async (t) => {
+  const { configure, start, log } = await makeHome(t);
+  const pid = await start();
+  configure('log_level_logfile: debug\nkeysize: 4096\nworker_threads: 9\n');
+  process.kill(pid, 'SIGHUP');
+  const said = (msg: string): LogLine | undefined => log().find((line) => line.msg === msg);
+  await until('the reload', () => said('options wait for a restart') !== undefined);
+  t.deepEqual(said('configuration reloaded')?.applied, ['log_level_logfile']);
+  t.deepEqual(said('options wait for a restart')?.needRestart, ['keysize']);
+  t.is(said('configuration')?.option, 'worker_threads');
+});
+
+test('a mistake in the configuration is logged with its place, and nothing changes', async (t) => {
+  const { config, configure, start, log } = await makeHome(t);
+  const pid = await start();
+  configure('max_minions: 5\nauto_accept: perhaps\n');
+  process.kill(pid, 'SIGHUP');
+  const refusal = 'configuration not reloaded; the one before stays in force';
+  const refused = (): LogLine | undefined => log().find(({ msg }) => msg === refusal);
+  await until('the refusal', () => refused() !== undefined);
+  t.like(refused(), {
+    code: 'ERR_OPTION_TYPE',
+    file: config.confFile,
+    line: 9,
+    option: 'auto_accept',
+  });
+  configure('max_minions: 5\n');
+  process.kill(pid, 'SIGHUP');
+  await until('the reload', () => log().some(({ msg }) => msg === 'configuration reloaded'));
+  t.deepEqual(log().find(({ msg }) => msg === 'configuration reloaded')?.applied, ['max_minions']);
 });
 
 asRoot('root starts a master that is its configured user, and so is what it makes', async (t) => {

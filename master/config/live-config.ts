@@ -1,0 +1,71 @@
+/** The configuration of a master that runs, some of which can change. */
+import { isDeepStrictEqual } from 'node:util';
+import { limitOptions, ownOptions, saltOptions } from './option-table.ts';
+import type { MasterConfig } from './options.ts';
+import { reloadableLimits, reloadableOptions } from './reloadable.ts';
+
+/** What became of another configuration, by the names of options in files. */
+export interface ReloadReport {
+  /** What is other than before, and in force now. */
+  readonly applied: readonly string[];
+  /** What is other than before, and will be in force after a restart. */
+  readonly needRestart: readonly string[];
+}
+
+/** Hands a configuration to the parts of a master, and changes it under them. */
+export class LiveConfig {
+  /**
+   * The configuration in force. Its members change with {@link replace}: who wants to follow reads
+   * them when they are needed, and does not keep them.
+   */
+  readonly view: MasterConfig;
+  #current: MasterConfig;
+
+  constructor(config: MasterConfig) {
+    this.#current = config;
+    this.view = this.#createView();
+  }
+
+  /** Takes over at once what may change while a master runs; the rest stays as it is. */
+  replace(next: MasterConfig): ReloadReport {
+    const before = this.#current;
+    const limits = Object.freeze({ ...before.limits, ...pick(next.limits, reloadableLimits) });
+    const after = Object.freeze({ ...before, ...pick(next, reloadableOptions), limits });
+    this.#current = after;
+    return {
+      applied: differences(before, after),
+      needRestart: differences(after, next),
+    };
+  }
+
+  #createView(): MasterConfig {
+    const view = { ...this.#current };
+    for (const name of namesOf(view)) {
+      Object.defineProperty(view, name, { enumerable: true, get: () => this.#current[name] });
+    }
+    return Object.freeze(view);
+  }
+}
+
+function pick<T, Name extends keyof T>(values: T, names: readonly Name[]): Pick<T, Name> {
+  const picked: Partial<Pick<T, Name>> = {};
+  for (const name of names) picked[name] = values[name];
+  return picked as Pick<T, Name>; // every name has been set
+}
+
+/** The names in files of the options whose values differ. */
+function differences(a: MasterConfig, b: MasterConfig): string[] {
+  const { limits: limitsOfA, ...restOfA } = a;
+  const { limits: limitsOfB, ...restOfB } = b;
+  const rows = { ...saltOptions, ...ownOptions };
+  const rest = namesOf(restOfA).filter((name) => !isDeepStrictEqual(restOfA[name], restOfB[name]));
+  const limits = namesOf(limitsOfA).filter((name) => limitsOfA[name] !== limitsOfB[name]);
+  return [
+    ...rest.map((name) => (name in ownOptions ? 'saltbridge:' : '') + rows[name].name),
+    ...limits.map((name) => `saltbridge:limits:${limitOptions[name].name}`),
+  ];
+}
+
+function namesOf<T extends object>(values: T): (keyof T)[] {
+  return Object.keys(values) as (keyof T)[]; // made from a literal of exactly these
+}
