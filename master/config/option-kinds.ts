@@ -28,7 +28,7 @@ export const numericText: OptionKind<string> = {
 /** A secret in plain text: Salt's `sdb://` addresses lead to modules of Salt's. */
 export const passphrase: OptionKind<string> = {
   ...text,
-  expected: 'text (sdb:// is not served)',
+  expected: 'a passphrase itself (sdb:// is not served)',
   parse: (value) => {
     const secret = text.parse(value);
     return secret?.startsWith('sdb://') ? undefined : secret;
@@ -66,14 +66,14 @@ export function number(minimum: number, maximum: number): OptionKind<number> {
 
 /** A length of time, with or without fraction. */
 export function duration(unit: 'seconds' | 'minutes' | 'hours'): OptionKind<number> {
-  return kind(Type.Number({ minimum: 0, maximum: 1e9 }), `a number of ${unit}`);
+  return kind(Type.Number({ minimum: 0, maximum: 1e9 }), `a number of ${unit}, 0 or more`);
 }
 
 /** One of a few words, in upper or lower case. */
 export function oneOf<const T extends string>(words: readonly T[], note = ''): OptionKind<T> {
   const parse = (value: unknown): T | undefined =>
     words.find((word) => typeof value === 'string' && word.toLowerCase() === value.toLowerCase());
-  return { expected: words.join(', ') + note, isPath: false, parse };
+  return { expected: `one of ${words.join(', ')}${note}`, isPath: false, parse };
 }
 
 function kind<S extends TSchema>(schema: S, expected: string): OptionKind<Static<S>> {

@@ -40,9 +40,9 @@ export interface SignInOptions {
   /** Sign-ins by address of ids that are unknown or fail, by address and id of known ones. */
   readonly rate: TokenBuckets;
   /** Options that are read at each sign-in, because they can change. */
-  readonly rules: Pick<MasterConfig, 'openMode' | 'authEvents' | 'maxMinions'>;
-  /** Minions that are connected now. */
-  readonly connected: () => ReadonlySet<string>;
+  readonly rules: Pick<MasterConfig, 'openMode' | 'authEvents'>;
+  /** Whether `max_minions` keeps an id out. */
+  readonly isFull: (id: string) => boolean;
   /** The port of publications as minions see it. */
   readonly publishPort: () => number;
   readonly log: Logger;
@@ -105,7 +105,7 @@ export class SignIn {
       counters.count('auth-rate');
       return encodeClearReply(badLoad);
     }
-    if (this.#isFull(id)) {
+    if (this.#options.isFull(id)) {
       this.#tell({ result: false, act: 'full' }, request);
       return this.#refuse(request, 'full');
     }
@@ -203,15 +203,6 @@ export class SignIn {
   #refuse(context: AuthReplyContext, ret: boolean | 'full'): Promise<Uint8Array> {
     const masterKey = this.#options.masterKeys.privateKey;
     return this.#options.rsa.run({ kind: 'refuse', context, ret, masterKey });
-  }
-
-  /** Minions that are connected may sign in again [WIRE 6.2]. */
-  #isFull(id: string): boolean {
-    const { rules, connected } = this.#options;
-    const { maxMinions } = rules;
-    if (maxMinions === 0) return false;
-    const ids = connected();
-    return ids.size > maxMinions && !ids.has(id);
   }
 
   #tell(event: KeyVerdict['event'] | FullEvent, { id, pub }: AuthRequest): void {

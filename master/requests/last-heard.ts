@@ -23,6 +23,11 @@ export class LastHeard {
     return this.#heard.get(minionId)?.at;
   }
 
+  /** How many minions were heard. */
+  get size(): number {
+    return this.#heard.size;
+  }
+
   /** Minions that were last heard from one of these addresses. */
   from(addresses: ReadonlySet<string>): Set<string> {
     const found = new Set<string>();

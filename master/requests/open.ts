@@ -18,6 +18,7 @@ import { ClearRequests } from './clear.ts';
 import { DenialLog } from './denial-log.ts';
 import type { LastHeard } from './last-heard.ts';
 import { defaultMasterOpts } from './master-opts.ts';
+import { createFullnessCheck } from './max-minions.ts';
 import { minionEventHandler } from './minion-event.ts';
 import { type PillarProvider, pillarHandler } from './pillar.ts';
 import type { RepeatGuard } from './repeats.ts';
@@ -97,7 +98,7 @@ export function openRequests(parts: RequestParts): Requests {
 }
 
 function openSignIn(parts: RequestParts): SignIn {
-  const { config, foundations, bus, counters, lastHeard, log, publishPort } = parts;
+  const { config, foundations, bus, counters, log, publishPort } = parts;
   return new SignIn({
     ...foundations,
     bus,
@@ -111,7 +112,7 @@ function openSignIn(parts: RequestParts): SignIn {
       },
     }),
     rules: config,
-    connected: () => lastHeard.from(parts.subscribedFrom()),
+    isFull: createFullnessCheck({ ...parts, rules: config }),
     publishPort,
     log,
   });

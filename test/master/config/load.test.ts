@@ -154,7 +154,10 @@ test('a refused value is named by place, key and type, and never printed', async
     code: 'ERR_OPTION_TYPE',
   });
   const file = path.join(directory, 'master.d/a.conf');
-  t.is(error?.message, `${file}:2: key_pass: found a list, expected text (sdb:// is not served)`);
+  t.is(
+    error?.message,
+    `${file}:2: key_pass: found a list, expected a passphrase itself (sdb:// is not served)`,
+  );
 });
 
 test('another transport is refused as not served yet', async (t) => {
