@@ -10,7 +10,7 @@ import { type Account, becomeAccount, planUserChange, type UserChange } from './
 import type { OutputStream } from './context.ts';
 import { checkFolders, makeFolders } from './folders.ts';
 import { openMasterLog } from './logger.ts';
-import { writePidFile } from './pid-file.ts';
+import { PidFile } from './pid-file.ts';
 import { reload, tellWarnings } from './reload.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
@@ -36,29 +36,30 @@ export async function runMaster(
   // The end of a terminal ends what runs on it.
   if (stderr?.isTTY !== true) onSignal('SIGHUP', () => reload(configDirectory, master, log));
   tellWarnings(logger, warnings);
-  const removePidFile = keepPidFile(config, account, logger);
+  const pidFile = openPidFile(config, account, logger);
   try {
     takeAccount(config, change, logger);
     await master.start();
+    pidFile?.write();
     const signal = await terminated;
     logger.info({ signal }, 'closing');
-    await master.close();
   } finally {
-    removePidFile();
+    await master.close();
+    pidFile?.close();
     log.close();
   }
 }
 
-function keepPidFile(
+function openPidFile(
   { pidfile }: MasterConfig,
   owner: Account | undefined,
   logger: Logger,
-): () => void {
+): PidFile | undefined {
   try {
-    return writePidFile(pidfile, owner);
+    return new PidFile(pidfile, owner);
   } catch (error) {
     logger.warn({ file: pidfile, err: error }, 'pidfile could not be written');
-    return () => {};
+    return undefined;
   }
 }
 

@@ -85,10 +85,18 @@ function isAlive(pid: number): boolean {
 test('a master in the background keeps its pidfile and its log, and takes the pidfile away', async (t) => {
   const { config, start, log } = await makeHome(t);
   const pid = await start();
-  t.is(readFileSync(config.pidfile, 'utf8'), String(pid));
+  await until('the pidfile', () => readFileSync(config.pidfile, 'utf8') === String(pid));
   t.true(log().some(({ msg }) => msg === 'master started'));
   await end(pid);
   t.false(existsSync(config.pidfile));
+});
+
+test("a master that cannot start leaves the other one's pidfile alone", async (t) => {
+  const { config, start } = await makeHome(t);
+  const pid = await start();
+  await until('the pidfile', () => readFileSync(config.pidfile, 'utf8') !== '');
+  await t.throwsAsync(start(), { code: 'ERR_MASTER_NOT_READY' });
+  t.is(readFileSync(config.pidfile, 'utf8'), String(pid));
 });
 
 test('SIGUSR1 goes on in a new log file', async (t) => {
