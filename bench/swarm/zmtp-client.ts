@@ -88,23 +88,38 @@ const emptyFrame = Buffer.from([1, 0]);
 
 /** Requests over one connection, answered in the order in which they were sent. */
 export class Dealer {
+  /** Resolves when the connection has ended, whoever ended it. */
+  readonly ended: Promise<void>;
   readonly #socket: Socket;
-  readonly #waiting: ((reply: Buffer) => void)[] = [];
+  #waiting: Waiting[] = [];
 
   constructor(port: number) {
     this.#socket = connect(port, '127.0.0.1');
     this.#socket.setNoDelay();
     const reader = new FrameReader((body, more) => {
-      if (!more) this.#waiting.shift()?.(Buffer.from(body));
+      if (!more) this.#waiting.shift()?.resolve(Buffer.from(body));
     });
     this.#socket.on('data', (chunk: Buffer) => reader.push(chunk));
+    // Told by the end that follows it.
+    this.#socket.on('error', () => {});
+    this.ended = new Promise((resolve) => {
+      this.#socket.once('close', () => {
+        this.#abandon();
+        resolve();
+      });
+    });
     this.#socket.write(greeting);
     this.#socket.write(ready('DEALER'));
   }
 
+  /** @throws ConnectionEnded before there is an answer */
   ask(body: Uint8Array): Promise<Buffer> {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
+    return new Promise((resolve, reject) => {
+      if (this.#socket.destroyed) {
+        reject(new ConnectionEnded());
+        return;
+      }
+      this.#waiting.push({ resolve, reject });
       this.#socket.cork();
       this.#socket.write(emptyFrame);
       this.#socket.write(frame(body));
@@ -115,6 +130,24 @@ export class Dealer {
   close(): void {
     this.#socket.destroy();
   }
+
+  #abandon(): void {
+    const abandoned = this.#waiting;
+    this.#waiting = [];
+    for (const { reject } of abandoned) reject(new ConnectionEnded());
+  }
+}
+
+interface Waiting {
+  readonly resolve: (reply: Buffer) => void;
+  readonly reject: (error: ConnectionEnded) => void;
+}
+
+/** A connection ended before there was an answer. */
+export class ConnectionEnded extends Error {
+  constructor() {
+    super('the connection ended before the answer');
+  }
 }
 
 /** Hears every publication. Resolves once it has subscribed. */
@@ -123,7 +156,8 @@ export function subscribe(port: number, onMessage: (body: Buffer) => void): Prom
     const socket = connect(port, '127.0.0.1');
     const reader = new FrameReader((body) => onMessage(body));
     socket.on('data', (chunk: Buffer) => reader.push(chunk));
-    socket.once('error', reject);
+    // Told by the end that follows it, once there is a connection.
+    socket.on('error', reject);
     socket.once('connect', () => {
       socket.write(Buffer.concat([greeting, ready('SUB'), Buffer.from([0, 1, 1])]));
       resolve(socket);

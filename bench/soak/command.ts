@@ -1,0 +1,48 @@
+import type { MemorySample } from './memory.ts';
+import { type SoakLoad, soak } from './soak.ts';
+import { complaints, memoryLine, summary } from './verdict.ts';
+
+const fullLoad: SoakLoad = {
+  minions: 500,
+  eventsPerSecond: 2000,
+  jobsPerSecond: 50,
+  reconnectsPerSecond: 2,
+  deletionEveryMs: 5000,
+};
+const secondsPerLine = 30;
+
+/**
+ * `npm run bench -- soak [seconds] [share]`.
+ * @param share of the full load, for machines that do something else as well
+ * @returns the exit code: 1 if anything is not as it must be
+ */
+export async function runSoak(
+  seconds: number,
+  share: number,
+  print: (line: string) => void,
+): Promise<number> {
+  if (!(Number.isInteger(seconds) && seconds > 0 && share > 0 && share <= 1)) {
+    print('soak: give whole seconds, and a share of the load above 0 and up to 1');
+    return 64;
+  }
+  const load = {
+    ...fullLoad,
+    eventsPerSecond: fullLoad.eventsPerSecond * share,
+    jobsPerSecond: fullLoad.jobsPerSecond * share,
+  };
+  print(`# soak of ${seconds} s: ${JSON.stringify(load)}`);
+  let samples: MemorySample[] = [];
+  const result = await soak(load, seconds, (sample, counts, jobs) => {
+    samples.push(sample);
+    if (samples.length < secondsPerLine) return;
+    print(
+      `${memoryLine(samples)}  requests ${counts.sent}  waiting ${counts.waiting}  jobs ${jobs.finished}`,
+    );
+    samples = [];
+  });
+  for (const line of summary(result)) print(line);
+  const wrong = complaints(result);
+  for (const line of wrong) print(`WRONG: ${line}`);
+  print(wrong.length === 0 ? 'all is well' : 'not well');
+  return wrong.length === 0 ? 0 : 1;
+}

@@ -1,0 +1,217 @@
+/** A simulated minion that lives through everything: refusals, deletion, rotation, lost connections. */
+import type { Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  isWireMap,
+  ProtocolError,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import type { SwarmKey } from '../swarm/keys.ts';
+import { ConnectionEnded, Dealer, subscribe } from '../swarm/zmtp-client.ts';
+import type { PublicationReader } from './publications.ts';
+import { type SealedRequest, type Session, sealRequest, trySignIn } from './session.ts';
+import type { Answer, Tally } from './tally.ts';
+
+/** What minions of one swarm have in common. */
+export interface SoakSwarm {
+  readonly requestPort: number;
+  readonly publishPort: number;
+  readonly tally: Tally;
+  readonly publications: PublicationReader;
+}
+
+/** Milliseconds before a sign-in is tried again, and before a lost connection is made again. */
+const retryMs = { signIn: 1000, connection: 100 };
+/** How often a return is sent until it is answered well; real minions do likewise. */
+const returnTries = 5;
+
+export class SoakMinion {
+  readonly id: string;
+  readonly #key: SwarmKey;
+  readonly #swarm: SoakSwarm;
+  #dealer: Dealer | undefined;
+  #subscription: Socket | undefined;
+  #session: Session | undefined;
+  #masterPem: string | undefined;
+  #signingIn: Promise<Session> | undefined;
+  #isLeaving = false;
+
+  constructor(id: string, key: SwarmKey, swarm: SoakSwarm) {
+    this.id = id;
+    this.#key = key;
+    this.#swarm = swarm;
+  }
+
+  /** Signs in, waiting for acceptance as long as it takes, and subscribes. */
+  async start(): Promise<void> {
+    await this.#signedIn();
+    await this.#subscribe();
+  }
+
+  /** Fires an event of its own; one that is lost with its connection is not repeated. */
+  async fire(number: number): Promise<void> {
+    if (this.#session === undefined) return;
+    const tag = `salt/beacon/${this.id}/soak/${number}`;
+    const load = { cmd: '_minion_event', tag, data: { number }, pretag: null };
+    if ((await this.#tryAsk(load)) === 'good') this.#swarm.tally.events += 1;
+  }
+
+  /** Ends both connections, whatever is under way, and makes them again. */
+  async reconnect(): Promise<void> {
+    if (this.#isLeaving) return;
+    this.#isLeaving = true;
+    this.#swarm.tally.reconnects += 1;
+    this.#subscription?.destroy();
+    this.#dealer?.close();
+    await this.#dealer?.ended;
+    this.#isLeaving = false;
+    await this.#subscribe();
+  }
+
+  async #subscribe(): Promise<void> {
+    try {
+      const socket = await subscribe(this.#swarm.publishPort, (envelope) => {
+        // A copy: what is cut from the stream would keep all of it.
+        this.#obey(Buffer.from(envelope)).catch(fail);
+      });
+      this.#subscription = socket;
+      socket.once('close', () => {
+        if (socket === this.#subscription && !this.#isLeaving) this.#subscribeAgain();
+      });
+    } catch {
+      this.#subscribeAgain();
+    }
+  }
+
+  #subscribeAgain(): void {
+    pause(retryMs.connection)
+      .then(() => this.#subscribe())
+      .catch(fail);
+  }
+
+  /** What is published under a newer key is opened after a new sign-in, so it is not lost. */
+  async #obey(envelope: Buffer): Promise<void> {
+    const load = this.#tryOpen(envelope) ?? (await this.#openAnew(envelope));
+    if (!isWireMap(load) || !this.#isMeant(load)) return;
+    const answer: WireMap = {
+      cmd: '_return',
+      jid: load.jid ?? null,
+      fun: load.fun ?? null,
+      fun_args: [],
+      return: load.fun === 'saltutil.find_job' ? {} : true,
+      retcode: 0,
+      success: true,
+    };
+    for (let tries = 0; tries < returnTries; tries += 1) {
+      if ((await this.#tryAsk(answer)) === 'good') return;
+    }
+  }
+
+  #tryOpen(envelope: Buffer): WireValue | undefined {
+    const session = this.#session;
+    if (session === undefined) return undefined;
+    const { publishKey, masterPublic } = session;
+    try {
+      return this.#swarm.publications.open(envelope, publishKey, masterPublic);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      if (this.#session === session) this.#session = undefined;
+      return undefined;
+    }
+  }
+
+  async #openAnew(envelope: Buffer): Promise<WireValue | undefined> {
+    await this.#signedIn();
+    return this.#tryOpen(envelope);
+  }
+
+  #isMeant({ tgt, tgt_type: type }: WireMap): boolean {
+    return type === 'list' ? Array.isArray(tgt) && tgt.includes(this.id) : tgt === '*';
+  }
+
+  /** @returns `undefined` when the connection ended before the answer */
+  async #tryAsk(load: WireMap): Promise<Answer | undefined> {
+    const session = await this.#signedIn();
+    const request = sealRequest(this.id, this.#key, session, load);
+    try {
+      const { answer } = await this.#ask(request);
+      if (answer !== 'good' && this.#session === session) this.#session = undefined;
+      return answer;
+    } catch (error) {
+      if (error instanceof ConnectionEnded) return undefined;
+      throw error;
+    }
+  }
+
+  #signedIn(): Promise<Session> {
+    if (this.#session !== undefined) return Promise.resolve(this.#session);
+    this.#signingIn ??= this.#signIn().finally(() => {
+      this.#signingIn = undefined;
+    });
+    return this.#signingIn;
+  }
+
+  async #signIn(): Promise<Session> {
+    for (;;) {
+      this.#swarm.tally.signIns += 1;
+      const session = await this.#trySignIn();
+      if (session !== undefined) {
+        this.#session = session;
+        this.#masterPem = session.masterPem;
+        return session;
+      }
+      await pause(retryMs.signIn);
+    }
+  }
+
+  async #trySignIn(): Promise<Session | undefined> {
+    try {
+      return await trySignIn(this.id, this.#key, this.#masterPem, async (bytes, judge) => {
+        const { reply } = await this.#ask({ bytes, judge });
+        return reply;
+      });
+    } catch (error) {
+      if (error instanceof ConnectionEnded) return undefined;
+      throw error;
+    }
+  }
+
+  /** Every request goes through here, so every request is counted. */
+  async #ask({
+    bytes,
+    judge,
+  }: SealedRequest): Promise<{ readonly reply: Buffer; readonly answer: Answer }> {
+    const { tally } = this.#swarm;
+    const dealer = await this.#connected();
+    const sentAt = performance.now();
+    tally.sent();
+    try {
+      const reply = await dealer.ask(bytes);
+      tally.answered(performance.now() - sentAt);
+      const answer = judge(reply);
+      tally.judged(answer);
+      return { reply, answer };
+    } catch (error) {
+      if (error instanceof ConnectionEnded) tally.lost(this.id, this.#isLeaving);
+      throw error;
+    }
+  }
+
+  async #connected(): Promise<Dealer> {
+    if (this.#dealer !== undefined) return this.#dealer;
+    const dealer = new Dealer(this.#swarm.requestPort);
+    this.#dealer = dealer;
+    dealer.ended.then(
+      () => {
+        if (this.#dealer === dealer) this.#dealer = undefined;
+      },
+      () => {},
+    );
+    return dealer;
+  }
+}
+
+function fail(error: unknown): void {
+  process.send?.({ error: error instanceof Error ? String(error.stack) : String(error) });
+}

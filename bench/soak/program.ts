@@ -1,0 +1,75 @@
+/** The process of the soak's swarm: it keeps up the load and counts what becomes of it. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { importKey } from '../swarm/keys.ts';
+import { SoakMinion } from './minion.ts';
+import type { SoakOrder } from './orders.ts';
+import { PublicationReader } from './publications.ts';
+import { Tally } from './tally.ts';
+
+/** How often what is due is sent, milliseconds. */
+const tickMs = 10;
+/** Where more requests wait than are due in this time, events are left out. */
+const secondsUnderWay = 5;
+
+const tally = new Tally();
+let minions: readonly SoakMinion[] = [];
+let ticker: NodeJS.Timeout | undefined;
+
+async function carryOut(order: SoakOrder): Promise<void> {
+  switch (order.do) {
+    case 'enlist': {
+      const { ids, requestPort, publishPort } = order;
+      const keys = order.keys.map(importKey);
+      const swarm = { requestPort, publishPort, tally, publications: new PublicationReader() };
+      minions = ids.flatMap((id, index) => {
+        const key = keys[index % keys.length];
+        return key === undefined ? [] : [new SoakMinion(id, key, swarm)];
+      });
+      return;
+    }
+    case 'start':
+      await Promise.all(minions.map((minion) => minion.start()));
+      return;
+    case 'load':
+      keepUp(order.eventsPerSecond, order.reconnectsPerSecond);
+      return;
+    case 'report':
+      return;
+    case 'drain': {
+      clearInterval(ticker);
+      const end = performance.now() + order.graceMs;
+      while (tally.waiting > 0 && performance.now() < end) await pause(tickMs);
+      return;
+    }
+  }
+}
+
+/**
+ * Sends what is due since the start, so that the rate holds whatever the timer does; but does not
+ * pile up what nobody has the time to answer.
+ */
+function keepUp(eventsPerSecond: number, reconnectsPerSecond: number): void {
+  const startedAt = performance.now();
+  let fired = 0;
+  let reconnected = 0;
+  ticker = setInterval(() => {
+    const seconds = (performance.now() - startedAt) / 1000;
+    for (; fired < seconds * eventsPerSecond; fired += 1) {
+      if (tally.waiting > eventsPerSecond * secondsUnderWay) continue;
+      minions[fired % minions.length]?.fire(fired).catch(fail);
+    }
+    for (; reconnected < seconds * reconnectsPerSecond; reconnected += 1) {
+      // By a stride, so that those next to each other do not go together.
+      minions[(reconnected * 37) % minions.length]?.reconnect().catch(fail);
+    }
+  }, tickMs);
+}
+
+function fail(error: unknown): void {
+  process.send?.({ error: error instanceof Error ? String(error.stack) : String(error) });
+}
+
+process.on('message', (order: SoakOrder) => {
+  carryOut(order).then(() => process.send?.({ counts: tally.counts() }), fail);
+});
+process.on('disconnect', () => process.exit(0));

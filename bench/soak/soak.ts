@@ -1,0 +1,136 @@
+/**
+ * Hours of work in minutes: minions that fire events, answer jobs, lose their connections and
+ * their keys, under the master's own limits. At the end no request may be without an answer, and
+ * the master's memory must not have grown since it was warm.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { createMaster, type Master } from '../../master/index.ts';
+import { benchConfig } from '../config.ts';
+import { makeKeyTexts } from '../swarm/keys.ts';
+import { KeyDeletions } from './deletions.ts';
+import { JobLoad } from './jobs.ts';
+import { type MemorySample, sampleMemory } from './memory.ts';
+import type { SoakCounts, SoakOrder, SoakOutcome } from './orders.ts';
+
+/** What is kept up, if the machine can: what it cannot is not made up for. */
+export interface SoakLoad {
+  readonly minions: number;
+  readonly eventsPerSecond: number;
+  readonly jobsPerSecond: number;
+  readonly reconnectsPerSecond: number;
+  readonly deletionEveryMs: number;
+}
+
+/** Everything that a verdict is made from. */
+export interface SoakResult {
+  readonly load: SoakLoad;
+  readonly seconds: number;
+  readonly counts: SoakCounts;
+  readonly jobs: JobLoad['figures'];
+  readonly deletions: number;
+  /** Whose keys were deleted at some time. */
+  readonly deleted: ReadonlySet<string>;
+  /** One a second. */
+  readonly memory: readonly MemorySample[];
+  /** Refused, delayed or dropped by the master, by reason. */
+  readonly counters: Readonly<Record<string, number>>;
+  /** What failed where nothing may. */
+  readonly failures: readonly string[];
+}
+
+const program = fileURLToPath(new URL('./program.js', import.meta.url));
+const keyCount = 16;
+/** As long as Salt's clients wait for an answer. */
+const graceMs = 60_000;
+
+/**
+ * @param seconds how long the load is kept up
+ * @param onSample told once a second
+ */
+export async function soak(
+  load: SoakLoad,
+  seconds: number,
+  onSample: (sample: MemorySample, counts: SoakCounts, jobs: JobLoad['figures']) => void,
+): Promise<SoakResult> {
+  const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
+  // Kept for a minute, so that what is stored is removed within the run as well.
+  const config = benchConfig(rootDir, { keepJobsSeconds: 60 });
+  const ids = Array.from({ length: load.minions }, (_, index) => `soak-${index}`);
+  const keys = await makeKeyTexts(keyCount);
+  const directory = path.join(config.pkiDir, 'minions');
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  for (const [index, id] of ids.entries()) {
+    await writeFile(path.join(directory, id), keys[index % keys.length]?.publicPem ?? '');
+  }
+  const master = createMaster({ config });
+  await master.start();
+  const swarm = fork(program);
+  try {
+    const { requestPort, publishPort } = await master.status();
+    await order(swarm, { do: 'enlist', ids, keys, requestPort, publishPort });
+    await order(swarm, { do: 'start' });
+    return await run(master, swarm, ids, load, seconds, onSample);
+  } finally {
+    if (swarm.connected) swarm.disconnect();
+    await master.close();
+    await rm(rootDir, { recursive: true, force: true });
+  }
+}
+
+async function run(
+  master: Master,
+  swarm: ChildProcess,
+  ids: readonly string[],
+  load: SoakLoad,
+  seconds: number,
+  onSample: Parameters<typeof soak>[2],
+): Promise<SoakResult> {
+  const failures: string[] = [];
+  const onError = (error: unknown): void => {
+    failures.push(error instanceof Error ? String(error.stack) : String(error));
+  };
+  const jobs = new JobLoad(master, ids);
+  const deletions = new KeyDeletions(master, ids);
+  const { eventsPerSecond, reconnectsPerSecond } = load;
+  await order(swarm, { do: 'load', eventsPerSecond, reconnectsPerSecond });
+  jobs.start(load.jobsPerSecond, onError);
+  deletions.start(load.deletionEveryMs, onError);
+  const memory: MemorySample[] = [];
+  const startedAt = performance.now();
+  for (let second = 1; second <= seconds; second += 1) {
+    await pause(Math.max(0, startedAt + second * 1000 - performance.now()));
+    const sample = sampleMemory(second);
+    memory.push(sample);
+    onSample(sample, await order(swarm, { do: 'report' }), jobs.figures);
+  }
+  deletions.pause();
+  await jobs.stop();
+  const counts = await order(swarm, { do: 'drain', graceMs });
+  await deletions.stop();
+  return {
+    load,
+    seconds,
+    counts,
+    jobs: jobs.figures,
+    deletions: deletions.count,
+    deleted: deletions.deleted,
+    memory,
+    counters: (await master.status()).counters,
+    failures,
+  };
+}
+
+async function order(swarm: ChildProcess, what: SoakOrder): Promise<SoakCounts> {
+  const answered = once(swarm, 'message');
+  swarm.send(what);
+  const [outcome]: SoakOutcome[] = await answered;
+  if (outcome === undefined) throw new Error('the swarm did not answer');
+  if ('error' in outcome) throw new Error(outcome.error);
+  return outcome.counts;
+}
