@@ -27,6 +27,7 @@ export async function runSoak(
   }
   const load = {
     ...fullLoad,
+    minions: Math.ceil(fullLoad.minions * share),
     eventsPerSecond: fullLoad.eventsPerSecond * share,
     jobsPerSecond: fullLoad.jobsPerSecond * share,
   };

@@ -72,8 +72,7 @@ export class SoakMinion {
   async #subscribe(): Promise<void> {
     try {
       const socket = await subscribe(this.#swarm.publishPort, (envelope) => {
-        // A copy: what is cut from the stream would keep all of it.
-        this.#obey(Buffer.from(envelope)).catch(fail);
+        this.#hear(envelope);
       });
       this.#subscription = socket;
       socket.once('close', () => {
@@ -90,10 +89,21 @@ export class SoakMinion {
       .catch(fail);
   }
 
+  /** Most of what is published is for others, and costs a fleet of hundreds as little as it can. */
+  #hear(envelope: Buffer): void {
+    const load = this.#tryOpen(envelope);
+    if (load === undefined) this.#hearAnew(Buffer.from(envelope)).catch(fail);
+    else if (isWireMap(load) && this.#isMeant(load)) this.#answer(load).catch(fail);
+  }
+
   /** What is published under a newer key is opened after a new sign-in, so it is not lost. */
-  async #obey(envelope: Buffer): Promise<void> {
-    const load = this.#tryOpen(envelope) ?? (await this.#openAnew(envelope));
-    if (!isWireMap(load) || !this.#isMeant(load)) return;
+  async #hearAnew(envelope: Buffer): Promise<void> {
+    await this.#signedIn();
+    const load = this.#tryOpen(envelope);
+    if (isWireMap(load) && this.#isMeant(load)) await this.#answer(load);
+  }
+
+  async #answer(load: WireMap): Promise<void> {
     const answer: WireMap = {
       cmd: '_return',
       jid: load.jid ?? null,
@@ -119,11 +129,6 @@ export class SoakMinion {
       if (this.#session === session) this.#session = undefined;
       return undefined;
     }
-  }
-
-  async #openAnew(envelope: Buffer): Promise<WireValue | undefined> {
-    await this.#signedIn();
-    return this.#tryOpen(envelope);
   }
 
   #isMeant({ tgt, tgt_type: type }: WireMap): boolean {

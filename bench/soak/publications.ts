@@ -39,7 +39,8 @@ export class PublicationReader {
     masterPublic: KeyObject,
   ): WireValue | ProtocolError {
     const load = tryOpen(envelope, key, masterPublic);
-    this.#opened.unshift({ envelope, aes: key.text, load });
+    // A copy: what is cut from a stream would keep all of it.
+    this.#opened.unshift({ envelope: Buffer.from(envelope), aes: key.text, load });
     if (this.#opened.length > remembered) this.#opened.pop();
     return load;
   }

@@ -19,6 +19,8 @@ export interface RealMinionOptions extends MasterPorts {
   readonly program: string;
   /** Its id is this, a hyphen, and its version. Default `salt`. */
   readonly name?: string;
+  /** Its own grains, YAML. Default `{role: interop}`. */
+  readonly grains?: string;
   /** More lines of its configuration, YAML. */
   readonly extra?: string;
 }
@@ -84,7 +86,7 @@ export class RealMinion {
     );
   }
 
-  #configuration({ requestPort, publishPort, extra = '' }: RealMinionOptions): string {
+  #configuration({ requestPort, publishPort, grains, extra = '' }: RealMinionOptions): string {
     return `id: ${this.id}
 master: 127.0.0.1
 master_port: ${requestPort}
@@ -104,7 +106,7 @@ recon_max: 1000
 recon_randomize: False
 enable_fqdns_grains: False
 enable_gpu_grains: False
-grains: {role: interop}
+grains: ${grains ?? '{role: interop}'}
 ${extra}
 `;
   }
