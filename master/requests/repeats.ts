@@ -1,14 +1,26 @@
 import { createHash } from 'node:crypto';
 import { packWire } from '../../minion-protocol/index.ts';
-import type { Reply, VerifiedRequest } from './request.ts';
+import { MarkRing } from './mark-ring.ts';
+import { type Reply, send, type VerifiedRequest } from './request.ts';
 
 /** As many as a minion may send events in the 300 s that its time stamps are good for, and more. */
 const maxPerMinion = 8_192;
 
-interface Mark {
-  readonly reply: Promise<Reply>;
-  /** Milliseconds since 1970. */
+/** What nearly all requests are answered; a mark of one that was answered so needs no reply with it. */
+const usualReply: Reply = send(null);
+
+interface OddReply {
+  readonly reply: Reply;
+  /** Seconds since 1970, or infinity. */
   readonly expiresAt: number;
+}
+
+/** What is known of one minion's requests. */
+interface Marks {
+  readonly underWay: Map<string, Promise<Reply>>;
+  readonly done: MarkRing;
+  /** Replies other than the usual one. */
+  readonly odd: Map<string, OddReply>;
 }
 
 /** How long marks are needed. */
@@ -22,11 +34,12 @@ export interface RepeatGuardOptions {
  * Requests that change something, and what they were answered. Salt's clients repeat a packed
  * request whose answer was lost; the repeat has no second effect and gets the same answer
  * [THREATS C-43]. Each minion has marks of its own, so none can flush another's. A mark goes when
- * the time stamp of its request is refused anyway; requests without one keep theirs.
+ * the time stamp of its request is refused anyway; requests without one keep theirs. A request that
+ * failed has none: its repeat is another try.
  */
 export class RepeatGuard {
   readonly #options: RepeatGuardOptions;
-  readonly #marks = new Map<string, Map<string, Mark>>();
+  readonly #marks = new Map<string, Marks>();
 
   constructor(options: RepeatGuardOptions) {
     this.#options = options;
@@ -37,11 +50,17 @@ export class RepeatGuard {
     const name = requestMark(request);
     if (request.minionId === undefined || name === undefined) return run();
     const marks = this.#marksOf(request.minionId);
-    const first = marks.get(name);
-    if (first !== undefined) return first.reply;
+    const first = marks.underWay.get(name) ?? marks.odd.get(name)?.reply;
+    if (first !== undefined) return first;
+    const digest = createHash('sha256').update(name).digest();
+    if (marks.done.has(digest)) return usualReply;
     const reply = run();
-    marks.set(name, { reply, expiresAt: this.#expiry(request) });
-    this.#forgetOldest(marks);
+    marks.underWay.set(name, reply);
+    try {
+      this.#keep(marks, name, digest, await reply, this.#expiry(request));
+    } finally {
+      marks.underWay.delete(name);
+    }
     return reply;
   }
 
@@ -50,25 +69,30 @@ export class RepeatGuard {
     this.#marks.delete(minionId);
   }
 
-  /** A time stamp may lie in the future by as much as in the past. */
-  #expiry({ ts }: VerifiedRequest): number {
-    const { ttlSeconds, now } = this.#options;
-    if (ts === undefined || ttlSeconds === 0) return Number.POSITIVE_INFINITY;
-    return now() + 2 * ttlSeconds * 1000;
-  }
-
-  #forgetOldest(marks: Map<string, Mark>): void {
-    const now = this.#options.now();
-    for (const [name, { expiresAt }] of marks) {
-      if (marks.size <= maxPerMinion && expiresAt > now) return;
-      marks.delete(name);
+  #keep(marks: Marks, name: string, digest: Buffer, reply: Reply, expiresAt: number): void {
+    const now = this.#options.now() / 1000;
+    marks.done.removeExpired(now);
+    if (reply.kind === 'send' && reply.value === null) {
+      marks.done.add(digest, expiresAt);
+      return;
+    }
+    marks.odd.set(name, { reply, expiresAt });
+    for (const [oldest, mark] of marks.odd) {
+      if (marks.odd.size <= maxPerMinion && mark.expiresAt >= now) return;
+      marks.odd.delete(oldest);
     }
   }
 
-  #marksOf(minionId: string): Map<string, Mark> {
+  /** After that the time stamp itself is refused. */
+  #expiry({ ts }: VerifiedRequest): number {
+    const { ttlSeconds } = this.#options;
+    return ts === undefined || ttlSeconds === 0 ? Number.POSITIVE_INFINITY : ts + ttlSeconds;
+  }
+
+  #marksOf(minionId: string): Marks {
     const known = this.#marks.get(minionId);
     if (known !== undefined) return known;
-    const fresh = new Map<string, Mark>();
+    const fresh = { underWay: new Map(), done: new MarkRing(maxPerMinion), odd: new Map() };
     this.#marks.set(minionId, fresh);
     return fresh;
   }

@@ -1,0 +1,140 @@
+import test from 'ava';
+import fc from 'fast-check';
+import { MarkRing } from '../../../master/requests/mark-ring.ts';
+import { RepeatGuard } from '../../../master/requests/repeats.ts';
+import { type Reply, send, type VerifiedRequest } from '../../../master/requests/request.ts';
+
+const ttlSeconds = 300;
+const startedAt = 1_700_000_000;
+const usual = send(null);
+
+function request(nonce: string, more: Partial<VerifiedRequest> = {}): VerifiedRequest {
+  return {
+    minionId: 'm1',
+    isProven: true,
+    version: 3,
+    nonce,
+    ts: startedAt,
+    bytes: 100,
+    load: { cmd: '_minion_event', tag: 'a' },
+    encAlgo: 'OAEP-SHA1',
+    sigAlgo: 'PKCS1v15-SHA1',
+    ...more,
+  };
+}
+
+/** A guard with a clock in seconds, and a handler that counts its runs. */
+function guardAt(clock: { seconds: number }, reply: Reply = usual) {
+  const guard = new RepeatGuard({ ttlSeconds, now: () => clock.seconds * 1000 });
+  let runs = 0;
+  const run = async (): Promise<Reply> => {
+    runs += 1;
+    return reply;
+  };
+  return {
+    guard,
+    ask: (it: VerifiedRequest) => guard.once(it, run),
+    runs: () => runs,
+  };
+}
+
+for (const reply of [usual, send(false), send({ a: 1 })]) {
+  const text = JSON.stringify(reply.kind === 'send' ? reply.value : reply.kind);
+  test(`a request that arrives again is answered ${text} once more and not run`, async (t) => {
+    const { ask, runs } = guardAt({ seconds: startedAt }, reply);
+    t.deepEqual(await ask(request('n')), reply);
+    t.deepEqual(await ask(request('n')), reply);
+    t.is(runs(), 1);
+  });
+}
+
+test('one that arrives while the first is under way waits for its answer', async (t) => {
+  const { ask, runs } = guardAt({ seconds: startedAt }, send(7));
+  const both = await Promise.all([ask(request('n')), ask(request('n'))]);
+  t.deepEqual(both, [send(7), send(7)]);
+  t.is(runs(), 1);
+});
+
+test('another nonce, another load and another minion are other requests', async (t) => {
+  const { ask, runs } = guardAt({ seconds: startedAt });
+  await ask(request('n'));
+  await ask(request('o'));
+  await ask(request('n', { load: { cmd: '_minion_event', tag: 'b' } }));
+  await ask(request('n', { minionId: 'm2' }));
+  t.is(runs(), 4);
+});
+
+test('a mark lasts as long as its time stamp is good, not longer', async (t) => {
+  const clock = { seconds: startedAt };
+  const { ask, runs } = guardAt(clock);
+  await ask(request('n'));
+  clock.seconds = startedAt + ttlSeconds;
+  await ask(request('n'));
+  t.is(runs(), 1);
+  clock.seconds += 1;
+  await ask(request('later', { ts: clock.seconds }));
+  await ask(request('n'));
+  t.is(runs(), 3);
+});
+
+test('a request without a time stamp is known however late it comes again', async (t) => {
+  const clock = { seconds: startedAt };
+  const { ask, runs } = guardAt(clock);
+  await ask(request('n', { ts: undefined }));
+  clock.seconds += 100 * ttlSeconds;
+  await ask(request('o', { ts: undefined }));
+  await ask(request('n', { ts: undefined }));
+  t.is(runs(), 2);
+});
+
+test('a request that failed is tried again', async (t) => {
+  const guard = new RepeatGuard({ ttlSeconds, now: () => startedAt * 1000 });
+  const failed = guard.once(request('n'), () => Promise.reject(new Error('broken')));
+  await t.throwsAsync(failed, { message: 'broken' });
+  t.deepEqual(await guard.once(request('n'), async () => usual), usual);
+});
+
+test('what was forgotten is another request', async (t) => {
+  const { guard, ask, runs } = guardAt({ seconds: startedAt });
+  await ask(request('n'));
+  guard.forget('m1');
+  await ask(request('n'));
+  t.is(runs(), 2);
+});
+
+/** Eight bytes that are another number's only by chance. */
+function digestOf(value: number): Buffer {
+  const digest = Buffer.alloc(8, 0xff);
+  digest.writeUInt32BE(value);
+  return digest;
+}
+
+test('a ring holds the latest marks that have not expired, as a list would', (t) => {
+  const step = fc.oneof(
+    fc.record({ add: fc.nat(50), for: fc.nat(20) }),
+    fc.record({ wait: fc.nat(15) }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
+      const ring = new MarkRing(20);
+      let list: { value: number; expiresAt: number }[] = [];
+      let now = 0;
+      for (const it of steps) {
+        if ('wait' in it) {
+          now += it.wait;
+          ring.removeExpired(now);
+          while (list[0] !== undefined && list[0].expiresAt < now) list = list.slice(1);
+          continue;
+        }
+        ring.add(digestOf(it.add), now + it.for);
+        list = [...list, { value: it.add, expiresAt: now + it.for }].slice(-20);
+      }
+      for (let value = 0; value <= 50; value += 1) {
+        const isListed = list.some((mark) => mark.value === value);
+        if (ring.has(digestOf(value)) !== isListed) return false;
+      }
+      return ring.size === list.length;
+    }),
+  );
+  t.pass();
+});
