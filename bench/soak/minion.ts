@@ -1,4 +1,5 @@
 /** A simulated minion that lives through everything: refusals, deletion, rotation, lost connections. */
+import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
@@ -35,7 +36,8 @@ export class SoakMinion {
   #session: Session | undefined;
   #masterPem: string | undefined;
   #signingIn: Promise<Session> | undefined;
-  #isLeaving = false;
+  /** Connections that this minion ended itself. */
+  readonly #left = new WeakSet<Dealer>();
 
   constructor(id: string, key: SwarmKey, swarm: SoakSwarm) {
     this.id = id;
@@ -46,7 +48,9 @@ export class SoakMinion {
   /** Signs in, waiting for acceptance as long as it takes, and subscribes. */
   async start(): Promise<void> {
     await this.#signedIn();
-    await this.#subscribe();
+    await new Promise<void>((resolve) => {
+      this.#staySubscribed(resolve).catch(fail);
+    });
   }
 
   /** Fires an event of its own; one that is lost with its connection is not repeated. */
@@ -57,36 +61,28 @@ export class SoakMinion {
     if ((await this.#tryAsk(load)) === 'good') this.#swarm.tally.events += 1;
   }
 
-  /** Ends both connections, whatever is under way, and makes them again. */
-  async reconnect(): Promise<void> {
-    if (this.#isLeaving) return;
-    this.#isLeaving = true;
+  /** Ends both connections, whatever is under way; they are made again at once. */
+  reconnect(): void {
     this.#swarm.tally.reconnects += 1;
     this.#subscription?.destroy();
-    this.#dealer?.close();
-    await this.#dealer?.ended;
-    this.#isLeaving = false;
-    await this.#subscribe();
+    if (this.#dealer === undefined) return;
+    this.#left.add(this.#dealer);
+    this.#dealer.close();
+    this.#dealer = undefined;
   }
 
-  async #subscribe(): Promise<void> {
-    try {
-      const socket = await subscribe(this.#swarm.publishPort, (envelope) => {
-        this.#hear(envelope);
-      });
-      this.#subscription = socket;
-      socket.once('close', () => {
-        if (socket === this.#subscription && !this.#isLeaving) this.#subscribeAgain();
-      });
-    } catch {
-      this.#subscribeAgain();
+  async #staySubscribed(onSubscribed: () => void): Promise<never> {
+    for (;;) {
+      try {
+        const socket = await subscribe(this.#swarm.publishPort, (envelope) => this.#hear(envelope));
+        this.#subscription = socket;
+        onSubscribed();
+        if (!socket.closed) await once(socket, 'close');
+      } catch {
+        // There was no connection, or it broke: the next one is made below.
+      }
+      await pause(retryMs.connection);
     }
-  }
-
-  #subscribeAgain(): void {
-    pause(retryMs.connection)
-      .then(() => this.#subscribe())
-      .catch(fail);
   }
 
   /** Most of what is published is for others, and costs a fleet of hundreds as little as it can. */
@@ -115,6 +111,7 @@ export class SoakMinion {
     };
     for (let tries = 0; tries < returnTries; tries += 1) {
       if ((await this.#tryAsk(answer)) === 'good') return;
+      await pause(retryMs.connection);
     }
   }
 
@@ -188,7 +185,7 @@ export class SoakMinion {
     judge,
   }: SealedRequest): Promise<{ readonly reply: Buffer; readonly answer: Answer }> {
     const { tally } = this.#swarm;
-    const dealer = await this.#connected();
+    const dealer = this.#connected();
     const sentAt = performance.now();
     tally.sent();
     try {
@@ -198,12 +195,12 @@ export class SoakMinion {
       tally.judged(answer);
       return { reply, answer };
     } catch (error) {
-      if (error instanceof ConnectionEnded) tally.lost(this.id, this.#isLeaving);
+      if (error instanceof ConnectionEnded) tally.lost(this.id, this.#left.has(dealer));
       throw error;
     }
   }
 
-  async #connected(): Promise<Dealer> {
+  #connected(): Dealer {
     if (this.#dealer !== undefined) return this.#dealer;
     const dealer = new Dealer(this.#swarm.requestPort);
     this.#dealer = dealer;

@@ -2,7 +2,7 @@
 import { loadMasterConfig } from '../../master/index.ts';
 import { Fleet } from './fleet.ts';
 import { freePorts, startMaster } from './our-master.ts';
-import { masterPrograms, minionPrograms, steps, versionOf } from './programs.ts';
+import { exampleConfig, masterPrograms, minionPrograms, steps, versionOf } from './programs.ts';
 import { RealMaster } from './real-master.ts';
 
 const programs = masterPrograms.length > 0 ? masterPrograms : [''];
@@ -12,7 +12,9 @@ for (const [index, program] of programs.entries()) {
   steps('SALT_MINION', 'SALT_MASTER')(title, async (t) => {
     t.log(`salt-master ${await versionOf(program)}`);
     const [requestPort = 0, publishPort = 0] = await freePorts(2);
-    const real = new RealMaster(program, { requestPort, publishPort });
+    const mainFile = exampleConfig();
+    t.log(`${mainFile.split('\n').length} lines of configuration`);
+    const real = new RealMaster(program, { requestPort, publishPort }, mainFile);
     t.teardown(() => real.dispose());
     const oldestAndNewest = [...new Set([minionPrograms[0] ?? '', minionPrograms.at(-1) ?? ''])];
     const fleet = await Fleet.create({ requestPort, publishPort }, oldestAndNewest);
@@ -23,8 +25,13 @@ for (const [index, program] of programs.entries()) {
     await fleet.each(({ id }) => real.accept(id));
     await fleet.each(({ id }) => real.ping(id));
     await real.stop();
+    const keyFiles = real.keyFiles();
 
-    const { config } = await loadMasterConfig(real.configDirectory);
+    const { config, warnings } = await loadMasterConfig(real.configDirectory);
+    t.true(
+      warnings.every(({ kind }) => kind === 'not-served'),
+      'every option is known',
+    );
     const ours = await startMaster(config);
     t.teardown(() => ours.close());
     const accepted = (await ours.api.keys.list()).map(({ id, state }) => [id, state]);
@@ -32,9 +39,19 @@ for (const [index, program] of programs.entries()) {
       accepted,
       fleet.ids.map((id) => [id, 'accepted']),
     );
+    for (const { id, version } of fleet.minions) {
+      // What salt-master knew of its minions decides, before any of them has said a word.
+      const tgt = `G@role:interop and G@saltversion:${version}*`;
+      const plan = await ours.api.jobs.plan({ tgt, tgtType: 'compound' });
+      t.deepEqual(
+        plan.minions.map((planned) => [planned.id, planned.reason]),
+        [[id, 'matched']],
+      );
+    }
     await fleet.connected(ours.api);
     await fleet.ask(ours.api, { fun: 'test.ping' });
     await ours.close();
+    t.deepEqual(real.keyFiles(), keyFiles);
 
     real.start();
     await fleet.each(({ id }) => real.ping(id));

@@ -1,9 +1,11 @@
 /**
  * The real programs that the tests run against. They are found through the environment alone:
  * `SALT_MINION` lists paths of `salt-minion` programs, separated by commas; `SALT_MASTER` those of
- * `salt-master`, with `salt` and `salt-key` beside each.
+ * `salt-master`, with `salt` and `salt-key` beside each. `SALT_EXAMPLE_CONFIG` may name the example
+ * of a master's configuration that comes with Salt.
  */
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
 
@@ -13,10 +15,29 @@ export const minionPrograms: readonly string[] = listed('SALT_MINION');
 /** The masters to migrate from; empty where none is named. */
 export const masterPrograms: readonly string[] = listed('SALT_MASTER');
 
+/** The main configuration file of masters to migrate from; empty where none is named. */
+export function exampleConfig(): string {
+  const file = process.env.SALT_EXAMPLE_CONFIG ?? '';
+  return file === '' ? '' : readFileSync(file, 'utf8');
+}
+
 /** `3006.16`, as the program says itself. */
 export async function versionOf(program: string): Promise<string> {
   const { stdout } = await promisify(execFile)(program, ['--version']);
   return /\d+(\.\d+)*/.exec(stdout)?.[0] ?? 'unknown';
+}
+
+/** Those of {@link minionPrograms} that can be told which algorithms of RSA to use. */
+export async function fipsPrograms(): Promise<readonly string[]> {
+  const versions = await Promise.all(minionPrograms.map(versionOf));
+  return minionPrograms.filter((_program, index) => choosesAlgorithms(versions[index] ?? ''));
+}
+
+/** The first releases with `encryption_algorithm` were 3006.9 and 3007.2. */
+function choosesAlgorithms(version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (major === 3006) return minor >= 9;
+  return major === 3007 ? minor >= 2 : major > 3007;
 }
 
 /** A step of a file whose steps build on one another. */

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -13,13 +13,17 @@ export class RealMaster {
   readonly #program: string;
   #group: ProcessGroup | undefined;
 
-  /** @param program `salt-master`; `salt` and `salt-key` are taken from beside it */
-  constructor(program: string, { requestPort, publishPort }: MasterPorts) {
+  /**
+   * @param program `salt-master`; `salt` and `salt-key` are taken from beside it
+   * @param mainFile text of its main configuration file, to which `master.d` adds what tests need
+   */
+  constructor(program: string, { requestPort, publishPort }: MasterPorts, mainFile = '') {
     this.#program = program;
     mkdirSync(path.join(this.directory, 's'));
-    mkdirSync(this.configDirectory);
+    mkdirSync(path.join(this.configDirectory, 'master.d'), { recursive: true });
+    writeFileSync(path.join(this.configDirectory, 'master'), mainFile);
     writeFileSync(
-      path.join(this.configDirectory, 'master'),
+      path.join(this.configDirectory, 'master.d', 'interop.conf'),
       `interface: 127.0.0.1
 publish_port: ${publishPort}
 ret_port: ${requestPort}
@@ -38,6 +42,16 @@ timeout: 5
 
   get configDirectory(): string {
     return path.join(this.directory, 'etc');
+  }
+
+  /** Every key file of `pki_dir`, by its path there. */
+  keyFiles(): ReadonlyMap<string, string> {
+    const pki = path.join(this.directory, 'pki');
+    const names = readdirSync(pki, { recursive: true, encoding: 'utf8' }).sort();
+    const isKey = (name: string): boolean => /^(minions[a-z_]*\/.+|master\.(pem|pub))$/.test(name);
+    return new Map(
+      names.filter(isKey).map((name) => [name, readFileSync(path.join(pki, name), 'utf8')]),
+    );
   }
 
   start(): void {
