@@ -77,13 +77,16 @@ export class RealMinion {
     return (await promisify(execFile)(program, command)).stdout;
   }
 
+  /** Its log until now. */
+  get log(): string {
+    const log = path.join(this.directory, 'log');
+    return existsSync(log) ? readFileSync(log, 'utf8') : '';
+  }
+
   /** Who it is and the end of its log, for the message of a failing step. */
   describe(): string {
-    const log = path.join(this.directory, 'log');
-    const lines = existsSync(log) ? readFileSync(log, 'utf8').trimEnd().split('\n') : [];
-    return [`${this.id}, salt-minion ${this.version}; its log ends:`, ...lines.slice(-25)].join(
-      '\n',
-    );
+    const lines = this.log.trimEnd().split('\n').slice(-25);
+    return [`${this.id}, salt-minion ${this.version}; its log ends:`, ...lines].join('\n');
   }
 
   #configuration({ requestPort, publishPort, grains, extra = '' }: RealMinionOptions): string {
