@@ -20,6 +20,8 @@ export interface SoakSwarm {
   readonly publishPort: number;
   readonly tally: Tally;
   readonly publications: PublicationReader;
+  /** Told of what may not happen. */
+  readonly fail: (error: unknown) => void;
 }
 
 /** Milliseconds before a sign-in is tried again, and before a lost connection is made again. */
@@ -49,7 +51,7 @@ export class SoakMinion {
   async start(): Promise<void> {
     await this.#signedIn();
     await new Promise<void>((resolve) => {
-      this.#staySubscribed(resolve).catch(fail);
+      this.#staySubscribed(resolve).catch(this.#swarm.fail);
     });
   }
 
@@ -88,8 +90,8 @@ export class SoakMinion {
   /** Most of what is published is for others, and costs a fleet of hundreds as little as it can. */
   #hear(envelope: Buffer): void {
     const load = this.#tryOpen(envelope);
-    if (load === undefined) this.#hearAnew(Buffer.from(envelope)).catch(fail);
-    else if (isWireMap(load) && this.#isMeant(load)) this.#answer(load).catch(fail);
+    if (load === undefined) this.#hearAnew(Buffer.from(envelope)).catch(this.#swarm.fail);
+    else if (isWireMap(load) && this.#isMeant(load)) this.#answer(load).catch(this.#swarm.fail);
   }
 
   /** What is published under a newer key is opened after a new sign-in, so it is not lost. */
@@ -212,8 +214,4 @@ export class SoakMinion {
     );
     return dealer;
   }
-}
-
-function fail(error: unknown): void {
-  process.send?.({ error: error instanceof Error ? String(error.stack) : String(error) });
 }

@@ -17,7 +17,9 @@ export type SoakOrder =
       readonly reconnectsPerSecond: number;
     }
   | { readonly do: 'report' }
-  /** No more events and reconnections; answers when no request waits, or after `graceMs`. */
+  /** No more events and reconnections; jobs are still answered. */
+  | { readonly do: 'rest' }
+  /** Carried out when no request waits, or after `graceMs`. */
   | { readonly do: 'drain'; readonly graceMs: number };
 
 /** What became of every request since the start. */
@@ -40,5 +42,8 @@ export interface SoakCounts {
   readonly longestAnswerMs: number;
 }
 
-/** What the swarm answers. */
-export type SoakOutcome = { readonly counts: SoakCounts } | { readonly error: string };
+/** What the swarm tells: an order's outcome, or what failed beside the orders. */
+export type SoakOutcome =
+  | { readonly counts: SoakCounts }
+  | { readonly error: string }
+  | { readonly failure: string };

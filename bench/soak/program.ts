@@ -20,7 +20,13 @@ async function carryOut(order: SoakOrder): Promise<void> {
     case 'enlist': {
       const { ids, requestPort, publishPort } = order;
       const keys = order.keys.map(importKey);
-      const swarm = { requestPort, publishPort, tally, publications: new PublicationReader() };
+      const swarm = {
+        requestPort,
+        publishPort,
+        tally,
+        publications: new PublicationReader(),
+        fail,
+      };
       minions = ids.flatMap((id, index) => {
         const key = keys[index % keys.length];
         return key === undefined ? [] : [new SoakMinion(id, key, swarm)];
@@ -35,8 +41,10 @@ async function carryOut(order: SoakOrder): Promise<void> {
       return;
     case 'report':
       return;
-    case 'drain': {
+    case 'rest':
       clearInterval(ticker);
+      return;
+    case 'drain': {
       const end = performance.now() + order.graceMs;
       while (tally.waiting > 0 && performance.now() < end) await pause(tickMs);
       return;
@@ -66,10 +74,17 @@ function keepUp(eventsPerSecond: number, reconnectsPerSecond: number): void {
 }
 
 function fail(error: unknown): void {
-  process.send?.({ error: error instanceof Error ? String(error.stack) : String(error) });
+  process.send?.({ failure: describe(error) });
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? String(error.stack) : String(error);
 }
 
 process.on('message', (order: SoakOrder) => {
-  carryOut(order).then(() => process.send?.({ counts: tally.counts() }), fail);
+  carryOut(order).then(
+    () => process.send?.({ counts: tally.counts() }),
+    (error: unknown) => process.send?.({ error: describe(error) }),
+  );
 });
 process.on('disconnect', () => process.exit(0));

@@ -3,20 +3,18 @@
  * their keys, under the master's own limits. At the end no request may be without an answer, and
  * the master's memory must not have grown since it was warm.
  */
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { createMaster, type Master } from '../../master/index.ts';
 import { benchConfig } from '../config.ts';
 import { makeKeyTexts } from '../swarm/keys.ts';
 import { KeyDeletions } from './deletions.ts';
 import { JobLoad } from './jobs.ts';
 import { type MemorySample, sampleMemory } from './memory.ts';
-import type { SoakCounts, SoakOrder, SoakOutcome } from './orders.ts';
+import type { SoakCounts } from './orders.ts';
+import { SwarmProcess } from './swarm-process.ts';
 
 /** What is kept up, if the machine can: what it cannot is not made up for. */
 export interface SoakLoad {
@@ -44,7 +42,6 @@ export interface SoakResult {
   readonly failures: readonly string[];
 }
 
-const program = fileURLToPath(new URL('./program.js', import.meta.url));
 const keyCount = 16;
 /** As long as Salt's clients wait for an answer. */
 const graceMs = 60_000;
@@ -70,14 +67,14 @@ export async function soak(
   }
   const master = createMaster({ config });
   await master.start();
-  const swarm = fork(program);
+  const swarm = new SwarmProcess();
   try {
     const { requestPort, publishPort } = await master.status();
-    await order(swarm, { do: 'enlist', ids, keys, requestPort, publishPort });
-    await order(swarm, { do: 'start' });
+    await swarm.order({ do: 'enlist', ids, keys, requestPort, publishPort });
+    await swarm.order({ do: 'start' });
     return await run(master, swarm, ids, load, seconds, onSample);
   } finally {
-    if (swarm.connected) swarm.disconnect();
+    swarm.close();
     await master.close();
     await rm(rootDir, { recursive: true, force: true });
   }
@@ -85,7 +82,7 @@ export async function soak(
 
 async function run(
   master: Master,
-  swarm: ChildProcess,
+  swarm: SwarmProcess,
   ids: readonly string[],
   load: SoakLoad,
   seconds: number,
@@ -98,7 +95,7 @@ async function run(
   const jobs = new JobLoad(master, ids);
   const deletions = new KeyDeletions(master, ids);
   const { eventsPerSecond, reconnectsPerSecond } = load;
-  await order(swarm, { do: 'load', eventsPerSecond, reconnectsPerSecond });
+  await swarm.order({ do: 'load', eventsPerSecond, reconnectsPerSecond });
   jobs.start(load.jobsPerSecond, onError);
   deletions.start(load.deletionEveryMs, onError);
   const memory: MemorySample[] = [];
@@ -107,11 +104,12 @@ async function run(
     await pause(Math.max(0, startedAt + second * 1000 - performance.now()));
     const sample = sampleMemory(second);
     memory.push(sample);
-    onSample(sample, await order(swarm, { do: 'report' }), jobs.figures);
+    onSample(sample, await swarm.order({ do: 'report' }), jobs.figures);
   }
   deletions.pause();
+  await swarm.order({ do: 'rest' });
   await jobs.stop();
-  const counts = await order(swarm, { do: 'drain', graceMs });
+  const counts = await swarm.order({ do: 'drain', graceMs });
   await deletions.stop();
   return {
     load,
@@ -122,15 +120,6 @@ async function run(
     deleted: deletions.deleted,
     memory,
     counters: (await master.status()).counters,
-    failures,
+    failures: [...failures, ...swarm.failures],
   };
-}
-
-async function order(swarm: ChildProcess, what: SoakOrder): Promise<SoakCounts> {
-  const answered = once(swarm, 'message');
-  swarm.send(what);
-  const [outcome]: SoakOutcome[] = await answered;
-  if (outcome === undefined) throw new Error('the swarm did not answer');
-  if ('error' in outcome) throw new Error(outcome.error);
-  return outcome.counts;
 }
