@@ -9,14 +9,14 @@ import type { SoakResult } from './soak.ts';
 const flatBelow = 2;
 /** What of the load must have been kept up. */
 const enough = 0.95;
-/** Fewer samples than that after the warm-up give no slope. */
-const fewestSamples = 30;
+/** Seconds after the warm-up before a slope means anything: V8's reserves outweigh a leak until then. */
+const judgedSeconds = 240;
 
 /** What is not as it must be; empty: all is well. */
 export function complaints(result: SoakResult): string[] {
   const { load, seconds, counts, jobs, deleted, failures } = result;
   const strangers = Object.keys(counts.cut).filter((id) => !deleted.has(id));
-  const growth = judgedGrowth(result.memory);
+  const growth = isJudged(result) ? warmGrowth(result) : 0;
   return [
     ...failures,
     ...shortfall('events', counts.events, load.eventsPerSecond * seconds),
@@ -27,9 +27,7 @@ export function complaints(result: SoakResult): string[] {
       ? [`the master ended connections of ${strangers.join()}, whose keys were not deleted`]
       : []),
     ...(jobs.finished < jobs.begun ? [`${jobs.begun - jobs.finished} jobs did not end`] : []),
-    ...(growth !== undefined && growth > flatBelow
-      ? [`memory grew by ${growth.toFixed(1)} MB a minute`]
-      : []),
+    ...(growth > flatBelow ? [`memory grew by ${growth.toFixed(1)} MB a minute`] : []),
   ];
 }
 
@@ -43,7 +41,7 @@ export function summary(result: SoakResult): string[] {
   const { counts, jobs, seconds, deletions, counters } = result;
   const cut = Object.values(counts.cut).reduce((sum, count) => sum + count, 0);
   const silent = Object.values(jobs.silent).reduce((sum, count) => sum + count, 0);
-  const growth = judgedGrowth(result.memory);
+  const growth = warmGrowth(result);
   return [
     `requests                     ${counts.sent}`,
     `unanswered                   ${counts.waiting}`,
@@ -57,9 +55,8 @@ export function summary(result: SoakResult): string[] {
     `keys deleted                 ${deletions}`,
     `reconnections, sign-ins      ${counts.reconnects}, ${counts.signIns}`,
     `counted by the master        ${JSON.stringify(counters)}`,
-    growth === undefined
-      ? `memory                       too short to judge: ${warmUpSeconds + fewestSamples} s are needed`
-      : `memory since the first minute ${growth >= 0 ? '+' : ''}${growth.toFixed(2)} MB a minute`,
+    `memory since the first minute ${growth >= 0 ? '+' : ''}${growth.toFixed(2)} MB a minute`,
+    ...(isJudged(result) ? [] : [`  not judged: that takes ${warmUpSeconds + judgedSeconds} s`]),
   ];
 }
 
@@ -73,9 +70,13 @@ export function memoryLine(samples: readonly MemorySample[]): string {
   return `${String(last).padStart(5)} s  resident ${figure('resident')}  without mapped files ${figure('anonymous')}  heap ${figure('heap')}  MB`;
 }
 
-function judgedGrowth(memory: readonly MemorySample[]): number | undefined {
+function isJudged({ seconds }: SoakResult): boolean {
+  return seconds >= warmUpSeconds + judgedSeconds;
+}
+
+function warmGrowth({ memory }: SoakResult): number {
   const warm = memory.filter(({ at }) => at > warmUpSeconds);
-  return warm.length < fewestSamples ? undefined : growthPerMinute(warm, 'anonymous');
+  return growthPerMinute(warm, 'anonymous');
 }
 
 function rate(count: number, seconds: number): string {
