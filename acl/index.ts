@@ -1,4 +1,10 @@
 export { decide } from './decide.ts';
+export {
+  createSignalPolicy,
+  isMastersTag,
+  type SignalGrant,
+  type SignalPolicy,
+} from './signal-policy.ts';
 export type {
   Decision,
   EventResource,

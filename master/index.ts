@@ -20,7 +20,15 @@ export {
 } from './config/errors.ts';
 export type { ReloadReport } from './config/live-config.ts';
 export { type LoadedConfig, loadMasterConfig } from './config/load.ts';
-export type { HashType, Limits, LogLevel, MasterConfig, MasterOptions } from './config/options.ts';
+export type {
+  AclOptions,
+  HashType,
+  Limits,
+  LogLevel,
+  MasterConfig,
+  MasterOptions,
+  SignalRule,
+} from './config/options.ts';
 export { resolveMasterConfig } from './config/resolve.ts';
 export type { ConfigWarning } from './config/warnings.ts';
 export {

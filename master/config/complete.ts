@@ -1,6 +1,12 @@
 import { findNodegroupLoop } from '../../minion-protocol/index.ts';
 import { ConfigError, type OptionOrigin } from './errors.ts';
-import { limitOptions, type OptionTable, ownOptions, saltOptions } from './option-table.ts';
+import {
+  aclOptions,
+  limitOptions,
+  type OptionTable,
+  ownOptions,
+  saltOptions,
+} from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { typeError } from './refusals.ts';
 import { joinRootDir } from './root-dir.ts';
@@ -14,7 +20,8 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   const salt = readTable(saltOptions, given.salt);
   const own = readTable(ownOptions, given.own);
   const limits = Object.freeze(readTable(limitOptions, given.limits));
-  const rooted = joinRootDir({ ...salt, ...own, limits }, given);
+  const acl = Object.freeze(readTable(aclOptions, given.acl));
+  const rooted = joinRootDir({ ...salt, ...own, limits, acl }, given);
   const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
   refuseConflicts(config, given);
   return Object.freeze(config);

@@ -1,7 +1,13 @@
 import path from 'node:path';
 import { completeConfig } from './complete.ts';
 import type { OptionOrigin } from './errors.ts';
-import { limitOptions, type OptionTable, ownOptions, saltOptions } from './option-table.ts';
+import {
+  aclOptions,
+  limitOptions,
+  type OptionTable,
+  ownOptions,
+  saltOptions,
+} from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { readConfigFiles } from './read-files.ts';
 import { typeError, unknownOption } from './refusals.ts';
@@ -41,9 +47,11 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
 function sortByTable(settings: Settings): GivenOptions {
   const own = section(settings.get('saltbridge'));
   const limits = section(own.get('limits'));
-  refuseUnknown(own, [...namesOf(ownOptions), 'limits']);
+  const acl = section(own.get('acl'));
+  refuseUnknown(own, [...namesOf(ownOptions), 'limits', 'acl']);
   refuseUnknown(limits, namesOf(limitOptions));
-  return { salt: settings, own, limits };
+  refuseUnknown(acl, namesOf(aclOptions));
+  return { salt: settings, own, limits, acl };
 }
 
 function section(setting: Setting | undefined): Settings {

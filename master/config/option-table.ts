@@ -14,7 +14,8 @@ import {
   pathOrUrl,
   text,
 } from './option-kinds.ts';
-import type { Limits, LogLevel, MasterConfig } from './options.ts';
+import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
+import { signalRules } from './signal-rules.ts';
 
 /** An option, how it is called in files and how it is checked. */
 interface OptionRow<T> {
@@ -31,7 +32,7 @@ export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 export type OwnOptionName = 'stateDir' | 'socket' | 'publishSerialBlock' | 'confirmOpenMode';
 
 /** Salt's options, which stand at the top of a file. */
-export type SaltOptions = Omit<MasterConfig, OwnOptionName | 'limits'>;
+export type SaltOptions = Omit<MasterConfig, OwnOptionName | 'limits' | 'acl'>;
 
 const megabytes100 = 100_000_000;
 const mebibyte = 1_048_576;
@@ -139,6 +140,11 @@ export const limitOptions: OptionTable<Limits> = {
   authsPerSecond: row('auths_per_second', integer(0, many), 20),
   pendingKeys: row('pending_keys', integer(0, many), 500),
   pendingKeysPerAddress: row('pending_keys_per_address', integer(0, many), 64),
+};
+
+/** What is permitted. */
+export const aclOptions: OptionTable<AclOptions> = {
+  signals: row('signals', signalRules, []),
 };
 
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): OptionRow<T>;

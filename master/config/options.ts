@@ -46,6 +46,20 @@ export interface Limits {
   readonly pendingKeysPerAddress: number;
 }
 
+/** Tags that minions may emit besides those of their own lifecycle. */
+export interface SignalRule {
+  /** `tag`: a glob, as in `reactor:`. It has at least one letter or digit. */
+  readonly tag: string;
+  /** `minions`: a glob on ids. Default `*`. */
+  readonly minions: string;
+}
+
+/** `saltbridge:acl`: what is permitted. */
+export interface AclOptions {
+  /** `signals`: what minions may emit. Default: none. */
+  readonly signals: readonly SignalRule[];
+}
+
 /** A complete, checked configuration. Paths are absolute. */
 export interface MasterConfig {
   /** `interface`: address that both ports are bound to. Default `0.0.0.0`. */
@@ -197,6 +211,8 @@ export interface MasterConfig {
   readonly socket: string;
   /** `saltbridge:limits`. */
   readonly limits: Limits;
+  /** `saltbridge:acl`. */
+  readonly acl: AclOptions;
   /** `saltbridge:publish_serial_block`: serials reserved with one write. Default 1000. */
   readonly publishSerialBlock: number;
   /** `saltbridge:confirm_open_mode`: `open_mode` is meant. Default false. */
@@ -204,6 +220,7 @@ export interface MasterConfig {
 }
 
 /** What a program may set; the rest has its default. */
-export interface MasterOptions extends Omit<MasterConfig, 'limits'> {
+export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl'> {
   readonly limits: Partial<Limits>;
+  readonly acl: Partial<AclOptions>;
 }

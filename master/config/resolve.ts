@@ -1,6 +1,12 @@
 import { completeConfig } from './complete.ts';
 import type { OptionOrigin } from './errors.ts';
-import { limitOptions, type OptionTable, ownOptions, saltOptions } from './option-table.ts';
+import {
+  aclOptions,
+  limitOptions,
+  type OptionTable,
+  ownOptions,
+  saltOptions,
+} from './option-table.ts';
 import type { MasterConfig, MasterOptions } from './options.ts';
 import { typeError, unknownOption } from './refusals.ts';
 import type { Settings } from './settings.ts';
@@ -11,17 +17,22 @@ import type { Settings } from './settings.ts';
  * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN
  */
 export function resolveMasterConfig(options: Partial<MasterOptions> = {}): MasterConfig {
-  const { limits = {}, ...rest } = options;
-  if (typeof limits !== 'object' || limits === null) {
-    throw typeError(originOf('limits'), limits, 'an object');
-  }
+  const { limits = {}, acl = {}, ...rest } = options;
+  refuseOther('limits', limits);
+  refuseOther('acl', acl);
   const own = new Map(Object.entries(rest).filter(([name]) => Object.hasOwn(ownOptions, name)));
   const salt = Object.entries(rest).filter(([name]) => !own.has(name));
   return completeConfig({
     salt: toSettings(salt, saltOptions, [...Object.keys(saltOptions), ...Object.keys(ownOptions)]),
     own: toSettings([...own], ownOptions, []),
     limits: toSettings(Object.entries(limits), limitOptions, Object.keys(limitOptions)),
+    acl: toSettings(Object.entries(acl), aclOptions, Object.keys(aclOptions)),
   });
+}
+
+function refuseOther(name: string, value: unknown): void {
+  if (typeof value === 'object' && value !== null) return;
+  throw typeError(originOf(name), value, 'an object');
 }
 
 function toSettings<T extends object>(

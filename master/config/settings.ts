@@ -17,6 +17,8 @@ export interface GivenOptions {
   readonly own: Settings;
   /** `saltbridge:limits:` */
   readonly limits: Settings;
+  /** `saltbridge:acl:` */
+  readonly acl: Settings;
 }
 
 /** Whether a setting is a map. */

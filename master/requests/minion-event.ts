@@ -1,4 +1,4 @@
-import { decide } from '../../acl/index.ts';
+import { decide, type SignalPolicy } from '../../acl/index.ts';
 import {
   isWireMap,
   type MinionEventLoad,
@@ -19,6 +19,8 @@ export interface MinionEventOptions {
   readonly rate: TokenBuckets;
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
+  /** What the operator lets minions emit. */
+  readonly policy: SignalPolicy;
   /** Largest event, bytes as sent (`event_bytes`). */
   readonly maxBytes: number;
   /** Whether a request was made before this master started, and may be a replay. */
@@ -77,14 +79,17 @@ async function isPermitted(
 ): Promise<boolean> {
   const jid = progressJid.exec(tag)?.[1];
   const job = jid === undefined ? undefined : await options.jobs.find(jid);
-  const decision = decide({
-    subject: { kind: 'minion', id: minionId },
-    action: 'signal',
-    resource: {
-      tag,
-      wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
+  const decision = decide(
+    {
+      subject: { kind: 'minion', id: minionId },
+      action: 'signal',
+      resource: {
+        tag,
+        wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
+      },
     },
-  });
+    options.policy,
+  );
   if (decision.effect === 'allow') return true;
   options.counters.count(`signal-${decision.rule}`);
   options.denials.note(minionId, tag, decision);

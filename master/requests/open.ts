@@ -25,6 +25,7 @@ import type { RepeatGuard } from './repeats.ts';
 import type { VerifiedRequest } from './request.ts';
 import { returnHandler } from './return.ts';
 import { revokeHandler } from './revoke.ts';
+import { compileSignalPolicy } from './signal-policy.ts';
 import { createRequestTable, type RequestTable } from './table.ts';
 import { TokenCheck } from './token-check.ts';
 
@@ -147,6 +148,7 @@ function createHandlers(
         rate: eventRate,
         counters,
         denials,
+        policy: compileSignalPolicy(config.acl.signals),
         get maxBytes() {
           return config.limits.eventBytes;
         },

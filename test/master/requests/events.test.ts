@@ -76,6 +76,31 @@ for (const [name, loadOf] of shapes) {
   });
 }
 
+test('a tag that the operator granted is fired, from the minions that it is granted to', async (t) => {
+  const signals = [
+    { tag: 'my/*', minions: keys.minionId },
+    { tag: 'other/tag', minions: 'somebody-else' },
+  ];
+  const master = await startVectorMaster(t, { config: { acl: { signals } } });
+  t.deepEqual(await tagsOf(fire(t, master, { tag: 'my/tag' })), ['my/tag']);
+  t.deepEqual(await fire(t, master, { tag: 'other/tag' }), []);
+  t.deepEqual(
+    (await master.master.events.denials()).map(({ tag }) => tag),
+    ['other/tag'],
+  );
+});
+
+for (const [name, loadOf] of shapes) {
+  test(`no grant fires a tag of the master's from a ${name} event`, async (t) => {
+    const signals = [{ tag: '*s*', minions: '*' }];
+    const master = await startVectorMaster(t, { config: { acl: { signals } } });
+    for (const tag of foreignTags.filter((tag) => /^salt\/(job|auth|key|run|wheel)/.test(tag))) {
+      const fired = await tagsOf(fire(t, master, loadOf(tag)));
+      t.false(fired.includes(tag), tag);
+    }
+  });
+}
+
 test('a beacon without a name is not fired', async (t) => {
   const master = await startVectorMaster(t);
   t.deepEqual(await fire(t, master, { tag: `salt/beacon/${keys.minionId}/` }), []);
