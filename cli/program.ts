@@ -6,6 +6,7 @@ import { addEventsCommand } from './commands/events.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
+import { addMigrateCommand } from './commands/migrate.ts';
 import { addMinionCommand } from './commands/minion.ts';
 import { addSaltCommand } from './commands/salt.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
@@ -24,6 +25,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addEventsCommand,
   addStatusCommand,
   addAclCommand,
+  addMigrateCommand,
   addMinionCommand,
   addDemoCommand,
 ];

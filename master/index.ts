@@ -50,6 +50,11 @@ export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 /** @internal */
 export { createLogger, createRootLog, type LogTarget, logLevels, type RootLog } from './log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
+export { checkMigration } from './migration/check.ts';
+export type { Listening } from './migration/listeners.ts';
+export { policyText } from './migration/policy-text.ts';
+export type { MigrationFinding, MigrationOutcome, MigrationReport } from './migration/report.ts';
+export type { PlannedRule, SignalPlan, UnplannedPattern } from './migration/signal-plan.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';

@@ -26,7 +26,12 @@ export interface LoadedConfig {
 /** Options that programs beside Salt keep in the master's file. */
 const ofOtherPrograms = /^saltgui_/;
 
-const saltNames: ReadonlySet<string> = new Set(namesOf(saltOptions));
+const servedNames: ReadonlySet<string> = new Set([
+  ...namesOf(saltOptions),
+  'saltbridge',
+  'include',
+  'default_include',
+]);
 
 /**
  * Reads Salt's master configuration from a directory such as `/etc/salt`: the file `master` and
@@ -35,13 +40,30 @@ const saltNames: ReadonlySet<string> = new Set(namesOf(saltOptions));
  * @throws ConfigError, see {@link configErrors}
  */
 export async function loadMasterConfig(directory: string): Promise<LoadedConfig> {
-  const mainFile = path.resolve(directory, 'master');
+  const mainFile = mainFileOf(directory);
   const { settings, files, warnings } = await readConfigFiles(mainFile);
-  const origin = { file: mainFile, line: 0, key: 'conf_file' };
-  settings.set('conf_file', { value: mainFile, origin });
-  const config = completeConfig(sortByTable(settings));
+  const config = completeSettings(settings, mainFile);
   const more = [...warnOfUnserved(settings), ...warnOfValues(config, settings)];
   return { config, warnings: [...warnings, ...more], files };
+}
+
+/** The file that Salt's master reads first. */
+export function mainFileOf(directory: string): string {
+  return path.resolve(directory, 'master');
+}
+
+/** A checked configuration of what files say. @throws ConfigError, see {@link configErrors} */
+export function completeSettings(settings: Settings, mainFile: string): MasterConfig {
+  const origin = { file: mainFile, line: 0, key: 'conf_file' };
+  return completeConfig(
+    sortByTable(new Map(settings).set('conf_file', { value: mainFile, origin })),
+  );
+}
+
+/** What a name at the top of a file means to this master. */
+export function optionStatus(name: string): 'served' | 'not-served' | 'not-needed' | 'unknown' {
+  if (servedNames.has(name)) return 'served';
+  return findUnserved(name)?.kind ?? 'unknown';
 }
 
 function sortByTable(settings: Settings): GivenOptions {
@@ -66,10 +88,10 @@ function refuseUnknown(settings: Settings, known: readonly string[]): void {
   }
 }
 
-function warnOfUnserved(settings: Settings): ConfigWarning[] {
-  const served = new Set([...saltNames, 'saltbridge', 'include', 'default_include']);
+/** Options that have no effect here. */
+export function warnOfUnserved(settings: Settings): ConfigWarning[] {
   return [...settings].flatMap(([name, setting]) => {
-    if (served.has(name) || ofOtherPrograms.test(name)) return [];
+    if (servedNames.has(name) || ofOtherPrograms.test(name)) return [];
     const unserved = findUnserved(name);
     if (unserved?.isLost(setting) === false) return [];
     const { kind = 'unknown-option', message = 'is not an option of a master' } = unserved ?? {};

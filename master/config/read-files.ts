@@ -21,23 +21,49 @@ export interface FileSettings {
 /**
  * Reads a main file, then its `default_include`, then its `include`; what comes later wins.
  * [salt.config.master_config]
+ * @param onProblem - told of each file that cannot be used, which is then passed over. Default:
+ * the first one is thrown
  * @throws ConfigError ERR_CONFIG_READ, ERR_CONFIG_SYNTAX, ERR_OPTION_TYPE
  */
-export async function readConfigFiles(mainFile: string): Promise<FileSettings> {
-  const reader = new FileReader();
-  const settings = await reader.readMain(mainFile);
+export async function readConfigFiles(
+  mainFile: string,
+  onProblem?: (problem: ConfigError) => void,
+): Promise<FileSettings> {
+  const reader = new FileReader(onProblem);
+  const settings = await reader.attempt(() => reader.readMain(mainFile));
   const standard = settings.get('default_include');
   const included = settings.get('include');
-  const standardPatterns = standard === undefined ? [defaultInclude] : patternsOf(standard);
-  const origin = standard?.origin ?? { file: mainFile, line: 0, key: 'default_include' };
-  overrideSettings(settings, await reader.include(standardPatterns, origin, []));
-  if (included !== undefined) overrideSettings(settings, await reader.includeOf(included, []));
+  const standardFiles = await reader.attempt(() => {
+    const patterns = standard === undefined ? [defaultInclude] : patternsOf(standard);
+    const origin = standard?.origin ?? { file: mainFile, line: 0, key: 'default_include' };
+    return reader.include(patterns, origin, []);
+  });
+  overrideSettings(settings, standardFiles);
+  if (included !== undefined) {
+    overrideSettings(settings, await reader.attempt(() => reader.includeOf(included, [])));
+  }
   return { settings, files: reader.files, warnings: reader.warnings };
 }
 
 class FileReader {
   readonly files: string[] = [];
   readonly warnings: ConfigWarning[] = [];
+  readonly #onProblem: ((problem: ConfigError) => void) | undefined;
+
+  constructor(onProblem: ((problem: ConfigError) => void) | undefined) {
+    this.#onProblem = onProblem;
+  }
+
+  /** Reads; what cannot be used is told, and stands for no options, where somebody listens. */
+  async attempt(read: () => Promise<Settings>): Promise<Settings> {
+    try {
+      return await read();
+    } catch (error) {
+      if (this.#onProblem === undefined || !(error instanceof ConfigError)) throw error;
+      this.#onProblem(error);
+      return new Map();
+    }
+  }
 
   async readMain(file: string): Promise<Settings> {
     try {
@@ -71,7 +97,9 @@ class FileReader {
     const merged: Settings = new Map();
     for (const pattern of patterns) {
       for (const file of await expandGlob(absolute(pattern, origin.file))) {
-        mergeSettings(merged, await this.#readIncluded(file, origin, [...trail, origin.file]));
+        const read = (): Promise<Settings> =>
+          this.#readIncluded(file, origin, [...trail, origin.file]);
+        mergeSettings(merged, await this.attempt(read));
       }
     }
     return merged;
@@ -88,7 +116,9 @@ class FileReader {
     }
     const settings = await this.#read(file);
     const inner = settings.get('include');
-    if (inner !== undefined) overrideSettings(settings, await this.includeOf(inner, trail));
+    if (inner !== undefined) {
+      overrideSettings(settings, await this.attempt(() => this.includeOf(inner, trail)));
+    }
     return settings;
   }
 

@@ -21,7 +21,7 @@ export interface KeyFile {
 }
 
 /** Directory names. */
-const placeDirectories: Readonly<Record<KeyPlace, string>> = {
+export const placeDirectories: Readonly<Record<KeyPlace, string>> = {
   accepted: 'minions',
   pending: 'minions_pre',
   rejected: 'minions_rejected',

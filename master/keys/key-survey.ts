@@ -1,0 +1,93 @@
+/** Minions' keys looked at for reports: nothing is made, moved or removed. */
+import { createPublicKey } from 'node:crypto';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { parsePublicKey } from '../../minion-protocol/index.ts';
+import { type KeyPlace, keyPlaces, placeDirectories } from './pki-dir.ts';
+
+/** Why a key cannot be used. */
+export type KeyFault =
+  /** The file cannot be read, or is too large for a key. */
+  | 'unreadable'
+  /** It is not the text of a public RSA key. */
+  | 'no-key'
+  /** It has less than 2048 bits. */
+  | 'small';
+
+/** A key file. */
+export interface SurveyedKey {
+  readonly id: string;
+  readonly place: KeyPlace;
+  readonly file: string;
+  /** Clean text; '' where it could not be read. */
+  readonly pem: string;
+  /** When the file was written, in milliseconds since 1970. */
+  readonly since: number;
+  /** `undefined`: the key is good. */
+  readonly fault: KeyFault | undefined;
+}
+
+/** What {@link surveyKeys} found. */
+export interface KeySurvey {
+  readonly keys: readonly SurveyedKey[];
+  /** Directories that are there and could not be listed. */
+  readonly unreadable: readonly string[];
+}
+
+const maxKeyBytes = 65_536;
+
+/** Every key of every place; a directory that does not exist has none. */
+export async function surveyKeys(pkiDir: string): Promise<KeySurvey> {
+  const keys: SurveyedKey[] = [];
+  const unreadable: string[] = [];
+  for (const place of keyPlaces) {
+    const directory = path.join(pkiDir, placeDirectories[place]);
+    try {
+      const names = await readdir(directory);
+      for (const id of names.filter((name) => !name.startsWith('.')).sort()) {
+        keys.push(await surveyKey(path.join(directory, id), place));
+      }
+    } catch (error) {
+      if (!isMissing(error)) unreadable.push(directory);
+    }
+  }
+  return { keys, unreadable };
+}
+
+async function surveyKey(file: string, place: KeyPlace): Promise<SurveyedKey> {
+  const id = path.basename(file);
+  try {
+    const stats = await stat(file);
+    const since = stats.mtimeMs;
+    if (!stats.isFile() || stats.size > maxKeyBytes) {
+      return { id, place, file, pem: '', since, fault: 'unreadable' };
+    }
+    const pem = (await readFile(file, 'utf8')).trim();
+    return { id, place, file, pem, since, fault: faultOf(pem) };
+  } catch {
+    return { id, place, file, pem: '', since: 0, fault: 'unreadable' };
+  }
+}
+
+/** Why a public key is not taken; `undefined` if it is. */
+function faultOf(pem: string): KeyFault | undefined {
+  try {
+    parsePublicKey(pem);
+    return undefined;
+  } catch {
+    return isSmall(pem) ? 'small' : 'no-key';
+  }
+}
+
+function isSmall(pem: string): boolean {
+  try {
+    const { modulusLength } = createPublicKey(pem).asymmetricKeyDetails ?? {};
+    return modulusLength !== undefined && modulusLength < 2048;
+  } catch {
+    return false;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}

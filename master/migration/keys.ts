@@ -1,0 +1,91 @@
+/** The keys that a master would go on with. */
+import path from 'node:path';
+import type { MasterConfig } from '../config/options.ts';
+import type { KeySurvey, SurveyedKey } from '../keys/key-survey.ts';
+import { ownKeyFault } from '../keys/own-key-survey.ts';
+import { type KeyPlace, placeDirectories } from '../keys/pki-dir.ts';
+import type { MigrationFinding } from './report.ts';
+import { unreadableFinding } from './unreadable.ts';
+
+const faults = {
+  unreadable: 'cannot be read',
+  'no-key': 'is no RSA key that can be used',
+  small: 'has less than 2048 bits',
+} as const;
+
+/** How many keys there are in each state. */
+export function countKeys({ keys }: KeySurvey): Record<KeyPlace, number> {
+  const counts = { accepted: 0, denied: 0, pending: 0, rejected: 0 };
+  for (const { place } of keys) counts[place]++;
+  return counts;
+}
+
+/** The master's own pairs, the states in use, and each key that cannot go on. */
+export async function keyFindings(
+  config: MasterConfig,
+  survey: KeySurvey,
+): Promise<MigrationFinding[]> {
+  const counts = countKeys(survey);
+  const states = Object.entries(counts).map(([state, count]) => `${count} ${state}`);
+  return [
+    ...(await ownKeyFindings(config)),
+    {
+      outcome: 'honoured',
+      kind: 'keys',
+      name: 'minion keys',
+      file: config.pkiDir,
+      line: 0,
+      meaning: `They are used where they are: ${states.join(', ')}.`,
+      wayOut: '',
+    },
+    ...survey.unreadable.map((directory) => unreadableFinding(directory)),
+    ...survey.keys.flatMap(faultyKey),
+    ...(counts.denied > 0 ? [deniedKeys(config, counts.denied)] : []),
+  ];
+}
+
+async function ownKeyFindings(config: MasterConfig): Promise<MigrationFinding[]> {
+  const names = config.masterSignPubkey ? ['master', config.masterSignKeyName] : ['master'];
+  const findings: MigrationFinding[] = [];
+  for (const name of names) {
+    const fault = await ownKeyFault(config, name);
+    const file = path.join(config.pkiDir, `${name}.pem`);
+    findings.push({
+      outcome: fault?.isFatal ? 'refused' : 'honoured',
+      kind: 'keys',
+      name: `${name}.pem`,
+      file,
+      line: 0,
+      meaning: fault === undefined ? 'Minions go on trusting it.' : `${fault.problem}.`,
+      wayOut: fault === undefined ? '' : `${fault.remedy}.`,
+    });
+  }
+  return findings;
+}
+
+function faultyKey({ id, place, file, fault }: SurveyedKey): MigrationFinding[] {
+  if (fault === undefined || place !== 'accepted') return [];
+  return [
+    {
+      outcome: 'refused',
+      kind: 'keys',
+      name: `key of ${id}`,
+      file,
+      line: 0,
+      meaning: `It ${faults[fault]}: the minion cannot sign in.`,
+      wayOut: 'Delete the key here and the pair on the minion; it makes a new one.',
+    },
+  ];
+}
+
+function deniedKeys({ pkiDir }: MasterConfig, count: number): MigrationFinding {
+  return {
+    outcome: 'honoured',
+    kind: 'keys',
+    name: 'denied keys',
+    file: path.join(pkiDir, placeDirectories.denied),
+    line: 0,
+    meaning: `${count} ids were asked for with another key than theirs.`,
+    wayOut: 'Find out which machines use an id twice; delete denied keys that are explained.',
+  };
+}

@@ -1,0 +1,75 @@
+import type { Dirent } from 'node:fs';
+import { open, readdir, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+
+/** How much of a tree is looked at. */
+const maxFiles = 50_000;
+const maxDepth = 32;
+
+/** What {@link walkFiles} found. */
+export interface Walk {
+  readonly files: readonly string[];
+  /** Directories that are there and could not be read. */
+  readonly unreadable: readonly string[];
+  /** Whether there was more than is looked at. */
+  readonly isCut: boolean;
+}
+
+/** The files below a directory, sorted; links are followed, each directory once. */
+export async function walkFiles(directory: string): Promise<Walk> {
+  const files: string[] = [];
+  const unreadable: string[] = [];
+  const seen = new Set<string>();
+  let isCut = false;
+  const visit = async (folder: string, depth: number): Promise<void> => {
+    const entries = await list(folder, seen).catch((error: unknown) => {
+      if (!isMissing(error)) unreadable.push(folder);
+      return [];
+    });
+    for (const entry of entries) {
+      const file = path.join(folder, entry.name);
+      const kind = await kindOf(entry, file);
+      if (files.length >= maxFiles || depth >= maxDepth) isCut = true;
+      else if (kind === 'directory') await visit(file, depth + 1);
+      else if (kind === 'file') files.push(file);
+    }
+  };
+  await visit(directory, 0);
+  return { files, unreadable, isCut };
+}
+
+/** The first bytes of a file as text; `undefined` if it cannot be read. */
+export async function readStart(file: string, bytes: number): Promise<string | undefined> {
+  try {
+    const handle = await open(file);
+    try {
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(bytes), 0, bytes, 0);
+      return buffer.toString('utf8', 0, bytesRead);
+    } finally {
+      await handle.close();
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+async function list(folder: string, seen: Set<string>): Promise<Dirent[]> {
+  const real = await realpath(folder);
+  if (seen.has(real)) return [];
+  seen.add(real);
+  const entries = await readdir(folder, { withFileTypes: true });
+  return entries
+    .filter(({ name }) => name !== '.git')
+    .sort((left, right) => (left.name < right.name ? -1 : 1));
+}
+
+/** A link is what it leads to; one that leads nowhere, a pipe or a device is nothing. */
+async function kindOf(entry: Dirent, file: string): Promise<'file' | 'directory' | 'nothing'> {
+  const target = entry.isSymbolicLink() ? await stat(file).catch(() => undefined) : entry;
+  if (target?.isDirectory()) return 'directory';
+  return target?.isFile() ? 'file' : 'nothing';
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
