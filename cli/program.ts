@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
 import { addDemoCommand } from './commands/demo.ts';
+import { addDoctorCommand } from './commands/doctor.ts';
 import { addEventsCommand } from './commands/events.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
@@ -26,6 +27,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStatusCommand,
   addAclCommand,
   addMigrateCommand,
+  addDoctorCommand,
   addMinionCommand,
   addDemoCommand,
 ];

@@ -31,6 +31,9 @@ export type {
 } from './config/options.ts';
 export { resolveMasterConfig } from './config/resolve.ts';
 export type { ConfigWarning } from './config/warnings.ts';
+export { type DoctorOptions, examine } from './doctor/doctor.ts';
+export type { DiskRoom, DoctorWorld } from './doctor/patient.ts';
+export type { DoctorCode, DoctorFinding, DoctorReport } from './doctor/report.ts';
 export {
   type ErrorEntry,
   MasterError,

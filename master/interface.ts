@@ -1,5 +1,4 @@
 /** The master's interface over its parts: see api.ts for what each call promises. */
-import { readFileSync } from 'node:fs';
 import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
@@ -13,6 +12,7 @@ import type { RequestCounters } from './limits/counters.ts';
 import type { DenialLog } from './requests/denial-log.ts';
 import type { LastHeard } from './requests/last-heard.ts';
 import type { TargetResolver } from './targeting/resolve.ts';
+import { version } from './version.ts';
 
 /** What the interface speaks for. */
 export interface InterfaceParts {
@@ -70,9 +70,6 @@ function ownKeys({ config, foundations }: InterfaceParts): OwnKey[] {
   if (signKeys === undefined) return own;
   return [...own, { name: `${config.masterSignKeyName}.pub`, pem: signKeys.publicPem }];
 }
-
-const packageFile = new URL('../../package.json', import.meta.url);
-const { version }: { version: string } = JSON.parse(readFileSync(packageFile, 'utf8'));
 
 function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['status']>> {
   const { accepted, denied, pending, rejected } = parts.foundations.keys.list();

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { createConnection, createServer } from 'node:net';
 import { StoreError } from './errors.ts';
 
 /**
@@ -12,10 +12,9 @@ import { StoreError } from './errors.ts';
  * @throws StoreError ERR_STORE_LOCKED
  */
 export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
-  const name = createHash('sha256').update(directory).digest('hex');
   const server = createServer((connection) => connection.destroy()).unref();
   // Exclusive: the workers of a cluster would share the socket otherwise.
-  server.listen({ path: `\0saltbridge-store-${name}`, exclusive: true });
+  server.listen({ path: lockPath(directory), exclusive: true });
   try {
     await once(server, 'listening');
   } catch (error) {
@@ -25,6 +24,24 @@ export async function lockDirectory(directory: string): Promise<() => Promise<vo
     server.close();
     await once(server, 'close');
   };
+}
+
+/** Whether a process has taken the directory. Takes nothing itself. */
+export async function isDirectoryLocked(directory: string): Promise<boolean> {
+  const connection = createConnection(lockPath(directory));
+  try {
+    await once(connection, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    connection.destroy();
+  }
+}
+
+function lockPath(directory: string): string {
+  const name = createHash('sha256').update(directory).digest('hex');
+  return `\0saltbridge-store-${name}`;
 }
 
 function lockError(directory: string, cause: unknown): StoreError {

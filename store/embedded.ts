@@ -1,11 +1,9 @@
-import { open } from 'node:fs/promises';
 import path from 'node:path';
 import { preparePrivateDirectory, preparePrivateFile } from './directory.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { StoreError } from './errors.ts';
-import { encodeKey } from './key.ts';
+import { checkSignature, readLayout, writeLayout } from './layout.ts';
 import { openLmdbTables } from './lmdb-tables.ts';
-import { packNumber, unpackNumber } from './row-format.ts';
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 import type { Tables } from './tables.ts';
@@ -20,9 +18,6 @@ export interface EmbeddedStoreOptions {
   /** The clock that entries expire by, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
 }
-
-const layoutVersion = 1;
-const layoutKey = encodeKey(['layout']);
 
 /**
  * Opens a store in a directory of the local disk, in LMDB. One process has it open at a time.
@@ -61,38 +56,10 @@ async function openTables(directory: string): Promise<Tables> {
   await checkSignature(data);
   const tables = openLmdbTables(directory);
   try {
-    await checkLayout(tables, directory);
+    if (readLayout(tables, directory) === undefined) await writeLayout(tables);
   } catch (error) {
     await tables.close();
     throw error;
   }
   return tables;
-}
-
-/** LMDB ends the process when it is given a file that is not its own, so look first. */
-async function checkSignature(file: string): Promise<void> {
-  const signatureOffset = 24;
-  const signature = 0xbeefc0de;
-  const handle = await open(file);
-  try {
-    if ((await handle.stat()).size === 0) return;
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(4), 0, 4, signatureOffset);
-    if (bytesRead < 4 || buffer.readUInt32LE() !== signature) {
-      throw new StoreError('ERR_STORE_CORRUPT', `${file} is not a database of this store`);
-    }
-  } finally {
-    await handle.close();
-  }
-}
-
-async function checkLayout(tables: Tables, directory: string): Promise<void> {
-  const version = unpackNumber(tables.meta.get(layoutKey));
-  if (version === layoutVersion) return;
-  if (version !== 0) {
-    throw new StoreError(
-      'ERR_STORE_VERSION',
-      `${directory} has layout ${version}, this version knows ${layoutVersion}`,
-    );
-  }
-  await tables.transaction(() => tables.meta.put(layoutKey, packNumber(layoutVersion)));
 }

@@ -7,9 +7,10 @@ const binary = { keyEncoding: 'binary', encoding: 'binary' } as const;
 /**
  * Opens or creates an LMDB environment in a directory. Transactions asked for while one is being
  * synchronised share the next commit.
+ * @param readOnly - it must be there, and is not written to. Default false
  * @throws StoreError ERR_STORE_UNAVAILABLE
  */
-export function openLmdbTables(directory: string): Tables {
+export function openLmdbTables(directory: string, readOnly = false): Tables {
   try {
     // Without overlapping synchronisation a promise resolves when the data and then the page
     // that points to it are on disk. Measured with 1, 64 and 1,000 writes under way: overlapping
@@ -18,6 +19,7 @@ export function openLmdbTables(directory: string): Tables {
       path: directory,
       maxDbs: 4,
       overlappingSync: false,
+      readOnly,
       ...binary,
     });
     return tablesOf(environment);

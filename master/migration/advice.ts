@@ -179,9 +179,26 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
   ),
 ]);
 
+/** Options that say how a part is to work: the part's own option says what becomes of it. */
+const families: readonly (readonly [begin: RegExp, part: string])[] = [
+  [/^gitfs_/, 'gitfs'],
+  [/^git_pillar_|^pillar_gitfs_/, 'git_pillar'],
+  [/^(hgfs|svnfs|s3fs|azurefs|minionfs)_/, 'a file server'],
+  [/^(fileserver|file_ignore|file_buffer|roots_update)/, 'the file server'],
+  [/^(decrypt_)?pillar_|^pillarenv|^gpg_/, 'pillar'],
+  [/^(thorium|reactor|syndic|winrepo|memcache)/, 'a part that is not served'],
+  [/^(ssh|thin|min)_/, 'salt-ssh'],
+  [/^log_(date|fmt|granular|rotate)/, "the log of Salt's own programs"],
+];
+
 /** What is known of the part that an option brings into use. */
 export function adviceOf(option: string): Advice | undefined {
-  return byOption.get(option);
+  const family = families.find(([begin]) => begin.test(option));
+  return byOption.get(option) ?? (family && detailOf(family[1]));
+}
+
+function detailOf(part: string): Advice {
+  return ignored(`It says how ${part} is to work.`, 'Remove it when that is settled.');
 }
 
 /** Of an option of Salt's that nothing more is known of. */

@@ -79,9 +79,7 @@ function optionFinding(name: string, { value, origin }: Setting): MigrationFindi
     case 'unknown':
       return {
         ...place,
-        outcome: 'ignored',
-        meaning: 'Neither Salt nor this master has such an option.',
-        wayOut: 'See whether it is misspelt, or read by a module of your own.',
+        ...(adviceOf(name) ?? unknownOption),
       };
     case 'not-needed':
     case 'not-served':
@@ -89,6 +87,11 @@ function optionFinding(name: string, { value, origin }: Setting): MigrationFindi
   }
 }
 
+const unknownOption: Advice = {
+  outcome: 'ignored',
+  meaning: 'Neither Salt nor this master has such an option.',
+  wayOut: 'See whether it is misspelt, or read by a module of your own.',
+};
 function describe(name: string, value: unknown): Advice {
   const asksForNothing = nothing.has(value) || isEmpty(value);
   const advice = adviceOf(name) ?? plainOption;

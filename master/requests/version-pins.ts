@@ -3,6 +3,16 @@ import type { Key, Store } from '../../store/index.ts';
 
 const prefix: Key = ['pins'];
 
+/** The version that each id has proved, by id. */
+export async function readPins(store: Pick<Store, 'list'>): Promise<Map<string, number>> {
+  const pins = new Map<string, number>();
+  for await (const entry of store.list(prefix)) {
+    const [version] = entry.value;
+    if (version !== undefined) pins.set(entry.key.at(-1) ?? '', version);
+  }
+  return pins;
+}
+
 /**
  * The highest protocol version that each id has proved with its key; a lower one is refused from
  * then on, because it would leave out checks that the minion is known to be able to pass
@@ -24,11 +34,7 @@ export class VersionPins {
     store: Store,
     minimumAuthVersion: ProtocolVersion | 'auto',
   ): Promise<VersionPins> {
-    const pins = new Map<string, number>();
-    for await (const entry of store.list(prefix)) {
-      const [version] = entry.value;
-      if (version !== undefined) pins.set(entry.key.at(-1) ?? '', version);
-    }
+    const pins = await readPins(store);
     return new VersionPins(store, minimumAuthVersion === 'auto' ? 0 : minimumAuthVersion, pins);
   }
 
