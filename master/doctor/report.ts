@@ -1,41 +1,45 @@
 /** What a doctor finds. A code, once released, is never given another meaning. */
 
+/** Everything that can be wrong. */
+export const doctorCodes = [
+  'auto-accept',
+  'check-failed',
+  'clock-behind',
+  'config-problem',
+  'config-warning',
+  'directory-owner',
+  'directory-writable',
+  'disk-full',
+  'file-limit',
+  'inodes-full',
+  'leftover-file',
+  'master-unreachable',
+  'minion-key-denied',
+  'minion-key-duplicate',
+  'minion-key-pending',
+  'minion-key-small',
+  'minion-key-unusable',
+  'node-version',
+  'open-mode',
+  'own-key-mismatch',
+  'own-key-missing',
+  'own-key-small',
+  'own-key-unreadable',
+  'port-in-use',
+  'port-unavailable',
+  'protocol-low',
+  'secret-readable',
+  'sha1-refused',
+  'socket-path',
+  'store-corrupt',
+  'store-locked',
+  'store-unreadable',
+  'store-version',
+  'version-differs',
+] as const;
+
 /** What is wrong. */
-export type DoctorCode =
-  | 'auto-accept'
-  | 'check-failed'
-  | 'clock-behind'
-  | 'config-problem'
-  | 'config-warning'
-  | 'directory-owner'
-  | 'directory-writable'
-  | 'disk-full'
-  | 'file-limit'
-  | 'inodes-full'
-  | 'leftover-file'
-  | 'master-unreachable'
-  | 'minion-key-denied'
-  | 'minion-key-duplicate'
-  | 'minion-key-pending'
-  | 'minion-key-small'
-  | 'minion-key-unusable'
-  | 'node-version'
-  | 'open-mode'
-  | 'own-key-mismatch'
-  | 'own-key-missing'
-  | 'own-key-small'
-  | 'own-key-unreadable'
-  | 'port-in-use'
-  | 'port-unavailable'
-  | 'protocol-low'
-  | 'secret-readable'
-  | 'sha1-refused'
-  | 'socket-path'
-  | 'store-corrupt'
-  | 'store-locked'
-  | 'store-unreadable'
-  | 'store-version'
-  | 'version-differs';
+export type DoctorCode = (typeof doctorCodes)[number];
 
 /** One fault. */
 export interface DoctorFinding {

@@ -1,0 +1,334 @@
+/** Faults planted one by one in what a master left behind: each is found, and nothing else. */
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { doctorCodes } from '../../../master/doctor/report.ts';
+import { type DiskRoom, type DoctorWorld, examine } from '../../../master/index.ts';
+import { openEmbeddedStore } from '../../../store/index.ts';
+import { encodeKey } from '../../../store/key.ts';
+import { openLmdbTables } from '../../../store/lmdb-tables.ts';
+import { packNumber } from '../../../store/row-format.ts';
+import { copyOf, keyPair, runOnce, type Site, start } from './healthy.ts';
+
+const hourMs = 3_600_000;
+const plenty: DiskRoom = {
+  freeBytes: 1e12,
+  totalBytes: 2e12,
+  freeInodes: 1e6,
+  totalInodes: 2e6,
+};
+const roomy = async (): Promise<DiskRoom> => plenty;
+const good = keyPair(2048).publicPem;
+const small = keyPair(1024);
+
+let template = '';
+test.before(async () => {
+  template = await runOnce();
+});
+test.after.always(() => rmSync(template, { recursive: true, force: true }));
+
+/** The codes that are found, each once. */
+async function found(site: Site, world: Partial<DoctorWorld> = {}): Promise<string[]> {
+  const { directory, openApi } = site;
+  const report = await examine({ directory, openApi, world: { diskOf: roomy, ...world } });
+  return [...new Set(report.findings.map(({ code }) => code))].sort();
+}
+
+const planted = new Set<string>();
+
+/** A test that plants one fault. `plant` may give another world. */
+function fault(
+  code: string,
+  what: string,
+  plant: (site: Site, t: ExecutionContext) => Promise<Partial<DoctorWorld> | undefined>,
+): void {
+  planted.add(code);
+  test(`${code}: ${what}`, async (t) => {
+    const site = await copyOf(t, template);
+    const world = await plant(site, t);
+    t.deepEqual(await found(site, world), [code]);
+  });
+}
+
+/** A fault that is a file, or the mode of one. */
+function fileFault(code: string, what: string, plant: (site: Site) => void): void {
+  fault(code, what, async (site) => {
+    plant(site);
+    return undefined;
+  });
+}
+
+function pki({ config }: Site, ...names: readonly string[]): string {
+  return path.join(config.pkiDir, ...names);
+}
+
+function age(file: string, ms: number): void {
+  const then = new Date(Date.now() - ms);
+  utimesSync(file, then, then);
+}
+
+test('what a master left behind has no fault', async (t) => {
+  t.deepEqual(await found(await copyOf(t, template)), []);
+});
+
+test('a running master has no fault, and its versions are told', async (t) => {
+  const site = await copyOf(t, template);
+  const master = await start(t, site);
+  const report = await examine({ ...site, world: { diskOf: roomy } });
+  t.deepEqual(report.findings, []);
+  t.true(report.isRunning);
+  t.is(report.versions.saltbridge, (await master.status()).version);
+  t.regex(report.versions.store ?? '', /^lmdb \d/);
+});
+
+test('a directory where no master ever ran has no fault', async (t) => {
+  const site = await copyOf(t, template);
+  for (const name of ['etc/salt/pki', 'var']) {
+    rmSync(path.join(site.root, name), { recursive: true, force: true });
+  }
+  t.deepEqual(await found(site), []);
+});
+
+test('looking changes neither a mode nor a file', async (t) => {
+  const site = await copyOf(t, template);
+  chmodSync(site.config.stateDir, 0o755);
+  chmodSync(pki(site, 'master.pem'), 0o644);
+  const leftover = pki(site, '.saltbridge-x.tmp');
+  writeFileSync(leftover, 'x');
+  const data = path.join(site.config.stateDir, 'store', 'data.mdb');
+  const before = readFileSync(data);
+  await found(site);
+  t.is(statSync(site.config.stateDir).mode & 0o777, 0o755);
+  t.is(statSync(pki(site, 'master.pem')).mode & 0o777, 0o644);
+  t.true(statSync(leftover).isFile());
+  t.deepEqual(readFileSync(data), before);
+});
+
+fault('port-in-use', 'another program listens on a port', async (site, t) => {
+  const server = createServer();
+  const port = await new Promise<number>((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : 0);
+    });
+  });
+  t.teardown(() => server.close());
+  site.set({ publish_port: port });
+  return undefined;
+});
+
+fileFault('port-unavailable', 'the machine does not have the address', (site) => {
+  site.set({ interface: '192.0.2.1', ret_port: 24_506 });
+});
+
+fileFault('directory-writable', 'everybody may write to where accepted keys are', (site) => {
+  chmodSync(pki(site, 'minions'), 0o777);
+});
+
+fileFault('directory-writable', 'everybody may write to the directory above the keys', (site) => {
+  chmodSync(path.dirname(site.config.pkiDir), 0o777);
+});
+
+fileFault('directory-writable', 'the group may write to the state', (site) => {
+  chmodSync(site.config.stateDir, 0o770);
+});
+
+fault('directory-owner', 'the files belong to another user', async () => ({
+  uid: (process.getuid?.() ?? 0) + 1,
+}));
+
+fileFault('secret-readable', "everybody may read the master's private key", (site) => {
+  chmodSync(pki(site, 'master.pem'), 0o444);
+});
+
+fileFault('secret-readable', 'the group may read the key of the seal', (site) => {
+  chmodSync(path.join(site.config.stateDir, 'seal.key'), 0o640);
+});
+
+fileFault('own-key-mismatch', 'the public half is of another pair', (site) => {
+  writeFileSync(pki(site, 'master.pub'), good);
+});
+
+fileFault('own-key-missing', 'the public half is there alone', (site) => {
+  rmSync(pki(site, 'master.pem'));
+});
+
+fileFault('own-key-small', 'the pair has 1024 bits', (site) => {
+  rmSync(pki(site, 'master.pem'));
+  writeFileSync(pki(site, 'master.pem'), small.privatePem, { mode: 0o400 });
+  writeFileSync(pki(site, 'master.pub'), small.publicPem);
+});
+
+fileFault('own-key-unreadable', 'the private half is no key', (site) => {
+  rmSync(pki(site, 'master.pem'));
+  writeFileSync(pki(site, 'master.pem'), 'no key', { mode: 0o400 });
+});
+
+fileFault('minion-key-small', 'a minion has a key of 1024 bits', (site) => {
+  writeFileSync(pki(site, 'minions_pre', 'old1'), small.publicPem);
+});
+
+fileFault('minion-key-unusable', 'the file of a key was cut short', (site) => {
+  writeFileSync(pki(site, 'minions_pre', 'cut1'), good.slice(0, 100));
+});
+
+fileFault('minion-key-duplicate', 'a machine was cloned with its key', (site) => {
+  copyFileSync(pki(site, 'minions', 'web1'), pki(site, 'minions_pre', 'web2'));
+});
+
+fileFault('minion-key-denied', 'another key was offered for an id', (site) => {
+  writeFileSync(pki(site, 'minions_denied', 'web1'), good);
+});
+
+fileFault('minion-key-pending', 'a key has waited for eight days', (site) => {
+  const file = pki(site, 'minions_pre', 'new1');
+  writeFileSync(file, good);
+  age(file, 8 * 24 * hourMs);
+});
+
+fault('clock-behind', 'files are of an hour that has not come yet', async () => ({
+  now: () => Date.now() - hourMs,
+}));
+
+fault('clock-behind', 'the latest job is of another century', async ({ config }) => {
+  const store = await openEmbeddedStore({ directory: `${config.stateDir}/store` });
+  const key = ['jobs', '21990101000000000000'];
+  await store.write([{ op: 'put', key, value: new Uint8Array(1) }]);
+  await store.close();
+  return undefined;
+});
+
+fault('file-limit', 'too few files may be open', async ({ root }) => {
+  mkdirSync(path.join(root, 'proc/self'), { recursive: true });
+  const limits = 'Limit  Soft Limit  Hard Limit  Units\nMax open files  256  4096  files\n';
+  writeFileSync(path.join(root, 'proc/self/limits'), limits);
+  return { procDirectory: path.join(root, 'proc') };
+});
+
+fault('node-version', 'Node is too old', async () => ({ nodeVersion: '20.9.0' }));
+
+fault('sha1-refused', 'the system forbids SHA-1', async () => ({ canSignSha1: () => false }));
+
+fault('disk-full', 'the disk has little room', async () => ({
+  diskOf: async () => ({ ...plenty, freeBytes: 1e6 }),
+}));
+
+fault('inodes-full', 'the disk has few inodes', async () => ({
+  diskOf: async () => ({ ...plenty, freeInodes: 100 }),
+}));
+
+fault('check-failed', 'the disk cannot be asked', async () => ({
+  diskOf: () => Promise.reject(new Error('no such device')),
+}));
+
+fault('store-locked', 'a process has the store and does not answer', async ({ config }, t) => {
+  const store = await openEmbeddedStore({ directory: `${config.stateDir}/store` });
+  t.teardown(() => store.close());
+  return undefined;
+});
+
+fileFault('store-corrupt', 'the store is overwritten', ({ config }) => {
+  writeFileSync(path.join(config.stateDir, 'store', 'data.mdb'), 'x'.repeat(4096));
+});
+
+fault('store-version', 'the store has another layout', async ({ config }) => {
+  const tables = openLmdbTables(`${config.stateDir}/store`);
+  await tables.transaction(() => tables.meta.put(encodeKey(['layout']), packNumber(99)));
+  await tables.close();
+  return undefined;
+});
+
+fileFault('store-unreadable', 'a directory is in the place of the data', ({ config }) => {
+  const data = path.join(config.stateDir, 'store', 'data.mdb');
+  rmSync(data);
+  mkdirSync(path.join(data, 'x'), { recursive: true });
+  chmodSync(data, 0o700);
+});
+
+fileFault('protocol-low', 'an accepted id has proved no version', (site) => {
+  writeFileSync(pki(site, 'minions', 'old1'), good);
+});
+
+fileFault('open-mode', 'any key is taken for any id', (site) => {
+  site.set({ open_mode: true, saltbridge: { confirm_open_mode: true } });
+});
+
+fileFault('auto-accept', 'every new key is accepted', (site) => site.set({ auto_accept: true }));
+
+fileFault('config-problem', 'an option is of another type', (site) => {
+  site.set({ timeout: 'long' });
+});
+
+fileFault('config-warning', 'nobody has such an option', (site) => {
+  site.set({ no_such_option: 1 });
+});
+
+fileFault('leftover-file', 'a process was killed while it wrote a key', (site) => {
+  const file = pki(site, '.saltbridge-0.tmp');
+  writeFileSync(file, good);
+  age(file, hourMs);
+});
+
+fileFault('socket-path', 'the path of the socket is too long', (site) => {
+  site.set({ saltbridge: { socket: `/${'x'.repeat(108)}` } });
+});
+
+fault('master-unreachable', 'something else answers on the local socket', async ({ config }, t) => {
+  const server = createHttpServer((_request, response) => response.end('nonsense'));
+  rmSync(config.socket, { force: true });
+  await new Promise<void>((resolve) => server.listen(config.socket, resolve));
+  t.teardown(() => server.close());
+  return undefined;
+});
+
+planted.add('version-differs');
+test('version-differs: the running master is of another version', async (t) => {
+  const site = await copyOf(t, template);
+  await start(t, site);
+  const api = await site.openApi();
+  const openApi = async () => ({
+    ...api,
+    status: async () => ({ ...(await api.status()), version: '0.0.1' }),
+  });
+  t.deepEqual(await found({ ...site, openApi }), ['version-differs']);
+});
+
+test('a running master is asked for its limits, its ports and its pins', async (t) => {
+  const site = await copyOf(t, template);
+  const master = await start(t, site);
+  const { pid, requestPort } = await master.status();
+  // The port is the master's own, so it is in use, and nothing is wrong with that.
+  site.set({ ret_port: requestPort });
+  const proc = path.join(site.root, 'proc');
+  mkdirSync(path.join(proc, String(pid)), { recursive: true });
+  writeFileSync(path.join(proc, String(pid), 'limits'), 'Max open files  9  9  files\n');
+  t.deepEqual(await found(site, { procDirectory: proc }), ['file-limit']);
+  await master.keys.unpin('web1');
+  t.deepEqual(await found(site), ['protocol-low']);
+});
+
+test('several faults are all found, errors first', async (t) => {
+  const site = await copyOf(t, template);
+  site.set({ auto_accept: true, timeout: 'long' });
+  chmodSync(pki(site, 'master.pem'), 0o444);
+  const report = await examine({ ...site, world: { diskOf: roomy } });
+  t.deepEqual(
+    report.findings.map(({ code }) => code),
+    ['config-problem', 'secret-readable', 'auto-accept'],
+  );
+});
+
+test('every code has a planted fault', (t) => {
+  t.deepEqual([...planted].sort(), [...doctorCodes].sort());
+});

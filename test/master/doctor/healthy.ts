@@ -1,0 +1,93 @@
+/** What a master leaves behind that has run, with a minion that signed in; and copies of it. */
+import { generateKeyPairSync } from 'node:crypto';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { ExecutionContext } from 'ava';
+import { connectMaster } from '../../../client/index.ts';
+import { loadMasterConfig } from '../../../master/config/load.ts';
+import type { MasterConfig } from '../../../master/config/options.ts';
+import { createMaster, type Master, type MasterApi } from '../../../master/index.ts';
+import { createMinion, createMinionKeys, dialZeromq } from '../../../minion-protocol/index.ts';
+
+/** A directory tree of a master's own. */
+export interface Site {
+  readonly root: string;
+  /** For `-c`. */
+  readonly directory: string;
+  readonly config: MasterConfig;
+  /** Sets options in the main file, besides those that are there. */
+  set(options: Readonly<Record<string, unknown>>): void;
+  /** The master that uses this tree, if one runs. */
+  readonly openApi: () => Promise<MasterApi>;
+}
+
+const base = { interface: '127.0.0.1', publish_port: 0, ret_port: 0 };
+
+async function siteIn(root: string): Promise<Site> {
+  const directory = path.join(root, 'etc/salt');
+  mkdirSync(directory, { recursive: true });
+  const set = (options: object): void => {
+    // JSON is YAML.
+    const text = JSON.stringify({ root_dir: root, ...base, ...options });
+    writeFileSync(path.join(directory, 'master'), text);
+  };
+  set({});
+  const { config } = await loadMasterConfig(directory);
+  return {
+    root,
+    directory,
+    config,
+    set,
+    openApi: async () => connectMaster({ socketPath: config.socket }),
+  };
+}
+
+/** Runs a master once, with one minion, in a new directory. */
+export async function runOnce(): Promise<string> {
+  const root = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
+  const { config } = await siteIn(root);
+  const master = createMaster({ config: { ...config, autoAccept: true } });
+  await master.start();
+  const { requestPort } = await master.status();
+  const transport = dialZeromq({ host: '127.0.0.1', requestPort });
+  const minion = createMinion({
+    id: 'web1',
+    keys: await createMinionKeys(),
+    transport,
+    functions: {},
+  });
+  await minion.start();
+  await minion.stop();
+  await master.close();
+  return root;
+}
+
+/** A copy for one test. */
+export async function copyOf(t: ExecutionContext, template: string): Promise<Site> {
+  const root = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  cpSync(template, root, { recursive: true, preserveTimestamps: true });
+  return siteIn(root);
+}
+
+/** Starts the master of a site; it is closed at the end of the test. */
+export async function start(t: ExecutionContext, { config }: Site): Promise<Master> {
+  const master = createMaster({ config });
+  await master.start();
+  t.teardown(() => master.close());
+  return master;
+}
+
+/** The texts of a pair. */
+export function keyPair(modulusLength: number): {
+  readonly privatePem: string;
+  readonly publicPem: string;
+} {
+  const { publicKey, privateKey } = generateKeyPairSync('rsa', {
+    modulusLength,
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding: { type: 'pkcs1', format: 'pem' },
+  });
+  return { privatePem: privateKey, publicPem: publicKey };
+}
