@@ -1,3 +1,4 @@
+import { placeOf, withoutPlace } from '../config/place.ts';
 import type { ConfigSurvey } from '../config/survey.ts';
 import type { Patient } from './patient.ts';
 import type { DoctorFinding } from './report.ts';
@@ -11,7 +12,7 @@ export async function checkConfig({ config: survey }: Patient): Promise<DoctorFi
     code: 'config-problem',
     severity: 'error',
     subject: placeOf(problem),
-    problem: `The master does not start: ${problem.message}.`,
+    problem: `The master does not start: ${withoutPlace(problem)}.`,
     remedy: 'Correct it; docs/errors.md says more of its code.',
   }));
   for (const warning of warnings) {
@@ -19,7 +20,7 @@ export async function checkConfig({ config: survey }: Patient): Promise<DoctorFi
       code: 'config-warning',
       severity: 'warning',
       subject: placeOf(warning),
-      problem: `${warning.message}.`,
+      problem: `${withoutPlace(warning)}.`,
       remedy: 'Remove what has no effect; saltbridge migrate check knows ways out.',
     });
   }
@@ -56,8 +57,4 @@ function riskyModes({ config, settings }: ConfigSurvey): DoctorFinding[] {
     });
   }
   return findings;
-}
-
-function placeOf({ file, line }: { readonly file: string; readonly line: number }): string {
-  return line === 0 ? file : `${file}:${line}`;
 }

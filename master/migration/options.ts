@@ -1,6 +1,7 @@
 /** Every option in use, and what becomes of it. */
 import type { ConfigError } from '../config/errors.ts';
 import { optionStatus } from '../config/load.ts';
+import { withoutPlace } from '../config/place.ts';
 import type { Setting } from '../config/settings.ts';
 import type { ConfigSurvey } from '../config/survey.ts';
 import { type Advice, adviceOf, plainOption } from './advice.ts';
@@ -51,7 +52,8 @@ function missingFile(
   };
 }
 
-function problemFinding({ code, file, line, key, message }: ConfigError): MigrationFinding {
+function problemFinding(problem: ConfigError): MigrationFinding {
+  const { code, file, line, key } = problem;
   const isFile = code === 'ERR_CONFIG_READ' || code === 'ERR_CONFIG_SYNTAX';
   return {
     outcome: 'refused',
@@ -59,16 +61,9 @@ function problemFinding({ code, file, line, key, message }: ConfigError): Migrat
     name: key === '' ? 'configuration' : key,
     file,
     line,
-    meaning: `The master does not start: ${withoutPlace(message, file, line, key)}.`,
+    meaning: `The master does not start: ${withoutPlace(problem)}.`,
     wayOut: isFile ? 'Correct the file.' : 'Change the option to what is expected, or remove it.',
   };
-}
-
-/** The place is told beside it. */
-function withoutPlace(message: string, file: string, line: number, key: string): string {
-  const place = `${line === 0 ? file : `${file}:${line}`}: `;
-  const problem = message.startsWith(place) ? message.slice(place.length) : message;
-  return key !== '' && problem.startsWith(`${key}: `) ? problem.slice(key.length + 2) : problem;
 }
 
 function optionFinding(name: string, { value, origin }: Setting): MigrationFinding {
