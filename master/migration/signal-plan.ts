@@ -36,14 +36,22 @@ const lifecycleTags: ReadonlySet<string> = new Set(['minion_start', 'minion_ping
 const stateResults = 'salt/state_result/';
 const maxTagLength = 512;
 
-/** Begins of what the master fires, or a minion emits without a rule. */
-const ownBegins = [
-  'salt/job/',
+/** What the master fires, or a minion emits, without a rule: one of each kind. */
+const ownTags: readonly string[] = [
   'salt/auth',
   'salt/key',
-  'salt/minion/',
-  'salt/run/',
+  'salt/job/20240102030405678000/new',
+  'salt/job/20240102030405678000/ret/web1',
+  'salt/job/20240102030405678000/prog/web1/0',
+  'salt/run/20240102030405678000/ret',
+  'salt/wheel/20240102030405678000/ret',
+  'salt/minion/web1/start',
+  'salt/beacon/web1/load/',
+  'salt/cloud/web1/created',
+  'salt/presence/change',
   'minion_start',
+  'minion/refresh/web1',
+  'key',
 ];
 
 /** @param enginePrefixes begins of tags that engines fire in the master itself */
@@ -113,8 +121,7 @@ function grant(pattern: string, begin: string): Verdict {
 
 /** Whether a pattern also matches tags that no rule can be about. */
 function reachesOwn(pattern: string): boolean {
-  const matches = compileGlob(pattern);
-  return ownBegins.some((own) => matches(own) || matches(`${own}x`) || matches(`${own}x/y/z`));
+  return ownTags.some(compileGlob(pattern));
 }
 
 /** Whether a tag, or all that begin so, are emitted or fired without a rule. */
