@@ -21,6 +21,8 @@ const commands = [
   ['status'],
   ['acl', 'denials'],
   ['minion'],
+  ['migrate', 'check'],
+  ['doctor'],
 ];
 
 for (const command of commands) {

@@ -1,0 +1,80 @@
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { runCli } from './run-cli.ts';
+
+/** A site whose paths all lie below one directory. */
+function site(t: ExecutionContext, yaml: string): { readonly root: string; readonly etc: string } {
+  const root = temporaryDirectory(t);
+  const etc = path.join(root, 'etc');
+  mkdirSync(etc);
+  const trees = 'file_roots: {}\npillar_roots: {}\n';
+  writeFileSync(path.join(etc, 'master'), `root_dir: ${root}\n${trees}${yaml}`);
+  return { root, etc };
+}
+
+const used = `timeout: 7
+worker_threads: 4
+reactor:
+  - 'my/deploy/*': [/srv/reactor/deploy.sls]
+  - salt/minion/*/start: [/srv/reactor/start.sls]
+`;
+
+test('migrate check says what is refused, ignored and honoured, and ends with 1', async (t) => {
+  const { root, etc } = site(t, used);
+  const { code, stdout } = await runCli(['migrate', 'check', etc]);
+  t.is(code, 1);
+  const report = stdout.replaceAll(root, '/ROOT');
+  for (const part of [
+    /^Refused: .*\n\n(?:.*\n)*? {2}reactor \(\/ROOT\/etc\/master:6\)\n {4}.*\n {4}-> /m,
+    /^Ignored: .*\n\n(?:.*\n)*? {2}worker_threads \(\/ROOT\/etc\/master:5\)/m,
+    /^Honoured: .*\n\n(?:.*\n)*? {2}timeout \(\/ROOT\/etc\/master:4\)/m,
+    /^ {6}- tag: "my\/deploy\/\*"$/m,
+    /\d+ honoured, \d+ ignored, \d+ refused\. Nothing was changed\.\n$/,
+  ]) {
+    t.regex(report, part);
+  }
+});
+
+test('migrate check ends with 0 where nothing is refused', async (t) => {
+  const { etc } = site(t, 'timeout: 7\n');
+  const { code, stdout } = await runCli(['migrate', 'check', etc, '--json']);
+  t.is(code, 0);
+  const { counts, signals } = JSON.parse(stdout);
+  t.is(counts.refused, 0);
+  t.deepEqual(signals.rules, []);
+});
+
+test('migrate check --policy writes a file of its own, and replaces none', async (t) => {
+  const { root, etc } = site(t, used);
+  const file = path.join(root, 'signals.conf');
+  const first = await runCli(['migrate', 'check', etc, '--policy', file]);
+  t.false(first.stdout.includes('- tag:'));
+  t.regex(readFileSync(file, 'utf8'), /- tag: "my\/deploy\/\*"/);
+  const again = await runCli(['migrate', 'check', etc, '--policy', file]);
+  t.is(again.code, 73);
+});
+
+test('migrate check --policy does not write into what it looks at', async (t) => {
+  const { root, etc } = site(t, used);
+  mkdirSync(path.join(etc, 'master.d'));
+  symlinkSync(path.join(etc, 'master.d'), path.join(root, 'link'));
+  for (const file of [
+    path.join(etc, 'x'),
+    path.join(etc, 'master.d/x'),
+    path.join(root, 'link/x'),
+  ]) {
+    const { code, stdout } = await runCli(['migrate', 'check', etc, '--policy', file]);
+    t.is(code, 64, file);
+    t.is(stdout, '');
+    t.false(existsSync(file));
+  }
+});
+
+test('names from files cannot steer a terminal', async (t) => {
+  const { etc } = site(t, '"evil\\e[2J": 1\nengines: ["\\e]0;x\\a"]\n');
+  const { stdout } = await runCli(['migrate', 'check', etc]);
+  t.false(stdout.includes('\x1b'));
+  t.true(stdout.includes('evil\\x1b[2J'));
+});
