@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
+import { doctorCodes } from '../master/doctor/report.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -30,3 +31,10 @@ for (const document of ['README.md', 'CONTRIBUTING.md', 'docs/ARCHITECTURE.md', 
     );
   });
 }
+
+test('docs/command-line.md lists what the doctor finds, and nothing else', (t) => {
+  const text = readFileSync(`${root}docs/command-line.md`, 'utf8');
+  const section = text.slice(text.indexOf('## `saltbridge doctor`'));
+  const codes = [...section.matchAll(/^\| `([a-z0-9-]+)` /gm)].map(([, code]) => code);
+  t.deepEqual(codes, [...doctorCodes]);
+});
