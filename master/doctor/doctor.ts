@@ -54,7 +54,7 @@ export async function examine({ directory, openApi, world }: DoctorOptions): Pro
     store: store.content,
     world: { ...thisWorld(), ...world },
   };
-  const findings = [...master.findings, ...store.findings, ...(await runChecks(patient))];
+  const findings = once([...master.findings, ...store.findings, ...(await runChecks(patient))]);
   return {
     findings: [
       ...findings.filter(({ severity }) => severity === 'error'),
@@ -68,6 +68,11 @@ export async function examine({ directory, openApi, world }: DoctorOptions): Pro
       store: engineVersion(),
     },
   };
+}
+
+/** Directories share what is above them. */
+function once(findings: readonly DoctorFinding[]): DoctorFinding[] {
+  return [...new Map(findings.map((it) => [`${it.code} ${it.subject}`, it])).values()];
 }
 
 async function runChecks(patient: Patient): Promise<DoctorFinding[]> {

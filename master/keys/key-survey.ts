@@ -6,7 +6,7 @@ import { parsePublicKey } from '../../minion-protocol/index.ts';
 import { type KeyPlace, keyPlaces, placeDirectories } from './pki-dir.ts';
 
 /** Why a key cannot be used. */
-export type KeyFault =
+type KeyFault =
   /** The file cannot be read, or is too large for a key. */
   | 'unreadable'
   /** It is not the text of a public RSA key. */

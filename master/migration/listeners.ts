@@ -1,7 +1,7 @@
 /** Who listens to events in a salt-master, and for which tags. */
 import type { Settings } from '../config/settings.ts';
+import { awaitedPatterns, thoriumPatterns } from './formulas.ts';
 import { entriesOf, moduleNames, textsOf } from './plain-values.ts';
-import { thoriumPatterns } from './thorium.ts';
 
 /** A glob that something listens for. */
 export interface Listening {
@@ -37,13 +37,14 @@ const firingEngines: ReadonlyMap<string, string> = new Map([
   ['webhook', 'salt/engines/hook'],
 ]);
 
-/** Everything that listens: the reactor, engines, returners of events, Thorium. */
+/** Everything that listens: the reactor, engines, returners of events, Thorium, orchestrations. */
 export async function findListeners(settings: Settings): Promise<Listening[]> {
   return [
     ...reactorPatterns(settings),
     ...enginePatterns(settings),
     ...eventReturnPatterns(settings),
     ...(usesThorium(settings) ? await thoriumPatterns(settings) : []),
+    ...(await awaitedPatterns(settings)),
   ];
 }
 

@@ -33,7 +33,7 @@ export async function rendererFindings(root: Root, by: RenderedBy): Promise<Migr
 }
 
 /** `#!jinja|yaml|gpg`: the renderers in order; options behind `?` and blanks are left out. */
-export function pipelineOf(text: string): string | undefined {
+function pipelineOf(text: string): string | undefined {
   const [, line = ''] = /^#!([^\r\n]*)/.exec(text) ?? [];
   // A script's own line names a program by its path.
   if (line === '' || line.trimStart().startsWith('/')) return undefined;

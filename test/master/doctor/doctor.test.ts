@@ -318,6 +318,16 @@ test('a running master is asked for its limits, its ports and its pins', async (
   t.deepEqual(await found(site), ['protocol-low']);
 });
 
+test('a fault above several directories is told once', async (t) => {
+  const site = await copyOf(t, template);
+  chmodSync(site.root, 0o777);
+  const report = await examine({ ...site, world: { diskOf: roomy } });
+  t.deepEqual(
+    report.findings.map(({ code, subject }) => [code, subject]),
+    [['directory-writable', site.root]],
+  );
+});
+
 test('several faults are all found, errors first', async (t) => {
   const site = await copyOf(t, template);
   site.set({ auto_accept: true, timeout: 'long' });

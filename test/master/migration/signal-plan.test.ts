@@ -149,6 +149,37 @@ test('formulas of Thorium say which tags they listen for, where it is on', async
   t.deepEqual(tagsOf(await planOfFile(t, roots)), []);
 });
 
+test('orchestrations say which tags they wait for', async (t) => {
+  const directory = configDirectory(t, {
+    'salt/orch/deploy.sls': `wait_a:
+  salt.wait_for_event:
+    - id_list: [web1]
+    - name: my/done/*
+    - timeout: 60
+other:
+  salt.state:
+    - name: not/this
+wait_b:
+  salt.wait_for_event:
+  - name: "my/other"
+my/by/id:
+  salt.wait_for_event:
+    - timeout: 60
+next:
+  cmd.run:
+    - name: nor/this
+`,
+  });
+  const plan = await planOfFile(t, `file_roots: {base: [${path.join(directory, 'salt')}]}\n`);
+  t.deepEqual(
+    plan.rules.map(({ tag, listeners }) => [tag, listeners[0]?.line]),
+    [
+      ['my/done/*', 2],
+      ['my/other', 10],
+    ],
+  );
+});
+
 test('the policy that is written is one that the master reads', async (t) => {
   const odd = ['my/tag', 'quo"te*', "it's: #x", 'ünïcode/*', '- {a}', 'back\\slash'];
   const plan = planSignals(listening(...odd, '*', 'salt/*', 'salt/auth'), []);
