@@ -5,7 +5,7 @@ import {
   type MigrationReport,
   policyText,
 } from '../../master/index.ts';
-import { escapeName } from './escape.ts';
+import { escapeLines, escapeName } from './escape.ts';
 
 const headings: Readonly<Record<MigrationOutcome, string>> = {
   refused: 'Refused: somebody would miss it, or the master does not start',
@@ -23,7 +23,7 @@ export function migrationText(report: MigrationReport, policyFile?: string): str
   );
   const policy =
     policyFile === undefined
-      ? ['Least signal policy', '', policyText(report.signals)]
+      ? ['Least signal policy', '', escapeLines(policyText(report.signals))]
       : [`The least signal policy is in ${escapeName(policyFile)}.`];
   return [...sections, ...policy, '', summary(report)].join('\n');
 }

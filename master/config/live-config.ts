@@ -1,6 +1,6 @@
 /** The configuration of a master that runs, some of which can change. */
 import { isDeepStrictEqual } from 'node:util';
-import { limitOptions, ownOptions, saltOptions } from './option-table.ts';
+import { aclOptions, limitOptions, ownOptions, saltOptions } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { reloadableLimits, reloadableOptions } from './reloadable.ts';
 
@@ -55,13 +55,15 @@ function pick<T, Name extends keyof T>(values: T, names: readonly Name[]): Pick<
 
 /** The names in files of the options whose values differ. */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
-  const { limits: limitsOfA, ...restOfA } = a;
-  const { limits: limitsOfB, ...restOfB } = b;
+  const { limits: limitsOfA, acl: aclOfA, ...restOfA } = a;
+  const { limits: limitsOfB, acl: aclOfB, ...restOfB } = b;
   const rows = { ...saltOptions, ...ownOptions };
   const rest = namesOf(restOfA).filter((name) => !isDeepStrictEqual(restOfA[name], restOfB[name]));
+  const acl = namesOf(aclOfA).filter((name) => !isDeepStrictEqual(aclOfA[name], aclOfB[name]));
   const limits = namesOf(limitsOfA).filter((name) => limitsOfA[name] !== limitsOfB[name]);
   return [
     ...rest.map((name) => (name in ownOptions ? 'saltbridge:' : '') + rows[name].name),
+    ...acl.map((name) => `saltbridge:acl:${aclOptions[name].name}`),
     ...limits.map((name) => `saltbridge:limits:${limitOptions[name].name}`),
   ];
 }

@@ -1,6 +1,7 @@
 /** Minions' keys looked at for reports: nothing is made, moved or removed. */
 import { createPublicKey } from 'node:crypto';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readFileSync, statSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { parsePublicKey } from '../../minion-protocol/index.ts';
 import { type KeyPlace, keyPlaces, placeDirectories } from './pki-dir.ts';
@@ -45,7 +46,7 @@ export async function surveyKeys(pkiDir: string): Promise<KeySurvey> {
     try {
       const names = await readdir(directory);
       for (const id of names.filter((name) => !name.startsWith('.')).sort()) {
-        keys.push(await surveyKey(path.join(directory, id), place));
+        keys.push(surveyKey(path.join(directory, id), place));
       }
     } catch (error) {
       if (!isMissing(error)) unreadable.push(directory);
@@ -54,15 +55,16 @@ export async function surveyKeys(pkiDir: string): Promise<KeySurvey> {
   return { keys, unreadable };
 }
 
-async function surveyKey(file: string, place: KeyPlace): Promise<SurveyedKey> {
+/** Blocking, and many times faster over thousands of files. */
+function surveyKey(file: string, place: KeyPlace): SurveyedKey {
   const id = path.basename(file);
   try {
-    const stats = await stat(file);
+    const stats = statSync(file);
     const since = stats.mtimeMs;
     if (!stats.isFile() || stats.size > maxKeyBytes) {
       return { id, place, file, pem: '', since, fault: 'unreadable' };
     }
-    const pem = (await readFile(file, 'utf8')).trim();
+    const pem = readFileSync(file, 'utf8').trim();
     return { id, place, file, pem, since, fault: faultOf(pem) };
   } catch {
     return { id, place, file, pem: '', since: 0, fault: 'unreadable' };

@@ -4,6 +4,7 @@ import { optionStatus } from '../config/load.ts';
 import { withoutPlace } from '../config/place.ts';
 import type { Setting } from '../config/settings.ts';
 import type { ConfigSurvey } from '../config/survey.ts';
+import type { ConfigWarning } from '../config/warnings.ts';
 import { type Advice, adviceOf, plainOption } from './advice.ts';
 import { moduleNames } from './plain-values.ts';
 import type { MigrationFinding } from './report.ts';
@@ -23,6 +24,12 @@ const moduleLists: ReadonlySet<string> = new Set([
 /** Values that ask for nothing: the option is as good as not there. */
 const nothing: ReadonlySet<unknown> = new Set([null, false, '', 'local_cache', 'localfs']);
 
+const unknownOption: Advice = {
+  outcome: 'ignored',
+  meaning: 'Neither Salt nor this master has such an option.',
+  wayOut: 'See whether it is misspelt, or read by a module of your own.',
+};
+
 /** Options, and files that cannot be used, in the order in which they were read. */
 export function optionFindings({ settings, warnings, problems }: ConfigSurvey): MigrationFinding[] {
   const refusedOptions = new Set(problems.map(({ key }) => key.split(':')[0]));
@@ -31,15 +38,11 @@ export function optionFindings({ settings, warnings, problems }: ConfigSurvey): 
     .map(([name, setting]) => optionFinding(name, setting));
   const missing = warnings
     .filter(({ kind }) => kind === 'missing-file' || kind === 'nothing-included')
-    .map(({ file, line, kind }) => missingFile(file, line, kind));
+    .map(missingFile);
   return [...problems.map(problemFinding), ...missing, ...options];
 }
 
-function missingFile(
-  file: string,
-  line: number,
-  kind: 'missing-file' | 'nothing-included' | string,
-): MigrationFinding {
+function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
   const isMain = kind === 'missing-file';
   return {
     outcome: 'ignored',
@@ -72,21 +75,13 @@ function optionFinding(name: string, { value, origin }: Setting): MigrationFindi
     case 'served':
       return { ...place, outcome: 'honoured', meaning: 'The option is served.', wayOut: '' };
     case 'unknown':
-      return {
-        ...place,
-        ...(adviceOf(name) ?? unknownOption),
-      };
+      return { ...place, ...(adviceOf(name) ?? unknownOption) };
     case 'not-needed':
     case 'not-served':
       return { ...place, ...describe(name, value) };
   }
 }
 
-const unknownOption: Advice = {
-  outcome: 'ignored',
-  meaning: 'Neither Salt nor this master has such an option.',
-  wayOut: 'See whether it is misspelt, or read by a module of your own.',
-};
 function describe(name: string, value: unknown): Advice {
   const asksForNothing = nothing.has(value) || isEmpty(value);
   const advice = adviceOf(name) ?? plainOption;

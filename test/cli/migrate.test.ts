@@ -73,8 +73,9 @@ test('migrate check --policy does not write into what it looks at', async (t) =>
 });
 
 test('names from files cannot steer a terminal', async (t) => {
-  const { etc } = site(t, '"evil\\e[2J": 1\nengines: ["\\e]0;x\\a"]\n');
+  const { etc } = site(t, '"evil\\e[2J": 1\nreactor: [{"my\\u202etag": [x]}]\n');
   const { stdout } = await runCli(['migrate', 'check', etc]);
   t.false(stdout.includes('\x1b'));
+  t.false(stdout.includes('\u202e'));
   t.true(stdout.includes('evil\\x1b[2J'));
 });
