@@ -13,6 +13,7 @@ export const reloadableOptions: readonly (keyof MasterConfig)[] = [
   'permissivePkiAccess',
   'authEvents',
   'maxMinions',
+  'acl',
   'allowMinionKeyRevoke',
   'rotateAesKey',
   'pingOnRotate',

@@ -20,7 +20,7 @@ export interface MinionEventOptions {
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
   /** What the operator lets minions emit. */
-  readonly policy: SignalPolicy;
+  readonly policy: () => SignalPolicy;
   /** Largest event, bytes as sent (`event_bytes`). */
   readonly maxBytes: number;
   /** Whether a request was made before this master started, and may be a replay. */
@@ -88,7 +88,7 @@ async function isPermitted(
         wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
       },
     },
-    options.policy,
+    options.policy(),
   );
   if (decision.effect === 'allow') return true;
   options.counters.count(`signal-${decision.rule}`);

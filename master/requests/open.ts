@@ -25,7 +25,7 @@ import type { RepeatGuard } from './repeats.ts';
 import type { VerifiedRequest } from './request.ts';
 import { returnHandler } from './return.ts';
 import { revokeHandler } from './revoke.ts';
-import { compileSignalPolicy } from './signal-policy.ts';
+import { signalPolicyOf } from './signal-policy.ts';
 import { createRequestTable, type RequestTable } from './table.ts';
 import { TokenCheck } from './token-check.ts';
 
@@ -148,7 +148,7 @@ function createHandlers(
         rate: eventRate,
         counters,
         denials,
-        policy: compileSignalPolicy(config.acl.signals),
+        policy: signalPolicyOf(config),
         get maxBytes() {
           return config.limits.eventBytes;
         },

@@ -136,8 +136,10 @@ test('self-made jobs are bounded by the hour', async (t) => {
     const nonce = freshNonce();
     return openReply(selfMade, await master.ask(altered(selfMade, { load: { nonce } })), nonce);
   };
-  for (let count = 0; count < 600; count += 1) t.is(await ask(), null);
-  t.is(await ask(), false);
+  let kept = 0;
+  while ((await ask()) === null) kept += 1;
+  // One more may come every six seconds.
+  t.true(kept >= 600 && kept < 660, `${kept} were kept`);
   t.is((await master.counters())['return-self-made-jobs-per-hour'], 1);
 });
 
