@@ -52,6 +52,15 @@ export interface KeyChange {
   readonly to?: KeyState;
 }
 
+/** A transport that is served. */
+export interface TransportStatus {
+  /** Salt's name of it: `zeromq`, `tcp`, `ws`. */
+  readonly transport: string;
+  readonly requestPort: number;
+  readonly publishPort: number;
+  readonly subscribers: number;
+}
+
 /** How a master is doing. */
 export interface MasterStatus {
   readonly id: string;
@@ -60,8 +69,11 @@ export interface MasterStatus {
   readonly pid: number;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
+  /** Of the first transport. */
   readonly requestPort: number;
   readonly publishPort: number;
+  /** Every transport that is served. */
+  readonly transports: readonly TransportStatus[];
   readonly subscribers: number;
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Requests refused, delayed or dropped since the start, by reason. */

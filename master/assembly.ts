@@ -6,7 +6,7 @@ import type { MasterApi } from './api.ts';
 import { Closers } from './closers.ts';
 import { EventBus } from './events/bus.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
-import { createApi } from './interface.ts';
+import { type BoundTransport, createApi } from './interface.ts';
 import { JobDispatcher } from './jobs/dispatcher.ts';
 import { JobCache } from './jobs/job-cache.ts';
 import { AcceptedKeys } from './keys/accepted-keys.ts';
@@ -105,7 +105,7 @@ async function open(
     }),
     (it) => it.close(),
   );
-  const bound = { publishPort: 0, requestPort: 0 };
+  const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
     foundations,
@@ -116,7 +116,6 @@ async function open(
     repeats,
     lastHeard,
     pillar: parts.pillar ?? (async () => ({})),
-    publishPort: () => bound.publishPort,
     now,
     log: logger.child({ component: 'requests' }),
   });
@@ -128,10 +127,11 @@ async function open(
   if (!config.preserveMinionCache) forgetDeleted(foundations, logger);
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
-    Object.assign(
-      bound,
-      await transport.listen((bytes, peer) => requests.channel.handle(bytes, peer)),
+    const ports = await transport.listen(
+      (bytes, peer) => requests.channel.handle(bytes, peer),
+      (bytes, peer) => requests.announcements.hear(bytes, peer),
     );
+    bound.push({ transport: transport.name, ...ports });
   }
   closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
     it.stop(),
@@ -156,7 +156,7 @@ async function open(
   );
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
-  logger.info({ ...bound, socket: config.socket }, 'master started');
+  logger.info({ transports: bound, socket: config.socket }, 'master started');
   return api;
 }
 

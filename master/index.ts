@@ -12,6 +12,7 @@ export type {
   LocalKeyInfo,
   MasterApi,
   MasterStatus,
+  TransportStatus,
 } from './api.ts';
 export {
   ConfigError,
@@ -21,6 +22,8 @@ export {
 export { type LoadedConfig, loadMasterConfig } from './config/load.ts';
 export type { HashType, Limits, LogLevel, MasterConfig, MasterOptions } from './config/options.ts';
 export { resolveMasterConfig } from './config/resolve.ts';
+export type { SslOptions } from './config/ssl.ts';
+export type { TransportName, TransportOptions, TransportOpts } from './config/transport-opts.ts';
 export type { ConfigWarning } from './config/warnings.ts';
 export {
   type ErrorEntry,

@@ -54,7 +54,7 @@ const names = `
   pidfile pillar_cache pillar_cache_backend pillar_cache_ttl
   pillar_includes_override_sls pillar_merge_lists pillar_opts pillar_raise_on_missing
   pillar_roots pillar_safe_render_error pillar_source_merging_strategy pillar_version
-  pillarenv presence_events pub_server_niceness
+  pillarenv pub_server_niceness
   publisher_acl publisher_acl_blacklist queue_dirs range_server
   reactor reactor_niceness reactor_refresh_interval reactor_worker_hwm
   reactor_worker_threads regen_thin remote_minions_port renderer
@@ -69,7 +69,7 @@ const names = `
   ssh_minions_list ssh_passwd ssh_port ssh_priv_passwd
   ssh_run_pre_flight ssh_scan_ports ssh_scan_timeout ssh_sudo
   ssh_sudo_user ssh_timeout ssh_update_roster ssh_use_home_key
-  ssh_user ssl state_aggregate state_auto_order
+  ssh_user state_aggregate state_auto_order
   state_events state_output state_output_diff state_output_profile
   state_top state_top_saltenv state_verbose sudo_acl
   svnfs_branches svnfs_mountpoint svnfs_remotes svnfs_root

@@ -10,6 +10,7 @@ import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
+import { Announcements } from '../presence/announcements.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
 import { SignIn } from './auth.ts';
@@ -41,7 +42,6 @@ export interface RequestParts {
   readonly repeats: RepeatGuard;
   readonly lastHeard: LastHeard;
   readonly pillar: PillarProvider;
-  readonly publishPort: () => number;
   readonly now: () => number;
   readonly log: Logger;
 }
@@ -50,6 +50,8 @@ export interface RequestParts {
 export interface Requests {
   readonly channel: RequestChannel;
   readonly denials: DenialLog;
+  /** Believes, or not, what minions say of themselves at the publish port. */
+  readonly announcements: Announcements;
 }
 
 export function openRequests(parts: RequestParts): Requests {
@@ -60,6 +62,11 @@ export function openRequests(parts: RequestParts): Requests {
     perSecond: config.limits.requestsPerSecond,
     burst: config.limits.burst,
   });
+  const acceptedKey = (id: string): string | undefined => {
+    const known = keys.get(id);
+    return known?.state === 'accepted' ? known.pem : undefined;
+  };
+  const tokens = new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token }));
   const channel = new RequestChannel({
     clear: new ClearRequests(openSignIn(parts), counters),
     table: createHandlers(parts, denials, requestRate),
@@ -67,11 +74,8 @@ export function openRequests(parts: RequestParts): Requests {
     sessions: foundations.sessions,
     pins: foundations.pins,
     lastHeard: parts.lastHeard,
-    acceptedKey: (id) => {
-      const known = keys.get(id);
-      return known?.state === 'accepted' ? known.pem : undefined;
-    },
-    tokens: new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token })),
+    acceptedKey,
+    tokens,
     repeats: parts.repeats,
     rate: requestRate,
     counters,
@@ -94,11 +98,18 @@ export function openRequests(parts: RequestParts): Requests {
     now,
     log,
   });
-  return { channel, denials };
+  const announcements = new Announcements({
+    publishKey: foundations.publishKey,
+    acceptedKey,
+    tokens,
+    counters,
+    log,
+  });
+  return { channel, denials, announcements };
 }
 
 function openSignIn(parts: RequestParts): SignIn {
-  const { config, foundations, bus, counters, log, publishPort } = parts;
+  const { config, foundations, bus, counters, log } = parts;
   const perSecond = config.limits.authsPerSecond;
   return new SignIn({
     ...foundations,
@@ -107,7 +118,6 @@ function openSignIn(parts: RequestParts): SignIn {
     rate: new TokenBuckets({ perSecond, burst: perSecond }),
     openMode: config.openMode,
     authEvents: config.authEvents,
-    publishPort,
     log,
   });
 }
