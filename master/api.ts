@@ -7,6 +7,7 @@ import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
 import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
+import type { PresentMinion } from './presence/present.ts';
 import type { Denial } from './requests/denial-log.ts';
 import type { TargetRequest } from './targeting/parse.ts';
 import type { TargetPlan } from './targeting/resolve.ts';
@@ -151,5 +152,7 @@ export interface MasterApi {
   readonly keys: KeysApi;
   readonly jobs: JobsApi;
   readonly events: EventsApi;
+  /** The minions that listen to publications now, and how that is known. */
+  presence(): Promise<readonly PresentMinion[]>;
   status(): Promise<MasterStatus>;
 }

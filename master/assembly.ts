@@ -15,6 +15,8 @@ import { Revocation } from './keys/revocation.ts';
 import { RequestCounters } from './limits/counters.ts';
 import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
+import { PresenceEvents } from './presence/presence-events.ts';
+import { type PresentMinion, presentMinions } from './presence/present.ts';
 import { Publisher } from './publisher.ts';
 import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
@@ -136,6 +138,15 @@ async function open(
   closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
     it.stop(),
   );
+  const present = (): PresentMinion[] =>
+    presentMinions(transports, {
+      acceptedIds: () => keys.acceptedIds(),
+      whence: (id) => lastHeard.whence(id),
+    });
+  if (config.presenceEvents) {
+    const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
+    closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
+  }
   const api = createApi({
     config,
     foundations,
@@ -144,6 +155,7 @@ async function open(
     targets,
     jobs,
     lastHeard,
+    present,
     transports,
     counters,
     denials: requests.denials,

@@ -10,6 +10,7 @@ import type { JobCache } from './jobs/job-cache.ts';
 import { createJobsApi } from './jobs/jobs-api.ts';
 import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { RequestCounters } from './limits/counters.ts';
+import type { PresentMinion } from './presence/present.ts';
 import type { DenialLog } from './requests/denial-log.ts';
 import type { LastHeard } from './requests/last-heard.ts';
 import type { TargetResolver } from './targeting/resolve.ts';
@@ -29,6 +30,7 @@ export interface InterfaceParts {
   readonly targets: TargetResolver;
   readonly jobs: JobCache;
   readonly lastHeard: LastHeard;
+  readonly present: () => readonly PresentMinion[];
   readonly transports: readonly MasterTransport[];
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
@@ -66,6 +68,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
         }),
       denials: async () => denials.list(),
     },
+    presence: async () => parts.present(),
     status: async () => describeStatus(parts),
   };
 }

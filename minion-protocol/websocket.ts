@@ -84,7 +84,7 @@ export class WebsocketDecoder {
 
   #open(chunk: Uint8Array): WebsocketEvent[] {
     const before = this.#head.length;
-    const head = Buffer.concat([this.#head, chunk.subarray(0, maxHeadBytes)]);
+    const head = Buffer.concat([this.#head, chunk.subarray(0, maxHeadBytes + headEnd.length)]);
     const end = head.indexOf(headEnd, Math.max(0, before - headEnd.length), 'latin1');
     if (end > maxHeadBytes || (end === -1 && head.length > maxHeadBytes)) {
       return [this.#refuse('head-too-large', badHead)];
