@@ -175,9 +175,9 @@ export {
   type MemoryTransport,
   type MemoryTransportOptions,
 } from './transport/memory.ts';
-export { minionTopic } from './transport/topics.ts';
 export { createTcpListener, type TcpListenerOptions } from './transport/tcp-listener.ts';
 export type { ClientCertificates, TlsOptions } from './transport/tls.ts';
+export { minionTopic } from './transport/topics.ts';
 export type {
   AnnouncementHandler,
   BoundPorts,

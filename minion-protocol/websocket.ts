@@ -162,4 +162,4 @@ const badHead: Uint8Array = Buffer.from(
   'latin1',
 );
 
-export { encodeClose, encodeFrameHeader, OPCODE_BINARY, OPCODE_PONG } from './websocket-frames.ts';
+export { encodeFrameHeader, OPCODE_BINARY, OPCODE_PONG } from './websocket-frames.ts';

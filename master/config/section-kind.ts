@@ -2,7 +2,7 @@ import type { OptionKind } from './option-kinds.ts';
 import { isSettings } from './settings.ts';
 
 /** One member of a map: its name in files, and how its value is checked. */
-export interface SectionRow<T> {
+interface SectionRow<T> {
   readonly name: string;
   readonly kind: OptionKind<T>;
 }

@@ -77,7 +77,8 @@ export function servedTransports(
 ): readonly ServedTransport[] {
   const { transport, transportOpts: opts } = config;
   const names = new Set<TransportName>([transport]);
-  for (const name of ['zeromq', 'tcp', 'ws'] as const) if (opts[name] !== undefined) names.add(name);
+  for (const name of ['zeromq', 'tcp', 'ws'] as const)
+    if (opts[name] !== undefined) names.add(name);
   return Array.from(names, (name) => ({ ...config, ...opts[name], name }));
 }
 

@@ -1,7 +1,12 @@
 /** What goes wrong on the way, for either end of any transport. */
 
 /** Codes of {@link TransportError}. */
-export type TransportErrorCode = 'ERR_LISTEN' | 'ERR_TLS' | 'ERR_CONNECT' | 'ERR_TIMEOUT' | 'ERR_CLOSED';
+export type TransportErrorCode =
+  | 'ERR_LISTEN'
+  | 'ERR_TLS'
+  | 'ERR_CONNECT'
+  | 'ERR_TIMEOUT'
+  | 'ERR_CLOSED';
 
 /** What a code means, for people. */
 export interface TransportErrorEntry {

@@ -4,7 +4,7 @@ import type { ConnectionGuard, GuardedConnection } from './connection-guard.ts';
 import { type EncodedMessage, encoded, WriteQueue } from './write-queue.ts';
 
 /** What every decoder may tell. */
-export type BreachEvent = {
+type BreachEvent = {
   readonly type: 'breach';
   /** Counted. */
   readonly reason: string;
@@ -13,7 +13,7 @@ export type BreachEvent = {
 };
 
 /** The reading half of a protocol, without I/O. */
-export interface StreamDecoder<Event> {
+interface StreamDecoder<Event> {
   /** The events that `chunk` completes, in order. After a breach: none. */
   push(chunk: Uint8Array): readonly (Event | BreachEvent)[];
   /** Memory held for a message that has not arrived completely, bytes. */

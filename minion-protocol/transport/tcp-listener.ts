@@ -3,8 +3,8 @@ import {
   encodePublicationFrame,
   encodeReplyFrame,
   isMessageId,
-  TcpFrameDecoder,
   type TcpEvent,
+  TcpFrameDecoder,
 } from '../tcp-frames.ts';
 import { type AnswerForm, peerOf, RequestQueue, type RequestService } from './request-queue.ts';
 import type { StreamConnection, StreamSession } from './stream-connection.ts';

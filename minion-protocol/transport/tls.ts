@@ -1,7 +1,7 @@
 /** TLS on a port, by the names of Salt's `ssl` option [WIRE 4.5; salt/transport/base.py]. */
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import { createServer, type TLSSocket, type TlsOptions as ServerOptions } from 'node:tls';
+import { createServer, type TlsOptions as ServerOptions, type TLSSocket } from 'node:tls';
 import { TransportError } from './errors.ts';
 import { type BoundServer, bind, type ListenOptions } from './listening.ts';
 

@@ -19,6 +19,8 @@ export interface RealMinionOptions extends MasterPorts {
   readonly program: string;
   /** Its id is this, a hyphen, and its version. Default `salt`. */
   readonly name?: string;
+  /** Addresses of its masters. Default: one, on 127.0.0.1. */
+  readonly masters?: readonly string[];
   /** More lines of its configuration, YAML. */
   readonly extra?: string;
 }
@@ -84,9 +86,10 @@ export class RealMinion {
     );
   }
 
-  #configuration({ requestPort, publishPort, extra = '' }: RealMinionOptions): string {
+  #configuration(options: RealMinionOptions): string {
+    const { requestPort, publishPort, masters = ['127.0.0.1'], extra = '' } = options;
     return `id: ${this.id}
-master: 127.0.0.1
+master: ${masters.length > 1 ? `[${masters.join(', ')}]` : masters.join()}
 master_port: ${requestPort}
 publish_port: ${publishPort}
 user: root
