@@ -30,6 +30,8 @@ type PeerEvent = Exclude<TcpEvent, { readonly type: 'breach' }>;
 
 /** An announcement is an id and a signature of at most 8192 bits, encrypted. */
 const maxAnnouncementBytes = 4096;
+/** Real minions announce themselves once; each more costs us a look at a signature. */
+const maxAnnouncements = 16;
 /** What a minion's MessagePack library takes by default. */
 const maxPublicationBytes = 100 * 1024 * 1024;
 
@@ -111,6 +113,7 @@ class TcpSubscriberSession implements StreamSession<PeerEvent> {
   readonly #announce: AnnouncementHandler;
   readonly #peer: Peer;
   readonly #waiting: Uint8Array[] = [];
+  #announcements = 0;
   #isVerifying = false;
 
   constructor(
@@ -127,6 +130,8 @@ class TcpSubscriberSession implements StreamSession<PeerEvent> {
 
   onEvent({ body }: PeerEvent): void {
     this.#connection.guarded.requestDone();
+    this.#announcements += 1;
+    if (this.#announcements > maxAnnouncements) return;
     this.#waiting.push(body);
     if (!this.#isVerifying) void this.#verify();
   }

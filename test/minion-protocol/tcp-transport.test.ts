@@ -151,6 +151,25 @@ test('announcements of one connection are verified one after the other, and then
   t.pass();
 });
 
+test('of many announcements over one connection the first sixteen are looked at', async (t) => {
+  let count = 0;
+  const master = await startStream(t, 'tcp', {
+    announce: async () => {
+      count += 1;
+    },
+  });
+  const peer = await connectRaw(t, master.publishPort);
+  peer.write(...Array<Buffer>(16).fill(SUBSCRIPTION.tcp));
+  await until('sixteen', () => count === 16);
+  for (let more = 0; more < 10; more += 1) {
+    peer.write(SUBSCRIPTION.tcp);
+    await new Promise(setImmediate);
+  }
+  peer.write(Buffer.of(0xc1));
+  await peer.closed('behind the last one');
+  t.is(count, 16);
+});
+
 test('disconnecting a minion ends the connection over which it announced itself', async (t) => {
   const master = await startStream(t, 'tcp', {
     announce: async (_envelope, peer) => peer.identify('gone'),
