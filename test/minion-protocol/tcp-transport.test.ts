@@ -130,7 +130,7 @@ test('the announcement is handed on as it came', async (t) => {
   t.deepEqual(heard && Buffer.from(heard), event?.type === 'frame' && Buffer.from(event.body));
 });
 
-test('announcements of one connection are verified one after the other, and then read on', async (t) => {
+test('announcements of one connection are verified one after the other', async (t) => {
   let verify = (): void => {};
   let count = 0;
   const master = await startStream(t, 'tcp', {
