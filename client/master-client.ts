@@ -11,6 +11,7 @@ import type {
   MasterApi,
   MasterEvent,
   MasterStatus,
+  PresentMinion,
   TargetPlan,
 } from '../master/index.ts';
 import { callOnce, callStream } from './rpc.ts';
@@ -52,6 +53,7 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
         callStream<MasterEvent>(socketPath, 'events.subscribe', request, signal),
       denials: () => callOnce<readonly Denial[]>(socketPath, 'events.denials', {}),
     },
+    presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
     status: () => callOnce<MasterStatus>(socketPath, 'status', {}),
   };
 }

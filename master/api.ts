@@ -7,6 +7,7 @@ import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
 import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
+import type { PresentMinion } from './presence/present.ts';
 import type { Denial } from './requests/denial-log.ts';
 import type { TargetRequest } from './targeting/parse.ts';
 import type { TargetPlan } from './targeting/resolve.ts';
@@ -52,6 +53,15 @@ export interface KeyChange {
   readonly to?: KeyState;
 }
 
+/** A transport that is served. */
+export interface TransportStatus {
+  /** Salt's name of it: `zeromq`, `tcp`, `ws`. */
+  readonly transport: string;
+  readonly requestPort: number;
+  readonly publishPort: number;
+  readonly subscribers: number;
+}
+
 /** How a master is doing. */
 export interface MasterStatus {
   readonly id: string;
@@ -60,8 +70,11 @@ export interface MasterStatus {
   readonly pid: number;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
+  /** Of the first transport. */
   readonly requestPort: number;
   readonly publishPort: number;
+  /** Every transport that is served. */
+  readonly transports: readonly TransportStatus[];
   readonly subscribers: number;
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Requests refused, delayed or dropped since the start, by reason. */
@@ -139,5 +152,7 @@ export interface MasterApi {
   readonly keys: KeysApi;
   readonly jobs: JobsApi;
   readonly events: EventsApi;
+  /** The minions that listen to publications now, and how that is known. */
+  presence(): Promise<readonly PresentMinion[]>;
   status(): Promise<MasterStatus>;
 }

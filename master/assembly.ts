@@ -8,7 +8,7 @@ import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { EventBus } from './events/bus.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
-import { createApi } from './interface.ts';
+import { type BoundTransport, createApi } from './interface.ts';
 import { JobDispatcher } from './jobs/dispatcher.ts';
 import { JobCache } from './jobs/job-cache.ts';
 import { AcceptedKeys } from './keys/accepted-keys.ts';
@@ -17,6 +17,8 @@ import { Revocation } from './keys/revocation.ts';
 import { RequestCounters } from './limits/counters.ts';
 import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
+import { PresenceEvents } from './presence/presence-events.ts';
+import { type PresentMinion, presentMinions } from './presence/present.ts';
 import { Publisher } from './publisher.ts';
 import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
@@ -125,7 +127,7 @@ async function open(
     }),
     (it) => it.close(),
   );
-  const bound = { publishPort: 0, requestPort: 0 };
+  const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
     foundations,
@@ -136,7 +138,6 @@ async function open(
     repeats,
     lastHeard,
     pillar: parts.pillar ?? (async () => ({})),
-    publishPort: () => bound.publishPort,
     subscribedFrom: () => addressesOf(transports),
     now,
     log: logger.child({ component: 'requests' }),
@@ -149,14 +150,24 @@ async function open(
   if (!config.preserveMinionCache) forgetDeleted(foundations, logger);
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
-    Object.assign(
-      bound,
-      await transport.listen((bytes, peer) => requests.channel.handle(bytes, peer)),
+    const ports = await transport.listen(
+      (bytes, peer) => requests.channel.handle(bytes, peer),
+      (bytes, peer) => requests.announcements.hear(bytes, peer),
     );
+    bound.push({ transport: transport.name, ...ports });
   }
   closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
     it.stop(),
   );
+  const present = (): PresentMinion[] =>
+    presentMinions(transports, {
+      acceptedIds: () => keys.acceptedIds(),
+      whence: (id) => lastHeard.whence(id),
+    });
+  if (config.presenceEvents) {
+    const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
+    closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
+  }
   const api = createApi({
     config,
     foundations,
@@ -165,6 +176,7 @@ async function open(
     targets,
     jobs,
     lastHeard,
+    present,
     transports,
     counters,
     denials: requests.denials,
@@ -177,7 +189,7 @@ async function open(
   );
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
-  logger.info({ ...bound, socket: config.socket }, 'master started');
+  logger.info({ transports: bound, socket: config.socket }, 'master started');
   return { api, foundations };
 }
 

@@ -12,6 +12,7 @@ export type {
   LocalKeyInfo,
   MasterApi,
   MasterStatus,
+  TransportStatus,
 } from './api.ts';
 export {
   ConfigError,
@@ -30,6 +31,8 @@ export type {
   SignalRule,
 } from './config/options.ts';
 export { resolveMasterConfig } from './config/resolve.ts';
+export type { SslOptions } from './config/ssl.ts';
+export type { TransportName, TransportOptions, TransportOpts } from './config/transport-opts.ts';
 export type { ConfigWarning } from './config/warnings.ts';
 export { type DoctorOptions, examine } from './doctor/doctor.ts';
 export type { DiskRoom, DoctorWorld } from './doctor/patient.ts';
@@ -59,6 +62,7 @@ export { policyText } from './migration/policy-text.ts';
 export type { MigrationFinding, MigrationOutcome, MigrationReport } from './migration/report.ts';
 export type { PlannedRule, SignalPlan, UnplannedPattern } from './migration/signal-plan.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
+export type { PresenceEvidence, PresentMinion } from './presence/present.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
 /** @internal */

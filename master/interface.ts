@@ -1,6 +1,6 @@
 /** The master's interface over its parts: see api.ts for what each call promises. */
 import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
-import type { MasterApi } from './api.ts';
+import type { MasterApi, TransportStatus } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { EventBus } from './events/bus.ts';
 import type { Foundations } from './foundations.ts';
@@ -9,10 +9,17 @@ import type { JobCache } from './jobs/job-cache.ts';
 import { createJobsApi } from './jobs/jobs-api.ts';
 import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { RequestCounters } from './limits/counters.ts';
+import type { PresentMinion } from './presence/present.ts';
 import type { DenialLog } from './requests/denial-log.ts';
 import type { LastHeard } from './requests/last-heard.ts';
 import type { TargetResolver } from './targeting/resolve.ts';
 import { version } from './version.ts';
+
+/** A transport that is served, with its real ports. */
+export interface BoundTransport extends BoundPorts {
+  /** Salt's name of it. */
+  readonly transport: string;
+}
 
 /** What the interface speaks for. */
 export interface InterfaceParts {
@@ -23,10 +30,11 @@ export interface InterfaceParts {
   readonly targets: TargetResolver;
   readonly jobs: JobCache;
   readonly lastHeard: LastHeard;
+  readonly present: () => readonly PresentMinion[];
   readonly transports: readonly MasterTransport[];
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
-  readonly bound: BoundPorts;
+  readonly bound: readonly BoundTransport[];
   readonly startedAt: number;
   readonly now: () => number;
 }
@@ -60,6 +68,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
         }),
       denials: async () => denials.list(),
     },
+    presence: async () => parts.present(),
     status: async () => describeStatus(parts),
   };
 }
@@ -73,14 +82,15 @@ function ownKeys({ config, foundations }: InterfaceParts): OwnKey[] {
 
 function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['status']>> {
   const { accepted, denied, pending, rejected } = parts.foundations.keys.list();
-  const refusals = Object.assign({}, ...parts.transports.map((transport) => transport.refusals()));
+  const [first] = parts.bound;
   return {
     id: parts.config.id,
     version,
     pid: process.pid,
     startedAt: parts.startedAt,
-    requestPort: parts.bound.requestPort,
-    publishPort: parts.bound.publishPort,
+    requestPort: first?.requestPort ?? 0,
+    publishPort: first?.publishPort ?? 0,
+    transports: describeTransports(parts),
     subscribers: parts.transports.reduce((sum, it) => sum + it.subscribers().length, 0),
     keys: {
       accepted: accepted.length,
@@ -88,6 +98,21 @@ function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['st
       pending: pending.length,
       rejected: rejected.length,
     },
-    counters: { ...refusals, ...parts.counters.snapshot() },
+    counters: { ...sumOfRefusals(parts.transports), ...parts.counters.snapshot() },
   };
+}
+
+function describeTransports({ bound, transports }: InterfaceParts): TransportStatus[] {
+  return bound.map((ports, index) => ({
+    ...ports,
+    subscribers: transports[index]?.subscribers().length ?? 0,
+  }));
+}
+
+function sumOfRefusals(transports: readonly MasterTransport[]): Record<string, number> {
+  const sums = new Map<string, number>();
+  for (const [reason, count] of transports.flatMap((it) => Object.entries(it.refusals()))) {
+    sums.set(reason, (sums.get(reason) ?? 0) + count);
+  }
+  return Object.fromEntries(sums);
 }

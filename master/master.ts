@@ -8,6 +8,7 @@ import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
 import { createSilentLogger } from './log.ts';
+import type { PresentMinion } from './presence/present.ts';
 import type { PillarProvider } from './requests/pillar.ts';
 
 /** What a master is made of; everything but the configuration has a default. */
@@ -73,6 +74,10 @@ class MasterInProcess implements Master {
 
   get events(): EventsApi {
     return this.#running().api.events;
+  }
+
+  async presence(): Promise<readonly PresentMinion[]> {
+    return this.#running().api.presence();
   }
 
   async status(): Promise<MasterStatus> {

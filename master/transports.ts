@@ -1,19 +1,63 @@
-import { createZeromqListener, type MasterTransport } from '../minion-protocol/index.ts';
+import {
+  createTcpListener,
+  createWebsocketListener,
+  createZeromqListener,
+  type MasterTransport,
+  type TlsOptions,
+} from '../minion-protocol/index.ts';
 import type { MasterConfig } from './config/options.ts';
+import type { SslOptions } from './config/ssl.ts';
+import { type ServedTransport, servedTransports } from './config/transport-opts.ts';
 
-/** The transports that the configuration asks for, not yet bound. */
+/** The transports that the configuration asks for, not yet bound; `transport` is the first. */
 export function createTransports(config: MasterConfig): readonly MasterTransport[] {
-  return [
-    createZeromqListener({
-      // Salt's own default address, on the family that `ipv6` asks for.
-      host: config.ipv6 === true && config.interface === '0.0.0.0' ? '::' : config.interface,
-      requestPort: config.retPort,
-      publishPort: config.publishPort,
-      backlog: config.zmqBacklog,
-      keepAliveIdleMs: config.tcpKeepalive ? Math.max(0, config.tcpKeepaliveIdle) * 1000 : null,
-      filtering: config.zmqFiltering,
-      maxQueuedMessages: config.pubHwm,
-      limits: { maxMessageBytes: config.limits.requestBytes },
-    }),
-  ];
+  return servedTransports(config).map((served) =>
+    createTransport(served, config.limits.requestBytes),
+  );
+}
+
+function createTransport(served: ServedTransport, maxMessageBytes: number): MasterTransport {
+  const options = {
+    // Salt's own default address, on the family that `ipv6` asks for.
+    host: served.ipv6 === true && served.interface === '0.0.0.0' ? '::' : served.interface,
+    requestPort: served.retPort,
+    publishPort: served.publishPort,
+    backlog: served.zmqBacklog,
+    keepAliveIdleMs: served.tcpKeepalive ? Math.max(0, served.tcpKeepaliveIdle) * 1000 : null,
+    maxQueuedMessages: served.pubHwm,
+    limits: { maxMessageBytes },
+  };
+  const tls = served.ssl === false ? {} : { tls: toTls(served.ssl) };
+  switch (served.name) {
+    case 'zeromq':
+      return createZeromqListener({ ...options, filtering: served.zmqFiltering });
+    case 'tcp':
+      return createTcpListener({ ...options, ...tls });
+    case 'ws':
+      return createWebsocketListener({ ...options, ...tls });
+  }
+}
+
+const clientCertificates = {
+  CERT_NONE: 'none',
+  CERT_OPTIONAL: 'optional',
+  CERT_REQUIRED: 'required',
+} as const;
+
+function toTls({
+  certfile,
+  keyfile,
+  caCerts,
+  certReqs = 'CERT_NONE',
+  sslVersion,
+  ciphers,
+}: SslOptions): TlsOptions {
+  return {
+    certFile: certfile,
+    ...(keyfile === undefined ? {} : { keyFile: keyfile }),
+    ...(caCerts === undefined ? {} : { caFile: caCerts }),
+    clientCertificates: clientCertificates[certReqs],
+    ...(sslVersion === 'PROTOCOL_TLSv1_2' ? { onlyVersion: 'TLSv1.2' } : {}),
+    ...(ciphers === undefined ? {} : { ciphers }),
+  };
 }

@@ -175,7 +175,11 @@ export {
   type MemoryTransport,
   type MemoryTransportOptions,
 } from './transport/memory.ts';
+export { createTcpListener, type TcpListenerOptions } from './transport/tcp-listener.ts';
+export type { ClientCertificates, TlsOptions } from './transport/tls.ts';
+export { minionTopic } from './transport/topics.ts';
 export type {
+  AnnouncementHandler,
   BoundPorts,
   MasterTransport,
   MinionTransport,
@@ -185,6 +189,10 @@ export type {
   RequestHandler,
   Subscriber,
 } from './transport/transport.ts';
+export {
+  createWebsocketListener,
+  type WebsocketListenerOptions,
+} from './transport/websocket-listener.ts';
 export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
 export { createZeromqListener, type ZeromqListenerOptions } from './transport/zeromq-listener.ts';
 export {

@@ -5,6 +5,7 @@
  *     flags  = 1 byte: 01 more follow, 02 eight-byte length, 04 command; the rest reserved
  *     length = 1 byte, or 8 bytes in network order
  */
+import { ByteAssembly } from './byte-assembly.ts';
 
 export const FLAG_MORE = 0x01;
 const FLAG_LONG = 0x02;
@@ -13,8 +14,6 @@ const RESERVED_FLAGS = 0xf8;
 
 /** Below this a body is copied behind its header: one write is cheaper than two. */
 const COPY_BELOW_BYTES = 4096;
-const SMALLEST_BLOCK_BYTES = 256;
-const LARGEST_BLOCK_BYTES = 64 * 1024;
 
 export const EMPTY: Uint8Array = new Uint8Array(0);
 
@@ -49,7 +48,7 @@ export class FrameReader<Refusal extends string> {
   #phase: 'flags' | 'length' | 'body' = 'flags';
   #length = 0;
   #lengthBytesMissing = 0;
-  #assembly: Assembly | undefined;
+  #assembly: ByteAssembly | undefined;
 
   constructor(admit: FrameAdmission<Refusal>) {
     this.#admit = admit;
@@ -127,7 +126,7 @@ export class FrameReader<Refusal extends string> {
       this.#position += this.#length;
       return 'frame';
     }
-    this.#assembly ??= new Assembly(this.#length);
+    this.#assembly ??= new ByteAssembly(this.#length);
     this.#position += this.#assembly.take(this.#chunk.subarray(this.#position));
     if (!this.#assembly.isComplete) return this.#starve();
     this.#finish(this.#assembly.join());
@@ -144,61 +143,6 @@ export class FrameReader<Refusal extends string> {
     this.#chunk = EMPTY;
     this.#position = 0;
     return 'starved';
-  }
-}
-
-/**
- * Gathers one body from pieces. Memory follows what has arrived (never twice as much, and at most
- * 64 KiB more), not what was announced; many tiny pieces do not become many tiny buffers.
- */
-class Assembly {
-  readonly #blocks: Uint8Array[] = [];
-  #missing: number;
-  #free: Uint8Array = EMPTY;
-  capacity = 0;
-
-  constructor(length: number) {
-    this.#missing = length;
-  }
-
-  get isComplete(): boolean {
-    return this.#missing === 0;
-  }
-
-  /** Copies as much of `bytes` as belongs to this body and says how much that was. */
-  take(bytes: Uint8Array): number {
-    const wanted = bytes.subarray(0, this.#missing);
-    let copied = 0;
-    while (copied < wanted.length) {
-      if (this.#free.length === 0) this.#addBlock(wanted.length - copied);
-      const piece = wanted.subarray(copied, copied + this.#free.length);
-      this.#free.set(piece);
-      this.#free = this.#free.subarray(piece.length);
-      copied += piece.length;
-      this.#missing -= piece.length;
-    }
-    return copied;
-  }
-
-  join(): Uint8Array {
-    const [first, ...rest] = this.#blocks;
-    if (first === undefined) return EMPTY;
-    if (rest.length === 0) return first;
-    const whole = new Uint8Array(this.capacity);
-    let offset = 0;
-    for (const block of this.#blocks) {
-      whole.set(block, offset);
-      offset += block.length;
-    }
-    return whole;
-  }
-
-  #addBlock(arrived: number): void {
-    const growth = Math.min(Math.max(this.capacity, SMALLEST_BLOCK_BYTES), LARGEST_BLOCK_BYTES);
-    const block = new Uint8Array(Math.min(this.#missing, Math.max(arrived, growth)));
-    this.#blocks.push(block);
-    this.#free = block;
-    this.capacity += block.length;
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { MasterStatus } from '../../master/index.ts';
+import type { MasterStatus, TransportStatus } from '../../master/index.ts';
 import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
 import { escapeName } from '../output/escape.ts';
@@ -34,9 +34,13 @@ function formatStatus(status: MasterStatus): string {
   return [
     `master       ${escapeName(status.id)} (saltbridge ${status.version}, pid ${status.pid})`,
     `since        ${new Date(status.startedAt).toISOString()}`,
-    `ports        ${status.requestPort} for requests, ${status.publishPort} for publishing`,
-    `subscribers  ${status.subscribers}`,
+    ...status.transports.map(formatTransport),
     `keys         ${keys.join(', ')}`,
     ...counters.map(([name, count]) => `counter      ${escapeName(name)}: ${count}`),
   ].join('\n');
+}
+
+function formatTransport(status: TransportStatus): string {
+  const { transport, requestPort, publishPort, subscribers } = status;
+  return `${escapeName(transport).padEnd(12)} ${requestPort} for requests, ${publishPort} for publishing, ${subscribers} subscribers`;
 }

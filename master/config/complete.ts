@@ -11,6 +11,7 @@ import type { MasterConfig } from './options.ts';
 import { typeError } from './refusals.ts';
 import { joinRootDir } from './root-dir.ts';
 import type { GivenOptions, Settings } from './settings.ts';
+import { findSharedPort, servedTransports } from './transport-opts.ts';
 
 /**
  * Checks what was given and adds what was not.
@@ -66,12 +67,13 @@ function refuseConflicts(config: MasterConfig, { salt }: GivenOptions): void {
       `a nodegroup contains itself: ${loop.join(' > ')}; take one N@ of these out`,
     );
   }
-  if (config.publishPort === config.retPort && config.publishPort !== 0) {
-    const key = salt.has('ret_port') ? 'ret_port' : 'publish_port';
+  const shared = findSharedPort(servedTransports(config));
+  if (shared !== undefined) {
+    const key = ['transport_opts', 'ret_port'].find((name) => salt.has(name)) ?? 'publish_port';
     throw new ConfigError(
       'ERR_OPTION_CONFLICT',
       originOf(salt, key),
-      'publish_port and ret_port are the same; expected two different ports',
+      `${shared} are the same; expected different ports`,
     );
   }
 }

@@ -16,6 +16,8 @@ import {
 } from './option-kinds.ts';
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
 import { signalRules } from './signal-rules.ts';
+import { ssl } from './ssl.ts';
+import { transportName, transportOpts } from './transport-opts.ts';
 
 /** An option, how it is called in files and how it is checked. */
 interface OptionRow<T> {
@@ -57,7 +59,9 @@ export const saltOptions: OptionTable<SaltOptions> = {
   ipv6: row('ipv6', flag, null),
   publishPort: row('publish_port', integer(0, 65_535), 4505),
   retPort: row('ret_port', integer(0, 65_535), 4506),
-  transport: row('transport', oneOf(['zeromq'], ' (tcp and ws are not served yet)'), 'zeromq'),
+  transport: row('transport', transportName, 'zeromq'),
+  transportOpts: row('transport_opts', transportOpts, {}),
+  ssl: row('ssl', ssl, false),
   id: row('id', numericText, `${hostname()}_master`),
   masterId: row('master_id', numericText, null),
   user: row('user', numericText, null),
@@ -109,6 +113,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   keepJobsSeconds: row('keep_jobs_seconds', duration('seconds'), 86_400),
   jobCache: row('job_cache', flag, true),
   uniqueJid: row('unique_jid', flag, false),
+  presenceEvents: row('presence_events', flag, false),
   loopInterval: row('loop_interval', number(0.1, many), 60),
   maxEventSize: row('max_event_size', integer(1024, megabytes100), mebibyte),
   nodegroups: row('nodegroups', nodegroups, {}),

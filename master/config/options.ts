@@ -5,6 +5,8 @@
  */
 
 import type { Nodegroups } from '../../minion-protocol/index.ts';
+import type { SslOptions } from './ssl.ts';
+import type { TransportName, TransportOpts } from './transport-opts.ts';
 
 /** Salt's `log_level`. */
 export type LogLevel =
@@ -70,8 +72,12 @@ export interface MasterConfig {
   readonly publishPort: number;
   /** `ret_port`: port of requests. Default 4506; 0: any free one. */
   readonly retPort: number;
-  /** `transport`: default and only one served is `zeromq`. */
-  readonly transport: 'zeromq';
+  /** `transport`: `zeromq`, `tcp` or `ws`. Default `zeromq`. */
+  readonly transport: TransportName;
+  /** `transport_opts`: more transports, each with ports of its own. Default: none. */
+  readonly transportOpts: TransportOpts;
+  /** `ssl`: TLS for `tcp` and `ws`; ZeroMQ has none. Default false. */
+  readonly ssl: SslOptions | false;
   /** `id`: name of this master. Default `<host name>_master`. Numbers are taken as text. */
   readonly id: string;
   /** `master_id`: put into publications, for a master of masters. Default `null`: none. */
@@ -181,6 +187,11 @@ export interface MasterConfig {
   readonly jobCache: boolean;
   /** `unique_jid`: add the process to job ids. Default false. */
   readonly uniqueJid: boolean;
+  /**
+   * `presence_events`: fire `salt/presence/present` every `loop_interval`, and
+   * `salt/presence/change` when it was otherwise before. Default false.
+   */
+  readonly presenceEvents: boolean;
   /** `loop_interval`: seconds between rounds of maintenance. Default 60. */
   readonly loopInterval: number;
   /** `max_event_size`: bytes of an event on the bus; larger values are trimmed. Default 1048576. */

@@ -9,5 +9,7 @@ export const tags = {
   jobReturn: (jid: string, minionId: string): string => `salt/job/${jid}/ret/${minionId}`,
   stateError: (jid: string, minionId: string, fun: string): string =>
     `salt/job/${jid}/sub/${minionId}/error/${fun}`,
+  presencePresent: 'salt/presence/present',
+  presenceChange: 'salt/presence/change',
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
 } as const;

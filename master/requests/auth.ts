@@ -43,8 +43,6 @@ export interface SignInOptions {
   readonly rules: Pick<MasterConfig, 'openMode' | 'authEvents'>;
   /** Whether `max_minions` keeps an id out. */
   readonly isFull: (id: string) => boolean;
-  /** The port of publications as minions see it. */
-  readonly publishPort: () => number;
   readonly log: Logger;
 }
 
@@ -82,7 +80,8 @@ export class SignIn {
   }
 
   #shared(request: AuthRequest, peer: Peer): Promise<Uint8Array> {
-    const mark = digestOf(request);
+    // The answer names the publish port of the transport that was asked over.
+    const mark = `${digestOf(request)} ${peer.publishPort}`;
     const same = this.#underWay.get(mark);
     if (same !== undefined) return same;
     const answer = this.#inTurn(request.id, () => this.#signIn(request, peer)).finally(() => {
@@ -121,7 +120,7 @@ export class SignIn {
     this.#tell(verdict.event, request);
     log.debug({ minion: id, remote: peer.address, act: verdict.outcome }, 'sign-in');
     return verdict.outcome === 'accept'
-      ? this.#accept(request)
+      ? this.#accept(request, peer)
       : this.#refuse(request, verdict.ret);
   }
 
@@ -169,8 +168,8 @@ export class SignIn {
     }
   }
 
-  async #accept(request: AuthRequest): Promise<Uint8Array> {
-    const { masterKeys, publishKey, sessions, rsa, publishPort } = this.#options;
+  async #accept(request: AuthRequest, { publishPort }: Peer): Promise<Uint8Array> {
+    const { masterKeys, publishKey, sessions, rsa } = this.#options;
     const session = await sessions.obtain(request.id);
     const { key, signature } = publishKey.current;
     const pubSig = await this.#vouch(request);
@@ -180,7 +179,7 @@ export class SignIn {
       material: {
         masterPrivate: masterKeys.privateKey,
         masterPublicPem: masterKeys.publicPem,
-        publishPort: publishPort(),
+        publishPort,
         aes: key.text,
         session: session.text,
         x931Sig: signature,

@@ -141,7 +141,7 @@ export class RequestChannel {
     const { minionId } = request;
     if (request.isProven && minionId !== undefined) {
       peer.identify(minionId);
-      this.#options.lastHeard.note(minionId, { at: this.#options.now(), address: peer.address });
+      this.#options.lastHeard.note(minionId, this.#options.now(), peer);
       await this.#options.pins.prove(minionId, request.version);
     }
     const reply = await this.#dispatch(request);

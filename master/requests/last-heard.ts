@@ -1,26 +1,36 @@
+import type { Peer } from '../../minion-protocol/index.ts';
+
+/** Where a minion's last request came from. */
+export type HeardFrom = Pick<Peer, 'address' | 'transport'>;
+
 /** A minion's last verified request. */
-export interface Heard {
+interface Heard {
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** Remote address without port. */
-  readonly address: string;
+  readonly from: HeardFrom;
 }
 
 /**
- * When, and from where, each minion's last verified request came. In memory only: it tells of this
+ * When each minion's last verified request came, and from where. In memory only: it tells of this
  * master's time. Bounded by the accepted keys, because only their requests are noted and lost keys
  * are forgotten.
  */
 export class LastHeard {
   readonly #heard = new Map<string, Heard>();
 
-  note(minionId: string, heard: Heard): void {
-    this.#heard.set(minionId, heard);
+  /** @param at milliseconds since 1970 */
+  note(minionId: string, at: number, { address, transport }: HeardFrom): void {
+    this.#heard.set(minionId, { at, from: { address, transport } });
   }
 
   /** Milliseconds since 1970; `undefined`: not since the start. */
   of(minionId: string): number | undefined {
     return this.#heard.get(minionId)?.at;
+  }
+
+  /** Where it was heard last. */
+  whence(minionId: string): HeardFrom | undefined {
+    return this.#heard.get(minionId)?.from;
   }
 
   /** How many minions were heard. */
@@ -31,9 +41,7 @@ export class LastHeard {
   /** Minions that were last heard from one of these addresses. */
   from(addresses: ReadonlySet<string>): Set<string> {
     const found = new Set<string>();
-    for (const [id, { address }] of this.#heard) {
-      if (addresses.has(address)) found.add(id);
-    }
+    for (const [id, { from }] of this.#heard) if (addresses.has(from.address)) found.add(id);
     return found;
   }
 

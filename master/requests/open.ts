@@ -10,6 +10,7 @@ import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
 import { type Rate, TokenBuckets } from '../limits/token-bucket.ts';
+import { Announcements } from '../presence/announcements.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
 import { SignIn } from './auth.ts';
@@ -43,7 +44,6 @@ export interface RequestParts {
   readonly repeats: RepeatGuard;
   readonly lastHeard: LastHeard;
   readonly pillar: PillarProvider;
-  readonly publishPort: () => number;
   /** Addresses that have a publish connection now. */
   readonly subscribedFrom: () => ReadonlySet<string>;
   readonly now: () => number;
@@ -54,6 +54,8 @@ export interface RequestParts {
 export interface Requests {
   readonly channel: RequestChannel;
   readonly denials: DenialLog;
+  /** Believes, or not, what minions say of themselves at the publish port. */
+  readonly announcements: Announcements;
 }
 
 export function openRequests(parts: RequestParts): Requests {
@@ -61,6 +63,11 @@ export function openRequests(parts: RequestParts): Requests {
   const { keys, rsa, masterKeys } = foundations;
   const denials = new DenialLog(log, now);
   const requestRate = new TokenBuckets(rateOf(config, 'requestsPerSecond'));
+  const acceptedKey = (id: string): string | undefined => {
+    const known = keys.get(id);
+    return known?.state === 'accepted' ? known.pem : undefined;
+  };
+  const tokens = new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token }));
   const channel = new RequestChannel({
     clear: new ClearRequests(openSignIn(parts), counters),
     table: createHandlers(parts, denials, requestRate),
@@ -68,11 +75,8 @@ export function openRequests(parts: RequestParts): Requests {
     sessions: foundations.sessions,
     pins: foundations.pins,
     lastHeard: parts.lastHeard,
-    acceptedKey: (id) => {
-      const known = keys.get(id);
-      return known?.state === 'accepted' ? known.pem : undefined;
-    },
-    tokens: new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token })),
+    acceptedKey,
+    tokens,
     repeats: parts.repeats,
     rate: requestRate,
     counters,
@@ -95,11 +99,18 @@ export function openRequests(parts: RequestParts): Requests {
     now,
     log,
   });
-  return { channel, denials };
+  const announcements = new Announcements({
+    publishKey: foundations.publishKey,
+    acceptedKey,
+    tokens,
+    counters,
+    log,
+  });
+  return { channel, denials, announcements };
 }
 
 function openSignIn(parts: RequestParts): SignIn {
-  const { config, foundations, bus, counters, log, publishPort } = parts;
+  const { config, foundations, bus, counters, log } = parts;
   return new SignIn({
     ...foundations,
     bus,
@@ -114,7 +125,6 @@ function openSignIn(parts: RequestParts): SignIn {
     }),
     rules: config,
     isFull: createFullnessCheck({ ...parts, rules: config }),
-    publishPort,
     log,
   });
 }

@@ -98,6 +98,7 @@ function method<S extends TSchema>(
 /** Every method of the local socket. */
 export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   ['status', method({ parameters: Nothing, call: (api) => api.status() })],
+  ['presence', method({ parameters: Nothing, call: (api) => api.presence() })],
   ['keys.list', method({ parameters: Nothing, call: (api) => api.keys.list() })],
   ['keys.local', method({ parameters: Nothing, call: (api) => api.keys.local() })],
   ['keys.accept', method({ parameters: Selection, call: (api, p) => api.keys.accept(p) })],

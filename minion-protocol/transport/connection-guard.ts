@@ -35,6 +35,11 @@ export interface GuardedConnectionOptions {
   readonly address: string;
   /** Whether a first request is due on this port. */
   readonly awaitsRequest: boolean;
+  /**
+   * Whether the connection of a known address, or of a minion, stays however long it reads
+   * nothing. Default false.
+   */
+  readonly keepsStalled?: boolean;
   /** Called once, when the connection is over, whoever ended it: destroy the socket, forget it. */
   readonly onEnd: () => void;
 }
@@ -128,6 +133,8 @@ export class GuardedConnection {
       return 'first-request-timeout';
     }
     if (isOver(this.#messageSince, now, limits.messageMs + grace)) return 'message-timeout';
+    const mayStall = this.#options.keepsStalled === true && (isKnown || this.minionIds.size > 0);
+    if (mayStall) return undefined;
     return isOver(this.stalledSince, now, limits.stallMs) ? 'stalled-reader' : undefined;
   }
 

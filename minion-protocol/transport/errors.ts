@@ -1,7 +1,12 @@
 /** What goes wrong on the way, for either end of any transport. */
 
 /** Codes of {@link TransportError}. */
-export type TransportErrorCode = 'ERR_LISTEN' | 'ERR_CONNECT' | 'ERR_TIMEOUT' | 'ERR_CLOSED';
+export type TransportErrorCode =
+  | 'ERR_LISTEN'
+  | 'ERR_TLS'
+  | 'ERR_CONNECT'
+  | 'ERR_TIMEOUT'
+  | 'ERR_CLOSED';
 
 /** What a code means, for people. */
 export interface TransportErrorEntry {
@@ -17,6 +22,11 @@ export const transportErrors: Readonly<Record<TransportErrorCode, TransportError
     action:
       'Stop whatever holds the port (another master?), or set interface, ret_port or publish_port.',
     retry: true,
+  },
+  ERR_TLS: {
+    meaning: 'A certificate, key or list of ciphers for TLS cannot be read or used.',
+    action: 'Correct keyfile, certfile, ca_certs and ciphers of the ssl option.',
+    retry: false,
   },
   ERR_CONNECT: {
     meaning: 'The address of the master is no address, or nobody listens there.',

@@ -18,7 +18,7 @@ export interface BoundServer {
 }
 
 /** @throws {@link TransportError} ERR_LISTEN, naming host and port */
-export async function listenOn(
+export function listenOn(
   options: ListenOptions,
   onConnection: (socket: Socket) => void,
 ): Promise<BoundServer> {
@@ -30,6 +30,11 @@ export async function listenOn(
     },
     onConnection,
   );
+  return bind(server, options);
+}
+
+/** Binds a server. @throws {@link TransportError} ERR_LISTEN, naming host and port */
+export async function bind(server: Server, options: ListenOptions): Promise<BoundServer> {
   const { host, port, backlog } = options;
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(listenError(options, error)));

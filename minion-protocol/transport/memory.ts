@@ -103,7 +103,12 @@ class MemoryMaster implements MasterTransport {
       throw new TransportError('ERR_CONNECT', 'the master in memory does not listen');
     }
     const minionIds = new Set([minionId]);
-    const peer = { address, identify: (id: string) => void minionIds.add(id) };
+    const peer = {
+      address,
+      transport: this.name,
+      publishPort: PORTS.publishPort,
+      identify: (id: string) => void minionIds.add(id),
+    };
     const done = nextTurn().then(() => handler(new Uint8Array(body), peer));
     const request: InFlight = { minionIds, done };
     this.#inFlight.add(request);
@@ -227,6 +232,7 @@ class Subscription {
       address: this.#address,
       connectedAt: this.#connectedAt,
       topics: this.#topics,
+      minionIds: [],
       queuedBytes: this.#queuedBytes,
     };
   }

@@ -7,6 +7,10 @@
 export interface Peer {
   /** Remote address without port. */
   readonly address: string;
+  /** Salt's name of the transport that it came over. */
+  readonly transport: string;
+  /** The real publish port of that transport, as a sign-in must be told [WIRE 4.1]. */
+  readonly publishPort: number;
   /**
    * Says that a request from this connection has been verified as `minionId`'s. The transport may
    * then trust the connection with more, and can end it by {@link MasterTransport.disconnect}.
@@ -20,13 +24,20 @@ export interface Peer {
  */
 export type RequestHandler = (request: Uint8Array, peer: Peer) => Promise<Uint8Array>;
 
+/**
+ * Verifies what a minion says of itself on its publish connection [WIRE 4.2, "Presence"]: a packed
+ * envelope. Calls {@link Peer.identify} if it is true, and never rejects.
+ */
+export type AnnouncementHandler = (envelope: Uint8Array, peer: Peer) => Promise<void>;
+
 /** A packed publication envelope on its way to subscribers. */
 export interface OutgoingPublication {
   /** The packed envelope; shared between all subscribers, never changed afterwards. */
   readonly envelope: Uint8Array;
   /**
-   * Ids that the target resolved to, for transports that deliver by topic (ZeroMQ with
-   * `zmq_filtering`: one message per id). `null`: everybody; an empty list: nobody.
+   * Ids that the target resolved to, for transports that can choose (ZeroMQ with `zmq_filtering`:
+   * one message per id; TCP: not to connections that are known to be other minions').
+   * `null`: everybody; an empty list: nobody.
    */
   readonly minionIds: readonly string[] | null;
 }
@@ -46,6 +57,8 @@ export interface Subscriber {
   readonly connectedAt: number;
   /** Topics as subscribed; `''` stands for everything. */
   readonly topics: readonly string[];
+  /** Whose connection it is, as far as minions have announced themselves over it and proved it. */
+  readonly minionIds: readonly string[];
   readonly queuedBytes: number;
 }
 
@@ -59,8 +72,12 @@ export interface BoundPorts {
 export interface MasterTransport {
   /** Salt's name of the transport: `zeromq`, `tcp`, `ws`; `memory` for the in-memory pair. */
   readonly name: string;
-  /** Binds both ports. @throws TransportError ERR_LISTEN */
-  listen(handler: RequestHandler): Promise<BoundPorts>;
+  /**
+   * Binds both ports.
+   * @param announce for transports whose minions announce themselves; default: nobody is believed
+   * @throws TransportError ERR_LISTEN, ERR_TLS
+   */
+  listen(handler: RequestHandler, announce?: AnnouncementHandler): Promise<BoundPorts>;
   /** Queues without waiting: a slow subscriber never delays the others. */
   publish(publication: OutgoingPublication): PublishOutcome;
   /** Ends the connections known to be this minion's (its key is no longer good). */

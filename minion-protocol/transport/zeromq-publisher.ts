@@ -2,22 +2,19 @@
 import { Buffer } from 'node:buffer';
 import { encodeMessage } from '../zmtp.ts';
 import { latin1 } from '../zmtp-commands.ts';
+import type { StreamConnection } from './stream-connection.ts';
+import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './subscriber-queue.ts';
 import { TopicIndex } from './topic-index.ts';
 import { BROADCAST_TOPIC, minionTopic, SYNDIC_TOPIC } from './topics.ts';
 import type { OutgoingPublication, PublishOutcome, Subscriber } from './transport.ts';
 import { type EncodedMessage, encoded } from './write-queue.ts';
-import type { ZeromqConnection } from './zeromq-connection.ts';
 import { SubscriberSession } from './zeromq-subscriber.ts';
 
-export interface PublisherOptions {
+export interface PublisherOptions extends QueueBounds {
   /** Salt's `zmq_filtering`: a topic frame before each envelope. Default false. */
   readonly filtering: boolean;
   /** Salt's `order_masters`: publications to ids go to the topic `syndic` too. Default false. */
   readonly orderMasters: boolean;
-  /** Salt's `pub_hwm`: messages that wait for one subscriber. Default 1000. */
-  readonly maxQueuedMessages: number;
-  /** Bytes that wait for one subscriber; a single message may be larger. Default 8 MiB. */
-  readonly maxQueuedBytes: number;
   /** Topics of one subscriber. Default 1000. */
   readonly maxTopics: number;
   /** Bytes of one topic. Default 256. */
@@ -27,8 +24,7 @@ export interface PublisherOptions {
 export const DEFAULT_PUBLISHER_OPTIONS: PublisherOptions = {
   filtering: false,
   orderMasters: false,
-  maxQueuedMessages: 1000,
-  maxQueuedBytes: 8 * 1024 * 1024,
+  ...DEFAULT_QUEUE_BOUNDS,
   maxTopics: 1000,
   maxTopicBytes: 256,
 };
@@ -43,7 +39,7 @@ export class Publisher {
     this.#options = options;
   }
 
-  openSession(connection: ZeromqConnection): SubscriberSession {
+  openSession(connection: StreamConnection): SubscriberSession {
     const session = new SubscriberSession(connection, this.#index, this.#options, () =>
       this.#sessions.delete(session),
     );

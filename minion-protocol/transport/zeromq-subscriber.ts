@@ -1,20 +1,20 @@
 /** One peer of the publish socket: what it subscribed to and what waits for it. */
+import type { StreamConnection } from './stream-connection.ts';
+import { offer, type QueueBounds } from './subscriber-queue.ts';
 import type { TopicIndex } from './topic-index.ts';
 import type { Subscriber } from './transport.ts';
 import type { EncodedMessage } from './write-queue.ts';
-import type { ZeromqConnection, ZeromqSession } from './zeromq-connection.ts';
+import type { ZeromqSession } from './zeromq-connection.ts';
 
 /** What a subscription costs besides its bytes: entries in two sets and a map. */
 const BYTES_PER_TOPIC = 128;
 
-export interface SubscriberBounds {
-  readonly maxQueuedMessages: number;
-  readonly maxQueuedBytes: number;
+export interface SubscriberBounds extends QueueBounds {
   readonly maxTopics: number;
 }
 
 export class SubscriberSession implements ZeromqSession {
-  readonly #connection: ZeromqConnection;
+  readonly #connection: StreamConnection;
   readonly #index: TopicIndex<SubscriberSession>;
   readonly #bounds: SubscriberBounds;
   readonly #onGone: () => void;
@@ -22,7 +22,7 @@ export class SubscriberSession implements ZeromqSession {
   #topicBytes = 0;
 
   constructor(
-    connection: ZeromqConnection,
+    connection: StreamConnection,
     index: TopicIndex<SubscriberSession>,
     bounds: SubscriberBounds,
     onGone: () => void,
@@ -42,18 +42,14 @@ export class SubscriberSession implements ZeromqSession {
       address: this.#connection.guarded.address,
       connectedAt: this.#connection.guarded.connectedAt,
       topics: [...this.#topics],
+      minionIds: [],
       queuedBytes: this.#connection.queue.bytes,
     };
   }
 
   /** Queues a message; false if the queue is full and this subscriber goes without. */
   offer(message: EncodedMessage): boolean {
-    const { queue } = this.#connection;
-    const isFull =
-      queue.messages >= this.#bounds.maxQueuedMessages ||
-      (queue.messages > 0 && queue.bytes + message.bytes > this.#bounds.maxQueuedBytes);
-    if (!isFull) this.#connection.send(message);
-    return !isFull;
+    return offer(this.#connection, message, this.#bounds);
   }
 
   /** Ends the connection, whatever waits for it. */

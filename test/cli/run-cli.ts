@@ -72,6 +72,7 @@ function completeApi({ keys, jobs, events, status }: FakeMaster): MasterApi {
       ...jobs,
     },
     events: { subscribe: unexpected, denials: unexpected, ...events },
+    presence: unexpected,
     status: status ?? unexpected,
   };
 }

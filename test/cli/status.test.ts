@@ -9,6 +9,10 @@ const status: MasterStatus = {
   startedAt: Date.UTC(2024, 0, 2, 3, 4, 5),
   requestPort: 4506,
   publishPort: 4505,
+  transports: [
+    { transport: 'zeromq', requestPort: 4506, publishPort: 4505, subscribers: 2 },
+    { transport: 'tcp', requestPort: 4516, publishPort: 4515, subscribers: 0 },
+  ],
   subscribers: 2,
   keys: { accepted: 2, denied: 0, pending: 1, rejected: 0 },
   counters: { bad_load: 3, 'auth\x1b': 1 },

@@ -21,6 +21,7 @@ test('a client sees what the master in the process sees', async (t) => {
   t.deepEqual(await client.keys.list(), await running.master.keys.list());
   t.deepEqual(await client.keys.local(), await running.master.keys.local());
   t.deepEqual(await client.events.denials(), []);
+  t.deepEqual(await client.presence(), []);
 });
 
 test('a client follows a job to its end', async (t) => {

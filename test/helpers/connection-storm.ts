@@ -1,12 +1,20 @@
 /**
  * A program: 2,000 connections to one listener that break off in the middle of a message, of the
- * handshake or of nonsense. Prints how many there were, and the bytes of memory that stayed.
+ * handshake or of nonsense. Prints how many there were, and the bytes of memory that stayed. Its
+ * arguments are Salt's name of the transport, and how many go before the measurement.
  */
+import type { MasterTransport } from '../../minion-protocol/index.ts';
+import { createTcpListener } from '../../minion-protocol/transport/tcp-listener.ts';
+import { createWebsocketListener } from '../../minion-protocol/transport/websocket-listener.ts';
 import { createZeromqListener } from '../../minion-protocol/transport/zeromq-listener.ts';
+import { OPENING, REQUEST, SUBSCRIPTION } from './stream-masters.ts';
 import { HOST, openRaw } from './zeromq-master.ts';
 import { GREETING, HELLO, hex, longHeader, READY_REQ, READY_SUB } from './zmtp-bytes.ts';
 
-const KINDS: ReadonlyArray<readonly Uint8Array[]> = [
+/** Those at even places go to the request port, the others to the publish port. */
+type Kinds = ReadonlyArray<readonly Uint8Array[]>;
+
+const zeromqKinds: Kinds = [
   [GREETING, READY_REQ, hex('0100'), longHeader(2, 10_000_000n), new Uint8Array(100_000)],
   [GREETING, READY_REQ, HELLO],
   [GREETING, READY_SUB, hex('000101')],
@@ -14,11 +22,35 @@ const KINDS: ReadonlyArray<readonly Uint8Array[]> = [
   [Buffer.from('GET / HTTP/1.1\r\n\r\n')],
   [GREETING, READY_REQ, hex('0408 03464f4f 00000000')],
 ];
+const tcpKinds: Kinds = [
+  [hex('82a46865616480a4626f6479c600a00000'), new Uint8Array(100_000)],
+  [SUBSCRIPTION.tcp],
+  [REQUEST.tcp],
+  [SUBSCRIPTION.tcp.subarray(0, 100)],
+  [Buffer.from('GET / HTTP/1.1\r\n\r\n')],
+  [hex('c1')],
+];
+const websocketKinds: Kinds = [
+  [OPENING.ws, hex('82ff0000000000a00000 11223344'), new Uint8Array(100_000)],
+  [SUBSCRIPTION.ws],
+  [OPENING.ws, REQUEST.ws],
+  [SUBSCRIPTION.ws.subarray(0, 100)],
+  [Buffer.from('GET / HTTP/1.1\r\n\r\n')],
+  [SUBSCRIPTION.ws, hex('c1')],
+];
 
-const listener = createZeromqListener({ host: HOST, requestPort: 0, publishPort: 0 });
+const ports = { host: HOST, requestPort: 0, publishPort: 0 };
+const storms: Readonly<Record<string, readonly [() => MasterTransport, Kinds]>> = {
+  zeromq: [() => createZeromqListener(ports), zeromqKinds],
+  tcp: [() => createTcpListener(ports), tcpKinds],
+  ws: [() => createWebsocketListener(ports), websocketKinds],
+};
+const [create, kinds] = storms[process.argv[2] ?? ''] ?? [];
+if (create === undefined || kinds === undefined) throw new Error('which transport?');
+const listener = create();
 const { requestPort, publishPort } = await listener.listen(async (request) => request);
 // The first rounds fill the pools of the allocator and of the collector.
-await storm(10_000);
+await storm(Number(process.argv[3] ?? 10_000));
 const before = await settledMemory();
 const connections = await storm(2000);
 // What is lost stays lost; what the allocator only keeps for a while goes again.
@@ -41,7 +73,7 @@ async function storm(count: number): Promise<number> {
 
 async function misbehave(kind: number): Promise<void> {
   const peer = await openRaw(kind % 2 === 0 ? requestPort : publishPort);
-  peer.write(...(KINDS[kind % KINDS.length] ?? []));
+  peer.write(...(kinds?.[kind % kinds.length] ?? []));
   peer.socket.end();
   await peer.closed('after misbehaving');
 }

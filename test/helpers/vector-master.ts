@@ -49,6 +49,8 @@ export interface VectorMasterOptions {
   /** Called with the store before the master starts. */
   readonly prepare?: (store: Store) => Promise<void>;
   readonly transport?: MasterTransport;
+  /** In place of one. */
+  readonly transports?: readonly MasterTransport[];
   /** Milliseconds since 1970. Default: {@link RECORDED_AT}. */
   readonly startAt?: number;
 }
@@ -92,7 +94,7 @@ export async function startVectorMaster(
   const master = createMaster({
     config,
     store,
-    transports: [options.transport ?? memory.master],
+    transports: options.transports ?? [options.transport ?? memory.master],
     now: () => clock.now,
     ...(options.pillar === undefined ? {} : { pillar: options.pillar }),
     ...(options.logger === undefined ? {} : { logger: options.logger }),

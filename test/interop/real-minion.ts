@@ -21,6 +21,8 @@ export interface RealMinionOptions extends MasterPorts {
   readonly name?: string;
   /** Its own grains, YAML. Default `{role: interop}`. */
   readonly grains?: string;
+  /** Addresses of its masters. Default: one, on 127.0.0.1. */
+  readonly masters?: readonly string[];
   /** More lines of its configuration, YAML. */
   readonly extra?: string;
 }
@@ -89,9 +91,10 @@ export class RealMinion {
     return [`${this.id}, salt-minion ${this.version}; its log ends:`, ...lines].join('\n');
   }
 
-  #configuration({ requestPort, publishPort, grains, extra = '' }: RealMinionOptions): string {
+  #configuration(options: RealMinionOptions): string {
+    const { requestPort, publishPort, masters = ['127.0.0.1'], grains, extra = '' } = options;
     return `id: ${this.id}
-master: 127.0.0.1
+master: ${masters.length > 1 ? `[${masters.join(', ')}]` : masters.join()}
 master_port: ${requestPort}
 publish_port: ${publishPort}
 user: root

@@ -54,20 +54,6 @@ export const notYet: readonly AdviceGroup[] = [
       enforce_mine_cache: false,
     },
   },
-  // Other transports.
-  {
-    advice: 'ZeroMQ carries the protocol, which encrypts itself',
-    options: {
-      ssl: null,
-    },
-  },
-  // Presence.
-  {
-    advice: 'the events are not fired; saltbridge status counts subscribers',
-    options: {
-      presence_events: anyValue,
-    },
-  },
   // Reactor.
   {
     advice: 'let a service subscribe to the events',

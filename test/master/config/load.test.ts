@@ -160,12 +160,6 @@ test('a refused value is named by place, key and type, and never printed', async
   );
 });
 
-test('another transport is refused as not served yet', async (t) => {
-  const directory = configDirectory(t, { master: 'transport: tcp' });
-  const error = await t.throwsAsync(loadMasterConfig(directory), { code: 'ERR_OPTION_TYPE' });
-  t.regex(error?.message ?? '', /zeromq \(tcp and ws are not served yet\)/);
-});
-
 test('a misspelt option of ours is refused, with the name that was meant', async (t) => {
   const inner = configDirectory(t, { master: 'saltbridge:\n  limits:\n    brust: 5\n' });
   const error = await t.throwsAsync(loadMasterConfig(inner), {

@@ -1,0 +1,98 @@
+import { flag, integer, type OptionKind, oneOf, text } from './option-kinds.ts';
+import type { MasterConfig } from './options.ts';
+import { entriesOf, readSection, type SectionTable } from './section-kind.ts';
+import { ssl } from './ssl.ts';
+
+/** Salt's names of the transports that are served. */
+export type TransportName = 'zeromq' | 'tcp' | 'ws';
+
+/** Options that each transport may have for itself; the others are the master's. */
+export type TransportOptions = Pick<
+  MasterConfig,
+  | 'interface'
+  | 'ipv6'
+  | 'publishPort'
+  | 'retPort'
+  | 'ssl'
+  | 'zmqFiltering'
+  | 'zmqBacklog'
+  | 'pubHwm'
+  | 'tcpKeepalive'
+  | 'tcpKeepaliveIdle'
+>;
+
+/** Salt's `transport_opts`: transports that are served besides `transport`, or otherwise. */
+export type TransportOpts = { readonly [Name in TransportName]?: Partial<TransportOptions> };
+
+/** One of the three. */
+export const transportName: OptionKind<TransportName> = oneOf(['zeromq', 'tcp', 'ws']);
+
+const port = integer(0, 65_535);
+
+const table: SectionTable<TransportOptions> = {
+  interface: { name: 'interface', kind: text },
+  ipv6: { name: 'ipv6', kind: flag },
+  publishPort: { name: 'publish_port', kind: port },
+  retPort: { name: 'ret_port', kind: port },
+  ssl: { name: 'ssl', kind: ssl },
+  zmqFiltering: { name: 'zmq_filtering', kind: flag },
+  zmqBacklog: { name: 'zmq_backlog', kind: integer(1, 65_535) },
+  pubHwm: { name: 'pub_hwm', kind: integer(1, 1_000_000_000) },
+  tcpKeepalive: { name: 'tcp_keepalive', kind: flag },
+  tcpKeepaliveIdle: { name: 'tcp_keepalive_idle', kind: integer(-1, 1_000_000_000) },
+};
+
+/** A map from transports to options of their own. */
+export const transportOpts: OptionKind<TransportOpts> = {
+  expected: `a map of zeromq, tcp or ws to a map with any of ${Object.values(table)
+    .map(({ name }) => name)
+    .join(', ')}`,
+  isPath: false,
+  parse: (value) => {
+    const opts: { -readonly [Name in keyof TransportOpts]: TransportOpts[Name] } = {};
+    const entries = entriesOf(value);
+    for (const [name, given] of entries ?? []) {
+      const transport = transportName.parse(name);
+      const own = isNothing(given) ? {} : readSection(table, given);
+      if (transport === undefined || own === undefined) return undefined;
+      opts[transport] = own;
+    }
+    return entries === undefined ? undefined : opts;
+  },
+};
+
+/** Salt's own example has an empty list where a transport has nothing of its own. */
+function isNothing(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+/** A transport with the options that apply to it. */
+export interface ServedTransport extends TransportOptions {
+  readonly name: TransportName;
+}
+
+/** The transports that are served: `transport` first, then the others of `transport_opts`. */
+export function servedTransports(
+  config: TransportOptions & Pick<MasterConfig, 'transport' | 'transportOpts'>,
+): readonly ServedTransport[] {
+  const { transport, transportOpts: opts } = config;
+  const names = new Set<TransportName>([transport]);
+  for (const name of ['zeromq', 'tcp', 'ws'] as const)
+    if (opts[name] !== undefined) names.add(name);
+  return Array.from(names, (name) => ({ ...config, ...opts[name], name }));
+}
+
+/** A port that two listeners would share, in words; `undefined`: there is none. */
+export function findSharedPort(transports: readonly ServedTransport[]): string | undefined {
+  const taken = new Map<string, string>();
+  for (const transport of transports) {
+    for (const option of ['publishPort', 'retPort'] as const) {
+      const place = `${transport.interface} ${transport[option]}`;
+      const claim = `${option === 'publishPort' ? 'publish_port' : 'ret_port'} of ${transport.name}`;
+      const other = taken.get(place);
+      if (transport[option] !== 0 && other !== undefined) return `${other} and ${claim}`;
+      taken.set(place, claim);
+    }
+  }
+  return undefined;
+}

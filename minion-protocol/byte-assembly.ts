@@ -1,0 +1,62 @@
+const SMALLEST_BLOCK_BYTES = 256;
+const LARGEST_BLOCK_BYTES = 64 * 1024;
+
+/**
+ * Gathers one message from pieces. Memory follows what has arrived (never twice as much, and at
+ * most 64 KiB more), not what was announced; many tiny pieces do not become many tiny buffers.
+ */
+export class ByteAssembly {
+  readonly #blocks: Uint8Array[] = [];
+  #missing: number;
+  #taken = 0;
+  #free: Uint8Array = new Uint8Array(0);
+  /** Memory taken, bytes. */
+  capacity = 0;
+
+  /** @param length how many bytes there will be; leave it out where only their end will tell */
+  constructor(length: number = Number.MAX_SAFE_INTEGER) {
+    this.#missing = length;
+  }
+
+  get isComplete(): boolean {
+    return this.#missing === 0;
+  }
+
+  /** Copies as much of `bytes` as belongs to this message and says how much that was. */
+  take(bytes: Uint8Array): number {
+    const wanted = bytes.subarray(0, this.#missing);
+    let copied = 0;
+    while (copied < wanted.length) {
+      if (this.#free.length === 0) this.#addBlock(wanted.length - copied);
+      const piece = wanted.subarray(copied, copied + this.#free.length);
+      this.#free.set(piece);
+      this.#free = this.#free.subarray(piece.length);
+      copied += piece.length;
+    }
+    this.#missing -= copied;
+    this.#taken += copied;
+    return copied;
+  }
+
+  /** What was taken, in one piece. */
+  join(): Uint8Array {
+    const [first = new Uint8Array(0), ...rest] = this.#blocks;
+    if (rest.length === 0) return first.subarray(0, this.#taken);
+    const whole = new Uint8Array(this.#taken);
+    let offset = 0;
+    for (const block of this.#blocks) {
+      const piece = block.subarray(0, this.#taken - offset);
+      whole.set(piece, offset);
+      offset += piece.length;
+    }
+    return whole;
+  }
+
+  #addBlock(arrived: number): void {
+    const growth = Math.min(Math.max(this.capacity, SMALLEST_BLOCK_BYTES), LARGEST_BLOCK_BYTES);
+    const block = new Uint8Array(Math.min(this.#missing, Math.max(arrived, growth)));
+    this.#blocks.push(block);
+    this.#free = block;
+    this.capacity += block.length;
+  }
+}

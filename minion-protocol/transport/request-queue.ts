@@ -1,0 +1,140 @@
+/** The requests of one connection, whatever the transport: bounded, and each answered once. */
+import type { StreamConnection } from './stream-connection.ts';
+import type { Peer, RequestHandler } from './transport.ts';
+import type { EncodedMessage } from './write-queue.ts';
+
+/** What the request port of a transport is served with. */
+export interface RequestService {
+  readonly handler: RequestHandler;
+  /** Salt's name of the transport. */
+  readonly transport: string;
+  /** The real publish port that belongs to this request port. */
+  readonly publishPort: () => number;
+  /** Requests being answered at the same time, for one connection. */
+  readonly maxInFlight: number;
+  /** Bytes of the requests being answered; a single one may be larger. */
+  readonly maxBytesInFlight: number;
+}
+
+/** How answers go back. `Route` is what a transport needs to address one. */
+export interface AnswerForm<Route> {
+  readonly encode: (route: Route, answer: Uint8Array) => EncodedMessage;
+  /** Whether answers leave in the order of the requests, or as they are ready. */
+  readonly isOrdered: boolean;
+}
+
+interface WaitingRequest<Route> {
+  readonly route: Route;
+  readonly body: Uint8Array;
+}
+
+interface PendingAnswer<Route> extends WaitingRequest<Route> {
+  answer: Uint8Array | undefined;
+}
+
+/** Hands requests to the handler, side by side, and its answers to the connection. */
+export class RequestQueue<Route> {
+  readonly #connection: StreamConnection;
+  readonly #service: RequestService;
+  readonly #form: AnswerForm<Route>;
+  readonly #peer: Peer;
+  #waiting: WaitingRequest<Route>[] = [];
+  #pending: PendingAnswer<Route>[] = [];
+  #pendingBytes = 0;
+  #isFinishing = false;
+
+  constructor(connection: StreamConnection, service: RequestService, form: AnswerForm<Route>) {
+    this.#connection = connection;
+    this.#service = service;
+    this.#form = form;
+    this.#peer = peerOf(connection, service);
+  }
+
+  /** Takes a request; it is answered when its turn comes. */
+  take(route: Route, body: Uint8Array): void {
+    this.#connection.guarded.requestDone();
+    this.#waiting.push({ route, body });
+    this.startRequests();
+  }
+
+  /** Goes on where the connection's queue was full. */
+  startRequests(): void {
+    while (!this.#isFull()) {
+      const request = this.#waiting.shift();
+      if (request === undefined) break;
+      const pending = { ...request, answer: undefined };
+      this.#pending.push(pending);
+      this.#pendingBytes += pending.body.length;
+      void this.#answer(pending);
+    }
+    this.#connection.holdBack(this.#isFull());
+  }
+
+  onWritten(): void {
+    if (this.#waiting.length > 0) this.startRequests();
+  }
+
+  onClosed(): void {
+    this.#waiting = [];
+    this.#pending = [];
+  }
+
+  finish(): void {
+    this.#isFinishing = true;
+    this.#waiting = [];
+    this.#endIfIdle();
+  }
+
+  #isFull(): boolean {
+    return (
+      this.#pending.length >= this.#service.maxInFlight ||
+      this.#pendingBytes >= this.#service.maxBytesInFlight ||
+      this.#connection.queue.isClogged
+    );
+  }
+
+  async #answer(pending: PendingAnswer<Route>): Promise<void> {
+    try {
+      pending.answer = await this.#service.handler(pending.body, this.#peer);
+    } catch {
+      // Against the handler's contract. Without an answer the peer would wait; so it is told.
+      this.#connection.refuse('handler-failed');
+      return;
+    }
+    this.#sendAnswers();
+    this.startRequests();
+    this.#endIfIdle();
+  }
+
+  #sendAnswers(): void {
+    const { isOrdered, encode } = this.#form;
+    for (let index = 0; index < this.#pending.length; ) {
+      const pending = this.#pending[index];
+      if (pending?.answer === undefined) {
+        if (isOrdered) return;
+        index += 1;
+        continue;
+      }
+      this.#pending.splice(index, 1);
+      this.#pendingBytes -= pending.body.length;
+      this.#connection.send(encode(pending.route, pending.answer));
+    }
+  }
+
+  #endIfIdle(): void {
+    if (this.#isFinishing && this.#pending.length === 0) this.#connection.endWhenWritten();
+  }
+}
+
+/** The sender of what comes over a connection. */
+export function peerOf(
+  { guarded }: StreamConnection,
+  { transport, publishPort }: Pick<RequestService, 'transport' | 'publishPort'>,
+): Peer {
+  return {
+    address: guarded.address,
+    transport,
+    publishPort: publishPort(),
+    identify: (minionId) => guarded.identify(minionId),
+  };
+}

@@ -1,0 +1,261 @@
+/** A transport over TCP ports: binds both, admits connections, keeps deadlines, closes. */
+import type { Socket } from 'node:net';
+import { ConnectionGuard } from './connection-guard.ts';
+import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from './connection-limits.ts';
+import { TransportError } from './errors.ts';
+import { type BoundServer, listenOn, peerAddress } from './listening.ts';
+import type { RequestService } from './request-queue.ts';
+import { type OpenConnection, openConnection, type StreamProtocol } from './stream-connection.ts';
+import { listenSecurely, type TlsOptions } from './tls.ts';
+import type {
+  AnnouncementHandler,
+  BoundPorts,
+  MasterTransport,
+  OutgoingPublication,
+  PublishOutcome,
+  RequestHandler,
+  Subscriber,
+} from './transport.ts';
+
+const DEFAULT_GRACE_MS = 5000;
+
+/** What every listener over TCP ports needs to know; everything has a default. */
+export interface ListenerOptions {
+  /** Address to bind, Salt's `interface`. Default `0.0.0.0`. */
+  readonly host?: string;
+  /** Salt's `ret_port`; 0: any free one. Default 4506. */
+  readonly requestPort?: number;
+  /** Salt's `publish_port`; 0: any free one. Default 4505. */
+  readonly publishPort?: number;
+  /** Salt's `zmq_backlog`: connections that wait to be accepted. Default 1000. */
+  readonly backlog?: number;
+  /**
+   * Salt's `tcp_keepalive_idle` in milliseconds; 0: the system's; `null`: no keep-alive. Default
+   * 300,000.
+   */
+  readonly keepAliveIdleMs?: number | null;
+  readonly limits?: Partial<ConnectionLimits>;
+  /** How often deadlines are looked at, milliseconds. Default 1000. */
+  readonly sweepIntervalMs?: number;
+  /** Milliseconds since 1970, never going back. Default: the process's own clock. */
+  readonly now?: () => number;
+}
+
+/** How peers of one port are spoken with. */
+export interface Port {
+  /** Whether something is due from a peer soon after it has connected. */
+  readonly awaitsRequest: boolean;
+  /** Whether the protocol has a handshake of its own; its session tells when it is done. */
+  readonly hasHandshake: boolean;
+  /** Whether a minion's connection is kept, however long it reads nothing. */
+  readonly keepsStalled: boolean;
+  readonly open: (
+    socket: Socket,
+    guarded: OpenConnection['guarded'],
+    guard: ConnectionGuard,
+  ) => OpenConnection;
+}
+
+/** A port that speaks `protocol`. */
+export function createPort<Event extends { readonly type: string }>(
+  properties: Omit<Port, 'open'>,
+  protocol: StreamProtocol<Event>,
+): Port {
+  return {
+    ...properties,
+    open: (socket, guarded, guard) => openConnection(socket, guarded, guard, protocol),
+  };
+}
+
+/** What makes a transport out of a listener. */
+export interface ListenerDesign {
+  /** Salt's name of the transport. */
+  readonly name: string;
+  readonly requests: (service: RequestService, limits: ConnectionLimits) => Port;
+  /** @param announce verifies what a minion says of itself on its publish connection */
+  readonly publications: (announce: AnnouncementHandler, publishPort: () => number) => Port;
+  readonly publisher: {
+    publish(publication: OutgoingPublication): PublishOutcome;
+    subscribers(): readonly Subscriber[];
+    /** Ends what the publisher alone knows to be this minion's. */
+    disconnect?(minionId: string): void;
+  };
+}
+
+/** Makes a listener that is not bound yet: {@link MasterTransport.listen} does that. */
+export function createListener(
+  design: ListenerDesign,
+  options: ListenerOptions,
+  tls?: TlsOptions,
+): MasterTransport {
+  return new StreamListener(design, options, tls);
+}
+
+class StreamListener implements MasterTransport {
+  readonly name: string;
+  readonly #design: ListenerDesign;
+  readonly #options: ListenerOptions;
+  readonly #tls: TlsOptions | undefined;
+  readonly #guard: ConnectionGuard;
+  readonly #connections = new Set<OpenConnection>();
+  #servers: BoundServer[] = [];
+  #publishPort = 0;
+  #sweeper: NodeJS.Timeout | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(design: ListenerDesign, options: ListenerOptions, tls: TlsOptions | undefined) {
+    this.name = design.name;
+    this.#design = design;
+    this.#options = options;
+    this.#tls = tls;
+    this.#guard = new ConnectionGuard(
+      { ...DEFAULT_CONNECTION_LIMITS, ...options.limits },
+      options.now ?? steadyClock,
+    );
+  }
+
+  async listen(
+    handler: RequestHandler,
+    announce: AnnouncementHandler = async () => {},
+  ): Promise<BoundPorts> {
+    if (this.#closing !== undefined || this.#servers.length > 0) {
+      throw new TransportError('ERR_CLOSED', 'a listener listens once');
+    }
+    try {
+      return await this.#bindBoth(handler, announce);
+    } catch (error) {
+      await this.close(0);
+      throw error;
+    }
+  }
+
+  publish(publication: OutgoingPublication): PublishOutcome {
+    return this.#design.publisher.publish(publication);
+  }
+
+  disconnect(minionId: string): void {
+    this.#guard.disconnect(minionId);
+    this.#design.publisher.disconnect?.(minionId);
+  }
+
+  subscribers(): readonly Subscriber[] {
+    return this.#design.publisher.subscribers();
+  }
+
+  refusals(): Readonly<Record<string, number>> {
+    return this.#guard.refusals();
+  }
+
+  close(graceMs: number = DEFAULT_GRACE_MS): Promise<void> {
+    this.#closing ??= this.#close(graceMs);
+    return this.#closing;
+  }
+
+  /** The publish port first: an answer on the other one may have to name it. */
+  async #bindBoth(handler: RequestHandler, announce: AnnouncementHandler): Promise<BoundPorts> {
+    const { requestPort = 4506, publishPort = 4505 } = this.#options;
+    const { limits } = this.#guard;
+    const knownPort = (): number => this.#publishPort;
+    const publications = this.#design.publications(announce, knownPort);
+    this.#publishPort = (await this.#bind(publishPort, publications)).port;
+    const service: RequestService = {
+      handler,
+      transport: this.name,
+      publishPort: knownPort,
+      maxInFlight: limits.maxRequestsInFlight,
+      maxBytesInFlight: limits.maxMessageBytes,
+    };
+    const requests = await this.#bind(requestPort, this.#design.requests(service, limits));
+    this.#sweeper = setInterval(() => this.#guard.sweep(), this.#options.sweepIntervalMs ?? 1000);
+    this.#sweeper.unref();
+    return { requestPort: requests.port, publishPort: this.#publishPort };
+  }
+
+  async #bind(port: number, kind: Port): Promise<BoundServer> {
+    const { keepAliveIdleMs = 300_000 } = this.#options;
+    const address = {
+      host: this.#options.host ?? '0.0.0.0',
+      port,
+      backlog: this.#options.backlog ?? 1000,
+      keepAliveIdleMs,
+    };
+    const bound =
+      this.#tls === undefined
+        ? await listenOn(address, (socket) => this.#admit(socket, kind)?.(socket))
+        : await listenSecurely(address, this.#tls, {
+            onConnection: (socket) => this.#admit(socket, kind),
+            onRefused: (reason) => this.#guard.count(reason),
+          });
+    this.#servers.push(bound);
+    return bound;
+  }
+
+  /**
+   * Takes a connection in.
+   * @returns what is to be called once bytes of the protocol can be exchanged; `undefined` when
+   *   the connection was refused and has ended
+   */
+  #admit(socket: Socket, kind: Port): ((stream: Socket) => void) | undefined {
+    const address = peerAddress(socket);
+    if (address === undefined) {
+      socket.destroy();
+      return undefined;
+    }
+    let connection: OpenConnection | undefined;
+    const forget = (): void => {
+      if (connection === undefined) return;
+      connection.onClosed();
+      this.#connections.delete(connection);
+    };
+    const guarded = this.#guard.admit({
+      address,
+      awaitsRequest: kind.awaitsRequest,
+      keepsStalled: kind.keepsStalled,
+      onEnd: () => {
+        socket.destroy();
+        forget();
+      },
+    });
+    if (guarded === undefined) return undefined;
+    socket.on('error', () => {});
+    socket.on('close', () => guarded.end());
+    connection = silent(guarded);
+    this.#connections.add(connection);
+    return (stream) => {
+      forget();
+      if (!kind.hasHandshake) guarded.handshakeDone();
+      connection = kind.open(stream, guarded, this.#guard);
+      this.#connections.add(connection);
+    };
+  }
+
+  async #close(graceMs: number): Promise<void> {
+    const closed = this.#servers.map(closeServer);
+    for (const connection of this.#connections) connection.finish();
+    const grace = setTimeout(() => this.#endConnections(), graceMs);
+    await Promise.all(closed);
+    clearTimeout(grace);
+    clearInterval(this.#sweeper);
+    this.#endConnections();
+  }
+
+  #endConnections(): void {
+    for (const connection of this.#connections) connection.guarded.end();
+  }
+}
+
+/** A connection over which nothing of the protocol can come yet. */
+function silent(guarded: OpenConnection['guarded']): OpenConnection {
+  return { guarded, onClosed: () => {}, finish: () => guarded.end() };
+}
+
+/** Resolves when the port is free and the last connection is gone. */
+function closeServer({ server }: BoundServer): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+  });
+}
+
+function steadyClock(): number {
+  return performance.timeOrigin + performance.now();
+}

@@ -1,0 +1,124 @@
+/** Publications over TCP and WebSocket: to connections, of which some are known to be whose. */
+import type { StreamConnection } from './stream-connection.ts';
+import { DEFAULT_QUEUE_BOUNDS, offer, type QueueBounds } from './subscriber-queue.ts';
+import type { OutgoingPublication, PublishOutcome, Subscriber } from './transport.ts';
+import { type EncodedMessage, encoded } from './write-queue.ts';
+
+export interface StreamPublisherOptions extends QueueBounds {
+  /**
+   * Publications that one subscriber may miss in a row before it is given up. Default 10,000: the
+   * minions of 3007 and later never come back, so nobody is given up lightly [WIRE 4.2].
+   */
+  readonly maxMissed: number;
+  /**
+   * Salt's `order_masters`: a subscriber may be a master of others, so everything goes to all.
+   * Default false.
+   */
+  readonly orderMasters: boolean;
+}
+
+export const DEFAULT_STREAM_PUBLISHER_OPTIONS: StreamPublisherOptions = {
+  ...DEFAULT_QUEUE_BOUNDS,
+  maxMissed: 10_000,
+  orderMasters: false,
+};
+
+/** What differs between transports. */
+export interface PublicationForm {
+  readonly encode: (envelope: Uint8Array) => readonly Uint8Array[];
+  /** Largest message that minions read, bytes; larger ones are not sent. */
+  readonly maxBytes: number;
+}
+
+/** Sends each publication to whom it may concern, each through a queue of its own. */
+export class StreamPublisher {
+  readonly #options: StreamPublisherOptions;
+  readonly #form: PublicationForm;
+  readonly #links = new Set<SubscriberLink>();
+
+  constructor(options: StreamPublisherOptions, form: PublicationForm) {
+    this.#options = options;
+    this.#form = form;
+  }
+
+  /** Counts a connection among the subscribers. */
+  open(connection: StreamConnection): SubscriberLink {
+    const link = new SubscriberLink(connection, this.#options, () => this.#links.delete(link));
+    this.#links.add(link);
+    return link;
+  }
+
+  publish({ envelope, minionIds }: OutgoingPublication): PublishOutcome {
+    const message = encoded(this.#form.encode(envelope));
+    const addressees = minionIds === null ? undefined : new Set(minionIds);
+    const isTooLarge = message.bytes > this.#form.maxBytes;
+    let queued = 0;
+    let skipped = 0;
+    for (const link of this.#links) {
+      if (!this.#concerns(link, addressees)) continue;
+      if (!isTooLarge && link.offer(message)) queued += 1;
+      else skipped += 1;
+    }
+    return { queued, skipped };
+  }
+
+  subscribers(): Subscriber[] {
+    return Array.from(this.#links, (link) => link.describe());
+  }
+
+  /**
+   * Who has not said who it is gets everything: an announcement may be lost, or come in a moment in
+   * which the key changes, and the stream is the same for all [THREATS N-15].
+   */
+  #concerns({ minionIds }: SubscriberLink, addressees: ReadonlySet<string> | undefined): boolean {
+    if (addressees === undefined) return true;
+    if (addressees.size === 0) return false;
+    if (this.#options.orderMasters || minionIds.size === 0) return true;
+    for (const id of minionIds) if (addressees.has(id)) return true;
+    return false;
+  }
+}
+
+/** One subscriber. */
+export class SubscriberLink {
+  readonly #connection: StreamConnection;
+  readonly #options: StreamPublisherOptions;
+  readonly #onGone: () => void;
+  #missed = 0;
+
+  constructor(connection: StreamConnection, options: StreamPublisherOptions, onGone: () => void) {
+    this.#connection = connection;
+    this.#options = options;
+    this.#onGone = onGone;
+  }
+
+  get minionIds(): ReadonlySet<string> {
+    return this.#connection.guarded.minionIds;
+  }
+
+  describe(): Subscriber {
+    const { address, connectedAt, minionIds } = this.#connection.guarded;
+    return {
+      address,
+      connectedAt,
+      topics: [''],
+      minionIds: [...minionIds],
+      queuedBytes: this.#connection.queue.bytes,
+    };
+  }
+
+  /** Queues a message; false if the queue is full and this subscriber goes without. */
+  offer(message: EncodedMessage): boolean {
+    if (offer(this.#connection, message, this.#options)) {
+      this.#missed = 0;
+      return true;
+    }
+    this.#missed += 1;
+    if (this.#missed > this.#options.maxMissed) this.#connection.refuse('far-behind');
+    return false;
+  }
+
+  onClosed(): void {
+    this.#onGone();
+  }
+}

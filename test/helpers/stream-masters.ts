@@ -1,0 +1,107 @@
+/** Listeners of TCP and WebSocket on free loopback ports, and the bytes that real peers send. */
+import type { ExecutionContext } from 'ava';
+import { createTcpListener, type TcpListenerOptions } from '../../minion-protocol/index.ts';
+import type {
+  AnnouncementHandler,
+  MasterTransport,
+  RequestHandler,
+} from '../../minion-protocol/transport/transport.ts';
+import { createWebsocketListener } from '../../minion-protocol/transport/websocket-listener.ts';
+import { base64, cases, type JsonObject, text, vectorFile } from './vectors.ts';
+import { HOST, type Master } from './zeromq-master.ts';
+
+/** The transports that this file is about. */
+export const STREAMS = ['tcp', 'ws'] as const;
+export type Stream = (typeof STREAMS)[number];
+
+/** Recorded frames of Salt's TCP transport. */
+export const tcpVectors: readonly JsonObject[] = cases(vectorFile('tcp_frames'), 'cases');
+const websocketVectors = vectorFile('websocket');
+
+/** The case whose name begins so. */
+export function tcpVector(name: string): JsonObject {
+  const found = tcpVectors.find((vector) => text(vector.name).startsWith(name));
+  if (found === undefined) throw new Error(`no such vector: ${name}`);
+  return found;
+}
+
+function handshake(path: string): Buffer {
+  const found = cases(websocketVectors, 'handshakes').find((vector) => vector.path === path);
+  return Buffer.from(text(found?.request), 'latin1');
+}
+
+function websocketMessage(name: string): JsonObject {
+  const found = cases(websocketVectors, 'messages').find((vector) => vector.name === name);
+  if (found === undefined) throw new Error(`no such vector: ${name}`);
+  return found;
+}
+
+/** What a real minion sends to ask, before the request itself. */
+export const OPENING: Readonly<Record<Stream, Buffer>> = {
+  tcp: Buffer.alloc(0),
+  ws: handshake('/'),
+};
+
+/** A real minion's request: a sign-in. */
+export const REQUEST: Readonly<Record<Stream, Buffer>> = {
+  tcp: base64(tcpVector('sign-in request, 3006.5').frame_b64),
+  ws: base64(websocketMessage('sign-in request').client_frame_b64),
+};
+
+/** What a real minion sends to the publish port. */
+export const SUBSCRIPTION: Readonly<Record<Stream, Buffer>> = {
+  tcp: base64(tcpVector('presence announcement on the publish connection, minion 3007').frame_b64),
+  ws: handshake('/ws'),
+};
+
+/** The recorded publication: its envelope, and the frame around it. */
+export const PUBLICATION: Readonly<Record<Stream, { envelope: Buffer; frame: Buffer }>> = {
+  tcp: publication(text(tcpVector('publication').frame_b64), 'tcp'),
+  ws: publication(text(websocketMessage('publication').server_frame_b64), 'ws'),
+};
+
+function publication(frameText: string, stream: Stream): { envelope: Buffer; frame: Buffer } {
+  const frame = Buffer.from(frameText, 'base64');
+  // The head of the frame, and that of the byte string.
+  const headBytes = stream === 'tcp' ? 12 + 3 : 4 + 3;
+  return { frame, envelope: frame.subarray(headBytes) };
+}
+
+export interface StreamMasterOptions extends TcpListenerOptions {
+  readonly handler?: RequestHandler;
+  readonly announce?: AnnouncementHandler;
+}
+
+/** Listens, by default answering every request with `ok`, until the end of the test. */
+export async function startStream(
+  t: ExecutionContext,
+  stream: Stream,
+  { handler = async () => ANSWER, announce, ...options }: StreamMasterOptions = {},
+): Promise<Master> {
+  const create = stream === 'tcp' ? createTcpListener : createWebsocketListener;
+  const transport: MasterTransport = create({
+    host: HOST,
+    requestPort: 0,
+    publishPort: 0,
+    ...options,
+  });
+  t.teardown(() => transport.close(0));
+  return { transport, ...(await transport.listen(handler, announce)) };
+}
+
+/** The text `ok`, packed. */
+export const ANSWER: Buffer = Buffer.from('a26f6b', 'hex');
+
+/** A WebSocket frame of a client, with the mask 11223344 as in the vectors. */
+export function clientFrame(flags: number, payload: Uint8Array): Buffer {
+  const { length } = payload;
+  const head = length < 126 ? Buffer.of(flags, 0x80 | length) : Buffer.alloc(4);
+  if (length >= 126) {
+    head[0] = flags;
+    head[1] = 0x80 | 126;
+    head.writeUInt16BE(length, 2);
+  }
+  const mask = Buffer.from('11223344', 'hex');
+  const masked = payload.map((byte, index) => byte ^ (mask[index % 4] ?? 0));
+  return Buffer.concat([head, mask, masked]);
+}
