@@ -5,6 +5,7 @@ import { createJidSource, type MasterTransport } from '../minion-protocol/index.
 import type { MasterApi } from './api.ts';
 import { Closers } from './closers.ts';
 import { EventBus } from './events/bus.ts';
+import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { createApi } from './interface.ts';
 import { JobDispatcher } from './jobs/dispatcher.ts';
@@ -105,6 +106,10 @@ async function open(
     }),
     (it) => it.close(),
   );
+  const fileServer = closers.add(
+    await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
+    (it) => it.close(),
+  );
   const bound = { publishPort: 0, requestPort: 0 };
   const requests = openRequests({
     config,
@@ -116,6 +121,8 @@ async function open(
     repeats,
     lastHeard,
     pillar: parts.pillar ?? (async () => ({})),
+    tops: parts.tops ?? (async () => ({})),
+    fileServer,
     publishPort: () => bound.publishPort,
     now,
     log: logger.child({ component: 'requests' }),

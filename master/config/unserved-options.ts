@@ -10,18 +10,18 @@ const names = `
   cli_summary client_acl client_acl_verify cluster_id
   cluster_key_pass cluster_mode cluster_peers cluster_pki_dir
   con_cache cython_enable decrypt_pillar decrypt_pillar_default
-  decrypt_pillar_delimiter decrypt_pillar_renderers default_top detect_remote_minions
+  decrypt_pillar_delimiter decrypt_pillar_renderers detect_remote_minions
   discovery django_auth_path django_auth_settings drop_messages_signature_fail
   dummy_pub eauth_acl_module eauth_tokens enable_gpu_grains
-  enable_ssh_minions enforce_mine_cache engines env_order
+  enable_ssh_minions enforce_mine_cache engines
   environment event_match_type event_publisher_niceness event_return
   event_return_blacklist event_return_niceness event_return_queue event_return_queue_max_seconds
   event_return_whitelist ext_job_cache ext_pillar ext_pillar_first
   extension_modules external_auth external_nodes extmod_blacklist
-  extmod_whitelist failhard features file_buffer_size
-  file_client file_ignore_glob file_ignore_regex file_recv
-  file_recv_max_size file_roots fileserver_backend fileserver_followsymlinks
-  fileserver_ignoresymlinks fileserver_interval fileserver_limit_traversal fileserver_list_cache_time
+  extmod_whitelist features
+  file_client
+  fileserver_backend
+  fileserver_interval fileserver_limit_traversal
   fileserver_update_niceness fileserver_verify_config fips_mode git_pillar_base
   git_pillar_branch git_pillar_env git_pillar_fallback git_pillar_global_lock
   git_pillar_includes git_pillar_insecure_auth git_pillar_passphrase git_pillar_password
@@ -36,8 +36,8 @@ const names = `
   halite hgfs_base hgfs_branch_method hgfs_mountpoint
   hgfs_remotes hgfs_root hgfs_saltenv_blacklist hgfs_saltenv_whitelist
   hgfs_update_interval http_connect_timeout http_max_body http_request_timeout
-  ipc_mode ipc_write_buffer jinja_env jinja_lstrip_blocks
-  jinja_sls_env jinja_trim_blocks job_cache_store_endtime keep_acl_in_token
+  ipc_mode ipc_write_buffer
+  job_cache_store_endtime keep_acl_in_token
   key_cache key_logfile keys.cache_driver local
   lock_saltenv log_datefmt log_datefmt_logfile log_fmt_console
   log_fmt_jid log_fmt_logfile log_granular_levels log_rotate_backup_count
@@ -57,7 +57,7 @@ const names = `
   pillarenv presence_events pub_server_niceness
   publisher_acl publisher_acl_blacklist queue_dirs range_server
   reactor reactor_niceness reactor_refresh_interval reactor_worker_hwm
-  reactor_worker_threads regen_thin remote_minions_port renderer
+  reactor_worker_threads regen_thin remote_minions_port
   renderer_blacklist renderer_whitelist req_server_niceness request_server_aes_session
   require_minion_sign_messages rest_cherrypy rest_tornado rest_wsgi
   roots_update_interval roster roster_defaults roster_file
@@ -69,9 +69,9 @@ const names = `
   ssh_minions_list ssh_passwd ssh_port ssh_priv_passwd
   ssh_run_pre_flight ssh_scan_ports ssh_scan_timeout ssh_sudo
   ssh_sudo_user ssh_timeout ssh_update_roster ssh_use_home_key
-  ssh_user ssl state_aggregate state_auto_order
-  state_events state_output state_output_diff state_output_profile
-  state_top state_top_saltenv state_verbose sudo_acl
+  ssh_user ssl
+  state_output state_output_diff state_output_profile
+  state_verbose sudo_acl
   svnfs_branches svnfs_mountpoint svnfs_remotes svnfs_root
   svnfs_saltenv_blacklist svnfs_saltenv_whitelist svnfs_tags svnfs_trunk
   svnfs_update_interval syndic_dir syndic_event_forward_timeout syndic_failover
@@ -80,7 +80,7 @@ const names = `
   tcp_master_pub_port tcp_master_publish_pull tcp_master_pull_port tcp_master_workers
   test thin_extra_mods thorium_interval thorium_roots
   thorium_top thoriumenv token_dir token_expire
-  token_expire_user_override top_file top_file_merging_strategy utils_dirs
+  token_expire_user_override top_file utils_dirs
   verify_env winrepo_branch winrepo_cachefile winrepo_dir
   winrepo_dir_ng winrepo_fallback winrepo_insecure_auth winrepo_passphrase
   winrepo_password winrepo_privkey winrepo_provider winrepo_pubkey

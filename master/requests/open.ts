@@ -4,6 +4,8 @@ import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
+import type { FileServer } from '../fileserver/file-server.ts';
+import { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
@@ -16,16 +18,20 @@ import { SignIn } from './auth.ts';
 import { RequestChannel } from './channel.ts';
 import { ClearRequests } from './clear.ts';
 import { DenialLog } from './denial-log.ts';
+import { FileMeter } from './file-meter.ts';
+import { fileRecvHandler } from './file-recv.ts';
+import { type FileCommand, fileHandlers } from './files.ts';
 import type { LastHeard } from './last-heard.ts';
-import { defaultMasterOpts } from './master-opts.ts';
+import { masterOptsHandler } from './master-opts.ts';
 import { minionEventHandler } from './minion-event.ts';
 import { type PillarProvider, pillarHandler } from './pillar.ts';
 import type { RepeatGuard } from './repeats.ts';
 import type { VerifiedRequest } from './request.ts';
 import { returnHandler } from './return.ts';
 import { revokeHandler } from './revoke.ts';
-import { createRequestTable, type RequestTable } from './table.ts';
+import { type ActiveHandlers, createRequestTable, type RequestTable } from './table.ts';
 import { TokenCheck } from './token-check.ts';
+import { type TopsProvider, topsHandler } from './tops.ts';
 
 /** Self-made jobs (`jid: req`) that a minion may report in an hour. */
 const selfMadeJobsPerHour = 600;
@@ -41,6 +47,8 @@ export interface RequestParts {
   readonly repeats: RepeatGuard;
   readonly lastHeard: LastHeard;
   readonly pillar: PillarProvider;
+  readonly tops: TopsProvider;
+  readonly fileServer: FileServer;
   readonly publishPort: () => number;
   readonly now: () => number;
   readonly log: Logger;
@@ -113,10 +121,11 @@ function openSignIn(parts: RequestParts): SignIn {
 }
 
 function createHandlers(
-  { config, foundations, bus, jobs, nextJid, counters, pillar, now, log }: RequestParts,
+  parts: RequestParts,
   denials: DenialLog,
   requestRate: TokenBuckets,
 ): RequestTable {
+  const { config, foundations, bus, jobs, nextJid, counters, pillar, now, log } = parts;
   const keeper = new ReturnKeeper({
     cache: jobs,
     bus,
@@ -128,33 +137,57 @@ function createHandlers(
     perSecond: config.limits.eventsPerSecond,
     burst: config.limits.burst,
   });
-  return createRequestTable(
-    {
-      _return: returnHandler({
-        keeper,
-        counters,
-        requestRate,
-        maxBytes: config.limits.returnBytes,
-      }),
-      _minion_event: minionEventHandler({
-        bus,
-        jobs,
-        rate: eventRate,
-        counters,
-        denials,
-        maxBytes: config.limits.eventBytes,
-        isFromBefore: replayCheck(foundations.sessions, now()),
-      }),
-      _pillar: pillarHandler(pillar, {
-        maxGrainsBytes: config.limits.grainsBytes,
-        keepFacts: factsKeeper(config, foundations, bus),
-        counters,
-        log,
-      }),
-      revoke_auth: revokeHandler(foundations.keys, config.allowMinionKeyRevoke),
-    },
-    { masterOpts: defaultMasterOpts },
-  );
+  return createRequestTable({
+    ...createFileHandlers(parts),
+    _return: returnHandler({
+      keeper,
+      counters,
+      requestRate,
+      maxBytes: config.limits.returnBytes,
+    }),
+    _minion_event: minionEventHandler({
+      bus,
+      jobs,
+      rate: eventRate,
+      counters,
+      denials,
+      maxBytes: config.limits.eventBytes,
+      isFromBefore: replayCheck(foundations.sessions, now()),
+    }),
+    _pillar: pillarHandler(pillar, {
+      maxGrainsBytes: config.limits.grainsBytes,
+      keepFacts: factsKeeper(config, foundations, bus),
+      counters,
+      log,
+    }),
+    revoke_auth: revokeHandler(foundations.keys, config.allowMinionKeyRevoke),
+    _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
+    _master_tops: topsHandler(parts.tops, log),
+  });
+}
+
+function createFileHandlers({
+  config,
+  fileServer: server,
+  counters,
+  log,
+}: RequestParts): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
+  const { limits, cachedir, hashType, fileBufferSize: bufferBytes } = config;
+  const meter = new FileMeter(limits.fileBytesPerSecond, counters);
+  const pushed = new PushedFiles({
+    cachedir,
+    maxFileBytes: config.fileRecvMaxSize * 1_048_576,
+    maxMinionBytes: limits.pushedBytes,
+  });
+  return {
+    ...fileHandlers({ server, meter, hashType, bufferBytes }),
+    _file_recv: fileRecvHandler({
+      pushed: config.fileRecv ? pushed : undefined,
+      meter,
+      counters,
+      log,
+    }),
+  };
 }
 
 /** Keeps the facts of a minion, and tells it [WIRE 9.3]. */
