@@ -83,7 +83,7 @@ class Walk {
         files: [...this.#files].sort(),
         dirs: [...this.#dirs].sort(),
         emptyDirs: [...this.#emptyDirs].sort(),
-        links: this.#links,
+        links: new Map([...this.#links].sort()),
       },
       directories: this.#directories,
       isCut: this.#isFull(),
