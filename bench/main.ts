@@ -1,5 +1,6 @@
 /** `npm run bench`: every figure of docs/BENCHMARKS.md. Quote the machine with them. */
 import { cpus, totalmem } from 'node:os';
+import { benchFileServer } from './fileserver.ts';
 import { benchFleet } from './fleet.ts';
 import { benchJob } from './job.ts';
 import { benchPayload } from './payload.ts';
@@ -30,6 +31,10 @@ print('\n# durable writes of 200 bytes');
 for (const { inFlight, durableWritesPerSecond } of await benchStore()) {
   print(`${String(inFlight).padStart(4)} under way  ${Math.round(durableWritesPerSecond)}/s`);
 }
+
+print('\n# the file server; default limits');
+for (const [name, value] of Object.entries(await benchFileServer()))
+  print(`${name.padEnd(24)} ${value.toFixed(2)}`);
 
 for (const count of [2_000, 15_000]) {
   print(`\n# ${count} simulated minions in another process; rate limits off`);
