@@ -14,7 +14,7 @@ const absent: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether a failure of the file system means that there is nothing to be had at a path. */
-export function isAbsence(error: unknown): boolean {
+function isAbsence(error: unknown): boolean {
   return error instanceof Error && 'code' in error && absent.has(String(error.code));
 }
 
