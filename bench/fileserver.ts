@@ -3,7 +3,6 @@
  * and check every part. The limits on files are the default ones.
  */
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -11,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { createMaster } from '../master/index.ts';
 import { benchConfig } from './config.ts';
 import { makeKeyTexts } from './swarm/keys.ts';
-import type { Order, Outcome } from './swarm/orders.ts';
+import { order } from './swarm/order.ts';
 
 /** What the file server did. */
 export interface FileServerFigures {
@@ -109,13 +108,4 @@ async function cpuSeconds(work: () => Promise<unknown>): Promise<number> {
   await work();
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1e6;
-}
-
-/** @returns milliseconds that the swarm took */
-async function order(swarm: ChildProcess, what: Order): Promise<number> {
-  const answered = once(swarm, 'message');
-  swarm.send(what);
-  const [outcome]: Outcome[] = await answered;
-  if (outcome === undefined || 'error' in outcome) throw new Error(outcome?.error ?? 'no answer');
-  return outcome.ms;
 }
