@@ -1,4 +1,5 @@
 import { cpus, totalmem } from 'node:os';
+import { benchFileServer } from './fileserver.ts';
 import { benchFleet } from './fleet.ts';
 import { benchJob } from './job.ts';
 import { benchPayload } from './payload.ts';
@@ -27,6 +28,10 @@ export async function printFigures(print: (line: string) => void): Promise<void>
   for (const { inFlight, durableWritesPerSecond } of await benchStore()) {
     print(`${String(inFlight).padStart(4)} under way  ${Math.round(durableWritesPerSecond)}/s`);
   }
+
+  print('\n# the file server; default limits');
+  for (const [name, value] of Object.entries(await benchFileServer()))
+    print(`${name.padEnd(24)} ${value.toFixed(2)}`);
 
   for (const count of [2_000, 15_000]) {
     print(`\n# ${count} simulated minions in another process; rate limits off`);

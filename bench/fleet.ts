@@ -3,7 +3,6 @@
  * simulated minions in another. Rate limits are off, and said so in what is printed.
  */
 import { type ChildProcess, execFile, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -12,7 +11,7 @@ import { promisify } from 'node:util';
 import { createMaster, type Master } from '../master/index.ts';
 import { benchConfig } from './config.ts';
 import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
-import type { Order, Outcome } from './swarm/orders.ts';
+import { order } from './swarm/order.ts';
 
 /** What one fleet did. */
 export interface FleetFigures {
@@ -104,15 +103,6 @@ async function ping(master: Master, count: number): Promise<number> {
     }
   }
   return performance.now() - startedAt;
-}
-
-/** @returns milliseconds that the swarm took */
-async function order(swarm: ChildProcess, what: Order): Promise<number> {
-  const answered = once(swarm, 'message');
-  swarm.send(what);
-  const [outcome]: Outcome[] = await answered;
-  if (outcome === undefined || 'error' in outcome) throw new Error(outcome?.error ?? 'no answer');
-  return outcome.ms;
 }
 
 async function acceptAll(

@@ -7,6 +7,7 @@ import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { EventBus } from './events/bus.ts';
+import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
 import { JobDispatcher } from './jobs/dispatcher.ts';
@@ -127,6 +128,10 @@ async function open(
     }),
     (it) => it.close(),
   );
+  const fileServer = closers.add(
+    await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
+    (it) => it.close(),
+  );
   const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
@@ -138,6 +143,8 @@ async function open(
     repeats,
     lastHeard,
     pillar: parts.pillar ?? (async () => ({})),
+    tops: parts.tops ?? (async () => ({})),
+    fileServer,
     subscribedFrom: () => addressesOf(transports),
     now,
     log: logger.child({ component: 'requests' }),

@@ -44,6 +44,19 @@ export {
   masterErrors,
 } from './errors.ts';
 export type { MasterEvent } from './events/bus.ts';
+export {
+  type FileLists,
+  type FileServerBackend,
+  type FileStat,
+  type FoundFile,
+  noFiles,
+} from './fileserver/backend.ts';
+export {
+  createMemoryFiles,
+  type MemoryContent,
+  type MemoryFiles,
+} from './fileserver/memory-files.ts';
+export { type FileServerOptions, openFileRoots } from './fileserver/open.ts';
 export type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 export type { PublishRequest } from './jobs/dispatcher.ts';
 export type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
@@ -65,6 +78,8 @@ export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
 export type { PresenceEvidence, PresentMinion } from './presence/present.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
+export type { Tops, TopsProvider, TopsRequest } from './requests/tops.ts';
+// Shared with other rooms of this package; no promise.
 /** @internal */
 export { fromJson, toJson } from './rpc/json-values.ts';
 export type { TargetRequest } from './targeting/parse.ts';

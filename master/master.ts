@@ -7,9 +7,11 @@ import { type Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
+import type { FileServerOptions } from './fileserver/open.ts';
 import { createSilentLogger } from './log.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { PillarProvider } from './requests/pillar.ts';
+import type { TopsProvider } from './requests/tops.ts';
 
 /** What a master is made of; everything but the configuration has a default. */
 export interface MasterParts {
@@ -17,6 +19,10 @@ export interface MasterParts {
   readonly config: MasterConfig;
   /** Each minion's pillar. Default: an empty one. */
   readonly pillar?: PillarProvider;
+  /** What each minion's highstate has besides its top file. Default: nothing. */
+  readonly tops?: TopsProvider;
+  /** Where files come from. Default: `file_roots`. */
+  readonly fileserver?: FileServerOptions;
   /** Default: says nothing. */
   readonly logger?: Logger;
   /** Default: ZeroMQ on the configured ports. */

@@ -30,6 +30,7 @@ const keySize = 56;
 const blockSize = 16;
 const hmacSize = 32;
 const nonceSize = 32;
+const sliceSize = 32 * 1024;
 const prefix = Buffer.from('pickle::', 'latin1');
 const keyStringForm = /^[A-Za-z0-9+/]{75}=$/;
 
@@ -53,9 +54,31 @@ export function seal(
   plaintext: Uint8Array,
   iv: Uint8Array = randomBytes(blockSize),
 ): Buffer {
+  return sealPieces(key, [plaintext], iv);
+}
+
+/** Slice by slice, each encrypted and signed while it is in the processor's cache (bench/fileserver). */
+function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], iv: Uint8Array): Buffer {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  const paddedLength = length - (length % blockSize) + blockSize;
+  const blob = Buffer.allocUnsafe(blockSize + paddedLength + hmacSize);
   const cipher = createCipheriv(cipherName, key.aesKey, iv);
-  const parts = [iv, cipher.update(plaintext), cipher.final()];
-  return Buffer.concat([...parts, hmac(key, parts)]);
+  const mac = createHmac('sha256', key.hmacKey);
+  let end = 0;
+  const put = (bytes: Uint8Array): void => {
+    mac.update(bytes);
+    blob.set(bytes, end);
+    end += bytes.length;
+  };
+  put(iv);
+  for (const piece of pieces) {
+    for (let start = 0; start < piece.length; start += sliceSize) {
+      put(cipher.update(piece.subarray(start, start + sliceSize)));
+    }
+  }
+  put(cipher.final());
+  blob.set(mac.digest(), end);
+  return blob;
 }
 
 /**
@@ -66,7 +89,7 @@ export function seal(
 export function open(key: CrypticleKey, blob: Uint8Array): Buffer {
   const sealed = blob.subarray(0, Math.max(0, blob.length - hmacSize));
   const received = blob.subarray(sealed.length);
-  if (received.length !== hmacSize || !timingSafeEqual(received, hmac(key, [sealed]))) {
+  if (received.length !== hmacSize || !timingSafeEqual(received, hmac(key, sealed))) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on a blob of ${blob.length} bytes`);
   }
   return decrypt(key, sealed);
@@ -81,10 +104,8 @@ function decrypt(key: CrypticleKey, sealed: Uint8Array): Buffer {
   }
 }
 
-function hmac(key: CrypticleKey, parts: readonly Uint8Array[]): Buffer {
-  const mac = createHmac('sha256', key.hmacKey);
-  for (const part of parts) mac.update(part);
-  return mac.digest();
+function hmac(key: CrypticleKey, bytes: Uint8Array): Buffer {
+  return createHmac('sha256', key.hmacKey).update(bytes).digest();
 }
 
 /** Options of {@link sealValue}. */
@@ -97,8 +118,21 @@ export interface SealOptions {
 
 /** Packs, encrypts and signs a value. */
 export function sealValue(key: CrypticleKey, value: WireValue, options: SealOptions = {}): Buffer {
+  return sealPacked(key, [packWire(value)], options);
+}
+
+/** Encrypts and signs a value that was packed before, in pieces that are not joined for it. */
+export function sealPacked(
+  key: CrypticleKey,
+  packed: readonly Uint8Array[],
+  options: SealOptions = {},
+): Buffer {
   const nonce = Buffer.from(options.nonce ?? '', 'latin1');
-  return seal(key, Buffer.concat([prefix, nonce, packWire(value)]), options.iv);
+  const [first = new Uint8Array(), ...others] = packed;
+  // A small value is sealed in one piece; the head of a large one is small itself.
+  const head =
+    first.length <= sliceSize ? [Buffer.concat([prefix, nonce, first])] : [prefix, nonce, first];
+  return sealPieces(key, [...head, ...others], options.iv ?? randomBytes(blockSize));
 }
 
 /** Options of {@link openValue}. */

@@ -50,6 +50,7 @@ export {
   protocolErrors,
 } from './errors.ts';
 export { type BusEvent, packEvent, stamp, unpackEvent } from './event.ts';
+export { type FileChunk, packFileChunk } from './file-chunk.ts';
 export { compileGlob } from './glob.ts';
 export {
   judgeKey,
@@ -107,6 +108,7 @@ export {
 } from './publication.ts';
 export {
   encodeClearReply,
+  encodePackedReply,
   encodePrivateReply,
   encodeSendReply,
   openPrivateReply,
@@ -152,6 +154,7 @@ export {
 export {
   type CompiledPattern,
   compilePattern,
+  compileSearch,
   type PatternCompiler,
   type TextTest,
 } from './targeting/pattern.ts';

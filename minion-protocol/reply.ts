@@ -12,6 +12,7 @@ import {
   generateKeyString,
   openValue,
   parseKeyString,
+  sealPacked,
   sealValue,
 } from './crypticle.ts';
 import type { ProtocolVersion } from './envelope.ts';
@@ -47,6 +48,19 @@ export function encodeSendReply(
   context: ReplyContext,
 ): Buffer {
   return packWire(sealValue(key, value, nonceOption(context)));
+}
+
+/**
+ * A *send* reply of a value that was packed before, as pieces that make it up one after the other:
+ * what many minions ask for is packed once, and the content of files is not copied.
+ * @throws TypeError without a needed nonce
+ */
+export function encodePackedReply(
+  key: CrypticleKey,
+  packed: readonly Uint8Array[],
+  context: ReplyContext,
+): Buffer {
+  return packWire(sealPacked(key, packed, nonceOption(context)));
 }
 
 /** Packs a *send_clear* reply, ready for the transport. */

@@ -99,6 +99,17 @@ export class SwarmMinion {
     });
   }
 
+  /** Fetches a file part by part, as minions do. @returns its bytes */
+  async fetchFile(path: string): Promise<number> {
+    for (let loc = 0; ; ) {
+      const reply = await this.ask({ cmd: '_serve_file', path, saltenv: 'base', loc });
+      const data = isWireMap(reply) ? wireBytes(reply.data) : undefined;
+      if (data === undefined) throw new Error(`${this.id} got no part of the file`);
+      if (data.length === 0) return loc;
+      loc += data.length;
+    }
+  }
+
   /** Opens a publication and, if it is meant for this minion, returns `true` for it. */
   async obey(publication: Uint8Array): Promise<void> {
     const { publishKey, masterPem } = this.#signedIn();

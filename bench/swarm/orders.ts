@@ -12,6 +12,10 @@ export type Order =
     }
   | { readonly do: 'sign-in'; readonly atOnce: number }
   | { readonly do: 'subscribe'; readonly publishPort: number }
+  /** The first `count` minions fetch a file each, all at once. */
+  | { readonly do: 'files'; readonly count: number; readonly path: string }
+  /** The first `count` minions ask for the list of files, all at once. */
+  | { readonly do: 'file-lists'; readonly count: number }
   | { readonly do: 'events' | 'pillars'; readonly count: number; readonly atOnce: number };
 
 /** What the swarm answers. */

@@ -42,6 +42,16 @@ async function carryOut(order: Order): Promise<void> {
         await minion?.ask({ cmd: '_minion_event', tag, data: { index }, pretag: null });
       });
       return;
+    case 'files':
+      await inParallel(order.count, order.count, async (index) => {
+        await minions[index]?.fetchFile(order.path);
+      });
+      return;
+    case 'file-lists':
+      await inParallel(order.count, order.count, async (index) => {
+        await minions[index]?.ask({ cmd: '_file_list', saltenv: 'base', prefix: '' });
+      });
+      return;
     case 'pillars':
       await inParallel(order.atOnce, order.count, async (index) => {
         await minions[index % minions.length]?.askPillar();

@@ -24,7 +24,10 @@ function ready(socketType: 'DEALER' | 'SUB'): Buffer {
 /** Cuts what arrives into frames; each goes to `onFrame` with whether more follow. */
 class FrameReader {
   readonly #onFrame: (body: Buffer, more: boolean) => void;
-  #held: Buffer = Buffer.alloc(0);
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  /** Bytes of the frame that is under way: before they are there, nothing is joined. */
+  #neededBytes = 0;
   #isGreeted = false;
 
   constructor(onFrame: (body: Buffer, more: boolean) => void) {
@@ -32,12 +35,24 @@ class FrameReader {
   }
 
   push(chunk: Buffer): void {
-    let rest = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    this.#held.push(chunk);
+    this.#heldBytes += chunk.length;
+    if (this.#heldBytes < this.#neededBytes) return;
+    this.#hold(this.#frames(Buffer.concat(this.#held)));
+  }
+
+  #hold(rest: Buffer): void {
+    this.#held = [rest];
+    this.#heldBytes = rest.length;
+    const isLong = rest.length >= 9 && (rest.readUInt8(0) & 2) !== 0;
+    this.#neededBytes = this.#isGreeted && isLong ? 9 + Number(rest.readBigUInt64BE(1)) : 0;
+  }
+
+  /** @returns what is left behind the last whole frame */
+  #frames(data: Buffer): Buffer {
+    let rest = data;
     if (!this.#isGreeted) {
-      if (rest.length < greetingBytes) {
-        this.#held = rest;
-        return;
-      }
+      if (rest.length < greetingBytes) return rest;
       this.#isGreeted = true;
       rest = rest.subarray(greetingBytes);
     }
@@ -47,7 +62,7 @@ class FrameReader {
       rest = rest.subarray(frame.bytes);
       if (!frame.isCommand) this.#onFrame(frame.body, frame.more);
     }
-    this.#held = rest;
+    return rest;
   }
 }
 

@@ -53,6 +53,18 @@ export const authVersion: OptionKind<'auto' | 0 | 1 | 2 | 3> = kind(
   'auto, 0, 1, 2 or 3',
 );
 
+/** A list of texts; a single one, as Salt takes it too, is a list of one. */
+export const textList: OptionKind<readonly string[]> = {
+  expected: 'a text or a list of texts',
+  isPath: false,
+  parse: (value) => {
+    if (value === null) return [];
+    const list: unknown[] = Array.isArray(value) ? value : [value];
+    const texts = list.map((item) => numericText.parse(item));
+    return texts.every((item) => item !== undefined) ? texts : undefined;
+  },
+};
+
 /** A whole number. */
 export function integer(minimum: number, maximum: number): OptionKind<number> {
   const schema = Type.Integer({ minimum, maximum });

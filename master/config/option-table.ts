@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
 import { nodegroups } from './nodegroups.ts';
 import {
   authVersion,
@@ -13,6 +14,7 @@ import {
   path,
   pathOrUrl,
   text,
+  textList,
 } from './option-kinds.ts';
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
 import { signalRules } from './signal-rules.ts';
@@ -120,6 +122,33 @@ export const saltOptions: OptionTable<SaltOptions> = {
   minionDataCache: row('minion_data_cache', flag, true),
   minionDataCacheEvents: row('minion_data_cache_events', flag, true),
   preserveMinionCache: row('preserve_minion_cache', flag, false),
+  fileRoots: row('file_roots', fileRoots, { base: ['/srv/salt'] }),
+  fileIgnoreGlob: row('file_ignore_glob', textList, []),
+  fileIgnoreRegex: row('file_ignore_regex', patternList, []),
+  fileserverFollowsymlinks: row('fileserver_followsymlinks', flag, true),
+  fileserverIgnoresymlinks: row('fileserver_ignoresymlinks', flag, false),
+  fileserverListCacheTime: row('fileserver_list_cache_time', integer(1, many), 20),
+  fileBufferSize: row('file_buffer_size', integer(1024, 16 * mebibyte), mebibyte),
+  fileRecv: row('file_recv', flag, false),
+  fileRecvMaxSize: row('file_recv_max_size', integer(0, many), 100),
+  topFileMergingStrategy: row(
+    'top_file_merging_strategy',
+    oneOf(['merge', 'same', 'merge_all']),
+    'merge',
+  ),
+  envOrder: row('env_order', textList, []),
+  defaultTop: row('default_top', numericText, 'base'),
+  renderer: row('renderer', text, 'jinja|yaml'),
+  failhard: row('failhard', flag, false),
+  stateTop: row('state_top', text, 'top.sls'),
+  stateTopSaltenv: row('state_top_saltenv', numericText, null),
+  stateAutoOrder: row('state_auto_order', flag, true),
+  stateEvents: row('state_events', flag, false),
+  stateAggregate: row('state_aggregate', flagOrNames, false),
+  jinjaEnv: row('jinja_env', plainMap, {}),
+  jinjaSlsEnv: row('jinja_sls_env', plainMap, {}),
+  jinjaLstripBlocks: row('jinja_lstrip_blocks', flag, false),
+  jinjaTrimBlocks: row('jinja_trim_blocks', flag, false),
   logLevel: row('log_level', oneOf(logLevels), 'warning'),
   logLevelLogfile: row('log_level_logfile', oneOf(logLevels), null),
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
@@ -141,6 +170,8 @@ export const limitOptions: OptionTable<Limits> = {
   requestBytes: row('request_bytes', integer(1024, megabytes100), 16 * mebibyte),
   returnBytes: row('return_bytes', integer(1024, megabytes100), 16 * mebibyte),
   eventBytes: row('event_bytes', integer(1024, megabytes100), mebibyte),
+  fileBytesPerSecond: row('file_bytes_per_second', integer(0, many), 64 * mebibyte),
+  pushedBytes: row('pushed_bytes', integer(0, 2 ** 50), 256 * mebibyte),
   grainsBytes: row('grains_bytes', integer(1024, megabytes100), mebibyte),
   authsPerSecond: row('auths_per_second', integer(0, many), 20),
   pendingKeys: row('pending_keys', integer(0, many), 500),

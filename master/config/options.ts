@@ -4,7 +4,8 @@
  * option-table.ts.
  */
 
-import type { Nodegroups } from '../../minion-protocol/index.ts';
+import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
+import type { FileRoots } from './file-options.ts';
 import type { SslOptions } from './ssl.ts';
 import type { TransportName, TransportOpts } from './transport-opts.ts';
 
@@ -38,6 +39,14 @@ export interface Limits {
   readonly returnBytes: number;
   /** `event_bytes`: largest event of a minion. Default 1 MiB, at most 100 MB. */
   readonly eventBytes: number;
+  /**
+   * `file_bytes_per_second`: bytes of files to a minion before its requests for files are delayed;
+   * twice as many may come at once, and each request counts as 16 KiB at least. They count against
+   * nothing else. Default 64 MiB; 0: off.
+   */
+  readonly fileBytesPerSecond: number;
+  /** `pushed_bytes`: files that a minion may have pushed, all together. Default 256 MiB; 0: off. */
+  readonly pushedBytes: number;
   /** `grains_bytes`: largest set of grains of a minion. Default 1 MiB, at most 100 MB. */
   readonly grainsBytes: number;
   /** `auths_per_second`: sign-ins of unknown or failing ids an address. Default 20; 0: off. */
@@ -208,6 +217,61 @@ export interface MasterConfig {
   readonly minionDataCacheEvents: boolean;
   /** `preserve_minion_cache`: keep them when the key is deleted. Default false. */
   readonly preserveMinionCache: boolean;
+
+  /**
+   * `file_roots`: directories that files are served from, by environment (`saltenv`); absolute,
+   * with globs or without. Those of `__env__` serve every environment that has none of its own;
+   * in them `__env__` stands for its name. Default `{ base: ['/srv/salt'] }`.
+   */
+  readonly fileRoots: FileRoots;
+  /** `file_ignore_glob`: globs of paths that are not served. Default: none. */
+  readonly fileIgnoreGlob: readonly string[];
+  /** `file_ignore_regex`: expressions found in paths that are not served. Default: none. */
+  readonly fileIgnoreRegex: readonly string[];
+  /** `fileserver_followsymlinks`: list what is in directories that links lead to. Default true. */
+  readonly fileserverFollowsymlinks: boolean;
+  /** `fileserver_ignoresymlinks`: list no links. Default false. */
+  readonly fileserverIgnoresymlinks: boolean;
+  /**
+   * `fileserver_list_cache_time`: seconds between looks for changes of directories that the system
+   * did not tell of. Default 20.
+   */
+  readonly fileserverListCacheTime: number;
+  /** `file_buffer_size`: bytes of a file in one reply. Default 1048576. */
+  readonly fileBufferSize: number;
+  /** `file_recv`: minions may push files. Default false. */
+  readonly fileRecv: boolean;
+  /** `file_recv_max_size`: MiB of a pushed file. Default 100. */
+  readonly fileRecvMaxSize: number;
+
+  /** `top_file_merging_strategy`: told to minions, as all below. Default `merge`. */
+  readonly topFileMergingStrategy: 'merge' | 'same' | 'merge_all';
+  /** `env_order`: environments in the order of merging. Default: none. */
+  readonly envOrder: readonly string[];
+  /** `default_top`: environment whose top file stands in, with `same`. Default `base`. */
+  readonly defaultTop: string;
+  /** `renderer`: of state files. Default `jinja|yaml`. */
+  readonly renderer: string;
+  /** `failhard`: states end with the first failure. Default false. */
+  readonly failhard: boolean;
+  /** `state_top`: name of the top file. Default `top.sls`. */
+  readonly stateTop: string;
+  /** `state_top_saltenv`: take it from this environment alone. Default `null`: from all. */
+  readonly stateTopSaltenv: string | null;
+  /** `state_auto_order`: states run in the order of their files. Default true. */
+  readonly stateAutoOrder: boolean;
+  /** `state_events`: an event for each state. Default false. */
+  readonly stateEvents: boolean;
+  /** `state_aggregate`: join states that can be, all or those of these modules. Default false. */
+  readonly stateAggregate: boolean | readonly string[];
+  /** `jinja_env`: options of Jinja for templates. Default: none. */
+  readonly jinjaEnv: WireMap;
+  /** `jinja_sls_env`: options of Jinja for state files. Default: none. */
+  readonly jinjaSlsEnv: WireMap;
+  /** `jinja_lstrip_blocks`: Default false. */
+  readonly jinjaLstripBlocks: boolean;
+  /** `jinja_trim_blocks`: Default false. */
+  readonly jinjaTrimBlocks: boolean;
 
   /** `log_level`: what goes to the console. Default `warning`. */
   readonly logLevel: LogLevel;

@@ -36,11 +36,11 @@ export class TokenBuckets {
     return true;
   }
 
-  /** Takes one token, going into debt if there is none. @returns milliseconds to wait first */
-  take(owner: string): number {
+  /** Takes tokens, going into debt if there are too few. @returns milliseconds to wait first */
+  take(owner: string, count = 1): number {
     if (this.#rate.perSecond === 0) return 0;
     const bucket = this.#bucket(owner);
-    bucket.tokens -= 1;
+    bucket.tokens -= count;
     return bucket.tokens >= 0 ? 0 : (-bucket.tokens / this.#rate.perSecond) * 1000;
   }
 

@@ -11,6 +11,7 @@ import {
   decodeEnvelope,
   type Envelope,
   encodeClearReply,
+  encodePackedReply,
   encodeSendReply,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
@@ -77,6 +78,7 @@ const onceOnly: ReadonlySet<string> = new Set(['_minion_event']);
  * knows the shared key could act for another, so it is refused as Salt's masters up to 3006.11 did.
  */
 const provenOnly: ReadonlySet<string> = new Set([
+  '_ext_nodes',
   '_file_recv',
   '_master_tops',
   '_mine',
@@ -92,7 +94,19 @@ const provenOnly: ReadonlySet<string> = new Set([
 ]);
 
 /** Requests that are metered by their handlers instead of here. */
-const selfMetered: ReadonlySet<string> = new Set(['_return']);
+const selfMetered: ReadonlySet<string> = new Set([
+  '_return',
+  '_serve_file',
+  '_file_hash',
+  '_file_hash_and_stat',
+  '_file_find',
+  '_file_list',
+  '_file_list_emptydirs',
+  '_dir_list',
+  '_symlink_list',
+  '_file_envs',
+  '_file_recv',
+]);
 
 /** A refusal on the way, to be answered with `reply`. */
 class Refusal extends Error {
@@ -137,7 +151,7 @@ export class RequestChannel {
       return this.#options.clear.answer(envelope, peer);
     }
     const key = this.#keyFor(envelope);
-    const request = await this.#verify(envelope, key);
+    const request = await this.#verify(envelope, key, peer);
     const { minionId } = request;
     if (request.isProven && minionId !== undefined) {
       peer.identify(minionId);
@@ -158,7 +172,7 @@ export class RequestChannel {
     return session;
   }
 
-  async #verify(envelope: SealedEnvelope, key: CrypticleKey): Promise<VerifiedRequest> {
+  async #verify(envelope: SealedEnvelope, key: CrypticleKey, peer: Peer): Promise<VerifiedRequest> {
     const { loadLimits, pins } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
     const checked = this.#check(envelope, openLoad(key, envelope.load, loadLimits));
@@ -174,6 +188,7 @@ export class RequestChannel {
       version: envelope.version,
       nonce,
       ts: typeof load.ts === 'number' ? load.ts : undefined,
+      address: peer.address,
       bytes: envelope.load.length,
       load,
       encAlgo,
@@ -228,6 +243,7 @@ export class RequestChannel {
     if (reply.kind === 'send') {
       return encodeSendReply(key, reply.value, { version: request.version, nonce: request.nonce });
     }
+    if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);
     const accepted = this.#options.acceptedKey(request.minionId ?? '');
     if (accepted === undefined) return encodeClearReply({ error: 'AES key not found' });
     return this.#options.sealPrivate(request, accepted, reply.pillar);

@@ -1,37 +1,45 @@
-import type { WireMap } from '../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { MasterConfig } from '../config/options.ts';
 import { type Handler, send } from './request.ts';
 
-const environmentOptions: ReadonlySet<string> = new Set([
-  'file_roots',
-  'top_file_merging_strategy',
-  'env_order',
-  'default_top',
-]);
+/**
+ * `_master_opts`: the master's options for states; with `env_only` those of environments
+ * [WIRE 9.7].
+ */
+export function masterOptsHandler(config: MasterConfig, envs: () => readonly string[]): Handler {
+  const environments: WireMap = {
+    top_file_merging_strategy: config.topFileMergingStrategy,
+    env_order: [...config.envOrder],
+    default_top: config.defaultTop,
+  };
+  const states = stateOptions(config);
+  return async ({ load }) => {
+    // Names alone: where the files lie is not the minion's business.
+    const fileRoots = Object.fromEntries(envs().map((env) => [env, []]));
+    const always = { file_roots: fileRoots, ...environments };
+    return send(load.env_only === true ? always : { ...always, ...states });
+  };
+}
 
-/** Salt's defaults for the options that a highstate asks for [WIRE 9.7]. */
-export const defaultMasterOpts: WireMap = {
-  file_roots: { base: [] },
-  top_file_merging_strategy: 'merge',
-  env_order: [],
-  default_top: 'base',
-  renderer: 'jinja|yaml',
-  failhard: false,
-  state_top: 'top.sls',
-  state_top_saltenv: null,
-  nodegroups: {},
-  state_auto_order: true,
-  state_events: false,
-  state_aggregate: false,
-  jinja_env: {},
-  jinja_sls_env: {},
-  jinja_lstrip_blocks: false,
-  jinja_trim_blocks: false,
-};
+function stateOptions(config: MasterConfig): WireMap {
+  return {
+    renderer: config.renderer,
+    failhard: config.failhard,
+    state_top: config.stateTop,
+    state_top_saltenv: config.stateTopSaltenv,
+    nodegroups: Object.fromEntries(
+      Object.entries(config.nodegroups).map(([name, group]) => [name, listOrPlain(group)]),
+    ),
+    state_auto_order: config.stateAutoOrder,
+    state_events: config.stateEvents,
+    state_aggregate: listOrPlain(config.stateAggregate),
+    jinja_env: config.jinjaEnv,
+    jinja_sls_env: config.jinjaSlsEnv,
+    jinja_lstrip_blocks: config.jinjaLstripBlocks,
+    jinja_trim_blocks: config.jinjaTrimBlocks,
+  };
+}
 
-/** `_master_opts`: the master's options for states; with `env_only` those of environments. */
-export function masterOpts(options: WireMap): Handler {
-  const environments = Object.fromEntries(
-    Object.entries(options).filter(([name]) => environmentOptions.has(name)),
-  );
-  return async ({ load }) => send(load.env_only === true ? environments : options);
+function listOrPlain(value: string | boolean | readonly string[]): WireValue {
+  return typeof value === 'object' ? [...value] : value;
 }

@@ -4,6 +4,8 @@ import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
+import type { FileServer } from '../fileserver/file-server.ts';
+import { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
@@ -17,8 +19,11 @@ import { SignIn } from './auth.ts';
 import { RequestChannel } from './channel.ts';
 import { ClearRequests } from './clear.ts';
 import { DenialLog } from './denial-log.ts';
+import { FileMeter } from './file-meter.ts';
+import { fileRecvHandler } from './file-recv.ts';
+import { type FileCommand, fileHandlers } from './files.ts';
 import type { LastHeard } from './last-heard.ts';
-import { defaultMasterOpts } from './master-opts.ts';
+import { masterOptsHandler } from './master-opts.ts';
 import { createFullnessCheck } from './max-minions.ts';
 import { minionEventHandler } from './minion-event.ts';
 import { type PillarProvider, pillarHandler } from './pillar.ts';
@@ -27,8 +32,9 @@ import type { VerifiedRequest } from './request.ts';
 import { returnHandler } from './return.ts';
 import { revokeHandler } from './revoke.ts';
 import { signalPolicyOf } from './signal-policy.ts';
-import { createRequestTable, type RequestTable } from './table.ts';
+import { type ActiveHandlers, createRequestTable, type RequestTable } from './table.ts';
 import { TokenCheck } from './token-check.ts';
+import { type TopsProvider, topsHandler } from './tops.ts';
 
 /** Self-made jobs (`jid: req`) that a minion may report in an hour. */
 const selfMadeJobsPerHour = 600;
@@ -44,6 +50,8 @@ export interface RequestParts {
   readonly repeats: RepeatGuard;
   readonly lastHeard: LastHeard;
   readonly pillar: PillarProvider;
+  readonly tops: TopsProvider;
+  readonly fileServer: FileServer;
   /** Addresses that have a publish connection now. */
   readonly subscribedFrom: () => ReadonlySet<string>;
   readonly now: () => number;
@@ -130,10 +138,11 @@ function openSignIn(parts: RequestParts): SignIn {
 }
 
 function createHandlers(
-  { config, foundations, bus, jobs, nextJid, counters, pillar, now, log }: RequestParts,
+  parts: RequestParts,
   denials: DenialLog,
   requestRate: TokenBuckets,
 ): RequestTable {
+  const { config, foundations, bus, jobs, nextJid, counters, pillar, now, log } = parts;
   const keeper = new ReturnKeeper({
     cache: jobs,
     bus,
@@ -142,38 +151,62 @@ function createHandlers(
     selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
   });
   const eventRate = new TokenBuckets(rateOf(config, 'eventsPerSecond'));
-  return createRequestTable(
-    {
-      _return: returnHandler({
-        keeper,
-        counters,
-        requestRate,
-        get maxBytes() {
-          return config.limits.returnBytes;
-        },
-      }),
-      _minion_event: minionEventHandler({
-        bus,
-        jobs,
-        rate: eventRate,
-        counters,
-        denials,
-        policy: signalPolicyOf(config),
-        get maxBytes() {
-          return config.limits.eventBytes;
-        },
-        isFromBefore: replayCheck(foundations.sessions, now()),
-      }),
-      _pillar: pillarHandler(pillar, {
-        maxGrainsBytes: config.limits.grainsBytes,
-        keepFacts: factsKeeper(config, foundations, bus),
-        counters,
-        log,
-      }),
-      revoke_auth: revokeHandler(foundations.keys, config),
-    },
-    { masterOpts: defaultMasterOpts },
-  );
+  return createRequestTable({
+    ...createFileHandlers(parts),
+    _return: returnHandler({
+      keeper,
+      counters,
+      requestRate,
+      get maxBytes() {
+        return config.limits.returnBytes;
+      },
+    }),
+    _minion_event: minionEventHandler({
+      bus,
+      jobs,
+      rate: eventRate,
+      counters,
+      denials,
+      policy: signalPolicyOf(config),
+      get maxBytes() {
+        return config.limits.eventBytes;
+      },
+      isFromBefore: replayCheck(foundations.sessions, now()),
+    }),
+    _pillar: pillarHandler(pillar, {
+      maxGrainsBytes: config.limits.grainsBytes,
+      keepFacts: factsKeeper(config, foundations, bus),
+      counters,
+      log,
+    }),
+    revoke_auth: revokeHandler(foundations.keys, config),
+    _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
+    _master_tops: topsHandler(parts.tops, log),
+  });
+}
+
+function createFileHandlers({
+  config,
+  fileServer: server,
+  counters,
+  log,
+}: RequestParts): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
+  const { limits, cachedir, hashType, fileBufferSize: bufferBytes } = config;
+  const meter = new FileMeter(limits.fileBytesPerSecond, counters);
+  const pushed = new PushedFiles({
+    cachedir,
+    maxFileBytes: config.fileRecvMaxSize * 1_048_576,
+    maxMinionBytes: limits.pushedBytes,
+  });
+  return {
+    ...fileHandlers({ server, meter, hashType, bufferBytes }),
+    _file_recv: fileRecvHandler({
+      pushed: config.fileRecv ? pushed : undefined,
+      meter,
+      counters,
+      log,
+    }),
+  };
 }
 
 /** A rate that is read anew each time, because limits can change while the master runs. */

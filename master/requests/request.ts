@@ -20,6 +20,8 @@ export interface VerifiedRequest {
   readonly nonce: string | undefined;
   /** Seconds since 1970 by the minion's clock; protocol 3 only. */
   readonly ts: number | undefined;
+  /** Address of whoever sent it. */
+  readonly address: string;
   /** Size of the load as it was sent, encrypted. */
   readonly bytes: number;
   /** The load without `tok` and `nonce`. */
@@ -31,6 +33,8 @@ export interface VerifiedRequest {
 /** What a handler answers; the corridor encrypts it as the request's version asks [WIRE 8]. */
 export type Reply =
   | { readonly kind: 'send'; readonly value: WireValue }
+  /** The same of a value that was packed already, in pieces. */
+  | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
   /** Under a key of its own, signed, for the asker alone. */
   | { readonly kind: 'private'; readonly pillar: WireMap };
 

@@ -2,37 +2,32 @@
  * Every function that a minion may ask for. The table is exhaustive and closed: what is not in it
  * cannot be called, whatever it is called [THREATS G-02, C-23].
  */
-import type { WireMap } from '../../minion-protocol/index.ts';
-import { fileRequests } from './files.ts';
-import { masterOpts } from './master-opts.ts';
+import type { FileCommand } from './files.ts';
 import { mineRequests } from './mine.ts';
 import { peerRequests } from './peers.ts';
 import { type Handler, send } from './request.ts';
 
 /** The handlers that do something in this master; they need its parts. */
-export interface ActiveHandlers {
+export interface ActiveHandlers extends Readonly<Record<FileCommand, Handler>> {
   readonly _return: Handler;
   readonly _minion_event: Handler;
   readonly _pillar: Handler;
   readonly revoke_auth: Handler;
+  readonly _file_recv: Handler;
+  readonly _master_opts: Handler;
+  readonly _master_tops: Handler;
 }
 
 /** `cmd` → handler. Salt's `verify_minion` is in its list too, and answers an empty text. */
 export type RequestTable = ReadonlyMap<string, Handler>;
 
-export function createRequestTable(
-  active: ActiveHandlers,
-  options: { readonly masterOpts: WireMap },
-): RequestTable {
+export function createRequestTable(active: ActiveHandlers): RequestTable {
   const handlers: Record<string, Handler> = {
     ...active,
-    ...fileRequests,
     ...mineRequests,
     ...peerRequests,
-    _master_opts: masterOpts(options.masterOpts),
-    _master_tops: async () => send({}),
     // The name that minions 3000 to 3002 use for _master_tops.
-    _ext_nodes: async () => send({}),
+    _ext_nodes: active._master_tops,
     verify_minion: async () => send(''),
   };
   return new Map(Object.entries(handlers));

@@ -35,12 +35,32 @@ export type CompiledPattern =
 export function compilePattern(pattern: string): CompiledPattern {
   const { source, ignoreCase, needsBacktracking } = translatePython(pattern, linearDialect);
   if (needsBacktracking) return compileBacktracking(pattern);
+  const regex = compileRe2(source, ignoreCase);
+  return { kind: 'linear', test: (text) => regex.matcher(text).lookingAt() };
+}
+
+function compileRe2(source: string, ignoreCase: boolean): RE2JS {
   try {
-    const regex = RE2JS.compile(source, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
-    return { kind: 'linear', test: (text) => regex.matcher(text).lookingAt() };
+    return RE2JS.compile(source, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
   } catch (error) {
     throw new SyntaxError(describe(error), { cause: error });
   }
+}
+
+/**
+ * Compiles an expression of the operator's own to a test whether it matches anywhere in a text
+ * (`re.search`), whatever engine it needs.
+ * @throws SyntaxError with the reason
+ */
+export function compileSearch(pattern: string): TextTest {
+  const { source, ignoreCase, needsBacktracking } = translatePython(pattern, linearDialect);
+  if (needsBacktracking) {
+    const { source: backtracking, flags } = compileBacktracking(pattern);
+    const regex = new RegExp(backtracking, flags.replace('y', ''));
+    return (text) => regex.test(text);
+  }
+  const regex = compileRe2(source, ignoreCase);
+  return (text) => regex.matcher(text).find();
 }
 
 /** Patterns of the engine that cannot explode only. */
@@ -50,7 +70,7 @@ export const compileLinearPattern: PatternCompiler = (pattern) => {
   throw new SyntaxError('lookaround and back-references are not supported here');
 };
 
-function compileBacktracking(pattern: string): CompiledPattern {
+function compileBacktracking(pattern: string): Extract<CompiledPattern, { kind: 'backtracking' }> {
   const { source, ignoreCase } = translatePython(pattern, backtrackingDialect);
   const flags = ignoreCase ? 'iuy' : 'uy';
   try {

@@ -71,7 +71,8 @@ export class RequestQueue<Route> {
   }
 
   onWritten(): void {
-    if (this.#waiting.length > 0) this.startRequests();
+    // Also without a request waiting: a large answer has stopped the reading of the next one.
+    this.startRequests();
   }
 
   onClosed(): void {

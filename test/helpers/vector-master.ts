@@ -9,6 +9,7 @@ import {
   type MasterConfig,
   type MasterEvent,
   type MasterOptions,
+  type MasterParts,
   type PillarProvider,
   resolveMasterConfig,
 } from '../../master/index.ts';
@@ -42,6 +43,8 @@ export interface VectorMasterOptions {
   readonly keys?: readonly StoredKey[];
   readonly config?: Partial<MasterOptions>;
   readonly pillar?: PillarProvider;
+  readonly tops?: NonNullable<MasterParts['tops']>;
+  readonly fileserver?: NonNullable<MasterParts['fileserver']>;
   readonly logger?: Logger;
   /** Of a master before this one. Default: new ones. */
   readonly directory?: string;
@@ -97,6 +100,8 @@ export async function startVectorMaster(
     transports: options.transports ?? [options.transport ?? memory.master],
     now: () => clock.now,
     ...(options.pillar === undefined ? {} : { pillar: options.pillar }),
+    ...(options.tops === undefined ? {} : { tops: options.tops }),
+    ...(options.fileserver === undefined ? {} : { fileserver: options.fileserver }),
     ...(options.logger === undefined ? {} : { logger: options.logger }),
   });
   t.teardown(() => master.close());

@@ -13,6 +13,7 @@ import {
   type MasterApi,
   type MasterConfig,
   type MasterOptions,
+  type MasterParts,
   type PillarProvider,
   resolveMasterConfig,
 } from '../../master/index.ts';
@@ -39,19 +40,21 @@ export interface MasterProcess extends OurMaster {
 
 /** What outlives a master: its directories and its ports. */
 export class MasterHome {
-  readonly directory: string = mkdtempSync(path.join(tmpdir(), 'sb-'));
+  readonly directory: string;
   readonly ports: MasterPorts;
   readonly #more: Partial<MasterOptions>;
 
-  private constructor(ports: MasterPorts, more: Partial<MasterOptions>) {
+  private constructor(ports: MasterPorts, more: Partial<MasterOptions>, directory: string) {
     this.ports = ports;
     this.#more = more;
-    mkdirSync(path.join(this.directory, 's'), { mode: 0o700 });
+    this.directory = directory;
   }
 
   static async create(more: Partial<MasterOptions> = {}): Promise<MasterHome> {
     const [requestPort = 0, publishPort = 0] = await freePorts(2);
-    return new MasterHome({ requestPort, publishPort }, more);
+    const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
+    mkdirSync(path.join(directory, 's'), { mode: 0o700 });
+    return new MasterHome({ requestPort, publishPort }, more, directory);
   }
 
   get options(): Partial<MasterOptions> {
@@ -68,8 +71,13 @@ export class MasterHome {
     };
   }
 
-  startHere(pillar?: PillarProvider): Promise<OurMaster> {
-    return startMaster(resolveMasterConfig(this.options), pillar);
+  /** The same place, with more options. */
+  with(more: Partial<MasterOptions>): MasterHome {
+    return new MasterHome(this.ports, { ...this.#more, ...more }, this.directory);
+  }
+
+  startHere(pillar?: PillarProvider, parts: Pick<MasterParts, 'tops'> = {}): Promise<OurMaster> {
+    return startMaster(resolveMasterConfig(this.options), pillar, parts);
   }
 
   async startProcess(): Promise<MasterProcess> {
@@ -99,9 +107,15 @@ export class MasterHome {
 export async function startMaster(
   config: MasterConfig,
   pillar: PillarProvider = async () => ({}),
+  parts: Pick<MasterParts, 'tops'> = {},
 ): Promise<OurMaster> {
   const log = new SignInLog();
-  const master = createMaster({ config, pillar, logger: createLogger('debug', log.stream()) });
+  const master = createMaster({
+    ...parts,
+    config,
+    pillar,
+    logger: createLogger('debug', log.stream()),
+  });
   await master.start();
   return { api: master, signIns: log.ids, close: () => master.close() };
 }

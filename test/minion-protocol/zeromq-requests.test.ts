@@ -27,6 +27,20 @@ test('20 REQ clients at once are served side by side', async (t) => {
   await Promise.all(clients.map(ask));
 });
 
+test('a REQ client gets large answers one after the other', async (t) => {
+  const answer = Buffer.alloc(1024 * 1024, 'x');
+  const master = await startMaster(t, {}, async () => answer);
+  const client = request(t, master.requestPort);
+  const ask = async (): Promise<void> => {
+    for (let index = 0; index < 100; index += 1) {
+      await client.send(`${index}`);
+      const [body] = await client.receive();
+      t.is(body?.length, answer.length);
+    }
+  };
+  await within('100 large answers', ask(), 30_000);
+});
+
 test('80,000 requests pipelined by DEALERs are answered in order, none lost', async (t) => {
   const master = await startMaster(t);
   const pipeline = async (name: number) => {

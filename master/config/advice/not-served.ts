@@ -349,7 +349,6 @@ export const notServed: readonly AdviceGroup[] = [
       state_output_profile: true,
       state_verbose: true,
       test: false,
-      failhard: false,
     },
   },
 ];

@@ -58,10 +58,7 @@ test('a file in the style of the one that comes with Salt is taken', async (t) =
   t.deepEqual(files, [path.join(directory, 'master')]);
   t.deepEqual(
     warnings.map(({ kind, key, line }) => [kind, key, line]),
-    [
-      ['not-needed', 'worker_threads', 20],
-      ['not-served', 'file_roots', 21],
-    ],
+    [['not-needed', 'worker_threads', 20]],
   );
 });
 

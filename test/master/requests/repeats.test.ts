@@ -12,6 +12,7 @@ function request(nonce: string, more: Partial<VerifiedRequest> = {}): VerifiedRe
   return {
     minionId: 'm1',
     isProven: true,
+    address: '127.0.0.1',
     version: 3,
     nonce,
     ts: startedAt,

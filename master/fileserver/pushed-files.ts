@@ -1,0 +1,132 @@
+/** What minions push with `cp.push` [WIRE 9.9; salt/master.py _file_recv, THREATS C-44, M-14]. */
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, readdir, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { isValidMinionId, type WireMap, wireBytes } from '../../minion-protocol/index.ts';
+import { ifPresent, isBelow } from './confinement.ts';
+import { relativePath } from './requested-path.ts';
+
+/** How much may be pushed, and where to. */
+export interface PushedFilesOptions {
+  /** `cachedir`: files go to `minions/<id>/files` below it. */
+  readonly cachedir: string;
+  /** `file_recv_max_size`: bytes of one file. */
+  readonly maxFileBytes: number;
+  /** `pushed_bytes`: bytes of all files of one minion. 0: without limit. */
+  readonly maxMinionBytes: number;
+}
+
+/** A small file takes this much room all the same. */
+const leastFileBytes = 4096;
+
+/** Part of a file to be written. */
+interface Part {
+  /** Relative, normalised. */
+  readonly file: string;
+  readonly offset: number;
+  readonly data: Uint8Array;
+}
+
+/** Keeps pushed files, each minion's in a folder of its own. */
+export class PushedFiles {
+  readonly #options: PushedFilesOptions;
+  /** The latest write of each minion that has one under way: parts come in order. */
+  readonly #writing = new Map<string, Promise<boolean>>();
+  readonly #usedBytes = new Map<string, number>();
+
+  constructor(options: PushedFilesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Writes one part. @param minionId verified
+   * @returns whether it was written; what leaves the folder, would leave a hole or is too large is
+   * not
+   */
+  async take(minionId: string, load: WireMap): Promise<boolean> {
+    const part = parsePart(load);
+    if (part === undefined || !isValidMinionId(minionId)) return false;
+    if (part.offset + part.data.length > this.#options.maxFileBytes) return false;
+    const before = this.#writing.get(minionId) ?? Promise.resolve(true);
+    const writing = before
+      // Told to whoever sent that part.
+      .catch(() => false)
+      .then(() => this.#write(minionId, part));
+    this.#writing.set(minionId, writing);
+    try {
+      return await writing;
+    } finally {
+      if (this.#writing.get(minionId) === writing) this.#writing.delete(minionId);
+    }
+  }
+
+  async #write(minionId: string, { file, offset, data }: Part): Promise<boolean> {
+    const base = path.join(this.#options.cachedir, 'minions', minionId, 'files');
+    const place = path.join(base, file);
+    const oldSize = (await ifPresent(stat(place)))?.size;
+    // A repeated part is written once more where it was; one beyond the end would leave a hole.
+    if (offset > (oldSize ?? 0)) return false;
+    const newSize = offset === 0 ? data.length : Math.max(oldSize ?? 0, offset + data.length);
+    const growth = roomOf(newSize) - (oldSize === undefined ? 0 : roomOf(oldSize));
+    const usedBytes = (await this.#used(minionId, base)) + growth;
+    const { maxMinionBytes } = this.#options;
+    if (maxMinionBytes > 0 && growth > 0 && usedBytes > maxMinionBytes) return false;
+    const handle = await openBelow(base, place, offset === 0);
+    if (handle === undefined) return false;
+    try {
+      await handle.write(data, 0, data.length, offset);
+    } finally {
+      await handle.close();
+    }
+    this.#usedBytes.set(minionId, usedBytes);
+    return true;
+  }
+
+  /** Counted once a minion and start. */
+  async #used(minionId: string, base: string): Promise<number> {
+    const known = this.#usedBytes.get(minionId);
+    if (known !== undefined) return known;
+    const names = (await ifPresent(readdir(base, { recursive: true }))) ?? [];
+    let bytes = 0;
+    for (const name of names) {
+      const stats = await lstat(path.join(base, name));
+      if (stats.isFile()) bytes += roomOf(stats.size);
+    }
+    this.#usedBytes.set(minionId, bytes);
+    return bytes;
+  }
+}
+
+function roomOf(size: number): number {
+  return Math.max(size, leastFileBytes);
+}
+
+function parsePart({ path: names, loc, data }: WireMap): Part | undefined {
+  if (!Array.isArray(names) || !names.every((name) => typeof name === 'string')) return undefined;
+  const bytes = wireBytes(data);
+  const file = relativePath(names.join('/'));
+  const isOffset = typeof loc === 'number' && Number.isSafeInteger(loc) && loc >= 0;
+  if (file === undefined || bytes === undefined || !isOffset) return undefined;
+  return { file, offset: loc, data: bytes };
+}
+
+/** Opens a file whose folder, links followed, is in `base`; no file that is a link itself. */
+async function openBelow(
+  base: string,
+  place: string,
+  isNew: boolean,
+): Promise<FileHandle | undefined> {
+  await mkdir(base, { recursive: true, mode: 0o700 });
+  const realBase = await realpath(base);
+  const existing = await nearestFolder(path.dirname(place));
+  if (!isBelow(realBase, existing)) return undefined;
+  const making = mkdir(path.dirname(place), { recursive: true, mode: 0o700 }).then(() => true);
+  if ((await ifPresent(making)) === undefined) return undefined;
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW;
+  return ifPresent(open(place, isNew ? flags | constants.O_TRUNC : flags, 0o600));
+}
+
+/** The lowest folder on the way to `place` that is there, without links. */
+async function nearestFolder(place: string): Promise<string> {
+  return (await ifPresent(realpath(place))) ?? (await nearestFolder(path.dirname(place)));
+}

@@ -1,0 +1,163 @@
+/** Files below directories of the master, as Salt's `roots` serves them [salt/fileserver/roots.py]. */
+import type { Logger } from 'pino';
+import { expandGlob } from '../config/expand-glob.ts';
+import { createSilentLogger } from '../log.ts';
+import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
+import { HiddenDirectories } from './confinement.ts';
+import { DiskFiles } from './disk-files.ts';
+import { compileIgnore, type IgnoreRules } from './ignore.ts';
+import { LiveLists } from './live-lists.ts';
+
+/** What is served; a `MasterConfig` says all of it. */
+export interface RootsOptions extends IgnoreRules {
+  /**
+   * `file_roots`: directories by environment, absolute, with globs or without. Those of `__env__`
+   * serve every other environment; in them `__env__` stands for its name.
+   */
+  readonly fileRoots: Readonly<Record<string, readonly string[]>>;
+  /** `fileserver_followsymlinks`. */
+  readonly fileserverFollowsymlinks: boolean;
+  /** `fileserver_ignoresymlinks`. */
+  readonly fileserverIgnoresymlinks: boolean;
+  /** `fileserver_list_cache_time`, seconds. */
+  readonly fileserverListCacheTime: number;
+}
+
+/** What else roots may be opened with. */
+export interface RootsSurroundings {
+  /** Directories that nothing is served from, even below a root. Default: none. */
+  readonly hidden?: readonly string[];
+  /** Default: says nothing. */
+  readonly logger?: Logger;
+}
+
+/** Environments that only `__env__` knows whose lists are kept. */
+const maxOtherEnvs = 64;
+const anyEnv = '__env__';
+
+/** Opens file roots and begins to walk them. The caller closes them. */
+export async function openRoots(
+  options: RootsOptions,
+  { hidden = [], logger = createSilentLogger() }: RootsSurroundings = {},
+): Promise<FileServerBackend> {
+  const roots = new Map<string, readonly string[]>();
+  for (const [env, patterns] of Object.entries(options.fileRoots)) {
+    const places = await Promise.all(patterns.map(expandRoot));
+    roots.set(env, places.flat());
+  }
+  return new Roots(roots, options, await HiddenDirectories.open(hidden), logger);
+}
+
+/** A root that does not exist may come to exist; one with globs is what it means at the start. */
+async function expandRoot(pattern: string): Promise<string[]> {
+  return /[*?[]/.test(pattern) ? await expandGlob(pattern) : [pattern.replace(/(?<=.)\/+$/, '')];
+}
+
+class Roots implements FileServerBackend {
+  readonly name = 'roots';
+  readonly #roots: ReadonlyMap<string, readonly string[]>;
+  readonly #options: RootsOptions;
+  readonly #hidden: HiddenDirectories;
+  readonly #log: Logger;
+  readonly #isIgnored: (path: string) => boolean;
+  readonly #files: DiskFiles;
+  readonly #lists = new Map<string, LiveLists>();
+  /** Of `__env__`; the one that was not asked for longest comes first. */
+  readonly #otherLists = new Map<string, LiveLists>();
+  readonly #finding = new Map<string, Promise<FoundFile | undefined>>();
+
+  constructor(
+    roots: ReadonlyMap<string, readonly string[]>,
+    options: RootsOptions,
+    hidden: HiddenDirectories,
+    log: Logger,
+  ) {
+    this.#roots = roots;
+    this.#options = options;
+    this.#hidden = hidden;
+    this.#log = log;
+    this.#isIgnored = compileIgnore(options);
+    this.#files = new DiskFiles(hidden);
+    for (const [env, places] of roots) this.#lists.set(env, this.#open(places));
+  }
+
+  envs(): readonly string[] {
+    return [...this.#roots.keys()];
+  }
+
+  /** Those who ask for the same file at the same moment share the answer. */
+  async find(path: string, saltenv: string): Promise<FoundFile | undefined> {
+    const mark = `${saltenv}\0${path}`;
+    const underWay = this.#finding.get(mark);
+    if (underWay !== undefined) return underWay;
+    const finding = this.#find(path, saltenv).finally(() => this.#finding.delete(mark));
+    this.#finding.set(mark, finding);
+    return finding;
+  }
+
+  async lists(saltenv: string): Promise<FileLists> {
+    const own = this.#lists.get(saltenv) ?? this.#otherLists.get(saltenv);
+    if (this.#otherLists.delete(saltenv) && own !== undefined) this.#otherLists.set(saltenv, own);
+    if (own !== undefined) return own.current();
+    const places = this.#placesOf(saltenv);
+    if (places.length === 0) return noFiles;
+    return this.#openOther(saltenv, places);
+  }
+
+  async close(): Promise<void> {
+    const all = [...this.#lists.values(), ...this.#otherLists.values()];
+    await Promise.all(all.map((lists) => lists.close()));
+  }
+
+  async #find(path: string, saltenv: string): Promise<FoundFile | undefined> {
+    for (const root of this.#placesOf(saltenv)) {
+      if (this.#isIgnored(`${root}/${path}`)) continue;
+      const found = await this.#files.find(root, path);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** A name from a minion goes into a path only as one segment of it [THREATS C-40, C-50]. */
+  #placesOf(saltenv: string): readonly string[] {
+    const own = this.#roots.get(saltenv);
+    if (own !== undefined) return own;
+    const isSegment = /^[^/\0]{1,255}$/.test(saltenv) && saltenv !== '.' && saltenv !== '..';
+    const places = isSegment ? (this.#roots.get(anyEnv) ?? []) : [];
+    return places.map((place) => place.replaceAll(anyEnv, () => saltenv));
+  }
+
+  #open(roots: readonly string[]): LiveLists {
+    const { fileserverFollowsymlinks, fileserverIgnoresymlinks } = this.#options;
+    const lists = new LiveLists({
+      roots,
+      walk: {
+        followsSymlinks: fileserverFollowsymlinks,
+        ignoresSymlinks: fileserverIgnoresymlinks,
+        isIgnored: this.#isIgnored,
+        hidden: this.#hidden,
+      },
+      checkMs: this.#options.fileserverListCacheTime * 1000,
+      log: this.#log,
+    });
+    lists.current().catch((err: unknown) => this.#log.error({ err }, 'file roots were not walked'));
+    return lists;
+  }
+
+  /** Any name may be asked for: one with nothing in it is not kept. */
+  async #openOther(saltenv: string, places: readonly string[]): Promise<FileLists> {
+    const opened = this.#open(places);
+    this.#otherLists.set(saltenv, opened);
+    const [oldest] = this.#otherLists;
+    if (this.#otherLists.size > maxOtherEnvs && oldest !== undefined) this.#forget(...oldest);
+    const lists = await opened.current();
+    const isEmpty = lists.files.length === 0 && lists.dirs.length === 0;
+    if (isEmpty) this.#forget(saltenv, opened);
+    return lists;
+  }
+
+  #forget(saltenv: string, lists: LiveLists): void {
+    if (this.#otherLists.get(saltenv) === lists) this.#otherLists.delete(saltenv);
+    lists.close().catch((err: unknown) => this.#log.error({ err }, 'file roots were not closed'));
+  }
+}

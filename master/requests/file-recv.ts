@@ -1,0 +1,31 @@
+import type { Logger } from 'pino';
+import type { PushedFiles } from '../fileserver/pushed-files.ts';
+import type { RequestCounters } from '../limits/counters.ts';
+import type { FileMeter } from './file-meter.ts';
+import { type Handler, send } from './request.ts';
+
+/** What the handler of `_file_recv` needs. */
+export interface FileRecvOptions {
+  /** `undefined`: `file_recv` is off. */
+  readonly pushed: PushedFiles | undefined;
+  readonly meter: FileMeter;
+  readonly counters: RequestCounters;
+  readonly log: Logger;
+}
+
+/** `_file_recv`: a part of a file that a minion pushes [WIRE 9.9]. */
+export function fileRecvHandler({ pushed, meter, counters, log }: FileRecvOptions): Handler {
+  return async (request) => {
+    const { minionId, isProven, load, bytes } = request;
+    await meter.pass(request, bytes);
+    if (pushed === undefined || !isProven || minionId === undefined) return send(false);
+    try {
+      const isTaken = await pushed.take(minionId, load);
+      if (!isTaken) counters.count('push-refused');
+      return send(isTaken);
+    } catch (error) {
+      log.error({ minion: minionId, err: error }, 'a pushed file was not kept');
+      return send(false);
+    }
+  };
+}

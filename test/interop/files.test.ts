@@ -1,0 +1,194 @@
+/** Real minions that render and apply states from our files, each version that SALT_MINION names. */
+import { createHash, randomBytes } from 'node:crypto';
+import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { layOut } from '../helpers/file-tree.ts';
+import { EventLog } from './event-log.ts';
+import { Fleet } from './fleet.ts';
+import { MasterHome, type OurMaster } from './our-master.ts';
+import { minionPrograms, steps } from './programs.ts';
+
+const step = steps('SALT_MINION');
+const big = randomBytes(50 * 1024 * 1024);
+const manyFiles = 500;
+
+let home: MasterHome;
+let fleet: Fleet;
+let master: OurMaster;
+let events: EventLog;
+
+function layOutStates(root: string, out: string): void {
+  layOut(root, {
+    'top.sls': "base:\n  '*':\n    - web\n",
+    'web.sls': `
+{% set target = '${out}/' ~ grains['id'] %}
+conf:
+  file.managed:
+    - name: {{ target }}/web.conf
+    - source: salt://templates/web.conf.j2
+    - template: jinja
+    - makedirs: True
+    - mode: keep
+    - context: {greeting: {{ salt['guest.greet']('you') }}}
+tree:
+  file.recurse:
+    - name: {{ target }}/tree
+    - source: salt://tree
+    - include_empty: True
+    - require:
+      - file: conf
+told:
+  cmd.run:
+    - name: echo changed >> {{ target }}/told
+    - onchanges:
+      - file: tree
+`,
+    'fromtops.sls': 'fromtops:\n  guest_state.ready: []\n',
+    'templates/web.conf.j2': 'colour={{ pillar.colour }} {{ greeting }} {{ grains.guest }}\n',
+    'tree/a': 'a',
+    'tree/b/c': 'c',
+    'tree/empty': null,
+    '_modules/guest.py': 'def greet(who):\n    return "hello " + who\n',
+    '_grains/guest.py': 'def guest():\n    return {"guest": "yes"}\n',
+    '_states/guest_state.py':
+      'def ready(name):\n    return {"name": name, "result": True, "changes": {}, "comment": "ready"}\n',
+    'big.bin': big,
+    'many.sls': `many:\n  file.recurse:\n    - name: ${out}/many-{{ grains['id'] }}\n    - source: salt://many\n`,
+    ...Object.fromEntries(
+      Array.from({ length: manyFiles }, (_, index) => [`many/${index}`, `content ${index}`]),
+    ),
+  });
+  chmodSync(path.join(root, 'templates/web.conf.j2'), 0o751);
+}
+
+test.before(async () => {
+  if (minionPrograms.length === 0) return;
+  home = await MasterHome.create({ fileRecv: true });
+  const root = path.join(home.directory, 'srv');
+  mkdirSync(path.join(home.directory, 'out'));
+  layOutStates(root, path.join(home.directory, 'out'));
+  home = home.with({ fileRoots: { base: [root] } });
+  fleet = await Fleet.create({ ...home.ports, name: 'files' });
+  master = await home.startHere(async () => ({ colour: 'blue' }), {
+    tops: async () => ({ base: ['fromtops'] }),
+  });
+  events = new EventLog(master.api.events.subscribe());
+});
+
+test.after.always(async () => {
+  await fleet?.dispose();
+  await master?.close();
+  home?.dispose();
+});
+
+/** Fails unless every state has one of these results. */
+function resultsAre(t: ExecutionContext, id: string, states: WireValue, results: unknown[]): void {
+  if (!isWireMap(states)) t.fail(`${id}: ${JSON.stringify(states)}`);
+  for (const [name, state] of Object.entries(isWireMap(states) ? states : {})) {
+    const result = isWireMap(state) ? state.result : undefined;
+    t.true(results.includes(result), `${id}: ${name} ${JSON.stringify(state)}`);
+  }
+}
+
+step('modules, states and grains of our files are synchronised', async (t) => {
+  await fleet.enrol(master.api, events);
+  const { returns } = await fleet.ask(master.api, { fun: 'saltutil.sync_all' });
+  for (const [id, { return: synced }] of returns) {
+    t.like(synced, { modules: ['modules.guest'], grains: ['grains.guest'] }, id);
+  }
+});
+
+step('a highstate in test mode changes nothing', async (t) => {
+  const { returns } = await fleet.ask(master.api, {
+    fun: 'state.highstate',
+    kwarg: { test: true },
+  });
+  for (const [id, { return: states }] of returns) {
+    resultsAre(t, id, states, [true, null]);
+    t.throws(() => statSync(path.join(home.directory, 'out', id)), { code: 'ENOENT' });
+  }
+});
+
+step('a highstate renders Jinja with pillar, grains and a module of ours', async (t) => {
+  const { returns } = await fleet.ask(master.api, { fun: 'state.highstate' });
+  for (const [id, { return: states }] of returns) {
+    resultsAre(t, id, states, [true]);
+    t.is(Object.keys(Object(states)).length, 4, id);
+    const out = path.join(home.directory, 'out', id);
+    t.is(readFileSync(path.join(out, 'web.conf'), 'utf8'), 'colour=blue hello you yes\n', id);
+    t.is(statSync(path.join(out, 'web.conf')).mode & 0o777, 0o751, id);
+    t.is(readFileSync(path.join(out, 'tree/b/c'), 'utf8'), 'c', id);
+    t.true(statSync(path.join(out, 'tree/empty')).isDirectory(), id);
+    t.is(readFileSync(path.join(out, 'told'), 'utf8'), 'changed\n', id);
+  }
+});
+
+step('a second highstate finds nothing to do, and a changed file is seen at once', async (t) => {
+  const again = await fleet.ask(master.api, { fun: 'state.highstate' });
+  for (const [id, { return: states }] of again.returns) {
+    for (const state of Object.values(Object(states))) {
+      t.deepEqual({ ...Object(Object(state).changes) }, {}, id);
+    }
+  }
+  writeFileSync(path.join(home.directory, 'srv/tree/a'), 'changed');
+  writeFileSync(path.join(home.directory, 'srv/tree/new'), 'new');
+  await fleet.ask(master.api, { fun: 'state.apply', arg: ['web'] });
+  await fleet.each(async ({ id }) => {
+    const tree = path.join(home.directory, 'out', id, 'tree');
+    t.is(readFileSync(path.join(tree, 'a'), 'utf8'), 'changed', id);
+    t.is(readFileSync(path.join(tree, 'new'), 'utf8'), 'new', id);
+  });
+});
+
+step('what would be run is shown, and files are rendered and listed', async (t) => {
+  const top = await fleet.ask(master.api, { fun: 'state.show_top' });
+  for (const [id, { return: shown }] of top.returns) {
+    t.deepEqual([...(Object(shown).base ?? [])].sort(), ['fromtops', 'web'], id);
+  }
+  const rendered = await fleet.ask(master.api, {
+    fun: 'slsutil.renderer',
+    arg: ['salt://web.sls'],
+  });
+  for (const [id, { return: sls }] of rendered.returns) t.true(isWireMap(sls), id);
+  const listed = await fleet.ask(master.api, { fun: 'cp.list_master', kwarg: { prefix: 'tree' } });
+  for (const [id, { return: files }] of listed.returns) {
+    t.deepEqual(files, ['tree/a', 'tree/b/c', 'tree/new'], id);
+  }
+});
+
+step('a file of 50 MB arrives whole, and is pushed back whole', async (t) => {
+  const digest = createHash('sha256').update(big).digest('hex');
+  await fleet.each(async (minion) => {
+    const place = path.join(minion.directory, 'big.bin');
+    const job = { tgt: minion.id, fun: 'cp.get_file', arg: ['salt://big.bin', place] };
+    for await (const update of master.api.jobs.run({ ...job, timeout: 120 })) {
+      if (update.type === 'return') t.is(update.return, place, minion.id);
+    }
+    t.is(createHash('sha256').update(readFileSync(place)).digest('hex'), digest, minion.id);
+    const push = { tgt: minion.id, fun: 'cp.push', arg: [place] };
+    for await (const update of master.api.jobs.run({ ...push, timeout: 120 })) {
+      if (update.type === 'return') t.is(update.return, true, minion.id);
+    }
+    const pushed = path.join(home.directory, 'cache/minions', minion.id, 'files', place);
+    t.is(createHash('sha256').update(readFileSync(pushed)).digest('hex'), digest, minion.id);
+  });
+});
+
+step(`a state of ${manyFiles} files is not delayed by the default limits`, async (t) => {
+  await fleet.ask(master.api, { fun: 'state.apply', arg: ['many'], timeout: 200 });
+  await fleet.each(async ({ id }) => {
+    const file = path.join(home.directory, 'out', `many-${id}`, String(manyFiles - 1));
+    t.is(readFileSync(file, 'utf8'), `content ${manyFiles - 1}`, id);
+  });
+  // Three of these releases share the limit of an address: they sign nothing that tells who asks.
+  t.is((await master.api.status()).counters['file-delayed'] ?? 0, 0);
+});
+
+step('salt-call applies states too', async (t) => {
+  await fleet.each(async (minion) => {
+    const output = await minion.saltCall('cp.get_file_str', 'salt://tree/b/c');
+    t.is(output, 'local: c\n', minion.id);
+  });
+});

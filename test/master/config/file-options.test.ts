@@ -1,0 +1,59 @@
+import test from 'ava';
+import { ConfigError, loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts';
+import { configDirectory } from './files.ts';
+
+const sample = `
+file_roots:
+  base:
+    - /srv/salt
+    - /srv/formulas/*
+  3006: /srv/one
+  empty:
+file_ignore_glob: '*.swp'
+file_ignore_regex: ['/\\.git($|/)']
+file_buffer_size: 262144
+state_aggregate: [pkg]
+env_order: [base, 3006]
+jinja_env:
+  trim_blocks: True
+  nested: {list: [1, two, null]}
+saltbridge:
+  limits:
+    file_bytes_per_second: 1000000
+`;
+
+test('the options of the file server are taken as Salt writes them', async (t) => {
+  const { config, warnings } = await loadMasterConfig(configDirectory(t, { master: sample }));
+  t.deepEqual(warnings, []);
+  t.deepEqual(config.fileRoots, {
+    base: ['/srv/salt', '/srv/formulas/*'],
+    3006: ['/srv/one'],
+    empty: [],
+  });
+  t.deepEqual(config.fileIgnoreGlob, ['*.swp']);
+  t.deepEqual(config.fileIgnoreRegex, ['/\\.git($|/)']);
+  t.is(config.fileBufferSize, 262_144);
+  t.deepEqual(config.stateAggregate, ['pkg']);
+  t.deepEqual(config.envOrder, ['base', '3006']);
+  t.deepEqual(config.jinjaEnv, { trim_blocks: true, nested: { list: [1, 'two', null] } });
+  t.is(config.limits.fileBytesPerSecond, 1_000_000);
+});
+
+test('without options, files come from /srv/salt', (t) => {
+  t.deepEqual(resolveMasterConfig().fileRoots, { base: ['/srv/salt'] });
+});
+
+for (const [what, options] of Object.entries({
+  'a relative root': { fileRoots: { base: ['srv'] } },
+  'roots that are no map': { fileRoots: JSON.parse('["/srv/salt"]') },
+  'a root that is a map': { fileRoots: JSON.parse('{"base": [{"a": 1}]}') },
+  'an expression that cannot be read': { fileIgnoreRegex: ['('] },
+  'an unknown way of merging': { topFileMergingStrategy: JSON.parse('"smart"') },
+})) {
+  test(`${what} is refused`, (t) => {
+    t.throws(() => resolveMasterConfig(options), {
+      instanceOf: ConfigError,
+      code: 'ERR_OPTION_TYPE',
+    });
+  });
+}

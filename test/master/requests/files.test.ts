@@ -1,0 +1,207 @@
+/** Requests for files that are not as Salt's minions make them, and many of them. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import test, { type ExecutionContext } from 'ava';
+import { createMemoryFiles } from '../../../master/index.ts';
+import { isWireMap, type WireValue, wireBytes } from '../../../minion-protocol/index.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import {
+  startVectorMaster,
+  type VectorMaster,
+  type VectorMasterOptions,
+} from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+
+const served = recorded('aes_functions', '_serve_file v3');
+const missing = { data: '', dest: '' };
+
+/** A master with a canary beside its root. */
+async function start(
+  t: ExecutionContext,
+  options: VectorMasterOptions = {},
+): Promise<VectorMaster> {
+  const directory = temporaryDirectory(t);
+  const root = path.join(directory, 'srv');
+  mkdirSync(path.join(root, 'sub'), { recursive: true });
+  writeFileSync(path.join(directory, 'canary'), 'canary');
+  writeFileSync(path.join(root, 'big'), Buffer.alloc(3000, 'abc'));
+  writeFileSync(path.join(root, 'sub', 'small'), 'small');
+  const config = { fileRoots: { base: [root] }, fileBufferSize: 2000, ...options.config };
+  return startVectorMaster(t, { ...options, config });
+}
+
+async function ask(
+  master: VectorMaster,
+  load: Readonly<Record<string, WireValue | undefined>>,
+): Promise<WireValue> {
+  const nonce = freshNonce();
+  const reply = await master.ask(altered(served, { load: { ...load, nonce } }));
+  const value = openReply(served, reply, nonce);
+  return isWireMap(value) ? { ...value } : value;
+}
+
+const strange: readonly WireValue[] = [
+  '../canary',
+  '/../canary',
+  'sub/../../canary',
+  '|../canary',
+  '../canary?saltenv=base',
+  'sub\0/../canary',
+  '%2e%2e/canary',
+  '..%2fcanary',
+  '..\\canary',
+  Buffer.from('..\xffcanary', 'latin1'),
+  'x'.repeat(100_000),
+  `${'sub/'.repeat(5000)}small`,
+  '',
+  null,
+  7,
+  true,
+  ['sub', 'small'],
+  { path: 'big' },
+];
+
+test('paths that are none, or lead out of the root, do not exist for any request', async (t) => {
+  const master = await start(t);
+  for (const path of strange) {
+    const what = JSON.stringify(path)?.slice(0, 40);
+    t.deepEqual(await ask(master, { path }), missing, what);
+    t.is(await ask(master, { cmd: '_file_hash', path }), '', what);
+    t.deepEqual(await ask(master, { cmd: '_file_hash_and_stat', path }), ['', null], what);
+    t.deepEqual(await ask(master, { cmd: '_file_find', path }), { path: '', rel: '' }, what);
+  }
+  t.is((await master.counters())['handler-failed'], undefined);
+});
+
+test('environments that are none have nothing', async (t) => {
+  const master = await start(t);
+  for (const saltenv of ['..', '../..', '__proto__', '', null, true, ['base'], {}]) {
+    t.deepEqual(await ask(master, { path: 'big', saltenv }), missing);
+    t.deepEqual(await ask(master, { cmd: '_file_list', saltenv }), []);
+    t.deepEqual(await ask(master, { cmd: '_symlink_list', saltenv }), {});
+  }
+  t.is((await master.counters())['handler-failed'], undefined);
+});
+
+test('offsets that are none get no content', async (t) => {
+  const master = await start(t);
+  for (const loc of [-1, 0.5, Number.POSITIVE_INFINITY, '0', null, undefined, 2n ** 63n]) {
+    t.deepEqual(await ask(master, { path: 'big', loc }), missing);
+  }
+  t.deepEqual(await ask(master, { path: 'big', loc: 2 ** 50 }), { data: '', dest: 'big' });
+});
+
+test('a file comes in parts of file_buffer_size', async (t) => {
+  const master = await start(t);
+  const whole = Buffer.alloc(3000, 'abc').toString();
+  t.deepEqual(await ask(master, { path: 'big' }), { data: whole.slice(0, 2000), dest: 'big' });
+  const rest = { data: whole.slice(2000), dest: 'big' };
+  t.deepEqual(await ask(master, { path: 'big', loc: 2000 }), rest);
+});
+
+test('a level of compression that gzip does not have is none', async (t) => {
+  const master = await start(t);
+  for (const gzip of [0, -1, 10, 1e9, 0.5, '5', null, true]) {
+    const reply = await ask(master, { path: 'sub/small', gzip });
+    t.deepEqual(reply, { data: 'small', dest: 'sub/small' });
+  }
+  const packed = await ask(master, { path: 'sub/small', gzip: 9 });
+  if (!isWireMap(packed)) return t.fail();
+  t.is(gunzipSync(wireBytes(packed.data) ?? '').toString(), 'small');
+});
+
+test('requests for files over file_bytes_per_second are delayed and all answered', async (t) => {
+  const limits = { fileBytesPerSecond: 400_000, requestsPerSecond: 1, burst: 1 };
+  const master = await start(t, { config: { limits } });
+  const replies = await Promise.all(
+    Array.from({ length: 60 }, () => ask(master, { path: 'sub/small' })),
+  );
+  for (const reply of replies) t.deepEqual(reply, { data: 'small', dest: 'sub/small' });
+  const counters = await master.counters();
+  // 800,000 bytes at once are 48 requests of 16 KiB; the rate of other requests is not theirs.
+  t.true((counters['file-delayed'] ?? 0) >= 1);
+  t.true((counters['file-delayed'] ?? 0) <= 12);
+});
+
+test('the requests of a highstate with 500 files are not delayed by the default limits', async (t) => {
+  const master = await start(t);
+  for (let file = 0; file < 500; file += 1) {
+    await Promise.all([
+      ask(master, { cmd: '_file_hash', path: 'big' }),
+      ask(master, { cmd: '_file_hash', path: 'big' }),
+      ask(master, { cmd: '_file_find', path: 'big' }),
+      ask(master, { path: 'big' }),
+      ask(master, { path: 'big', loc: 3000 }),
+    ]);
+  }
+  t.is((await master.counters())['file-delayed'], undefined);
+});
+
+test('files from memory are served like others, and file_roots are not beside them', async (t) => {
+  const files = createMemoryFiles({ base: { '_modules/guest.py': 'pass' } });
+  const master = await start(t, { fileserver: { backends: [files] } });
+  t.deepEqual(await ask(master, { path: '_modules/guest.py' }), {
+    data: 'pass',
+    dest: '_modules/guest.py',
+  });
+  t.deepEqual(await ask(master, { path: 'big' }), missing);
+  t.deepEqual(await ask(master, { cmd: '_file_list', prefix: '_modules' }), ['_modules/guest.py']);
+  t.deepEqual(await ask(master, { cmd: '_file_envs' }), ['base']);
+});
+
+test('nothing is taken from a minion while file_recv is off', async (t) => {
+  const master = await start(t);
+  t.is(await ask(master, { cmd: '_file_recv', path: ['x'], loc: 0, data: 'x' }), false);
+});
+
+test('top data come from the provider, for the id that is verified', async (t) => {
+  const master = await start(t, {
+    tops: async ({ id, grains, saltenv }) => ({ base: [id, String(grains.id), String(saltenv)] }),
+  });
+  const opts = { id: 'other', grains: { id: 'other' }, saltenv: 'dev' };
+  for (const cmd of ['_master_tops', '_ext_nodes']) {
+    t.deepEqual(await ask(master, { cmd, opts }), { base: ['vecminion', 'vecminion', 'dev'] });
+    t.deepEqual(await ask(master, { cmd, opts: 'none' }), {
+      base: ['vecminion', 'vecminion', 'undefined'],
+    });
+  }
+});
+
+test('a provider of top data that fails adds nothing', async (t) => {
+  const master = await start(t, {
+    tops: async () => {
+      throw new Error('no data base');
+    },
+  });
+  t.deepEqual(await ask(master, { cmd: '_master_tops', opts: {} }), {});
+});
+
+test('minions are told the options for states that the master was given', async (t) => {
+  const config = {
+    stateTop: 'site.sls',
+    failhard: true,
+    stateAggregate: ['pkg'],
+    jinjaEnv: { trim_blocks: true },
+    envOrder: ['base', 'dev'],
+    topFileMergingStrategy: 'same',
+    nodegroups: { web: ['web*', 'or', 'L@a'] },
+  } as const;
+  const master = await start(t, { config });
+  const all = await ask(master, { cmd: '_master_opts' });
+  t.like(all, {
+    state_top: 'site.sls',
+    failhard: true,
+    state_aggregate: ['pkg'],
+    env_order: ['base', 'dev'],
+    top_file_merging_strategy: 'same',
+    nodegroups: { web: ['web*', 'or', 'L@a'] },
+  });
+  const envs = await ask(master, { cmd: '_master_opts', env_only: true });
+  t.deepEqual(Object.keys(Object(envs)).sort(), [
+    'default_top',
+    'env_order',
+    'file_roots',
+    'top_file_merging_strategy',
+  ]);
+});
