@@ -1,4 +1,5 @@
 import { signalRules } from './lifecycle-signals.ts';
+import { mineRules, publishRules, runnerRules } from './peers.ts';
 import { returnRules } from './returns.ts';
 import type { Decision, Question, Rule } from './types.ts';
 
@@ -12,6 +13,12 @@ export function decide(question: Question): Decision {
       return firstThatApplies(signalRules, question);
     case 'return':
       return firstThatApplies(returnRules, question);
+    case 'publish':
+      return firstThatApplies(publishRules, question);
+    case 'runner':
+      return firstThatApplies(runnerRules, question);
+    case 'mine':
+      return firstThatApplies(mineRules, question);
   }
 }
 
@@ -28,7 +35,16 @@ function firstThatApplies<Q extends Question>(rules: readonly Rule<Q>[], questio
 }
 
 function describe(question: Question): string {
-  return question.action === 'signal'
-    ? `emit the tag "${question.resource.tag}"`
-    : `return for job ${question.resource.jid}`;
+  switch (question.action) {
+    case 'signal':
+      return `emit the tag "${question.resource.tag}"`;
+    case 'return':
+      return `return for job ${question.resource.jid}`;
+    case 'publish':
+      return `publish ${question.resource.calls.map(({ fun }) => fun).join(',')}`;
+    case 'runner':
+      return `run ${question.resource.call.fun}`;
+    case 'mine':
+      return `read ${question.resource.fun} from the mine`;
+  }
 }

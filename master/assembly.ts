@@ -15,6 +15,8 @@ import { Revocation } from './keys/revocation.ts';
 import { RequestCounters } from './limits/counters.ts';
 import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
+import type { MineStore } from './mine/mine-store.ts';
+import { openMine } from './mine/open-mine.ts';
 import { Publisher } from './publisher.ts';
 import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
@@ -77,6 +79,13 @@ async function open(
     isDataCached: config.minionDataCache,
     nodegroups: config.nodegroups,
   });
+  const { mine, mineReader } = await openMine({
+    config,
+    store: foundations.store,
+    targets,
+    hasKey: (id) => foundations.keys.get(id) !== undefined,
+    now,
+  });
   const dispatcher = new JobDispatcher({
     targets,
     cache: jobs,
@@ -111,6 +120,9 @@ async function open(
     foundations,
     bus,
     jobs,
+    mine,
+    mineReader,
+    targets,
     nextJid,
     counters,
     repeats,
@@ -125,7 +137,7 @@ async function open(
   await revocation.revokeLost(await accepted.lost(keys.list().accepted));
   await accepted.replace(keys.list().accepted);
   followKeys({ keys, bus, revocation, accepted, log: logger.child({ component: 'keys' }) });
-  if (!config.preserveMinionCache) forgetDeleted(foundations, logger);
+  if (!config.preserveMinionCache) forgetDeleted(foundations, mine, logger);
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
     Object.assign(
@@ -178,11 +190,11 @@ function createPublisher(
 }
 
 /** Ends with an id's last key what is known of it. */
-function forgetDeleted({ keys, facts }: Foundations, logger: Logger): void {
+function forgetDeleted({ keys, facts }: Foundations, mine: MineStore, logger: Logger): void {
   const log = logger.child({ component: 'targeting' });
   keys.onChange(({ id, to }) => {
     if (to !== null || keys.get(id) !== undefined) return;
-    facts.forget(id).catch((error: unknown) => {
+    Promise.all([facts.forget(id), mine.forget(id)]).catch((error: unknown) => {
       log.error({ minion: id, err: error }, 'minion data were not forgotten');
     });
   });

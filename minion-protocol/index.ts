@@ -151,10 +151,13 @@ export {
 } from './targeting/nodegroups.ts';
 export {
   type CompiledPattern,
+  compileLinearPattern,
   compilePattern,
+  compileWholePattern,
   type PatternCompiler,
   type TextTest,
 } from './targeting/pattern.ts';
+export { pythonStr } from './targeting/python-str.ts';
 export {
   type Candidate,
   type CompiledTarget,

@@ -13,6 +13,7 @@ import {
   text,
 } from './option-kinds.ts';
 import type { Limits, LogLevel, MasterConfig } from './options.ts';
+import { functionPermissions, publishPermissions } from './permissions.ts';
 
 /** An option, how it is called in files and how it is checked. */
 interface OptionRow<T> {
@@ -26,7 +27,12 @@ interface OptionRow<T> {
 export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 
 /** Names of our own options, which stand under `saltbridge:`. */
-export type OwnOptionName = 'stateDir' | 'socket' | 'publishSerialBlock' | 'confirmOpenMode';
+export type OwnOptionName =
+  | 'stateDir'
+  | 'socket'
+  | 'publishSerialBlock'
+  | 'confirmOpenMode'
+  | 'mineTrustsGrains';
 
 /** Salt's options, which stand at the top of a file. */
 export type SaltOptions = Omit<MasterConfig, OwnOptionName | 'limits'>;
@@ -108,6 +114,11 @@ export const saltOptions: OptionTable<SaltOptions> = {
   minionDataCache: row('minion_data_cache', flag, true),
   minionDataCacheEvents: row('minion_data_cache_events', flag, true),
   preserveMinionCache: row('preserve_minion_cache', flag, false),
+  enforceMineCache: row('enforce_mine_cache', flag, false),
+  mineGet: row('mine_get', functionPermissions, null),
+  peer: row('peer', publishPermissions, {}),
+  peerRun: row('peer_run', functionPermissions, {}),
+  runnerReturns: row('runner_returns', flag, true),
   logLevel: row('log_level', oneOf(logLevels), 'warning'),
   logLevelLogfile: row('log_level_logfile', oneOf(logLevels), null),
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
@@ -119,6 +130,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   socket: row('socket', path, 'saltbridge.sock'),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
+  mineTrustsGrains: row('mine_trusts_grains', flag, false),
 };
 
 /** Our limits. */
@@ -131,6 +143,9 @@ export const limitOptions: OptionTable<Limits> = {
   eventBytes: row('event_bytes', integer(1024, megabytes100), mebibyte),
   grainsBytes: row('grains_bytes', integer(1024, megabytes100), mebibyte),
   authsPerSecond: row('auths_per_second', integer(0, many), 20),
+  mineBytes: row('mine_bytes', integer(1024, megabytes100), mebibyte),
+  mineValueBytes: row('mine_value_bytes', integer(1024, megabytes100), 65_536),
+  mineReplyBytes: row('mine_reply_bytes', integer(1024, megabytes100), 16 * mebibyte),
   pendingKeys: row('pending_keys', integer(0, many), 500),
   pendingKeysPerAddress: row('pending_keys_per_address', integer(0, many), 64),
 };

@@ -13,7 +13,7 @@ const names = `
   decrypt_pillar_delimiter decrypt_pillar_renderers default_top detect_remote_minions
   discovery django_auth_path django_auth_settings drop_messages_signature_fail
   dummy_pub eauth_acl_module eauth_tokens enable_gpu_grains
-  enable_ssh_minions enforce_mine_cache engines env_order
+  enable_ssh_minions engines env_order
   environment event_match_type event_publisher_niceness event_return
   event_return_blacklist event_return_niceness event_return_queue event_return_queue_max_seconds
   event_return_whitelist ext_job_cache ext_pillar ext_pillar_first
@@ -50,7 +50,7 @@ const names = `
   mworker_niceness mworker_queue_niceness netapi_allow_raw_shell netapi_enable_clients
   on_demand_ext_pillar optimization_order order_masters
   outputter_dirs pass_dir pass_gnupghome pass_strict_fetch
-  pass_variable_prefix peer peer_run permissive_acl
+  pass_variable_prefix permissive_acl
   pidfile pillar_cache pillar_cache_backend pillar_cache_ttl
   pillar_includes_override_sls pillar_merge_lists pillar_opts pillar_raise_on_missing
   pillar_roots pillar_safe_render_error pillar_source_merging_strategy pillar_version
@@ -61,7 +61,7 @@ const names = `
   renderer_blacklist renderer_whitelist req_server_niceness request_server_aes_session
   require_minion_sign_messages rest_cherrypy rest_tornado rest_wsgi
   roots_update_interval roster roster_defaults roster_file
-  rosters runner_dirs runner_returns s3fs_update_interval
+  rosters runner_dirs s3fs_update_interval
   salt_cp_chunk_size saltenv schedule sdb
   search serial show_jid show_timeout
   signing_key_pass sock_pool_size sqlite_queue_dir ssh_config_file

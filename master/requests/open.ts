@@ -10,14 +10,18 @@ import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
+import type { MineReader } from '../mine/mine-reader.ts';
+import type { MineStore } from '../mine/mine-store.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
 import { SignIn } from './auth.ts';
 import { RequestChannel } from './channel.ts';
 import { ClearRequests } from './clear.ts';
 import { DenialLog } from './denial-log.ts';
 import type { LastHeard } from './last-heard.ts';
 import { defaultMasterOpts } from './master-opts.ts';
+import { mineHandlers } from './mine.ts';
 import { minionEventHandler } from './minion-event.ts';
 import { type PillarProvider, pillarHandler } from './pillar.ts';
 import type { RepeatGuard } from './repeats.ts';
@@ -36,6 +40,9 @@ export interface RequestParts {
   readonly foundations: Foundations;
   readonly bus: EventBus;
   readonly jobs: JobCache;
+  readonly mine: MineStore;
+  readonly mineReader: MineReader;
+  readonly targets: TargetResolver;
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
   readonly repeats: RepeatGuard;
@@ -113,10 +120,11 @@ function openSignIn(parts: RequestParts): SignIn {
 }
 
 function createHandlers(
-  { config, foundations, bus, jobs, nextJid, counters, pillar, now, log }: RequestParts,
+  parts: RequestParts,
   denials: DenialLog,
   requestRate: TokenBuckets,
 ): RequestTable {
+  const { config, foundations, bus, jobs, nextJid, counters, pillar, now, log } = parts;
   const keeper = new ReturnKeeper({
     cache: jobs,
     bus,
@@ -151,6 +159,7 @@ function createHandlers(
         counters,
         log,
       }),
+      ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
       revoke_auth: revokeHandler(foundations.keys, config.allowMinionKeyRevoke),
     },
     { masterOpts: defaultMasterOpts },

@@ -5,12 +5,12 @@
 import type { WireMap } from '../../minion-protocol/index.ts';
 import { fileRequests } from './files.ts';
 import { masterOpts } from './master-opts.ts';
-import { mineRequests } from './mine.ts';
+import type { MineHandlers } from './mine.ts';
 import { peerRequests } from './peers.ts';
 import { type Handler, send } from './request.ts';
 
 /** The handlers that do something in this master; they need its parts. */
-export interface ActiveHandlers {
+export interface ActiveHandlers extends MineHandlers {
   readonly _return: Handler;
   readonly _minion_event: Handler;
   readonly _pillar: Handler;
@@ -27,7 +27,6 @@ export function createRequestTable(
   const handlers: Record<string, Handler> = {
     ...active,
     ...fileRequests,
-    ...mineRequests,
     ...peerRequests,
     _master_opts: masterOpts(options.masterOpts),
     _master_tops: async () => send({}),
