@@ -9,6 +9,7 @@ import { addMasterCommand } from './commands/master.ts';
 import { addMinionCommand } from './commands/minion.ts';
 import { addSaltCommand } from './commands/salt.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
+import { addSaltRunCommand } from './commands/salt-run.ts';
 import { addStatusCommand } from './commands/status.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
@@ -20,6 +21,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addKeyCommand,
   addSaltCommand,
   addSaltKeyCommand,
+  addSaltRunCommand,
   addJobsCommand,
   addEventsCommand,
   addStatusCommand,

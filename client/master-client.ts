@@ -1,6 +1,8 @@
 import type {
   BatchUpdate,
   Denial,
+  FunctionResult,
+  FunctionsApi,
   JobReceipt,
   JobReport,
   JobSummary,
@@ -11,6 +13,7 @@ import type {
   MasterApi,
   MasterEvent,
   MasterStatus,
+  StartedCall,
   TargetPlan,
 } from '../master/index.ts';
 import { callOnce, callStream } from './rpc.ts';
@@ -52,6 +55,21 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
         callStream<MasterEvent>(socketPath, 'events.subscribe', request, signal),
       denials: () => callOnce<readonly Denial[]>(socketPath, 'events.denials', {}),
     },
+    runners: functions(socketPath, 'runners'),
+    wheel: functions(socketPath, 'wheel'),
     status: () => callOnce<MasterStatus>(socketPath, 'status', {}),
+  };
+}
+
+function functions(socketPath: string, room: 'runners' | 'wheel'): FunctionsApi {
+  return {
+    run: (call) => callOnce<FunctionResult>(socketPath, `${room}.run`, call),
+    start: (call) => callOnce<StartedCall>(socketPath, `${room}.start`, call),
+    docs: (prefix) =>
+      callOnce<Readonly<Record<string, string>>>(
+        socketPath,
+        `${room}.docs`,
+        prefix === undefined ? {} : { prefix },
+      ),
   };
 }

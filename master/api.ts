@@ -8,6 +8,7 @@ import type { PublishRequest } from './jobs/dispatcher.ts';
 import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
 import type { Denial } from './requests/denial-log.ts';
+import type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 import type { TargetRequest } from './targeting/parse.ts';
 import type { TargetPlan } from './targeting/resolve.ts';
 
@@ -134,10 +135,30 @@ export interface EventsApi {
   denials(): Promise<readonly Denial[]>;
 }
 
+/** Functions that run on the master: runners, or wheel functions. */
+export interface FunctionsApi {
+  /**
+   * Runs one to its end. That it failed is a result, not an error.
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
+   */
+  run(call: FunctionCall): Promise<FunctionResult>;
+  /**
+   * Starts one and waits for nothing; what it comes to is told by `<tag>/ret`.
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was started then
+   */
+  start(call: FunctionCall): Promise<StartedCall>;
+  /** What there is: name → text. @param prefix a module or a function. Default: all */
+  docs(prefix?: string): Promise<Readonly<Record<string, string>>>;
+}
+
 /** Everything that a running master offers. */
 export interface MasterApi {
   readonly keys: KeysApi;
   readonly jobs: JobsApi;
   readonly events: EventsApi;
+  /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */
+  readonly runners: FunctionsApi;
+  /** Salt's wheel functions: `key.list_all`, `config.values`, … */
+  readonly wheel: FunctionsApi;
   status(): Promise<MasterStatus>;
 }

@@ -6,7 +6,7 @@ import type { MasterApi } from './api.ts';
 import { Closers } from './closers.ts';
 import { EventBus } from './events/bus.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
-import { createApi } from './interface.ts';
+import { createApi, version } from './interface.ts';
 import { JobDispatcher } from './jobs/dispatcher.ts';
 import { JobCache } from './jobs/job-cache.ts';
 import { AcceptedKeys } from './keys/accepted-keys.ts';
@@ -22,6 +22,7 @@ import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
+import { createServices } from './services.ts';
 import { TargetResolver } from './targeting/resolve.ts';
 import { createTransports } from './transports.ts';
 
@@ -79,7 +80,7 @@ async function open(
     isDataCached: config.minionDataCache,
     nodegroups: config.nodegroups,
   });
-  const { mine, mineReader } = await openMine({
+  const mine = await openMine({
     config,
     store: foundations.store,
     targets,
@@ -114,20 +115,39 @@ async function open(
     }),
     (it) => it.close(),
   );
+  const pillar = parts.pillar ?? (async () => ({}));
+  const services = createServices({
+    ...mine,
+    config,
+    foundations,
+    bus,
+    dispatcher,
+    targets,
+    jobs,
+    lastHeard,
+    transports,
+    pillar,
+    nextJid,
+    version,
+    closing: closing.signal,
+    now,
+    log: logger.child({ component: 'runners' }),
+  });
   const bound = { publishPort: 0, requestPort: 0 };
   const requests = openRequests({
     config,
     foundations,
     bus,
     jobs,
-    mine,
-    mineReader,
+    ...mine,
     targets,
+    dispatcher,
+    services,
     nextJid,
     counters,
     repeats,
     lastHeard,
-    pillar: parts.pillar ?? (async () => ({})),
+    pillar,
     publishPort: () => bound.publishPort,
     now,
     log: logger.child({ component: 'requests' }),
@@ -137,7 +157,7 @@ async function open(
   await revocation.revokeLost(await accepted.lost(keys.list().accepted));
   await accepted.replace(keys.list().accepted);
   followKeys({ keys, bus, revocation, accepted, log: logger.child({ component: 'keys' }) });
-  if (!config.preserveMinionCache) forgetDeleted(foundations, mine, logger);
+  if (!config.preserveMinionCache) forgetDeleted(foundations, mine.mine, logger);
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
     Object.assign(
@@ -152,16 +172,12 @@ async function open(
     config,
     foundations,
     bus,
-    dispatcher,
-    targets,
-    jobs,
-    lastHeard,
+    services,
     transports,
     counters,
     denials: requests.denials,
     bound,
     startedAt: now(),
-    now,
   });
   const rpc = closers.add(new RpcServer(api, logger.child({ component: 'rpc' })), (it) =>
     it.close(),

@@ -2,6 +2,7 @@
 export type {
   EventsApi,
   EventsRequest,
+  FunctionsApi,
   JobReceipt,
   JobsApi,
   KeyChange,
@@ -13,6 +14,11 @@ export type {
   MasterApi,
   MasterStatus,
 } from './api.ts';
+// Shared with other rooms of this package; no promise.
+/** @internal */
+export { parseArgument, parseArguments } from './arguments/arguments.ts';
+/** @internal */
+export { isPlainYamlText } from './arguments/yaml.ts';
 export {
   ConfigError,
   type ConfigErrorCode,
@@ -42,8 +48,8 @@ export { createMaster, type Master, type MasterParts } from './master.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
-// Shared with other rooms of this package; no promise.
 /** @internal */
 export { fromJson, toJson } from './rpc/json-values.ts';
+export type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 export type { TargetRequest } from './targeting/parse.ts';
 export type { PlannedMinion, TargetPlan } from './targeting/resolve.ts';

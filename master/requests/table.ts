@@ -6,11 +6,11 @@ import type { WireMap } from '../../minion-protocol/index.ts';
 import { fileRequests } from './files.ts';
 import { masterOpts } from './master-opts.ts';
 import type { MineHandlers } from './mine.ts';
-import { peerRequests } from './peers.ts';
+import type { PeerHandlers } from './peers.ts';
 import { type Handler, send } from './request.ts';
 
 /** The handlers that do something in this master; they need its parts. */
-export interface ActiveHandlers extends MineHandlers {
+export interface ActiveHandlers extends MineHandlers, PeerHandlers {
   readonly _return: Handler;
   readonly _minion_event: Handler;
   readonly _pillar: Handler;
@@ -27,7 +27,6 @@ export function createRequestTable(
   const handlers: Record<string, Handler> = {
     ...active,
     ...fileRequests,
-    ...peerRequests,
     _master_opts: masterOpts(options.masterOpts),
     _master_tops: async () => send({}),
     // The name that minions 3000 to 3002 use for _master_tops.
