@@ -5,7 +5,7 @@ import type { JobCache } from '../jobs/job-cache.ts';
 import { withOutputter } from './caller.ts';
 import { type CallContext, type FunctionTable, masterFunction } from './function.ts';
 import { type JobFilter, jobTest } from './job-filter.ts';
-import { describeJob, describeJobInFull } from './job-views.ts';
+import { describeJob, describeJobInFull, startTime } from './job-views.ts';
 import { askMinions, type MinionCalls } from './minion-calls.ts';
 import { count, flag, ignored, map, names, optional, required, text } from './parameters.ts';
 
@@ -197,14 +197,13 @@ async function activeJob(
 ): Promise<WireMap & { Running: WireValue[]; Returned: WireValue[] }> {
   const { returns } = await readJob(parts, jid);
   const { fun = 'unknown-function', arg, tgt = 'unknown-target', tgt_type = 'list', user } = told;
-  const { StartTime } = describeJobInFull(jid, undefined, []);
   return {
     Function: fun,
     Arguments: Array.isArray(arg) ? arg : [],
     Target: tgt,
     'Target-type': tgt_type,
     User: user ?? 'root',
-    StartTime: StartTime ?? '',
+    StartTime: startTime(jid),
     Running: [],
     Returned: returns.map(({ minion }) => minion),
   };
