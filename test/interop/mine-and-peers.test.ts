@@ -87,7 +87,7 @@ step('minions read the mine of one another, and not what an owner keeps from the
     t.false(text.includes('secret'), `${id}: ${text}`);
   }
   const hidden = await mineOf('hidden');
-  t.deepEqual(plain(hidden), Object.fromEntries(fleet.ids.map((id) => [id, 'secret'])));
+  t.deepEqual(plain(hidden), plain(Object.fromEntries(fleet.ids.map((id) => [id, 'secret']))));
 });
 
 step('minions publish what they may, and nothing else', async (t) => {
@@ -108,9 +108,9 @@ step('minions run the runners that they may, and no other', async (t) => {
 
 step('minions take out of the mine what they put in', async (t) => {
   await callEach('mine.delete', 'test.ping');
-  t.deepEqual(plain(await mineOf('test.ping')), {});
+  t.deepEqual(plain(await mineOf('test.ping')), plain({}));
   await callEach('mine.flush');
-  t.deepEqual(plain(await mineOf('hidden')), {});
+  t.deepEqual(plain(await mineOf('hidden')), plain({}));
 });
 
 step('scheduled jobs are kept with the name of their schedule told', async (t) => {
@@ -124,7 +124,7 @@ step('scheduled jobs are kept with the name of their schedule told', async (t) =
       fun: 'jobs.lookup_jid',
       arg: [data.jid ?? ''],
     });
-    t.deepEqual(plain(kept), { [id]: true });
+    t.deepEqual(plain(kept), plain({ [id]: true }));
   }
 });
 
