@@ -85,7 +85,9 @@ async function open(
     store: foundations.store,
     targets,
     hasKey: (id) => foundations.keys.get(id) !== undefined,
+    acceptedIds: () => foundations.keys.acceptedIds(),
     now,
+    log: logger.child({ component: 'mine' }),
   });
   const dispatcher = new JobDispatcher({
     targets,
