@@ -77,8 +77,6 @@ const onceOnly: ReadonlySet<string> = new Set([
   '_mine_flush',
   '_minion_event',
   'minion_pub',
-  'minion_publish',
-  'minion_runner',
 ]);
 /**
  * What minions of protocols 0 to 2 put their token into as well [WIRE 9.1]. Without it anybody who

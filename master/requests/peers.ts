@@ -2,13 +2,13 @@
  * What lets a minion reach beyond itself: jobs on others, runners [WIRE 9.10]. Refusals have the
  * form that Salt gives them, an empty map [WIRE 9.2].
  */
-import type { WireMap } from '../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { InFlight } from '../limits/in-flight.ts';
 import type { PeerPublisher } from '../peers/peer-publisher.ts';
 import type { PeerRunner } from '../peers/peer-runner.ts';
 import { requestMark } from './repeats.ts';
-import { type Handler, send, type VerifiedRequest } from './request.ts';
+import { type Handler, type Reply, send, type VerifiedRequest } from './request.ts';
 
 /** What the handlers need. */
 export interface PeerHandlerOptions {
@@ -26,11 +26,25 @@ export interface PeerHandlers {
   readonly _syndic_return: Handler;
 }
 
-/** Requests of one minion that may wait for others at the same time. */
+/**
+ * Requests of one minion that may wait for others at the same time. One that is repeated meanwhile
+ * gets the same answer; afterwards it gets none, because answers may be large and are not kept.
+ */
 const maxWaiting = 16;
 
 export function peerHandlers({ publisher, runner, counters }: PeerHandlerOptions): PeerHandlers {
-  const waiting = new InFlight(maxWaiting);
+  const waiting = new InFlight<WireValue>(maxWaiting);
+  const wait = async (
+    { minionId, load }: VerifiedRequest,
+    mark: string | undefined,
+    work: (minionId: string, load: WireMap, mark: string | undefined) => Promise<WireValue>,
+  ): Promise<Reply> => {
+    if (minionId === undefined) return send({});
+    const value = await waiting.run(minionId, mark, () => work(minionId, load, mark));
+    if (value !== undefined) return send(value);
+    counters.count('peer-busy');
+    return send({});
+  };
   const handler =
     (work: (minionId: string, request: VerifiedRequest) => Promise<WireMap>): Handler =>
     async (request) =>
@@ -39,25 +53,12 @@ export function peerHandlers({ publisher, runner, counters }: PeerHandlerOptions
     minion_pub: handler((minionId, request) =>
       publisher.publish(minionId, request.load, requestMark(request)),
     ),
-    minion_publish: handler(async (minionId, request) => {
-      const work = (): Promise<WireMap> =>
-        publisher.publishAndWait(minionId, request.load, requestMark(request));
-      return (await waiting.run(minionId, work)) ?? busy(counters);
-    }),
-    minion_runner: async (request) => {
-      const { minionId, load } = request;
-      if (minionId === undefined) return send({});
-      const mark = requestMark(request);
-      const value = await waiting.run(minionId, () => runner.run(minionId, load, mark));
-      return send(value === undefined ? busy(counters) : value);
-    },
+    minion_publish: (request) =>
+      wait(request, requestMark(request), (...asked) => publisher.publishAndWait(...asked)),
+    minion_runner: (request) =>
+      wait(request, requestMark(request), (...asked) => runner.run(...asked)),
     pub_ret: handler((minionId, { load }) => publisher.returns(minionId, load.jid)),
     // Of masters below this one, which are not served.
     _syndic_return: async () => send(false),
   };
-}
-
-function busy(counters: RequestCounters): WireMap {
-  counters.count('peer-busy');
-  return {};
 }

@@ -1,5 +1,5 @@
 /** Jobs in the form in which Salt's runners give them [salt/utils/jid.py, salt/runners/jobs.py]. */
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { WireMap } from '../../minion-protocol/index.ts';
 import type { JobRecord, JobReturn } from '../jobs/job.ts';
 
 /** What is given for a job that is not kept. */
@@ -45,7 +45,7 @@ const months: readonly string[] = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov D
 function describeReturn({ return: value, retcode, success, out }: JobReturn): WireMap {
   return {
     return: value,
-    retcode: retcode satisfies WireValue,
+    retcode,
     success,
     ...(out === undefined ? {} : { out }),
   };

@@ -1,6 +1,7 @@
 /** The `manage` runner [salt/runners/manage.py]. */
 import type { WireMap } from '../../minion-protocol/index.ts';
 import type { KeysApi } from '../api.ts';
+import { literalGlob } from '../keys/literal-glob.ts';
 import {
   type CallContext,
   type FunctionTable,
@@ -66,7 +67,8 @@ export function manageRunner(parts: ManageRunnerParts): FunctionTable {
       parameters: { removekeys: optional(flag, false), ...asked },
       call: async ({ removekeys, ...values }, context) => {
         const { down } = await status(values, context);
-        for (const id of removekeys ? down : []) await parts.keys.delete({ match: literal(id) });
+        for (const id of removekeys ? down : [])
+          await parts.keys.delete({ match: literalGlob(id) });
         return down;
       },
     }),
@@ -128,9 +130,4 @@ function versionLabel(version: string | false): string {
   // 2019.2 and before were named after years.
   if (release < served[0]) return 'Minion requires update';
   return release > served[1] ? 'Minion newer than master' : 'Up to date';
-}
-
-/** An id as a glob that means nothing else. */
-function literal(id: string): string {
-  return id.replace(/[*?[]/g, '[$&]');
 }

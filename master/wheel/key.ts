@@ -8,6 +8,7 @@ import {
 import type { KeyInfo, KeySelection, KeyState, KeysApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
 import type { OwnKey } from '../keys/keys-api.ts';
+import { literalGlob } from '../keys/literal-glob.ts';
 import { type FunctionTable, masterFunction } from '../runners/function.ts';
 import { flag, map, optional, required, text } from '../runners/parameters.ts';
 
@@ -229,7 +230,7 @@ async function forEachKey(
     for (const id of ids) {
       if (typeof id !== 'string' || before[folder]?.includes(id) !== true) continue;
       named.push(id);
-      if (states.includes(folder)) await change(literal(id));
+      if (states.includes(folder)) await change(literalGlob(id));
     }
   }
   const after: WireMap = Object.create(null);
@@ -238,11 +239,6 @@ async function forEachKey(
     if (matched.length > 0) after[folder] = matched;
   }
   return after;
-}
-
-/** An id as a glob that means nothing else. */
-function literal(id: string): string {
-  return id.replace(/[*?[]/g, '[$&]');
 }
 
 function fingerprintOf({ publicKey, fingerprint: known }: KeyInfo, hashType?: string): string {

@@ -210,6 +210,31 @@ test('a minion runs no runner while peer_run is not set, and then only what it n
   t.deepEqual({ ...asMap(await run(master, 'event.send', ['salt/auth'])) }, {});
 });
 
+test('a request to wait that comes twice is one, and not done again afterwards', async (t) => {
+  const master = await start(t, { peer: everybody });
+  const nonce = freshNonce();
+  const load = { cmd: 'minion_publish', tgt: 'vecminion', tmo: 30 };
+  const request = requestOf(load, nonce);
+  const news = master.master.events.subscribe({ match: 'salt/job/*/new' });
+  const both = [master.ask(request), master.ask(request)];
+  const { value } = await news[Symbol.asyncIterator]().next();
+  const jid: WireValue = value?.data.jid ?? '';
+  await master.ask(
+    altered(recorded('return', 'simple v3'), { load: { jid, nonce: freshNonce() } }),
+  );
+  const open = (reply: Uint8Array): WireMap =>
+    asMap(openReply(recorded('aes_functions', '_master_opts v3'), reply, nonce));
+  const replies = (await Promise.all(both)).map(open);
+  t.deepEqual(
+    replies.map((reply) => ({ ...reply })),
+    [{ vecminion: true }, { vecminion: true }],
+  );
+  const jobs = await published(master, async () => {
+    t.deepEqual({ ...open(await master.ask(request)) }, {});
+  });
+  t.deepEqual(jobs, []);
+});
+
 test('a runner tells on whose behalf it runs', async (t) => {
   const master = await start(t, { peerRun: everybody });
   const events = await master.eventsDuring(() =>
