@@ -101,8 +101,11 @@ test('manage asks minions, and tells who is there', async (t) => {
   t.deepEqual(await run(master, 'manage.list_not_state'), []);
   t.deepEqual(await wheel(master, 'minions.connected'), ['a1', 'b1']);
   await minions.get('b1')?.stop();
-  t.deepEqual(await run(master, 'manage.down'), ['b1']);
-  t.deepEqual(await run(master, 'manage.down', true), ['b1']);
+  const short = { tgt: 'b1', timeout: 0.1, gather_job_timeout: 0.1 };
+  for (const kwarg of [short, { ...short, removekeys: true }]) {
+    const { return: down } = await master.runners.run({ fun: 'manage.down', kwarg });
+    t.deepEqual(down, ['b1']);
+  }
   t.deepEqual((await wheel(master, 'key.list', 'acc')) as unknown, { minions: ['a1'] });
 });
 
