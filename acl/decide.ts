@@ -1,4 +1,5 @@
 import { signalRules } from './lifecycle-signals.ts';
+import { mineRules, publishRules, runnerRules } from './peers.ts';
 import { returnRules } from './returns.ts';
 import { createSignalPolicy, type SignalPolicy } from './signal-policy.ts';
 import type { Decision, Question, Rule } from './types.ts';
@@ -20,6 +21,12 @@ export function decide(question: Question, policy: SignalPolicy = nothingGranted
       );
     case 'return':
       return firstThatApplies(returnRules, question) ?? defaultDeny(question);
+    case 'publish':
+      return firstThatApplies(publishRules, question) ?? defaultDeny(question);
+    case 'runner':
+      return firstThatApplies(runnerRules, question) ?? defaultDeny(question);
+    case 'mine':
+      return firstThatApplies(mineRules, question) ?? defaultDeny(question);
   }
 }
 
@@ -43,7 +50,16 @@ function defaultDeny(question: Question): Decision {
 }
 
 function describe(question: Question): string {
-  return question.action === 'signal'
-    ? `emit the tag "${question.resource.tag}"`
-    : `return for job ${question.resource.jid}`;
+  switch (question.action) {
+    case 'signal':
+      return `emit the tag "${question.resource.tag}"`;
+    case 'return':
+      return `return for job ${question.resource.jid}`;
+    case 'publish':
+      return `publish ${question.resource.calls.map(({ fun }) => fun).join(',')}`;
+    case 'runner':
+      return `run ${question.resource.call.fun}`;
+    case 'mine':
+      return `read ${question.resource.fun} from the mine`;
+  }
 }

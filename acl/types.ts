@@ -1,3 +1,5 @@
+import type { Grant } from './grants.ts';
+
 /** A minion whose key opened the request. */
 export interface MinionSubject {
   readonly kind: 'minion';
@@ -26,6 +28,20 @@ export interface ReturnResource {
     | undefined;
 }
 
+/** A function and its arguments, as texts in Python's form: `True`, `None`, `[1, 'a']`. */
+export interface Call {
+  readonly fun: string;
+  readonly args: readonly string[];
+  readonly kwargs: ReadonlyMap<string, string>;
+}
+
+/** A job that a minion wants published. */
+export interface PublishResource {
+  readonly calls: readonly Call[];
+  /** Whether every minion that the job is for is one that this compound target means. */
+  readonly isWithin: (target: string) => boolean;
+}
+
 /** What is asked of {@link decide}. */
 export type Question =
   | {
@@ -37,6 +53,27 @@ export type Question =
       readonly subject: MinionSubject;
       readonly action: 'return';
       readonly resource: ReturnResource;
+    }
+  | {
+      readonly subject: MinionSubject;
+      readonly action: 'publish';
+      /** `peer` */
+      readonly grants: readonly Grant[];
+      readonly resource: PublishResource;
+    }
+  | {
+      readonly subject: MinionSubject;
+      readonly action: 'runner';
+      /** `peer_run` */
+      readonly grants: readonly Grant[];
+      readonly resource: { readonly call: Call };
+    }
+  | {
+      readonly subject: MinionSubject;
+      readonly action: 'mine';
+      /** `mine_get`; `undefined`: not set, so that every minion may read. */
+      readonly grants: readonly Grant[] | undefined;
+      readonly resource: { readonly fun: string };
     };
 
 /** The question of one action. */

@@ -33,12 +33,14 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],
+  ['ERR_NOT_SERVED', exitCodes.usage],
   ['ERR_OWN_KEY', exitCodes.unavailable],
   ['ERR_READER_DROPPED', exitCodes.tryAgain],
   ['ERR_RPC_UNKNOWN_METHOD', exitCodes.unavailable],
   ['ERR_RSA_OVERLOAD', exitCodes.tryAgain],
   ['ERR_SEAL', exitCodes.unavailable],
   ['ERR_SOCKET', exitCodes.unavailable],
+  ['ERR_UNKNOWN_FUN', exitCodes.usage],
   ['ERR_USER', exitCodes.noUser],
 ]);
 

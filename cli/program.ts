@@ -11,6 +11,7 @@ import { addMigrateCommand } from './commands/migrate.ts';
 import { addMinionCommand } from './commands/minion.ts';
 import { addSaltCommand } from './commands/salt.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
+import { addSaltRunCommand } from './commands/salt-run.ts';
 import { addStatusCommand } from './commands/status.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
@@ -22,6 +23,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addKeyCommand,
   addSaltCommand,
   addSaltKeyCommand,
+  addSaltRunCommand,
   addJobsCommand,
   addEventsCommand,
   addStatusCommand,

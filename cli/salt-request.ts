@@ -1,7 +1,12 @@
 /** What `salt` was asked for, as a request [salt utils/parsers.py SaltCMDOptionParser]. */
-import type { BatchRequest, RunRequest } from '../master/index.ts';
+import {
+  type BatchRequest,
+  parseArgument,
+  parseArguments,
+  type RunRequest,
+} from '../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';
-import { parseArgument, parseArguments } from './arguments.ts';
+
 import { CommandError } from './errors.ts';
 import { type TargetOptions, toTarget } from './target-options.ts';
 

@@ -1,6 +1,8 @@
 import type {
   BatchUpdate,
   Denial,
+  FunctionResult,
+  FunctionsApi,
   JobReceipt,
   JobReport,
   JobSummary,
@@ -12,6 +14,7 @@ import type {
   MasterEvent,
   MasterStatus,
   PresentMinion,
+  StartedCall,
   TargetPlan,
 } from '../master/index.ts';
 import { callOnce, callStream } from './rpc.ts';
@@ -54,6 +57,21 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
       denials: () => callOnce<readonly Denial[]>(socketPath, 'events.denials', {}),
     },
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
+    runners: functions(socketPath, 'runners'),
+    wheel: functions(socketPath, 'wheel'),
     status: () => callOnce<MasterStatus>(socketPath, 'status', {}),
+  };
+}
+
+function functions(socketPath: string, room: 'runners' | 'wheel'): FunctionsApi {
+  return {
+    run: (call) => callOnce<FunctionResult>(socketPath, `${room}.run`, call),
+    start: (call) => callOnce<StartedCall>(socketPath, `${room}.start`, call),
+    docs: (prefix) =>
+      callOnce<Readonly<Record<string, string>>>(
+        socketPath,
+        `${room}.docs`,
+        prefix === undefined ? {} : { prefix },
+      ),
   };
 }

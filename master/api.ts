@@ -9,6 +9,7 @@ import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { Denial } from './requests/denial-log.ts';
+import type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 import type { TargetRequest } from './targeting/parse.ts';
 import type { TargetPlan } from './targeting/resolve.ts';
 
@@ -147,6 +148,22 @@ export interface EventsApi {
   denials(): Promise<readonly Denial[]>;
 }
 
+/** Functions that run on the master: runners, or wheel functions. */
+export interface FunctionsApi {
+  /**
+   * Runs one to its end. That it failed is a result, not an error.
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
+   */
+  run(call: FunctionCall): Promise<FunctionResult>;
+  /**
+   * Starts one and waits for nothing; what it comes to is told by `<tag>/ret`.
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was started then
+   */
+  start(call: FunctionCall): Promise<StartedCall>;
+  /** What there is: name → text. @param prefix a module or a function. Default: all */
+  docs(prefix?: string): Promise<Readonly<Record<string, string>>>;
+}
+
 /** Everything that a running master offers. */
 export interface MasterApi {
   readonly keys: KeysApi;
@@ -154,5 +171,9 @@ export interface MasterApi {
   readonly events: EventsApi;
   /** The minions that listen to publications now, and how that is known. */
   presence(): Promise<readonly PresentMinion[]>;
+  /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */
+  readonly runners: FunctionsApi;
+  /** Salt's wheel functions: `key.list_all`, `config.values`, … */
+  readonly wheel: FunctionsApi;
   status(): Promise<MasterStatus>;
 }

@@ -18,6 +18,8 @@ import { Revocation } from './keys/revocation.ts';
 import { RequestCounters } from './limits/counters.ts';
 import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
+import type { MineStore } from './mine/mine-store.ts';
+import { openMine } from './mine/open-mine.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
 import { Publisher } from './publisher.ts';
@@ -25,6 +27,7 @@ import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
+import { createServices } from './services.ts';
 import { TargetResolver } from './targeting/resolve.ts';
 import { createTransports } from './transports.ts';
 
@@ -98,6 +101,15 @@ async function open(
       return config.nodegroups;
     },
   });
+  const mine = await openMine({
+    config,
+    store: foundations.store,
+    targets,
+    hasKey: (id) => foundations.keys.get(id) !== undefined,
+    acceptedIds: () => foundations.keys.acceptedIds(),
+    now,
+    log: logger.child({ component: 'mine' }),
+  });
   const dispatcher = new JobDispatcher({
     targets,
     cache: jobs,
@@ -132,17 +144,38 @@ async function open(
     await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
     (it) => it.close(),
   );
+  const pillar = parts.pillar ?? (async () => ({}));
+  const services = createServices({
+    ...mine,
+    config,
+    foundations,
+    bus,
+    dispatcher,
+    targets,
+    jobs,
+    lastHeard,
+    transports,
+    pillar,
+    nextJid,
+    closing: closing.signal,
+    now,
+    log: logger.child({ component: 'runners' }),
+  });
   const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
     foundations,
     bus,
     jobs,
+    ...mine,
+    targets,
+    dispatcher,
+    services,
     nextJid,
     counters,
     repeats,
     lastHeard,
-    pillar: parts.pillar ?? (async () => ({})),
+    pillar,
     tops: parts.tops ?? (async () => ({})),
     fileServer,
     subscribedFrom: () => addressesOf(transports),
@@ -154,7 +187,7 @@ async function open(
   await revocation.revokeLost(await accepted.lost(keys.list().accepted));
   await accepted.replace(keys.list().accepted);
   followKeys({ keys, bus, revocation, accepted, log: logger.child({ component: 'keys' }) });
-  if (!config.preserveMinionCache) forgetDeleted(foundations, logger);
+  if (!config.preserveMinionCache) forgetDeleted(foundations, mine.mine, logger);
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
     const ports = await transport.listen(
@@ -179,17 +212,13 @@ async function open(
     config,
     foundations,
     bus,
-    dispatcher,
-    targets,
-    jobs,
-    lastHeard,
+    services,
     present,
     transports,
     counters,
     denials: requests.denials,
     bound,
     startedAt: now(),
-    now,
   });
   const rpc = closers.add(new RpcServer(api, logger.child({ component: 'rpc' })), (it) =>
     it.close(),
@@ -223,11 +252,11 @@ function addressesOf(transports: readonly MasterTransport[]): Set<string> {
 }
 
 /** Ends with an id's last key what is known of it. */
-function forgetDeleted({ keys, facts }: Foundations, logger: Logger): void {
+function forgetDeleted({ keys, facts }: Foundations, mine: MineStore, logger: Logger): void {
   const log = logger.child({ component: 'targeting' });
   keys.onChange(({ id, to }) => {
     if (to !== null || keys.get(id) !== undefined) return;
-    facts.forget(id).catch((error: unknown) => {
+    Promise.all([facts.forget(id), mine.forget(id)]).catch((error: unknown) => {
       log.error({ minion: id, err: error }, 'minion data were not forgotten');
     });
   });

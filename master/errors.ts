@@ -13,13 +13,15 @@ export type MasterErrorCode =
   | 'ERR_BAD_TGT'
   | 'ERR_JOB_LIMIT'
   | 'ERR_JOB_UNKNOWN'
+  | 'ERR_NOT_SERVED'
   | 'ERR_OWN_KEY'
   | 'ERR_READER_DROPPED'
   | 'ERR_MASTER_STOPPED'
   | 'ERR_RPC_UNKNOWN_METHOD'
   | 'ERR_RSA_OVERLOAD'
   | 'ERR_SEAL'
-  | 'ERR_SOCKET';
+  | 'ERR_SOCKET'
+  | 'ERR_UNKNOWN_FUN';
 
 export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_ARGS: {
@@ -40,6 +42,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_JOB_UNKNOWN: {
     meaning: 'No job of this jid is kept.',
     action: 'Look at the list of jobs; they are kept for keep_jobs_seconds, if job_cache is on.',
+    retry: false,
+  },
+  ERR_NOT_SERVED: {
+    meaning: 'Salt has a runner or wheel function of this name, and this master does not.',
+    action: 'salt-run -d lists what there is; docs/compatibility.md says what takes its place.',
     retry: false,
   },
   ERR_OWN_KEY: {
@@ -76,6 +83,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     meaning: 'The local socket cannot be reached or bound.',
     action: 'See that a master runs with this configuration and that you are its user.',
     retry: true,
+  },
+  ERR_UNKNOWN_FUN: {
+    meaning: 'Neither Salt nor this master has a runner or wheel function of this name.',
+    action: 'salt-run -d lists what there is.',
+    retry: false,
   },
 };
 

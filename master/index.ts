@@ -2,6 +2,7 @@
 export type {
   EventsApi,
   EventsRequest,
+  FunctionsApi,
   JobReceipt,
   JobsApi,
   KeyChange,
@@ -14,6 +15,11 @@ export type {
   MasterStatus,
   TransportStatus,
 } from './api.ts';
+// Shared with other rooms of this package; no promise.
+/** @internal */
+export { parseArgument, parseArguments } from './arguments/arguments.ts';
+/** @internal */
+export { isPlainYamlText } from './arguments/yaml.ts';
 export {
   ConfigError,
   type ConfigErrorCode,
@@ -79,8 +85,8 @@ export type { PresenceEvidence, PresentMinion } from './presence/present.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
 export type { Tops, TopsProvider, TopsRequest } from './requests/tops.ts';
-// Shared with other rooms of this package; no promise.
 /** @internal */
 export { fromJson, toJson } from './rpc/json-values.ts';
+export type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 export type { TargetRequest } from './targeting/parse.ts';
 export type { PlannedMinion, TargetPlan } from './targeting/resolve.ts';

@@ -4,15 +4,10 @@ import type { MasterApi, TransportStatus } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { EventBus } from './events/bus.ts';
 import type { Foundations } from './foundations.ts';
-import type { JobDispatcher } from './jobs/dispatcher.ts';
-import type { JobCache } from './jobs/job-cache.ts';
-import { createJobsApi } from './jobs/jobs-api.ts';
-import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { RequestCounters } from './limits/counters.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { DenialLog } from './requests/denial-log.ts';
-import type { LastHeard } from './requests/last-heard.ts';
-import type { TargetResolver } from './targeting/resolve.ts';
+import { type Services, toFunctionsApi } from './services.ts';
 import { version } from './version.ts';
 
 /** A transport that is served, with its real ports. */
@@ -26,40 +21,20 @@ export interface InterfaceParts {
   readonly config: MasterConfig;
   readonly foundations: Foundations;
   readonly bus: EventBus;
-  readonly dispatcher: JobDispatcher;
-  readonly targets: TargetResolver;
-  readonly jobs: JobCache;
-  readonly lastHeard: LastHeard;
+  readonly services: Services;
   readonly present: () => readonly PresentMinion[];
   readonly transports: readonly MasterTransport[];
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
   readonly bound: readonly BoundTransport[];
   readonly startedAt: number;
-  readonly now: () => number;
 }
 
 export function createApi(parts: InterfaceParts): MasterApi {
-  const { config, bus, dispatcher, targets, denials, foundations, lastHeard } = parts;
+  const { bus, denials, services } = parts;
   return {
-    keys: createKeysApi({
-      keys: foundations.keys,
-      hashType: config.hashType,
-      protocolOf: (id) => foundations.pins.of(id),
-      unpin: (id) => foundations.pins.forget([id]),
-      ownKeys: async () => ownKeys(parts),
-    }),
-    jobs: createJobsApi({
-      dispatcher,
-      targets,
-      cache: parts.jobs,
-      defaults: config,
-      facts: {
-        isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
-        lastHeardAt: (id) => lastHeard.of(id),
-      },
-      now: parts.now,
-    }),
+    keys: services.keys,
+    jobs: services.jobs,
     events: {
       subscribe: (request = {}, signal) =>
         bus.subscribe({
@@ -69,16 +44,12 @@ export function createApi(parts: InterfaceParts): MasterApi {
       denials: async () => denials.list(),
     },
     presence: async () => parts.present(),
+    runners: toFunctionsApi(services.runners),
+    wheel: toFunctionsApi(services.wheel),
     status: async () => describeStatus(parts),
   };
 }
 
-function ownKeys({ config, foundations }: InterfaceParts): OwnKey[] {
-  const { masterKeys, signKeys } = foundations;
-  const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
-  if (signKeys === undefined) return own;
-  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: signKeys.publicPem }];
-}
 
 function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['status']>> {
   const { accepted, denied, pending, rejected } = parts.foundations.keys.list();

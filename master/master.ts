@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { Store } from '../store/index.ts';
-import type { EventsApi, JobsApi, KeysApi, MasterApi, MasterStatus } from './api.ts';
+import type { EventsApi, FunctionsApi, JobsApi, KeysApi, MasterApi, MasterStatus } from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
@@ -84,6 +84,14 @@ class MasterInProcess implements Master {
 
   async presence(): Promise<readonly PresentMinion[]> {
     return this.#running().api.presence();
+  }
+
+  get runners(): FunctionsApi {
+    return this.#running().api.runners;
+  }
+
+  get wheel(): FunctionsApi {
+    return this.#running().api.wheel;
   }
 
   async status(): Promise<MasterStatus> {

@@ -153,11 +153,14 @@ export {
 } from './targeting/nodegroups.ts';
 export {
   type CompiledPattern,
+  compileLinearPattern,
   compilePattern,
   compileSearch,
+  compileWholePattern,
   type PatternCompiler,
   type TextTest,
 } from './targeting/pattern.ts';
+export { pythonStr } from './targeting/python-str.ts';
 export {
   type Candidate,
   type CompiledTarget,

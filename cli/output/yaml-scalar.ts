@@ -1,5 +1,5 @@
 /** What libyaml knows of a text before it writes it [libyaml emitter.c, yaml_emitter_analyze_scalar]. */
-import { isPlainYamlText } from '../yaml.ts';
+import { isPlainYamlText } from '../../master/index.ts';
 
 /** How a text can be written. */
 export type ScalarStyle = 'plain' | 'single' | 'double';

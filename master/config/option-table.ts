@@ -17,6 +17,7 @@ import {
   textList,
 } from './option-kinds.ts';
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
+import { functionPermissions, publishPermissions } from './permissions.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
 import { transportName, transportOpts } from './transport-opts.ts';
@@ -33,7 +34,12 @@ interface OptionRow<T> {
 export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 
 /** Names of our own options, which stand under `saltbridge:`. */
-export type OwnOptionName = 'stateDir' | 'socket' | 'publishSerialBlock' | 'confirmOpenMode';
+export type OwnOptionName =
+  | 'stateDir'
+  | 'socket'
+  | 'publishSerialBlock'
+  | 'confirmOpenMode'
+  | 'mineTrustsGrains';
 
 /** Salt's options, which stand at the top of a file. */
 export type SaltOptions = Omit<MasterConfig, OwnOptionName | 'limits' | 'acl'>;
@@ -149,6 +155,11 @@ export const saltOptions: OptionTable<SaltOptions> = {
   jinjaSlsEnv: row('jinja_sls_env', plainMap, {}),
   jinjaLstripBlocks: row('jinja_lstrip_blocks', flag, false),
   jinjaTrimBlocks: row('jinja_trim_blocks', flag, false),
+  enforceMineCache: row('enforce_mine_cache', flag, false),
+  mineGet: row('mine_get', functionPermissions, null),
+  peer: row('peer', publishPermissions, {}),
+  peerRun: row('peer_run', functionPermissions, {}),
+  runnerReturns: row('runner_returns', flag, true),
   logLevel: row('log_level', oneOf(logLevels), 'warning'),
   logLevelLogfile: row('log_level_logfile', oneOf(logLevels), null),
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
@@ -160,6 +171,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   socket: row('socket', path, 'saltbridge.sock'),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
+  mineTrustsGrains: row('mine_trusts_grains', flag, false),
 };
 
 /** Our limits. */
@@ -174,6 +186,9 @@ export const limitOptions: OptionTable<Limits> = {
   pushedBytes: row('pushed_bytes', integer(0, 2 ** 50), 256 * mebibyte),
   grainsBytes: row('grains_bytes', integer(1024, megabytes100), mebibyte),
   authsPerSecond: row('auths_per_second', integer(0, many), 20),
+  mineBytes: row('mine_bytes', integer(1024, megabytes100), mebibyte),
+  mineValueBytes: row('mine_value_bytes', integer(1024, megabytes100), 65_536),
+  mineReplyBytes: row('mine_reply_bytes', integer(1024, megabytes100), 16 * mebibyte),
   pendingKeys: row('pending_keys', integer(0, many), 500),
   pendingKeysPerAddress: row('pending_keys_per_address', integer(0, many), 64),
 };

@@ -6,6 +6,7 @@
 
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { FileRoots } from './file-options.ts';
+import type { Permissions } from './permissions.ts';
 import type { SslOptions } from './ssl.ts';
 import type { TransportName, TransportOpts } from './transport-opts.ts';
 
@@ -51,6 +52,12 @@ export interface Limits {
   readonly grainsBytes: number;
   /** `auths_per_second`: sign-ins of unknown or failing ids an address. Default 20; 0: off. */
   readonly authsPerSecond: number;
+  /** `mine_bytes`: the whole mine of a minion, names included. Default 1 MiB, at most 100 MB. */
+  readonly mineBytes: number;
+  /** `mine_value_bytes`: one function's value in it. Default 64 KiB, at most 100 MB. */
+  readonly mineValueBytes: number;
+  /** `mine_reply_bytes`: what one request may read from mines. Default 16 MiB, at most 100 MB. */
+  readonly mineReplyBytes: number;
   /** `pending_keys`: keys that wait for acceptance. Default 500; 0: off. */
   readonly pendingKeys: number;
   /** `pending_keys_per_address`: those from one address. Default 64; 0: off. */
@@ -272,6 +279,23 @@ export interface MasterConfig {
   readonly jinjaLstripBlocks: boolean;
   /** `jinja_trim_blocks`: Default false. */
   readonly jinjaTrimBlocks: boolean;
+  /** `enforce_mine_cache`: keep the mine also without `minion_data_cache`. Default false. */
+  readonly enforceMineCache: boolean;
+  /**
+   * `mine_get`: which minions may read which functions of others' mines: regular expressions on
+   * ids, each with a list of those on functions. Default `null`: every minion may read every one.
+   */
+  readonly mineGet: Permissions | null;
+  /**
+   * `peer`: which minions may publish which functions: regular expressions on ids, each with a
+   * list of those on functions, or of maps from a compound target to such a list. Functions may
+   * have conditions: `{function: {args: […], kwargs: {…}}}`. Default: none may.
+   */
+  readonly peer: Permissions;
+  /** `peer_run`: which minions may run which runners. Default: none may. */
+  readonly peerRun: Permissions;
+  /** `runner_returns`: keep what runners returned that were started with nobody waiting. Default true. */
+  readonly runnerReturns: boolean;
 
   /** `log_level`: what goes to the console. Default `warning`. */
   readonly logLevel: LogLevel;
@@ -292,6 +316,11 @@ export interface MasterConfig {
   readonly publishSerialBlock: number;
   /** `saltbridge:confirm_open_mode`: `open_mode` is meant. Default false. */
   readonly confirmOpenMode: boolean;
+  /**
+   * `saltbridge:mine_trusts_grains`: conditions on grains in `allow_tgt` give the right to read, as
+   * in Salt, although a minion can claim any grains. Default false: they can only take it away.
+   */
+  readonly mineTrustsGrains: boolean;
 }
 
 /** What a program may set; the rest has its default. */

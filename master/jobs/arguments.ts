@@ -39,7 +39,12 @@ export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
   return [...arg];
 }
 
+/** Whether text is the name of a function: `module.function`. */
+export function isFunctionName(fun: string): boolean {
+  return functionName.test(fun);
+}
+
 function checkName(fun: string): void {
-  if (functionName.test(fun)) return;
+  if (isFunctionName(fun)) return;
   throw new MasterError('ERR_ARGS', 'fun is not the name of a function; expected module.function');
 }

@@ -35,6 +35,8 @@ export interface PublishRequest extends TargetRequest {
   readonly metadata?: WireMap;
   /** The job's id: twenty digits, none that was used. Default: a new one. */
   readonly jid?: string;
+  /** The minion that asks for it; told to the minions, as Salt does. */
+  readonly requestedBy?: string;
 }
 
 /** A job that is on its way. */
@@ -155,7 +157,7 @@ export class JobDispatcher {
   #load(
     record: JobRecord,
     { delimiter = ':' }: TargetExpression,
-    { ret = '', metadata }: Pick<PublishRequest, 'ret' | 'metadata'>,
+    { ret = '', metadata, requestedBy }: Pick<PublishRequest, 'ret' | 'metadata' | 'requestedBy'>,
   ): PublicationLoad {
     const { masterId } = this.#options;
     return {
@@ -169,6 +171,7 @@ export class JobDispatcher {
       ...(delimiter === ':' ? {} : { delimiter }),
       ...(masterId === null ? {} : { master_id: masterId }),
       ...(metadata === undefined ? {} : { metadata }),
+      ...(requestedBy === undefined ? {} : { id: requestedBy }),
     };
   }
 
@@ -186,6 +189,8 @@ export class JobDispatcher {
       missing,
       publishedAt: this.#options.now(),
       selfMade: false,
+      ...(request.metadata === undefined ? {} : { metadata: request.metadata }),
+      ...(request.requestedBy === undefined ? {} : { requestedBy: request.requestedBy }),
     };
     return { record, target, problem };
   }

@@ -26,6 +26,8 @@ const recordSchema = Compile(
     publishedAt: Type.Number(),
     selfMade: Type.Boolean(),
     skipped: Type.Optional(Type.Number()),
+    metadata: Type.Optional(Type.Unsafe<WireMap>(Type.Object({}))),
+    requestedBy: Type.Optional(Type.String()),
   }),
 );
 

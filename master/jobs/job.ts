@@ -22,6 +22,10 @@ export interface JobRecord {
   readonly selfMade: boolean;
   /** Subscribers that were passed over because their queue was full. Absent: none. */
   readonly skipped?: number;
+  /** As it was published with the job. */
+  readonly metadata?: WireMap;
+  /** The minion that asked for it. Absent: an operator, or a service. */
+  readonly requestedBy?: string;
 }
 
 /** What a minion returned for a job. */

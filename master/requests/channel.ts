@@ -72,7 +72,13 @@ const badLoad = 'bad load';
 const outermostFailure = 'Some exception handling minion payload';
 
 /** Requests whose repetition must not have a second effect; returns are known by their job. */
-const onceOnly: ReadonlySet<string> = new Set(['_minion_event']);
+const onceOnly: ReadonlySet<string> = new Set([
+  '_mine',
+  '_mine_delete',
+  '_mine_flush',
+  '_minion_event',
+  'minion_pub',
+]);
 /**
  * What minions of protocols 0 to 2 put their token into as well [WIRE 9.1]. Without it anybody who
  * knows the shared key could act for another, so it is refused as Salt's masters up to 3006.11 did.

@@ -2,19 +2,27 @@
 import type { Logger } from 'pino';
 import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
+import { compilePermissions } from '../config/permissions.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
 import type { FileServer } from '../fileserver/file-server.ts';
 import { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
+import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
 import { type Rate, TokenBuckets } from '../limits/token-bucket.ts';
+import type { MineReader } from '../mine/mine-reader.ts';
+import type { MineStore } from '../mine/mine-store.ts';
+import { PeerPublisher } from '../peers/peer-publisher.ts';
+import { PeerRunner } from '../peers/peer-runner.ts';
 import { Announcements } from '../presence/announcements.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
+import type { Services } from '../services.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
 import { SignIn } from './auth.ts';
 import { RequestChannel } from './channel.ts';
 import { ClearRequests } from './clear.ts';
@@ -25,7 +33,9 @@ import { type FileCommand, fileHandlers } from './files.ts';
 import type { LastHeard } from './last-heard.ts';
 import { masterOptsHandler } from './master-opts.ts';
 import { createFullnessCheck } from './max-minions.ts';
+import { mineHandlers } from './mine.ts';
 import { minionEventHandler } from './minion-event.ts';
+import { type PeerHandlerOptions, peerHandlers } from './peers.ts';
 import { type PillarProvider, pillarHandler } from './pillar.ts';
 import type { RepeatGuard } from './repeats.ts';
 import type { VerifiedRequest } from './request.ts';
@@ -45,6 +55,11 @@ export interface RequestParts {
   readonly foundations: Foundations;
   readonly bus: EventBus;
   readonly jobs: JobCache;
+  readonly mine: MineStore;
+  readonly mineReader: MineReader;
+  readonly targets: TargetResolver;
+  readonly dispatcher: JobDispatcher;
+  readonly services: Pick<Services, 'runners'>;
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
   readonly repeats: RepeatGuard;
@@ -179,6 +194,8 @@ function createHandlers(
       counters,
       log,
     }),
+    ...peerHandlers(openPeers(parts)),
+    ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
     revoke_auth: revokeHandler(foundations.keys, config),
     _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
     _master_tops: topsHandler(parts.tops, log),
@@ -219,6 +236,32 @@ function rateOf(config: MasterConfig, name: 'requestsPerSecond' | 'eventsPerSeco
       return config.limits.burst;
     },
   };
+}
+
+/** What minions may ask of others, and of the master itself. */
+function openPeers(parts: RequestParts): PeerHandlerOptions {
+  const { config, counters, dispatcher, foundations, jobs: cache, lastHeard, targets, log } = parts;
+  const publisher = new PeerPublisher({
+    dispatcher,
+    cache,
+    targets,
+    facts: {
+      isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
+      lastHeardAt: (id) => lastHeard.of(id),
+    },
+    defaults: config,
+    grants: compilePermissions(config.peer, 'target'),
+    counters,
+    log,
+  });
+  const runner = new PeerRunner({
+    runners: parts.services.runners,
+    cache,
+    grants: compilePermissions(config.peerRun, 'function'),
+    counters,
+    log,
+  });
+  return { publisher, runner, counters };
 }
 
 /** Keeps the facts of a minion, and tells it [WIRE 9.3]. */

@@ -3,12 +3,15 @@
  * cannot be called, whatever it is called [THREATS G-02, C-23].
  */
 import type { FileCommand } from './files.ts';
-import { mineRequests } from './mine.ts';
-import { peerRequests } from './peers.ts';
+import type { MineHandlers } from './mine.ts';
+import type { PeerHandlers } from './peers.ts';
 import { type Handler, send } from './request.ts';
 
 /** The handlers that do something in this master; they need its parts. */
-export interface ActiveHandlers extends Readonly<Record<FileCommand, Handler>> {
+export interface ActiveHandlers
+  extends Readonly<Record<FileCommand, Handler>>,
+    MineHandlers,
+    PeerHandlers {
   readonly _return: Handler;
   readonly _minion_event: Handler;
   readonly _pillar: Handler;
@@ -24,8 +27,6 @@ export type RequestTable = ReadonlyMap<string, Handler>;
 export function createRequestTable(active: ActiveHandlers): RequestTable {
   const handlers: Record<string, Handler> = {
     ...active,
-    ...mineRequests,
-    ...peerRequests,
     // The name that minions 3000 to 3002 use for _master_tops.
     _ext_nodes: active._master_tops,
     verify_minion: async () => send(''),

@@ -61,6 +61,18 @@ const Batch = Type.Object(
   strict,
 );
 const JobList = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1 })) }, strict);
+const Call = Type.Object(
+  {
+    fun: Text,
+    arg: Type.Optional(Type.Array(AnyValue)),
+    kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
+    user: Type.Optional(Text),
+    jid: Type.Optional(Text),
+    timeout: Type.Optional(Seconds),
+  },
+  strict,
+);
+const Prefix = Type.Object({ prefix: Type.Optional(Text) }, strict);
 const JobId = Type.Object({ jid: Text }, strict);
 
 interface Call<S extends TSchema, R> {
@@ -127,5 +139,14 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
       call: (api, p, signal) => api.events.subscribe(p, signal),
     }),
   ],
+  ['runners.run', method({ parameters: Call, call: (api, p) => api.runners.run(p) })],
+  ['runners.start', method({ parameters: Call, call: (api, p) => api.runners.start(p) })],
+  [
+    'runners.docs',
+    method({ parameters: Prefix, call: (api, { prefix }) => api.runners.docs(prefix) }),
+  ],
+  ['wheel.run', method({ parameters: Call, call: (api, p) => api.wheel.run(p) })],
+  ['wheel.start', method({ parameters: Call, call: (api, p) => api.wheel.start(p) })],
+  ['wheel.docs', method({ parameters: Prefix, call: (api, { prefix }) => api.wheel.docs(prefix) })],
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);

@@ -85,6 +85,15 @@ export class KnownFacts {
     await this.#options.store.write([{ op: 'delete', key: [...prefix, id] }]);
   }
 
+  /** Forgets one of the two; the minion sends both again with its next request for pillar. */
+  async forgetPart(id: string, part: 'grains' | 'pillar'): Promise<void> {
+    const known = this.#facts.get(id);
+    if (known === undefined) return;
+    const rest = { ...known, [part]: undefined };
+    this.#facts.set(id, rest);
+    await this.#options.store.write([{ op: 'put', key: [...prefix, id], value: this.#pack(rest) }]);
+  }
+
   /** In memory at once, so that a key deleted meanwhile is forgotten after it and not before. */
   #note({ id, grains, pillar }: FactsOfMinion): Operation[] {
     if (!this.#options.isOn || !this.#options.hasKey(id)) return [];

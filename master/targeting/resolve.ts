@@ -1,11 +1,13 @@
 import {
   type Candidate,
   type CompiledTarget,
+  compileLinearPattern,
   compileTarget,
   type MinionFacts,
   type Nodegroups,
   type TargetExpression,
 } from '../../minion-protocol/index.ts';
+import { MasterError } from '../errors.ts';
 import { badTarget, parseTarget, type TargetRequest } from './parse.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
@@ -65,6 +67,9 @@ export interface ResolveOptions {
   readonly greedy?: boolean;
 }
 
+/** How a target that a minion names is read. */
+const ofMinion = { pillar: 'exact' } as const;
+
 interface Matched {
   readonly target: TargetExpression;
   readonly compiled: CompiledTarget;
@@ -95,7 +100,55 @@ export class TargetResolver {
       : { target, minions: sure, missing, unknown: [], problem };
   }
 
-  /** The same with the reason for each minion. @throws MasterError ERR_BAD_TGT */
+  /**
+   * Who a target means that a minion names: those that match for certain. Conditions on pillar are
+   * equality, so that nothing is found out by patterns, and expressions that may not end are not
+   * taken [THREATS M-11].
+   * @throws MasterError ERR_BAD_TGT
+   */
+  resolveForMinion(request: TargetRequest): ResolvedTarget {
+    const target = parseTarget(request, this.#options.nodegroups);
+    const compiled = readTarget(() => compileTarget(target, compileLinearPattern, ofMinion));
+    const accepted = this.#options.acceptedIds();
+    const minions = accepted.filter((id) => compiled.test(this.#candidate(id)) === 'yes');
+    const missing = missingFrom(accepted, compiled);
+    return { target, minions, missing, unknown: [], problem: compiled.problem };
+  }
+
+  /**
+   * Whether a target gives this minion a right: see {@link CompiledTarget.isEntitled}. One that
+   * cannot be read gives none.
+   */
+  entitles(request: TargetRequest, minionId: string): boolean {
+    return this.#tryToRead(request)?.isEntitled(this.#candidate(minionId)) === true;
+  }
+
+  /**
+   * Whether a target means this minion for certain, by its own word where it asks for grains. One
+   * that cannot be read does not.
+   */
+  matches(request: TargetRequest, minionId: string): boolean {
+    return this.#tryToRead(request)?.test(this.#candidate(minionId)) === 'yes';
+  }
+
+  /** The minions that a target entitles; see {@link entitles}. */
+  entitled(request: TargetRequest): ReadonlySet<string> {
+    const compiled = this.#tryToRead(request);
+    const accepted = this.#options.acceptedIds();
+    return new Set(accepted.filter((id) => compiled?.isEntitled(this.#candidate(id)) === true));
+  }
+
+  #tryToRead(request: TargetRequest): CompiledTarget | undefined {
+    try {
+      const target = parseTarget(request, this.#options.nodegroups);
+      return readTarget(() => compileTarget(target, compileLinearPattern));
+    } catch (error) {
+      if (error instanceof MasterError) return undefined;
+      throw error;
+    }
+  }
+
+  /** What {@link resolve} says, with the reason for each minion. @throws MasterError ERR_BAD_TGT */
   async plan(request: TargetRequest): Promise<TargetPlan> {
     const { target, compiled, sure, unknown, missing } = await this.#match(request);
     const { tgt, tgtType } = target;
@@ -134,7 +187,7 @@ export class TargetResolver {
 
   async #compile(target: TargetExpression, accepted: readonly string[]): Promise<CompiledTarget> {
     const slow = new SlowPatterns();
-    const compiled = tryToCompile(target, slow);
+    const compiled = readTarget(() => compileTarget(target, slow.compile));
     if (!slow.isNeeded) return compiled;
     for (const id of accepted) {
       // All conditions, because the answer of one decides whether another is asked.
@@ -149,9 +202,9 @@ export class TargetResolver {
   }
 }
 
-function tryToCompile(target: TargetExpression, slow: SlowPatterns): CompiledTarget {
+function readTarget(compile: () => CompiledTarget): CompiledTarget {
   try {
-    return compileTarget(target, slow.compile);
+    return compile();
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw badTarget(`the target cannot be read: ${error.message}`, { cause: error });

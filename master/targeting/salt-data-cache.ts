@@ -49,7 +49,11 @@ async function readFacts(cache: SaltDataCache, id: string): Promise<FactsOfMinio
   }
 }
 
-async function readBounded(file: string, maxBytes: number): Promise<Buffer | undefined> {
+/**
+ * A file of Salt's cache; `undefined` when there is none.
+ * @throws RangeError when it is larger, TypeError when it is no file
+ */
+export async function readBounded(file: string, maxBytes: number): Promise<Buffer | undefined> {
   const handle = await open(file).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw error;

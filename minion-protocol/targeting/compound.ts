@@ -79,6 +79,26 @@ function firstOrLess(
   return result;
 }
 
+/** The expression without the terms that are not kept; `undefined` when none is left. */
+export function keepTerms(
+  expression: Expression,
+  isKept: (index: number) => boolean,
+): Expression | undefined {
+  switch (expression.kind) {
+    case 'term':
+      return isKept(expression.index) ? expression : undefined;
+    case 'not': {
+      const of = keepTerms(expression.of, isKept);
+      return of && { kind: 'not', of };
+    }
+    case 'and':
+    case 'or': {
+      const parts = expression.of.flatMap((part) => keepTerms(part, isKept) ?? []);
+      return parts.length === 0 ? undefined : combine(expression.kind, parts);
+    }
+  }
+}
+
 class CompoundParser {
   readonly #words: readonly string[];
   #at = 0;

@@ -70,6 +70,23 @@ export const compileLinearPattern: PatternCompiler = (pattern) => {
   throw new SyntaxError('lookaround and back-references are not supported here');
 };
 
+/**
+ * An expression that must mean the whole text, as those that give rights do.
+ * @throws SyntaxError with the reason; lookaround and back-references are not taken
+ */
+export function compileWholePattern(pattern: string): TextTest {
+  const { source, ignoreCase, needsBacktracking } = translatePython(pattern, linearDialect);
+  if (needsBacktracking) {
+    throw new SyntaxError('lookaround and back-references are not supported here');
+  }
+  try {
+    const regex = RE2JS.compile(source, ignoreCase ? RE2JS.CASE_INSENSITIVE : 0);
+    return (text) => regex.matches(text);
+  } catch (error) {
+    throw new SyntaxError(describe(error), { cause: error });
+  }
+}
+
 function compileBacktracking(pattern: string): Extract<CompiledPattern, { kind: 'backtracking' }> {
   const { source, ignoreCase } = translatePython(pattern, backtrackingDialect);
   const flags = ignoreCase ? 'iuy' : 'uy';

@@ -1,6 +1,13 @@
 /** Who a publication is meant for [WIRE 12.1; salt/matchers/*.py]: compiled once, then asked. */
 import { compileGlob } from '../glob.ts';
-import { type Expression, evaluate, parseCompound, splitWords, type Verdict } from './compound.ts';
+import {
+  type Expression,
+  evaluate,
+  keepTerms,
+  parseCompound,
+  splitWords,
+  type Verdict,
+} from './compound.ts';
 import { compileFactMatch } from './fact-match.ts';
 import type { FactSource, MinionFacts } from './facts.ts';
 import { containsAny, parseIpNetwork } from './ip-network.ts';
@@ -44,6 +51,8 @@ export interface TargetTerm {
   readonly text: string;
   /** The ids that it lists and wants; empty for other conditions. */
   readonly ids: readonly string[];
+  /** Whether it goes by grains, which are the minion's own word. */
+  readonly isSelfTold: boolean;
   test(candidate: Candidate): Verdict;
 }
 
@@ -59,6 +68,20 @@ export interface CompiledTarget {
    * resolves what it publishes [WIRE 12.2].
    */
   isPossible(candidate: Candidate): boolean;
+  /**
+   * Whether this minion is meant where that gives it a right: for certain, and also by the
+   * conditions other than those on grains. So grains can take a right away, and give none.
+   */
+  isEntitled(candidate: Candidate): boolean;
+}
+
+/** How {@link compileTarget} reads conditions on pillar. */
+export interface CompileOptions {
+  /**
+   * `exact`: each is equality, so that no pattern can find out what is in another's pillar, as in
+   * Salt where a minion asks. Default `pattern`.
+   */
+  readonly pillar?: 'pattern' | 'exact';
 }
 
 /** Whether text is the name of a target type that goes over the wire. */
@@ -74,8 +97,9 @@ export function isTargetType(text: string): text is TargetType {
 export function compileTarget(
   target: TargetExpression,
   compilePattern: PatternCompiler = compileLinearPattern,
+  { pillar = 'pattern' }: CompileOptions = {},
 ): CompiledTarget {
-  const compiler = new TermCompiler(compilePattern);
+  const compiler = new TermCompiler(compilePattern, pillar === 'exact');
   if (target.tgtType !== 'compound') {
     const term = compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
     return ready([term], { kind: 'term', word: term.text, index: 0, isExcluded: false });
@@ -94,6 +118,9 @@ export function compileTarget(
 function ready(terms: readonly TargetTerm[], expression: Expression): CompiledTarget {
   const verdictOf = (candidate: Candidate, index: number): Verdict =>
     terms[index]?.test(candidate) ?? 'no';
+  const told = keepTerms(expression, (index) => terms[index]?.isSelfTold === false);
+  const says = (part: Expression, candidate: Candidate): boolean =>
+    evaluate(part, (index) => verdictOf(candidate, index)) === 'yes';
   return {
     terms,
     problem: undefined,
@@ -101,11 +128,13 @@ function ready(terms: readonly TargetTerm[], expression: Expression): CompiledTa
     isPossible: (candidate) =>
       evaluate(expression, (index) => (verdictOf(candidate, index) === 'no' ? 'no' : 'yes')) ===
       'yes',
+    isEntitled: (candidate) =>
+      told !== undefined && says(told, candidate) && says(expression, candidate),
   };
 }
 
 function broken(problem: string): CompiledTarget {
-  return { terms: [], problem, test: () => 'no', isPossible: () => false };
+  return { terms: [], problem, test: () => 'no', isPossible: () => false, isEntitled: () => false };
 }
 
 function tryToParse(words: readonly string[]): Expression | string {
@@ -140,9 +169,11 @@ const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
 
 class TermCompiler {
   readonly #compilePattern: PatternCompiler;
+  readonly #isPillarExact: boolean;
 
-  constructor(compilePattern: PatternCompiler) {
+  constructor(compilePattern: PatternCompiler, isPillarExact: boolean) {
     this.#compilePattern = compilePattern;
+    this.#isPillarExact = isPillarExact;
   }
 
   /** `undefined` for a letter that is not served. */
@@ -171,14 +202,19 @@ class TermCompiler {
       case 'grain_pcre':
         return factTerm(text, 'grains', compileFactMatch(text, delimiter, this.#compilePattern));
       case 'pillar':
-        return factTerm(text, 'pillar', compileFactMatch(text, delimiter, compileGlob));
+        return this.#pillarTerm(text, delimiter, compileGlob);
       case 'pillar_exact':
-        return factTerm(text, 'pillar', compileFactMatch(text, delimiter, compileEqual));
+        return this.#pillarTerm(text, delimiter, compileEqual);
       case 'pillar_pcre':
-        return factTerm(text, 'pillar', compileFactMatch(text, delimiter, this.#compilePattern));
+        return this.#pillarTerm(text, delimiter, this.#compilePattern);
       case 'ipcidr':
         return addressTerm(text);
     }
+  }
+
+  #pillarTerm(text: string, delimiter: string, compile: PatternCompiler): TargetTerm {
+    const compiler = this.#isPillarExact ? compileEqual : compile;
+    return factTerm(text, 'pillar', compileFactMatch(text, delimiter, compiler));
   }
 }
 
@@ -187,13 +223,13 @@ function compileEqual(wanted: string): (text: string) => boolean {
 }
 
 function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
-  return { text, ids: [], test: ({ id }) => (matches(id) ? 'yes' : 'no') };
+  return { text, ids: [], isSelfTold: false, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
 }
 
 /** Text is split at commas without trimming. */
 function listTerm(text: string, tgt: string | readonly string[]): TargetTerm {
   const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
-  return { text, ids: [...ids], test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
+  return { text, ids: [...ids], isSelfTold: false, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
 }
 
 function factTerm(
@@ -204,6 +240,7 @@ function factTerm(
   return {
     text,
     ids: [],
+    isSelfTold: kind === 'grains',
     test: ({ facts }) => {
       const source = facts[kind];
       if (source === undefined) return 'unknown';
@@ -215,7 +252,7 @@ function factTerm(
 /** What is no address means nobody, also of those whose facts are not known. */
 function addressTerm(text: string): TargetTerm {
   const network = parseIpNetwork(text);
-  if (network === undefined) return { text, ids: [], test: () => 'no' };
+  if (network === undefined) return { text, ids: [], isSelfTold: true, test: () => 'no' };
   return factTerm(text, 'grains', (grains) =>
     containsAny(network, grains.get(`ipv${network.version}`)),
   );

@@ -1,7 +1,14 @@
 import { Writable } from 'node:stream';
 import type { CommandContext } from '../../cli/context.ts';
 import { run } from '../../cli/program.ts';
-import type { EventsApi, JobsApi, KeysApi, MasterApi, MasterStatus } from '../../master/index.ts';
+import type {
+  EventsApi,
+  FunctionsApi,
+  JobsApi,
+  KeysApi,
+  MasterApi,
+  MasterStatus,
+} from '../../master/index.ts';
 
 /** A stream that keeps what is written. */
 export class TextStream extends Writable {
@@ -24,6 +31,8 @@ export interface FakeMaster {
   readonly keys?: Partial<KeysApi>;
   readonly jobs?: Partial<JobsApi>;
   readonly events?: Partial<EventsApi>;
+  readonly runners?: Partial<FunctionsApi>;
+  readonly wheel?: Partial<FunctionsApi>;
   readonly status?: () => Promise<MasterStatus>;
 }
 
@@ -51,7 +60,9 @@ function unexpected(): never {
   throw new TypeError('the command called what the test did not foresee');
 }
 
-function completeApi({ keys, jobs, events, status }: FakeMaster): MasterApi {
+const noFunctions: FunctionsApi = { run: unexpected, start: unexpected, docs: unexpected };
+
+function completeApi({ keys, jobs, events, runners, wheel, status }: FakeMaster): MasterApi {
   return {
     keys: {
       list: unexpected,
@@ -73,6 +84,8 @@ function completeApi({ keys, jobs, events, status }: FakeMaster): MasterApi {
     },
     events: { subscribe: unexpected, denials: unexpected, ...events },
     presence: unexpected,
+    runners: { ...noFunctions, ...runners },
+    wheel: { ...noFunctions, ...wheel },
     status: status ?? unexpected,
   };
 }

@@ -27,9 +27,6 @@ export const notYet: readonly AdviceGroup[] = [
   {
     advice: 'minions are answered as by a master without it',
     options: {
-      peer: {},
-      peer_run: anyValue,
-      enforce_mine_cache: false,
     },
   },
   // Reactor.
@@ -51,7 +48,6 @@ export const notYet: readonly AdviceGroup[] = [
   {
     advice: 'runners do not run here; saltbridge has commands for jobs and keys',
     options: {
-      runner_returns: true,
     },
   },
   // Users' rights.

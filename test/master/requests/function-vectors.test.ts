@@ -1,4 +1,4 @@
-/** Recorded requests for the other functions, answered by a master without files, mine and peers. */
+/** Recorded requests for the other functions, answered by a master without files and peers. */
 import test from 'ava';
 import { openSendReply } from '../../../minion-protocol/index.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
@@ -16,7 +16,7 @@ import {
 
 const noFile = { data: '', dest: '' };
 
-/** What a master answers that has no files and keeps no mine, in place of what was recorded. */
+/** What a master answers that has no files, in place of what was recorded. */
 const withoutContent = new Map<string, Json>([
   ['_file_hash v0', ''],
   ['_file_hash v2', ''],
@@ -38,8 +38,6 @@ const withoutContent = new Map<string, Json>([
   ['_symlink_list v3', {}],
   // Recorded with file_recv switched on.
   ['_file_recv v3', false],
-  ['_mine_get one function v3', {}],
-  ['_mine_get two functions v3', {}],
 ]);
 
 for (const [version, group] of byVersion(cases(vectorFile('aes_functions'), 'cases'))) {

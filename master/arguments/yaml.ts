@@ -4,7 +4,7 @@
  * [PyYAML resolver.py, constructor.py; salt utils/yamlloader.py].
  */
 import { isScalar, type Node, parseDocument, type ScalarTag, type Tags } from 'yaml';
-import type { WireMap, WireValue } from '../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { isBeyondLibyaml } from './libyaml-limits.ts';
 
 const integerForm =

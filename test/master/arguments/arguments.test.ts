@@ -1,7 +1,7 @@
 import test from 'ava';
-import { parseArgument, parseArguments } from '../../cli/arguments.ts';
-import { toJson } from '../../master/rpc/json-values.ts';
-import { readCases } from './fixture.ts';
+import { parseArgument, parseArguments } from '../../../master/arguments/arguments.ts';
+import { toJson } from '../../../master/rpc/json-values.ts';
+import { readCases } from '../../cli/fixture.ts';
 
 interface ArgumentCase {
   readonly inputs: string[];

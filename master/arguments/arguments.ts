@@ -2,7 +2,7 @@
  * A function's arguments as the `salt` command reads them: each is YAML if it is a scalar, a
  * `[list]` or a `{map}`, else the text as it was typed [salt utils/args.py].
  */
-import type { WireValue } from '../minion-protocol/index.ts';
+import type { WireValue } from '../../minion-protocol/index.ts';
 import { parseYaml } from './yaml.ts';
 
 /** Arguments, ready to be published. */
@@ -35,6 +35,11 @@ export function parseArguments(
     else kwarg[name] = noParse.includes(name) ? value : parseArgument(value);
   }
   return { arg, kwarg };
+}
+
+/** Whether a minion takes this text for `name=value`, also where it stands among positional ones. */
+export function isKeywordText(text: string): boolean {
+  return keyword.test(text);
 }
 
 /** One argument. Never fails: what is not YAML, or not meant as such, is text. */

@@ -1,0 +1,145 @@
+/**
+ * What Salt's `peer`, `peer_run` and `mine_get` permit: for minions whose id an expression means,
+ * a list of functions, each perhaps with conditions on its arguments, and for publishing perhaps
+ * only on some minions [salt/utils/minions.py auth_check, __fun_check, __args_check].
+ */
+import type { Call } from './types.ts';
+
+/** A regular expression of the operator's. It means a text only as a whole. */
+export interface Pattern {
+  /** As it was written. */
+  readonly source: string;
+  readonly matches: (text: string) => boolean;
+}
+
+/** What the arguments of a call must be like; what is not named may be anything. */
+export interface ArgumentCondition {
+  /** By place; `null`: there must be one. */
+  readonly args: readonly (Pattern | null)[];
+  /** By name; `null`: there must be one. */
+  readonly kwargs: ReadonlyMap<string, Pattern | null>;
+}
+
+/** Functions that are permitted. */
+export interface FunctionGrant {
+  readonly fun: Pattern;
+  /** Any one of them; empty: with any arguments. */
+  readonly conditions: readonly ArgumentCondition[];
+  /** A compound target: only on minions that it means. `undefined`: on any. */
+  readonly within: string | undefined;
+}
+
+/** What minions are permitted. */
+export interface Grant {
+  readonly minion: Pattern;
+  readonly functions: readonly FunctionGrant[];
+}
+
+/** How {@link parseGrants} reads. */
+export interface GrantSyntax {
+  /** Compiles an expression that means whole texts. @throws SyntaxError */
+  readonly compile: (pattern: string) => (text: string) => boolean;
+  /** What the key of a map in a list of functions is: a function, or a target with functions. */
+  readonly mapKey: 'function' | 'target';
+}
+
+/**
+ * Reads the value of such an option.
+ * @throws SyntaxError with the reason
+ */
+export function parseGrants(value: unknown, syntax: GrantSyntax): Grant[] {
+  return entriesOf(value, 'the option').map(([minion, functions]) => ({
+    minion: toPattern(minion, syntax),
+    functions: listOf(functions).flatMap((entry) => parseEntry(entry, syntax)),
+  }));
+}
+
+/** Whether a grant names this call, wherever it is made. */
+export function namesCall(grant: FunctionGrant, call: Call): boolean {
+  if (!grant.fun.matches(call.fun)) return false;
+  return (
+    grant.conditions.length === 0 ||
+    grant.conditions.some((condition) => meetsCondition(condition, call))
+  );
+}
+
+function meetsCondition({ args, kwargs }: ArgumentCondition, call: Call): boolean {
+  const isMet = (pattern: Pattern | null, text: string | undefined): boolean =>
+    text !== undefined && (pattern === null || pattern.matches(text));
+  return (
+    args.every((pattern, index) => isMet(pattern, call.args[index])) &&
+    [...kwargs].every(([name, pattern]) => isMet(pattern, call.kwargs.get(name)))
+  );
+}
+
+function parseEntry(entry: unknown, syntax: GrantSyntax): FunctionGrant[] {
+  if (typeof entry === 'string' || syntax.mapKey === 'function') {
+    return parseFunction(entry, undefined, syntax);
+  }
+  const [target, functions] = onlyEntry(entry, 'a map in the list');
+  return listOf(functions).flatMap((one) => parseFunction(one, target, syntax));
+}
+
+function parseFunction(
+  entry: unknown,
+  within: string | undefined,
+  syntax: GrantSyntax,
+): FunctionGrant[] {
+  if (typeof entry === 'string') {
+    return [{ fun: toPattern(entry, syntax), conditions: [], within }];
+  }
+  const [fun, conditions] = onlyEntry(entry, 'a function with conditions');
+  const parsed = listOf(conditions).map((condition) => parseCondition(condition, syntax));
+  // Without one, the entry would permit what it was written to restrict.
+  if (parsed.length === 0) throw new SyntaxError('a function with conditions has none');
+  return [{ fun: toPattern(fun, syntax), conditions: parsed, within }];
+}
+
+function parseCondition(value: unknown, syntax: GrantSyntax): ArgumentCondition {
+  const condition = new Map(entriesOf(value, 'a condition'));
+  const args = condition.get('args') ?? [];
+  const kwargs = condition.get('kwargs') ?? {};
+  for (const name of condition.keys()) {
+    if (name !== 'args' && name !== 'kwargs') {
+      throw new SyntaxError('a condition has other keys than args and kwargs');
+    }
+  }
+  return {
+    args: listOf(args).map((pattern) => toArgumentPattern(pattern, syntax)),
+    kwargs: new Map(
+      entriesOf(kwargs, 'kwargs').map(([name, pattern]) => [
+        name,
+        toArgumentPattern(pattern, syntax),
+      ]),
+    ),
+  };
+}
+
+function toArgumentPattern(value: unknown, syntax: GrantSyntax): Pattern | null {
+  if (value === null) return null;
+  if (typeof value === 'string' || typeof value === 'number') {
+    return toPattern(String(value), syntax);
+  }
+  throw new SyntaxError('the condition on an argument is an expression, or nothing');
+}
+
+function toPattern(source: string, { compile }: GrantSyntax): Pattern {
+  return { source, matches: compile(source) };
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [value];
+}
+
+function onlyEntry(value: unknown, what: string): [string, unknown] {
+  const [entry, ...more] = entriesOf(value, what);
+  if (entry === undefined || more.length > 0) throw new SyntaxError(`${what} has one key`);
+  return entry;
+}
+
+function entriesOf(value: unknown, what: string): [string, unknown][] {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    return Object.entries(value);
+  }
+  throw new SyntaxError(`${what} is a map`);
+}

@@ -1,0 +1,56 @@
+import { type Grant, type GrantSyntax, parseGrants } from '../../acl/index.ts';
+import { compileWholePattern } from '../../minion-protocol/index.ts';
+import type { OptionKind } from './option-kinds.ts';
+
+/** The value of `peer`, `peer_run` or `mine_get`, as it was written. */
+export type Permissions = Readonly<Record<string, unknown>>;
+
+/** Who may have which function: maps in the list are functions with conditions on arguments. */
+export const functionPermissions: OptionKind<Permissions> = permissions('function');
+
+/** Who may publish which function: maps in the list are targets with functions. */
+export const publishPermissions: OptionKind<Permissions> = permissions('target');
+
+/** Reads permissions that were checked. */
+export function compilePermissions(value: Permissions, mapKey: GrantSyntax['mapKey']): Grant[] {
+  return parseGrants(value, { compile: compileWholePattern, mapKey });
+}
+
+function permissions(mapKey: GrantSyntax['mapKey']): OptionKind<Permissions> {
+  return {
+    expected:
+      'a map of regular expressions on ids to lists of regular expressions on functions ' +
+      '(lookaround and back-references are not taken)',
+    isPath: false,
+    parse: (value) => {
+      const plain = toPlain(value);
+      if (!isRecord(plain)) return undefined;
+      try {
+        compilePermissions(plain, mapKey);
+        return plain;
+      } catch (error) {
+        if (error instanceof SyntaxError) return undefined;
+        throw error;
+      }
+    },
+  };
+}
+
+function isRecord(value: unknown): value is Permissions {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Maps of a file as records: those at its top are settings, those in lists plain maps. */
+function toPlain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toPlain);
+  if (value instanceof Map) {
+    return Object.fromEntries(
+      [...value].map(([key, item]) => [String(key), toPlain(isSetting(item) ? item.value : item)]),
+    );
+  }
+  return value;
+}
+
+function isSetting(item: unknown): item is { readonly value: unknown } {
+  return isRecord(item) && 'origin' in item && 'value' in item;
+}

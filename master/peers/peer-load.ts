@@ -1,0 +1,88 @@
+/** What a minion asks others, or the master, to run [WIRE 9.10]. */
+import type { Call } from '../../acl/index.ts';
+import { isWireMap, pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { isKeywordText, parseArguments } from '../arguments/arguments.ts';
+import { isFunctionName } from '../jobs/arguments.ts';
+import type { TargetRequest } from '../targeting/parse.ts';
+
+/** A function with its arguments as a minion will take them. */
+export interface PeerCall {
+  readonly fun: string;
+  readonly arg: readonly WireValue[];
+  readonly kwarg: Readonly<Record<string, WireValue>>;
+}
+
+/** Functions that one job may have. */
+const maxFunctions = 100;
+
+/**
+ * The functions of a load with their arguments: several are separated by commas, and then each
+ * argument is a text with the words of one function's. `undefined`: it cannot be read.
+ */
+export function readCalls(load: WireMap): readonly PeerCall[] | undefined {
+  const { fun, arg } = load;
+  if (typeof fun !== 'string' || !Array.isArray(arg)) return undefined;
+  const noParse = textsOf(load.no_parse);
+  if (!fun.includes(',')) {
+    const call = readCall(fun, arg, noParse);
+    return call && [call];
+  }
+  const funs = fun.split(',');
+  if (funs.length > maxFunctions || arg.length !== funs.length) return undefined;
+  const calls = funs.map((name, index) => {
+    const words = arg[index];
+    if (typeof words !== 'string') return undefined;
+    return readCall(name, words.split(/\s+/).filter(Boolean), noParse);
+  });
+  return calls.every((call) => call !== undefined) ? calls : undefined;
+}
+
+/** Its target; `undefined` when it has none that can be read. */
+export function readTarget({ tgt, tgt_type: type }: WireMap): TargetRequest | undefined {
+  const isList = Array.isArray(tgt) && tgt.every((id) => typeof id === 'string');
+  if (typeof tgt !== 'string' && !isList) return undefined;
+  if (type === undefined || type === null) return { tgt };
+  if (typeof type !== 'string') return undefined;
+  return { tgt, tgtType: type.startsWith('node') ? 'nodegroup' : type.toLowerCase() };
+}
+
+/** The call as rules look at it. */
+export function toCall({ fun, arg, kwarg }: PeerCall): Call {
+  const kwargs = Object.entries(kwarg).map(([name, value]) => [name, pythonStr(value)] as const);
+  return { fun, args: arg.map(pythonStr), kwargs: new Map(kwargs) };
+}
+
+function readCall(
+  fun: string,
+  inputs: readonly WireValue[],
+  noParse: readonly string[],
+): PeerCall | undefined {
+  if (!isFunctionName(fun)) return undefined;
+  const arg: WireValue[] = [];
+  const kwarg: Record<string, WireValue> = Object.create(null);
+  for (const input of inputs) {
+    const parsed = typeof input === 'string' ? parseArguments([input], noParse) : undefined;
+    Object.assign(kwarg, parsed?.kwarg ?? markedKeywords(input));
+    const values = parsed?.arg ?? (markedKeywords(input) === undefined ? [input] : []);
+    // Minions would make keywords of these, which no rule has looked at as such.
+    if (values.some((value) => isHiddenKeyword(value))) return undefined;
+    arg.push(...values);
+  }
+  return { fun, arg, kwarg };
+}
+
+/** `{__kwarg__: true, …}`, as programs send keywords. */
+function markedKeywords(value: WireValue): WireMap | undefined {
+  if (!isWireMap(value) || value.__kwarg__ !== true) return undefined;
+  const { __kwarg__: _mark, ...keywords } = value;
+  return keywords;
+}
+
+function isHiddenKeyword(value: WireValue): boolean {
+  if (typeof value === 'string') return isKeywordText(value);
+  return isWireMap(value) ? '__kwarg__' in value : value instanceof Map && value.has('__kwarg__');
+}
+
+function textsOf(value: WireValue | undefined): string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+}

@@ -1,0 +1,172 @@
+import type { Logger } from 'pino';
+import { type Decision, decide, type Grant } from '../../acl/index.ts';
+import { isJid, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { MasterError } from '../errors.ts';
+import type { JobDispatcher, PublishRequest } from '../jobs/dispatcher.ts';
+import type { JobReturn } from '../jobs/job.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import { type RunParts, runJob } from '../jobs/run.ts';
+import type { RequestCounters } from '../limits/counters.ts';
+import type { TargetRequest } from '../targeting/parse.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
+import { type PeerCall, readCalls, readTarget, toCall } from './peer-load.ts';
+
+/** What {@link PeerPublisher} needs. */
+export interface PeerPublisherOptions extends RunParts {
+  readonly dispatcher: JobDispatcher;
+  readonly cache: JobCache;
+  readonly targets: Pick<TargetResolver, 'resolveForMinion' | 'entitled'>;
+  /** `peer` */
+  readonly grants: readonly Grant[];
+  readonly counters: RequestCounters;
+  readonly log: Logger;
+}
+
+/** A job that may be published. */
+interface Permitted {
+  readonly calls: readonly PeerCall[];
+  readonly minions: readonly string[];
+  readonly decision: Decision;
+}
+
+/** Longest time that a minion may wait for a job in one request, seconds. */
+const maxWaitSeconds = 3600;
+
+/**
+ * Jobs that minions ask for [WIRE 9.10; THREATS M-06]. Nothing is permitted unless `peer` says so.
+ * Whom the target means is decided here, by what is known for certain, and the job goes to these
+ * minions by name: what was judged is what is published.
+ */
+export class PeerPublisher {
+  readonly #options: PeerPublisherOptions;
+
+  constructor(options: PeerPublisherOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Publishes, and waits for nobody.
+   * @param mark of the request: the same one again publishes nothing
+   * @returns `jid` and `minions`; nothing if it is refused, or means nobody
+   */
+  async publish(minionId: string, load: WireMap, mark: string | undefined): Promise<WireMap> {
+    const request = await this.#toRequest(minionId, load, mark);
+    if (request === undefined) return {};
+    const { record } = await this.#options.dispatcher.publish(request);
+    return { jid: record.jid, minions: [...record.minions] };
+  }
+
+  /** Publishes, and gives what comes back; with `form: full` all that is known of it. */
+  async publishAndWait(
+    minionId: string,
+    load: WireMap,
+    mark: string | undefined,
+  ): Promise<WireMap> {
+    const timeout = secondsOf(load.timeout ?? load.tmo);
+    if (timeout === undefined) return {};
+    const request = await this.#toRequest(minionId, load, mark);
+    if (request === undefined) return {};
+    const isFull = load.form === 'full';
+    const reply: WireMap = Object.create(null);
+    for await (const update of runJob(this.#options, { ...request, timeout })) {
+      if (isFull && update.type === 'published') reply.__jid__ = update.jid;
+      if (update.type !== 'return') continue;
+      reply[update.minion] = isFull ? fullReturn(update.jid, update) : update.return;
+    }
+    return reply;
+  }
+
+  /** What has come back for a job, if this minion asked for it. */
+  async returns(minionId: string, jid: WireValue | undefined): Promise<WireMap> {
+    const record = isJid(jid) ? await this.#options.cache.record(jid) : undefined;
+    if (record?.requestedBy !== minionId) return {};
+    const reply: WireMap = Object.create(null);
+    for await (const result of this.#options.cache.returns(record.jid)) {
+      const out: WireMap = result.out === undefined ? {} : { out: result.out };
+      reply[result.minion] = { ret: result.return, ...out };
+    }
+    return reply;
+  }
+
+  async #toRequest(
+    minionId: string,
+    load: WireMap,
+    mark: string | undefined,
+  ): Promise<PublishRequest | undefined> {
+    const permitted = this.#judge(minionId, load);
+    if (permitted === undefined || permitted.minions.length === 0) return undefined;
+    // In the store before the job leaves, so that a crash between them loses the job at worst.
+    if (!(await this.#options.cache.addMark(minionId, mark))) return undefined;
+    const { calls, minions, decision } = permitted;
+    const fun = calls.map((call) => call.fun);
+    this.#options.log.info(
+      { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason },
+      'job published for a minion',
+    );
+    const target = { tgt: minions, tgtType: 'list', user: minionId, requestedBy: minionId };
+    const [first, ...more] = calls;
+    if (first === undefined || more.length > 0) {
+      return { ...target, fun, arg: calls.map(argumentsOfOne) };
+    }
+    return { ...target, ...first };
+  }
+
+  #judge(minionId: string, load: WireMap): Permitted | undefined {
+    const { grants, counters, targets, log } = this.#options;
+    // The common case, before anything that the minion wrote is looked at.
+    if (grants.length === 0) return this.#refuse('peer-off');
+    const calls = readCalls(load);
+    const target = readTarget(load);
+    if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
+    const minions = this.#resolve(target);
+    if (minions === undefined) return this.#refuse('peer-target');
+    const decision = decide({
+      subject: { kind: 'minion', id: minionId },
+      action: 'publish',
+      grants,
+      resource: {
+        calls: calls.map(toCall),
+        isWithin: (tgt) => {
+          const allowed = targets.entitled({ tgt, tgtType: 'compound' });
+          return minions.every((id) => allowed.has(id));
+        },
+      },
+    });
+    if (decision.effect === 'allow') return { calls, minions, decision };
+    counters.count(`peer-${decision.rule}`);
+    log.info({ minion: minionId, rule: decision.rule }, 'job of a minion refused');
+    return undefined;
+  }
+
+  #refuse(reason: string): undefined {
+    this.#options.counters.count(reason);
+    return undefined;
+  }
+
+  #resolve(target: TargetRequest): readonly string[] | undefined {
+    try {
+      return this.#options.targets.resolveForMinion(target).minions;
+    } catch (error) {
+      if (error instanceof MasterError) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** Keywords last, as one map with a mark [WIRE 11.5]. */
+function argumentsOfOne({ arg, kwarg }: PeerCall): WireValue[] {
+  const hasKeywords = Object.keys(kwarg).length > 0;
+  return hasKeywords ? [...arg, { __kwarg__: true, ...kwarg }] : [...arg];
+}
+
+function secondsOf(value: WireValue | undefined): number | undefined {
+  if (value === undefined || value === null) return 5;
+  const seconds = Number(value);
+  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, maxWaitSeconds) : undefined;
+}
+
+function fullReturn(jid: string, result: JobReturn): WireMap {
+  const fun = typeof result.fun === 'string' ? result.fun : [...result.fun];
+  const { minion: id, return: ret, retcode, success } = result;
+  return { id, jid, fun, ret, retcode, success };
+}

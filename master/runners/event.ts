@@ -1,0 +1,17 @@
+/** The `event` runner [salt/runners/event.py]. */
+import type { EventBus } from '../events/bus.ts';
+import { type FunctionTable, masterFunction } from './function.ts';
+import { map, optional, required, text } from './parameters.ts';
+
+export function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable {
+  return {
+    'event.send': masterFunction({
+      summary: 'Fires an event on the master.',
+      parameters: { tag: required(text), data: optional(map) },
+      call: ({ tag, data = {} }) => {
+        bus.fire(tag, data);
+        return true;
+      },
+    }),
+  };
+}

@@ -1,0 +1,105 @@
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { MasterError } from '../errors.ts';
+import type { Parameter, Parameters, ValuesOf } from './parameters.ts';
+
+/** What a function may know of the call that it serves. */
+export interface CallContext {
+  readonly jid: string;
+  /** Who asked: an operator's name, or a minion's id. */
+  readonly user: string;
+  /** Seconds that minions have to answer; `undefined`: the master's own. */
+  readonly timeout: number | undefined;
+  /** Fires `<prefix>/<jid>/<suffix>`, for instance to tell how far it is. */
+  readonly tell: (suffix: string, data: WireMap) => void;
+  /** The master is being closed. */
+  readonly closing: AbortSignal;
+}
+
+/** A runner or wheel function as its author writes it. */
+export interface Definition<P extends Parameters> {
+  /** One sentence for whoever asks for documentation. */
+  readonly summary: string;
+  readonly parameters: P;
+  /** Keywords beyond the parameters. Default: refused. */
+  readonly takesMore?: true;
+  readonly call: (
+    values: ValuesOf<P>,
+    context: CallContext,
+    more: WireMap,
+  ) => Promise<WireValue> | WireValue;
+}
+
+/** A runner or wheel function. */
+export interface MasterFunction {
+  readonly summary: string;
+  /** For instance `jid, returned=True`. */
+  readonly signature: string;
+  /** Checks the arguments. @throws MasterError ERR_ARGS */
+  readonly bind: (arg: readonly WireValue[], kwarg: Readonly<WireMap>) => BoundCall;
+}
+
+/** A function with arguments that fit. */
+export type BoundCall = (context: CallContext) => Promise<WireValue>;
+
+/** Functions by name: `module.function`. */
+export type FunctionTable = Readonly<Record<string, MasterFunction>>;
+
+/** Makes a function that can be called with whatever somebody typed. */
+export function masterFunction<const P extends Parameters>(
+  definition: Definition<P>,
+): MasterFunction {
+  const { parameters, takesMore = false, call, summary } = definition;
+  return {
+    summary,
+    signature: Object.entries(parameters).map(describe).join(', '),
+    bind: (arg, kwarg) => {
+      const { values, more } = bindArguments(parameters, arg, kwarg, takesMore);
+      // Every parameter has been parsed under its name.
+      return async (context) => call(values as ValuesOf<P>, context, more);
+    },
+  };
+}
+
+function describe([name, { isRequired, fallback }]: [string, Parameter<unknown>]): string {
+  return isRequired || fallback === undefined ? name : `${name}=${JSON.stringify(fallback)}`;
+}
+
+function bindArguments(
+  parameters: Parameters,
+  arg: readonly WireValue[],
+  kwarg: Readonly<WireMap>,
+  takesMore: boolean,
+): { readonly values: Record<string, unknown>; readonly more: WireMap } {
+  const names = Object.keys(parameters);
+  if (arg.length > names.length) {
+    throw wrong(`${arg.length} positional arguments; at most ${names.length} are taken`);
+  }
+  const given = new Map(arg.map((value, index) => [names[index] ?? '', value]));
+  const more: WireMap = Object.create(null);
+  for (const [name, value] of Object.entries(kwarg)) {
+    if (given.has(name)) throw wrong(`${name} is given twice`);
+    if (Object.hasOwn(parameters, name)) given.set(name, value);
+    else if (takesMore) more[name] = value;
+    else throw wrong(`${name} is no argument of it`);
+  }
+  const values: Record<string, unknown> = Object.create(null);
+  for (const [name, parameter] of Object.entries(parameters)) {
+    values[name] = readArgument(name, parameter, given.get(name));
+  }
+  return { values, more };
+}
+
+function readArgument(name: string, parameter: Parameter<unknown>, given?: WireValue): unknown {
+  const isGiven = given !== undefined && (given !== null || parameter.isRequired);
+  if (!isGiven) {
+    if (parameter.isRequired) throw wrong(`${name} is missing; expected ${parameter.expected}`);
+    return parameter.fallback;
+  }
+  const value = parameter.parse(given);
+  if (value === undefined) throw wrong(`${name} is not ${parameter.expected}`);
+  return value;
+}
+
+function wrong(reason: string): MasterError {
+  return new MasterError('ERR_ARGS', reason);
+}

@@ -1,0 +1,218 @@
+/** The `jobs` runner [salt/runners/jobs.py]. */
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { JobRecord, JobReturn } from '../jobs/job.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import { withOutputter } from './caller.ts';
+import { type CallContext, type FunctionTable, masterFunction } from './function.ts';
+import { type JobFilter, jobTest } from './job-filter.ts';
+import { describeJob, describeJobInFull, startTime } from './job-views.ts';
+import { askMinions, type MinionCalls } from './minion-calls.ts';
+import { count, flag, ignored, map, names, optional, required, text } from './parameters.ts';
+
+/** What these runners need. */
+export interface JobsRunnerParts extends MinionCalls {
+  readonly cache: JobCache;
+}
+
+/** Jobs that are looked through at most. */
+const maxJobs = 1_000_000;
+
+/** What every function takes that Salt has it for and that changes nothing here. */
+const sources = { ext_source: ignored } as const;
+const progress = { display_progress: ignored } as const;
+
+const filters = {
+  search_metadata: optional(map),
+  search_function: optional(names),
+  search_target: optional(names),
+  start_time: optional(text),
+  end_time: optional(text),
+} as const;
+
+export function jobsRunner(parts: JobsRunnerParts): FunctionTable {
+  return {
+    'jobs.list_jobs': masterFunction({
+      summary: 'The jobs that are kept, by jid; with filters those that all of them mean.',
+      parameters: { ...sources, outputter: optional(text), ...filters, ...progress },
+      call: async ({ outputter, ...filter }) => {
+        const jobs = await findJobs(parts, {
+          functions: filter.search_function,
+          targets: filter.search_target,
+          metadata: filter.search_metadata,
+          from: filter.start_time,
+          to: filter.end_time,
+        });
+        return withOutputter(outputter, byJid(jobs));
+      },
+    }),
+    'jobs.list_jobs_filter': masterFunction({
+      summary: 'The latest jobs, so many, the oldest of them first; without find_job by default.',
+      parameters: {
+        count: required(count),
+        filter_find_job: optional(flag, true),
+        ...sources,
+        outputter: optional(text),
+        ...progress,
+      },
+      call: async ({ count: limit, filter_find_job: isFiltered, outputter }) => {
+        const jobs = await findJobs(parts, {}, (job) => !isFiltered || !isFindJob(job), limit);
+        const listed = jobs.reverse().map((job) => ({ ...describeJob(job), JID: job.jid }));
+        return withOutputter(outputter, listed);
+      },
+    }),
+    'jobs.list_job': masterFunction({
+      summary: 'One job with what came back.',
+      parameters: { jid: required(text), ...sources, ...progress },
+      call: async ({ jid }) => ({ jid, ...(await fullJob(parts, jid)) }),
+    }),
+    'jobs.print_job': masterFunction({
+      summary: 'One job with what came back, under its jid.',
+      parameters: { jid: required(text), ...sources },
+      call: async ({ jid }) => new Map([[jid, await fullJob(parts, jid)]]),
+    }),
+    'jobs.lookup_jid': masterFunction({
+      summary: 'What came back for a job; with missing=True also who did not answer.',
+      parameters: {
+        jid: required(text),
+        ...sources,
+        returned: optional(flag, true),
+        missing: optional(flag, false),
+        ...progress,
+      },
+      call: ({ jid, returned, missing }) => lookUp(parts, jid, { returned, missing }),
+    }),
+    'jobs.exit_success': masterFunction({
+      summary: 'For each minion of a job whether it returned something that counts as true.',
+      parameters: { jid: required(text), ...sources },
+      call: async ({ jid }) => {
+        const { record, returns } = await readJob(parts, jid);
+        const verdicts: WireMap = Object.create(null);
+        for (const minion of record?.minions ?? []) verdicts[minion] = false;
+        for (const one of returns) verdicts[one.minion] ??= false;
+        for (const one of returns) if (isTruthy(one.return)) verdicts[one.minion] = true;
+        return verdicts;
+      },
+    }),
+    'jobs.last_run': masterFunction({
+      summary: 'The latest job with what came back; with filters the latest that they mean.',
+      parameters: {
+        ...sources,
+        outputter: ignored,
+        metadata: optional(map),
+        function: optional(names),
+        target: optional(names),
+        ...progress,
+      },
+      call: async ({ metadata, function: functions, target: targets }) => {
+        const [latest] = await findJobs(parts, { metadata, functions, targets }, () => true, 1);
+        if (latest === undefined) return false;
+        return new Map([[latest.jid, await fullJob(parts, latest.jid)]]);
+      },
+    }),
+    'jobs.active': masterFunction({
+      summary: 'What minions say that they are at, by jid.',
+      parameters: progress,
+      call: (_values, context) => activeJobs(parts, context),
+    }),
+  };
+}
+
+/** The latest first. */
+async function findJobs(
+  { cache }: JobsRunnerParts,
+  filter: JobFilter,
+  isWanted: (job: JobRecord) => boolean = () => true,
+  limit = maxJobs,
+): Promise<JobRecord[]> {
+  const test = jobTest(filter);
+  const found: JobRecord[] = [];
+  if (limit === 0) return found;
+  for await (const job of cache.records(maxJobs)) {
+    if (!test(job) || !isWanted(job)) continue;
+    found.push(job);
+    if (found.length === limit) break;
+  }
+  return found;
+}
+
+/** Jids are digits, which a plain object would put into an order of its own. */
+function byJid(jobs: readonly JobRecord[]): Map<WireValue, WireValue> {
+  return new Map([...jobs].reverse().map((job) => [job.jid, describeJob(job)]));
+}
+
+function isFindJob({ fun }: JobRecord): boolean {
+  return fun === 'saltutil.find_job';
+}
+
+interface KeptJob {
+  readonly record: JobRecord | undefined;
+  readonly returns: readonly JobReturn[];
+}
+
+async function readJob({ cache }: JobsRunnerParts, jid: string): Promise<KeptJob> {
+  const record = jid === '' ? undefined : await cache.record(jid);
+  const returns: JobReturn[] = [];
+  if (record !== undefined) for await (const one of cache.returns(jid)) returns.push(one);
+  return { record, returns };
+}
+
+async function fullJob(parts: JobsRunnerParts, jid: string): Promise<WireMap> {
+  const { record, returns } = await readJob(parts, jid);
+  return describeJobInFull(jid, record, returns);
+}
+
+async function lookUp(
+  parts: JobsRunnerParts,
+  jid: string,
+  { returned, missing }: { readonly returned: boolean; readonly missing: boolean },
+): Promise<WireValue> {
+  const { record, returns } = await readJob(parts, jid);
+  const found: WireMap = Object.create(null);
+  if (returned) for (const one of returns) found[one.minion] = one.return;
+  const answered = new Set(returns.map(({ minion }) => minion));
+  for (const minion of missing ? (record?.minions ?? []) : []) {
+    if (!answered.has(minion)) found[minion] = 'Minion did not return';
+  }
+  return withOutputter(returns[0]?.out, found);
+}
+
+async function activeJobs(parts: JobsRunnerParts, context: CallContext): Promise<WireValue> {
+  const jobs = new Map<string, WireMap & { Running: WireValue[]; Returned: WireValue[] }>();
+  const request = { tgt: '*', fun: 'saltutil.running' };
+  for (const { minion, return: running } of await askMinions(parts, request, context)) {
+    for (const job of Array.isArray(running) ? running.filter(isWireMap) : []) {
+      const jid = typeof job.jid === 'string' ? job.jid : '';
+      const known = jobs.get(jid) ?? (await activeJob(parts, jid, job));
+      known.Running.push({ [minion]: job.pid ?? null });
+      jobs.set(jid, known);
+    }
+  }
+  return new Map<WireValue, WireValue>([...jobs].sort());
+}
+
+async function activeJob(
+  parts: JobsRunnerParts,
+  jid: string,
+  told: WireMap,
+): Promise<WireMap & { Running: WireValue[]; Returned: WireValue[] }> {
+  const { returns } = await readJob(parts, jid);
+  const { fun = 'unknown-function', arg, tgt = 'unknown-target', tgt_type = 'list', user } = told;
+  return {
+    Function: fun,
+    Arguments: Array.isArray(arg) ? arg : [],
+    Target: tgt,
+    'Target-type': tgt_type,
+    User: user ?? 'root',
+    StartTime: startTime(jid),
+    Running: [],
+    Returned: returns.map(({ minion }) => minion),
+  };
+}
+
+/** Python's truth. */
+function isTruthy(value: WireValue): boolean {
+  if (value instanceof Uint8Array || Array.isArray(value)) return value.length > 0;
+  if (value instanceof Map) return value.size > 0;
+  if (isWireMap(value)) return Object.keys(value).length > 0;
+  return Boolean(value);
+}

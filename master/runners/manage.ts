@@ -1,0 +1,133 @@
+/** The `manage` runner [salt/runners/manage.py]. */
+import type { WireMap } from '../../minion-protocol/index.ts';
+import type { KeysApi } from '../api.ts';
+import { literalGlob } from '../keys/literal-glob.ts';
+import {
+  type CallContext,
+  type FunctionTable,
+  type MasterFunction,
+  masterFunction,
+} from './function.ts';
+import { askMinions, countAnswers, type MinionCalls } from './minion-calls.ts';
+import { flag, names, optional, seconds, target, text } from './parameters.ts';
+import type { Presence } from './presence.ts';
+
+/** What these runners need. */
+export interface ManageRunnerParts extends MinionCalls {
+  readonly keys: Pick<KeysApi, 'delete'>;
+  readonly acceptedIds: () => readonly string[];
+  readonly presence: Presence;
+  /** What `manage.versions` gives for the master. */
+  readonly version: string;
+}
+
+/** Releases of Salt whose minions are served, first and last. */
+const served: readonly [number, number] = [3000, 3008];
+
+const asked = {
+  tgt: optional(target, '*'),
+  tgt_type: optional(text, 'glob'),
+  timeout: optional(seconds),
+  gather_job_timeout: optional(seconds),
+} as const;
+
+interface Asked {
+  readonly tgt: string | readonly string[];
+  readonly tgt_type: string;
+  readonly timeout: number | undefined;
+  readonly gather_job_timeout: number | undefined;
+}
+
+export function manageRunner(parts: ManageRunnerParts): FunctionTable {
+  const status = async (
+    { tgt, tgt_type: tgtType, timeout, gather_job_timeout: gatherJobTimeout }: Asked,
+    context: CallContext,
+  ): Promise<{ readonly up: string[]; readonly down: string[] }> => {
+    const times = {
+      ...(timeout === undefined ? {} : { timeout }),
+      ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
+    };
+    const request = { tgt, tgtType, fun: 'test.ping', ...times };
+    const { answered, silent } = await countAnswers(parts, request, context);
+    return { up: [...answered], down: [...silent] };
+  };
+  return {
+    'manage.status': masterFunction({
+      summary: 'Which minions answer, and which do not.',
+      parameters: { output: optional(flag, true), ...asked },
+      call: (values, context) => status(values, context),
+    }),
+    'manage.up': masterFunction({
+      summary: 'The minions that answer.',
+      parameters: asked,
+      call: async (values, context) => (await status(values, context)).up,
+    }),
+    'manage.down': masterFunction({
+      summary: 'The minions that do not answer; with removekeys=True their keys are deleted.',
+      parameters: { removekeys: optional(flag, false), ...asked },
+      call: async ({ removekeys, ...values }, context) => {
+        const { down } = await status(values, context);
+        for (const id of removekeys ? down : [])
+          await parts.keys.delete({ match: literalGlob(id) });
+        return down;
+      },
+    }),
+    'manage.versions': masterFunction({
+      summary: 'The versions of the minions that answer.',
+      parameters: {},
+      call: (_values, context) => versions(parts, context),
+    }),
+    ...presenceFunctions(parts),
+  };
+}
+
+/** All ask the same under the names that Salt has for it. */
+const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
+
+function presenceFunctions({ acceptedIds, presence }: ManageRunnerParts): FunctionTable {
+  const table: Record<string, MasterFunction> = {};
+  const parameters = { subset: optional(names), show_ip: optional(flag, false) } as const;
+  const present = masterFunction({
+    summary: 'The minions that are connected; nothing is sent to them.',
+    parameters,
+    call: ({ subset, show_ip: showIp }) => {
+      const found = [...presence()].filter(([id]) => subset?.includes(id) ?? true).sort();
+      if (!showIp) return found.map(([id]) => id);
+      return Object.fromEntries(found.map(([id, address]) => [id, address ?? null]));
+    },
+  });
+  const absent = masterFunction({
+    summary: 'The accepted minions that are not connected; nothing is sent to them.',
+    parameters,
+    call: ({ subset }) => {
+      const found = presence();
+      return acceptedIds().filter((id) => !found.has(id) && (subset?.includes(id) ?? true));
+    },
+  });
+  for (const state of states) {
+    table[`manage.${state === 'state' ? 'list_state' : state}`] = present;
+    table[`manage.${state === 'state' ? 'list_not_state' : `not_${state}`}`] = absent;
+  }
+  return table;
+}
+
+async function versions(parts: ManageRunnerParts, context: CallContext): Promise<WireMap> {
+  const groups = new Map<string, WireMap>();
+  const returns = await askMinions(parts, { tgt: '*', fun: 'test.version' }, context);
+  const sorted = [...returns].sort((a, b) => (a.minion < b.minion ? -1 : 1));
+  for (const { minion, return: version, retcode } of sorted) {
+    const told = retcode === 0 && typeof version === 'string' ? version : false;
+    const label = versionLabel(told);
+    groups.set(label, { ...groups.get(label), [minion]: told });
+  }
+  return { ...Object.fromEntries(groups), Master: parts.version };
+}
+
+/** Compared with the releases that are served, for this master is none of Salt's. */
+function versionLabel(version: string | false): string {
+  if (version === false) return 'Minion offline';
+  const release = Number.parseInt(version, 10);
+  // 2019.2 and before were named after years.
+  if (release < served[0]) return 'Minion requires update';
+  return release > served[1] ? 'Minion newer than master' : 'Up to date';
+}

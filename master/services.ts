@@ -1,0 +1,124 @@
+/** Keys, jobs, runners and wheel over their parts: what the interface gives, and minions may ask. */
+import type { Logger } from 'pino';
+import type { MasterTransport } from '../minion-protocol/index.ts';
+import type { FunctionsApi, JobsApi, KeysApi } from './api.ts';
+import type { MasterConfig } from './config/options.ts';
+import type { EventBus } from './events/bus.ts';
+import type { Foundations } from './foundations.ts';
+import type { JobDispatcher } from './jobs/dispatcher.ts';
+import type { JobCache } from './jobs/job-cache.ts';
+import { createJobsApi } from './jobs/jobs-api.ts';
+import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
+import type { Mine } from './mine/open-mine.ts';
+import type { LastHeard } from './requests/last-heard.ts';
+import type { PillarProvider } from './requests/pillar.ts';
+import { FunctionCaller, type FunctionCallerOptions } from './runners/caller.ts';
+import { presenceOf } from './runners/presence.ts';
+import { saltRunners, saltWheels } from './runners/salt-names.ts';
+import { runnerTable } from './runners/table.ts';
+import type { TargetResolver } from './targeting/resolve.ts';
+import { version } from './version.ts';
+import { wheelTable } from './wheel/table.ts';
+
+/** What they are made from. */
+export interface ServiceParts extends Mine {
+  readonly config: MasterConfig;
+  readonly foundations: Foundations;
+  readonly bus: EventBus;
+  readonly dispatcher: JobDispatcher;
+  readonly targets: TargetResolver;
+  readonly jobs: JobCache;
+  readonly lastHeard: LastHeard;
+  readonly transports: readonly MasterTransport[];
+  readonly pillar: PillarProvider;
+  readonly nextJid: () => string;
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** The services of a master. */
+export interface Services {
+  readonly keys: KeysApi;
+  readonly jobs: JobsApi;
+  readonly runners: FunctionCaller;
+  readonly wheel: FunctionCaller;
+}
+
+export function createServices(parts: ServiceParts): Services {
+  const { config, foundations, dispatcher, targets, lastHeard } = parts;
+  const ownKeys = ownKeysOf(parts);
+  const keys = createKeysApi({
+    keys: foundations.keys,
+    hashType: config.hashType,
+    protocolOf: (id) => foundations.pins.of(id),
+    unpin: (id) => foundations.pins.forget([id]),
+    ownKeys: async () => ownKeys,
+  });
+  const jobs = createJobsApi({
+    dispatcher,
+    targets,
+    cache: parts.jobs,
+    defaults: config,
+    facts: {
+      isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
+      lastHeardAt: (id) => lastHeard.of(id),
+    },
+    now: parts.now,
+  });
+  return { keys, jobs, ...createCallers(parts, { keys, jobs, ownKeys }) };
+}
+
+/** The callers as the interface gives them. */
+export function toFunctionsApi(caller: FunctionCaller): FunctionsApi {
+  return {
+    run: (call) => caller.run(call),
+    start: (call) => caller.start(call),
+    docs: async (prefix) => caller.docs(prefix),
+  };
+}
+
+function createCallers(
+  parts: ServiceParts,
+  own: Pick<Services, 'keys' | 'jobs'> & { readonly ownKeys: readonly OwnKey[] },
+): Pick<Services, 'runners' | 'wheel'> {
+  const { config, foundations, bus, nextJid, closing, now, log } = parts;
+  const { facts } = foundations;
+  const acceptedIds = (): readonly string[] => foundations.keys.acceptedIds();
+  const presence = presenceOf({ ...parts, facts, acceptedIds });
+  const common: Omit<FunctionCallerOptions, 'table' | 'kind' | 'notServed'> = {
+    bus,
+    nextJid,
+    cache: config.runnerReturns ? parts.jobs : undefined,
+    masterId: config.id,
+    closing,
+    now,
+    log,
+  };
+  const runners = runnerTable({
+    ...parts,
+    ...own,
+    cache: parts.jobs,
+    facts,
+    acceptedIds,
+    presence,
+    version: `saltbridge ${version}`,
+  });
+  const wheel = wheelTable({ config, keys: own.keys, ownKeys: () => own.ownKeys, presence });
+  return {
+    runners: new FunctionCaller({
+      ...common,
+      table: runners,
+      kind: 'runner',
+      notServed: saltRunners,
+    }),
+    wheel: new FunctionCaller({ ...common, table: wheel, kind: 'wheel', notServed: saltWheels }),
+  };
+}
+
+function ownKeysOf({ config, foundations }: ServiceParts): OwnKey[] {
+  const { masterKeys, signKeys } = foundations;
+  const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
+  if (signKeys === undefined) return own;
+  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: signKeys.publicPem }];
+}

@@ -1,0 +1,263 @@
+/** The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py]. */
+import {
+  compileGlob,
+  fingerprint,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import type { KeyInfo, KeySelection, KeyState, KeysApi } from '../api.ts';
+import { MasterError } from '../errors.ts';
+import type { OwnKey } from '../keys/keys-api.ts';
+import { literalGlob } from '../keys/literal-glob.ts';
+import { type FunctionTable, masterFunction } from '../runners/function.ts';
+import { flag, map, optional, required, text } from '../runners/parameters.ts';
+
+/** What these functions need. */
+export interface KeyWheelParts {
+  readonly keys: KeysApi;
+  /** The public halves of the master's own keys. */
+  readonly ownKeys: () => readonly OwnKey[];
+}
+
+/** Salt's names of the states, in its order. */
+const folders: readonly (readonly [string, KeyState])[] = [
+  ['minions_pre', 'pending'],
+  ['minions_rejected', 'rejected'],
+  ['minions', 'accepted'],
+  ['minions_denied', 'denied'],
+];
+
+const matching = { match: required(text) } as const;
+const alsoRejected = {
+  include_rejected: optional(flag, false),
+  include_denied: optional(flag, false),
+} as const;
+const alsoAccepted = {
+  include_accepted: optional(flag, false),
+  include_denied: optional(flag, false),
+} as const;
+
+interface Including {
+  readonly include_rejected?: boolean;
+  readonly include_accepted?: boolean;
+  readonly include_denied?: boolean;
+}
+
+export function keyWheel(parts: KeyWheelParts): FunctionTable {
+  const { keys } = parts;
+  return {
+    'key.list_all': masterFunction({
+      summary: 'All keys by state, and the files of the master.',
+      parameters: {},
+      call: () => listAll(parts),
+    }),
+    'key.list': masterFunction({
+      summary: 'The keys of one state: acc, pre or un, rej, den; or all.',
+      parameters: matching,
+      call: async ({ match }) => {
+        if (match.startsWith('all')) return listAll(parts);
+        const folder = folderOf(match);
+        if (folder === undefined) return {};
+        const all = await listKeys(parts);
+        return { [folder]: all[folder] ?? [] };
+      },
+    }),
+    'key.name_match': masterFunction({
+      summary: 'The keys that a glob means, by state.',
+      parameters: matching,
+      call: ({ match }) => nameMatch(parts, match),
+    }),
+    'key.accept': masterFunction({
+      summary: 'Accepts the pending keys that a glob means.',
+      parameters: { ...matching, ...alsoRejected },
+      call: async ({ match, ...including }) => {
+        for (const one of globsOf(match)) await keys.accept(selection(one, including));
+        return nameMatch(parts, match);
+      },
+    }),
+    'key.reject': masterFunction({
+      summary: 'Rejects the pending keys that a glob means.',
+      parameters: { ...matching, ...alsoAccepted },
+      call: async ({ match, ...including }) => {
+        for (const one of globsOf(match)) await keys.reject(selection(one, including));
+        return nameMatch(parts, match);
+      },
+    }),
+    'key.delete': masterFunction({
+      summary: 'Deletes the keys that a glob means.',
+      parameters: matching,
+      call: async ({ match }) => {
+        for (const one of globsOf(match)) await keys.delete({ match: one });
+        return nameMatch(parts, match);
+      },
+    }),
+    'key.accept_dict': masterFunction({
+      summary: 'Accepts keys: a map of states to ids.',
+      parameters: { match: required(map), ...alsoRejected },
+      call: async ({ match, ...including }) => {
+        const states = ['minions_pre', ...foldersOf(including)];
+        return forEachKey(parts, match, states, (id) => keys.accept(selection(id, including)));
+      },
+    }),
+    'key.reject_dict': masterFunction({
+      summary: 'Rejects keys: a map of states to ids.',
+      parameters: { match: required(map), ...alsoAccepted },
+      call: async ({ match, ...including }) => {
+        const states = ['minions_pre', ...foldersOf(including)];
+        return forEachKey(parts, match, states, (id) => keys.reject(selection(id, including)));
+      },
+    }),
+    'key.delete_dict': masterFunction({
+      summary: 'Deletes keys: a map of states to ids.',
+      parameters: { match: required(map) },
+      call: ({ match }) => {
+        const states = folders.map(([name]) => name);
+        return forEachKey(parts, match, states, (id) => keys.delete({ match: id }));
+      },
+    }),
+    'key.print': masterFunction({
+      summary: 'The public keys that a glob means.',
+      parameters: matching,
+      call: ({ match }) => byFolder(parts, match, ({ publicKey }) => publicKey),
+    }),
+    'key.finger': masterFunction({
+      summary: 'The fingerprints of the keys that a glob means.',
+      parameters: { ...matching, hash_type: optional(text) },
+      call: async ({ match, hash_type: hashType }) => {
+        const minions = await byFolder(parts, match, (key) => fingerprintOf(key, hashType));
+        const own = (await masterFingerprints(parts, hashType)).filter(([name]) =>
+          matchesAny(match, name),
+        );
+        return own.length === 0 ? minions : { ...minions, local: Object.fromEntries(own) };
+      },
+    }),
+    'key.finger_master': masterFunction({
+      summary: "The fingerprints of the master's own keys.",
+      parameters: { hash_type: optional(text) },
+      call: async ({ hash_type: hashType }) => ({
+        local: Object.fromEntries(await masterFingerprints(parts, hashType)),
+      }),
+    }),
+    'key.master_key_str': masterFunction({
+      summary: "The master's own public keys.",
+      parameters: {},
+      call: () => ({
+        local: Object.fromEntries(parts.ownKeys().map(({ name, pem }) => [name, pem])),
+      }),
+    }),
+  };
+}
+
+function selection(match: string, including: Including): KeySelection {
+  const states: KeyState[] = [];
+  if (including.include_rejected) states.push('rejected');
+  if (including.include_accepted) states.push('accepted');
+  if (including.include_denied) states.push('denied');
+  return { match, include: states };
+}
+
+function foldersOf(including: Including): string[] {
+  const { include = [] } = selection('*', including);
+  return folders.filter(([, state]) => include.includes(state)).map(([name]) => name);
+}
+
+function folderOf(match: string): string | undefined {
+  if (match.startsWith('acc')) return 'minions';
+  if (match.startsWith('pre') || match.startsWith('un')) return 'minions_pre';
+  if (match.startsWith('rej')) return 'minions_rejected';
+  return match.startsWith('den') ? 'minions_denied' : undefined;
+}
+
+/** Globs are separated by commas. */
+function globsOf(match: string): string[] {
+  return match.split(',').filter((glob) => glob !== '');
+}
+
+function matchesAny(match: string, name: string): boolean {
+  return globsOf(match).some((glob) => compileGlob(glob)(name));
+}
+
+async function listKeys({ keys }: KeyWheelParts): Promise<Record<string, string[]>> {
+  const all = await keys.list();
+  return Object.fromEntries(
+    folders.map(([folder, state]) => [
+      folder,
+      all.filter((key) => key.state === state).map(({ id }) => id),
+    ]),
+  );
+}
+
+async function listAll(parts: KeyWheelParts): Promise<WireMap> {
+  const files = parts.ownKeys().flatMap(({ name }) => [name.replace(/pub$/, 'pem'), name]);
+  return { ...(await listKeys(parts)), local: files.sort() };
+}
+
+async function nameMatch(parts: KeyWheelParts, match: string): Promise<WireMap> {
+  const found: WireMap = Object.create(null);
+  for (const [folder, ids] of Object.entries(await listKeys(parts))) {
+    const matched = ids.filter((id) => matchesAny(match, id));
+    if (matched.length > 0) found[folder] = matched;
+  }
+  return found;
+}
+
+async function byFolder(
+  { keys }: KeyWheelParts,
+  match: string,
+  toValue: (key: KeyInfo) => WireValue,
+): Promise<WireMap> {
+  const found: WireMap = Object.create(null);
+  const all = (await keys.list()).filter(({ id }) => matchesAny(match, id));
+  for (const [folder, state] of folders) {
+    const entries = all.filter((key) => key.state === state).map((key) => [key.id, toValue(key)]);
+    if (entries.length > 0) found[folder] = Object.fromEntries(entries);
+  }
+  return found;
+}
+
+/** Does it to those that are in the state under which they are named, and says who is where then. */
+async function forEachKey(
+  parts: KeyWheelParts,
+  match: WireMap,
+  states: readonly string[],
+  change: (glob: string) => Promise<unknown>,
+): Promise<WireMap> {
+  const before = await listKeys(parts);
+  const named: string[] = [];
+  for (const [folder, ids] of Object.entries(match)) {
+    if (!Array.isArray(ids))
+      throw new MasterError('ERR_ARGS', `match: ${folder} has no list of ids`);
+    for (const id of ids) {
+      if (typeof id !== 'string' || before[folder]?.includes(id) !== true) continue;
+      named.push(id);
+      if (states.includes(folder)) await change(literalGlob(id));
+    }
+  }
+  const after: WireMap = Object.create(null);
+  for (const [folder, ids] of Object.entries(await listKeys(parts))) {
+    const matched = ids.filter((id) => named.includes(id));
+    if (matched.length > 0) after[folder] = matched;
+  }
+  return after;
+}
+
+function fingerprintOf({ publicKey, fingerprint: known }: KeyInfo, hashType?: string): string {
+  return hashType === undefined ? known : hashed(publicKey, hashType);
+}
+
+async function masterFingerprints(
+  { keys, ownKeys }: KeyWheelParts,
+  hashType: string | undefined,
+): Promise<[string, string][]> {
+  if (hashType !== undefined)
+    return ownKeys().map(({ name, pem }) => [name, hashed(pem, hashType)]);
+  return (await keys.local()).map(({ name, fingerprint: known }) => [name, known]);
+}
+
+const hashTypes = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'] as const;
+
+function hashed(pem: string, hashType: string): string {
+  const known = hashTypes.find((name) => name === hashType);
+  if (known !== undefined) return fingerprint(pem, known);
+  throw new MasterError('ERR_ARGS', `hash_type is none of ${hashTypes.join(', ')}`);
+}

@@ -1,0 +1,28 @@
+/** The wheel functions that are served. */
+import type { MasterConfig } from '../config/options.ts';
+import { saltValues } from '../config/salt-values.ts';
+import { type FunctionTable, masterFunction } from '../runners/function.ts';
+import type { Presence } from '../runners/presence.ts';
+import { type KeyWheelParts, keyWheel } from './key.ts';
+
+/** What they need. */
+export interface WheelParts extends KeyWheelParts {
+  readonly config: MasterConfig;
+  readonly presence: Presence;
+}
+
+export function wheelTable(parts: WheelParts): FunctionTable {
+  return {
+    ...keyWheel(parts),
+    'config.values': masterFunction({
+      summary: "The master's options under Salt's names; secret ones are left out.",
+      parameters: {},
+      call: () => saltValues(parts.config),
+    }),
+    'minions.connected': masterFunction({
+      summary: 'The minions that are connected.',
+      parameters: {},
+      call: () => [...parts.presence().keys()].sort(),
+    }),
+  };
+}

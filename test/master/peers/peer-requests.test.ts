@@ -1,0 +1,253 @@
+/** What minions may have done by others and by the master [THREATS M-06]. */
+import test from 'ava';
+import type { MasterOptions } from '../../../master/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import {
+  type StoredKey,
+  startVectorMaster,
+  type VectorMaster,
+} from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+import { pem } from '../../helpers/vectors.ts';
+
+const everybody = { '.*': ['.*'] };
+const { publicPem } = pem('minion');
+const own: StoredKey = { directory: 'minions', id: 'vecminion', publicPem };
+const others = ['web1', 'web2', 'db1'].map((id): StoredKey => ({ ...own, id }));
+
+type Load = Record<string, WireValue | undefined>;
+
+function start(
+  t: Parameters<typeof startVectorMaster>[0],
+  config: Partial<MasterOptions> = {},
+): Promise<VectorMaster> {
+  const short = { timeout: 0.1, gatherJobTimeout: 0.1 };
+  return startVectorMaster(t, { keys: [own, ...others], config: { ...short, ...config } });
+}
+
+function requestOf(load: Load, nonce: string): Buffer {
+  const base: Load = { fun: 'test.ping', arg: [], tgt: 'web*', ret: '', env_only: undefined };
+  const vector = recorded('aes_functions', '_master_opts v3');
+  return altered(vector, { load: { ...base, id: 'vecminion', ...load, nonce } });
+}
+
+async function ask({ ask }: VectorMaster, load: Load): Promise<WireValue> {
+  const nonce = freshNonce();
+  const reply = await ask(requestOf(load, nonce));
+  return openReply(recorded('aes_functions', '_master_opts v3'), reply, nonce);
+}
+
+async function publish(master: VectorMaster, load: Load = {}): Promise<WireMap> {
+  const reply = await ask(master, { cmd: 'minion_pub', ...load });
+  return isWireMap(reply) ? { ...reply } : { reply };
+}
+
+/** The publications that leave while `work` is under way. */
+async function published(
+  master: VectorMaster,
+  work: () => Promise<unknown>,
+): Promise<readonly WireMap[]> {
+  const events = await master.eventsDuring(work);
+  return events.filter(({ tag }) => /^salt\/job\/\d+\/publish$/.test(tag)).map(({ data }) => data);
+}
+
+test('a minion publishes nothing while peer is not set', async (t) => {
+  const master = await start(t);
+  for (const cmd of ['minion_pub', 'minion_publish']) {
+    const jobs = await published(master, async () =>
+      t.deepEqual(await publish(master, { cmd }), {}),
+    );
+    t.deepEqual(jobs, []);
+  }
+});
+
+test('a permitted job goes to the minions that the target means, by name', async (t) => {
+  const master = await start(t, { peer: { vecminion: ['test.*'] } });
+  let reply: WireMap = {};
+  const [job] = await published(master, async () => {
+    reply = await publish(master, { fun: 'test.arg', arg: ['1', 'a=x y', 'None'] });
+  });
+  t.deepEqual(reply.minions, ['web1', 'web2']);
+  t.is(job?.jid, reply.jid);
+  t.like(job, {
+    fun: 'test.arg',
+    tgt: ['web1', 'web2'],
+    tgt_type: 'list',
+    id: 'vecminion',
+    ret: '',
+  });
+  t.deepEqual(job?.arg, [1, null, { __kwarg__: true, a: 'x y' }]);
+});
+
+for (const [what, load] of Object.entries<Load>({
+  'another function': { fun: 'cmd.run', arg: ['id'] },
+  'a list with one function that is not permitted': { fun: 'test.ping,cmd.run', arg: ['', 'id'] },
+  'publishing of publishing': { fun: 'publish.publish', arg: ['*', 'test.ping'] },
+  'a list without arguments for each function': { fun: 'test.ping,test.ping', arg: [''] },
+  'a list of functions': { fun: ['test.ping'] },
+  'a name that is none': { fun: 'test' },
+  'a target that nobody can read': { tgt: '(', tgt_type: 'pcre' },
+  'a type of target that there is not': { tgt_type: 'range' },
+  'no target': { tgt: undefined },
+  'arguments that are a map': { arg: { a: 1 } },
+  'a keyword in the place of a positional argument': { fun: 'test.arg', arg: ['"a=b"'] },
+  'keywords in a map of the flow form': { fun: 'test.arg', arg: ['{__kwarg__: true, a: 1}'] },
+  nobody: { tgt: 'none*' },
+})) {
+  test(`a minion may not publish ${what}`, async (t) => {
+    const master = await start(t, { peer: { vecminion: ['test.*', 'publish.*'] } });
+    const jobs = await published(master, async () => t.deepEqual(await publish(master, load), {}));
+    t.deepEqual(jobs, []);
+  });
+}
+
+test('several functions each have the words of one argument', async (t) => {
+  const master = await start(t, { peer: { '.*': ['test.*'] } });
+  const [job] = await published(master, () =>
+    publish(master, { fun: 'test.ping,test.arg', arg: ['', '1 a=2'] }),
+  );
+  t.deepEqual(job?.fun, ['test.ping', 'test.arg']);
+  t.deepEqual(job?.arg, [[], [1, { __kwarg__: true, a: 2 }]]);
+});
+
+test('conditions on arguments are looked at as minions would take them', async (t) => {
+  const condition = [{ 'service.restart': { args: ['nginx'], kwargs: { no_block: 'True' } } }];
+  const master = await start(t, { peer: { '.*': [{ 'web*': condition }] } });
+  const restart = { fun: 'service.restart' };
+  t.deepEqual(await publish(master, { ...restart, arg: ['nginx'] }), {});
+  t.deepEqual(await publish(master, { ...restart, arg: ['sshd', 'no_block=True'] }), {});
+  t.not((await publish(master, { ...restart, arg: ['nginx', 'no_block=true'] })).jid, undefined);
+  const marked = { __kwarg__: true, no_block: true };
+  t.not((await publish(master, { ...restart, arg: ['nginx', marked] })).jid, undefined);
+});
+
+test('a rule for some minions does not let a job reach others', async (t) => {
+  const master = await start(t, { peer: { '.*': [{ 'web*': ['test.ping'] }] } });
+  t.not((await publish(master, { tgt: 'web1' })).jid, undefined);
+  t.deepEqual(await publish(master, { tgt: '*' }), {});
+  t.deepEqual(await publish(master, { tgt: 'web1,db1', tgt_type: 'list' }), {});
+});
+
+test('a rule that goes by grains reaches nobody by them alone', async (t) => {
+  const master = await start(t, { peer: { '.*': [{ 'G@role:web': ['test.ping'] }] } });
+  t.deepEqual(await publish(master, { tgt: 'web1' }), {});
+});
+
+test('nodegroups are those of the master', async (t) => {
+  const master = await start(t, { peer: everybody, nodegroups: { front: 'web1' } });
+  t.deepEqual((await publish(master, { tgt: 'front', tgt_type: 'nodegroup' })).minions, ['web1']);
+  t.deepEqual(await publish(master, { tgt: 'back', tgt_type: 'nodegroup' }), {});
+});
+
+test('only who asked for a job is told what came back', async (t) => {
+  const master = await start(t, { peer: everybody });
+  const { jid = '' } = await publish(master, { tgt: 'vecminion' });
+  const answer = altered(recorded('return', 'simple v3'), { load: { jid, nonce: freshNonce() } });
+  await master.ask(answer);
+  t.deepEqual({ ...(await returnsOf(master, jid)) }, { vecminion: { ret: true } });
+  const { jid: foreign } = await master.master.jobs.publish({ tgt: 'vecminion', fun: 'test.ping' });
+  const other = altered(recorded('return', 'simple v3'), {
+    load: { jid: foreign, nonce: freshNonce() },
+  });
+  await master.ask(other);
+  t.deepEqual({ ...(await returnsOf(master, foreign)) }, {});
+  t.deepEqual({ ...(await returnsOf(master, '../../etc/passwd')) }, {});
+});
+
+async function returnsOf(master: VectorMaster, jid: WireValue): Promise<WireMap> {
+  const reply = await ask(master, { cmd: 'pub_ret', jid });
+  return isWireMap(reply) ? JSON.parse(JSON.stringify(reply)) : { reply };
+}
+
+test('a request that comes twice publishes once and is answered alike', async (t) => {
+  const master = await start(t, { peer: everybody });
+  const nonce = freshNonce();
+  const request = requestOf({ cmd: 'minion_pub' }, nonce);
+  const replies: WireValue[] = [];
+  const jobs = await published(master, async () => {
+    for (const _turn of [1, 2]) {
+      const reply = await master.ask(request);
+      replies.push(openReply(recorded('aes_functions', '_master_opts v3'), reply, nonce));
+    }
+  });
+  t.is(jobs.length, 1);
+  t.deepEqual(replies[0], replies[1]);
+});
+
+test('a request from before a restart publishes nothing', async (t) => {
+  const first = await start(t, { peer: everybody });
+  const request = requestOf({ cmd: 'minion_pub' }, freshNonce());
+  await first.ask(request);
+  await first.master.close();
+  const { store, directory } = first;
+  const second = await startVectorMaster(t, { store, directory, config: { peer: everybody } });
+  t.deepEqual(await published(second, () => second.ask(request)), []);
+});
+
+test('minion_publish gives what came back when it is over', async (t) => {
+  const master = await start(t, { peer: everybody });
+  const events = master.master.events.subscribe({ match: 'salt/job/*/new' });
+  const reader = events[Symbol.asyncIterator]();
+  const reply = ask(master, { cmd: 'minion_publish', tgt: 'vecminion', tmo: 30, form: 'full' });
+  const { value } = await reader.next();
+  const jid: WireValue = value?.data.jid ?? '';
+  await master.ask(
+    altered(recorded('return', 'simple v3'), { load: { jid, nonce: freshNonce() } }),
+  );
+  t.like(await reply, { __jid__: jid, vecminion: { id: 'vecminion', ret: true } });
+});
+
+test('a minion runs no runner while peer_run is not set, and then only what it names', async (t) => {
+  const off = await start(t);
+  const run = (master: VectorMaster, fun: string, arg: WireValue[] = []): Promise<WireValue> =>
+    ask(master, { cmd: 'minion_runner', fun, arg, tgt: undefined });
+  t.deepEqual({ ...asMap(await run(off, 'cache.list', ['minions'])) }, {});
+  const master = await start(t, {
+    peerRun: { vecminion: [{ 'cache.list': { args: ['minions'] } }] },
+  });
+  t.deepEqual(await run(master, 'cache.list', ['minions']), []);
+  t.deepEqual({ ...asMap(await run(master, 'cache.list', ['minions/web1'])) }, {});
+  t.deepEqual({ ...asMap(await run(master, 'event.send', ['salt/auth'])) }, {});
+});
+
+test('a request to wait that comes twice is one, and not done again afterwards', async (t) => {
+  const master = await start(t, { peer: everybody });
+  const nonce = freshNonce();
+  const load = { cmd: 'minion_publish', tgt: 'vecminion', tmo: 30 };
+  const request = requestOf(load, nonce);
+  const news = master.master.events.subscribe({ match: 'salt/job/*/new' });
+  const both = [master.ask(request), master.ask(request)];
+  const { value } = await news[Symbol.asyncIterator]().next();
+  const jid: WireValue = value?.data.jid ?? '';
+  await master.ask(
+    altered(recorded('return', 'simple v3'), { load: { jid, nonce: freshNonce() } }),
+  );
+  const open = (reply: Uint8Array): WireMap =>
+    asMap(openReply(recorded('aes_functions', '_master_opts v3'), reply, nonce));
+  const replies = (await Promise.all(both)).map(open);
+  t.deepEqual(
+    replies.map((reply) => ({ ...reply })),
+    [{ vecminion: true }, { vecminion: true }],
+  );
+  const jobs = await published(master, async () => {
+    t.deepEqual({ ...open(await master.ask(request)) }, {});
+  });
+  t.deepEqual(jobs, []);
+});
+
+test('a runner tells on whose behalf it runs', async (t) => {
+  const master = await start(t, { peerRun: everybody });
+  const events = await master.eventsDuring(() =>
+    ask(master, { cmd: 'minion_runner', fun: 'manage.alived', arg: [], tgt: undefined }),
+  );
+  const told = events.filter(({ tag }) => tag.startsWith('salt/run/'));
+  t.deepEqual(
+    told.map(({ tag }) => tag.split('/').at(-1)),
+    ['new', 'ret'],
+  );
+  for (const { data } of told) t.like(data, { fun: 'runner.manage.alived', user: 'vecminion' });
+});
+
+function asMap(value: WireValue): WireMap {
+  return isWireMap(value) ? value : { value };
+}
