@@ -50,7 +50,6 @@ export function createApi(parts: InterfaceParts): MasterApi {
   };
 }
 
-
 function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['status']>> {
   const { accepted, denied, pending, rejected } = parts.foundations.keys.list();
   const [first] = parts.bound;

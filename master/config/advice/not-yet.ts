@@ -7,7 +7,7 @@ import { type AdviceGroup, anyValue } from './group.ts';
 export const notYet: readonly AdviceGroup[] = [
   // Files for minions.
   {
-    advice: 'minions are answered as by a master without files',
+    advice: 'the file server has the backend roots (file_roots) alone',
     options: {
       fileserver_backend: anyValue,
       fileserver_events: false,
@@ -23,12 +23,6 @@ export const notYet: readonly AdviceGroup[] = [
       renderer_whitelist: [],
     },
   },
-  // Mine and peers.
-  {
-    advice: 'minions are answered as by a master without it',
-    options: {
-    },
-  },
   // Reactor.
   {
     advice: 'let a service subscribe to the events',
@@ -42,12 +36,6 @@ export const notYet: readonly AdviceGroup[] = [
     advice: 'let cron or a timer run saltbridge salt',
     options: {
       schedule: {},
-    },
-  },
-  // Runners.
-  {
-    advice: 'runners do not run here; saltbridge has commands for jobs and keys',
-    options: {
     },
   },
   // Users' rights.
