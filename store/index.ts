@@ -1,12 +1,21 @@
 /** What must survive: the store's interface and its engines. */
-export { type EmbeddedStoreOptions, openEmbeddedStore } from './embedded.ts';
+export type { BackupReceipt } from './backup.ts';
+export { readBackup } from './backup-file.ts';
+export type { StoreInspection } from './check-tables.ts';
+export {
+  type EmbeddedStore,
+  type EmbeddedStoreOptions,
+  openEmbeddedStore,
+} from './embedded.ts';
 export {
   StoreError,
   type StoreErrorCode,
   type StoreErrorEntry,
   storeErrors,
 } from './errors.ts';
+export { inspectStore } from './inspect.ts';
 export { createMemoryStore, type MemoryStoreOptions } from './memory.ts';
+export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
 export type {
   Change,
   Entry,
@@ -18,3 +27,4 @@ export type {
   StreamConsumer,
   StreamRecord,
 } from './store.ts';
+export type { StoreUpgrade } from './upgrade.ts';

@@ -1,0 +1,38 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { StoreInspection } from './check-tables.ts';
+import { checkSignature } from './embedded.ts';
+import { StoreError } from './errors.ts';
+
+const program = fileURLToPath(new URL('./inspect-program.js', import.meta.url));
+
+/** What the program sends. */
+export type InspectionMessage = { readonly found: StoreInspection } | { readonly failed: string };
+
+/**
+ * Reads a whole store, also beside the process that has it open, and changes nothing. It is done
+ * in a process of its own, because LMDB trusts its file: a damaged one can end the process.
+ * @throws StoreError ERR_STORE_CORRUPT; ERR_STORE_UNAVAILABLE when there is none
+ */
+export async function inspectStore(directory: string): Promise<StoreInspection> {
+  const data = path.join(directory, 'data.mdb');
+  const found = await stat(data).catch((cause: unknown) => {
+    throw new StoreError('ERR_STORE_UNAVAILABLE', `there is no store in ${directory}`, { cause });
+  });
+  if (found.size === 0) return { layout: 0, revision: 0, entries: {}, records: 0, problems: [] };
+  await checkSignature(data);
+  const child = fork(program, [directory], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] });
+  let message: InspectionMessage | undefined;
+  child.on('message', (told: InspectionMessage) => {
+    message = told;
+  });
+  await once(child, 'close');
+  if (message === undefined) {
+    throw new StoreError('ERR_STORE_CORRUPT', `${data} is damaged: reading it ended the reader`);
+  }
+  if ('failed' in message) throw new StoreError('ERR_STORE_CORRUPT', `${data}: ${message.failed}`);
+  return message.found;
+}
