@@ -10,6 +10,7 @@ import { addMinionCommand } from './commands/minion.ts';
 import { addSaltCommand } from './commands/salt.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
 import { addStatusCommand } from './commands/status.ts';
+import { addStoreCommand } from './commands/store.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { escapeLine } from './output/escape.ts';
@@ -23,6 +24,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addJobsCommand,
   addEventsCommand,
   addStatusCommand,
+  addStoreCommand,
   addAclCommand,
   addMinionCommand,
   addDemoCommand,

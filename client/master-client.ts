@@ -13,6 +13,7 @@ import type {
   MasterStatus,
   TargetPlan,
 } from '../master/index.ts';
+import type { BackupReceipt } from '../store/index.ts';
 import { callOnce, callStream } from './rpc.ts';
 
 /** Where the master is. */
@@ -51,6 +52,9 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
       subscribe: (request = {}, signal) =>
         callStream<MasterEvent>(socketPath, 'events.subscribe', request, signal),
       denials: () => callOnce<readonly Denial[]>(socketPath, 'events.denials', {}),
+    },
+    store: {
+      backup: (target) => callOnce<BackupReceipt>(socketPath, 'store.backup', { target }),
     },
     status: () => callOnce<MasterStatus>(socketPath, 'status', {}),
   };

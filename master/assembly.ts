@@ -55,6 +55,7 @@ async function open(
     new EventBus({ maxEventBytes: config.maxEventSize, now: () => new Date(now()) }),
     (it) => it.close(),
   );
+  foundations.storeKeeper.tellOn(bus);
   const transports = parts.transports ?? createTransports(config);
   const nextJid = createJidSource(
     () => new Date(now()),

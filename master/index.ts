@@ -12,6 +12,7 @@ export type {
   LocalKeyInfo,
   MasterApi,
   MasterStatus,
+  StoreApi,
 } from './api.ts';
 export {
   ConfigError,
@@ -40,6 +41,7 @@ export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 export { createLogger, logLevels } from './log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
+export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
 // Shared with other rooms of this package; no promise.

@@ -1,8 +1,11 @@
 /** The master's interface over its parts: see api.ts for what each call promises. */
 import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
+import type { BackupReceipt } from '../store/index.ts';
 import type { MasterApi } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
+import { MasterError } from './errors.ts';
 import type { EventBus } from './events/bus.ts';
 import type { Foundations } from './foundations.ts';
 import type { JobDispatcher } from './jobs/dispatcher.ts';
@@ -60,8 +63,14 @@ export function createApi(parts: InterfaceParts): MasterApi {
         }),
       denials: async () => denials.list(),
     },
+    store: { backup: (target) => backUp(parts, target) },
     status: async () => describeStatus(parts),
   };
+}
+
+async function backUp({ foundations }: InterfaceParts, target: string): Promise<BackupReceipt> {
+  if (!path.isAbsolute(target)) throw new MasterError('ERR_ARGS', 'target: expected a whole path');
+  return foundations.storeKeeper.backup(target);
 }
 
 function ownKeys({ config, foundations }: InterfaceParts): OwnKey[] {
@@ -85,6 +94,7 @@ function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['st
     requestPort: parts.bound.requestPort,
     publishPort: parts.bound.publishPort,
     subscribers: parts.transports.reduce((sum, it) => sum + it.subscribers().length, 0),
+    storeFull: parts.foundations.storeKeeper.isFull(),
     keys: {
       accepted: accepted.length,
       denied: denied.length,

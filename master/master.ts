@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { Store } from '../store/index.ts';
-import type { EventsApi, JobsApi, KeysApi, MasterApi, MasterStatus } from './api.ts';
+import type { EventsApi, JobsApi, KeysApi, MasterApi, MasterStatus, StoreApi } from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
@@ -65,6 +65,10 @@ class MasterInProcess implements Master {
 
   get events(): EventsApi {
     return this.#running().api.events;
+  }
+
+  get store(): StoreApi {
+    return this.#running().api.store;
   }
 
   async status(): Promise<MasterStatus> {

@@ -36,6 +36,7 @@ function formatStatus(status: MasterStatus): string {
     `since        ${new Date(status.startedAt).toISOString()}`,
     `ports        ${status.requestPort} for requests, ${status.publishPort} for publishing`,
     `subscribers  ${status.subscribers}`,
+    ...(status.storeFull ? ['store        its disk is full: nothing new is kept'] : []),
     `keys         ${keys.join(', ')}`,
     ...counters.map(([name, count]) => `counter      ${escapeName(name)}: ${count}`),
   ].join('\n');

@@ -10,4 +10,7 @@ export const tags = {
   stateError: (jid: string, minionId: string, fun: string): string =>
     `salt/job/${jid}/sub/${minionId}/error/${fun}`,
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
+  /** Ours: the disk of the store was found full; there is room again. */
+  storeFull: 'saltbridge/store/full',
+  storeRoom: 'saltbridge/store/room',
 } as const;

@@ -126,5 +126,12 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
       call: (api, p, signal) => api.events.subscribe(p, signal),
     }),
   ],
+  [
+    'store.backup',
+    method({
+      parameters: Type.Object({ target: Text }, strict),
+      call: (api, { target }) => api.store.backup(target),
+    }),
+  ],
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);

@@ -104,7 +104,7 @@ export class RequestSession implements ZeromqSession {
     try {
       pending.answer = await this.#options.handler(pending.body, this.#peer);
     } catch {
-      // Against the handler's contract. Without an answer the peer would wait; so it is told.
+      // There is no answer: to the peer it is as if the master had gone.
       this.#connection.refuse('handler-failed');
       return;
     }

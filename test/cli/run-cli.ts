@@ -1,7 +1,15 @@
 import { Writable } from 'node:stream';
 import type { CommandContext } from '../../cli/context.ts';
 import { run } from '../../cli/program.ts';
-import type { EventsApi, JobsApi, KeysApi, MasterApi, MasterStatus } from '../../master/index.ts';
+import { openLocalStore } from '../../cli/store-access.ts';
+import type {
+  EventsApi,
+  JobsApi,
+  KeysApi,
+  MasterApi,
+  MasterStatus,
+  StoreApi,
+} from '../../master/index.ts';
 
 /** A stream that keeps what is written. */
 export class TextStream extends Writable {
@@ -24,6 +32,7 @@ export interface FakeMaster {
   readonly keys?: Partial<KeysApi>;
   readonly jobs?: Partial<JobsApi>;
   readonly events?: Partial<EventsApi>;
+  readonly store?: Partial<StoreApi>;
   readonly status?: () => Promise<MasterStatus>;
 }
 
@@ -37,6 +46,7 @@ export interface CliOptions {
   readonly input?: string;
   readonly interruption?: AbortSignal;
   readonly openApi?: CommandContext['openApi'];
+  readonly openStore?: CommandContext['openStore'];
   readonly openKeys?: CommandContext['openKeys'];
 }
 
@@ -51,7 +61,7 @@ function unexpected(): never {
   throw new TypeError('the command called what the test did not foresee');
 }
 
-function completeApi({ keys, jobs, events, status }: FakeMaster): MasterApi {
+function completeApi({ keys, jobs, events, store, status }: FakeMaster): MasterApi {
   return {
     keys: {
       list: unexpected,
@@ -72,6 +82,7 @@ function completeApi({ keys, jobs, events, status }: FakeMaster): MasterApi {
       ...jobs,
     },
     events: { subscribe: unexpected, denials: unexpected, ...events },
+    store: { backup: unexpected, ...store },
     status: status ?? unexpected,
   };
 }
@@ -91,6 +102,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       readLine: async () => options.input?.split('\n')[0],
       interruption: () => interruption,
       openApi: options.openApi ?? (async () => api),
+      openStore: options.openStore ?? openLocalStore,
       openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },
     '1.2.3',

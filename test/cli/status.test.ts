@@ -10,6 +10,7 @@ const status: MasterStatus = {
   requestPort: 4506,
   publishPort: 4505,
   subscribers: 2,
+  storeFull: false,
   keys: { accepted: 2, denied: 0, pending: 1, rejected: 0 },
   counters: { bad_load: 3, 'auth\x1b': 1 },
 };

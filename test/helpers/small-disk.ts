@@ -1,6 +1,6 @@
 /** A disk that can be filled: a file system in memory, which only root may mount. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -39,8 +39,12 @@ export function mountSmallDisk(t: ExecutionContext, mebibytes: number): SmallDis
   return {
     directory,
     fill: () => {
-      const { bavail, bsize } = statfsSync(directory);
-      writeFileSync(ballast, Buffer.alloc(bavail * bsize, 1));
+      const { bsize } = statfsSync(directory);
+      try {
+        for (;;) appendFileSync(ballast, Buffer.alloc(bsize, 1));
+      } catch (error) {
+        if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
+      }
     },
     free: () => rmSync(ballast),
   };
