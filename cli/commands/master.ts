@@ -5,6 +5,7 @@ import type { CommandContext } from '../context.ts';
 import { startDaemon } from '../daemon.ts';
 import { createLogger } from '../logger.ts';
 import { printLine } from '../print.ts';
+import { createServiceNotifier } from '../service-manager.ts';
 import { terminationSignal } from '../signals.ts';
 
 interface MasterOptions {
@@ -36,8 +37,12 @@ async function runMaster(options: MasterOptions, { stderr }: CommandContext): Pr
   }
   const master = await createMaster({ config, logger });
   await master.start();
+  const notify = createServiceNotifier(logger);
+  const { requestPort, publishPort } = await master.status();
+  await notify('READY=1', `STATUS=Serving minions on ports ${publishPort} and ${requestPort}`);
   const signal = await terminated;
   logger.info({ signal }, 'closing');
+  await notify('STOPPING=1', 'STATUS=Closing');
   await master.close();
 }
 
