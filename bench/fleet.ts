@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { createMaster, type Master } from '../master/index.ts';
 import { benchConfig } from './config.ts';
-import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
+import { makeKeyTexts, type SwarmKeyText, swarmId } from './swarm/keys.ts';
 import type { Order, Outcome } from './swarm/orders.ts';
 
 /** What one fleet did. */
@@ -115,7 +115,8 @@ async function order(swarm: ChildProcess, what: Order): Promise<number> {
   return outcome.ms;
 }
 
-async function acceptAll(
+/** Accepts the keys of so many minions before the master starts. */
+export async function acceptAll(
   pkiDir: string,
   count: number,
   keys: readonly SwarmKeyText[],
@@ -123,7 +124,7 @@ async function acceptAll(
   const directory = path.join(pkiDir, 'minions');
   await mkdir(directory, { recursive: true, mode: 0o700 });
   for (let index = 0; index < count; index += 1) {
-    const id = `swarm-${String(index).padStart(5, '0')}`;
+    const id = swarmId(index);
     await writeFile(path.join(directory, id), keys[index % keys.length]?.publicPem ?? '');
   }
 }

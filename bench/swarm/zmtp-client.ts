@@ -86,25 +86,40 @@ function frame(body: Uint8Array): Buffer {
 
 const emptyFrame = Buffer.from([1, 0]);
 
+interface Waiting {
+  readonly resolve: (reply: Buffer) => void;
+  readonly reject: (error: Error) => void;
+}
+
 /** Requests over one connection, answered in the order in which they were sent. */
 export class Dealer {
   readonly #socket: Socket;
-  readonly #waiting: ((reply: Buffer) => void)[] = [];
+  readonly #waiting: Waiting[] = [];
 
   constructor(port: number) {
     this.#socket = connect(port, '127.0.0.1');
     this.#socket.setNoDelay();
     const reader = new FrameReader((body, more) => {
-      if (!more) this.#waiting.shift()?.(Buffer.from(body));
+      if (!more) this.#waiting.shift()?.resolve(Buffer.from(body));
     });
     this.#socket.on('data', (chunk: Buffer) => reader.push(chunk));
+    this.#socket.on('error', () => this.#socket.destroy());
+    this.#socket.on('close', () => {
+      const error = new Error('the master closed the connection');
+      for (const { reject } of this.#waiting.splice(0)) reject(error);
+    });
     this.#socket.write(greeting);
     this.#socket.write(ready('DEALER'));
   }
 
+  get isClosed(): boolean {
+    return this.#socket.destroyed;
+  }
+
   ask(body: Uint8Array): Promise<Buffer> {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
+    if (this.#socket.destroyed) return Promise.reject(new Error('the connection is closed'));
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
       this.#socket.cork();
       this.#socket.write(emptyFrame);
       this.#socket.write(frame(body));
