@@ -26,7 +26,7 @@ async function crash(): Promise<void> {
   const figures = await benchCrash({
     kills: Number(kills),
     seed: Number(seed),
-    minions: 50,
+    minions: 20,
     onKill: (done) => {
       if (done % 20 === 0) print(`${done} kills`);
     },

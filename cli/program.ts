@@ -1,6 +1,7 @@
 /** The commands put together; what they mean stands in `commands/`. */
 import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
+import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addEventsCommand } from './commands/events.ts';
 import { addJobsCommand } from './commands/jobs.ts';
@@ -27,6 +28,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStoreCommand,
   addAclCommand,
   addMinionCommand,
+  addCompletionCommand,
   addDemoCommand,
 ];
 

@@ -41,8 +41,8 @@ export interface CrashOptions {
 }
 
 const keyCount = 4;
-const longestLifeMs = 800;
-const publishers = 4;
+const longestLifeMs = 500;
+const publishers = 2;
 /** As long as a start takes, about: some kills come into it. */
 const startMs = 600;
 
@@ -175,13 +175,14 @@ class Trial {
       this.#seen.add(`${jid} ${id}`);
       byJob.set(jid, [...(byJob.get(jid) ?? []), id]);
     }
-    let lost = 0;
-    for (const [jid, ids] of byJob) {
-      const { returns } = await this.#api().jobs.show(jid);
-      const kept = new Set(returns.map(({ minion }) => minion));
-      lost += ids.filter((id) => !kept.has(id)).length;
-    }
-    return lost;
+    const lost = await Promise.all(
+      Array.from(byJob, async ([jid, ids]) => {
+        const { returns } = await this.#api().jobs.show(jid);
+        const kept = new Set(returns.map(({ minion }) => minion));
+        return ids.filter((id) => !kept.has(id)).length;
+      }),
+    );
+    return lost.reduce((sum, count) => sum + count, 0);
   }
 
   #api(): ReturnType<typeof connectMaster> {

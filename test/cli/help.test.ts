@@ -19,6 +19,11 @@ const commands = [
   ['jobs', 'show'],
   ['events'],
   ['status'],
+  ['store', 'backup'],
+  ['store', 'restore'],
+  ['store', 'check'],
+  ['store', 'info'],
+  ['completion'],
   ['acl', 'denials'],
   ['minion'],
 ];
