@@ -5,6 +5,7 @@ import { createJidSource, type MasterTransport } from '../minion-protocol/index.
 import type { MasterApi } from './api.ts';
 import { Closers } from './closers.ts';
 import { EventBus } from './events/bus.ts';
+import { tags } from './events/tags.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { createApi } from './interface.ts';
 import { JobDispatcher } from './jobs/dispatcher.ts';
@@ -55,7 +56,6 @@ async function open(
     new EventBus({ maxEventBytes: config.maxEventSize, now: () => new Date(now()) }),
     (it) => it.close(),
   );
-  foundations.storeKeeper.tellOn(bus);
   const transports = parts.transports ?? createTransports(config);
   const nextJid = createJidSource(
     () => new Date(now()),
@@ -123,8 +123,17 @@ async function open(
   });
   const accepted = new AcceptedKeys(foundations.store);
   const { keys } = foundations;
-  await revocation.revokeLost(await accepted.lost(keys.list().accepted));
-  await accepted.replace(keys.list().accepted);
+  const revokeLost = async (): Promise<void> => {
+    await revocation.revokeLost(await accepted.lost(keys.list().accepted));
+    await accepted.replace(keys.list().accepted);
+  };
+  await revokeLost();
+  foundations.storeKeeper.onChange((isFull) => {
+    bus.fire(isFull ? tags.storeFull : tags.storeRoom, {});
+    if (isFull) return;
+    // Keys that went while nothing could be written are as those that went before the start.
+    revokeLost().catch((error: unknown) => logger.error({ err: error }, 'revocation failed'));
+  });
   followKeys({ keys, bus, revocation, accepted, log: logger.child({ component: 'keys' }) });
   if (!config.preserveMinionCache) forgetDeleted(foundations, logger);
   for (const transport of transports) {

@@ -7,16 +7,14 @@ import {
   StoreError,
 } from '../store/index.ts';
 import type { MasterConfig } from './config/options.ts';
-import type { EventBus } from './events/bus.ts';
-import { tags } from './events/tags.ts';
 
 /** Backups of the store, and whether its disk is full. */
 export interface StoreKeeper {
   readonly isFull: () => boolean;
   /** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL */
   readonly backup: (target: string) => Promise<BackupReceipt>;
-  /** Fires an event when the disk is found full, and when there is room again. */
-  readonly tellOn: (bus: EventBus) => void;
+  /** Calls the listener when the disk is found full, and when there is room again. */
+  readonly onChange: (listener: (isFull: boolean) => void) => void;
 }
 
 /** For a store that somebody else opened, who keeps its backups too. */
@@ -25,7 +23,7 @@ export const foreignStore: StoreKeeper = {
   backup: async () => {
     throw new StoreError('ERR_STORE_BACKUP', 'this master was given its store by its program');
   },
-  tellOn: () => {},
+  onChange: () => {},
 };
 
 /**
@@ -37,14 +35,14 @@ export async function openOwnStore(
   { now, log }: { readonly now: () => number; readonly log: Logger },
 ): Promise<{ readonly store: EmbeddedStore; readonly keeper: StoreKeeper }> {
   const directory = storeDirectory(stateDir);
-  let bus: EventBus | undefined;
+  let tell: (isFull: boolean) => void = () => {};
   const store = await openEmbeddedStore({
     directory,
     now,
     onFull: (isFull) => {
       if (isFull) log.error({ directory }, 'disk of the store is full: nothing new is kept');
       else log.info({ directory }, 'disk of the store has room again');
-      bus?.fire(isFull ? tags.storeFull : tags.storeRoom, { directory });
+      tell(isFull);
     },
     onUpgrade: ({ from, to, old }) =>
       log.warn(
@@ -55,8 +53,8 @@ export async function openOwnStore(
   const keeper: StoreKeeper = {
     isFull: () => store.isFull,
     backup: (target) => store.backup(target),
-    tellOn: (told) => {
-      bus = told;
+    onChange: (listener) => {
+      tell = listener;
     },
   };
   return { store, keeper };

@@ -42,7 +42,7 @@ onSmallDisk('a store finds by itself that there is room again', async (t) => {
   disk.fill();
   await t.throwsAsync(store.write([{ op: 'put', key: ['k'], value }]), full);
   disk.free();
-  await until('room', () => !store.isFull);
+  await until('room', () => !store.isFull, 30_000);
   await t.notThrowsAsync(store.write([{ op: 'put', key: ['k'], value }]));
 });
 
