@@ -52,9 +52,9 @@ export function mountSmallDisk(t: ExecutionContext, mebibytes: number): SmallDis
 
 function mount(directory: string, mebibytes: number): void {
   const size = `size=${mebibytes}m,mode=0700`;
-  execFileSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', directory], { stdio: 'ignore' });
+  execFileSync('/bin/mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', directory], { stdio: 'ignore' });
 }
 
 function unmount(directory: string): void {
-  execFileSync('umount', ['-l', directory], { stdio: 'ignore' });
+  execFileSync('/bin/umount', ['-l', directory], { stdio: 'ignore' });
 }
