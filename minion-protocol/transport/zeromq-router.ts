@@ -105,7 +105,7 @@ export class RequestSession implements ZeromqSession {
       pending.answer = await this.#options.handler(pending.body, this.#peer);
     } catch {
       // There is no answer: to the peer it is as if the master had gone.
-      this.#connection.refuse('handler-failed');
+      this.#connection.refuse('unanswered');
       return;
     }
     this.#sendAnswers();
