@@ -126,7 +126,7 @@ test('a handler that breaks its word costs its own connection only', async (t) =
   const unlucky = dealer(t, master.requestPort);
   const other = dealer(t, master.requestPort);
   await unlucky.send(['', 'bad']);
-  await until('the refusal', () => master.transport.refusals()['unanswered'] === 1);
+  await until('the refusal', () => master.transport.refusals().unanswered === 1);
   await other.send(['', 'good']);
   t.is(text((await other.receive())[1]), 'good');
 });
