@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { createMaster, type Master } from '../master/index.ts';
 import { benchConfig } from './config.ts';
-import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
+import { makeKeyTexts, type SwarmKeyText, swarmId } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 
 /** What one fleet did. */
@@ -105,7 +105,8 @@ async function ping(master: Master, count: number): Promise<number> {
   return performance.now() - startedAt;
 }
 
-async function acceptAll(
+/** Accepts the keys of so many minions before the master starts. */
+export async function acceptAll(
   pkiDir: string,
   count: number,
   keys: readonly SwarmKeyText[],
@@ -113,7 +114,7 @@ async function acceptAll(
   const directory = path.join(pkiDir, 'minions');
   await mkdir(directory, { recursive: true, mode: 0o700 });
   for (let index = 0; index < count; index += 1) {
-    const id = `swarm-${String(index).padStart(5, '0')}`;
+    const id = swarmId(index);
     await writeFile(path.join(directory, id), keys[index % keys.length]?.publicPem ?? '');
   }
 }

@@ -31,7 +31,8 @@ export async function openLocalKeys(configDirectory: string): Promise<OfflineKey
   return { keys: api.keys, close: async () => {} };
 }
 
-function isNobodyThere(error: unknown): boolean {
+/** Whether a call failed because no master listens on the socket. */
+export function isNobodyThere(error: unknown): boolean {
   if (!(error instanceof RemoteError) || !(error.cause instanceof Error)) return false;
   const { cause } = error;
   return 'code' in cause && (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED');

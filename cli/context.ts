@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import type { MasterApi, OfflineKeys } from '../master/index.ts';
+import type { StoreAccess } from './store-access.ts';
 
 /** A stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean };
@@ -19,6 +20,8 @@ export interface CommandContext {
   readonly openApi: (configDirectory: string) => Promise<MasterApi>;
   /** The keys of that master, or, where none runs, those in its PKI directory. */
   readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
+  /** The store of that master, whether it runs or not. */
+  readonly openStore: (configDirectory: string) => Promise<StoreAccess>;
   /** What the process ends with if nothing fails. Default 0. */
   readonly setExitCode: (code: number) => void;
 }

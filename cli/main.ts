@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline/promises';
 import { openLocalApi, openLocalKeys } from './connect.ts';
 import { run } from './program.ts';
 import { interruptionSignal } from './signals.ts';
+import { openLocalStore } from './store-access.ts';
 
 /** The answer; empty when the person leaves with Ctrl-C or Ctrl-D. */
 async function ask(question: string): Promise<string> {
@@ -48,6 +49,7 @@ process.exitCode = await run(
     interruption: interruptionSignal,
     openApi: openLocalApi,
     openKeys: openLocalKeys,
+    openStore: openLocalStore,
   },
   version,
 );

@@ -5,6 +5,7 @@ import {
   type LogLevel,
   loadMasterConfig,
   type MasterConfig,
+  type MasterStatus,
 } from '../master/index.ts';
 import { type Account, becomeAccount, planUserChange, type UserChange } from './accounts.ts';
 import type { OutputStream } from './context.ts';
@@ -12,6 +13,7 @@ import { checkFolders, makeFolders } from './folders.ts';
 import { openMasterLog } from './logger.ts';
 import { PidFile } from './pid-file.ts';
 import { reload, tellWarnings } from './reload.ts';
+import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
 /**
@@ -32,22 +34,34 @@ export async function runMaster(
   const log = openMasterLog(config, { stderr, level, owner: account });
   const { logger } = log;
   const master = createMaster({ config, logger });
+  const service = new ServiceReporter(createServiceNotifier(logger));
   onSignal('SIGUSR1', () => log.reopen());
   // The end of a terminal ends what runs on it.
-  if (stderr?.isTTY !== true) onSignal('SIGHUP', () => reload(configDirectory, master, log));
+  if (stderr?.isTTY !== true) {
+    onSignal('SIGHUP', () => service.reload(() => reload(configDirectory, master, log)));
+  }
   tellWarnings(logger, warnings);
   const pidFile = openPidFile(config, account, logger);
   try {
     takeAccount(config, change, logger);
     await master.start();
     pidFile?.write();
+    await service.ready(describePorts(await master.status()));
     const signal = await terminated;
     logger.info({ signal }, 'closing');
+    await service.stopping();
   } finally {
     await master.close();
     pidFile?.close();
     log.close();
   }
+}
+
+function describePorts({ transports }: MasterStatus): string {
+  const ports = transports.map(
+    ({ transport, publishPort, requestPort }) => `${publishPort} and ${requestPort} (${transport})`,
+  );
+  return `Serving minions on ports ${ports.join(', ')}`;
 }
 
 function openPidFile(

@@ -1,6 +1,7 @@
 /** The commands put together; what they mean stands in `commands/`. */
 import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
+import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addEventsCommand } from './commands/events.ts';
@@ -13,6 +14,7 @@ import { addSaltCommand } from './commands/salt.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
 import { addSaltRunCommand } from './commands/salt-run.ts';
 import { addStatusCommand } from './commands/status.ts';
+import { addStoreCommand } from './commands/store.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { escapeLine } from './output/escape.ts';
@@ -27,10 +29,12 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addJobsCommand,
   addEventsCommand,
   addStatusCommand,
+  addStoreCommand,
   addAclCommand,
   addMigrateCommand,
   addDoctorCommand,
   addMinionCommand,
+  addCompletionCommand,
   addDemoCommand,
 ];
 

@@ -17,6 +17,7 @@ import type {
   StartedCall,
   TargetPlan,
 } from '../master/index.ts';
+import type { BackupReceipt } from '../store/index.ts';
 import { callOnce, callStream } from './rpc.ts';
 
 /** Where the master is. */
@@ -59,6 +60,9 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
     runners: functions(socketPath, 'runners'),
     wheel: functions(socketPath, 'wheel'),
+    store: {
+      backup: (target) => callOnce<BackupReceipt>(socketPath, 'store.backup', { target }),
+    },
     status: () => callOnce<MasterStatus>(socketPath, 'status', {}),
   };
 }

@@ -2,6 +2,7 @@
  * What a master does for a service or an operator. The library gives it in the process, the local
  * socket to commands on the same host: both are this one interface.
  */
+import type { BackupReceipt } from '../store/index.ts';
 import type { MasterEvent } from './events/bus.ts';
 import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
@@ -77,6 +78,8 @@ export interface MasterStatus {
   /** Every transport that is served. */
   readonly transports: readonly TransportStatus[];
   readonly subscribers: number;
+  /** Whether the disk of the store is full: nothing new is kept, everything else goes on. */
+  readonly storeFull: boolean;
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Requests refused, delayed or dropped since the start, by reason. */
   readonly counters: Readonly<Record<string, number>>;
@@ -164,6 +167,18 @@ export interface FunctionsApi {
   docs(prefix?: string): Promise<Readonly<Record<string, string>>>;
 }
 
+/** The store: what must survive. */
+export interface StoreApi {
+  /**
+   * Makes a backup of the store, as it is at one moment, while the master runs: a file (0600) that
+   * appears whole or not at all. The seal key and the PKI directory are not in it.
+   * @param target - a file that is not there, or a directory, where it is named by the time; the
+   * whole path, as the master's process sees it
+   * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL; MasterError ERR_ARGS
+   */
+  backup(target: string): Promise<BackupReceipt>;
+}
+
 /** Everything that a running master offers. */
 export interface MasterApi {
   readonly keys: KeysApi;
@@ -175,5 +190,6 @@ export interface MasterApi {
   readonly runners: FunctionsApi;
   /** Salt's wheel functions: `key.list_all`, `config.values`, … */
   readonly wheel: FunctionsApi;
+  readonly store: StoreApi;
   status(): Promise<MasterStatus>;
 }

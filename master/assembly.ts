@@ -7,6 +7,7 @@ import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { EventBus } from './events/bus.ts';
+import { tags } from './events/tags.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
@@ -184,8 +185,17 @@ async function open(
   });
   const accepted = new AcceptedKeys(foundations.store);
   const { keys } = foundations;
-  await revocation.revokeLost(await accepted.lost(keys.list().accepted));
-  await accepted.replace(keys.list().accepted);
+  const revokeLost = async (): Promise<void> => {
+    await revocation.revokeLost(await accepted.lost(keys.list().accepted));
+    await accepted.replace(keys.list().accepted);
+  };
+  await revokeLost();
+  foundations.storeKeeper.onChange((isFull) => {
+    bus.fire(isFull ? tags.storeFull : tags.storeRoom, {});
+    if (isFull) return;
+    // Keys that went while nothing could be written are as those that went before the start.
+    revokeLost().catch((error: unknown) => logger.error({ err: error }, 'revocation failed'));
+  });
   followKeys({ keys, bus, revocation, accepted, log: logger.child({ component: 'keys' }) });
   if (!config.preserveMinionCache) forgetDeleted(foundations, mine.mine, logger);
   for (const transport of transports) {

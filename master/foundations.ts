@@ -1,6 +1,6 @@
 /** What a master stands on: its store, its secrets, and the keys of its minions. */
 import type { Logger } from 'pino';
-import { openEmbeddedStore, type Store } from '../store/index.ts';
+import type { Store } from '../store/index.ts';
 import type { Closers } from './closers.ts';
 import type { MasterConfig } from './config/options.ts';
 import { preparePrivateDirectories } from './directories.ts';
@@ -8,6 +8,7 @@ import { type AutoAccept, openAutoAccept } from './keys/auto-accept.ts';
 import type { KeyStore } from './keys/key-store.ts';
 import { openConfiguredKeys } from './keys/open-keys.ts';
 import type { MasterParts } from './master.ts';
+import { foreignStore, openOwnStore, type StoreKeeper } from './own-store.ts';
 import { VersionPins } from './requests/version-pins.ts';
 import { type MasterKeyPair, openMasterKeys } from './secrets/master-keys.ts';
 import { PublishKey } from './secrets/publish-key.ts';
@@ -20,6 +21,7 @@ import { takeOverFacts } from './targeting/salt-data-cache.ts';
 /** Opened in this order. */
 export interface Foundations {
   readonly store: Store;
+  readonly storeKeeper: StoreKeeper;
   readonly rsa: RsaPool;
   readonly masterKeys: MasterKeyPair;
   /** With `master_sign_pubkey`: what vouches for the master's key. */
@@ -41,11 +43,7 @@ export async function openFoundations(
 ): Promise<Foundations> {
   const { config } = parts;
   await preparePrivateDirectories([config.stateDir, config.pkiDir]);
-  const store =
-    parts.store ??
-    closers.add(await openEmbeddedStore({ directory: `${config.stateDir}/store`, now }), (it) =>
-      it.close(),
-    );
+  const { store, storeKeeper } = await openStore(parts, closers, now);
   const seal = await openSeal(config.stateDir);
   const rsa = closers.add(new RsaPool(), (it) => it.close());
   const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
@@ -68,7 +66,30 @@ export async function openFoundations(
   );
   const pins = await VersionPins.open(store, config.minimumAuthVersion);
   const facts = await openFacts(parts, { store, seal, keys });
-  return { store, rsa, masterKeys, signKeys, keys, autoAccept, publishKey, sessions, pins, facts };
+  return {
+    store,
+    storeKeeper,
+    rsa,
+    masterKeys,
+    signKeys,
+    keys,
+    autoAccept,
+    publishKey,
+    sessions,
+    pins,
+    facts,
+  };
+}
+
+async function openStore(
+  { config, store, logger }: MasterParts & { readonly logger: Logger },
+  closers: Closers,
+  now: () => number,
+): Promise<Pick<Foundations, 'store' | 'storeKeeper'>> {
+  if (store !== undefined) return { store, storeKeeper: foreignStore };
+  const own = await openOwnStore(config, { now, log: logger.child({ component: 'store' }) });
+  closers.add(own.store, (it) => it.close());
+  return { store: own.store, storeKeeper: own.keeper };
 }
 
 /** Where nothing is known yet, what a salt-master knew is taken over. */

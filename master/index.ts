@@ -13,6 +13,7 @@ export type {
   LocalKeyInfo,
   MasterApi,
   MasterStatus,
+  StoreApi,
   TransportStatus,
 } from './api.ts';
 // Shared with other rooms of this package; no promise.
@@ -81,6 +82,7 @@ export { policyText } from './migration/policy-text.ts';
 export type { MigrationFinding, MigrationOutcome, MigrationReport } from './migration/report.ts';
 export type { PlannedRule, SignalPlan, UnplannedPattern } from './migration/signal-plan.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
+export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
 export type { PresenceEvidence, PresentMinion } from './presence/present.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';

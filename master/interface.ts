@@ -1,7 +1,10 @@
 /** The master's interface over its parts: see api.ts for what each call promises. */
+import path from 'node:path';
 import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
+import type { BackupReceipt } from '../store/index.ts';
 import type { MasterApi, TransportStatus } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
+import { MasterError } from './errors.ts';
 import type { EventBus } from './events/bus.ts';
 import type { Foundations } from './foundations.ts';
 import type { RequestCounters } from './limits/counters.ts';
@@ -46,8 +49,14 @@ export function createApi(parts: InterfaceParts): MasterApi {
     presence: async () => parts.present(),
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),
+    store: { backup: (target) => backUp(parts, target) },
     status: async () => describeStatus(parts),
   };
+}
+
+async function backUp({ foundations }: InterfaceParts, target: string): Promise<BackupReceipt> {
+  if (!path.isAbsolute(target)) throw new MasterError('ERR_ARGS', 'target: expected a whole path');
+  return foundations.storeKeeper.backup(target);
 }
 
 function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['status']>> {
@@ -62,6 +71,7 @@ function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['st
     publishPort: first?.publishPort ?? 0,
     transports: describeTransports(parts),
     subscribers: parts.transports.reduce((sum, it) => sum + it.subscribers().length, 0),
+    storeFull: parts.foundations.storeKeeper.isFull(),
     keys: {
       accepted: accepted.length,
       denied: denied.length,

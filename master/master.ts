@@ -2,7 +2,15 @@
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { Store } from '../store/index.ts';
-import type { EventsApi, FunctionsApi, JobsApi, KeysApi, MasterApi, MasterStatus } from './api.ts';
+import type {
+  EventsApi,
+  FunctionsApi,
+  JobsApi,
+  KeysApi,
+  MasterApi,
+  MasterStatus,
+  StoreApi,
+} from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
@@ -92,6 +100,10 @@ class MasterInProcess implements Master {
 
   get wheel(): FunctionsApi {
     return this.#running().api.wheel;
+  }
+
+  get store(): StoreApi {
+    return this.#running().api.store;
   }
 
   async status(): Promise<MasterStatus> {

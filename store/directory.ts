@@ -24,11 +24,23 @@ export async function preparePrivateDirectory(directory: string): Promise<string
   return real;
 }
 
-/** Makes the file if it is missing, readable by its owner alone (0600) from its first moment. */
-export async function preparePrivateFile(file: string): Promise<void> {
+/**
+ * Makes the file if it is missing, readable by its owner alone (0600) from its first moment.
+ * @param bytes - a shorter one is filled with zeros to this size: a file that is written through
+ * memory ends the process when the disk has no room for a page of it
+ * @throws StoreError ERR_STORE_FULL
+ */
+export async function preparePrivateFile(file: string, bytes = 0): Promise<void> {
   const handle = await open(file, 'a', 0o600);
   try {
     await handle.chmod(0o600);
+    const { size } = await handle.stat();
+    if (size < bytes) await handle.writeFile(Buffer.alloc(bytes - size));
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOSPC') {
+      throw new StoreError('ERR_STORE_FULL', `no room for ${file}`, { cause });
+    }
+    throw cause;
   } finally {
     await handle.close();
   }

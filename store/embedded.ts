@@ -1,12 +1,19 @@
 import path from 'node:path';
+import { type BackupReceipt, writeBackup } from './backup.ts';
 import { preparePrivateDirectory, preparePrivateFile } from './directory.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { StoreError } from './errors.ts';
-import { checkSignature, readLayout, writeLayout } from './layout.ts';
-import { openLmdbTables } from './lmdb-tables.ts';
+import { encodeKey } from './key.ts';
+import { checkSignature } from './layout.ts';
+import { type LmdbTables, openLmdbTables } from './lmdb-tables.ts';
+import { SpaceWatch } from './space-watch.ts';
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 import type { Tables } from './tables.ts';
+import { type StoreUpgrade, upgradeTables } from './upgrade.ts';
+
+/** As large as LMDB makes it for 126 readers, and on whole pages. */
+const lockFileBytes = 12_288;
 
 /** How the embedded store is opened. */
 export interface EmbeddedStoreOptions {
@@ -17,30 +24,100 @@ export interface EmbeddedStoreOptions {
   readonly directory: string;
   /** The clock that entries expire by, in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
+  /** Told when its disk is found full, and when there is room again. */
+  readonly onFull?: (isFull: boolean) => void;
+  /** Told when a store of an older layout has been brought to the present one. */
+  readonly onUpgrade?: (upgrade: StoreUpgrade) => void;
+}
+
+/** A {@link Store} in a directory of the local disk. */
+export interface EmbeddedStore extends Store {
+  /** Whether writes are refused with ERR_STORE_FULL until there is room again. */
+  readonly isFull: boolean;
+  /**
+   * Makes a backup while the store is in use, as it was at one moment: a file (0600) that appears
+   * whole or not at all. Secrets in it stay sealed.
+   * @param target - a file that is not there, or a directory, where it is named by the time
+   * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL
+   */
+  backup(target: string): Promise<BackupReceipt>;
 }
 
 /**
  * Opens a store in a directory of the local disk, in LMDB. One process has it open at a time.
+ * A store of an older layout is upgraded; the old one is kept beside it as a backup.
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_PERMISSIONS, ERR_STORE_CORRUPT,
- * ERR_STORE_VERSION, ERR_STORE_UNAVAILABLE
+ * ERR_STORE_VERSION, ERR_STORE_FULL, ERR_STORE_UNAVAILABLE
  */
-export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<Store> {
-  const directory = await prepare(options.directory);
+export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
+  const directory = await prepareStoreDirectory(options.directory);
   const unlock = await lockDirectory(directory);
   try {
+    const now = options.now ?? Date.now;
     const tables = await openTables(directory);
-    const close = async (): Promise<void> => {
-      await tables.close();
-      await unlock();
-    };
-    return new TableStore({ ...tables, close }, options.now ?? Date.now);
+    const upgrade = await closeOnFailure(tables, () =>
+      upgradeTables(tables, directory, new Date(now())),
+    );
+    if (upgrade !== undefined) options.onUpgrade?.(upgrade);
+    return new LmdbStore({ tables, unlock, now, onFull: options.onFull ?? (() => {}) });
   } catch (error) {
     await unlock();
     throw error;
   }
 }
 
-async function prepare(directory: string): Promise<string> {
+interface LmdbStoreParts {
+  readonly tables: LmdbTables;
+  readonly unlock: () => Promise<void>;
+  readonly now: () => number;
+  readonly onFull: (isFull: boolean) => void;
+}
+
+class LmdbStore extends TableStore implements EmbeddedStore {
+  readonly #tables: LmdbTables;
+  readonly #space: SpaceWatch;
+  readonly #now: () => number;
+
+  constructor({ tables, unlock, now, onFull }: LmdbStoreParts) {
+    const space = new SpaceWatch({ probe: () => probeSpace(tables), onChange: onFull });
+    const close = async (): Promise<void> => {
+      space.stop();
+      await tables.close();
+      await unlock();
+    };
+    const transaction = <T>(work: () => T): Promise<T> =>
+      space.guard(() => tables.transaction(work));
+    super({ ...tables, transaction, close }, now);
+    this.#tables = tables;
+    this.#space = space;
+    this.#now = now;
+  }
+
+  get isFull(): boolean {
+    return this.#space.isFull;
+  }
+
+  backup(target: string): Promise<BackupReceipt> {
+    return this.busy(() =>
+      writeBackup((directory) => this.#tables.copyTo(directory), target, new Date(this.#now())),
+    );
+  }
+}
+
+const probeKey = encodeKey(['probe']);
+const probeBytes = 256 * 1024;
+
+/** The room that it took stays with the file, so that small writes find some afterwards. */
+async function probeSpace(tables: Tables): Promise<void> {
+  await tables.transaction(() => tables.meta.put(probeKey, Buffer.alloc(probeBytes)));
+  await tables.transaction(() => tables.meta.remove(probeKey));
+}
+
+/**
+ * Makes the directory if it is missing, and gives its real path.
+ * @throws StoreError ERR_STORE_PERMISSIONS, ERR_STORE_UNAVAILABLE
+ */
+export async function prepareStoreDirectory(directory: string): Promise<string> {
   try {
     return await preparePrivateDirectory(directory);
   } catch (cause) {
@@ -49,17 +126,19 @@ async function prepare(directory: string): Promise<string> {
   }
 }
 
-async function openTables(directory: string): Promise<Tables> {
+async function openTables(directory: string): Promise<LmdbTables> {
   const data = path.join(directory, 'data.mdb');
   await preparePrivateFile(data);
-  await preparePrivateFile(path.join(directory, 'lock.mdb'));
+  await preparePrivateFile(path.join(directory, 'lock.mdb'), lockFileBytes);
   await checkSignature(data);
-  const tables = openLmdbTables(directory);
+  return openLmdbTables(directory);
+}
+
+async function closeOnFailure<T>(tables: Tables, work: () => Promise<T>): Promise<T> {
   try {
-    if (readLayout(tables, directory) === undefined) await writeLayout(tables);
+    return await work();
   } catch (error) {
     await tables.close();
     throw error;
   }
-  return tables;
 }

@@ -2,8 +2,10 @@
 export type StoreErrorCode =
   | 'ERR_KEY'
   | 'ERR_REVISION'
+  | 'ERR_STORE_BACKUP'
   | 'ERR_STORE_CLOSED'
   | 'ERR_STORE_CORRUPT'
+  | 'ERR_STORE_FULL'
   | 'ERR_STORE_LOCKED'
   | 'ERR_STORE_PERMISSIONS'
   | 'ERR_STORE_UNAVAILABLE'
@@ -43,6 +45,11 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     action: 'Read the entry again, decide again, write again.',
     retry: true,
   },
+  ERR_STORE_BACKUP: {
+    meaning: 'A backup cannot be written there or read from there, or the name is taken.',
+    action: 'Choose another file, in a folder that the user of the running master may write to.',
+    retry: false,
+  },
   ERR_STORE_CLOSED: {
     meaning: 'The store was used after it had been closed.',
     action: 'Open it again, or stop using it before closing it.',
@@ -52,6 +59,11 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     meaning: 'The files of the store are not what this store writes.',
     action: 'Restore the directory from a backup, or move it away to begin with an empty store.',
     retry: false,
+  },
+  ERR_STORE_FULL: {
+    meaning: 'The disk of the store is full, or a quota is used up; nothing was kept.',
+    action: 'Make room on that disk. The master notices by itself, within seconds.',
+    retry: true,
   },
   ERR_STORE_LOCKED: {
     meaning: 'Another process, or another store of this process, has the directory open.',
@@ -64,7 +76,7 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     retry: false,
   },
   ERR_STORE_UNAVAILABLE: {
-    meaning: 'The engine failed, for instance because the disk is full; nothing was acknowledged.',
+    meaning: 'The engine failed, for instance because the disk did; nothing was acknowledged.',
     action: 'Look at the cause, free the resource it names, try again.',
     retry: true,
   },

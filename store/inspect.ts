@@ -1,51 +1,38 @@
-/** Looking into a store that nobody has open, for reports: nothing of it is changed. */
-import { realpath, stat } from 'node:fs/promises';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import { isDirectoryLocked } from './directory-lock.ts';
+import { fileURLToPath } from 'node:url';
+import type { StoreInspection } from './check-tables.ts';
 import { StoreError } from './errors.ts';
-import { checkSignature, readLayout } from './layout.ts';
-import { openLmdbTables } from './lmdb-tables.ts';
-import type { Store } from './store.ts';
-import { TableStore } from './table-store.ts';
+import { checkSignature } from './layout.ts';
+
+const program = fileURLToPath(new URL('./inspect-program.js', import.meta.url));
+
+/** What the program sends. */
+export type InspectionMessage = { readonly found: StoreInspection } | { readonly failed: string };
 
 /**
- * Reads an embedded store. It is made by nobody, and modes stay as they are. Entries that have
- * expired may still be there.
- * @param read - may use the store until its promise settles
- * @returns what `read` gives; `undefined` if there is no store
- * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_CORRUPT, ERR_STORE_VERSION, ERR_STORE_UNAVAILABLE
+ * Reads a whole store, also beside the process that has it open, and changes nothing. It is done
+ * in a process of its own, because LMDB trusts its file: a damaged one can end the process.
+ * @throws StoreError ERR_STORE_CORRUPT; ERR_STORE_UNAVAILABLE when there is none
  */
-export async function inspectStore<T>(
-  directory: string,
-  read: (store: Pick<Store, 'get' | 'list'>) => Promise<T>,
-): Promise<T | undefined> {
+export async function inspectStore(directory: string): Promise<StoreInspection> {
   const data = path.join(directory, 'data.mdb');
-  if (!(await hasContent(data))) return undefined;
-  if (await isDirectoryLocked(await realpath(directory))) {
-    throw new StoreError('ERR_STORE_LOCKED', `${directory} is in use by a process`);
-  }
+  const found = await stat(data).catch((cause: unknown) => {
+    throw new StoreError('ERR_STORE_UNAVAILABLE', `there is no store in ${directory}`, { cause });
+  });
+  if (found.size === 0) return { layout: 0, revision: 0, entries: {}, records: 0, problems: [] };
   await checkSignature(data);
-  const tables = openLmdbTables(directory, true);
-  try {
-    if (readLayout(tables, directory) === undefined) return undefined;
-  } catch (error) {
-    await tables.close();
-    throw error;
+  const child = fork(program, [directory], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] });
+  let message: InspectionMessage | undefined;
+  child.on('message', (told: InspectionMessage) => {
+    message = told;
+  });
+  await once(child, 'close');
+  if (message === undefined) {
+    throw new StoreError('ERR_STORE_CORRUPT', `${data} is damaged: reading it ended the reader`);
   }
-  // At this time nothing has expired, so that nothing is swept away.
-  const store = new TableStore(tables, () => 0);
-  try {
-    return await read(store);
-  } finally {
-    await store.close();
-  }
-}
-
-async function hasContent(file: string): Promise<boolean> {
-  try {
-    return (await stat(file)).size > 0;
-  } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return false;
-    throw new StoreError('ERR_STORE_UNAVAILABLE', `${file} cannot be read`, { cause });
-  }
+  if ('failed' in message) throw new StoreError('ERR_STORE_CORRUPT', `${data}: ${message.failed}`);
+  return message.found;
 }

@@ -1,12 +1,18 @@
-/** How the files of an embedded store are recognised. */
+/** How the files of an embedded store are recognised, and what it knows of itself (table `meta`). */
 import { open } from 'node:fs/promises';
 import { StoreError } from './errors.ts';
 import { encodeKey } from './key.ts';
-import { packNumber, unpackNumber } from './row-format.ts';
+import { unpackNumber } from './row-format.ts';
 import type { Tables } from './tables.ts';
 
-const layoutVersion = 1;
-const layoutKey = encodeKey(['layout']);
+/** How the rows of this version are laid out; see row-format.ts. */
+export const layoutVersion = 1;
+
+/** Where the layout is written; absent in layout 0, and in a store that has just been made. */
+export const layoutKey: Buffer = encodeKey(['layout']);
+
+/** Where the revision of the last write is. */
+export const revisionKey: Buffer = encodeKey(['revision']);
 
 /**
  * LMDB ends the process when it is given a file that is not its own, so look first.
@@ -28,20 +34,14 @@ export async function checkSignature(file: string): Promise<void> {
 }
 
 /**
- * The layout of a store; `undefined` for one that has just been made.
- * @throws StoreError ERR_STORE_VERSION for one that this version does not know
+ * The layout of a store, {@link layoutVersion} or an older one.
+ * @throws StoreError ERR_STORE_VERSION for one of a later version
  */
-export function readLayout(tables: Tables, directory: string): number | undefined {
-  const version = unpackNumber(tables.meta.get(layoutKey));
-  if (version === 0) return undefined;
-  if (version === layoutVersion) return version;
+export function readLayout(tables: Tables, directory: string): number {
+  const layout = unpackNumber(tables.meta.get(layoutKey));
+  if (layout <= layoutVersion) return layout;
   throw new StoreError(
     'ERR_STORE_VERSION',
-    `${directory} has layout ${version}, this version knows ${layoutVersion}`,
+    `${directory} has layout ${layout}; this version knows layouts up to ${layoutVersion}`,
   );
-}
-
-/** Marks a store that has just been made. */
-export async function writeLayout(tables: Tables): Promise<void> {
-  await tables.transaction(() => tables.meta.put(layoutKey, packNumber(layoutVersion)));
 }

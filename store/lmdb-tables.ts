@@ -1,16 +1,31 @@
+import { statfs } from 'node:fs/promises';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { StoreError } from './errors.ts';
+import { fullMessage } from './space-watch.ts';
 import type { Row, RowRange, Table, Tables } from './tables.ts';
 
 const binary = { keyEncoding: 'binary', encoding: 'binary' } as const;
 
+/** ENOSPC, EFBIG and EDQUOT as LMDB gives them. */
+const fullCodes: ReadonlySet<unknown> = new Set([28, 27, 122]);
+/** EIO: of a failing disk, but also what LMDB gives when only a part of a write found room. */
+const inputOutputError = 5;
+/** With less room than this, a part of a write is more likely: more than the largest request. */
+const littleRoomBytes = 128 * 1024 * 1024;
+
+/** Tables in an LMDB environment. */
+export interface LmdbTables extends Tables {
+  /** Writes a consistent copy, without free pages, as `data.mdb` in an existing directory. */
+  copyTo(directory: string): Promise<void>;
+}
+
 /**
  * Opens or creates an LMDB environment in a directory. Transactions asked for while one is being
  * synchronised share the next commit.
- * @param readOnly - it must be there, and is not written to. Default false
- * @throws StoreError ERR_STORE_UNAVAILABLE
+ * @param isReadOnly - opens one that exists, also beside the process that writes it
+ * @throws StoreError ERR_STORE_UNAVAILABLE, ERR_STORE_FULL
  */
-export function openLmdbTables(directory: string, readOnly = false): Tables {
+export function openLmdbTables(directory: string, isReadOnly = false): LmdbTables {
   try {
     // Without overlapping synchronisation a promise resolves when the data and then the page
     // that points to it are on disk. Measured with 1, 64 and 1,000 writes under way: overlapping
@@ -19,16 +34,19 @@ export function openLmdbTables(directory: string, readOnly = false): Tables {
       path: directory,
       maxDbs: 4,
       overlappingSync: false,
-      readOnly,
+      // With it, lmdb makes a promise for each batch that only it knows: a commit that fails
+      // would be an unhandled rejection, which ends the process.
+      eventTurnBatching: false,
+      readOnly: isReadOnly,
       ...binary,
     });
-    return tablesOf(environment);
+    return tablesOf(environment, directory);
   } catch (cause) {
-    throw unavailable(`the store in ${directory} could not be opened`, cause);
+    throw failure(`the store in ${directory} could not be opened`, cause);
   }
 }
 
-function tablesOf(environment: RootDatabase<Buffer, Buffer>): Tables {
+function tablesOf(environment: RootDatabase<Buffer, Buffer>, directory: string): LmdbTables {
   const table = (name: string): Table => new LmdbTable(environment.openDB({ name, ...binary }));
   return {
     entries: table('entries'),
@@ -40,7 +58,15 @@ function tablesOf(environment: RootDatabase<Buffer, Buffer>): Tables {
         // A child transaction, so that one that throws takes none of its neighbours with it.
         return await environment.childTransaction(work);
       } catch (cause) {
-        throw cause instanceof StoreError ? cause : unavailable('a write failed', cause);
+        if (cause instanceof StoreError) throw cause;
+        throw failure('a write failed', await reason(cause), await hasLittleRoom(directory));
+      }
+    },
+    copyTo: async (target) => {
+      try {
+        await environment.backup(target, true);
+      } catch (cause) {
+        throw failure('the store could not be copied', cause);
       }
     },
     close: () => environment.close(),
@@ -78,6 +104,38 @@ class LmdbTable implements Table {
   }
 }
 
-function unavailable(what: string, cause: unknown): StoreError {
+/**
+ * Why a commit failed. lmdb gives it as a promise on the error, rejected in the same turn; nobody
+ * else handles it.
+ */
+async function reason(error: unknown): Promise<unknown> {
+  if (!(error instanceof Error) || !('commitError' in error)) return error;
+  const told = Promise.resolve(error.commitError).then(
+    () => error,
+    (cause: unknown) => cause,
+  );
+  const untold = new Promise((resolve) => {
+    setImmediate(() => resolve(error));
+  });
+  return Promise.race([told, untold]);
+}
+
+async function hasLittleRoom(directory: string): Promise<boolean> {
+  const disk = await statfs(directory).catch(() => undefined);
+  return disk !== undefined && disk.bavail * disk.bsize < littleRoomBytes;
+}
+
+function failure(what: string, cause: unknown, hasLittleRoom = false): StoreError {
+  if (cause instanceof Error && isFull(cause, hasLittleRoom)) {
+    return new StoreError('ERR_STORE_FULL', fullMessage, { cause });
+  }
   return new StoreError('ERR_STORE_UNAVAILABLE', what, { cause });
+}
+
+function isFull(error: Error, hasLittleRoom: boolean): boolean {
+  if ('code' in error) {
+    return fullCodes.has(error.code) || (hasLittleRoom && error.code === inputOutputError);
+  }
+  // The copy gives its reason as text alone.
+  return /no space left|quota exceeded|file too large/i.test(error.message);
 }

@@ -1,6 +1,7 @@
 import { ChangeFeed, type KeyedChange } from './change-feed.ts';
 import { StoreError } from './errors.ts';
 import { decodeKey, encodeKey, encodePrefix, endOfPrefix, successor } from './key.ts';
+import { revisionKey } from './layout.ts';
 import { type EntryRecord, packNumber, unpackEntry, unpackNumber } from './row-format.ts';
 import type { Change, Entry, Key, ListOptions, Operation, Store, Stream } from './store.ts';
 import { sweepExpired } from './sweep.ts';
@@ -8,7 +9,6 @@ import { TableStream } from './table-stream.ts';
 import type { Tables } from './tables.ts';
 import { applySteps, checkConditions, prepareStep } from './write-steps.ts';
 
-const revisionKey = encodeKey(['revision']);
 const rowsPerStep = 256;
 const sweepIntervalMs = 1000;
 
@@ -100,6 +100,12 @@ export class TableStore implements Store {
   close(): Promise<void> {
     this.#closed ??= this.#finish();
     return this.#closed;
+  }
+
+  /** Runs what {@link close} has to wait for. */
+  protected busy<T>(work: () => Promise<T>): Promise<T> {
+    this.#refuseWhenClosed();
+    return this.#follow(work());
   }
 
   async #finish(): Promise<void> {

@@ -30,3 +30,8 @@ export function importKey({ privatePem, publicPem }: SwarmKeyText): SwarmKey {
   const privateKey = parsePrivateKey(privatePem);
   return { privateKey, publicPem, token: generateKeyString(), proof: minionToken(privateKey) };
 }
+
+/** The id of a simulated minion. */
+export function swarmId(index: number): string {
+  return `swarm-${String(index).padStart(5, '0')}`;
+}

@@ -17,7 +17,11 @@ import {
   wireBytes,
 } from '../../minion-protocol/index.ts';
 import type { SwarmKey } from './keys.ts';
-import type { Dealer } from './zmtp-client.ts';
+
+/** The way to the master. */
+export interface Asker {
+  ask(request: Uint8Array): Promise<Buffer>;
+}
 
 /** What all minions know of a master. */
 export interface Known {
@@ -33,12 +37,12 @@ interface Session extends Known {
 export class SwarmMinion {
   readonly id: string;
   readonly #key: SwarmKey;
-  readonly #dealer: Dealer;
+  readonly #dealer: Asker;
   /** One in a hundred looks at RSA signatures. */
   readonly #isThorough: boolean;
   #session: Session | undefined;
 
-  constructor(id: string, index: number, key: SwarmKey, dealer: Dealer) {
+  constructor(id: string, index: number, key: SwarmKey, dealer: Asker) {
     this.id = id;
     this.#key = key;
     this.#dealer = dealer;
@@ -112,6 +116,12 @@ export class SwarmMinion {
 
   /** Opens a publication and, if it is meant for this minion, returns `true` for it. */
   async obey(publication: Uint8Array): Promise<void> {
+    const job = this.jobIn(publication);
+    if (job !== undefined) await this.ask(returnTo(job));
+  }
+
+  /** The load of a publication that is meant for this minion. */
+  jobIn(publication: Uint8Array): WireMap | undefined {
     const { publishKey, masterPem } = this.#signedIn();
     const load = openPublication(publication, {
       key: publishKey,
@@ -119,16 +129,7 @@ export class SwarmMinion {
         ? { requireSignature: true, masterPublic: parsePublicKey(masterPem) }
         : {}),
     });
-    if (!isWireMap(load) || !this.#isMeant(load)) return;
-    await this.ask({
-      cmd: '_return',
-      jid: load.jid ?? null,
-      fun: load.fun ?? null,
-      fun_args: [],
-      return: true,
-      retcode: 0,
-      success: true,
-    });
+    return isWireMap(load) && this.#isMeant(load) ? load : undefined;
   }
 
   #openSession(reply: Uint8Array): CrypticleKey {
@@ -160,4 +161,10 @@ export class SwarmMinion {
     if (this.#session === undefined) throw new Error(`${this.id} has not signed in`);
     return this.#session;
   }
+}
+
+/** The return of a minion for which all went well. */
+export function returnTo({ jid = null, fun = null }: WireMap): WireMap {
+  const outcome = { return: true, retcode: 0, success: true };
+  return { cmd: '_return', jid, fun, fun_args: [], ...outcome };
 }

@@ -1,5 +1,5 @@
 /** The swarm's process: simulated minions, told what to do by the process of the master. */
-import { importKey } from './keys.ts';
+import { importKey, swarmId } from './keys.ts';
 import { type Known, SwarmMinion } from './minion.ts';
 import type { Order } from './orders.ts';
 import { Dealer, subscribe } from './zmtp-client.ts';
@@ -58,10 +58,6 @@ async function carryOut(order: Order): Promise<void> {
       });
       return;
   }
-}
-
-function swarmId(index: number): string {
-  return `swarm-${String(index).padStart(5, '0')}`;
 }
 
 async function inParallel(

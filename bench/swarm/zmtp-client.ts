@@ -127,6 +127,10 @@ export class Dealer {
     this.#socket.write(ready('DEALER'));
   }
 
+  get isClosed(): boolean {
+    return this.#socket.destroyed;
+  }
+
   /** @throws ConnectionEnded before there is an answer */
   ask(body: Uint8Array): Promise<Buffer> {
     return new Promise((resolve, reject) => {

@@ -35,6 +35,7 @@ function formatStatus(status: MasterStatus): string {
     `master       ${escapeName(status.id)} (saltbridge ${status.version}, pid ${status.pid})`,
     `since        ${new Date(status.startedAt).toISOString()}`,
     ...status.transports.map(formatTransport),
+    ...(status.storeFull ? ['store        its disk is full: nothing new is kept'] : []),
     `keys         ${keys.join(', ')}`,
     ...counters.map(([name, count]) => `counter      ${escapeName(name)}: ${count}`),
   ].join('\n');

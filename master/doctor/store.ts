@@ -1,5 +1,5 @@
 import { jidTime } from '../../minion-protocol/index.ts';
-import { inspectStore, type Store, StoreError } from '../../store/index.ts';
+import { readStore, type Store, StoreError } from '../../store/index.ts';
 import { readPins } from '../requests/version-pins.ts';
 import type { StoreContent } from './patient.ts';
 import type { DoctorCode, DoctorFinding } from './report.ts';
@@ -29,7 +29,7 @@ const codes: Readonly<Partial<Record<string, { code: DoctorCode; remedy: string 
 export async function examineStore(stateDir: string): Promise<StoreExamination> {
   const directory = `${stateDir}/store`;
   try {
-    return { content: await inspectStore(directory, readContent), findings: [] };
+    return { content: await readStore(directory, readContent), findings: [] };
   } catch (error) {
     const code = error instanceof StoreError ? error.code : '';
     const known = codes[code] ?? {

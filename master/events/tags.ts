@@ -12,4 +12,7 @@ export const tags = {
   presencePresent: 'salt/presence/present',
   presenceChange: 'salt/presence/change',
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
+  /** Ours: the disk of the store was found full; there is room again. */
+  storeFull: 'saltbridge/store/full',
+  storeRoom: 'saltbridge/store/room',
 } as const;

@@ -1,7 +1,8 @@
 /**
  * The corridor that every request walks: envelope, decryption, identity, rate, handler, reply.
  * The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
- * its reply values; each refusal is counted by reason. Whatever goes wrong, there is one answer.
+ * its reply values; each refusal is counted by reason. Whatever goes wrong, there is one answer,
+ * but for what would be acknowledged by any answer and was not kept: see {@link Unanswered}.
  */
 import type { Logger } from 'pino';
 import {
@@ -19,10 +20,12 @@ import {
   type PayloadLimits,
   type Peer,
   ProtocolError,
+  type ProtocolVersion,
   type SealedEnvelope,
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
+import { StoreError } from '../../store/index.ts';
 import { MasterError } from '../errors.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { delay } from '../limits/delay.ts';
@@ -32,7 +35,7 @@ import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { ClearRequests } from './clear.ts';
 import type { LastHeard } from './last-heard.ts';
 import type { RepeatGuard } from './repeats.ts';
-import { type Reply, send, type VerifiedRequest } from './request.ts';
+import { type Reply, send, Unanswered, type VerifiedRequest } from './request.ts';
 import type { RequestTable } from './table.ts';
 import type { TokenCheck } from './token-check.ts';
 import type { VersionPins } from './version-pins.ts';
@@ -134,11 +137,15 @@ export class RequestChannel {
     this.#options = options;
   }
 
-  /** Never rejects: it is the transport's request handler. */
+  /** The transport's request handler. @throws Unanswered, and nothing else */
   async handle(bytes: Uint8Array, peer: Peer): Promise<Uint8Array> {
     try {
       return await this.#answer(bytes, peer);
     } catch (error) {
+      if (error instanceof Unanswered) {
+        this.#options.counters.count(error.reason);
+        throw error;
+      }
       if (error instanceof Refusal) return this.#refuse(error.reason, error.reply, peer);
       if (error instanceof MasterError && error.code === 'ERR_RSA_OVERLOAD') {
         return this.#refuse(error.code, badLoad, peer);
@@ -162,10 +169,20 @@ export class RequestChannel {
     if (request.isProven && minionId !== undefined) {
       peer.identify(minionId);
       this.#options.lastHeard.note(minionId, this.#options.now(), peer);
-      await this.#options.pins.prove(minionId, request.version);
+      await this.#prove(minionId, request.version);
     }
     const reply = await this.#dispatch(request);
     return this.#encode(request, key, reply);
+  }
+
+  /** A pin that cannot be kept now holds until the next start: no reason to refuse the request. */
+  async #prove(minionId: string, version: ProtocolVersion): Promise<void> {
+    try {
+      await this.#options.pins.prove(minionId, version);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      this.#options.log.warn({ minion: minionId, code: error.code }, 'version not kept');
+    }
   }
 
   /** Protocol 3 has a key for each minion, which exists only while its RSA key is accepted. */
@@ -239,6 +256,7 @@ export class RequestChannel {
       const run = (): Promise<Reply> => handler(request);
       return await (onceOnly.has(cmd) ? repeats.once(request, run) : run());
     } catch (error) {
+      if (error instanceof Unanswered) throw error;
       counters.count('handler-failed');
       log.error({ minion: request.minionId, cmd, err: error }, 'request failed');
       return send('');

@@ -38,7 +38,22 @@ export type Reply =
   /** Under a key of its own, signed, for the asker alone. */
   | { readonly kind: 'private'; readonly pillar: WireMap };
 
-/** Answers one `cmd`. */
+/**
+ * Thrown by a handler that must not answer, because any answer would be an acknowledgement. The
+ * connection is closed a little later, and the minion sends again by itself.
+ */
+export class Unanswered extends Error {
+  /** What is counted. */
+  readonly reason: string;
+
+  constructor(reason: string, options?: ErrorOptions) {
+    super(`not answered: ${reason}`, options);
+    this.name = new.target.name;
+    this.reason = reason;
+  }
+}
+
+/** Answers one `cmd`. @throws Unanswered */
 export type Handler = (request: VerifiedRequest) => Promise<Reply>;
 
 /** A reply of the usual kind. */

@@ -1,10 +1,11 @@
 import { parseReturnLoad, type WireMap } from '../../minion-protocol/index.ts';
-import type { ReturnKeeper } from '../jobs/returns.ts';
+import { StoreError } from '../../store/index.ts';
+import type { ReturnKeeper, ReturnOutcome } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { delay } from '../limits/delay.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
 import { requestMark } from './repeats.ts';
-import { type Handler, send } from './request.ts';
+import { type Handler, send, Unanswered } from './request.ts';
 
 /** What the handler of `_return` needs. */
 export interface ReturnHandlerOptions {
@@ -16,7 +17,11 @@ export interface ReturnHandlerOptions {
   readonly maxBytes: number;
 }
 
-/** `_return`: the result of a job [WIRE 9.4]. Minions ignore the answer, but it must come. */
+/**
+ * `_return`: the result of a job [WIRE 9.4]. Minions take any answer for an acknowledgement, so
+ * there is none for a return that could not be kept: without it they send again, three times in
+ * all (`return_retry_tries`).
+ */
 export function returnHandler(options: ReturnHandlerOptions): Handler {
   return async (request) => {
     const { minionId, load, bytes } = request;
@@ -26,7 +31,7 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
       return send(null);
     }
     const markOf = (): string | undefined => requestMark(request);
-    const outcome = await options.keeper.take(minionId, parsed.value, markOf);
+    const outcome = await kept(() => options.keeper.take(minionId, parsed.value, markOf));
     if (outcome === 'stored' || outcome === 'told') return send(null);
     options.counters.count(
       outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`,
@@ -34,6 +39,15 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
     await delay(options.requestRate.take(minionId));
     return send(outcome === 'repeated' ? null : false);
   };
+}
+
+async function kept(take: () => Promise<ReturnOutcome>): Promise<ReturnOutcome> {
+  try {
+    return await take();
+  } catch (cause) {
+    if (cause instanceof StoreError) throw new Unanswered('return-not-kept', { cause });
+    throw cause;
+  }
 }
 
 /** In place of a value that is too large: the job says so, instead of waiting in vain. */

@@ -148,5 +148,12 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   ['wheel.run', method({ parameters: Call, call: (api, p) => api.wheel.run(p) })],
   ['wheel.start', method({ parameters: Call, call: (api, p) => api.wheel.start(p) })],
   ['wheel.docs', method({ parameters: Prefix, call: (api, { prefix }) => api.wheel.docs(prefix) })],
+  [
+    'store.backup',
+    method({
+      parameters: Type.Object({ target: Text }, strict),
+      call: (api, { target }) => api.store.backup(target),
+    }),
+  ],
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);

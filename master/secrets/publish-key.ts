@@ -5,11 +5,13 @@ import {
   parseKeyString,
   unpackLocal,
 } from '../../minion-protocol/index.ts';
-import type { Store } from '../../store/index.ts';
+import type { Key, Store } from '../../store/index.ts';
 import { MasterError } from '../errors.ts';
 import type { Seal } from './seal.ts';
 
-const record = ['secrets', 'publish-key'];
+/** What the store holds of secrets that a restored store must not bring back. */
+export const secretsPrefix: Key = ['secrets'];
+const record: Key = [...secretsPrefix, 'publish-key'];
 
 /** The key of the moment, and what is derived from it once. */
 export interface CurrentPublishKey {

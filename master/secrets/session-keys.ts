@@ -4,9 +4,10 @@ import {
   parseKeyString,
 } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
+import { secretsPrefix } from './publish-key.ts';
 import type { Seal } from './seal.ts';
 
-const prefix: Key = ['secrets', 'sessions'];
+const prefix: Key = [...secretsPrefix, 'sessions'];
 
 /** As text: parsed it takes some twenty times the room, and parsing costs a microsecond. */
 interface Session {

@@ -13,6 +13,7 @@ export type GuardRefusal =
   | 'first-request-timeout'
   | 'message-timeout'
   | 'stalled-reader'
+  | 'unanswered'
   | 'too-many-connections'
   | 'too-many-from-address'
   | 'held-bytes'
@@ -59,6 +60,7 @@ export class GuardedConnection {
   #phase: Phase = 'handshake';
   #heldBytes = 0;
   #messageSince: number | undefined;
+  #unansweredSince: number | undefined;
   #isEnded = false;
 
   constructor(guard: ConnectionGuard, options: GuardedConnectionOptions) {
@@ -99,6 +101,11 @@ export class GuardedConnection {
     this.#messageSince = time;
   }
 
+  /** A request of this connection gets no answer: the connection is to end. */
+  leaveUnanswered(): void {
+    this.#unansweredSince = this.#guard.now();
+  }
+
   get messageSince(): number | undefined {
     return this.#messageSince;
   }
@@ -133,6 +140,7 @@ export class GuardedConnection {
       return 'first-request-timeout';
     }
     if (isOver(this.#messageSince, now, limits.messageMs + grace)) return 'message-timeout';
+    if (isOver(this.#unansweredSince, now, limits.unansweredMs)) return 'unanswered';
     const mayStall = this.#options.keepsStalled === true && (isKnown || this.minionIds.size > 0);
     if (mayStall) return undefined;
     return isOver(this.stalledSince, now, limits.stallMs) ? 'stalled-reader' : undefined;

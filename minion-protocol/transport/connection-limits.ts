@@ -15,6 +15,12 @@ export interface ConnectionLimits {
   readonly messageMs: number;
   /** A peer that reads none of what waits for it is disconnected after this, milliseconds. Default 60,000. */
   readonly stallMs: number;
+  /**
+   * From a request that gets no answer to the end of its connection, milliseconds. Default 5,000:
+   * minions over TCP and WebSocket send again as soon as their connection ends, and at once they
+   * would use up their three tries. Over ZeroMQ they wait as long by themselves.
+   */
+  readonly unansweredMs: number;
   /** One request, all its frames together, bytes. Default 16 MiB. */
   readonly maxMessageBytes: number;
   /** Unfinished messages and subscriptions of all connections, bytes. Default 128 MiB. */
@@ -39,6 +45,7 @@ export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
   firstRequestMs: 30_000,
   messageMs: 30_000,
   stallMs: 60_000,
+  unansweredMs: 5_000,
   maxMessageBytes: 16 * 1024 * 1024,
   maxHeldBytes: 128 * 1024 * 1024,
   maxHeldBytesPerAddress: 32 * 1024 * 1024,

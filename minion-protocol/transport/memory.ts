@@ -96,7 +96,10 @@ class MemoryMaster implements MasterTransport {
     this.#inFlight.clear();
   }
 
-  /** The answer; never settles if the connection is ended meanwhile, as over a network. */
+  /**
+   * The answer; never settles if the connection is ended meanwhile, as over a network.
+   * @throws TransportError ERR_CONNECT; ERR_TIMEOUT when the handler gives none
+   */
   async ask(body: Uint8Array, minionId: string, address: string): Promise<Uint8Array> {
     const handler = this.#handler;
     if (handler === undefined) {
@@ -113,7 +116,10 @@ class MemoryMaster implements MasterTransport {
     const request: InFlight = { minionIds, done };
     this.#inFlight.add(request);
     try {
-      const answer = await done;
+      const answer = await done.catch(() => {
+        // Why is the master's own business.
+        throw new TransportError('ERR_TIMEOUT', 'the master gives no answer');
+      });
       return this.#inFlight.has(request) ? new Uint8Array(answer) : never();
     } finally {
       this.#inFlight.delete(request);

@@ -1,4 +1,7 @@
-/** The requests of one connection, whatever the transport: bounded, and each answered once. */
+/**
+ * The requests of one connection, whatever the transport: bounded, and each answered once. One that
+ * gets no answer ends its connection.
+ */
 import type { StreamConnection } from './stream-connection.ts';
 import type { Peer, RequestHandler } from './transport.ts';
 import type { EncodedMessage } from './write-queue.ts';
@@ -41,6 +44,7 @@ export class RequestQueue<Route> {
   #waiting: WaitingRequest<Route>[] = [];
   #pending: PendingAnswer<Route>[] = [];
   #pendingBytes = 0;
+  #unanswered = 0;
   #isFinishing = false;
 
   constructor(connection: StreamConnection, service: RequestService, form: AnswerForm<Route>) {
@@ -98,8 +102,10 @@ export class RequestQueue<Route> {
     try {
       pending.answer = await this.#service.handler(pending.body, this.#peer);
     } catch {
-      // Against the handler's contract. Without an answer the peer would wait; so it is told.
-      this.#connection.refuse('handler-failed');
+      // To the peer it is as if the master had gone; other requests are served until then.
+      this.#connection.guarded.leaveUnanswered();
+      this.#unanswered += 1;
+      this.#endIfIdle();
       return;
     }
     this.#sendAnswers();
@@ -123,7 +129,8 @@ export class RequestQueue<Route> {
   }
 
   #endIfIdle(): void {
-    if (this.#isFinishing && this.#pending.length === 0) this.#connection.endWhenWritten();
+    const isIdle = this.#pending.length === this.#unanswered;
+    if (this.#isFinishing && isIdle) this.#connection.endWhenWritten();
   }
 }
 

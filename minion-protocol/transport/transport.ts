@@ -19,7 +19,8 @@ export interface Peer {
 }
 
 /**
- * Answers one request. The promise must always resolve: each request gets exactly one answer.
+ * Answers one request: exactly one answer each. If the promise rejects, the transport closes the
+ * connection without one, {@link ConnectionLimits.unansweredMs} later.
  * The bytes of `request` belong to the handler, the bytes it gives belong to the transport.
  */
 export type RequestHandler = (request: Uint8Array, peer: Peer) => Promise<Uint8Array>;

@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream';
 import type { CommandContext } from '../../cli/context.ts';
 import { run } from '../../cli/program.ts';
+import { openLocalStore } from '../../cli/store-access.ts';
 import type {
   EventsApi,
   FunctionsApi,
@@ -8,6 +9,7 @@ import type {
   KeysApi,
   MasterApi,
   MasterStatus,
+  StoreApi,
 } from '../../master/index.ts';
 
 /** A stream that keeps what is written. */
@@ -33,6 +35,7 @@ export interface FakeMaster {
   readonly events?: Partial<EventsApi>;
   readonly runners?: Partial<FunctionsApi>;
   readonly wheel?: Partial<FunctionsApi>;
+  readonly store?: Partial<StoreApi>;
   readonly status?: () => Promise<MasterStatus>;
 }
 
@@ -46,6 +49,7 @@ export interface CliOptions {
   readonly input?: string;
   readonly interruption?: AbortSignal;
   readonly openApi?: CommandContext['openApi'];
+  readonly openStore?: CommandContext['openStore'];
   readonly openKeys?: CommandContext['openKeys'];
 }
 
@@ -62,7 +66,8 @@ function unexpected(): never {
 
 const noFunctions: FunctionsApi = { run: unexpected, start: unexpected, docs: unexpected };
 
-function completeApi({ keys, jobs, events, runners, wheel, status }: FakeMaster): MasterApi {
+function completeApi(master: FakeMaster): MasterApi {
+  const { keys, jobs, events, runners, wheel, store, status } = master;
   return {
     keys: {
       list: unexpected,
@@ -86,6 +91,7 @@ function completeApi({ keys, jobs, events, runners, wheel, status }: FakeMaster)
     presence: unexpected,
     runners: { ...noFunctions, ...runners },
     wheel: { ...noFunctions, ...wheel },
+    store: { backup: unexpected, ...store },
     status: status ?? unexpected,
   };
 }
@@ -105,6 +111,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       readLine: async () => options.input?.split('\n')[0],
       interruption: () => interruption,
       openApi: options.openApi ?? (async () => api),
+      openStore: options.openStore ?? openLocalStore,
       openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },
     '1.2.3',

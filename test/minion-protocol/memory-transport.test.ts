@@ -55,6 +55,18 @@ test('without an answer a request times out', async (t) => {
   await t.throwsAsync(asked, { instanceOf: TransportError, code: 'ERR_TIMEOUT' });
 });
 
+test('a request without an answer fails at once, and does not say why', async (t) => {
+  const { master, dial } = createMemoryTransport();
+  await master.listen(async () => {
+    throw new Error('not kept');
+  });
+  const error = await t.throwsAsync(dial('one').request(new Uint8Array(1), 60_000), {
+    instanceOf: TransportError,
+    code: 'ERR_TIMEOUT',
+  });
+  t.is(error?.cause, undefined);
+});
+
 test('a master that does not listen cannot be asked', async (t) => {
   const { master, dial } = createMemoryTransport();
   const early = dial('one').request(new Uint8Array(1), 1000);

@@ -118,6 +118,56 @@ for (const stream of STREAMS) {
     t.is(peer.received.subarray(-ANSWER.length).toString('hex'), ANSWER.toString('hex'));
   });
 
+  test(`${stream}: a request without an answer ends its connection and no other`, async (t) => {
+    const clock = { now: 1_700_000_000_000 };
+    let requests = 0;
+    const master = await startStream(t, stream, {
+      now: () => clock.now,
+      sweepIntervalMs: 5,
+      handler: async () => {
+        requests += 1;
+        if (requests === 2) throw new Error('not kept');
+        return ANSWER;
+      },
+    });
+    const other = await connectRaw(t, master.requestPort);
+    other.write(OPENING[stream], REQUEST[stream]);
+    await answered(other);
+    const unlucky = await connectRaw(t, master.requestPort);
+    unlucky.write(OPENING[stream], REQUEST[stream]);
+    await until('the request', () => requests === 2);
+    // Sooner, minions would use up their tries at once.
+    clock.now += 4_900;
+    await isServed(t, stream, master);
+    t.false(unlucky.socket.closed);
+    clock.now += 200;
+    await unlucky.closed('the request without an answer');
+    t.false(unlucky.received.includes(ANSWER));
+    t.deepEqual(master.transport.refusals(), { unanswered: 1 });
+    const before = other.receivedBytes;
+    other.write(REQUEST[stream]);
+    await until('an answer', () => other.receivedBytes > before);
+    await answered(other);
+    // Sent again, as minions do.
+    await isServed(t, stream, master);
+  });
+
+  test(`${stream}: a request without an answer does not delay the end`, async (t) => {
+    let isAsked = false;
+    const master = await startStream(t, stream, {
+      handler: async () => {
+        isAsked = true;
+        throw new Error('not kept');
+      },
+    });
+    const peer = await connectRaw(t, master.requestPort);
+    peer.write(OPENING[stream], REQUEST[stream]);
+    await until('the request', () => isAsked);
+    // Far less than this, or the test times out.
+    await master.transport.close(600_000);
+    t.pass();
+  });
+
   test(`${stream}: no more requests of a connection are under way than allowed`, async (t) => {
     let underWay = 0;
     let most = 0;

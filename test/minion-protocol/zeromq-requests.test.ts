@@ -132,15 +132,22 @@ test('a request over the limit ends its connection; the next is served', async (
   t.is((await dial(t, master.requestPort).request(new Uint8Array(1000), 5000)).length, 1000);
 });
 
-test('a handler that breaks its word costs its own connection only', async (t) => {
-  const master = await startMaster(t, {}, async (body) => {
+test('a request without an answer ends its connection and no other', async (t) => {
+  const clock = { now: 1_700_000_000_000 };
+  const asked: string[] = [];
+  const options = { now: () => clock.now, sweepIntervalMs: 5 };
+  const master = await startMaster(t, options, async (body) => {
+    asked.push(text(body));
     if (text(body) === 'bad') throw new Error('handler');
     return body;
   });
   const unlucky = dealer(t, master.requestPort);
   const other = dealer(t, master.requestPort);
   await unlucky.send(['', 'bad']);
-  await until('the refusal', () => master.transport.refusals()['handler-failed'] === 1);
+  await until('the request', () => asked.includes('bad'));
+  t.deepEqual(master.transport.refusals(), {});
+  clock.now += 5_100;
+  await until('the refusal', () => master.transport.refusals().unanswered === 1);
   await other.send(['', 'good']);
   t.is(text((await other.receive())[1]), 'good');
 });

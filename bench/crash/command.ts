@@ -1,0 +1,31 @@
+import { benchCrash } from './crash.ts';
+
+const minions = 20;
+const killsPerLine = 20;
+
+/**
+ * `npm run bench -- crash [kills [seed]]`.
+ * @returns the exit code: 1 if anything acknowledged was lost, or anything is not as it must be
+ */
+export async function runCrash(
+  kills: number,
+  seed: number,
+  print: (line: string) => void,
+): Promise<number> {
+  if (!(Number.isInteger(kills) && kills > 0 && Number.isInteger(seed))) {
+    print('crash: give a whole number of kills, and a whole number as the seed');
+    return 64;
+  }
+  print(`# a master killed ${kills} times under load, seed ${seed}`);
+  const figures = await benchCrash({
+    kills,
+    seed,
+    minions,
+    onKill: (done) => {
+      if (done % killsPerLine === 0) print(`${done} kills`);
+    },
+  });
+  for (const [name, value] of Object.entries(figures))
+    print(`${name.padEnd(20)} ${Math.round(value)}`);
+  return figures.lost + figures.signIns + figures.problems === 0 ? 0 : 1;
+}

@@ -1,0 +1,50 @@
+/** A real master, by its command, that can be killed and started again. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
+
+export class MasterProcess {
+  readonly #configDirectory: string;
+  #child: ChildProcess | undefined;
+
+  constructor(configDirectory: string) {
+    this.#configDirectory = configDirectory;
+  }
+
+  /** Starts it; resolves at once. */
+  spawn(): void {
+    this.#child = spawn(process.execPath, [program, 'master', '-c', this.#configDirectory], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+  }
+
+  /** Resolves when it serves minions; rejects with the end of its log if it ends before. */
+  async ready(): Promise<void> {
+    const lines: string[] = [];
+    const { stderr } = this.#running();
+    if (stderr === null) throw new TypeError('no standard error');
+    for await (const line of createInterface({ input: stderr })) {
+      lines.push(line);
+      if (line.includes('"master started"')) {
+        stderr.resume();
+        return;
+      }
+    }
+    throw new Error(`the master did not start: ${lines.slice(-5).join('\n')}`);
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#running();
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  }
+
+  #running(): ChildProcess {
+    if (this.#child === undefined) throw new Error('the master was never started');
+    return this.#child;
+  }
+}

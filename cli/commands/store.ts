@@ -1,0 +1,128 @@
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { Command } from 'commander';
+import { readBackup, type StoreInspection } from '../../store/index.ts';
+import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
+import type { CommandContext } from '../context.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { escapeName } from '../output/escape.ts';
+import { printJson, printLine } from '../print.ts';
+
+interface StoreOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+/** `saltbridge store`: what the master keeps, as a whole. */
+export function addStoreCommand(program: Command, context: CommandContext): void {
+  const store = program.command('store').description('back up, restore and check the store');
+  store
+    .command('backup')
+    .description('make a backup, also while the master runs')
+    .argument('<target>', 'a new file, or a folder, where it is named by the time')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((target: string, options: StoreOptions) => backUp(target, options, context));
+  store
+    .command('restore')
+    .description('put a backup in the place of the store of a stopped master')
+    .argument('<file>', 'the backup')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((file: string, options: StoreOptions) => restore(file, options, context));
+  store
+    .command('check')
+    .description('read the store, or a backup, to its end and tell what is wrong')
+    .argument('[file]', 'a backup; without it, the store itself')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((file: string | undefined, options: StoreOptions) =>
+      file === undefined ? check(options, context) : checkBackup(file, options, context),
+    );
+  store
+    .command('info')
+    .description('show what the store holds, and its size')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((options: StoreOptions) => showInfo(options, context));
+}
+
+async function backUp(
+  target: string,
+  { configDir, json }: StoreOptions,
+  { openStore, stdout }: CommandContext,
+): Promise<void> {
+  const receipt = await (await openStore(configDir)).backup(target);
+  if (json) await printJson(stdout, receipt);
+  else await printLine(stdout, `${escapeName(receipt.file)} (${receipt.bytes} bytes)`);
+}
+
+async function restore(
+  file: string,
+  { configDir, json }: StoreOptions,
+  { openStore, stdout }: CommandContext,
+): Promise<void> {
+  const { restored, old } = await (await openStore(configDir)).restore(file);
+  if (json) {
+    await printJson(stdout, { restored, old: old ?? null });
+    return;
+  }
+  await printLine(stdout, `restored ${total(restored)} entries; every minion signs in once more`);
+  if (old !== undefined) await printLine(stdout, `the store before is in ${escapeName(old)}`);
+}
+
+async function check(
+  { configDir, json }: StoreOptions,
+  { openStore, stdout, setExitCode }: CommandContext,
+): Promise<void> {
+  const found = await (await openStore(configDir)).inspect();
+  const { problems } = found;
+  if (problems.length > 0) setExitCode(exitCodes.failure);
+  if (json) {
+    await printJson(stdout, found);
+    return;
+  }
+  for (const problem of problems) await printLine(stdout, escapeName(problem));
+  if (problems.length === 0) await printLine(stdout, `${total(found)} entries, all well`);
+}
+
+async function checkBackup(
+  file: string,
+  { json }: StoreOptions,
+  { stdout }: CommandContext,
+): Promise<void> {
+  const bytes = await readBackup(file);
+  if (json) await printJson(stdout, { bytes, problems: [] });
+  else await printLine(stdout, `${bytes} bytes, as they were written`);
+}
+
+async function showInfo(
+  { configDir, json }: StoreOptions,
+  { openStore, stdout }: CommandContext,
+): Promise<void> {
+  const access = await openStore(configDir);
+  const { layout, revision, entries, records } = await access.inspect();
+  const { size } = await stat(path.join(access.directory, 'data.mdb'));
+  const info = { directory: access.directory, bytes: size, layout, revision, entries, records };
+  if (json) {
+    await printJson(stdout, info);
+    return;
+  }
+  const lines = [
+    `directory  ${escapeName(info.directory)}`,
+    `size       ${size} bytes`,
+    `layout     ${layout}`,
+    `revision   ${revision}`,
+    ...Object.entries(entries).map(([name, count]) => `entries    ${escapeName(name)}: ${count}`),
+    ...(records === 0 ? [] : [`records    ${records}`]),
+  ];
+  await printLine(stdout, lines.join('\n'));
+}
+
+function total({ entries }: StoreInspection): number {
+  return Object.values(entries).reduce((sum, count) => sum + count, 0);
+}

@@ -1,0 +1,14 @@
+/** Reads the store in the directory given, and tells its parent what it found. */
+import { checkTables } from './check-tables.ts';
+import type { InspectionMessage } from './inspect.ts';
+import { openLmdbTables } from './lmdb-tables.ts';
+
+function inspect(directory: string): InspectionMessage {
+  try {
+    return { found: checkTables(openLmdbTables(directory, true)) };
+  } catch (error) {
+    return { failed: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+process.send?.(inspect(process.argv[2] ?? ''), () => process.disconnect());

@@ -1,0 +1,155 @@
+import { chown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { syncDirectory, timeInName } from './backup.ts';
+import { readBackup } from './backup-file.ts';
+import { checkTables, type StoreInspection } from './check-tables.ts';
+import { lockDirectory } from './directory-lock.ts';
+import { prepareStoreDirectory } from './embedded.ts';
+import { StoreError } from './errors.ts';
+import { layoutVersion } from './layout.ts';
+import { openLmdbTables } from './lmdb-tables.ts';
+import type { Store } from './store.ts';
+import { TableStore } from './table-store.ts';
+
+/** What {@link restoreStore} does. */
+export interface RestoreOptions {
+  /** A backup that `EmbeddedStore.backup` made, or the copy that an upgrade kept. */
+  readonly file: string;
+  /** Of the store that it takes the place of; made if it is missing. */
+  readonly directory: string;
+  /** Changes the restored store before it takes its place. Default: nothing. */
+  readonly adapt?: (store: Store) => Promise<void>;
+  /** Default: the system's clock, milliseconds since 1970. */
+  readonly now?: () => number;
+}
+
+/** A backup that has taken the place of a store. */
+export interface RestoreReceipt {
+  /** What was restored. */
+  readonly restored: StoreInspection;
+  /** The directory that holds the store as it was before; `undefined` if there was none. */
+  readonly old: string | undefined;
+}
+
+/**
+ * Puts a backup in the place of a store that nobody has open. The backup is looked at from one
+ * end to the other first; the old store is kept in a directory beside it. Whenever it is cut
+ * short, either the old store or the restored one is there, whole.
+ * @throws StoreError ERR_STORE_LOCKED while a master has it open; ERR_STORE_CORRUPT,
+ * ERR_STORE_VERSION for a backup that this version cannot use; ERR_STORE_BACKUP, ERR_STORE_FULL
+ */
+export async function restoreStore(options: RestoreOptions): Promise<RestoreReceipt> {
+  const now = options.now ?? Date.now;
+  const directory = await prepareStoreDirectory(options.directory);
+  const unlock = await lockDirectory(directory);
+  const prefix = `${directory}-restoring-`;
+  try {
+    // Nobody else restores while the lock is held: what is there was left by one that was killed.
+    await removeAll(prefix);
+    const fresh = await mkdtemp(prefix);
+    try {
+      const data = path.join(fresh, 'data.mdb');
+      await extract(options.file, data);
+      const restored = await examine(fresh, options);
+      await synchronise(data);
+      const old = await keepOld(directory, new Date(now()));
+      await giveToOwner(directory, data, old);
+      // One step: there is no moment without a store.
+      await rename(data, path.join(directory, 'data.mdb'));
+      await syncDirectory(directory);
+      return { restored, old };
+    } finally {
+      await rm(fresh, { recursive: true, force: true });
+    }
+  } catch (cause) {
+    throw asStoreError(cause);
+  } finally {
+    await unlock();
+  }
+}
+
+async function removeAll(prefix: string): Promise<void> {
+  const parent = path.dirname(prefix);
+  for (const name of await readdir(parent)) {
+    if (!name.startsWith(path.basename(prefix))) continue;
+    await rm(path.join(parent, name), { recursive: true, force: true });
+  }
+}
+
+async function extract(file: string, data: string): Promise<void> {
+  const handle = await open(data, 'wx', 0o600);
+  try {
+    await readBackup(file, async (chunk) => {
+      await handle.writeFile(chunk);
+    });
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Its seal is right, so LMDB may open it: see checkSignature in layout.ts. */
+async function examine(
+  directory: string,
+  { file, adapt, now = Date.now }: RestoreOptions,
+): Promise<StoreInspection> {
+  const tables = openLmdbTables(directory);
+  const store = new TableStore(tables, now);
+  try {
+    const found = checkTables(tables);
+    if (found.layout > layoutVersion) {
+      throw new StoreError(
+        'ERR_STORE_VERSION',
+        `${file} has layout ${found.layout}; this version knows layouts up to ${layoutVersion}`,
+      );
+    }
+    const [problem] = found.problems;
+    if (problem !== undefined) throw new StoreError('ERR_STORE_CORRUPT', `${file}: ${problem}`);
+    await adapt?.(store);
+    return found;
+  } finally {
+    await store.close();
+  }
+}
+
+async function synchronise(file: string): Promise<void> {
+  const handle = await open(file, 'r+');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function keepOld(directory: string, now: Date): Promise<string | undefined> {
+  const data = path.join(directory, 'data.mdb');
+  const found = await stat(data).catch(() => undefined);
+  if (found === undefined || found.size === 0) return undefined;
+  const old = `${directory}-before-restore-${timeInName(now)}`;
+  await mkdir(old, { mode: 0o700 });
+  await link(data, path.join(old, 'data.mdb'));
+  await syncDirectory(old);
+  await syncDirectory(path.dirname(old));
+  return old;
+}
+
+/** Root restores for the account whose folder the store lies in. */
+async function giveToOwner(
+  directory: string,
+  data: string,
+  old: string | undefined,
+): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = await stat(path.dirname(directory));
+  for (const made of [directory, data, ...(old === undefined ? [] : [old])]) {
+    await chown(made, uid, gid);
+  }
+}
+
+function asStoreError(cause: unknown): unknown {
+  if (!(cause instanceof Error) || !('code' in cause)) return cause;
+  const { code } = cause;
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new StoreError('ERR_STORE_FULL', 'no room for the restored store', { cause });
+  }
+  return cause;
+}

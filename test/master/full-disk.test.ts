@@ -1,0 +1,122 @@
+/** A master whose disk is full: it refuses what cannot be kept, and goes on with all else. */
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import test from 'ava';
+import { createMaster, type MasterEvent, resolveMasterConfig } from '../../master/index.ts';
+import { createMinion, createMinionKeys, dialZeromq } from '../../minion-protocol/index.ts';
+import { until, within } from '../helpers/deadline.ts';
+import { collect } from '../helpers/fleet.ts';
+import { canMount, mountSmallDisk } from '../helpers/small-disk.ts';
+import { directories } from '../helpers/vector-master.ts';
+
+const onSmallDisk = canMount ? test : test.skip;
+
+onSmallDisk(
+  'a master with a full disk refuses, serves, tells, and recovers by itself',
+  async (t) => {
+    const disk = mountSmallDisk(t, 4);
+    const config = resolveMasterConfig({
+      ...directories(disk.directory),
+      interface: '127.0.0.1',
+      retPort: 0,
+      publishPort: 0,
+      timeout: 30,
+      limits: { authsPerSecond: 0 },
+    });
+    const master = createMaster({ config });
+    t.teardown(() => master.close());
+    await master.start();
+    const { requestPort } = await master.status();
+    const dial = (): ReturnType<typeof dialZeromq> =>
+      dialZeromq({ host: '127.0.0.1', requestPort });
+    const keys = await createMinionKeys();
+    const pendingKeys = (): string[] => readdirSync(path.join(config.pkiDir, 'minions_pre'));
+    const minion = createMinion({ id: 'm1', keys, transport: dial(), acceptanceWaitMs: 300 });
+    t.teardown(() => minion.stop());
+    const started = minion.start();
+    while ((await master.keys.accept({ match: 'm1' })).length === 0) await setImmediate();
+    await within('the first minion', started, 30_000);
+    const events: MasterEvent[] = [];
+    const end = new AbortController();
+    const following = (async (): Promise<void> => {
+      for await (const event of master.events.subscribe({ match: 'saltbridge/*' }, end.signal)) {
+        events.push(event);
+      }
+    })();
+
+    disk.fill();
+    const ping = { tgt: 'm1', fun: 'test.ping' };
+    await t.throwsAsync(master.jobs.publish(ping), { code: 'ERR_STORE_FULL' });
+    await t.throwsAsync(master.jobs.publish(ping), { code: 'ERR_STORE_FULL' });
+    t.deepEqual(await master.jobs.list(), []);
+    t.true((await master.status()).storeFull);
+
+    const other = createMinion({
+      id: 'm2',
+      keys: await createMinionKeys(),
+      transport: dial(),
+      acceptanceWaitMs: 300,
+    });
+    t.teardown(() => other.stop());
+    const pending = other.start();
+    pending.catch(() => {
+      // Stopped with the test at the latest.
+    });
+    while (((await master.status()).counters.failed ?? 0) === 0) await setImmediate();
+    t.deepEqual(pendingKeys(), []);
+    // Somebody who is known signs in: nothing of that has to be kept.
+    const again = createMinion({ id: 'm1', keys, transport: dial() });
+    t.teardown(() => again.stop());
+    await within('a known minion to sign in', again.start(), 30_000);
+
+    disk.free();
+    await until('room', () => events.length === 2, 30_000);
+    t.deepEqual(
+      events.map(({ tag }) => tag),
+      ['saltbridge/store/full', 'saltbridge/store/room'],
+    );
+    const updates = await collect(master.jobs.run(ping));
+    t.true(updates.some((update) => update.type === 'return' && update.minion === 'm1'));
+    await until('the key of the newcomer', () => pendingKeys().includes('m2'), 30_000);
+    end.abort();
+    await following;
+  },
+);
+
+onSmallDisk(
+  'a key that is deleted while the disk is full is revoked when there is room',
+  async (t) => {
+    const disk = mountSmallDisk(t, 4);
+    const config = resolveMasterConfig({
+      ...directories(disk.directory),
+      interface: '127.0.0.1',
+      retPort: 0,
+      publishPort: 0,
+      autoAccept: true,
+    });
+    const master = createMaster({ config });
+    t.teardown(() => master.close());
+    await master.start();
+    const { requestPort } = await master.status();
+    const transport = dialZeromq({ host: '127.0.0.1', requestPort });
+    const minion = createMinion({ id: 'm1', keys: await createMinionKeys(), transport });
+    t.teardown(() => minion.stop());
+    await minion.start();
+    const tags: string[] = [];
+    const end = new AbortController();
+    const following = (async (): Promise<void> => {
+      for await (const { tag } of master.events.subscribe({ match: '*' }, end.signal))
+        tags.push(tag);
+    })();
+    disk.fill();
+    await t.throwsAsync(master.jobs.publish({ tgt: 'm1', fun: 'test.ping' }));
+    await master.keys.delete({ match: 'm1' });
+    await until('the key to be deleted', () => tags.includes('salt/key'), 30_000);
+    t.false(tags.includes('key'), 'the publish key cannot have been changed');
+    disk.free();
+    await until('another publish key', () => tags.includes('key'), 30_000);
+    end.abort();
+    await following;
+  },
+);
