@@ -14,6 +14,7 @@ import {
 } from 'node:crypto';
 import { ProtocolError } from './errors.ts';
 import { type PayloadLimits, packWire, unpackRaw, unpackWire } from './payload.ts';
+import { RandomPool } from './random-pool.ts';
 import { emptyWireMap, isWireMap, type WireValue } from './wire-value.ts';
 
 /** A key string and what is in it. Secret: never log it. */
@@ -32,6 +33,7 @@ const hmacSize = 32;
 const nonceSize = 32;
 const sliceSize = 32 * 1024;
 const prefix = Buffer.from('pickle::', 'latin1');
+const initializationVectors = new RandomPool();
 const keyStringForm = /^[A-Za-z0-9+/]{75}=$/;
 
 /** @throws ProtocolError ERR_BAD_KEY_STRING */
@@ -52,7 +54,7 @@ export function generateKeyString(random: (size: number) => Uint8Array = randomB
 export function seal(
   key: CrypticleKey,
   plaintext: Uint8Array,
-  iv: Uint8Array = randomBytes(blockSize),
+  iv: Uint8Array = initializationVectors.take(blockSize),
 ): Buffer {
   return sealPieces(key, [plaintext], iv);
 }
@@ -132,7 +134,7 @@ export function sealPacked(
   // A small value is sealed in one piece; the head of a large one is small itself.
   const head =
     first.length <= sliceSize ? [Buffer.concat([prefix, nonce, first])] : [prefix, nonce, first];
-  return sealPieces(key, [...head, ...others], options.iv ?? randomBytes(blockSize));
+  return sealPieces(key, [...head, ...others], options.iv ?? initializationVectors.take(blockSize));
 }
 
 /** Options of {@link openValue}. */

@@ -128,7 +128,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   minionDataCache: row('minion_data_cache', flag, true),
   minionDataCacheEvents: row('minion_data_cache_events', flag, true),
   preserveMinionCache: row('preserve_minion_cache', flag, false),
-  fileRoots: row('file_roots', fileRoots, { base: ['/srv/salt'] }),
+  fileRoots: row('file_roots', fileRoots, { base: ['/srv/salt', '/srv/spm/salt'] }),
   fileIgnoreGlob: row('file_ignore_glob', textList, []),
   fileIgnoreRegex: row('file_ignore_regex', patternList, []),
   fileserverFollowsymlinks: row('fileserver_followsymlinks', flag, true),

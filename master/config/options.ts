@@ -228,7 +228,7 @@ export interface MasterConfig {
   /**
    * `file_roots`: directories that files are served from, by environment (`saltenv`); absolute,
    * with globs or without. Those of `__env__` serve every environment that has none of its own;
-   * in them `__env__` stands for its name. Default `{ base: ['/srv/salt'] }`.
+   * in them `__env__` stands for its name. Default `{ base: ['/srv/salt', '/srv/spm/salt'] }`.
    */
   readonly fileRoots: FileRoots;
   /** `file_ignore_glob`: globs of paths that are not served. Default: none. */

@@ -47,12 +47,12 @@ export class RepeatGuard {
 
   /** Runs the request, or gives what it was answered the first time. */
   async once(request: VerifiedRequest, run: () => Promise<Reply>): Promise<Reply> {
-    const name = requestMark(request);
-    if (request.minionId === undefined || name === undefined) return run();
+    const digest = requestDigest(request);
+    if (request.minionId === undefined || digest === undefined) return run();
+    const name = digest.toString('latin1');
     const marks = this.#marksOf(request.minionId);
     const first = marks.underWay.get(name) ?? marks.odd.get(name)?.reply;
     if (first !== undefined) return first;
-    const digest = createHash('sha256').update(name).digest();
     if (marks.done.has(digest)) return usualReply;
     const reply = run();
     marks.underWay.set(name, reply);
@@ -98,9 +98,14 @@ export class RepeatGuard {
   }
 }
 
-/** Tells a request of a minion from its others, by nonce and load without `ts`; none without nonce. */
-export function requestMark({ nonce, load }: VerifiedRequest): string | undefined {
+/** Tells a request of a minion from its others, to be kept beside its effect; none without nonce. */
+export function requestMark(request: VerifiedRequest): string | undefined {
+  return requestDigest(request)?.toString('base64');
+}
+
+/** Of nonce and load, but `ts`: a client that repeats a request may stamp it anew. */
+function requestDigest({ nonce, load }: VerifiedRequest): Buffer | undefined {
   if (nonce === undefined) return undefined;
   const { ts: _ts, ...rest } = load;
-  return `${nonce} ${createHash('sha256').update(packWire(rest)).digest('base64')}`;
+  return createHash('sha256').update(nonce).update(packWire(rest)).digest();
 }

@@ -39,8 +39,8 @@ test('the options of the file server are taken as Salt writes them', async (t) =
   t.is(config.limits.fileBytesPerSecond, 1_000_000);
 });
 
-test('without options, files come from /srv/salt', (t) => {
-  t.deepEqual(resolveMasterConfig().fileRoots, { base: ['/srv/salt'] });
+test('without options, files come from where Salt looks', (t) => {
+  t.deepEqual(resolveMasterConfig().fileRoots, { base: ['/srv/salt', '/srv/spm/salt'] });
 });
 
 for (const [what, options] of Object.entries({

@@ -84,9 +84,9 @@ test('the modules that an option brings into use are named, and no values', asyn
 });
 
 test('a part that is switched off, or what Salt does anyway, is not refused', async (t) => {
-  const yaml = 'ext_pillar: []\nmaster_job_cache: local_cache\npresence_events: false\nreactor:\n';
+  const yaml = 'ext_pillar: []\nmaster_job_cache: local_cache\npublisher_acl: {}\nreactor:\n';
   const report = await check(site(t, { 'etc/master': yaml }));
-  for (const name of ['ext_pillar', 'master_job_cache', 'presence_events', 'reactor']) {
+  for (const name of ['ext_pillar', 'master_job_cache', 'publisher_acl', 'reactor']) {
     t.is(said(report, name)?.[0], 'ignored', name);
   }
 });
