@@ -1,6 +1,6 @@
 /**
  * A master under the load of a fleet, in the same machine: the master in this process, the
- * simulated minions in another. Rate limits are off, and said so in what is printed.
+ * simulated minions in another. V8 is set as `saltbridge master` sets it. Rate limits are off, and said so in what is printed.
  */
 import { type ChildProcess, execFile, fork } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { keepHeapSmall } from '../cli/heap.ts';
 import { createMaster, type Master } from '../master/index.ts';
 import { benchConfig } from './config.ts';
 import { makeKeyTexts, type SwarmKeyText, swarmId } from './swarm/keys.ts';
@@ -25,6 +26,10 @@ export interface FleetFigures {
   /** The same by the command line, from its start to its end. */
   readonly commandMs: number;
   readonly returnsPerSecond: number;
+  /** Resident with all subscribed, before the first job. */
+  readonly subscribedMegabytes: number;
+  /** Resident after the first job for all. */
+  readonly afterPingMegabytes: number;
   readonly residentMegabytes: number;
 }
 
@@ -36,6 +41,7 @@ const ofAll = { events: 60_000, pillars: 3_000, pings: 20 };
 
 /** @param count simulated minions, each with an id and a subscription of its own */
 export async function benchFleet(count: number): Promise<FleetFigures> {
+  keepHeapSmall();
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const config = benchConfig(rootDir, {
     limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },
@@ -74,7 +80,9 @@ async function measure(
   await order(swarm, { do: 'subscribe', publishPort });
   const eventMs = await order(swarm, { do: 'events', count: ofAll.events, atOnce: 1024 });
   const pillarMs = await order(swarm, { do: 'pillars', count: ofAll.pillars, atOnce: 256 });
+  const subscribedMegabytes = process.memoryUsage.rss() / 1e6;
   await ping(master, count);
+  const afterPingMegabytes = process.memoryUsage.rss() / 1e6;
   const pingMs = await ping(master, count);
   const pings = Math.max(1, Math.round((ofAll.pings * 1000) / count));
   const startedAt = performance.now();
@@ -91,6 +99,8 @@ async function measure(
     pingMs,
     commandMs: performance.now() - commandStart,
     returnsPerSecond: ((pings * count) / returnMs) * 1000,
+    subscribedMegabytes,
+    afterPingMegabytes,
     residentMegabytes: process.memoryUsage.rss() / 1e6,
   };
 }

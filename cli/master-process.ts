@@ -10,6 +10,7 @@ import {
 import { type Account, becomeAccount, planUserChange, type UserChange } from './accounts.ts';
 import type { OutputStream } from './context.ts';
 import { checkFolders, makeFolders } from './folders.ts';
+import { keepHeapSmall } from './heap.ts';
 import { openMasterLog } from './logger.ts';
 import { PidFile } from './pid-file.ts';
 import { reload, tellWarnings } from './reload.ts';
@@ -27,6 +28,7 @@ export async function runMaster(
   level: LogLevel | undefined,
   stderr: OutputStream | undefined,
 ): Promise<void> {
+  keepHeapSmall();
   const terminated = terminationSignal();
   const { config, warnings } = await loadMasterConfig(configDirectory);
   const change = planUserChange(config.user);
