@@ -146,6 +146,12 @@ async function open(
     (it) => it.close(),
   );
   const pillar = parts.pillar ?? (async () => ({}));
+  const { keys } = foundations;
+  const present = (): PresentMinion[] =>
+    presentMinions(transports, {
+      acceptedIds: () => keys.acceptedIds(),
+      whence: (id) => lastHeard.whence(id),
+    });
   const services = createServices({
     ...mine,
     config,
@@ -155,7 +161,8 @@ async function open(
     targets,
     jobs,
     lastHeard,
-    transports,
+    present,
+    fileServer,
     pillar,
     nextJid,
     closing: closing.signal,
@@ -179,12 +186,11 @@ async function open(
     pillar,
     tops: parts.tops ?? (async () => ({})),
     fileServer,
-    subscribedFrom: () => addressesOf(transports),
+    present,
     now,
     log: logger.child({ component: 'requests' }),
   });
   const accepted = new AcceptedKeys(foundations.store);
-  const { keys } = foundations;
   const revokeLost = async (): Promise<void> => {
     await revocation.revokeLost(await accepted.lost(keys.list().accepted));
     await accepted.replace(keys.list().accepted);
@@ -209,11 +215,6 @@ async function open(
   closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
     it.stop(),
   );
-  const present = (): PresentMinion[] =>
-    presentMinions(transports, {
-      acceptedIds: () => keys.acceptedIds(),
-      whence: (id) => lastHeard.whence(id),
-    });
   if (config.presenceEvents) {
     const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
     closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
@@ -254,11 +255,6 @@ function createPublisher(
       ? (bytes) => rsa.run({ kind: 'sign', masterKey, bytes, algorithm })
       : undefined,
   });
-}
-
-function addressesOf(transports: readonly MasterTransport[]): Set<string> {
-  const subscribers = transports.flatMap((transport) => transport.subscribers());
-  return new Set(subscribers.map(({ address }) => address));
 }
 
 /** Ends with an id's last key what is known of it. */

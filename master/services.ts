@@ -1,19 +1,19 @@
 /** Keys, jobs, runners and wheel over their parts: what the interface gives, and minions may ask. */
 import type { Logger } from 'pino';
-import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { FunctionsApi, JobsApi, KeysApi } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { EventBus } from './events/bus.ts';
+import type { FileServer } from './fileserver/file-server.ts';
 import type { Foundations } from './foundations.ts';
 import type { JobDispatcher } from './jobs/dispatcher.ts';
 import type { JobCache } from './jobs/job-cache.ts';
 import { createJobsApi } from './jobs/jobs-api.ts';
 import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { Mine } from './mine/open-mine.ts';
+import type { PresentMinion } from './presence/present.ts';
 import type { LastHeard } from './requests/last-heard.ts';
 import type { PillarProvider } from './requests/pillar.ts';
 import { FunctionCaller, type FunctionCallerOptions } from './runners/caller.ts';
-import { presenceOf } from './runners/presence.ts';
 import { saltRunners, saltWheels } from './runners/salt-names.ts';
 import { runnerTable } from './runners/table.ts';
 import type { TargetResolver } from './targeting/resolve.ts';
@@ -29,7 +29,8 @@ export interface ServiceParts extends Mine {
   readonly targets: TargetResolver;
   readonly jobs: JobCache;
   readonly lastHeard: LastHeard;
-  readonly transports: readonly MasterTransport[];
+  readonly present: () => readonly PresentMinion[];
+  readonly fileServer: FileServer;
   readonly pillar: PillarProvider;
   readonly nextJid: () => string;
   readonly closing: AbortSignal;
@@ -85,7 +86,6 @@ function createCallers(
   const { config, foundations, bus, nextJid, closing, now, log } = parts;
   const { facts } = foundations;
   const acceptedIds = (): readonly string[] => foundations.keys.acceptedIds();
-  const presence = presenceOf({ ...parts, facts, acceptedIds });
   const common: Omit<FunctionCallerOptions, 'table' | 'kind' | 'notServed'> = {
     bus,
     nextJid,
@@ -101,10 +101,14 @@ function createCallers(
     cache: parts.jobs,
     facts,
     acceptedIds,
-    presence,
     version: `saltbridge ${version}`,
   });
-  const wheel = wheelTable({ config, keys: own.keys, ownKeys: () => own.ownKeys, presence });
+  const wheel = wheelTable({
+    config,
+    keys: own.keys,
+    ownKeys: () => own.ownKeys,
+    present: parts.present,
+  });
   return {
     runners: new FunctionCaller({
       ...common,

@@ -22,6 +22,13 @@ export interface FileServerBackend {
    * changed it is the same object: what is made from it is kept by that.
    */
   lists(saltenv: string): Promise<FileLists>;
+  /**
+   * Makes its lists anew, for changes that nobody told of. One whose lists are always those of
+   * now needs none.
+   * @param saltenvs default: all environments whose lists it keeps
+   * @returns those whose lists it made anew
+   */
+  refresh?(saltenvs?: readonly string[]): Promise<readonly string[]>;
   /** Lets go of what it holds. */
   close(): Promise<void>;
 }

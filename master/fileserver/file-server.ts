@@ -26,6 +26,15 @@ export class FileServer {
     this.#backends = backends;
   }
 
+  get backends(): readonly FileServerBackend[] {
+    return this.#backends;
+  }
+
+  /** What some of its backends serve, in their order here; they stay its own. */
+  narrowedTo(isWanted: (backend: FileServerBackend) => boolean): FileServer {
+    return new FileServer(this.#backends.filter(isWanted));
+  }
+
   /** The environments of all backends, sorted. */
   envs(): string[] {
     return [...new Set(this.#backends.flatMap((backend) => backend.envs()))].sort();
@@ -58,6 +67,20 @@ export class FileServer {
     const lists = merge(parts);
     this.#merged.set(env, { parts, lists });
     return lists;
+  }
+
+  /**
+   * Makes lists anew, for changes that nobody told of.
+   * @param saltenvs default: all
+   * @returns the environments whose lists were made anew, by backend
+   */
+  async refresh(saltenvs?: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> {
+    const refreshed = new Map<string, readonly string[]>();
+    for (const backend of this.#backends) {
+      const envs = (await backend.refresh?.(saltenvs)) ?? [];
+      if (envs.length > 0) refreshed.set(backend.name, [...envs].sort());
+    }
+    return refreshed;
   }
 
   async close(): Promise<void> {

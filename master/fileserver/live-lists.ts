@@ -52,6 +52,13 @@ export class LiveLists {
     return this.#tree.lists;
   }
 
+  /** Walks anew, whatever has been told of changes. */
+  async refresh(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isStale = true;
+    await this.current();
+  }
+
   /** Ends the watches, and waits for a walk that is under way. */
   async close(): Promise<void> {
     this.#isClosed = true;

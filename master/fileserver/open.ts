@@ -29,6 +29,15 @@ export async function openFileServer(
  * and what minions pushed.
  */
 export function openFileRoots(config: MasterConfig, logger?: Logger): Promise<FileServerBackend> {
-  const hidden = [config.pkiDir, config.stateDir, `${config.cachedir}/minions`];
+  const hidden = hiddenDirectories(config);
   return openRoots(config, { hidden, ...(logger === undefined ? {} : { logger }) });
+}
+
+/** Keys, the store, and what minions pushed. */
+export function hiddenDirectories({
+  pkiDir,
+  stateDir,
+  cachedir,
+}: Pick<MasterConfig, 'pkiDir' | 'stateDir' | 'cachedir'>): readonly string[] {
+  return [pkiDir, stateDir, `${cachedir}/minions`];
 }

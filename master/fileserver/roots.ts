@@ -49,7 +49,7 @@ export async function openRoots(
 }
 
 /** A root that does not exist may come to exist; one with globs is what it means at the start. */
-async function expandRoot(pattern: string): Promise<string[]> {
+export async function expandRoot(pattern: string): Promise<string[]> {
   return /[*?[]/.test(pattern) ? await expandGlob(pattern) : [pattern.replace(/(?<=.)\/+$/, '')];
 }
 
@@ -102,6 +102,13 @@ class Roots implements FileServerBackend {
     const places = this.#placesOf(saltenv);
     if (places.length === 0) return noFiles;
     return this.#openOther(saltenv, places);
+  }
+
+  async refresh(saltenvs?: readonly string[]): Promise<readonly string[]> {
+    const kept = [...this.#lists, ...this.#otherLists];
+    const wanted = kept.filter(([env]) => saltenvs?.includes(env) ?? true);
+    await Promise.all(wanted.map(([, lists]) => lists.refresh()));
+    return wanted.map(([env]) => env);
   }
 
   async close(): Promise<void> {

@@ -38,13 +38,6 @@ export class LastHeard {
     return this.#heard.size;
   }
 
-  /** Minions that were last heard from one of these addresses. */
-  from(addresses: ReadonlySet<string>): Set<string> {
-    const found = new Set<string>();
-    for (const [id, { from }] of this.#heard) if (addresses.has(from.address)) found.add(id);
-    return found;
-  }
-
   forget(minionIds: readonly string[]): void {
     for (const id of minionIds) this.#heard.delete(id);
   }

@@ -1,12 +1,12 @@
 import type { MasterConfig } from '../config/options.ts';
+import type { PresentMinion } from '../presence/present.ts';
 import type { LastHeard } from './last-heard.ts';
 
 /** What tells who is connected. */
 export interface FullnessOptions {
   readonly rules: Pick<MasterConfig, 'maxMinions'>;
-  readonly lastHeard: LastHeard;
-  /** Addresses that have a publish connection now. */
-  readonly subscribedFrom: () => ReadonlySet<string>;
+  readonly lastHeard: Pick<LastHeard, 'size'>;
+  readonly present: () => readonly PresentMinion[];
 }
 
 /**
@@ -14,12 +14,21 @@ export interface FullnessOptions {
  * [WIRE 6.2].
  */
 export function createFullnessCheck(options: FullnessOptions): (id: string) => boolean {
-  const { rules, lastHeard, subscribedFrom } = options;
+  const { rules, lastHeard, present } = options;
   return (id) => {
     const { maxMinions } = rules;
     // Nobody is connected who was not heard, so that most of the time nobody is counted.
     if (maxMinions === 0 || lastHeard.size <= maxMinions) return false;
-    const connected = lastHeard.from(subscribedFrom());
+    const connected = new Set(
+      present()
+        .filter(countsAsConnected)
+        .map((minion) => minion.id),
+    );
     return connected.size > maxMinions && !connected.has(id);
   };
+}
+
+/** Anybody may ask for a topic: one that only that speaks for takes no other minion's room. */
+function countsAsConnected({ by, isSure }: PresentMinion): boolean {
+  return isSure || by !== 'topic';
 }

@@ -19,6 +19,7 @@ import type { MineStore } from '../mine/mine-store.ts';
 import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
 import { Announcements } from '../presence/announcements.ts';
+import type { PresentMinion } from '../presence/present.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { Services } from '../services.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
@@ -67,8 +68,7 @@ export interface RequestParts {
   readonly pillar: PillarProvider;
   readonly tops: TopsProvider;
   readonly fileServer: FileServer;
-  /** Addresses that have a publish connection now. */
-  readonly subscribedFrom: () => ReadonlySet<string>;
+  readonly present: () => readonly PresentMinion[];
   readonly now: () => number;
   readonly log: Logger;
 }

@@ -2,6 +2,7 @@
 import type { WireMap } from '../../minion-protocol/index.ts';
 import type { KeysApi } from '../api.ts';
 import { literalGlob } from '../keys/literal-glob.ts';
+import type { PresentMinion } from '../presence/present.ts';
 import {
   type CallContext,
   type FunctionTable,
@@ -10,13 +11,12 @@ import {
 } from './function.ts';
 import { askMinions, countAnswers, type MinionCalls } from './minion-calls.ts';
 import { flag, names, optional, seconds, target, text } from './parameters.ts';
-import type { Presence } from './presence.ts';
 
 /** What these runners need. */
 export interface ManageRunnerParts extends MinionCalls {
   readonly keys: Pick<KeysApi, 'delete'>;
   readonly acceptedIds: () => readonly string[];
-  readonly presence: Presence;
+  readonly present: () => readonly PresentMinion[];
   /** What `manage.versions` gives for the master. */
   readonly version: string;
 }
@@ -84,23 +84,23 @@ export function manageRunner(parts: ManageRunnerParts): FunctionTable {
 /** All ask the same under the names that Salt has for it. */
 const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
 
-function presenceFunctions({ acceptedIds, presence }: ManageRunnerParts): FunctionTable {
+function presenceFunctions({ acceptedIds, present: whoIsThere }: ManageRunnerParts): FunctionTable {
   const table: Record<string, MasterFunction> = {};
   const parameters = { subset: optional(names), show_ip: optional(flag, false) } as const;
   const present = masterFunction({
     summary: 'The minions that are connected; nothing is sent to them.',
     parameters,
     call: ({ subset, show_ip: showIp }) => {
-      const found = [...presence()].filter(([id]) => subset?.includes(id) ?? true).sort();
-      if (!showIp) return found.map(([id]) => id);
-      return Object.fromEntries(found.map(([id, address]) => [id, address ?? null]));
+      const found = whoIsThere().filter(({ id }) => subset?.includes(id) ?? true);
+      if (!showIp) return found.map(({ id }) => id).sort();
+      return Object.fromEntries(found.map(({ id, address }) => [id, address]));
     },
   });
   const absent = masterFunction({
     summary: 'The accepted minions that are not connected; nothing is sent to them.',
     parameters,
     call: ({ subset }) => {
-      const found = presence();
+      const found = new Set(whoIsThere().map(({ id }) => id));
       return acceptedIds().filter((id) => !found.has(id) && (subset?.includes(id) ?? true));
     },
   });

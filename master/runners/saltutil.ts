@@ -1,9 +1,19 @@
 /**
  * The `saltutil` runner [salt/runners/saltutil.py]. Salt copies modules from its file server to
- * itself with it. This master has none to copy: the answer is that nothing was.
+ * itself with it. This master runs none: the answer is that nothing was copied, and the log names
+ * what Salt would have copied. Minions get theirs with a function of the same name.
  */
+import type { Logger } from 'pino';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { FileServer } from '../fileserver/file-server.ts';
 import { type FunctionTable, type MasterFunction, masterFunction } from './function.ts';
-import { ignored } from './parameters.ts';
+import { ignored, names, optional } from './parameters.ts';
+
+/** What these runners need. */
+export interface SaltutilRunnerParts {
+  readonly fileServer: FileServer;
+  readonly log: Logger;
+}
 
 /** In the order in which Salt copies them. */
 const kinds: readonly string[] = [
@@ -40,25 +50,46 @@ const functionNames: ReadonlyMap<string, string> = new Map([
 ]);
 
 const parameters = {
-  saltenv: ignored,
+  saltenv: optional(names, ['base']),
   extmod_whitelist: ignored,
   extmod_blacklist: ignored,
 } as const;
 
-export const saltutilRunner: FunctionTable = {
-  'saltutil.sync_all': masterFunction({
-    summary: 'Copies nothing, and says so: this master runs no modules of a file server.',
-    parameters,
-    call: () => Object.fromEntries(kinds.map((kind) => [kind, []])),
-  }),
-  ...Object.fromEntries(
-    kinds.map((kind): [string, MasterFunction] => [
-      `saltutil.${functionNames.get(kind) ?? `sync_${kind}`}`,
-      masterFunction({
-        summary: `Copies no ${kind}, and says so: this master runs no modules of a file server.`,
-        parameters,
-        call: () => [],
-      }),
-    ]),
-  ),
-};
+export function saltutilRunner(parts: SaltutilRunnerParts): FunctionTable {
+  const copyNothing = async (kind: string, saltenvs: readonly string[]): Promise<WireValue> => {
+    const files = await moduleFiles(parts.fileServer, kind, saltenvs);
+    if (files.length > 0) parts.log.warn({ files }, 'modules for masters are not run');
+    return [];
+  };
+  const table: Record<string, MasterFunction> = {
+    'saltutil.sync_all': masterFunction({
+      summary: 'Copies nothing, and logs what Salt would: this master runs no modules in Python.',
+      parameters,
+      call: async ({ saltenv }) => {
+        const all: WireMap = {};
+        for (const kind of kinds) all[kind] = await copyNothing(kind, saltenv);
+        return all;
+      },
+    }),
+  };
+  for (const kind of kinds) {
+    table[`saltutil.${functionNames.get(kind) ?? `sync_${kind}`}`] = masterFunction({
+      summary: `Copies no ${kind}, and logs what Salt would: this master runs no modules in Python.`,
+      parameters,
+      call: ({ saltenv }) => copyNothing(kind, saltenv),
+    });
+  }
+  return table;
+}
+
+/** What Salt would copy [salt/utils/extmods.py sync]. */
+async function moduleFiles(
+  fileServer: FileServer,
+  kind: string,
+  saltenvs: readonly string[],
+): Promise<string[]> {
+  const lists = await Promise.all(saltenvs.map((saltenv) => fileServer.lists(saltenv)));
+  return lists
+    .flatMap(({ files }) => files)
+    .filter((file) => file.startsWith(`_${kind}/`) && /\.(pyx?|so|zip)$/.test(file));
+}

@@ -3,12 +3,13 @@
 import type { EventBus } from '../events/bus.ts';
 import { type CacheRunnerParts, cacheRunner } from './cache.ts';
 import { eventRunner } from './event.ts';
+import { type FileserverRunnerParts, fileserverRunner } from './fileserver.ts';
 import type { FunctionTable } from './function.ts';
 import { type JobsRunnerParts, jobsRunner } from './jobs.ts';
 import { type ManageRunnerParts, manageRunner } from './manage.ts';
 import { type MineRunnerParts, mineRunner } from './mine.ts';
 import { type PillarRunnerParts, pillarRunner } from './pillar.ts';
-import { saltutilRunner } from './saltutil.ts';
+import { type SaltutilRunnerParts, saltutilRunner } from './saltutil.ts';
 
 /** What they need. */
 export interface RunnerParts
@@ -16,7 +17,9 @@ export interface RunnerParts
     ManageRunnerParts,
     CacheRunnerParts,
     MineRunnerParts,
-    PillarRunnerParts {
+    PillarRunnerParts,
+    FileserverRunnerParts,
+    SaltutilRunnerParts {
   readonly bus: EventBus;
 }
 
@@ -28,6 +31,7 @@ export function runnerTable(parts: RunnerParts): FunctionTable {
     ...mineRunner(parts),
     ...pillarRunner(parts),
     ...eventRunner(parts),
-    ...saltutilRunner,
+    ...fileserverRunner(parts),
+    ...saltutilRunner(parts),
   };
 }

@@ -1,19 +1,21 @@
 /** The wheel functions that are served. */
 import type { MasterConfig } from '../config/options.ts';
 import { saltValues } from '../config/salt-values.ts';
+import type { PresentMinion } from '../presence/present.ts';
 import { type FunctionTable, masterFunction } from '../runners/function.ts';
-import type { Presence } from '../runners/presence.ts';
+import { type FileRootsWheelParts, fileRootsWheel } from './file-roots.ts';
 import { type KeyWheelParts, keyWheel } from './key.ts';
 
 /** What they need. */
-export interface WheelParts extends KeyWheelParts {
+export interface WheelParts extends KeyWheelParts, FileRootsWheelParts {
   readonly config: MasterConfig;
-  readonly presence: Presence;
+  readonly present: () => readonly PresentMinion[];
 }
 
 export function wheelTable(parts: WheelParts): FunctionTable {
   return {
     ...keyWheel(parts),
+    ...fileRootsWheel(parts),
     'config.values': masterFunction({
       summary: "The master's options under Salt's names; secret ones are left out.",
       parameters: {},
@@ -22,7 +24,11 @@ export function wheelTable(parts: WheelParts): FunctionTable {
     'minions.connected': masterFunction({
       summary: 'The minions that are connected.',
       parameters: {},
-      call: () => [...parts.presence().keys()].sort(),
+      call: () =>
+        parts
+          .present()
+          .map(({ id }) => id)
+          .sort(),
     }),
   };
 }

@@ -1,5 +1,6 @@
 /** `max_minions`, beyond what is recorded: who is let in all the same. */
 import test, { type ExecutionContext } from 'ava';
+import { createFullnessCheck } from '../../../master/requests/max-minions.ts';
 import { unpackWire } from '../../../minion-protocol/index.ts';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
@@ -49,4 +50,19 @@ test('a minion that is connected may sign in again, and one that leaves makes ro
   t.true(await isFull(master));
   await b.stop();
   t.false(await isFull(master));
+});
+
+test('a topic that anybody may ask for takes no room, until its minion is heard from there', (t) => {
+  const place = { transport: 'zeromq', address: '192.0.2.9' };
+  const isFull = (isSure: boolean): boolean =>
+    createFullnessCheck({
+      rules: { maxMinions: 1 },
+      lastHeard: { size: 2 },
+      present: () => [
+        { id: 'a', ...place, by: 'announcement', isSure: true },
+        { id: 'b', ...place, by: 'topic', isSure },
+      ],
+    })('c');
+  t.false(isFull(false));
+  t.true(isFull(true));
 });
