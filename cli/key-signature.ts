@@ -2,11 +2,14 @@
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { MasterConfig } from '../master/index.ts';
-import { fingerprint, generateKeyPair, parsePrivateKey, sign } from '../minion-protocol/index.ts';
+import {
+  cleanKeyText,
+  fingerprint,
+  generateKeyPair,
+  parsePrivateKey,
+  sign,
+} from '../minion-protocol/index.ts';
 import { writeNewFile } from './key-files.ts';
-
-/** Salt's file in the PKI directory, for `master_use_pubkey_signature`. */
-const signatureName = 'master_pubkey_signature';
 
 /** What is signed, and with what; files that are not given are those of the PKI directory. */
 export interface SignatureOptions {
@@ -39,7 +42,10 @@ export async function generatePair(
   return fingerprint(await readFile(`${base}.pub`, 'utf8'), 'sha256');
 }
 
-/** Signs the master's public key. @returns true, or why not: false when the file is there */
+/**
+ * Signs the master's public key as minions get it: without the last line feed of its file, which
+ * Salt's own `salt-key` signs as well [WIRE 6.6]. @returns true, or why not: false when the file is there
+ */
 export async function generateSignature(
   config: MasterConfig,
   options: SignatureOptions,
@@ -57,11 +63,15 @@ export async function generateSignature(
     await generatePair(config.pkiDir, config.masterSignKeyName, options.keysize, passphrase);
   }
   if (!(await exists(pub))) return 'No usable public-key found';
-  const file = path.join(options.signaturePath || config.pkiDir, signatureName);
+  const file = path.resolve(options.signaturePath || config.pkiDir, config.masterPubkeySignature);
   if (await exists(file)) return false;
   const pem = await readFile(options.priv || signing, 'utf8');
   const key = parsePrivateKey(pem, passphrase);
-  const signature = sign(key, await readFile(pub), 'PKCS1v15-SHA1');
+  const signature = sign(
+    key,
+    Buffer.from(cleanKeyText(await readFile(pub, 'utf8'))),
+    'PKCS1v15-SHA1',
+  );
   await writeFile(file, `${signature.toString('base64')}\n`, { flag: 'wx' });
   return true;
 }

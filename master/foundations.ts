@@ -11,6 +11,7 @@ import type { MasterParts } from './master.ts';
 import { foreignStore, openOwnStore, type StoreKeeper } from './own-store.ts';
 import { VersionPins } from './requests/version-pins.ts';
 import { type MasterKeyPair, openMasterKeys } from './secrets/master-keys.ts';
+import { readMasterSignature } from './secrets/master-signature.ts';
 import { PublishKey } from './secrets/publish-key.ts';
 import { RsaPool } from './secrets/rsa-pool.ts';
 import { openSeal, type Seal } from './secrets/seal.ts';
@@ -25,7 +26,7 @@ export interface Foundations {
   readonly rsa: RsaPool;
   readonly masterKeys: MasterKeyPair;
   /** With `master_sign_pubkey`: what vouches for the master's key. */
-  readonly signKeys: MasterKeyPair | undefined;
+  readonly voucher: Voucher | undefined;
   readonly keys: KeyStore;
   /** Which keys need no operator. */
   readonly autoAccept: AutoAccept;
@@ -35,6 +36,11 @@ export interface Foundations {
   /** Grains and pillar of minions. */
   readonly facts: KnownFacts;
 }
+
+/** A key pair that signs the master's key for each minion, or a signature that was made beforehand. */
+export type Voucher =
+  | { readonly kind: 'keys'; readonly keys: MasterKeyPair }
+  | { readonly kind: 'signature'; readonly signature: string };
 
 export async function openFoundations(
   parts: MasterParts & { readonly logger: Logger },
@@ -47,9 +53,7 @@ export async function openFoundations(
   const seal = await openSeal(config.stateDir);
   const rsa = closers.add(new RsaPool(), (it) => it.close());
   const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
-  const signKeys = config.masterSignPubkey
-    ? await openOwnKeys(config, config.masterSignKeyName, config.signingKeyPass)
-    : undefined;
+  const voucher = await openVoucher(config, masterKeys.publicPem);
   const keys = closers.add(await openConfiguredKeys(config, now), (it) => it.close());
   const autoAccept = closers.add(await openAutoAccept({ ...config, now }), (it) => it.close());
   const publishKey = await PublishKey.open({
@@ -71,7 +75,7 @@ export async function openFoundations(
     storeKeeper,
     rsa,
     masterKeys,
-    signKeys,
+    voucher,
     keys,
     autoAccept,
     publishKey,
@@ -116,6 +120,18 @@ async function openFacts(
   });
   if (count > 0) log.info({ minions: count }, 'minion data taken over from salt-master');
   return facts;
+}
+
+async function openVoucher(
+  config: MasterConfig,
+  masterPublicPem: string,
+): Promise<Voucher | undefined> {
+  if (!config.masterSignPubkey) return undefined;
+  if (config.masterUsePubkeySignature) {
+    return { kind: 'signature', signature: await readMasterSignature(config, masterPublicPem) };
+  }
+  const keys = await openOwnKeys(config, config.masterSignKeyName, config.signingKeyPass);
+  return { kind: 'keys', keys };
 }
 
 function openOwnKeys(

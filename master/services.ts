@@ -121,8 +121,8 @@ function createCallers(
 }
 
 function ownKeysOf({ config, foundations }: ServiceParts): OwnKey[] {
-  const { masterKeys, signKeys } = foundations;
+  const { masterKeys, voucher } = foundations;
   const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
-  if (signKeys === undefined) return own;
-  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: signKeys.publicPem }];
+  if (voucher?.kind !== 'keys') return own;
+  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: voucher.keys.publicPem }];
 }

@@ -110,6 +110,8 @@ export const saltOptions: OptionTable<SaltOptions> = {
   ),
   masterSignPubkey: row('master_sign_pubkey', flag, false),
   masterSignKeyName: row('master_sign_key_name', text, 'master_sign'),
+  masterUsePubkeySignature: row('master_use_pubkey_signature', flag, false),
+  masterPubkeySignature: row('master_pubkey_signature', text, 'master_pubkey_signature'),
   zmqFiltering: row('zmq_filtering', flag, false),
   zmqBacklog: row('zmq_backlog', integer(1, 65_535), 1000),
   pubHwm: row('pub_hwm', integer(1, many), 1000),

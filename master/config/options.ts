@@ -179,6 +179,13 @@ export interface MasterConfig {
   readonly masterSignPubkey: boolean;
   /** `master_sign_key_name`: file name of that key, without `.pem`. Default `master_sign`. */
   readonly masterSignKeyName: string;
+  /**
+   * `master_use_pubkey_signature`: with {@link masterSignPubkey}, send the signature that was made
+   * beforehand, so that the key that signs need not be here. Default false.
+   */
+  readonly masterUsePubkeySignature: boolean;
+  /** `master_pubkey_signature`: its file, below `pki_dir`. Default `master_pubkey_signature`. */
+  readonly masterPubkeySignature: string;
 
   /** `zmq_filtering`: publish to the matching minions alone. Default false. */
   readonly zmqFiltering: boolean;

@@ -1,5 +1,6 @@
+import path from 'node:path';
 import type { SurveyedKey } from '../keys/key-survey.ts';
-import { ownKeyFault } from '../keys/own-key-survey.ts';
+import { surveyOwnKeys } from '../keys/own-key-survey.ts';
 import type { Patient } from './patient.ts';
 import type { DoctorFinding } from './report.ts';
 import { list } from './words.ts';
@@ -7,18 +8,16 @@ import { list } from './words.ts';
 const dayMs = 86_400_000;
 const pendingDays = 7;
 
-/** The master's own pairs. */
+/** The master's own pairs, and the signature that may stand for the second one. */
 export async function checkOwnKeys({ config: { config } }: Patient): Promise<DoctorFinding[]> {
-  const names = config.masterSignPubkey ? ['master', config.masterSignKeyName] : ['master'];
   const findings: DoctorFinding[] = [];
-  for (const name of names) {
-    const fault = await ownKeyFault(config, name);
+  for (const { name, fault } of await surveyOwnKeys(config)) {
     // Without a pair, and without a trace of one, the first start makes it.
     if (fault === undefined || !fault.isFatal) continue;
     findings.push({
       code: `own-key-${fault.kind}`,
       severity: 'error',
-      subject: `${config.pkiDir}/${name}.pem`,
+      subject: path.resolve(config.pkiDir, name),
       problem: `${fault.problem}.`,
       remedy: `${fault.remedy}.`,
     });

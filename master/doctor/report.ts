@@ -23,6 +23,7 @@ export const doctorCodes = [
   'open-mode',
   'own-key-mismatch',
   'own-key-missing',
+  'own-key-signature',
   'own-key-small',
   'own-key-unreadable',
   'port-in-use',

@@ -4,23 +4,62 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parsePrivateKey, parsePublicKey } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
+import { readMasterSignature } from '../secrets/master-signature.ts';
 
 /** What is wrong with a pair. */
 export interface OwnKeyFault {
-  readonly kind: 'missing' | 'unreadable' | 'small' | 'mismatch';
+  readonly kind: 'missing' | 'unreadable' | 'small' | 'mismatch' | 'signature';
   /** Whether a master does not start with it. */
   readonly isFatal: boolean;
   readonly problem: string;
   readonly remedy: string;
 }
 
+/** One of the files that the master vouches for itself with. */
+export interface SurveyedOwnKey {
+  /** Below `pki_dir`. */
+  readonly name: string;
+  /** `undefined`: none. */
+  readonly fault: OwnKeyFault | undefined;
+}
+
+/** The master's pairs, or the signature that stands for the second one. */
+export async function surveyOwnKeys(config: MasterConfig): Promise<SurveyedOwnKey[]> {
+  const { pkiDir, masterSignKeyName, masterPubkeySignature } = config;
+  const own = { name: 'master.pem', fault: await pairFault(pkiDir, 'master', config.keyPass) };
+  if (!config.masterSignPubkey) return [own];
+  if (config.masterUsePubkeySignature) {
+    return [own, { name: masterPubkeySignature, fault: await signatureFault(config) }];
+  }
+  const fault = await pairFault(pkiDir, masterSignKeyName, config.signingKeyPass);
+  return [own, { name: `${masterSignKeyName}.pem`, fault }];
+}
+
+async function signatureFault(config: MasterConfig): Promise<OwnKeyFault | undefined> {
+  const publicPem = await readIfThere(path.join(config.pkiDir, 'master.pub'));
+  // Told of the pair itself.
+  if (publicPem === undefined || publicPem === 'unreadable') return undefined;
+  try {
+    await readMasterSignature(config, publicPem);
+    return undefined;
+  } catch {
+    return {
+      kind: 'signature',
+      isFatal: true,
+      problem: "The signature of the master's public key is missing, or of another text or key",
+      remedy: 'Remove the file, and make it with saltbridge salt-key --gen-signature',
+    };
+  }
+}
+
 /**
  * What is wrong with a pair in `pki_dir`; `undefined`: nothing.
  * @param name - file name without ending
  */
-export async function ownKeyFault(
-  { pkiDir, keyPass }: Pick<MasterConfig, 'pkiDir' | 'keyPass'>,
+async function pairFault(
+  pkiDir: string,
   name: string,
+  keyPass: string | null,
 ): Promise<OwnKeyFault | undefined> {
   const privateFile = path.join(pkiDir, `${name}.pem`);
   const publicFile = path.join(pkiDir, `${name}.pub`);
@@ -65,7 +104,7 @@ function unreadable(problem: string): OwnKeyFault {
     kind: 'unreadable',
     isFatal: true,
     problem,
-    remedy: 'See who owns it, and whether it is encrypted: then set key_pass',
+    remedy: 'See who owns it, and whether it is encrypted: then set key_pass or signing_key_pass',
   };
 }
 

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import type { MasterConfig } from '../config/options.ts';
 import type { KeySurvey, SurveyedKey } from '../keys/key-survey.ts';
-import { ownKeyFault } from '../keys/own-key-survey.ts';
+import { surveyOwnKeys } from '../keys/own-key-survey.ts';
 import { type KeyPlace, placeDirectories } from '../keys/pki-dir.ts';
 import type { MigrationFinding } from './report.ts';
 import { unreadableFinding } from './unreadable.ts';
@@ -45,15 +45,13 @@ export async function keyFindings(
 }
 
 async function ownKeyFindings(config: MasterConfig): Promise<MigrationFinding[]> {
-  const names = config.masterSignPubkey ? ['master', config.masterSignKeyName] : ['master'];
   const findings: MigrationFinding[] = [];
-  for (const name of names) {
-    const fault = await ownKeyFault(config, name);
-    const file = path.join(config.pkiDir, `${name}.pem`);
+  for (const { name, fault } of await surveyOwnKeys(config)) {
+    const file = path.resolve(config.pkiDir, name);
     findings.push({
       outcome: fault?.isFatal ? 'refused' : 'honoured',
       kind: 'keys',
-      name: `${name}.pem`,
+      name,
       file,
       line: 0,
       meaning: fault === undefined ? 'Minions go on trusting it.' : `${fault.problem}.`,

@@ -14,6 +14,7 @@ import {
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
+import type { Voucher } from '../foundations.ts';
 import type { AutoAccept } from '../keys/auto-accept.ts';
 import type { KeyStore } from '../keys/key-store.ts';
 import type { RequestCounters } from '../limits/counters.ts';
@@ -30,7 +31,7 @@ export interface SignInOptions {
   readonly autoAccept: AutoAccept;
   readonly masterKeys: MasterKeyPair;
   /** Vouches for the master's key (`master_sign_pubkey`); `undefined`: off. */
-  readonly signKeys: MasterKeyPair | undefined;
+  readonly voucher: Voucher | undefined;
   readonly publishKey: PublishKey;
   readonly sessions: SessionKeys;
   readonly pins: VersionPins;
@@ -189,11 +190,12 @@ export class SignIn {
   }
 
   async #vouch(request: AuthRequest): Promise<string | undefined> {
-    const { signKeys, masterKeys, rsa } = this.#options;
-    if (signKeys === undefined) return undefined;
+    const { voucher, masterKeys, rsa } = this.#options;
+    if (voucher === undefined) return undefined;
+    if (voucher.kind === 'signature') return voucher.signature;
     return rsa.run({
       kind: 'sign-master-pub',
-      signKey: signKeys.privateKey,
+      signKey: voucher.keys.privateKey,
       publicPem: masterKeys.publicPem,
       algorithm: request.sigAlgo,
     });

@@ -91,7 +91,8 @@ function readPrivateKey(file: string, pem: string, passphrase: string | undefine
   }
 }
 
-function readPublicKey(file: string, pem: string): KeyObject {
+/** @throws MasterError ERR_OWN_KEY */
+export function readPublicKey(file: string, pem: string): KeyObject {
   try {
     return parsePublicKey(pem);
   } catch (cause) {

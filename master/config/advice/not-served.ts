@@ -314,14 +314,6 @@ export const notServed: readonly AdviceGroup[] = [
       drop_messages_signature_fail: false,
     },
   },
-  // A signature made beforehand.
-  {
-    advice: 'the master signs its key itself, with master_sign_pubkey: true',
-    options: {
-      master_use_pubkey_signature: false,
-      master_pubkey_signature: anyValue,
-    },
-  },
   // Discovery.
   {
     advice: 'set the master in the minions',

@@ -15,6 +15,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { doctorCodes } from '../../../master/doctor/report.ts';
 import { type DiskRoom, type DoctorWorld, examine } from '../../../master/index.ts';
+import { generateKeyPair } from '../../../minion-protocol/index.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
 import { encodeKey } from '../../../store/key.ts';
 import { openLmdbTables } from '../../../store/lmdb-tables.ts';
@@ -156,12 +157,27 @@ fileFault('secret-readable', 'the group may read the key of the seal', (site) =>
   chmodSync(path.join(site.config.stateDir, 'seal.key'), 0o640);
 });
 
+test('the key that signs the public key is opened with its own passphrase', async (t) => {
+  const site = await copyOf(t, template);
+  site.set({ master_sign_pubkey: true, signing_key_pass: 'right' });
+  const { privatePem, publicPem } = await generateKeyPair(2048, 'right');
+  writeFileSync(pki(site, 'master_sign.pem'), privatePem, { mode: 0o400 });
+  writeFileSync(pki(site, 'master_sign.pub'), publicPem);
+  t.deepEqual(await found(site), []);
+  site.set({ master_sign_pubkey: true, key_pass: 'right' });
+  t.deepEqual(await found(site), ['own-key-unreadable']);
+});
+
 fileFault('own-key-mismatch', 'the public half is of another pair', (site) => {
   writeFileSync(pki(site, 'master.pub'), good);
 });
 
 fileFault('own-key-missing', 'the public half is there alone', (site) => {
   rmSync(pki(site, 'master.pem'));
+});
+
+fileFault('own-key-signature', 'the signature of the public key is missing', (site) => {
+  site.set({ master_sign_pubkey: true, master_use_pubkey_signature: true });
 });
 
 fileFault('own-key-small', 'the pair has 1024 bits', (site) => {
