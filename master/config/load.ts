@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { completeConfig } from './complete.ts';
 import type { OptionOrigin } from './errors.ts';
+import { warnOfNarrowed } from './narrowed-patterns.ts';
 import {
   aclOptions,
   limitOptions,
@@ -43,7 +44,11 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
   const mainFile = mainFileOf(directory);
   const { settings, files, warnings } = await readConfigFiles(mainFile);
   const config = completeSettings(settings, mainFile);
-  const more = [...warnOfUnserved(settings), ...warnOfValues(config, settings)];
+  const more = [
+    ...warnOfUnserved(settings),
+    ...warnOfValues(config, settings),
+    ...warnOfNarrowed(config, settings),
+  ];
   return { config, warnings: [...warnings, ...more], files };
 }
 

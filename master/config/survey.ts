@@ -2,6 +2,7 @@
 
 import { ConfigError } from './errors.ts';
 import { completeSettings, mainFileOf, warnOfUnserved } from './load.ts';
+import { warnOfNarrowed } from './narrowed-patterns.ts';
 import type { MasterConfig } from './options.ts';
 import { readConfigFiles } from './read-files.ts';
 import { isSettings, type Settings } from './settings.ts';
@@ -30,7 +31,7 @@ export async function surveyMasterConfig(directory: string): Promise<ConfigSurve
     config,
     settings,
     files,
-    warnings: [...warnings, ...warnOfUnserved(settings)],
+    warnings: [...warnings, ...warnOfUnserved(settings), ...warnOfNarrowed(config, settings)],
     problems,
   };
 }

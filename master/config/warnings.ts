@@ -1,6 +1,6 @@
 import type { OptionOrigin } from './errors.ts';
 
-/** Something in the configuration that has no effect, and that the operator should know of. */
+/** Something in the configuration that has no effect, or another than in Salt, and that the operator should know of. */
 export interface ConfigWarning extends OptionOrigin {
   readonly kind: /** The main file does not exist. */
     | 'missing-file'
@@ -8,6 +8,8 @@ export interface ConfigWarning extends OptionOrigin {
     | 'nothing-included'
     /** An option that Salt has and this master does not serve; the message says what to do. */
     | 'not-served'
+    /** Expressions that permit less than in Salt. */
+    | 'narrowed'
     /** One that nothing is lost without. */
     | 'not-needed'
     /** An option that neither has. */

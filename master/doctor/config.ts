@@ -21,7 +21,10 @@ export async function checkConfig({ config: survey }: Patient): Promise<DoctorFi
       severity: 'warning',
       subject: placeOf(warning),
       problem: `${withoutPlace(warning)}.`,
-      remedy: 'Remove what has no effect; saltbridge migrate check knows ways out.',
+      remedy:
+        warning.kind === 'narrowed'
+          ? 'Write each expression as it is meant.'
+          : 'Remove what has no effect; saltbridge migrate check knows ways out.',
     });
   }
   if (Buffer.byteLength(config.socket) > maxSocketPathBytes) {

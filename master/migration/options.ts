@@ -39,7 +39,8 @@ export function optionFindings({ settings, warnings, problems }: ConfigSurvey): 
   const missing = warnings
     .filter(({ kind }) => kind === 'missing-file' || kind === 'nothing-included')
     .map(missingFile);
-  return [...problems.map(problemFinding), ...missing, ...options];
+  const narrowed = warnings.filter(({ kind }) => kind === 'narrowed').map(narrowedFinding);
+  return [...problems.map(problemFinding), ...missing, ...options, ...narrowed];
 }
 
 function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
@@ -52,6 +53,19 @@ function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
     line,
     meaning: isMain ? 'The file does not exist; defaults apply.' : 'A pattern matches no file.',
     wayOut: isMain ? 'See whether this is the directory that was meant.' : 'Correct the pattern.',
+  };
+}
+
+function narrowedFinding(warning: ConfigWarning): MigrationFinding {
+  const { key, file, line } = warning;
+  return {
+    outcome: 'honoured',
+    kind: 'option',
+    name: key,
+    file,
+    line,
+    meaning: `It permits less than in Salt. ${withoutPlace(warning)}.`,
+    wayOut: 'Write each expression as it is meant.',
   };
 }
 

@@ -53,6 +53,15 @@ function snapshot(directory: string): string[] {
     });
 }
 
+test('expressions that permit less than in Salt are told with their line', async (t) => {
+  const report = await check(site(t, { 'etc/master': "peer:\n  '.*':\n    - test.ping\n" }));
+  const [option, narrowed] = report.findings.filter(({ name }) => name.startsWith('peer'));
+  t.like(option, { outcome: 'honoured', meaning: 'The option is served.' });
+  t.is(narrowed?.outcome, 'honoured');
+  t.regex(narrowed?.meaning ?? '', /^It permits less than in Salt\. peer: test\.ping must mean/);
+  t.is(narrowed?.line, (option?.line ?? 0) + 1);
+});
+
 test('options are honoured, ignored or refused, each with its file and line', async (t) => {
   const report = await check(
     site(t, {
