@@ -7,7 +7,7 @@ import type { MasterConfig } from '../config/options.ts';
 import { readMasterSignature } from '../secrets/master-signature.ts';
 
 /** What is wrong with a pair. */
-export interface OwnKeyFault {
+interface OwnKeyFault {
   readonly kind: 'missing' | 'unreadable' | 'small' | 'mismatch' | 'signature';
   /** Whether a master does not start with it. */
   readonly isFatal: boolean;

@@ -95,13 +95,18 @@ export const ANSWER: Buffer = Buffer.from('a26f6b', 'hex');
 /** A WebSocket frame of a client, with the mask 11223344 as in the vectors. */
 export function clientFrame(flags: number, payload: Uint8Array): Buffer {
   const { length } = payload;
-  const head = length < 126 ? Buffer.of(flags, 0x80 | length) : Buffer.alloc(4);
-  if (length >= 126) {
-    head[0] = flags;
-    head[1] = 0x80 | 126;
-    head.writeUInt16BE(length, 2);
-  }
+  const head = Buffer.concat([Buffer.of(flags), maskedLength(length)]);
   const mask = Buffer.from('11223344', 'hex');
   const masked = payload.map((byte, index) => byte ^ (mask[index % 4] ?? 0));
   return Buffer.concat([head, mask, masked]);
+}
+
+/** In as few bytes as there are for it [RFC 6455 5.2]. */
+function maskedLength(length: number): Buffer {
+  if (length < 126) return Buffer.of(0x80 | length);
+  const isShort = length < 65_536;
+  const bytes = Buffer.alloc(isShort ? 3 : 9, 0x80 | (isShort ? 126 : 127));
+  if (isShort) bytes.writeUInt16BE(length, 1);
+  else bytes.writeBigUInt64BE(BigInt(length), 1);
+  return bytes;
 }

@@ -1,10 +1,12 @@
 /**
- * A program: a master with the vectors' keys on free ZeroMQ ports, alone in its process so that
- * its memory can be measured. Answers its parent's questions; ends with it.
+ * A program: a master with the vectors' keys on free ports, alone in its process so that its memory
+ * can be measured. Answers its parent's questions; ends with it. Its argument is Salt's name of the
+ * transport.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { transportName } from '../../master/config/transport-opts.ts';
 import { createMaster, type MasterStatus, resolveMasterConfig } from '../../master/index.ts';
 import { createMemoryStore } from '../../store/index.ts';
 import { directories, layOutVectorMaster, RECORDED_AT } from './vector-master.ts';
@@ -19,9 +21,12 @@ export interface Answer {
   readonly rss: number;
 }
 
+const transport = transportName.parse(process.argv[2]);
+if (transport === undefined) throw new Error('which transport?');
 const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
 const config = resolveMasterConfig({
   ...directories(directory),
+  transport,
   interface: '127.0.0.1',
   retPort: 0,
   publishPort: 0,
