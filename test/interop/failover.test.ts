@@ -1,8 +1,9 @@
-/** Real minions with two masters, one of which is killed. */
-import { copyFileSync, mkdirSync } from 'node:fs';
+/** Real minions with two masters, one of which is killed; and one that asks a function where its is. */
+import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import type { MasterOptions, TransportName } from '../../master/index.ts';
+import { generatePair, generateSignature } from '../../cli/key-signature.ts';
+import { type MasterOptions, resolveMasterConfig, type TransportName } from '../../master/index.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome } from './our-master.ts';
@@ -11,11 +12,20 @@ import { minionPrograms, steps, versionOf } from './programs.ts';
 const step = steps('SALT_MINION');
 const addresses = ['127.0.0.1', '127.0.0.2'] as const;
 
-for (const isSigned of [false, true]) {
-  const how = isSigned ? 'keys vouched for by a third' : 'one key for both';
+/** Why minions believe the second master. */
+const reasons = {
+  'one key for both': {},
+  'keys vouched for by a third': { masterSignPubkey: true },
+  'keys vouched for by signatures made beforehand': {
+    masterSignPubkey: true,
+    masterUsePubkeySignature: true,
+  },
+} as const satisfies Readonly<Record<string, Partial<MasterOptions>>>;
+
+for (const [how, options] of Object.entries(reasons)) {
   for (const transport of ['zeromq', 'tcp'] as const) {
     step(`minions over ${transport} go to the other master when theirs is killed; ${how}`, (t) =>
-      failOver(t, transport, isSigned),
+      failOver(t, transport, options),
     );
   }
 }
@@ -23,14 +33,16 @@ for (const isSigned of [false, true]) {
 async function failOver(
   t: ExecutionContext,
   transport: TransportName,
-  isSigned: boolean,
+  reason: Partial<MasterOptions>,
 ): Promise<void> {
-  const options = { transport, autoAccept: true, masterSignPubkey: isSigned };
+  const isSigned = reason.masterSignPubkey === true;
+  const options = { transport, autoAccept: true, ...reason };
   const home = await MasterHome.create(options);
   t.teardown(() => home.dispose());
+  const other = await secondHome(t, home, options);
+  if (reason.masterUsePubkeySignature) await signBeforehand(home, other);
   const first = await home.startProcess();
   t.teardown(() => first.kill());
-  const other = await secondHome(t, home, options);
   const second = await other.startHere();
   t.teardown(() => second.close());
 
@@ -55,6 +67,56 @@ async function failOver(
   t.is(returns.size, fleet.ids.length);
 }
 
+step(
+  'minions with two masters at once obey both, and each alone when the other is killed',
+  async (t) => {
+    const options = { autoAccept: true };
+    const home = await MasterHome.create(options);
+    t.teardown(() => home.dispose());
+    const other = await secondHome(t, home, options);
+    const first = await home.startProcess();
+    t.teardown(() => first.kill());
+    const second = await other.startProcess();
+    t.teardown(() => second.kill());
+    const fleet = await Fleet.create({ ...home.ports, name: 'hot', masters: addresses });
+    t.teardown(() => fleet.dispose());
+    const [toFirst, toSecond] = [first, second].map(
+      ({ api }) => new EventLog(api.events.subscribe()),
+    );
+    fleet.start();
+    for (const events of [toFirst, toSecond]) if (events !== undefined) await fleet.started(events);
+    for (const { api } of [first, second]) await fleet.ask(api, { fun: 'test.ping' });
+
+    await first.kill();
+    await fleet.ask(second.api, { fun: 'test.ping' });
+    const again = await home.startProcess();
+    t.teardown(() => again.kill());
+    await fleet.connected(again.api);
+    await second.kill();
+    const { returns } = await fleet.ask(again.api, { fun: 'test.ping' });
+    t.is(returns.size, fleet.ids.length);
+  },
+);
+
+step('minions that ask a function of theirs where their master is find it', async (t) => {
+  const home = await MasterHome.create({ autoAccept: true });
+  t.teardown(() => home.dispose());
+  const master = await home.startHere();
+  t.teardown(() => master.close());
+  const modules = path.join(home.directory, 'modules');
+  mkdirSync(modules);
+  writeFileSync(path.join(modules, 'where.py'), 'def master():\n    return "127.0.0.1"\n');
+  const extra = `master_type: func\nmodule_dirs: [${modules}]`;
+  const masters = ['where.master'];
+  const fleet = await Fleet.create({ ...home.ports, name: 'func', masters, extra });
+  t.teardown(() => fleet.dispose());
+  const events = new EventLog(master.api.events.subscribe());
+  fleet.start();
+  await fleet.started(events);
+  const { returns } = await fleet.ask(master.api, { fun: 'test.ping' });
+  t.is(returns.size, fleet.ids.length);
+});
+
 /** A master with the same ports on another address, and the keys that both must have. */
 async function secondHome(
   t: ExecutionContext,
@@ -68,12 +130,25 @@ async function secondHome(
     publishPort: home.ports.publishPort,
   });
   t.teardown(() => other.dispose());
-  mkdirSync(path.join(other.directory, 'pki'), { mode: 0o700 });
+  const name = options.masterSignPubkey ? 'master_sign' : 'master';
+  const [from = '', to = ''] = [home, other].map(({ directory }) => path.join(directory, 'pki'));
+  for (const directory of [from, to]) mkdirSync(directory, { mode: 0o700 });
+  await generatePair(from, name, 2048);
   for (const half of ['pem', 'pub']) {
-    const name = `${options.masterSignPubkey ? 'master_sign' : 'master'}.${half}`;
-    copyFileSync(path.join(home.directory, 'pki', name), path.join(other.directory, 'pki', name));
+    copyFileSync(path.join(from, `${name}.${half}`), path.join(to, `${name}.${half}`));
   }
   return other;
+}
+
+/** Makes the pairs of masters, signs them with the key that both have, and takes that key away. */
+async function signBeforehand(...homes: readonly MasterHome[]): Promise<void> {
+  for (const home of homes) {
+    const config = resolveMasterConfig(home.options);
+    await generatePair(config.pkiDir, 'master', 2048);
+    const made = await generateSignature(config, { keysize: 2048 });
+    if (made !== true) throw new Error(`no signature: ${made}`);
+    rmSync(path.join(config.pkiDir, 'master_sign.pem'));
+  }
 }
 
 /** Gives a minion the public key that vouches for its masters' keys. */

@@ -1,7 +1,7 @@
 /**
  * The real programs that the tests run against. They are found through the environment alone:
  * `SALT_MINION` lists paths of `salt-minion` programs, separated by commas; `SALT_MASTER` those of
- * `salt-master`, with `salt` and `salt-key` beside each. `SALT_EXAMPLE_CONFIG` may name the example
+ * `salt-master`, with `salt` and `salt-key` beside each; `SALT_PROXY` those of `salt-proxy`. `SALT_EXAMPLE_CONFIG` may name the example
  * of a master's configuration that comes with Salt.
  */
 import { execFile } from 'node:child_process';
@@ -14,6 +14,9 @@ export const minionPrograms: readonly string[] = listed('SALT_MINION');
 
 /** The masters to migrate from; empty where none is named. */
 export const masterPrograms: readonly string[] = listed('SALT_MASTER');
+
+/** The proxy minions to test against; empty where none is named. */
+export const proxyPrograms: readonly string[] = listed('SALT_PROXY');
 
 /** The main configuration file of masters to migrate from; empty where none is named. */
 export function exampleConfig(): string {
@@ -48,7 +51,7 @@ export type Step = (title: string, run: (t: ExecutionContext) => Promise<void>) 
  * the programs each is skipped, with the reason in its title.
  * @param needs variables of the environment that must name a program
  */
-export function steps(...needs: readonly ('SALT_MINION' | 'SALT_MASTER')[]): Step {
+export function steps(...needs: readonly ('SALT_MINION' | 'SALT_MASTER' | 'SALT_PROXY')[]): Step {
   const missing = needs.filter((name) => listed(name).length === 0);
   if (missing.length > 0) {
     return (title, run) => test.serial.skip(`${title} (skipped: ${missing.join()} not set)`, run);

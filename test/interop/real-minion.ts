@@ -23,6 +23,8 @@ export interface RealMinionOptions extends MasterPorts {
   readonly grains?: string;
   /** Addresses of its masters. Default: one, on 127.0.0.1. */
   readonly masters?: readonly string[];
+  /** The program is `salt-proxy`. */
+  readonly isProxy?: true;
   /** More lines of its configuration, YAML. */
   readonly extra?: string;
 }
@@ -33,17 +35,20 @@ export class RealMinion {
   readonly version: string;
   readonly directory: string;
   readonly #program: string;
+  readonly #isProxy: boolean;
   #group: ProcessGroup | undefined;
 
   private constructor(options: RealMinionOptions, version: string) {
     this.#program = options.program;
+    this.#isProxy = options.isProxy ?? false;
     this.version = version;
     this.id = `${options.name ?? 'salt'}-${version}`;
     // Short: the paths of its sockets are bounded.
     this.directory = mkdtempSync(path.join(tmpdir(), 'm-'));
     mkdirSync(path.join(this.directory, 'etc'));
     mkdirSync(path.join(this.directory, 's'));
-    writeFileSync(path.join(this.directory, 'etc', 'minion'), this.#configuration(options));
+    const file = this.#isProxy ? 'proxy' : 'minion';
+    writeFileSync(path.join(this.directory, 'etc', file), this.#configuration(options));
   }
 
   static async create(options: RealMinionOptions): Promise<RealMinion> {
@@ -52,7 +57,8 @@ export class RealMinion {
 
   start(): void {
     const etc = path.join(this.directory, 'etc');
-    this.#group = new ProcessGroup(this.#program, ['-c', etc, '-l', 'quiet']);
+    const more = this.#isProxy ? [`--proxyid=${this.id}`] : [];
+    this.#group = new ProcessGroup(this.#program, ['-c', etc, '-l', 'quiet', ...more]);
   }
 
   /** The exit code, once the process has ended by itself. */
