@@ -7,7 +7,7 @@ import { type MasterOptions, resolveMasterConfig, type TransportName } from '../
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome } from './our-master.ts';
-import { minionPrograms, steps, versionOf } from './programs.ts';
+import { minionProgramsOf, steps } from './programs.ts';
 
 const step = steps('SALT_MINION');
 const addresses = ['127.0.0.1', '127.0.0.2'] as const;
@@ -161,11 +161,6 @@ function trust(home: MasterHome, directory: string): void {
 }
 
 /** Over TCP a minion of 3007 or later does not survive the loss of its publish connection. */
-async function programsFor(transport: TransportName): Promise<string[]> {
-  const programs: string[] = [];
-  for (const program of minionPrograms) {
-    const release = Number.parseInt(await versionOf(program), 10);
-    if (transport === 'zeromq' || release < 3007) programs.push(program);
-  }
-  return programs;
+function programsFor(transport: TransportName): Promise<readonly string[]> {
+  return minionProgramsOf((release) => transport === 'zeromq' || release < 3007);
 }

@@ -3,21 +3,17 @@ import { createHash, randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import type { TransportName } from '../../master/index.ts';
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { layOut } from '../helpers/file-tree.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';
-import { minionPrograms, steps } from './programs.ts';
+import { minionPrograms, minionProgramsOf, steps } from './programs.ts';
 
 const step = steps('SALT_MINION');
 const big = randomBytes(50 * 1024 * 1024);
 const manyFiles = 500;
-
-let home: MasterHome;
-let fleet: Fleet;
-let master: OurMaster;
-let events: EventLog;
 
 function layOutStates(root: string, out: string): void {
   layOut(root, {
@@ -63,25 +59,47 @@ told:
   chmodSync(path.join(root, 'templates/web.conf.j2'), 0o751);
 }
 
-test.before(async () => {
-  if (minionPrograms.length === 0) return;
-  home = await MasterHome.create({ fileRecv: true });
-  const root = path.join(home.directory, 'srv');
-  mkdirSync(path.join(home.directory, 'out'));
-  layOutStates(root, path.join(home.directory, 'out'));
-  home = home.with({ fileRoots: { base: [root] } });
-  fleet = await Fleet.create({ ...home.ports, name: 'files' });
-  master = await home.startHere(async () => ({ colour: 'blue' }), {
+/** A master with states to apply, and minions over one transport. */
+interface Site {
+  readonly home: MasterHome;
+  readonly master: OurMaster;
+  readonly fleet: Fleet;
+  readonly events: EventLog;
+  dispose(): Promise<void>;
+}
+
+async function startSite(transport: TransportName, programs: readonly string[]): Promise<Site> {
+  const empty = await MasterHome.create({ fileRecv: true, transport });
+  const root = path.join(empty.directory, 'srv');
+  mkdirSync(path.join(empty.directory, 'out'));
+  layOutStates(root, path.join(empty.directory, 'out'));
+  const home = empty.with({ fileRoots: { base: [root] } });
+  const extra = `transport: ${transport}`;
+  const fleet = await Fleet.create({ ...home.ports, name: 'files', extra }, programs);
+  const master = await home.startHere(async () => ({ colour: 'blue' }), {
     tops: async () => ({ base: ['fromtops'] }),
   });
-  events = new EventLog(master.api.events.subscribe());
+  const events = new EventLog(master.api.events.subscribe());
+  const dispose = async (): Promise<void> => {
+    await fleet.dispose();
+    await master.close();
+    home.dispose();
+  };
+  return { home, master, fleet, events, dispose };
+}
+
+let site: Site;
+let home: MasterHome;
+let master: OurMaster;
+let fleet: Fleet;
+
+test.before(async () => {
+  if (minionPrograms.length === 0) return;
+  site = await startSite('zeromq', minionPrograms);
+  ({ home, master, fleet } = site);
 });
 
-test.after.always(async () => {
-  await fleet?.dispose();
-  await master?.close();
-  home?.dispose();
-});
+test.after.always(() => site?.dispose());
 
 /** Fails unless every state has one of these results. */
 function resultsAre(t: ExecutionContext, id: string, states: WireValue, results: unknown[]): void {
@@ -93,7 +111,7 @@ function resultsAre(t: ExecutionContext, id: string, states: WireValue, results:
 }
 
 step('modules, states and grains of our files are synchronised', async (t) => {
-  await fleet.enrol(master.api, events);
+  await fleet.enrol(master.api, site.events);
   const { returns } = await fleet.ask(master.api, { fun: 'saltutil.sync_all' });
   for (const [id, { return: synced }] of returns) {
     t.like(synced, { modules: ['modules.guest'], grains: ['grains.guest'] }, id);
@@ -111,7 +129,11 @@ step('a highstate in test mode changes nothing', async (t) => {
   }
 });
 
-step('a highstate renders Jinja with pillar, grains and a module of ours', async (t) => {
+step('a highstate renders Jinja with pillar, grains and a module of ours', (t) =>
+  appliesHighstate(t, site),
+);
+
+async function appliesHighstate(t: ExecutionContext, { home, master, fleet }: Site): Promise<void> {
   const { returns } = await fleet.ask(master.api, { fun: 'state.highstate' });
   for (const [id, { return: states }] of returns) {
     resultsAre(t, id, states, [true]);
@@ -123,7 +145,7 @@ step('a highstate renders Jinja with pillar, grains and a module of ours', async
     t.true(statSync(path.join(out, 'tree/empty')).isDirectory(), id);
     t.is(readFileSync(path.join(out, 'told'), 'utf8'), 'changed\n', id);
   }
-});
+}
 
 step('a second highstate finds nothing to do, and a changed file is seen at once', async (t) => {
   const again = await fleet.ask(master.api, { fun: 'state.highstate' });
@@ -158,7 +180,9 @@ step('what would be run is shown, and files are rendered and listed', async (t) 
   }
 });
 
-step('a file of 50 MB arrives whole, and is pushed back whole', async (t) => {
+step('a file of 50 MB arrives whole, and is pushed back whole', (t) => carriesLargeFile(t, site));
+
+async function carriesLargeFile(t: ExecutionContext, { home, master, fleet }: Site): Promise<void> {
   const digest = createHash('sha256').update(big).digest('hex');
   await fleet.each(async (minion) => {
     const place = path.join(minion.directory, 'big.bin');
@@ -174,7 +198,7 @@ step('a file of 50 MB arrives whole, and is pushed back whole', async (t) => {
     const pushed = path.join(home.directory, 'cache/minions', minion.id, 'files', place);
     t.is(createHash('sha256').update(readFileSync(pushed)).digest('hex'), digest, minion.id);
   });
-});
+}
 
 step(`a state of ${manyFiles} files is not delayed by the default limits`, async (t) => {
   await fleet.ask(master.api, { fun: 'state.apply', arg: ['many'], timeout: 200 });
@@ -192,3 +216,19 @@ step('salt-call applies states too', async (t) => {
     t.is(output, 'local: c\n', minion.id);
   });
 });
+
+for (const transport of ['tcp', 'ws'] as const) {
+  step(
+    `over ${transport} a highstate is applied, and a file of 50 MB comes and goes whole`,
+    async (t) => {
+      // WebSocket came with 3007.
+      const programs = await minionProgramsOf((release) => transport === 'tcp' || release >= 3007);
+      const other = await startSite(transport, programs);
+      t.teardown(() => other.dispose());
+      await other.fleet.enrol(other.master.api, other.events);
+      await other.fleet.ask(other.master.api, { fun: 'saltutil.sync_all' });
+      await appliesHighstate(t, other);
+      await carriesLargeFile(t, other);
+    },
+  );
+}

@@ -5,7 +5,7 @@ import type { MasterOptions, TransportName } from '../../master/index.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet, runJob } from './fleet.ts';
 import { MasterHome, type OurMaster } from './our-master.ts';
-import { minionPrograms, steps, versionOf } from './programs.ts';
+import { minionProgramsOf, steps } from './programs.ts';
 import { describeText } from './values.ts';
 
 const step = steps('SALT_MINION');
@@ -16,7 +16,7 @@ const untrimmed = 'max_event_size: 16777216';
 for (const transport of ['tcp', 'ws'] as const) {
   step(`minions over ${transport} answer, return 5 MB, and send events`, async (t) => {
     // WebSocket came with 3007.
-    const programs = await programsOf((release) => transport !== 'ws' || release >= 3007);
+    const programs = await minionProgramsOf((release) => transport !== 'ws' || release >= 3007);
     const { master, fleet, events } = await startFleet(t, transport, programs);
     t.is((await fleet.ask(master.api, { fun: 'test.ping' })).returns.size, fleet.ids.length);
     await returnsLargeText(t, master, fleet);
@@ -45,7 +45,7 @@ step('minions up to 3006 with TLS and certificates on both sides answer', async 
     certReqs: 'CERT_REQUIRED',
   } as const;
   const extra = `ssl: {certfile: ${named('minion.pem')}, keyfile: ${named('minion.key')}, ca_certs: ${named('ca.pem')}, cert_reqs: CERT_REQUIRED}`;
-  const programs = await programsOf((release) => release < 3007);
+  const programs = await minionProgramsOf((release) => release < 3007);
   const { master, fleet } = await startFleet(t, 'tcp', programs, { ssl }, extra);
   t.is((await fleet.ask(master.api, { fun: 'test.ping' })).returns.size, fleet.ids.length);
 });
@@ -88,13 +88,4 @@ async function startFleet(
   const events = new EventLog(master.api.events.subscribe());
   await fleet.enrol(master.api, events);
   return { master, fleet, events };
-}
-
-/** The minions whose release, `3006` for instance, is one of these. */
-async function programsOf(accepts: (release: number) => boolean): Promise<string[]> {
-  const programs: string[] = [];
-  for (const program of minionPrograms) {
-    if (accepts(Number.parseInt(await versionOf(program), 10))) programs.push(program);
-  }
-  return programs;
 }
