@@ -44,7 +44,8 @@ export async function generatePair(
 
 /**
  * Signs the master's public key as minions get it: without the last line feed of its file, which
- * Salt's own `salt-key` signs as well [WIRE 6.6]. @returns true, or why not: false when the file is there
+ * Salt's own `salt-key` signs as well [WIRE 6.6].
+ * @returns true, or why not: false when the file is there
  */
 export async function generateSignature(
   config: MasterConfig,

@@ -48,7 +48,9 @@ async function unpin({ stateDir }: MasterConfig, id: string): Promise<void> {
 async function readOwnKeys(config: MasterConfig): Promise<OwnKey[]> {
   const names = [
     'master.pub',
-    ...(config.masterSignPubkey ? [`${config.masterSignKeyName}.pub`] : []),
+    ...(config.masterSignPubkey && !config.masterUsePubkeySignature
+      ? [`${config.masterSignKeyName}.pub`]
+      : []),
   ];
   const own: OwnKey[] = [];
   for (const name of names) {
