@@ -39,22 +39,21 @@ export function presentMinions(
   transports: readonly MasterTransport[],
   { acceptedIds, whence }: KnownMinions,
 ): PresentMinion[] {
-  const ids = acceptedIds();
   const listeners = new Listeners(transports);
-  const heardFrom = countPlaces(ids, whence);
-  return ids.flatMap((id): PresentMinion[] => {
-    const from = whence(id);
+  const heardFrom = new PlaceCounts();
+  const known = acceptedIds().map((id) => ({ id, from: whence(id) }));
+  for (const { from } of known) if (from !== undefined) heardFrom.add(from);
+  return known.flatMap(({ id, from }): PresentMinion[] => {
     const announced = listeners.announced.get(id);
     if (announced !== undefined) return [{ id, ...announced, isSure: true }];
     const atTopic = listeners.ofTopic(id);
     if (atTopic !== undefined) {
-      return [{ id, ...atTopic, isSure: from !== undefined && placeOf(from) === placeOf(atTopic) }];
+      return [{ id, ...atTopic, isSure: from !== undefined && isSamePlace(from, atTopic) }];
     }
     if (from === undefined) return [];
-    const connections = listeners.anonymous.get(placeOf(from)) ?? 0;
+    const connections = listeners.anonymous.at(from);
     if (connections === 0) return [];
-    const isSure = connections >= (heardFrom.get(placeOf(from)) ?? 0);
-    return [{ id, ...from, by: 'address', isSure }];
+    return [{ id, ...from, by: 'address', isSure: connections >= heardFrom.at(from) }];
   });
 }
 
@@ -64,7 +63,7 @@ type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 class Listeners {
   readonly announced = new Map<string, Place>();
   /** How many connections listen to everything without having said whose they are, by place. */
-  readonly anonymous = new Map<string, number>();
+  readonly anonymous: PlaceCounts = new PlaceCounts();
   readonly #topics = new Map<string, Place>();
 
   constructor(transports: readonly MasterTransport[]) {
@@ -82,26 +81,26 @@ class Listeners {
       for (const topic of topics) {
         if (topic !== '') this.#topics.set(topic, { ...from, by: 'topic' });
       }
-      const place = placeOf(from);
-      const isAnonymous = minionIds.length === 0 && topics.includes('');
-      if (isAnonymous) this.anonymous.set(place, (this.anonymous.get(place) ?? 0) + 1);
+      if (minionIds.length === 0 && topics.includes('')) this.anonymous.add(from);
     }
   }
 }
 
-function countPlaces(
-  ids: readonly string[],
-  whence: KnownMinions['whence'],
-): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const id of ids) {
-    const from = whence(id);
-    if (from === undefined) continue;
-    counts.set(placeOf(from), (counts.get(placeOf(from)) ?? 0) + 1);
+/** How many there are at each place. By transport and then address: this is asked at sign-ins. */
+class PlaceCounts {
+  readonly #counts = new Map<string, Map<string, number>>();
+
+  add({ transport, address }: HeardFrom): void {
+    const counts = this.#counts.get(transport) ?? new Map<string, number>();
+    this.#counts.set(transport, counts);
+    counts.set(address, (counts.get(address) ?? 0) + 1);
   }
-  return counts;
+
+  at({ transport, address }: HeardFrom): number {
+    return this.#counts.get(transport)?.get(address) ?? 0;
+  }
 }
 
-function placeOf({ transport, address }: HeardFrom): string {
-  return `${transport} ${address}`;
+function isSamePlace(one: HeardFrom, other: HeardFrom): boolean {
+  return one.transport === other.transport && one.address === other.address;
 }

@@ -22,7 +22,9 @@ function startMaster(t: ExecutionContext, maxMinions: number): Promise<VectorMas
   });
 }
 
-async function isFull({ ask }: VectorMaster): Promise<boolean> {
+/** A second later, because so long a count holds. */
+async function isFull({ ask, clock }: VectorMaster): Promise<boolean> {
+  clock.now += 1000;
   const reply = await ask(base64(signIn?.request_b64));
   return JSON.stringify(unpackWire(reply)).includes('full');
 }
@@ -58,6 +60,7 @@ test('a topic that anybody may ask for takes no room, until its minion is heard 
     createFullnessCheck({
       rules: { maxMinions: 1 },
       lastHeard: { size: 2 },
+      now: () => 0,
       present: () => [
         { id: 'a', ...place, by: 'announcement', isSure: true },
         { id: 'b', ...place, by: 'topic', isSure },
@@ -65,4 +68,22 @@ test('a topic that anybody may ask for takes no room, until its minion is heard 
     })('c');
   t.false(isFull(false));
   t.true(isFull(true));
+});
+
+test('a second of sign-ins costs one count', (t) => {
+  let now = 0;
+  let counts = 0;
+  const isFull = createFullnessCheck({
+    rules: { maxMinions: 1 },
+    lastHeard: { size: 2 },
+    now: () => now,
+    present: () => {
+      counts += 1;
+      return [];
+    },
+  });
+  for (; now < 1000; now += 100) t.false(isFull('c'));
+  t.is(counts, 1);
+  isFull('c');
+  t.is(counts, 2);
 });
