@@ -34,6 +34,8 @@ function warnOfOption(
 ): ConfigWarning[] {
   if (!isSettings(given)) return [];
   return [...given].flatMap(([id, { origin }]): ConfigWarning[] => {
+    // A report goes on behind an option that is refused.
+    if (!Object.hasOwn(value, id)) return [];
     const grants = compilePermissions({ [id]: value[id] }, mapKey);
     const patterns = grants.flatMap(narrowedPatterns);
     if (patterns.length === 0) return [];

@@ -62,6 +62,15 @@ test('expressions that permit less than in Salt are told with their line', async
   t.is(narrowed?.line, (option?.line ?? 0) + 1);
 });
 
+test('permissions that are refused are told as such, and nothing more of them', async (t) => {
+  const report = await check(site(t, { 'etc/master': "peer:\n  '.*':\n    - '(?=a)'\n" }));
+  const found = report.findings.filter(({ name }) => name.startsWith('peer'));
+  t.deepEqual(
+    found.map(({ outcome }) => outcome),
+    ['refused'],
+  );
+});
+
 test('options are honoured, ignored or refused, each with its file and line', async (t) => {
   const report = await check(
     site(t, {
