@@ -30,13 +30,13 @@ export async function versionOf(program: string): Promise<string> {
   return /\d+(\.\d+)*/.exec(stdout)?.[0] ?? 'unknown';
 }
 
-/** Those of {@link minionPrograms} whose release, `3006` for instance, is one of these. */
+/** Those of {@link minionPrograms} whose release, as a number (3006.16), is one of these. */
 export async function minionProgramsOf(
   accepts: (release: number) => boolean,
 ): Promise<readonly string[]> {
   const versions = await Promise.all(minionPrograms.map(versionOf));
   return minionPrograms.filter((_program, index) =>
-    accepts(Number.parseInt(versions[index] ?? '', 10)),
+    accepts(Number.parseFloat(versions[index] ?? '')),
   );
 }
 

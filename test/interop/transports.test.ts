@@ -15,8 +15,8 @@ const untrimmed = 'max_event_size: 16777216';
 
 for (const transport of ['tcp', 'ws'] as const) {
   step(`minions over ${transport} answer, return 5 MB, and send events`, async (t) => {
-    // WebSocket came with 3007.
-    const programs = await minionProgramsOf((release) => transport !== 'ws' || release >= 3007);
+    // WebSocket came with 3007; 3007.0 hears one job over it, from Salt's own master too.
+    const programs = await minionProgramsOf((release) => transport !== 'ws' || release > 3007);
     const { master, fleet, events } = await startFleet(t, transport, programs);
     t.is((await fleet.ask(master.api, { fun: 'test.ping' })).returns.size, fleet.ids.length);
     await returnsLargeText(t, master, fleet);
