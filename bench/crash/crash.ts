@@ -68,6 +68,7 @@ class Trial {
   readonly #jids: string[] = [];
   readonly #seen = new Set<string>();
   #lost = 0;
+  #tellLoad: () => void = () => {};
   #signIns = 0;
   #isOver = false;
 
@@ -98,7 +99,7 @@ class Trial {
         key,
         requestPort,
         publishPort,
-        onAcknowledged: (jid, id) => appendFileSync(trial.#log, `${jid} ${id}\n`),
+        onAcknowledged: (jid, id) => trial.#onAcknowledged(jid, id),
         onOutdated: (id, why) => trial.#onOutdated(id, why),
       });
       trial.#minions.push(minion);
@@ -114,6 +115,7 @@ class Trial {
     let killsWhileStarting = 0;
     let longestRestartMs = 0;
     for (let kill = 0; kill < this.#options.kills; kill += 1) {
+      await this.#underLoad();
       await sleep(random() * longestLifeMs);
       await this.#master.kill();
       const restartedAt = performance.now();
@@ -145,6 +147,18 @@ class Trial {
       problems: problems.length,
       longestRestartMs,
     };
+  }
+
+  #onAcknowledged(jid: string, id: string): void {
+    appendFileSync(this.#log, `${jid} ${id}\n`);
+    this.#tellLoad();
+  }
+
+  /** The next return that is acknowledged: a kill without any under way would show nothing. */
+  #underLoad(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#tellLoad = resolve;
+    });
   }
 
   async stop(): Promise<void> {
