@@ -8,6 +8,7 @@ import {
   saltOptions,
 } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
+import { checkPolicy } from './policy-check.ts';
 import { typeError } from './refusals.ts';
 import { joinRootDir } from './root-dir.ts';
 import type { GivenOptions, Settings } from './settings.ts';
@@ -25,6 +26,7 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   const rooted = joinRootDir({ ...salt, ...own, limits, acl }, given);
   const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
   refuseConflicts(config, given);
+  checkPolicy(config, given.acl);
   return Object.freeze(config);
 }
 

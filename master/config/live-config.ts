@@ -29,13 +29,19 @@ export class LiveConfig {
   /** Takes over at once what may change while a master runs; the rest stays as it is. */
   replace(next: MasterConfig): ReloadReport {
     const before = this.#current;
-    const limits = Object.freeze({ ...before.limits, ...pick(next.limits, reloadableLimits) });
-    const after = Object.freeze({ ...before, ...pick(next, reloadableOptions), limits });
+    const after = this.preview(next);
     this.#current = after;
     return {
       applied: differences(before, after),
       needRestart: differences(after, next),
     };
+  }
+
+  /** What {@link replace} would put in force. */
+  preview(next: MasterConfig): MasterConfig {
+    const before = this.#current;
+    const limits = Object.freeze({ ...before.limits, ...pick(next.limits, reloadableLimits) });
+    return Object.freeze({ ...before, ...pick(next, reloadableOptions), limits });
   }
 
   #createView(): MasterConfig {

@@ -18,6 +18,7 @@ import {
 } from './option-kinds.ts';
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
 import { functionPermissions, publishPermissions } from './permissions.ts';
+import { policyRules } from './policy-rules.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
 import { transportName, transportOpts } from './transport-opts.ts';
@@ -198,6 +199,7 @@ export const limitOptions: OptionTable<Limits> = {
 /** What is permitted. */
 export const aclOptions: OptionTable<AclOptions> = {
   signals: row('signals', signalRules, []),
+  rules: row('rules', policyRules, []),
 };
 
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): OptionRow<T>;
