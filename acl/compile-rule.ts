@@ -88,7 +88,7 @@ function describeResource(rule: PolicyRule): string {
 }
 
 /** The texts that a rule is about: tags, functions, paths, operations. */
-function textsOf(rule: PolicyRule): TextPatterns {
+export function textsOf(rule: PolicyRule): TextPatterns {
   switch (rule.action) {
     case 'signal':
     case 'subscribe':

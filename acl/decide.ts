@@ -83,11 +83,11 @@ function judgeAllowed(
 }
 
 /** The rule means another text: it has nothing to do with the request. */
-export const anotherText = 'it is about something else';
+const anotherText = 'it is about something else';
 const rateObstacle = 'its rate is used up';
 
 /** What keeps a rule about this subject from applying; `undefined`: nothing. */
-export function obstacleTo(it: CompiledRule, request: Request, now: number): string | undefined {
+function obstacleTo(it: CompiledRule, request: Request, now: number): string | undefined {
   if (!it.resource.meansText(request.text, request.subject)) return anotherText;
   if (now >= it.expiresAt) return 'it has expired';
   if (!it.subject.holds(request.subject)) return 'the minion is not one that it means';
@@ -95,6 +95,19 @@ export function obstacleTo(it: CompiledRule, request: Request, now: number): str
   if (obstacle !== undefined) return obstacle;
   const isLeft = it.meter?.has(subjectName(request.subject), now) ?? true;
   return isLeft ? undefined : rateObstacle;
+}
+
+/** Everything that keeps a rule from applying; whom it is about comes first. */
+export function obstaclesTo(it: CompiledRule, request: Request, now: number): string[] {
+  const { subject, text } = request;
+  const isAbout = it.subject.covers(subject) && it.subject.holds(subject);
+  return [
+    isAbout ? undefined : 'it is about others',
+    it.resource.meansText(text, subject) ? undefined : anotherText,
+    now >= it.expiresAt ? 'it has expired' : undefined,
+    it.resource.obstacle(request),
+    (it.meter?.has(subjectName(subject), now) ?? true) ? undefined : rateObstacle,
+  ].filter((obstacle) => obstacle !== undefined);
 }
 
 /** What is asked, one by one. */

@@ -6,6 +6,7 @@ export {
   type PolicyErrorEntry,
   policyErrors,
 } from './errors.ts';
+export { type Explanation, explain, type NearRule } from './explain.ts';
 export {
   type ArgumentCondition,
   type FunctionGrant,
@@ -14,6 +15,7 @@ export {
   type Pattern,
   parseGrants,
 } from './grants.ts';
+export { type LintFinding, lintPolicy } from './lint.ts';
 export { isMastersTag } from './masters-tags.ts';
 export { parseRule } from './parse-rule.ts';
 export { createPolicy, type Policy } from './policy.ts';

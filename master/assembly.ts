@@ -237,6 +237,8 @@ async function open(
   }
   const api = createApi({
     config,
+    policy: () => policy.current,
+    targets,
     foundations,
     bus,
     services,
