@@ -53,6 +53,14 @@ export function parseGrants(value: unknown, syntax: GrantSyntax): Grant[] {
   }));
 }
 
+/**
+ * Functions with their conditions, in a list or alone.
+ * @throws SyntaxError with the reason
+ */
+export function parseFunctionGrants(value: unknown, syntax: GrantSyntax): FunctionGrant[] {
+  return listOf(value).flatMap((entry) => parseFunction(entry, undefined, syntax));
+}
+
 function parseEntry(entry: unknown, syntax: GrantSyntax): FunctionGrant[] {
   if (typeof entry === 'string' || syntax.mapKey === 'function') {
     return parseFunction(entry, undefined, syntax);

@@ -51,3 +51,9 @@ export type {
   Subject,
   UserSubject,
 } from './types.ts';
+export {
+  type RightsWarning,
+  readUserRights,
+  type UserRightOptions,
+  type UserRights,
+} from './user-rights.ts';

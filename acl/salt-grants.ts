@@ -17,7 +17,7 @@ export function grantRules(
       if (action === 'mine') {
         // Nothing has arguments there, so a condition on them is never met.
         if (entry.conditions.some((it) => it.args.length + it.kwargs.size > 0)) return [];
-        const resource = { fun: toText(entry.fun) };
+        const resource = { fun: toFunction(entry.fun) };
         return [allow(option, { subject, action, resource, ...place })];
       }
       const within = entry.within === undefined ? {} : { within: entry.within };
@@ -33,9 +33,9 @@ export function grantRules(
 
 /** A function with its conditions. */
 export function toCallPattern({ fun, conditions }: FunctionGrant): CallPattern {
-  if (conditions.length === 0) return { fun: toText(fun) };
+  if (conditions.length === 0) return { fun: toFunction(fun) };
   return {
-    fun: toText(fun),
+    fun: toFunction(fun),
     arguments: conditions.map(({ args, kwargs }) => ({
       args: args.map(toCondition),
       kwargs: Object.fromEntries([...kwargs].map(([name, it]) => [name, toCondition(it)])),
@@ -47,7 +47,12 @@ function toCondition(pattern: Pattern | null): TextPattern | null {
   return pattern === null ? null : toText(pattern);
 }
 
-/** One function's name is no expression: found faster, and it means the same. */
+/** A plain word means itself: it is looked up, and not tried. */
 function toText({ source }: Pattern): TextPattern {
   return /^\w+$/.test(source) ? source : { regex: source };
+}
+
+/** So does the name of a function: its dot may be any character, but no other name has one there. */
+function toFunction(pattern: Pattern): TextPattern {
+  return /^\w+\.\w+$/.test(pattern.source) ? pattern.source : toText(pattern);
 }

@@ -5,6 +5,7 @@ import {
   limitOptions,
   type OptionTable,
   ownOptions,
+  rightsOptions,
   saltOptions,
 } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
@@ -20,10 +21,11 @@ import { findSharedPort, servedTransports } from './transport-opts.ts';
  */
 export function completeConfig(given: GivenOptions): MasterConfig {
   const salt = readTable(saltOptions, given.salt);
+  const rights = readTable(rightsOptions, given.salt);
   const own = readTable(ownOptions, given.own);
   const limits = Object.freeze(readTable(limitOptions, given.limits));
   const acl = Object.freeze(readTable(aclOptions, given.acl));
-  const rooted = joinRootDir({ ...salt, ...own, limits, acl }, given);
+  const rooted = joinRootDir({ ...salt, ...rights, ...own, limits, acl }, given);
   const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
   refuseConflicts(config, given);
   checkPolicy(config, given.acl);

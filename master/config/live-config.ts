@@ -1,6 +1,12 @@
 /** The configuration of a master that runs, some of which can change. */
 import { isDeepStrictEqual } from 'node:util';
-import { aclOptions, limitOptions, ownOptions, saltOptions } from './option-table.ts';
+import {
+  aclOptions,
+  limitOptions,
+  ownOptions,
+  rightsOptions,
+  saltOptions,
+} from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { reloadableLimits, reloadableOptions } from './reloadable.ts';
 
@@ -63,7 +69,7 @@ function pick<T, Name extends keyof T>(values: T, names: readonly Name[]): Pick<
 function differences(a: MasterConfig, b: MasterConfig): string[] {
   const { limits: limitsOfA, acl: aclOfA, ...restOfA } = a;
   const { limits: limitsOfB, acl: aclOfB, ...restOfB } = b;
-  const rows = { ...saltOptions, ...ownOptions };
+  const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const rest = namesOf(restOfA).filter((name) => !isDeepStrictEqual(restOfA[name], restOfB[name]));
   const acl = namesOf(aclOfA).filter((name) => !isDeepStrictEqual(aclOfA[name], aclOfB[name]));
   const limits = namesOf(limitsOfA).filter((name) => limitsOfA[name] !== limitsOfB[name]);

@@ -22,6 +22,7 @@ import { policyRules } from './policy-rules.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
 import { transportName, transportOpts } from './transport-opts.ts';
+import { rights } from './user-rights.ts';
 
 /** An option, how it is called in files and how it is checked. */
 interface OptionRow<T> {
@@ -43,7 +44,14 @@ export type OwnOptionName =
   | 'mineTrustsGrains';
 
 /** Salt's options, which stand at the top of a file. */
-export type SaltOptions = Omit<MasterConfig, OwnOptionName | 'limits' | 'acl'>;
+export type SaltOptions = Omit<MasterConfig, OwnOptionName | RightsOptionName | 'limits' | 'acl'>;
+
+/** Salt's options on the rights of users. */
+export type RightsOptionName =
+  | 'publisherAcl'
+  | 'publisherAclBlacklist'
+  | 'externalAuth'
+  | 'permissiveAcl';
 
 const megabytes100 = 100_000_000;
 const mebibyte = 1_048_576;
@@ -166,6 +174,17 @@ export const saltOptions: OptionTable<SaltOptions> = {
   logLevel: row('log_level', oneOf(logLevels), 'warning'),
   logLevelLogfile: row('log_level_logfile', oneOf(logLevels), null),
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
+};
+
+/**
+ * Rights of users: they are read and become rules, but nobody can log in yet, so their warnings
+ * stay those of options that are not served.
+ */
+export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = {
+  publisherAcl: row('publisher_acl', rights, {}),
+  publisherAclBlacklist: row('publisher_acl_blacklist', rights, {}),
+  externalAuth: row('external_auth', rights, {}),
+  permissiveAcl: row('permissive_acl', flag, false),
 };
 
 /** Our own options. */

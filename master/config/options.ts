@@ -323,6 +323,14 @@ export interface MasterConfig {
   readonly peer: Permissions;
   /** `peer_run`: which minions may run which runners. Default: none may. */
   readonly peerRun: Permissions;
+  /** `publisher_acl`: what accounts of this host may publish. Default: nothing. */
+  readonly publisherAcl: Permissions;
+  /** `publisher_acl_blacklist`: `users` and `modules` that are forbidden. Default: none. */
+  readonly publisherAclBlacklist: Permissions;
+  /** `external_auth`: what users may, by what authenticates them. Default: nothing. */
+  readonly externalAuth: Permissions;
+  /** `permissive_acl`: what `*` may in `external_auth`, those named may too. Default false. */
+  readonly permissiveAcl: boolean;
   /** `runner_returns`: keep what runners returned that were started with nobody waiting. Default true. */
   readonly runnerReturns: boolean;
 

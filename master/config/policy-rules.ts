@@ -4,7 +4,9 @@ import { ConfigError, type OptionOrigin } from './errors.ts';
 import type { OptionKind } from './option-kinds.ts';
 import type { MasterConfig, SignalRule } from './options.ts';
 import { compilePermissions } from './permissions.ts';
-import { isSettings, type Setting, type Settings } from './settings.ts';
+import { toPlain } from './plain-data.ts';
+import { isSettings, type Setting } from './settings.ts';
+import { userRightsOf } from './user-rights.ts';
 
 const key = 'saltbridge:acl:rules';
 
@@ -47,6 +49,7 @@ export function rulesOf(config: MasterConfig): PolicyRule[] {
     ...(config.mineGet === null
       ? [allow('mine', { subject: everyMinion, action: 'mine', resource: { fun: '*' } })]
       : grantRules('mine_get', 'mine', compilePermissions(config.mineGet, 'function'))),
+    ...userRightsOf(config).rules,
     ...(config.fileRecv
       ? [allow('file_recv', { subject: everyMinion, action: 'file-send', resource: { path: '*' } })]
       : []),
@@ -86,24 +89,4 @@ function placed<T>(name: string, origin: OptionOrigin | undefined, read: () => T
     const field = cause.field === '' ? '' : `${cause.field}: `;
     throw new ConfigError('ERR_OPTION_TYPE', where, `${field}${cause.problem}`, { cause });
   }
-}
-
-/** A value of a file as plain data. */
-export function toPlain(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(toPlain);
-  if (value instanceof Date) return value.toISOString();
-  if (isSettings(value)) return fromSettings(value);
-  return value;
-}
-
-/** Maps at the top of a file are settings, those in lists plain maps. */
-function fromSettings(map: Settings | ReadonlyMap<unknown, unknown>): Record<string, unknown> {
-  const plain: Record<string, unknown> = Object.create(null);
-  for (const [name, item] of map)
-    plain[String(name)] = toPlain(isSetting(item) ? item.value : item);
-  return plain;
-}
-
-function isSetting(item: unknown): item is Setting {
-  return typeof item === 'object' && item !== null && 'origin' in item && 'value' in item;
 }

@@ -1,7 +1,7 @@
 import { namesATag } from '../../acl/index.ts';
 import type { OptionKind } from './option-kinds.ts';
 import type { SignalRule } from './options.ts';
-import { toPlain } from './policy-rules.ts';
+import { toPlain } from './plain-data.ts';
 
 const names: ReadonlySet<string> = new Set([
   'name',
