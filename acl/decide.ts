@@ -1,38 +1,175 @@
-import { signalRules } from './lifecycle-signals.ts';
-import { mineRules, publishRules, runnerRules } from './peers.ts';
+import type { CompiledRule, Request } from './compile-rule.ts';
+import { lifecycleSignals, signalGuards } from './lifecycle-signals.ts';
+import { signalBounds } from './masters-tags.ts';
+import { mineGuards, publishGuards } from './peers.ts';
+import { emptyPolicy, type Policy } from './policy.ts';
 import { returnRules } from './returns.ts';
-import { createSignalPolicy, type SignalPolicy } from './signal-policy.ts';
-import type { Decision, Question, Rule } from './types.ts';
+import type { RuleAction } from './rule.ts';
+import type { RuleIndex } from './rule-index.ts';
+import { subjectName } from './rules-of-subject.ts';
+import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } from './types.ts';
 
-const nothingGranted = createSignalPolicy([]);
+/** What {@link judge} found. */
+interface Verdict {
+  readonly decision: Decision;
+  /** The rules of the policy that permit, one for each function. */
+  readonly used: readonly CompiledRule[];
+}
+
+const nothing: readonly CompiledRule[] = [];
 
 /**
- * The one decision: may this subject do this? Everything that no rule permits is denied, so deny
- * is an answer like any other: the function never throws.
- * @param policy what the operator lets minions emit; default: nothing beyond their lifecycle
+ * The one decision: may this subject do this? First come bounds that no policy moves, then rules
+ * that deny, then what a minion may without a rule, then rules that allow; everything else is
+ * denied. Deny is an answer like any other: the function never throws. A rule with a rate is used
+ * up by it.
+ * @param policy what the operator permits; default: nothing beyond a minion's lifecycle
  */
-export function decide(question: Question, policy: SignalPolicy = nothingGranted): Decision {
-  switch (question.action) {
+export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
+  const { decision, used } = judge(question, policy);
+  for (const rule of used) {
+    if (rule.meter?.take(subjectName(question.subject), policy.now()) === false) {
+      return denied(question, `${rule.rule.name}: ${rateObstacle}`);
+    }
+  }
+  return decision;
+}
+
+/** Whether some rule of the policy permits this subject anything of the kind. */
+export function hasRules(subject: Subject, action: RuleAction, policy: Policy): boolean {
+  return policy.ofSubjects.of(subject, action).allow.length > 0;
+}
+
+/** What {@link decide} says, without using up anything. */
+export function judge(question: Question, policy: Policy): Verdict {
+  const bounded = judgeBounds(question);
+  if (bounded !== undefined) return { decision: bounded, used: nothing };
+  if (question.action === 'return') return { decision: denied(question), used: nothing };
+  const requests = requestsOf(question);
+  const { deny, allow } = policy.ofSubjects.of(question.subject, question.action);
+  const now = policy.now();
+  for (const request of deny.length === 0 ? [] : requests) {
+    const rule = firstOf(deny, request, (it) => obstacleTo(it, request, now) === undefined);
+    if (rule !== undefined) return { decision: toDecision(rule), used: nothing };
+  }
+  const builtIn = judgeSignal(question, allow.length > 0);
+  if (builtIn !== undefined) return { decision: builtIn, used: nothing };
+  return judgeAllowed(question, requests, allow, now);
+}
+
+function judgeAllowed(
+  question: Question,
+  requests: readonly Request[],
+  allow: readonly RuleIndex[],
+  now: number,
+): Verdict {
+  const used: CompiledRule[] = [];
+  for (const request of requests) {
+    let obstacle: string | undefined;
+    const rule = firstOf(allow, request, (it) => {
+      const problem = obstacleTo(it, request, now);
+      if (problem !== undefined && problem !== anotherText)
+        obstacle ??= `${it.rule.name}: ${problem}`;
+      return problem === undefined;
+    });
+    if (rule === undefined) return { decision: denied(question, obstacle), used: nothing };
+    used.push(rule);
+  }
+  const [first, ...more] = used;
+  if (first === undefined) return { decision: denied(question), used: nothing };
+  if (more.length === 0) return { decision: toDecision(first), used };
+  const reason = [...new Set(used.map((rule) => rule.reason))].join('; ');
+  return { decision: { ...toDecision(first), reason }, used };
+}
+
+/** The rule means another text: it has nothing to do with the request. */
+const anotherText = 'it is about something else';
+const rateObstacle = 'its rate is used up';
+
+/** What keeps a rule about this subject from applying; `undefined`: nothing. */
+function obstacleTo(it: CompiledRule, request: Request, now: number): string | undefined {
+  if (!it.resource.meansText(request.text, request.subject)) return anotherText;
+  if (now >= it.expiresAt) return 'it has expired';
+  if (!it.subject.holds(request.subject)) return 'the minion is not one that it means';
+  const obstacle = it.resource.obstacle(request);
+  if (obstacle !== undefined) return obstacle;
+  const isLeft = it.meter?.has(subjectName(request.subject), now) ?? true;
+  return isLeft ? undefined : rateObstacle;
+}
+
+/** Everything that keeps a rule from applying; whom it is about comes first. */
+export function obstaclesTo(it: CompiledRule, request: Request, now: number): string[] {
+  const { subject, text } = request;
+  const isAbout = it.subject.covers(subject) && it.subject.holds(subject);
+  return [
+    isAbout ? undefined : 'it is about others',
+    it.resource.meansText(text, subject) ? undefined : anotherText,
+    now >= it.expiresAt ? 'it has expired' : undefined,
+    it.resource.obstacle(request),
+    (it.meter?.has(subjectName(subject), now) ?? true) ? undefined : rateObstacle,
+  ].filter((obstacle) => obstacle !== undefined);
+}
+
+/** What is asked, one by one. */
+export function requestsOf(question: Exclude<Question, { action: 'return' }>): Request[] {
+  const { subject, action } = question;
+  switch (action) {
     case 'signal':
-      return (
-        firstThatApplies(signalRules, question) ??
-        firstThatApplies(policy.rules, question) ??
-        defaultDeny(question)
-      );
-    case 'return':
-      return firstThatApplies(returnRules, question) ?? defaultDeny(question);
-    case 'publish':
-      return firstThatApplies(publishRules, question) ?? defaultDeny(question);
-    case 'runner':
-      return firstThatApplies(runnerRules, question) ?? defaultDeny(question);
+      return [{ subject, action, text: question.resource.tag, event: question.resource }];
+    case 'publish': {
+      const { calls, isWithin, environment } = question.resource;
+      const more = environment === undefined ? {} : { environment };
+      return calls.map((call) => ({ subject, action, text: call.fun, call, isWithin, ...more }));
+    }
     case 'mine':
-      return firstThatApplies(mineRules, question) ?? defaultDeny(question);
+      return [{ subject, action, text: question.resource.fun, mine: question.resource }];
+    case 'file-send':
+      return [{ subject, action, text: question.resource.path }];
+    case 'key':
+      return [{ subject, action, text: question.resource.operation }];
+    case 'subscribe':
+      return [{ subject, action, text: question.resource.tag }];
+    default:
+      return [{ subject, action, text: question.resource.call.fun, call: question.resource.call }];
   }
 }
 
-function firstThatApplies<Q extends Question>(
-  rules: readonly Rule<Q>[],
-  question: Q,
+function firstOf(
+  indexes: readonly RuleIndex[],
+  { text }: Request,
+  applies: (rule: CompiledRule) => boolean,
+): CompiledRule | undefined {
+  let found: CompiledRule | undefined;
+  for (const index of indexes) found = index.first(text, applies, found);
+  return found;
+}
+
+/** Bounds that nothing of the operator's moves. */
+function judgeBounds(question: Question): Decision | undefined {
+  switch (question.action) {
+    case 'signal':
+      return firstThatApplies(signalGuards, question);
+    case 'return':
+      return firstThatApplies(returnRules, question);
+    case 'publish':
+      return firstThatApplies(publishGuards, question);
+    case 'mine':
+      return firstThatApplies(mineGuards, question);
+    default:
+      return undefined;
+  }
+}
+
+/** What a minion may without a rule, and what no rule that allows reaches. */
+function judgeSignal(question: Question, hasAllowing: boolean): Decision | undefined {
+  if (question.action !== 'signal') return undefined;
+  const own = firstThatApplies(lifecycleSignals, question);
+  return own ?? (hasAllowing ? firstThatApplies(signalBounds, question) : undefined);
+}
+
+function firstThatApplies<A extends Action>(
+  rules: readonly BuiltInRule<A>[],
+  question: QuestionOf<A>,
 ): Decision | undefined {
   for (const rule of rules) {
     const reason = rule.judge(question);
@@ -41,12 +178,25 @@ function firstThatApplies<Q extends Question>(
   return undefined;
 }
 
-function defaultDeny(question: Question): Decision {
+function toDecision({ rule, reason }: CompiledRule): Decision {
+  const { effect, name, origin } = rule;
+  return origin === undefined
+    ? { effect, rule: name, reason }
+    : { effect, rule: name, reason, origin };
+}
+
+/** @param obstacle why a rule that is about it does not apply */
+function denied(question: Question, obstacle?: string): Decision {
+  const reason = `no rule lets ${nameOf(question.subject)} ${describe(question)}`;
   return {
     effect: 'deny',
     rule: 'default-deny',
-    reason: `no rule lets ${question.subject.id} ${describe(question)}`,
+    reason: obstacle === undefined ? reason : `${reason} (${obstacle})`,
   };
+}
+
+function nameOf(subject: Subject): string {
+  return subject.kind === 'minion' ? subject.id : `${subject.kind} ${subject.name}`;
 }
 
 function describe(question: Question): string {
@@ -58,8 +208,16 @@ function describe(question: Question): string {
     case 'publish':
       return `publish ${question.resource.calls.map(({ fun }) => fun).join(',')}`;
     case 'runner':
+    case 'wheel':
+    case 'command':
       return `run ${question.resource.call.fun}`;
     case 'mine':
       return `read ${question.resource.fun} from the mine`;
+    case 'file-send':
+      return 'send files';
+    case 'key':
+      return `${question.resource.operation} keys`;
+    case 'subscribe':
+      return `read events of "${question.resource.tag}"`;
   }
 }

@@ -3,7 +3,6 @@
  * a list of functions, each perhaps with conditions on its arguments, and for publishing perhaps
  * only on some minions [salt/utils/minions.py auth_check, __fun_check, __args_check].
  */
-import type { Call } from './types.ts';
 
 /** A regular expression of the operator's. It means a text only as a whole. */
 export interface Pattern {
@@ -54,22 +53,12 @@ export function parseGrants(value: unknown, syntax: GrantSyntax): Grant[] {
   }));
 }
 
-/** Whether a grant names this call, wherever it is made. */
-export function namesCall(grant: FunctionGrant, call: Call): boolean {
-  if (!grant.fun.matches(call.fun)) return false;
-  return (
-    grant.conditions.length === 0 ||
-    grant.conditions.some((condition) => meetsCondition(condition, call))
-  );
-}
-
-function meetsCondition({ args, kwargs }: ArgumentCondition, call: Call): boolean {
-  const isMet = (pattern: Pattern | null, text: string | undefined): boolean =>
-    text !== undefined && (pattern === null || pattern.matches(text));
-  return (
-    args.every((pattern, index) => isMet(pattern, call.args[index])) &&
-    [...kwargs].every(([name, pattern]) => isMet(pattern, call.kwargs.get(name)))
-  );
+/**
+ * Functions with their conditions, in a list or alone.
+ * @throws SyntaxError with the reason
+ */
+export function parseFunctionGrants(value: unknown, syntax: GrantSyntax): FunctionGrant[] {
+  return listOf(value).flatMap((entry) => parseFunction(entry, undefined, syntax));
 }
 
 function parseEntry(entry: unknown, syntax: GrantSyntax): FunctionGrant[] {

@@ -1,4 +1,12 @@
-export { decide } from './decide.ts';
+export { namesATag } from './compile-rule.ts';
+export { decide, hasRules } from './decide.ts';
+export {
+  PolicyError,
+  type PolicyErrorCode,
+  type PolicyErrorEntry,
+  policyErrors,
+} from './errors.ts';
+export { type Explanation, explain, type NearRule } from './explain.ts';
 export {
   type ArgumentCondition,
   type FunctionGrant,
@@ -7,18 +15,45 @@ export {
   type Pattern,
   parseGrants,
 } from './grants.ts';
+export { type LintFinding, lintPolicy } from './lint.ts';
+export { isMastersTag } from './masters-tags.ts';
+export { parseRule } from './parse-rule.ts';
+export { createPolicy, type Policy } from './policy.ts';
 export {
-  createSignalPolicy,
-  isMastersTag,
-  type SignalGrant,
-  type SignalPolicy,
-} from './signal-policy.ts';
+  type ArgumentPattern,
+  allow,
+  type CallPattern,
+  deny,
+  type PolicyRule,
+  type PublishPattern,
+  type ResourcePatterns,
+  type RuleAction,
+  type RuleBase,
+  type SignalPattern,
+  type SubjectPattern,
+  type TextPattern,
+  type TextPatterns,
+} from './rule.ts';
+export { grantRules } from './salt-grants.ts';
+export type { MinionTest, PolicySyntax, PolicyWorld, TextTest } from './syntax.ts';
 export type {
+  Action,
   Call,
   Decision,
   EventResource,
+  MineResource,
   MinionSubject,
+  NamedSubject,
   PublishResource,
   Question,
   ReturnResource,
+  RuleOrigin,
+  Subject,
+  UserSubject,
 } from './types.ts';
+export {
+  type RightsWarning,
+  readUserRights,
+  type UserRightOptions,
+  type UserRights,
+} from './user-rights.ts';

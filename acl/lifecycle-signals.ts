@@ -2,9 +2,7 @@
  * What an unmodified minion says of itself without being asked, under its own id. It works
  * without any policy; everything else that a minion may emit needs a rule of the operator's.
  */
-import type { QuestionOf, Rule } from './types.ts';
-
-type SignalQuestion = QuestionOf<'signal'>;
+import type { BuiltInRule, Subject } from './types.ts';
 
 const plainTags: ReadonlySet<string> = new Set(['minion_start', 'minion_ping', '_salt_error']);
 const progressTag = /^salt\/job\/(\d{20})\/prog\/(.+)\/\d{1,10}$/s;
@@ -16,7 +14,8 @@ function isMalformed(tag: string): boolean {
   return tag === '' || tag.length > maxTagLength || forbiddenCharacters.test(tag);
 }
 
-export const signalRules: readonly Rule<SignalQuestion>[] = [
+/** Asked before anything else. */
+export const signalGuards: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'well-formed-tag',
     effect: 'deny',
@@ -25,11 +24,16 @@ export const signalRules: readonly Rule<SignalQuestion>[] = [
         ? `a tag has 1 to ${maxTagLength} characters and no control characters`
         : undefined,
   },
+];
+
+/** What minions may without a rule of the operator's. */
+export const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'own-lifecycle',
     effect: 'allow',
     judge: ({ subject, resource }) =>
-      plainTags.has(resource.tag) || resource.tag === `salt/minion/${subject.id}/start`
+      subject.kind === 'minion' &&
+      (plainTags.has(resource.tag) || resource.tag === `salt/minion/${subject.id}/start`)
         ? 'a minion may say that it started, lives, or failed'
         : undefined,
   },
@@ -37,7 +41,9 @@ export const signalRules: readonly Rule<SignalQuestion>[] = [
     name: 'own-beacons',
     effect: 'allow',
     judge: ({ subject, resource }) => {
-      const prefix = `salt/beacon/${subject.id}/`;
+      const id = idOf(subject);
+      if (id === undefined) return undefined;
+      const prefix = `salt/beacon/${id}/`;
       return resource.tag.startsWith(prefix) && resource.tag.length > prefix.length
         ? 'a minion may report its own beacons'
         : undefined;
@@ -48,9 +54,13 @@ export const signalRules: readonly Rule<SignalQuestion>[] = [
     effect: 'allow',
     judge: ({ subject, resource }) => {
       const [, jid, id] = progressTag.exec(resource.tag) ?? [];
-      return jid !== undefined && id === subject.id && resource.wasPublishedToSubject(jid)
+      return jid !== undefined && id === idOf(subject) && resource.wasPublishedToSubject(jid)
         ? 'a minion may report the progress of a job that was published to it'
         : undefined;
     },
   },
 ];
+
+function idOf(subject: Subject): string | undefined {
+  return subject.kind === 'minion' ? subject.id : undefined;
+}

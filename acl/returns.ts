@@ -1,7 +1,6 @@
 /** Which returns are taken: those that were asked of the sender, and what it started itself. */
-import type { QuestionOf, Rule } from './types.ts';
+import type { BuiltInRule } from './types.ts';
 
-type ReturnQuestion = QuestionOf<'return'>;
 type Fun = string | readonly string[];
 
 function isSameFun(published: Fun, returned: Fun): boolean {
@@ -9,7 +8,7 @@ function isSameFun(published: Fun, returned: Fun): boolean {
   return left.length === right.length && left.every((fun, index) => fun === right[index]);
 }
 
-export const returnRules: readonly Rule<ReturnQuestion>[] = [
+export const returnRules: readonly BuiltInRule<'return'>[] = [
   {
     name: 'self-made-job',
     effect: 'allow',

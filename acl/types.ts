@@ -1,17 +1,38 @@
-import type { Grant } from './grants.ts';
-
 /** A minion whose key opened the request. */
 export interface MinionSubject {
   readonly kind: 'minion';
   readonly id: string;
 }
 
-/** An event that a minion wants on the bus. */
+/** Somebody who logged in. */
+export interface UserSubject {
+  readonly kind: 'user';
+  readonly name: string;
+  /** Groups that the authentication vouches for. */
+  readonly groups: readonly string[];
+  /** Which one of `external_auth`; `undefined`: an account of this host (`publisher_acl`). */
+  readonly eauth?: string;
+}
+
+/** A service that acts for nobody else, or a token that was given to one. */
+export interface NamedSubject {
+  readonly kind: 'service' | 'token';
+  readonly name: string;
+}
+
+/** Who asks. */
+export type Subject = MinionSubject | UserSubject | NamedSubject;
+
+/** An event that somebody wants on the bus. */
 export interface EventResource {
   /** The tag as it would be fired, any prefix included. */
   readonly tag: string;
   /** Whether this job was published to the subject. Asked for progress events only. */
   readonly wasPublishedToSubject: (jid: string) => boolean;
+  /** What the sender says with it; asked only where a rule has a schema. */
+  readonly data?: unknown;
+  /** Bytes of the event, an upper bound; asked only where a rule has a limit. */
+  readonly bytes?: () => number;
 }
 
 /** A job that a minion returns for. */
@@ -35,17 +56,28 @@ export interface Call {
   readonly kwargs: ReadonlyMap<string, string>;
 }
 
-/** A job that a minion wants published. */
+/** A job that somebody wants published. */
 export interface PublishResource {
   readonly calls: readonly Call[];
   /** Whether every minion that the job is for is one that this compound target means. */
   readonly isWithin: (target: string) => boolean;
+  /** `saltenv` of the job, where it has one. */
+  readonly environment?: string;
+}
+
+/** What somebody reads from a mine. */
+export interface MineResource {
+  readonly fun: string;
+  /** Whose mine it is; `undefined`: whether the function may be asked for at all. */
+  readonly owner?: string;
+  /** Whether the owner's own word on it (`allow_tgt`) lets the reader have it. Default: yes. */
+  readonly isAllowedByOwner?: () => boolean;
 }
 
 /** What is asked of {@link decide}. */
 export type Question =
   | {
-      readonly subject: MinionSubject;
+      readonly subject: Subject;
       readonly action: 'signal';
       readonly resource: EventResource;
     }
@@ -54,30 +86,52 @@ export type Question =
       readonly action: 'return';
       readonly resource: ReturnResource;
     }
+  /** From a minion it is what Salt calls a peer's. */
   | {
-      readonly subject: MinionSubject;
+      readonly subject: Subject;
       readonly action: 'publish';
-      /** `peer` */
-      readonly grants: readonly Grant[];
       readonly resource: PublishResource;
     }
   | {
-      readonly subject: MinionSubject;
-      readonly action: 'runner';
-      /** `peer_run` */
-      readonly grants: readonly Grant[];
+      readonly subject: Subject;
+      readonly action: 'runner' | 'wheel' | 'command';
       readonly resource: { readonly call: Call };
     }
   | {
-      readonly subject: MinionSubject;
+      readonly subject: Subject;
       readonly action: 'mine';
-      /** `mine_get`; `undefined`: not set, so that every minion may read. */
-      readonly grants: readonly Grant[] | undefined;
-      readonly resource: { readonly fun: string };
+      readonly resource: MineResource;
+    }
+  | {
+      readonly subject: Subject;
+      readonly action: 'file-send';
+      /** Below the sender's own folder, as it was asked for. */
+      readonly resource: { readonly path: string };
+    }
+  | {
+      readonly subject: Subject;
+      readonly action: 'key';
+      /** `revoke`: the sender's own. */
+      readonly resource: { readonly operation: string };
+    }
+  | {
+      readonly subject: Subject;
+      readonly action: 'subscribe';
+      readonly resource: { readonly tag: string };
     };
 
+/** What can be asked. */
+export type Action = Question['action'];
+
 /** The question of one action. */
-export type QuestionOf<A extends Question['action']> = Extract<Question, { action: A }>;
+export type QuestionOf<A extends Action> = Extract<Question, { action: A }>;
+
+/** Where a rule was written. */
+export interface RuleOrigin {
+  readonly file: string;
+  /** 1 is the first; 0 if there is none. */
+  readonly line: number;
+}
 
 /** An answer, with the rule that gave it. */
 export interface Decision {
@@ -86,11 +140,13 @@ export interface Decision {
   readonly rule: string;
   /** One sentence for a person. */
   readonly reason: string;
+  /** Where the deciding rule was written, if it was. */
+  readonly origin?: RuleOrigin;
 }
 
-/** A rule looks at one question and either does not apply or says why it does. */
-export interface Rule<Q extends Question> {
+/** A rule of our own looks at one question and either does not apply or says why it does. */
+export interface BuiltInRule<A extends Action> {
   readonly name: string;
   readonly effect: 'allow' | 'deny';
-  readonly judge: (question: Q) => string | undefined;
+  readonly judge: (question: QuestionOf<A>) => string | undefined;
 }

@@ -1,4 +1,5 @@
 import { cpus, totalmem } from 'node:os';
+import { benchAcl } from './acl.ts';
 import { benchFileServer } from './fileserver.ts';
 import { benchFleet } from './fleet.ts';
 import { benchJob } from './job.ts';
@@ -23,6 +24,10 @@ export async function printFigures(print: (line: string) => void): Promise<void>
 
   print('\n# MessagePack and Crypticle');
   benchPayload();
+
+  print('\n# one decision of the policy');
+  for (const [name, value] of Object.entries(benchAcl()))
+    print(`${name.padEnd(24)} ${value.toFixed(2)} µs`);
 
   print('\n# durable writes of 200 bytes');
   for (const { inFlight, durableWritesPerSecond } of await benchStore()) {

@@ -1,6 +1,7 @@
 import type {
   BatchUpdate,
   Denial,
+  Explanation,
   FunctionResult,
   FunctionsApi,
   JobReceipt,
@@ -56,6 +57,9 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
       subscribe: (request = {}, signal) =>
         callStream<MasterEvent>(socketPath, 'events.subscribe', request, signal),
       denials: () => callOnce<readonly Denial[]>(socketPath, 'events.denials', {}),
+    },
+    acl: {
+      explain: (request) => callOnce<Explanation>(socketPath, 'acl.explain', request),
     },
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
     runners: functions(socketPath, 'runners'),

@@ -2,12 +2,15 @@
  * What a master does for a service or an operator. The library gives it in the process, the local
  * socket to commands on the same host: both are this one interface.
  */
+
+import type { Explanation } from '../acl/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import type { MasterEvent } from './events/bus.ts';
 import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
 import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
+import type { ExplainRequest } from './policy/explain.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { Denial } from './requests/denial-log.ts';
 import type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
@@ -151,6 +154,15 @@ export interface EventsApi {
   denials(): Promise<readonly Denial[]>;
 }
 
+/** The policy: who may do what. */
+export interface AclApi {
+  /**
+   * What the policy in force would decide, and why; nothing is done or used up.
+   * @throws MasterError ERR_BAD_TGT
+   */
+  explain(request: ExplainRequest): Promise<Explanation>;
+}
+
 /** Functions that run on the master: runners, or wheel functions. */
 export interface FunctionsApi {
   /**
@@ -184,6 +196,7 @@ export interface MasterApi {
   readonly keys: KeysApi;
   readonly jobs: JobsApi;
   readonly events: EventsApi;
+  readonly acl: AclApi;
   /** The minions that listen to publications now, and how that is known. */
   presence(): Promise<readonly PresentMinion[]>;
   /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */

@@ -21,6 +21,7 @@ import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
 import type { MineStore } from './mine/mine-store.ts';
 import { openMine } from './mine/open-mine.ts';
+import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
 import { Publisher } from './publisher.ts';
@@ -47,11 +48,14 @@ export async function assemble(
   const closers = new Closers();
   try {
     const live = new LiveConfig(parts.config);
-    const { api, foundations } = await open({ ...parts, config: live.view }, closers);
+    const { api, foundations, policy } = await open({ ...parts, config: live.view }, closers);
     return {
       api,
       reload: async (next) => {
+        // First, because it may throw: then nothing changes.
+        const takeOver = policy.prepare(live.preview(next));
         const report = live.replace(next);
+        takeOver();
         foundations.keys.setPendingLimits(live.view.limits);
         await foundations.autoAccept.configure(live.view);
         return report;
@@ -67,7 +71,11 @@ export async function assemble(
 async function open(
   parts: MasterParts & { readonly logger: Logger },
   closers: Closers,
-): Promise<{ readonly api: MasterApi; readonly foundations: Foundations }> {
+): Promise<{
+  readonly api: MasterApi;
+  readonly foundations: Foundations;
+  readonly policy: LivePolicy;
+}> {
   const { config, logger } = parts;
   const now = parts.now ?? Date.now;
   const foundations = await openFoundations(parts, closers, now);
@@ -102,8 +110,15 @@ async function open(
       return config.nodegroups;
     },
   });
+  const policy = new LivePolicy({
+    config,
+    targets,
+    factsOf: (id) => foundations.facts.of(id),
+    now,
+  });
   const mine = await openMine({
     config,
+    policy: () => policy.current,
     store: foundations.store,
     targets,
     hasKey: (id) => foundations.keys.get(id) !== undefined,
@@ -172,6 +187,7 @@ async function open(
   const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
+    policy: () => policy.current,
     foundations,
     bus,
     jobs,
@@ -221,6 +237,8 @@ async function open(
   }
   const api = createApi({
     config,
+    policy: () => policy.current,
+    targets,
     foundations,
     bus,
     services,
@@ -237,7 +255,7 @@ async function open(
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations };
+  return { api, foundations, policy };
 }
 
 function createPublisher(

@@ -1,5 +1,7 @@
 /** `saltbridge`: a Salt-compatible master as a library. */
+export type { Explanation, LintFinding, NearRule } from '../acl/index.ts';
 export type {
+  AclApi,
   EventsApi,
   EventsRequest,
   FunctionsApi,
@@ -83,6 +85,8 @@ export type { MigrationFinding, MigrationOutcome, MigrationReport } from './migr
 export type { PlannedRule, SignalPlan, UnplannedPattern } from './migration/signal-plan.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
+export type { ExplainRequest } from './policy/explain.ts';
+export { lintConfiguredPolicy } from './policy/lint.ts';
 export type { PresenceEvidence, PresentMinion } from './presence/present.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';

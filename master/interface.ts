@@ -8,6 +8,7 @@ import { MasterError } from './errors.ts';
 import type { EventBus } from './events/bus.ts';
 import type { Foundations } from './foundations.ts';
 import type { RequestCounters } from './limits/counters.ts';
+import { type ExplainParts, explainRequest } from './policy/explain.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { DenialLog } from './requests/denial-log.ts';
 import { type Services, toFunctionsApi } from './services.ts';
@@ -20,7 +21,7 @@ export interface BoundTransport extends BoundPorts {
 }
 
 /** What the interface speaks for. */
-export interface InterfaceParts {
+export interface InterfaceParts extends ExplainParts {
   readonly config: MasterConfig;
   readonly foundations: Foundations;
   readonly bus: EventBus;
@@ -45,6 +46,9 @@ export function createApi(parts: InterfaceParts): MasterApi {
           ...(signal === undefined ? {} : { signal }),
         }),
       denials: async () => denials.list(),
+    },
+    acl: {
+      explain: async (request) => explainRequest(parts, request),
     },
     presence: async () => parts.present(),
     runners: toFunctionsApi(services.runners),

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { Store } from '../store/index.ts';
 import type {
+  AclApi,
   EventsApi,
   FunctionsApi,
   JobsApi,
@@ -88,6 +89,10 @@ class MasterInProcess implements Master {
 
   get events(): EventsApi {
     return this.#running().api.events;
+  }
+
+  get acl(): AclApi {
+    return this.#running().api.acl;
   }
 
   async presence(): Promise<readonly PresentMinion[]> {

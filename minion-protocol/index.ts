@@ -144,6 +144,7 @@ export {
   type FactSource,
   factsOf,
   type MinionFacts,
+  traverse,
 } from './targeting/facts.ts';
 export {
   expandCompound,

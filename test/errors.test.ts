@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
+import { policyErrors } from '../acl/index.ts';
 import { commandErrors } from '../cli/errors.ts';
 import { configErrors, type ErrorEntry, keyErrors, masterErrors } from '../master/index.ts';
 import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
@@ -10,6 +11,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   transportErrors,
   storeErrors,
   configErrors,
+  policyErrors,
   keyErrors,
   masterErrors,
   commandErrors,

@@ -1,25 +1,63 @@
 import type { Command } from 'commander';
-import type { Denial } from '../../master/index.ts';
+import {
+  type Denial,
+  type ExplainRequest,
+  type Explanation,
+  fromJson,
+  type LintFinding,
+  lintConfiguredPolicy,
+  loadMasterConfig,
+} from '../../master/index.ts';
 import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
+import { CommandError } from '../errors.ts';
+import { exitCodes } from '../exit-codes.ts';
 import { escapeName } from '../output/escape.ts';
 import { printJson, printLine } from '../print.ts';
 
-interface DenialsOptions {
+interface AclOptions {
   readonly configDir: string;
   readonly json?: boolean;
 }
 
+interface ExplainOptions extends AclOptions {
+  readonly group?: readonly string[];
+  readonly eauth?: string;
+  readonly arg?: readonly string[];
+  readonly data?: string;
+  readonly bytes?: string;
+  readonly target?: string;
+  readonly owner?: string;
+}
+
+const actions: readonly ExplainRequest['action'][] = [
+  'signal',
+  'publish',
+  'runner',
+  'wheel',
+  'command',
+  'mine',
+  'file-send',
+  'key',
+  'subscribe',
+];
+
 /** `saltbridge acl`. */
 export function addAclCommand(program: Command, context: CommandContext): void {
-  const acl = program.command('acl').description('what the policy decided');
+  const acl = program.command('acl').description('what the policy decides');
+  addDenials(acl, context);
+  addExplain(acl, context);
+  addCheck(acl, context);
+}
+
+function addDenials(acl: Command, context: CommandContext): void {
   acl
     .command('denials')
     .description('list the latest signals that minions were not permitted to emit')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async ({ configDir, json }: DenialsOptions) => {
+    .action(async ({ configDir, json }: AclOptions) => {
       const api = await context.openApi(configDir);
       const denials = await api.events.denials();
       if (json) await printJson(context.stdout, denials);
@@ -30,8 +68,118 @@ export function addAclCommand(program: Command, context: CommandContext): void {
     });
 }
 
+function addExplain(acl: Command, context: CommandContext): void {
+  acl
+    .command('explain')
+    .description('say what the running master would decide, and why; nothing is done')
+    .argument('<subject>', 'an id of a minion, or user:NAME, service:NAME, token:NAME')
+    .argument('<action>', actions.join(', '))
+    .argument('<resource>', 'tag, function (several with commas), path or operation')
+    .option('--arg <text...>', 'arguments of the function, name=value among them')
+    .option('--target <compound>', 'whom the job is for')
+    .option('--data <json>', 'what is said with a signal')
+    .option('--bytes <number>', 'size of a signal')
+    .option('--owner <id>', 'whose mine it is')
+    .option('--group <name...>', 'groups of a user')
+    .option('--eauth <name>', 'what authenticated a user')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (subject: string, action: string, resource: string, options: ExplainOptions) => {
+      const request = readRequest(subject, action, resource, options);
+      const api = await context.openApi(options.configDir);
+      const explanation = await api.acl.explain(request);
+      if (options.json) await printJson(context.stdout, explanation);
+      else await printLine(context.stdout, formatExplanation(explanation));
+      if (explanation.decision.effect === 'deny') context.setExitCode(exitCodes.failure);
+    });
+}
+
+function addCheck(acl: Command, context: CommandContext): void {
+  acl
+    .command('check')
+    .description('look for rules in the configuration that do nothing; changes nothing')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json }: AclOptions) => {
+      const { config } = await loadMasterConfig(configDir);
+      const { keys, close } = await context.openKeys(configDir);
+      const known = await keys.list().finally(close);
+      const accepted = known.filter(({ state }) => state === 'accepted').map(({ id }) => id);
+      const findings = lintConfiguredPolicy(config, accepted);
+      if (json) await printJson(context.stdout, findings);
+      else if (findings.length === 0) await printLine(context.stderr, 'Every rule has an effect.');
+      for (const finding of json ? [] : findings) {
+        await printLine(context.stdout, formatFinding(finding));
+      }
+      if (findings.length > 0) context.setExitCode(exitCodes.failure);
+    });
+}
+
+function readRequest(
+  subject: string,
+  action: string,
+  resource: string,
+  { arg, target, data, bytes, owner, ...who }: ExplainOptions,
+): ExplainRequest {
+  const known = actions.find((it) => it === action);
+  if (known === undefined) {
+    throw new CommandError('ERR_ARGS', `the action is one of ${actions.join(', ')}`);
+  }
+  return {
+    subject: readSubject(subject, who),
+    action: known,
+    resource,
+    ...(arg === undefined ? {} : { arg }),
+    ...(target === undefined ? {} : { target: { tgt: target, tgtType: 'compound' } }),
+    ...(data === undefined ? {} : { data: readJson(data) }),
+    ...(bytes === undefined ? {} : { bytes: readCount(bytes) }),
+    ...(owner === undefined ? {} : { owner }),
+  };
+}
+
+function readSubject(
+  text: string,
+  { group: groups = [], eauth }: Pick<ExplainOptions, 'eauth' | 'group'>,
+): ExplainRequest['subject'] {
+  const [, kind, name = ''] = /^(user|service|token):(.+)$/s.exec(text) ?? [];
+  if (kind === 'user') return { kind, name, groups, ...(eauth === undefined ? {} : { eauth }) };
+  if (kind === 'service' || kind === 'token') return { kind, name };
+  return { kind: 'minion', id: text };
+}
+
+function readJson(text: string): ReturnType<typeof fromJson> {
+  try {
+    return fromJson(JSON.parse(text));
+  } catch (cause) {
+    throw new CommandError('ERR_ARGS', '--data is not JSON', { cause });
+  }
+}
+
+function readCount(text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new CommandError('ERR_ARGS', '--bytes is a whole number');
+}
+
 function formatDenial({ minion, tag, rule, reason, count, lastAt }: Denial): string {
   const when = new Date(lastAt).toISOString();
   const times = count === 1 ? '' : ` (${count} times)`;
   return `${when} ${escapeName(minion)} ${escapeName(tag)}${times}: ${escapeName(rule)}: ${escapeName(reason)}`;
+}
+
+function formatExplanation({ decision, nearest }: Explanation): string {
+  const { effect, rule, reason } = decision;
+  const lines = [`${effect}: ${rule}${placeOf(decision)}: ${reason}`].concat(
+    nearest.map((it) => `  nearest: ${it.rule}${placeOf(it)}: ${it.obstacles.join('; ')}`),
+  );
+  return lines.map(escapeName).join('\n');
+}
+
+function formatFinding(finding: LintFinding): string {
+  return escapeName(`${finding.kind}: ${finding.rule}${placeOf(finding)}: ${finding.reason}`);
+}
+
+function placeOf({ origin }: Pick<LintFinding, 'origin'>): string {
+  return origin === undefined ? '' : ` (${origin.file}:${origin.line})`;
 }

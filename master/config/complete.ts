@@ -5,9 +5,11 @@ import {
   limitOptions,
   type OptionTable,
   ownOptions,
+  rightsOptions,
   saltOptions,
 } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
+import { checkPolicy } from './policy-check.ts';
 import { typeError } from './refusals.ts';
 import { joinRootDir } from './root-dir.ts';
 import type { GivenOptions, Settings } from './settings.ts';
@@ -19,12 +21,14 @@ import { findSharedPort, servedTransports } from './transport-opts.ts';
  */
 export function completeConfig(given: GivenOptions): MasterConfig {
   const salt = readTable(saltOptions, given.salt);
+  const rights = readTable(rightsOptions, given.salt);
   const own = readTable(ownOptions, given.own);
   const limits = Object.freeze(readTable(limitOptions, given.limits));
   const acl = Object.freeze(readTable(aclOptions, given.acl));
-  const rooted = joinRootDir({ ...salt, ...own, limits, acl }, given);
+  const rooted = joinRootDir({ ...salt, ...rights, ...own, limits, acl }, given);
   const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
   refuseConflicts(config, given);
+  checkPolicy(config, given.acl);
   return Object.freeze(config);
 }
 

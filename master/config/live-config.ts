@@ -1,6 +1,12 @@
 /** The configuration of a master that runs, some of which can change. */
 import { isDeepStrictEqual } from 'node:util';
-import { aclOptions, limitOptions, ownOptions, saltOptions } from './option-table.ts';
+import {
+  aclOptions,
+  limitOptions,
+  ownOptions,
+  rightsOptions,
+  saltOptions,
+} from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { reloadableLimits, reloadableOptions } from './reloadable.ts';
 
@@ -29,13 +35,19 @@ export class LiveConfig {
   /** Takes over at once what may change while a master runs; the rest stays as it is. */
   replace(next: MasterConfig): ReloadReport {
     const before = this.#current;
-    const limits = Object.freeze({ ...before.limits, ...pick(next.limits, reloadableLimits) });
-    const after = Object.freeze({ ...before, ...pick(next, reloadableOptions), limits });
+    const after = this.preview(next);
     this.#current = after;
     return {
       applied: differences(before, after),
       needRestart: differences(after, next),
     };
+  }
+
+  /** What {@link replace} would put in force. */
+  preview(next: MasterConfig): MasterConfig {
+    const before = this.#current;
+    const limits = Object.freeze({ ...before.limits, ...pick(next.limits, reloadableLimits) });
+    return Object.freeze({ ...before, ...pick(next, reloadableOptions), limits });
   }
 
   #createView(): MasterConfig {
@@ -57,7 +69,7 @@ function pick<T, Name extends keyof T>(values: T, names: readonly Name[]): Pick<
 function differences(a: MasterConfig, b: MasterConfig): string[] {
   const { limits: limitsOfA, acl: aclOfA, ...restOfA } = a;
   const { limits: limitsOfB, acl: aclOfB, ...restOfB } = b;
-  const rows = { ...saltOptions, ...ownOptions };
+  const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const rest = namesOf(restOfA).filter((name) => !isDeepStrictEqual(restOfA[name], restOfB[name]));
   const acl = namesOf(aclOfA).filter((name) => !isDeepStrictEqual(aclOfA[name], aclOfB[name]));
   const limits = namesOf(limitsOfA).filter((name) => limitsOfA[name] !== limitsOfB[name]);

@@ -14,6 +14,7 @@ import { readConfigFiles } from './read-files.ts';
 import { typeError, unknownOption } from './refusals.ts';
 import { type GivenOptions, isSettings, type Setting, type Settings } from './settings.ts';
 import { findUnserved } from './unserved-options.ts';
+import { warnOfRights } from './user-rights.ts';
 import type { ConfigWarning } from './warnings.ts';
 
 /** What {@link loadMasterConfig} found. */
@@ -48,6 +49,7 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
     ...warnOfUnserved(settings),
     ...warnOfValues(config, settings),
     ...warnOfNarrowed(config, settings),
+    ...warnOfRights(config, settings),
   ];
   return { config, warnings: [...warnings, ...more], files };
 }

@@ -73,7 +73,7 @@ function widened(pattern: string): string {
  * Whether more than the expression itself may follow what it means. Told by its form: what ends
  * with `.*`, `$` or `\Z` in each alternative is not narrowed. A doubt counts as narrowed.
  */
-function isNarrowed(pattern: string): boolean {
+export function isNarrowed(pattern: string): boolean {
   const alternatives = alternativesOf(pattern);
   return !alternatives.includes('.*') && !alternatives.every(endsOpenOrTight);
 }

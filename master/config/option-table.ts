@@ -18,9 +18,11 @@ import {
 } from './option-kinds.ts';
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
 import { functionPermissions, publishPermissions } from './permissions.ts';
+import { policyRules } from './policy-rules.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
 import { transportName, transportOpts } from './transport-opts.ts';
+import { rights } from './user-rights.ts';
 
 /** An option, how it is called in files and how it is checked. */
 interface OptionRow<T> {
@@ -42,7 +44,14 @@ export type OwnOptionName =
   | 'mineTrustsGrains';
 
 /** Salt's options, which stand at the top of a file. */
-export type SaltOptions = Omit<MasterConfig, OwnOptionName | 'limits' | 'acl'>;
+export type SaltOptions = Omit<MasterConfig, OwnOptionName | RightsOptionName | 'limits' | 'acl'>;
+
+/** Salt's options on the rights of users. */
+export type RightsOptionName =
+  | 'publisherAcl'
+  | 'publisherAclBlacklist'
+  | 'externalAuth'
+  | 'permissiveAcl';
 
 const megabytes100 = 100_000_000;
 const mebibyte = 1_048_576;
@@ -167,6 +176,17 @@ export const saltOptions: OptionTable<SaltOptions> = {
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
 };
 
+/**
+ * Rights of users: they are read and become rules, but nobody can log in yet, so their warnings
+ * stay those of options that are not served.
+ */
+export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = {
+  publisherAcl: row('publisher_acl', rights, {}),
+  publisherAclBlacklist: row('publisher_acl_blacklist', rights, {}),
+  externalAuth: row('external_auth', rights, {}),
+  permissiveAcl: row('permissive_acl', flag, false),
+};
+
 /** Our own options. */
 export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   stateDir: row('state_dir', path, '/var/lib/saltbridge'),
@@ -198,6 +218,7 @@ export const limitOptions: OptionTable<Limits> = {
 /** What is permitted. */
 export const aclOptions: OptionTable<AclOptions> = {
   signals: row('signals', signalRules, []),
+  rules: row('rules', policyRules, []),
 };
 
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): OptionRow<T>;

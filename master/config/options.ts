@@ -4,6 +4,7 @@
  * option-table.ts.
  */
 
+import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { FileRoots } from './file-options.ts';
 import type { Permissions } from './permissions.ts';
@@ -64,18 +65,39 @@ export interface Limits {
   readonly pendingKeysPerAddress: number;
 }
 
-/** Tags that minions may emit besides those of their own lifecycle. */
+/**
+ * Tags that minions may emit besides those of their own lifecycle. In a file, each is a map with
+ * these names.
+ */
 export interface SignalRule {
-  /** `tag`: a glob, as in `reactor:`. It has at least one letter or digit. */
+  /**
+   * `tag`: a glob, as in `reactor:`. It has at least one letter or digit. `${minion.id}` and
+   * `${pillar:path}` stand for the sender's own; wildcards stand after the last of them only.
+   */
   readonly tag: string;
   /** `minions`: a glob on ids. Default `*`. */
   readonly minions: string;
+  /** `name`: what it is called where a decision is explained. Default: by its tag. */
+  readonly name?: string;
+  /** `schema`: JSON Schema of what is said with it. Default: anything. */
+  readonly schema?: unknown;
+  /** `bytes`: largest event. Default: `event_bytes`. */
+  readonly bytes?: number;
+  /** `rate`: how often a minion may, `10/minute`. Default: `events_per_second`. */
+  readonly rate?: string;
+  /** `expires`: ISO 8601. Default: never. */
+  readonly expires?: string;
 }
 
 /** `saltbridge:acl`: what is permitted. */
 export interface AclOptions {
   /** `signals`: what minions may emit. Default: none. */
   readonly signals: readonly SignalRule[];
+  /**
+   * `rules`: the policy. In files a map by the names of rules; in programs what `allow` and `deny`
+   * of `saltbridge/acl` make. Default: none.
+   */
+  readonly rules: readonly PolicyRule[];
 }
 
 /** A complete, checked configuration. Paths are absolute. */
@@ -301,6 +323,14 @@ export interface MasterConfig {
   readonly peer: Permissions;
   /** `peer_run`: which minions may run which runners. Default: none may. */
   readonly peerRun: Permissions;
+  /** `publisher_acl`: what accounts of this host may publish. Default: nothing. */
+  readonly publisherAcl: Permissions;
+  /** `publisher_acl_blacklist`: `users` and `modules` that are forbidden. Default: none. */
+  readonly publisherAclBlacklist: Permissions;
+  /** `external_auth`: what users may, by what authenticates them. Default: nothing. */
+  readonly externalAuth: Permissions;
+  /** `permissive_acl`: what `*` may in `external_auth`, those named may too. Default false. */
+  readonly permissiveAcl: boolean;
   /** `runner_returns`: keep what runners returned that were started with nobody waiting. Default true. */
   readonly runnerReturns: boolean;
 

@@ -1,6 +1,7 @@
 import { type Grant, type GrantSyntax, parseGrants } from '../../acl/index.ts';
 import { compileWholePattern } from '../../minion-protocol/index.ts';
 import type { OptionKind } from './option-kinds.ts';
+import { toPlain } from './plain-data.ts';
 
 /** The value of `peer`, `peer_run` or `mine_get`, as it was written. */
 export type Permissions = Readonly<Record<string, unknown>>;
@@ -24,7 +25,7 @@ function permissions(mapKey: GrantSyntax['mapKey']): OptionKind<Permissions> {
     isPath: false,
     parse: (value) => {
       const plain = toPlain(value);
-      if (!isRecord(plain)) return undefined;
+      if (!isPermissions(plain)) return undefined;
       try {
         compilePermissions(plain, mapKey);
         return plain;
@@ -36,21 +37,7 @@ function permissions(mapKey: GrantSyntax['mapKey']): OptionKind<Permissions> {
   };
 }
 
-function isRecord(value: unknown): value is Permissions {
+/** Whether it is plain data with names. */
+export function isPermissions(value: unknown): value is Permissions {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** Maps of a file as records: those at its top are settings, those in lists plain maps. */
-function toPlain(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(toPlain);
-  if (value instanceof Map) {
-    return Object.fromEntries(
-      [...value].map(([key, item]) => [String(key), toPlain(isSetting(item) ? item.value : item)]),
-    );
-  }
-  return value;
-}
-
-function isSetting(item: unknown): item is { readonly value: unknown } {
-  return isRecord(item) && 'origin' in item && 'value' in item;
 }

@@ -5,6 +5,7 @@ import {
   limitOptions,
   type OptionTable,
   ownOptions,
+  rightsOptions,
   saltOptions,
 } from './option-table.ts';
 import type { MasterConfig, MasterOptions } from './options.ts';
@@ -23,7 +24,11 @@ export function resolveMasterConfig(options: Partial<MasterOptions> = {}): Maste
   const own = new Map(Object.entries(rest).filter(([name]) => Object.hasOwn(ownOptions, name)));
   const salt = Object.entries(rest).filter(([name]) => !own.has(name));
   return completeConfig({
-    salt: toSettings(salt, saltOptions, [...Object.keys(saltOptions), ...Object.keys(ownOptions)]),
+    salt: toSettings(salt, { ...saltOptions, ...rightsOptions }, [
+      ...Object.keys(saltOptions),
+      ...Object.keys(rightsOptions),
+      ...Object.keys(ownOptions),
+    ]),
     own: toSettings([...own], ownOptions, []),
     limits: toSettings(Object.entries(limits), limitOptions, Object.keys(limitOptions)),
     acl: toSettings(Object.entries(acl), aclOptions, Object.keys(aclOptions)),

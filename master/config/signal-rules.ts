@@ -1,12 +1,22 @@
+import { namesATag } from '../../acl/index.ts';
 import type { OptionKind } from './option-kinds.ts';
 import type { SignalRule } from './options.ts';
+import { toPlain } from './plain-data.ts';
 
-const names: ReadonlySet<string> = new Set(['tag', 'minions']);
+const names: ReadonlySet<string> = new Set([
+  'name',
+  'tag',
+  'minions',
+  'schema',
+  'bytes',
+  'rate',
+  'expires',
+]);
 
-/** A list of maps with `tag` and, if the rule is not for all of them, `minions`. */
+/** A list of maps with `tag`; whom they are for and what is permitted of them may stand beside it. */
 export const signalRules: OptionKind<readonly SignalRule[]> = {
   expected:
-    'a list of maps, each with tag (a glob with a letter or a digit of its own) and, if not all minions are meant, minions (a glob on ids)',
+    'a list of maps, each with tag (a glob with a letter or a digit of its own) and, if not all minions are meant, minions (a glob on ids); name, schema, bytes, rate and expires may be there as well',
   isPath: false,
   parse: (value) => {
     if (!Array.isArray(value)) return undefined;
@@ -15,14 +25,6 @@ export const signalRules: OptionKind<readonly SignalRule[]> = {
   },
 };
 
-/**
- * Whether a glob names something: one of wildcards alone would permit every tag, and then the
- * master might as well not ask.
- */
-export function namesATag(glob: string): boolean {
-  return /[\p{L}\p{N}]/u.test(glob.replace(/\[[^\]]*\]/g, ''));
-}
-
 function toRule(value: unknown): SignalRule | undefined {
   const fields = fieldsOf(value);
   if (fields === undefined || [...fields.keys()].some((name) => !names.has(name))) return undefined;
@@ -30,7 +32,27 @@ function toRule(value: unknown): SignalRule | undefined {
   const minions = fields.get('minions') ?? '*';
   const isRule =
     typeof tag === 'string' && namesATag(tag) && typeof minions === 'string' && minions !== '';
-  return isRule ? { tag, minions } : undefined;
+  const more = isRule ? readMore(fields) : undefined;
+  return isRule && more !== undefined ? { tag, minions, ...more } : undefined;
+}
+
+/** What stands beside tag and minions, if it does. */
+function readMore(
+  fields: ReadonlyMap<string, unknown>,
+): Omit<SignalRule, 'minions' | 'tag'> | undefined {
+  const schema = toPlain(fields.get('schema'));
+  const bytes = fields.get('bytes');
+  const texts = ['name', 'rate', 'expires'].flatMap((name) => {
+    const text = toPlain(fields.get(name));
+    return text === undefined ? [] : [[name, text] as const];
+  });
+  const isCount = bytes === undefined || (Number.isInteger(bytes) && Number(bytes) > 0);
+  if (!isCount || texts.some(([, text]) => typeof text !== 'string')) return undefined;
+  return {
+    ...Object.fromEntries(texts),
+    ...(schema === undefined ? {} : { schema }),
+    ...(bytes === undefined ? {} : { bytes: Number(bytes) }),
+  };
 }
 
 /** From a file, or from a program. */

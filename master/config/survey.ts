@@ -6,6 +6,7 @@ import { warnOfNarrowed } from './narrowed-patterns.ts';
 import type { MasterConfig } from './options.ts';
 import { readConfigFiles } from './read-files.ts';
 import { isSettings, type Settings } from './settings.ts';
+import { warnOfRights } from './user-rights.ts';
 import type { ConfigWarning } from './warnings.ts';
 
 /** What {@link surveyMasterConfig} found. */
@@ -31,7 +32,12 @@ export async function surveyMasterConfig(directory: string): Promise<ConfigSurve
     config,
     settings,
     files,
-    warnings: [...warnings, ...warnOfUnserved(settings), ...warnOfNarrowed(config, settings)],
+    warnings: [
+      ...warnings,
+      ...warnOfUnserved(settings),
+      ...warnOfNarrowed(config, settings),
+      ...warnOfRights(config, settings),
+    ],
     problems,
   };
 }

@@ -10,6 +10,8 @@ export interface ConfigWarning extends OptionOrigin {
     | 'not-served'
     /** Expressions that permit less than in Salt. */
     | 'narrowed'
+    /** Rights of users that are wider than they seem, mean less than in Salt, or cannot be read. */
+    | 'rights'
     /** One that nothing is lost without. */
     | 'not-needed'
     /** An option that neither has. */

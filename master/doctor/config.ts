@@ -22,7 +22,7 @@ export async function checkConfig({ config: survey }: Patient): Promise<DoctorFi
       subject: placeOf(warning),
       problem: `${withoutPlace(warning)}.`,
       remedy:
-        warning.kind === 'narrowed'
+        warning.kind === 'narrowed' || warning.kind === 'rights'
           ? 'Write each expression as it is meant.'
           : 'Remove what has no effect; saltbridge migrate check knows ways out.',
     });

@@ -1,4 +1,4 @@
-/** Salt's event tags [WIRE 14.2]. */
+/** Salt's event tags [WIRE 14.2], and ours, which begin with `saltbridge/`. */
 
 export const tags = {
   auth: 'salt/auth',
@@ -11,6 +11,8 @@ export const tags = {
     `salt/job/${jid}/sub/${minionId}/error/${fun}`,
   presencePresent: 'salt/presence/present',
   presenceChange: 'salt/presence/change',
+  /** A signal that no rule permits: told once a burst. */
+  signalDenied: (minionId: string): string => `saltbridge/denied/${minionId}`,
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
   /** Ours: the disk of the store was found full; there is room again. */
   storeFull: 'saltbridge/store/full',

@@ -101,10 +101,16 @@ function roomOf(size: number): number {
   return Math.max(size, leastFileBytes);
 }
 
-function parsePart({ path: names, loc, data }: WireMap): Part | undefined {
+/** Where a pushed file is to lie, below its minion's folder; `undefined`: nowhere. */
+export function pushedPath({ path: names }: WireMap): string | undefined {
   if (!Array.isArray(names) || !names.every((name) => typeof name === 'string')) return undefined;
+  return relativePath(names.join('/'));
+}
+
+function parsePart(load: WireMap): Part | undefined {
+  const { loc, data } = load;
   const bytes = wireBytes(data);
-  const file = relativePath(names.join('/'));
+  const file = pushedPath(load);
   const isOffset = typeof loc === 'number' && Number.isSafeInteger(loc) && loc >= 0;
   if (file === undefined || bytes === undefined || !isOffset) return undefined;
   return { file, offset: loc, data: bytes };

@@ -1,7 +1,6 @@
 /** The least signal policy under which a site's listeners go on hearing what minions emit. */
-import { isMastersTag } from '../../acl/index.ts';
+import { isMastersTag, namesATag } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import { namesATag } from '../config/signal-rules.ts';
 import type { Listening } from './listeners.ts';
 
 /** A rule to grant, and who needs it. */

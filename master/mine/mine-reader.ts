@@ -1,4 +1,4 @@
-import { decide, type Grant } from '../../acl/index.ts';
+import { decide, type Policy } from '../../acl/index.ts';
 import { unpackLocal, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
@@ -21,8 +21,7 @@ export interface MineQuery {
 export interface MineReaderOptions {
   readonly mine: MineStore;
   readonly targets: Pick<TargetResolver, 'resolveForMinion' | 'entitles' | 'matches'>;
-  /** `mine_get`; `undefined`: every minion may read every function. */
-  readonly grants: readonly Grant[] | undefined;
+  readonly policy: () => Policy;
   /** `mine_trusts_grains` */
   readonly trustsGrains: boolean;
   /** `mine_reply_bytes` */
@@ -71,15 +70,15 @@ export class MineReader {
   #mayAsk(readerId: string | undefined, fun: string): boolean {
     if (readerId === undefined) return true;
     const subject = { kind: 'minion', id: readerId } as const;
-    const { grants } = this.#options;
-    return decide({ subject, action: 'mine', grants, resource: { fun } }).effect === 'allow';
+    const { policy } = this.#options;
+    return decide({ subject, action: 'mine', resource: { fun } }, policy()).effect === 'allow';
   }
 }
 
 /** One request's way through the mines. */
 class Reading {
   readonly values = new Map<string, Map<string, WireValue>>();
-  /** Whether an owner's `allow_tgt` kept something back. */
+  /** Whether a rule or an owner's `allow_tgt` kept something back. */
   isWithheld = false;
   readonly #options: MineReaderOptions;
   readonly #readerId: string | undefined;
@@ -97,7 +96,7 @@ class Reading {
     const found = await this.#options.mine.find(owner, fun);
     if (found === undefined) return true;
     const { value, allowed } = readMineEntry(unpackLocal(found.bytes));
-    if (allowed !== undefined && !this.#isAllowed(allowed)) {
+    if (!this.#mayRead(owner, fun, allowed)) {
       this.isWithheld = true;
       return true;
     }
@@ -108,9 +107,19 @@ class Reading {
     return true;
   }
 
-  #isAllowed(allowed: TargetRequest): boolean {
-    const readerId = this.#readerId;
-    if (readerId === undefined) return true;
+  #mayRead(owner: string, fun: string, allowed: TargetRequest | undefined): boolean {
+    const id = this.#readerId;
+    if (id === undefined) return true;
+    const resource = {
+      fun,
+      owner,
+      isAllowedByOwner: () => allowed === undefined || this.#isAllowed(allowed, id),
+    };
+    const question = { subject: { kind: 'minion', id }, action: 'mine', resource } as const;
+    return decide(question, this.#options.policy()).effect === 'allow';
+  }
+
+  #isAllowed(allowed: TargetRequest, readerId: string): boolean {
     const name = JSON.stringify(allowed);
     const known = this.#verdicts.get(name);
     if (known !== undefined) return known;

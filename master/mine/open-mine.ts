@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
+import type { Policy } from '../../acl/index.ts';
 import type { Store } from '../../store/index.ts';
 import type { MasterConfig } from '../config/options.ts';
-import { compilePermissions } from '../config/permissions.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { MineReader } from './mine-reader.ts';
 import { MineStore } from './mine-store.ts';
@@ -12,6 +12,7 @@ export interface MineParts {
   readonly config: MasterConfig;
   readonly store: Store;
   readonly targets: TargetResolver;
+  readonly policy: () => Policy;
   /** Whether an id has a key in any state; the mines of others are forgotten. */
   readonly hasKey: (id: string) => boolean;
   readonly acceptedIds: () => readonly string[];
@@ -51,7 +52,7 @@ export async function openMine(parts: MineParts): Promise<Mine> {
   const mineReader = new MineReader({
     mine,
     targets,
-    grants: config.mineGet === null ? undefined : compilePermissions(config.mineGet, 'function'),
+    policy: parts.policy,
     trustsGrains: config.mineTrustsGrains,
     maxBytes: config.limits.mineReplyBytes,
   });

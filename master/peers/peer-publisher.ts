@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { type Decision, decide, type Grant } from '../../acl/index.ts';
+import { type Decision, decide, hasRules, type Policy } from '../../acl/index.ts';
 import { isJid, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
 import type { JobDispatcher, PublishRequest } from '../jobs/dispatcher.ts';
@@ -16,8 +16,7 @@ export interface PeerPublisherOptions extends RunParts {
   readonly dispatcher: JobDispatcher;
   readonly cache: JobCache;
   readonly targets: Pick<TargetResolver, 'resolveForMinion' | 'entitled'>;
-  /** `peer` */
-  readonly grants: readonly Grant[];
+  readonly policy: () => Policy;
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
@@ -112,26 +111,21 @@ export class PeerPublisher {
   }
 
   #judge(minionId: string, load: WireMap): Permitted | undefined {
-    const { grants, counters, targets, log } = this.#options;
+    const { policy, counters, targets, log } = this.#options;
     // The common case, before anything that the minion wrote is looked at.
-    if (grants.length === 0) return this.#refuse('peer-off');
+    const subject = { kind: 'minion', id: minionId } as const;
+    if (!hasRules(subject, 'publish', policy())) return this.#refuse('peer-off');
     const calls = readCalls(load);
     const target = readTarget(load);
     if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
     const minions = this.#resolve(target);
     if (minions === undefined) return this.#refuse('peer-target');
-    const decision = decide({
-      subject: { kind: 'minion', id: minionId },
-      action: 'publish',
-      grants,
-      resource: {
-        calls: calls.map(toCall),
-        isWithin: (tgt) => {
-          const allowed = targets.entitled({ tgt, tgtType: 'compound' });
-          return minions.every((id) => allowed.has(id));
-        },
-      },
-    });
+    const isWithin = (tgt: string): boolean => {
+      const allowed = targets.entitled({ tgt, tgtType: 'compound' });
+      return minions.every((id) => allowed.has(id));
+    };
+    const resource = { calls: calls.map(toCall), isWithin };
+    const decision = decide({ subject, action: 'publish', resource }, policy());
     if (decision.effect === 'allow') return { calls, minions, decision };
     counters.count(`peer-${decision.rule}`);
     log.info({ minion: minionId, rule: decision.rule }, 'job of a minion refused');

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { decide, type Grant } from '../../acl/index.ts';
+import { decide, hasRules, type Policy } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
@@ -11,8 +11,7 @@ import { readCalls, toCall } from './peer-load.ts';
 export interface PeerRunnerOptions {
   readonly runners: FunctionCaller;
   readonly cache: JobCache;
-  /** `peer_run` */
-  readonly grants: readonly Grant[];
+  readonly policy: () => Policy;
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
@@ -30,16 +29,13 @@ export class PeerRunner {
    * @returns what the runner gave; an empty map if it is refused
    */
   async run(minionId: string, load: WireMap, mark: string | undefined): Promise<WireValue> {
-    const { grants, counters, log, cache, runners } = this.#options;
-    if (grants.length === 0) return this.#refuse('peer-off');
+    const { policy, counters, log, cache, runners } = this.#options;
+    const subject = { kind: 'minion', id: minionId } as const;
+    if (!hasRules(subject, 'runner', policy())) return this.#refuse('peer-off');
     const [call, ...more] = readCalls(load) ?? [];
     if (call === undefined || more.length > 0) return this.#refuse('peer-malformed');
-    const decision = decide({
-      subject: { kind: 'minion', id: minionId },
-      action: 'runner',
-      grants,
-      resource: { call: toCall(call) },
-    });
+    const resource = { call: toCall(call) };
+    const decision = decide({ subject, action: 'runner', resource }, policy());
     if (decision.effect === 'deny') {
       counters.count(`runner-${decision.rule}`);
       log.info({ minion: minionId, rule: decision.rule }, 'runner of a minion refused');

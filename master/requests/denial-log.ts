@@ -36,20 +36,22 @@ export class DenialLog {
     this.#rate = new TokenBuckets(notes, now);
   }
 
-  note(minion: string, tag: string, { rule, reason }: Decision): void {
+  /** @returns whether it is the first of a burst, and was logged */
+  note(minion: string, tag: string, { rule, reason }: Decision): boolean {
     const now = this.#now();
     const key = JSON.stringify([minion, tag]);
     const known = this.#denials.get(key);
     if (known !== undefined && now - known.firstAt < burstMs) {
       this.#denials.delete(key);
       this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
-      return;
+      return false;
     }
-    if (!this.#rate.tryTake(minion)) return;
+    if (!this.#rate.tryTake(minion)) return false;
     this.#denials.delete(key);
     this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
     this.#log.info({ minion, tag, rule, reason }, 'signal denied');
     this.#forgetOldest();
+    return true;
   }
 
   /** The latest ones, oldest first. */

@@ -1,24 +1,36 @@
 import type { Logger } from 'pino';
-import type { PushedFiles } from '../fileserver/pushed-files.ts';
+import { decide, type Policy } from '../../acl/index.ts';
+import { type PushedFiles, pushedPath } from '../fileserver/pushed-files.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { FileMeter } from './file-meter.ts';
 import { type Handler, send } from './request.ts';
 
 /** What the handler of `_file_recv` needs. */
 export interface FileRecvOptions {
-  /** `undefined`: `file_recv` is off. */
-  readonly pushed: PushedFiles | undefined;
+  readonly pushed: PushedFiles;
+  readonly policy: () => Policy;
   readonly meter: FileMeter;
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
 
 /** `_file_recv`: a part of a file that a minion pushes [WIRE 9.9]. */
-export function fileRecvHandler({ pushed, meter, counters, log }: FileRecvOptions): Handler {
+export function fileRecvHandler({
+  pushed,
+  policy,
+  meter,
+  counters,
+  log,
+}: FileRecvOptions): Handler {
   return async (request) => {
     const { minionId, isProven, load, bytes } = request;
     await meter.pass(request, bytes);
-    if (pushed === undefined || !isProven || minionId === undefined) return send(false);
+    if (!isProven || minionId === undefined) return send(false);
+    const subject = { kind: 'minion', id: minionId } as const;
+    const path = pushedPath(load);
+    if (path === undefined) return send(false);
+    const question = { subject, action: 'file-send', resource: { path } } as const;
+    if (decide(question, policy()).effect === 'deny') return send(false);
     try {
       const isTaken = await pushed.take(minionId, load);
       if (!isTaken) counters.count('push-refused');

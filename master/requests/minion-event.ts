@@ -1,11 +1,13 @@
-import { decide, type SignalPolicy } from '../../acl/index.ts';
+import { decide, type Policy } from '../../acl/index.ts';
 import {
   isWireMap,
   type MinionEventLoad,
   parseMinionEventLoad,
   type WireMap,
+  type WireValue,
 } from '../../minion-protocol/index.ts';
 import type { EventBus } from '../events/bus.ts';
+import { tags } from '../events/tags.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
@@ -20,7 +22,7 @@ export interface MinionEventOptions {
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
   /** What the operator lets minions emit. */
-  readonly policy: () => SignalPolicy;
+  readonly policy: () => Policy;
   /** Largest event, bytes as sent (`event_bytes`). */
   readonly maxBytes: number;
   /** Whether a request was made before this master started, and may be a replay. */
@@ -31,6 +33,8 @@ export interface MinionEventOptions {
 interface Candidate {
   readonly tag: string;
   readonly data: WireMap;
+  /** What the sender says with it, for the schema of a rule. */
+  readonly said: WireValue | undefined;
 }
 
 const progressJid = /^salt\/job\/(\d{20})\/prog\//;
@@ -55,7 +59,7 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       return send(null);
     }
     for (const event of candidates(parsed.value, minionId)) {
-      if (!(await isPermitted(options, minionId, event.tag))) continue;
+      if (!(await isPermitted(options, minionId, event, request.bytes))) continue;
       if (!options.rate.tryTake(minionId)) {
         options.counters.count('event-rate');
         continue;
@@ -75,7 +79,8 @@ function obstacleTo(request: VerifiedRequest, options: MinionEventOptions): stri
 async function isPermitted(
   options: MinionEventOptions,
   minionId: string,
-  tag: string,
+  { tag, said }: Candidate,
+  bytes: number,
 ): Promise<boolean> {
   const jid = progressJid.exec(tag)?.[1];
   const job = jid === undefined ? undefined : await options.jobs.find(jid);
@@ -85,6 +90,8 @@ async function isPermitted(
       action: 'signal',
       resource: {
         tag,
+        data: said,
+        bytes: () => bytes,
         wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
       },
     },
@@ -92,22 +99,28 @@ async function isPermitted(
   );
   if (decision.effect === 'allow') return true;
   options.counters.count(`signal-${decision.rule}`);
-  options.denials.note(minionId, tag, decision);
+  if (options.denials.note(minionId, tag, decision)) {
+    const { rule, reason } = decision;
+    options.bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule, reason });
+  }
   return false;
 }
 
 /** The events of a load; the master sets `id`, whatever the sender wrote there. */
 function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
   if (load.form === 'empty') return [];
-  if (load.form === 'single') return [{ tag: load.tag, data: { ...load.data, id: minionId } }];
+  if (load.form === 'single') {
+    const { tag, data } = load;
+    return [{ tag, data: { ...data, id: minionId }, said: data.data }];
+  }
   const { pretag } = load;
   return load.events.flatMap(({ tag, data: sent }) => {
     const data = isWireMap(sent) ? { ...sent, id: minionId } : { data: sent, id: minionId };
     return pretag === undefined
-      ? [{ tag, data }]
+      ? [{ tag, data, said: sent }]
       : [
-          { tag, data },
-          { tag: `${pretag}/${tag}`, data },
+          { tag, data, said: sent },
+          { tag: `${pretag}/${tag}`, data, said: sent },
         ];
   });
 }

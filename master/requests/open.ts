@@ -1,8 +1,8 @@
 /** The corridor of a master, from its parts. */
 import type { Logger } from 'pino';
+import type { Policy } from '../../acl/index.ts';
 import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
-import { compilePermissions } from '../config/permissions.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
 import type { FileServer } from '../fileserver/file-server.ts';
@@ -42,7 +42,6 @@ import type { RepeatGuard } from './repeats.ts';
 import type { VerifiedRequest } from './request.ts';
 import { returnHandler } from './return.ts';
 import { revokeHandler } from './revoke.ts';
-import { signalPolicyOf } from './signal-policy.ts';
 import { type ActiveHandlers, createRequestTable, type RequestTable } from './table.ts';
 import { TokenCheck } from './token-check.ts';
 import { type TopsProvider, topsHandler } from './tops.ts';
@@ -53,6 +52,8 @@ const selfMadeJobsPerHour = 600;
 /** What the corridor is made from. */
 export interface RequestParts {
   readonly config: MasterConfig;
+  /** What is permitted now. */
+  readonly policy: () => Policy;
   readonly foundations: Foundations;
   readonly bus: EventBus;
   readonly jobs: JobCache;
@@ -182,7 +183,7 @@ function createHandlers(
       rate: eventRate,
       counters,
       denials,
-      policy: signalPolicyOf(config),
+      policy: parts.policy,
       get maxBytes() {
         return config.limits.eventBytes;
       },
@@ -196,7 +197,7 @@ function createHandlers(
     }),
     ...peerHandlers(openPeers(parts)),
     ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
-    revoke_auth: revokeHandler(foundations.keys, config),
+    revoke_auth: revokeHandler(foundations.keys, parts.policy),
     _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
     _master_tops: topsHandler(parts.tops, log),
   });
@@ -204,6 +205,7 @@ function createHandlers(
 
 function createFileHandlers({
   config,
+  policy,
   fileServer: server,
   counters,
   log,
@@ -218,7 +220,8 @@ function createFileHandlers({
   return {
     ...fileHandlers({ server, meter, hashType, bufferBytes }),
     _file_recv: fileRecvHandler({
-      pushed: config.fileRecv ? pushed : undefined,
+      pushed,
+      policy,
       meter,
       counters,
       log,
@@ -250,14 +253,14 @@ function openPeers(parts: RequestParts): PeerHandlerOptions {
       lastHeardAt: (id) => lastHeard.of(id),
     },
     defaults: config,
-    grants: compilePermissions(config.peer, 'target'),
+    policy: parts.policy,
     counters,
     log,
   });
   const runner = new PeerRunner({
     runners: parts.services.runners,
     cache,
-    grants: compilePermissions(config.peerRun, 'function'),
+    policy: parts.policy,
     counters,
     log,
   });

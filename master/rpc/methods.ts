@@ -75,6 +75,46 @@ const Call = Type.Object(
 const Prefix = Type.Object({ prefix: Type.Optional(Text) }, strict);
 const JobId = Type.Object({ jid: Text }, strict);
 
+const Subject = Type.Union([
+  Type.Object({ kind: Type.Literal('minion'), id: Text }, strict),
+  Type.Object(
+    {
+      kind: Type.Literal('user'),
+      name: Text,
+      groups: Type.Array(Text),
+      eauth: Type.Optional(Text),
+    },
+    strict,
+  ),
+  Type.Object(
+    { kind: Type.Union([Type.Literal('service'), Type.Literal('token')]), name: Text },
+    strict,
+  ),
+]);
+const Explain = Type.Object(
+  {
+    subject: Subject,
+    action: Type.Union([
+      Type.Literal('signal'),
+      Type.Literal('publish'),
+      Type.Literal('runner'),
+      Type.Literal('wheel'),
+      Type.Literal('command'),
+      Type.Literal('mine'),
+      Type.Literal('file-send'),
+      Type.Literal('key'),
+      Type.Literal('subscribe'),
+    ]),
+    resource: Text,
+    arg: Type.Optional(Type.Array(Text)),
+    target: Type.Optional(Type.Object(target, strict)),
+    data: Type.Optional(AnyValue),
+    bytes: Type.Optional(Type.Integer({ minimum: 0 })),
+    owner: Type.Optional(Text),
+  },
+  strict,
+);
+
 interface Call<S extends TSchema, R> {
   readonly parameters: S;
   readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R;
@@ -155,5 +195,6 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
       call: (api, { target }) => api.store.backup(target),
     }),
   ],
+  ['acl.explain', method({ parameters: Explain, call: (api, p) => api.acl.explain(p) })],
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);

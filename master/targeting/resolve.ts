@@ -1,3 +1,4 @@
+import type { MinionTest } from '../../acl/index.ts';
 import {
   type Candidate,
   type CompiledTarget,
@@ -138,6 +139,19 @@ export class TargetResolver {
     return new Set(accepted.filter((id) => compiled?.isEntitled(this.#candidate(id)) === true));
   }
 
+  /**
+   * A target that rights depend on, read once, to be asked about minions as they are known then.
+   * @throws SyntaxError
+   */
+  compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {
+    const compiled = compileRightTarget(request, nodegroups);
+    return {
+      isEntitled: (id) => compiled.isEntitled(this.#candidate(id)),
+      claims: (id) => compiled.test(this.#candidate(id)) === 'yes',
+      mayMean: (id) => compiled.test(this.#candidate(id)) !== 'no',
+    };
+  }
+
   #tryToRead(request: TargetRequest): CompiledTarget | undefined {
     try {
       const target = parseTarget(request, this.#options.nodegroups);
@@ -199,6 +213,22 @@ export class TargetResolver {
 
   #candidate(id: string): Candidate {
     return { id, facts: this.#options.factsOf(id) };
+  }
+}
+
+/** Reads a target that rights depend on: what is broken gives none. @throws SyntaxError */
+export function compileRightTarget(request: TargetRequest, nodegroups: Nodegroups): CompiledTarget {
+  const compiled = compileTarget(readRightTarget(request, nodegroups), compileLinearPattern);
+  if (compiled.problem !== undefined) throw new SyntaxError(compiled.problem);
+  return compiled;
+}
+
+function readRightTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
+  try {
+    return parseTarget(request, nodegroups);
+  } catch (error) {
+    if (error instanceof MasterError) throw new SyntaxError(error.message, { cause: error });
+    throw error;
   }
 }
 

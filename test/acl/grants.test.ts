@@ -1,10 +1,27 @@
 /** `peer`, `peer_run` and `mine_get`: who may have what. */
 import test from 'ava';
-import { type Call, type Decision, decide, type Grant, parseGrants } from '../../acl/index.ts';
+import {
+  type Call,
+  type Decision,
+  decide,
+  type Grant,
+  grantRules,
+  type Policy,
+  parseGrants,
+} from '../../acl/index.ts';
+import { rulesOf } from '../../master/config/policy-rules.ts';
+import { resolveMasterConfig } from '../../master/index.ts';
 import { compileWholePattern } from '../../minion-protocol/index.ts';
+import { policyOf } from '../helpers/policies.ts';
 
 function grants(value: unknown, mapKey: 'function' | 'target' = 'target'): Grant[] {
   return parseGrants(value, { compile: compileWholePattern, mapKey });
+}
+
+function granted(option: 'peer' | 'peer_run', value: unknown): Policy {
+  const [action, mapKey] =
+    option === 'peer' ? (['publish', 'target'] as const) : (['runner', 'function'] as const);
+  return policyOf(grantRules(option, action, grants(value, mapKey)));
 }
 
 function call(fun: string, args: string[] = [], kwargs: Record<string, string> = {}): Call {
@@ -16,12 +33,14 @@ function publish(
   calls: readonly Call[],
   { id = 'web1', within = [] }: { id?: string; within?: readonly string[] } = {},
 ): Decision {
-  return decide({
-    subject: { kind: 'minion', id },
-    action: 'publish',
-    grants: grants(peer),
-    resource: { calls, isWithin: (target) => within.includes(target) },
-  });
+  return decide(
+    {
+      subject: { kind: 'minion', id },
+      action: 'publish',
+      resource: { calls, isWithin: (target) => within.includes(target) },
+    },
+    granted('peer', peer),
+  );
 }
 
 test('a minion may publish nothing unless a rule says so', (t) => {
@@ -74,28 +93,30 @@ test('a target in a rule limits whom the job may be for', (t) => {
 test('any one of several conditions is enough', (t) => {
   const peer_run = { web1: [{ 'jobs.lookup_jid': [{ args: ['1'] }, { args: ['2'] }] }] };
   const run = (text: string): string =>
-    decide({
-      subject: { kind: 'minion', id: 'web1' },
-      action: 'runner',
-      grants: grants(peer_run, 'function'),
-      resource: { call: call('jobs.lookup_jid', [text]) },
-    }).effect;
+    decide(
+      {
+        subject: { kind: 'minion', id: 'web1' },
+        action: 'runner',
+        resource: { call: call('jobs.lookup_jid', [text]) },
+      },
+      granted('peer_run', peer_run),
+    ).effect;
   t.deepEqual(['1', '2', '3'].map(run), ['allow', 'allow', 'deny']);
 });
 
 test('without mine_get every minion reads the mine; with it, only whom it names', (t) => {
-  const read = (id: string, fun: string, value?: unknown): string =>
-    decide({
-      subject: { kind: 'minion', id },
-      action: 'mine',
-      grants: value === undefined ? undefined : grants(value, 'function'),
-      resource: { fun },
-    }).effect;
+  const read = (id: string, fun: string, mineGet?: Record<string, unknown>): string =>
+    decide(
+      { subject: { kind: 'minion', id }, action: 'mine', resource: { fun } },
+      policyOf(rulesOf(resolveMasterConfig(mineGet === undefined ? {} : { mineGet }))),
+    ).effect;
   t.is(read('web1', 'grains.items'), 'allow');
   const option = { 'web.*': ['network.*'] };
   t.is(read('web1', 'network.ip_addrs', option), 'allow');
   t.is(read('web1', 'grains.items', option), 'deny');
   t.is(read('db1', 'network.ip_addrs', option), 'deny');
+  const conditional = { 'web.*': [{ 'network.*': [{ args: ['eth0'] }] }] };
+  t.is(read('web1', 'network.ip_addrs', conditional), 'deny');
 });
 
 for (const [what, value] of Object.entries({

@@ -1,28 +1,32 @@
 import test from 'ava';
-import { createSignalPolicy, type Decision, decide, type SignalGrant } from '../../acl/index.ts';
+import { allow, type Decision, decide, type PolicyRule } from '../../acl/index.ts';
+import { policyOf } from '../helpers/policies.ts';
 
-const everything: SignalGrant = {
-  name: 'everything',
-  coversTag: () => true,
-  coversMinion: (id) => id !== 'db1',
-};
+/** As much as can be written: every tag that begins with one of these. */
+const everything: PolicyRule[] = ['s*', 'm*', 'k*', 'n*', 'c*', '2*'].map((tag) =>
+  allow('everything', {
+    subject: { minion: '*', except: 'db1' },
+    action: 'signal',
+    resource: { tag },
+  }),
+);
 
-function signal(id: string, tag: string, grants: readonly SignalGrant[]): Decision {
+function signal(id: string, tag: string, rules: readonly PolicyRule[]): Decision {
   return decide(
     {
       subject: { kind: 'minion', id },
       action: 'signal',
       resource: { tag, wasPublishedToSubject: () => false },
     },
-    createSignalPolicy(grants),
+    policyOf(rules),
   );
 }
 
 test('a grant permits its tag to its minions, and names itself', (t) => {
-  const decision = signal('web1', 'my/site/tag', [everything]);
+  const decision = signal('web1', 'my/site/tag', everything);
   t.is(decision.effect, 'allow');
   t.is(decision.rule, 'everything');
-  t.is(signal('db1', 'my/site/tag', [everything]).rule, 'default-deny');
+  t.is(signal('db1', 'my/site/tag', everything).rule, 'default-deny');
   t.is(signal('web1', 'my/site/tag', []).rule, 'default-deny');
 });
 
@@ -44,21 +48,21 @@ for (const tag of [
   'minion/refresh/web2',
 ]) {
   test(`no grant lets a minion emit the master's ${tag}`, (t) => {
-    t.is(signal('web1', tag, [everything]).rule, 'masters-own-tags');
+    t.is(signal('web1', tag, everything).rule, 'masters-own-tags');
   });
 }
 
 test('names that only begin like those of the master can be granted', (t) => {
   for (const tag of ['salt/keys', 'salt/jobs/x', 'clusters', 'salt/engines/docker_events/start']) {
-    t.is(signal('web1', tag, [everything]).effect, 'allow', tag);
+    t.is(signal('web1', tag, everything).effect, 'allow', tag);
   }
 });
 
 test('results of states are granted to the minion that they are of', (t) => {
-  t.is(signal('web1', 'salt/state_result/web1/nginx', [everything]).effect, 'allow');
-  t.is(signal('web1', 'salt/state_result/web2/nginx', [everything]).rule, 'own-state-results');
+  t.is(signal('web1', 'salt/state_result/web1/nginx', everything).effect, 'allow');
+  t.is(signal('web1', 'salt/state_result/web2/nginx', everything).rule, 'own-state-results');
 });
 
 test('a tag that is malformed is denied whatever is granted', (t) => {
-  t.is(signal('web1', 'my/tag\n\nsalt/auth', [everything]).rule, 'well-formed-tag');
+  t.is(signal('web1', 'my/tag\n\nsalt/auth', everything).rule, 'well-formed-tag');
 });

@@ -88,6 +88,7 @@ function completeApi(master: FakeMaster): MasterApi {
       ...jobs,
     },
     events: { subscribe: unexpected, denials: unexpected, ...events },
+    acl: { explain: unexpected },
     presence: unexpected,
     runners: { ...noFunctions, ...runners },
     wheel: { ...noFunctions, ...wheel },

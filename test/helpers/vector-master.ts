@@ -178,5 +178,6 @@ async function eventsDuring(master: Master, work: () => Promise<unknown>): Promi
   end.abort();
   const events: MasterEvent[] = [];
   for await (const event of subscription) events.push(event);
-  return events;
+  // What this master tells of itself is no part of what minions or Salt's own readers see.
+  return events.filter(({ tag }) => !tag.startsWith('saltbridge/'));
 }

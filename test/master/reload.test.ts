@@ -2,6 +2,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { deny, PolicyError } from '../../acl/index.ts';
 import {
   createMaster,
   MasterError,
@@ -101,6 +102,28 @@ test('nodegroups mean what they are now', async (t) => {
   await t.throwsAsync(plan, { code: 'ERR_BAD_TGT' });
   await running.reload({ nodegroups: { mine: `L@${keys.minionId}` } });
   t.is((await plan()).minions.length, 1);
+});
+
+test('the rules are taken over as a whole, or not at all', async (t) => {
+  const running = await start(t, { config: { acl: { signals: [{ tag: 'my/*', minions: '*' }] } } });
+  const event = recorded('minion_event', 'start event v3');
+  const isFired = async (tag: string): Promise<boolean> => {
+    const load = { nonce: freshNonce(), tag };
+    return (await running.eventsDuring(() => running.ask(altered(event, { load })))).length === 1;
+  };
+  const rule = { subject: { nodegroup: 'mine' }, action: 'signal' } as const;
+  const rules = [deny('not that', { ...rule, resource: { tag: 'my/tag' } })];
+  const nodegroups = { mine: `L@${keys.minionId}` };
+  t.true(await isFired('my/tag'));
+  const broken = {
+    ...resolveMasterConfig(directories(running.directory)),
+    acl: { signals: [], rules },
+  };
+  await t.throwsAsync(running.master.reload(broken), { instanceOf: PolicyError });
+  t.true(await isFired('my/tag'));
+  await running.reload({ acl: { signals: [{ tag: 'my/*', minions: '*' }], rules }, nodegroups });
+  t.false(await isFired('my/tag'));
+  t.true(await isFired('my/other'));
 });
 
 test('the limits of events hold for the next event', async (t) => {

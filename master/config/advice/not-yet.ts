@@ -40,7 +40,8 @@ export const notYet: readonly AdviceGroup[] = [
   },
   // Users' rights.
   {
-    advice: "only the master's own user may use the local socket, and may do everything",
+    advice:
+      "there is no log-in yet; only the master's own user may use the local socket, and may do everything",
     options: {
       external_auth: {},
       publisher_acl: {},

@@ -3,11 +3,17 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { decide, isMastersTag } from '../../../acl/index.ts';
-import { checkMigration, loadMasterConfig, policyText } from '../../../master/index.ts';
+import { rulesOf } from '../../../master/config/policy-rules.ts';
+import {
+  checkMigration,
+  loadMasterConfig,
+  policyText,
+  resolveMasterConfig,
+} from '../../../master/index.ts';
 import type { Listening } from '../../../master/migration/listeners.ts';
 import { planSignals, type SignalPlan } from '../../../master/migration/signal-plan.ts';
-import { compileSignalPolicy } from '../../../master/requests/signal-policy.ts';
 import { compileGlob } from '../../../minion-protocol/index.ts';
+import { policyOf } from '../../helpers/policies.ts';
 import { configDirectory } from '../config/files.ts';
 
 function listening(...patterns: readonly string[]): Listening[] {
@@ -230,7 +236,7 @@ test('a tag that somebody listens for is permitted, or is one that needs or gets
         action: 'signal',
         resource: { tag: candidate, wasPublishedToSubject: () => false },
       },
-      compileSignalPolicy(rules),
+      policyOf(rulesOf(resolveMasterConfig({ acl: { signals: rules } }))),
     ).effect;
     const heard = globs.filter((glob) => compileGlob(glob)(candidate));
     const told = new Set(

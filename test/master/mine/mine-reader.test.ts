@@ -1,11 +1,13 @@
 /** Who may read what in the mine [THREATS M-11]. */
 import test from 'ava';
-import { compilePermissions } from '../../../master/config/permissions.ts';
+import { rulesOf } from '../../../master/config/policy-rules.ts';
+import { resolveMasterConfig } from '../../../master/index.ts';
 import { MineReader, type MineReaderOptions } from '../../../master/mine/mine-reader.ts';
 import { MineStore } from '../../../master/mine/mine-store.ts';
 import { TargetResolver } from '../../../master/targeting/resolve.ts';
 import { factsOf, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
+import { policyOf } from '../../helpers/policies.ts';
 
 /** `db3` is one of whom nothing is known. */
 const facts = new Map<string, { grains: WireMap; pillar: WireMap }>([
@@ -37,7 +39,13 @@ async function startMine(
     isDataCached: true,
     nodegroups: { fronts: 'web*' },
   });
-  const all = { mine, targets, grants: undefined, trustsGrains: false, maxBytes: 1_000_000 };
+  const all = {
+    mine,
+    targets,
+    policy: () => policyOf(rulesOf(resolveMasterConfig())),
+    trustsGrains: false,
+    maxBytes: 1_000_000,
+  };
   for (const id of ids) await mine.update(id, { data: { 'test.id': id }, clear: false }, undefined);
   return { mine, reader: new MineReader({ ...all, ...options }) };
 }
@@ -142,8 +150,9 @@ test('values that are wrapped without a target are for everybody', async (t) => 
 });
 
 test('functions that mine_get does not name are not there', async (t) => {
-  const grants = compilePermissions({ 'web.*': ['test.*'] }, 'function');
-  const { reader } = await startMine({ grants });
+  const mineGet = { 'web.*': ['test.*'] };
+  const policy = policyOf(rulesOf(resolveMasterConfig({ mineGet })));
+  const { reader } = await startMine({ policy: () => policy });
   t.deepEqual(await read(reader, 'web1', 'web2', 'glob'), { web2: 'web2' });
   t.deepEqual(await read(reader, 'db1', 'web2', 'glob'), {});
 });

@@ -1,0 +1,232 @@
+/** A rule made ready for being asked: nothing of it is compiled again at a request. */
+import { compileDataSchema } from './data-schema.ts';
+import { PolicyError } from './errors.ts';
+import {
+  asList,
+  compileArguments,
+  compileTexts,
+  describeTexts,
+  isLiteral,
+  type Place,
+} from './patterns.ts';
+import { parseRate, RateMeter } from './rate.ts';
+import type {
+  CallPattern,
+  PolicyRule,
+  PublishPattern,
+  RuleAction,
+  SignalPattern,
+  TextPatterns,
+} from './rule.ts';
+import { type CompiledSubject, compileSubject, describeSubject } from './subject.ts';
+import type { PolicyWorld } from './syntax.ts';
+import { compileTagPattern } from './tag-pattern.ts';
+import type { Call, EventResource, MineResource, Subject } from './types.ts';
+
+/** One thing of what is asked: a job with several functions is asked about one by one. */
+export interface Request {
+  readonly subject: Subject;
+  readonly action: RuleAction;
+  /** Tag, function, path or operation. */
+  readonly text: string;
+  readonly call?: Call;
+  readonly isWithin?: (target: string) => boolean;
+  readonly environment?: string;
+  readonly event?: EventResource;
+  readonly mine?: MineResource;
+}
+
+/** By what a rule is found. */
+type RuleKey =
+  | { readonly kind: 'literal'; readonly texts: readonly string[] }
+  /** What stands before the first `/` or `.` of every text that it means. */
+  | { readonly kind: 'head'; readonly head: string }
+  | { readonly kind: 'any' };
+
+/** What a rule says of a request; each tells what is in the way, if anything is. */
+interface CompiledResource {
+  readonly key: RuleKey;
+  readonly meansText: (text: string, subject: Subject) => boolean;
+  readonly obstacle: (request: Request) => string | undefined;
+}
+
+/** A rule that can be asked. */
+export interface CompiledRule {
+  readonly rule: PolicyRule;
+  /** Place in the policy; the first one that decides is named. */
+  readonly order: number;
+  readonly subject: CompiledSubject;
+  readonly resource: CompiledResource;
+  /** Milliseconds since 1970; `Infinity`: never. */
+  readonly expiresAt: number;
+  readonly meter: RateMeter | undefined;
+  /** Why it decides, in one sentence. */
+  readonly reason: string;
+}
+
+/** @throws PolicyError */
+export function compileRule(rule: PolicyRule, order: number, world: PolicyWorld): CompiledRule {
+  if (rule.effect === 'deny' && rule.rate !== undefined) {
+    const place = { rule: rule.name, field: 'rate' };
+    throw new PolicyError('ERR_POLICY_FORM', place, 'a rule that denies has no rate');
+  }
+  return {
+    rule,
+    order,
+    subject: compileSubject(rule, world),
+    resource: compileResource(rule, world),
+    expiresAt: rule.expires === undefined ? Infinity : parseTime(rule.expires, rule.name),
+    meter: rule.rate === undefined ? undefined : new RateMeter(parseRate(rule.rate, rule.name)),
+    reason: `${describeSubject(rule.subject)} ${verbs[rule.effect]} ${describeResource(rule)}`,
+  };
+}
+
+const verbs: Readonly<Record<PolicyRule['effect'], string>> = { allow: 'has', deny: 'has not' };
+
+function describeResource(rule: PolicyRule): string {
+  return `${rule.action} ${describeTexts(textsOf(rule))}`;
+}
+
+/** The texts that a rule is about: tags, functions, paths, operations. */
+export function textsOf(rule: PolicyRule): TextPatterns {
+  switch (rule.action) {
+    case 'signal':
+    case 'subscribe':
+      return rule.resource.tag;
+    case 'file-send':
+      return rule.resource.path;
+    case 'key':
+      return rule.resource.operation;
+    default:
+      return rule.resource.fun;
+  }
+}
+
+function compileResource(rule: PolicyRule, world: PolicyWorld): CompiledResource {
+  const place = (field: string): Place => ({ rule: rule.name, field: `resource.${field}` });
+  switch (rule.action) {
+    case 'signal':
+      return compileSignal(rule.resource, rule.effect, world, place);
+    case 'publish':
+      return compilePublish(rule.resource, world, place);
+    case 'runner':
+    case 'wheel':
+    case 'command':
+      return compileCall(rule.resource, world, place);
+    case 'mine': {
+      const { fun, owner = '*' } = rule.resource;
+      const ownerTest = compileTexts(owner, world, place('owner'));
+      return {
+        ...byText(fun, world, place('fun')),
+        obstacle: ({ mine }) =>
+          mine?.owner === undefined || ownerTest(mine.owner)
+            ? undefined
+            : 'the owner is another one',
+      };
+    }
+    case 'file-send':
+      return byText(rule.resource.path, world, place('path'));
+    case 'key':
+      return byText(rule.resource.operation, world, place('operation'));
+    case 'subscribe':
+      return byText(rule.resource.tag, world, place('tag'));
+  }
+}
+
+function compileSignal(
+  { tag, schema, bytes = Infinity }: SignalPattern,
+  effect: PolicyRule['effect'],
+  world: PolicyWorld,
+  place: (field: string) => Place,
+): CompiledResource {
+  // A glob of wildcards alone would permit every tag; then one might as well not ask.
+  if (effect === 'allow' && !namesATag(tag)) {
+    throw new PolicyError('ERR_POLICY_PATTERN', place('tag'), 'expected a letter or a digit in it');
+  }
+  const pattern = compileTagPattern(tag, world, place('tag'));
+  const fits = schema === undefined ? undefined : compileDataSchema(schema, world, place('schema'));
+  return {
+    key: keyOf(tag, pattern.isLiteral, pattern.begin),
+    meansText: pattern.matches,
+    obstacle: ({ event }) => {
+      if (bytes < (event?.bytes?.() ?? 0)) return `it is larger than ${bytes} bytes`;
+      return fits?.(event?.data) === false ? 'its data do not fit the schema' : undefined;
+    },
+  };
+}
+
+/** Whether a glob on tags names something of its own. */
+export function namesATag(glob: string): boolean {
+  return /[\p{L}\p{N}]/u.test(glob.replace(/\[[^\]]*\]/g, ''));
+}
+
+function compilePublish(
+  { within, environment = '*', ...call }: PublishPattern,
+  world: PolicyWorld,
+  place: (field: string) => Place,
+): CompiledResource {
+  const calls = compileCall(call, world, place);
+  const inEnvironment = compileTexts(environment, world, place('environment'));
+  return {
+    ...calls,
+    obstacle: (request) => {
+      const { environment: given, isWithin } = request;
+      if (given !== undefined && !inEnvironment(given)) return 'the environment is another one';
+      const problem = calls.obstacle(request);
+      if (problem !== undefined || within === undefined) return problem;
+      return isWithin?.(within) === true ? undefined : `not all of the target is within ${within}`;
+    },
+  };
+}
+
+function compileCall(
+  { fun, arguments: conditions }: CallPattern,
+  world: PolicyWorld,
+  place: (field: string) => Place,
+): CompiledResource {
+  const meets = compileArguments(conditions, world, place('arguments'));
+  return {
+    ...byText(fun, world, place('fun')),
+    obstacle: ({ call }) =>
+      call !== undefined && meets(call)
+        ? undefined
+        : 'the arguments are not those that it asks for',
+  };
+}
+
+function byText(patterns: TextPatterns, world: PolicyWorld, place: Place): CompiledResource {
+  return {
+    key: keyOfTexts(patterns),
+    meansText: compileTexts(patterns, world, place),
+    obstacle: () => undefined,
+  };
+}
+
+function keyOfTexts(patterns: TextPatterns): RuleKey {
+  const list = asList(patterns);
+  const texts = list.filter(isLiteral);
+  if (texts.length === list.length) return { kind: 'literal', texts };
+  const [only, ...more] = list;
+  if (typeof only !== 'string' || more.length > 0) return { kind: 'any' };
+  return keyOf(only, false, only.replace(/[*?[].*$/s, ''));
+}
+
+function keyOf(text: string, isOneText: boolean, begin: string): RuleKey {
+  if (isOneText) return { kind: 'literal', texts: [text] };
+  const head = headOf(begin);
+  return head === undefined ? { kind: 'any' } : { kind: 'head', head };
+}
+
+/** What stands before the first `/` or `.`. */
+export function headOf(text: string): string | undefined {
+  const end = text.search(/[/.]/);
+  return end === -1 ? undefined : text.slice(0, end);
+}
+
+function parseTime(text: string, rule: string): number {
+  const isIso = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
+  const time = isIso ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(time)) return time;
+  const problem = 'expected a date, or a time with its zone: 2027-01-31, 2027-01-31T12:00:00Z';
+  throw new PolicyError('ERR_POLICY_PATTERN', { rule, field: 'expires' }, problem);
+}

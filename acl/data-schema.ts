@@ -1,0 +1,173 @@
+/**
+ * JSON Schema over what minions say with a signal: the operator's own schemas, each compiled once.
+ * A keyword that is misspelt would check nothing, so only known ones are taken; `pattern` is run by
+ * the engine that cannot explode, because the text comes from the minion [THREATS M-12].
+ */
+import { Compile } from 'typebox/schema';
+import { PolicyError } from './errors.ts';
+import { orRefuse, type Place } from './patterns.ts';
+import type { PolicySyntax, TextTest } from './syntax.ts';
+
+const types: ReadonlySet<unknown> = new Set([
+  'array',
+  'boolean',
+  'integer',
+  'null',
+  'number',
+  'object',
+  'string',
+]);
+
+/** Keywords whose value is a schema, a list of schemas, or a map of them. */
+const inSchema: ReadonlySet<string> = new Set([
+  'items',
+  'additionalProperties',
+  'propertyNames',
+  'contains',
+  'not',
+  'if',
+  'then',
+  'else',
+]);
+const inList: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']);
+const inMap: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions']);
+
+const plain: Readonly<Record<string, (value: unknown) => boolean>> = {
+  type: (value) => [value].flat().every((type) => types.has(type)),
+  enum: Array.isArray,
+  const: () => true,
+  required: isTexts,
+  pattern: isText,
+  $ref: (value) => isText(value) && value.startsWith('#'),
+  minimum: isNumber,
+  maximum: isNumber,
+  exclusiveMinimum: isNumber,
+  exclusiveMaximum: isNumber,
+  multipleOf: (value) => isNumber(value) && value > 0,
+  minLength: isCount,
+  maxLength: isCount,
+  minItems: isCount,
+  maxItems: isCount,
+  minContains: isCount,
+  maxContains: isCount,
+  minProperties: isCount,
+  maxProperties: isCount,
+  uniqueItems: isFlag,
+  $schema: isText,
+  title: isText,
+  description: isText,
+  default: () => true,
+  examples: Array.isArray,
+};
+
+const maxDepth = 64;
+
+/**
+ * A check of data by a JSON Schema. What JSON cannot say (bytes, numbers beyond 2^53) fits none.
+ * @throws PolicyError ERR_POLICY_PATTERN
+ */
+export function compileDataSchema(
+  schema: unknown,
+  syntax: PolicySyntax,
+  place: Place,
+): (data: unknown) => boolean {
+  const check = Compile(readSchema(schema, syntax, place, 0));
+  return (data) => isJson(data, maxDepth) && check.Check(data);
+}
+
+function readSchema(
+  schema: unknown,
+  syntax: PolicySyntax,
+  { rule, field }: Place,
+  depth: number,
+): Record<string, unknown> | boolean {
+  if (typeof schema === 'boolean') return schema;
+  if (!isMap(schema) || depth > maxDepth) throw refuse({ rule, field }, 'expected a JSON Schema');
+  const read: Record<string, unknown> = {};
+  for (const [keyword, value] of Object.entries(schema)) {
+    const place = { rule, field: `${field}.${keyword}` };
+    const inner = (one: unknown, name: string): unknown =>
+      readSchema(one, syntax, { rule, field: `${place.field}${name}` }, depth + 1);
+    if (inSchema.has(keyword)) read[keyword] = inner(value, '');
+    else if (inList.has(keyword)) {
+      read[keyword] = listOf(value, place).map((one, index) => inner(one, `.${index}`));
+    } else if (inMap.has(keyword)) {
+      const entries = Object.entries(mapOf(value, place));
+      read[keyword] = Object.fromEntries(
+        entries.map(([name, one]) => [name, inner(one, `.${name}`)]),
+      );
+    } else if (keyword === 'pattern' && isText(value)) {
+      const test = orRefuse(place, () => syntax.search(toWholeEnd(value)));
+      read['~refine'] = [textRefinement(test)];
+    } else if (isPlain(keyword, value)) read[keyword] = value;
+    else throw refuse(place, 'this keyword is not known, or its value is of another type');
+  }
+  return read;
+}
+
+function isPlain(keyword: string, value: unknown): boolean {
+  return Object.hasOwn(plain, keyword) && plain[keyword]?.(value) === true;
+}
+
+function textRefinement(test: TextTest): {
+  readonly check: (value: unknown) => boolean;
+  readonly error: () => string;
+} {
+  return {
+    check: (value) => typeof value !== 'string' || test(value),
+    error: () => 'must match the pattern',
+  };
+}
+
+/** `$` means the very end in JSON Schema; in Python also the place before a last line break. */
+function toWholeEnd(pattern: string): string {
+  return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));
+}
+
+function isJson(value: unknown, depth: number): boolean {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (depth === 0 || typeof value !== 'object') return false;
+  if (Array.isArray(value)) return value.every((item) => isJson(item, depth - 1));
+  return isMap(value) && Object.values(value).every((item) => isJson(item, depth - 1));
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype;
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isText);
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number';
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= 0;
+}
+
+function isFlag(value: unknown): boolean {
+  return typeof value === 'boolean';
+}
+
+function listOf(value: unknown, place: Place): readonly unknown[] {
+  if (Array.isArray(value) && value.length > 0) return value;
+  throw refuse(place, 'expected a list of schemas');
+}
+
+function mapOf(value: unknown, place: Place): Record<string, unknown> {
+  if (isMap(value)) return value;
+  throw refuse(place, 'expected a map of schemas');
+}
+
+function refuse(place: Place, problem: string): PolicyError {
+  return new PolicyError('ERR_POLICY_PATTERN', place, problem);
+}

@@ -1,0 +1,29 @@
+import { type CompiledRule, compileRule } from './compile-rule.ts';
+import type { PolicyRule } from './rule.ts';
+import { RulesOfSubjects } from './rules-of-subject.ts';
+import type { PolicyWorld } from './syntax.ts';
+
+/** Rules in force, ready to be asked by {@link decide}. */
+export interface Policy {
+  readonly rules: readonly CompiledRule[];
+  readonly ofSubjects: RulesOfSubjects;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/**
+ * Compiles rules, all or nothing. What was metered by the rates of another policy is not known
+ * to this one.
+ * @throws PolicyError
+ */
+export function createPolicy(rules: readonly PolicyRule[], world: PolicyWorld): Policy {
+  const compiled = rules.map((rule, order) => compileRule(rule, order, world));
+  return { rules: compiled, ofSubjects: new RulesOfSubjects(compiled), now: world.now };
+}
+
+/** Nothing beyond what a minion may without any rule. */
+export const emptyPolicy: Policy = {
+  rules: [],
+  ofSubjects: new RulesOfSubjects([]),
+  now: () => 0,
+};

@@ -1,0 +1,105 @@
+/** Which rules are about a subject by its name: found once, and remembered. */
+import type { CompiledRule } from './compile-rule.ts';
+import type { RuleAction } from './rule.ts';
+import { RuleIndex } from './rule-index.ts';
+import type { Subject } from './types.ts';
+
+/** Rules of a policy that may concern a subject. */
+export interface ConcerningRules {
+  readonly deny: readonly RuleIndex[];
+  readonly allow: readonly RuleIndex[];
+  readonly kind: Subject['kind'];
+}
+
+type Effect = 'allow' | 'deny';
+/** By kind of subject, action and effect. */
+type Group = `${Subject['kind']} ${RuleAction} ${Effect}`;
+
+/** Subjects, and rules of their own, that are remembered; then all are forgotten. */
+const maxSubjects = 50_000;
+const maxOwnRules = 1_000_000;
+
+/** Sorts the rules of a policy by whom they are about. */
+export class RulesOfSubjects {
+  readonly #ofEveryone = new Map<Group, RuleIndex>();
+  readonly #ofSome = new Map<Group, CompiledRule[]>();
+  /** By action, then by name. */
+  readonly #known = new Map<string, Map<string, ConcerningRules>>();
+  #count = 0;
+  #ownRules = 0;
+
+  constructor(rules: readonly CompiledRule[]) {
+    for (const compiled of rules) {
+      const { rule, subject } = compiled;
+      const group: Group = `${subject.kind} ${rule.action} ${rule.effect}`;
+      if (subject.isEveryone) indexOf(this.#ofEveryone, group).add(compiled);
+      else listOf(this.#ofSome, group).push(compiled);
+    }
+  }
+
+  of(subject: Subject, action: RuleAction): ConcerningRules {
+    const name = subject.kind === 'minion' ? subject.id : subjectName(subject);
+    const known = this.#known.get(action)?.get(name);
+    // A minion's id may look like the name of another kind of subject.
+    if (known?.kind === subject.kind) return known;
+    const found = {
+      kind: subject.kind,
+      deny: this.#find(subject, action, 'deny'),
+      allow: this.#find(subject, action, 'allow'),
+    };
+    this.#remember(action, name, found);
+    return found;
+  }
+
+  #remember(action: RuleAction, name: string, found: ConcerningRules): void {
+    if (this.#count >= maxSubjects || this.#ownRules > maxOwnRules) {
+      this.#known.clear();
+      this.#count = 0;
+      this.#ownRules = 0;
+    }
+    const ofAction = this.#known.get(action) ?? new Map<string, ConcerningRules>();
+    this.#known.set(action, ofAction.set(name, found));
+    this.#count += 1;
+  }
+
+  #find(subject: Subject, action: RuleAction, effect: Effect): RuleIndex[] {
+    const group: Group = `${subject.kind} ${action} ${effect}`;
+    const shared = this.#ofEveryone.get(group);
+    const own = (this.#ofSome.get(group) ?? []).filter((it) => it.subject.covers(subject));
+    const indexes = shared === undefined ? [] : [shared];
+    if (own.length === 0) return indexes;
+    this.#ownRules += own.length;
+    const index = new RuleIndex();
+    for (const rule of own) index.add(rule);
+    return [...indexes, index];
+  }
+}
+
+/** A name that no other subject has. */
+export function subjectName(subject: Subject): string {
+  switch (subject.kind) {
+    case 'minion':
+      return `minion ${subject.id}`;
+    case 'user':
+      return JSON.stringify([subject.eauth ?? null, subject.name, ...subject.groups]);
+    case 'service':
+    case 'token':
+      return `${subject.kind} ${subject.name}`;
+  }
+}
+
+function listOf(map: Map<Group, CompiledRule[]>, group: Group): CompiledRule[] {
+  const known = map.get(group);
+  if (known !== undefined) return known;
+  const list: CompiledRule[] = [];
+  map.set(group, list);
+  return list;
+}
+
+function indexOf(map: Map<Group, RuleIndex>, group: Group): RuleIndex {
+  const known = map.get(group);
+  if (known !== undefined) return known;
+  const index = new RuleIndex();
+  map.set(group, index);
+  return index;
+}

@@ -1,0 +1,224 @@
+/**
+ * Salt's rights of users as rules: `publisher_acl`, `publisher_acl_blacklist` and what
+ * `external_auth` grants. What cannot be read permits nothing and is told; expressions mean whole
+ * names, where Salt looks at beginnings [salt/acl, salt/auth, salt/utils/minions.py auth_check,
+ * spec_check].
+ */
+import { type FunctionGrant, type GrantSyntax, parseFunctionGrants } from './grants.ts';
+import {
+  allow,
+  deny,
+  type PolicyRule,
+  type SubjectPattern,
+  type TextPattern,
+  type TextPatterns,
+} from './rule.ts';
+import { toCallPattern } from './salt-grants.ts';
+
+/** The options, as plain data. */
+export interface UserRightOptions {
+  readonly publisherAcl: Readonly<Record<string, unknown>>;
+  readonly publisherAclBlacklist: Readonly<Record<string, unknown>>;
+  readonly externalAuth: Readonly<Record<string, unknown>>;
+  /** `permissive_acl`: what is granted to `*` is for those with grants of their own too. */
+  readonly permissiveAcl: boolean;
+}
+
+/** Something that an operator should know of their options. */
+export interface RightsWarning {
+  /** Keys from the option on: `external_auth`, `pam`, `fred`. */
+  readonly path: readonly string[];
+  readonly text: string;
+}
+
+/** What the options say. */
+export interface UserRights {
+  readonly rules: readonly PolicyRule[];
+  readonly warnings: readonly RightsWarning[];
+}
+
+/** Reads the options; it never throws. */
+export function readUserRights(
+  options: UserRightOptions,
+  compile: GrantSyntax['compile'],
+): UserRights {
+  const reader = new RightsReader(compile);
+  for (const [user, list] of Object.entries(options.publisherAcl)) {
+    reader.readList(['publisher_acl', user], { user: reader.namesOf(user) }, list);
+  }
+  reader.readBlacklist(options.publisherAclBlacklist);
+  for (const [eauth, users] of Object.entries(options.externalAuth)) {
+    reader.readEauth(eauth, users, options.permissiveAcl);
+  }
+  return reader;
+}
+
+class RightsReader implements UserRights {
+  readonly rules: PolicyRule[] = [];
+  readonly warnings: RightsWarning[] = [];
+  readonly #syntax: GrantSyntax;
+
+  constructor(compile: GrantSyntax['compile']) {
+    this.#syntax = { compile, mapKey: 'function' };
+  }
+
+  /** As Salt compares names: as a glob, and as an expression where it can be read as one. */
+  namesOf(pattern: string): TextPatterns {
+    if (/^[\w.@-]+$/.test(pattern) || !this.#isExpression(pattern)) return pattern;
+    return [pattern, { regex: pattern }];
+  }
+
+  /** The same where it takes away: what cannot be read takes away from everybody. */
+  #exclusionOf(path: readonly string[], pattern: string): TextPatterns {
+    if (this.#isExpression(pattern) || !/[()^$|+\\{}]/.test(pattern)) return this.namesOf(pattern);
+    this.#warn(path, `${pattern} cannot be read (lookaround is not taken); it stands for all`);
+    return '*';
+  }
+
+  readEauth(eauth: string, users: unknown, isPermissive: boolean): void {
+    const place = ['external_auth', eauth];
+    if (!isMap(users)) {
+      this.#warn(place, 'expected a map of users; it permits nothing');
+      return;
+    }
+    const names = Object.keys(users).filter((name) => name !== '*' && !isGroup(name));
+    for (const [name, list] of Object.entries(users)) {
+      const path = [...place, name];
+      if (name.startsWith('^')) this.#warn(path, 'models are not served; it permits nothing');
+      else if (isGroup(name)) {
+        this.readList(path, { group: this.namesOf(name.replace(/%+$/, '')), eauth }, list);
+      } else if (name === '*' && !isPermissive && names.length > 0) {
+        // Only for users that are not named themselves.
+        const except = names.flatMap((other) => this.#exclusionOf(path, other));
+        this.readList(path, { user: '*', eauth, except }, list);
+      } else this.readList(path, { user: this.namesOf(name), eauth }, list);
+    }
+  }
+
+  readBlacklist(blacklist: Readonly<Record<string, unknown>>): void {
+    const option = 'publisher_acl_blacklist';
+    for (const [kind, list] of Object.entries(blacklist)) {
+      const path = [option, kind];
+      const texts = listOf(list).filter((text) => typeof text === 'string');
+      if ((kind !== 'users' && kind !== 'modules') || texts.length < listOf(list).length) {
+        this.#warn(
+          path,
+          'expected lists of names under users and modules; the rest forbids nothing',
+        );
+      }
+      for (const text of kind === 'users' || kind === 'modules' ? texts : []) {
+        const [user, fun] =
+          kind === 'users'
+            ? [this.#exclusionOf(path, text), '*']
+            : ['*', this.#exclusionOf(path, text)];
+        const rule = { subject: { user }, action: 'publish', resource: { fun } } as const;
+        this.rules.push(deny(`${option}: ${text}`, rule));
+      }
+    }
+  }
+
+  readList(path: readonly string[], subject: SubjectPattern, list: unknown): void {
+    for (const entry of listOf(list)) {
+      try {
+        this.#readEntry(path, subject, entry);
+      } catch (error) {
+        if (!(error instanceof SyntaxError)) throw error;
+        this.#warn(path, `${error.message}; that entry permits nothing`);
+      }
+    }
+  }
+
+  #readEntry(path: readonly string[], subject: SubjectPattern, entry: unknown): void {
+    if (typeof entry === 'string') {
+      if (entry.startsWith('@')) this.#permitSpecial(path, subject, entry, undefined);
+      else this.#permitPublishing(path, subject, this.#functions(entry), undefined);
+      return;
+    }
+    const [only, ...more] = isMap(entry) ? Object.entries(entry) : [];
+    if (only === undefined || more.length > 0) {
+      throw new SyntaxError('an entry is a function, or a map with one key');
+    }
+    const [key, functions] = only;
+    if (key.startsWith('@')) {
+      this.#permitSpecial(path, subject, key, this.#functions(functions));
+    } else this.#permitPublishing(path, subject, this.#functions(functions), key);
+  }
+
+  #permitPublishing(
+    path: readonly string[],
+    subject: SubjectPattern,
+    functions: readonly FunctionGrant[],
+    within: string | undefined,
+  ): void {
+    const place = within === undefined ? {} : { within };
+    for (const grant of functions) {
+      const resource = { ...toCallPattern(grant), ...place };
+      this.rules.push(allow(path.join(': '), { subject, action: 'publish', resource }));
+    }
+  }
+
+  /** `@runner`, `@wheel`, and `@module` for both [salt/utils/minions.py spec_check]. */
+  #permitSpecial(
+    path: readonly string[],
+    subject: SubjectPattern,
+    key: string,
+    functions: readonly FunctionGrant[] | undefined,
+  ): void {
+    const form = /^@(runner|wheel)s?$/.exec(key)?.[1];
+    const module = /^@(\w+)$/.exec(key)?.[1];
+    if (module === undefined) throw new SyntaxError(`${key} is no name of a module`);
+    if (form !== undefined && functions === undefined) {
+      this.#warn(path, `${key} without a list permits every ${form} function; name those meant`);
+    }
+    for (const action of ['runner', 'wheel'] as const) {
+      if (form !== undefined && form !== action) continue;
+      const prefix = form === undefined ? `${module}.` : '';
+      const calls = functions?.map((grant) => {
+        const call = toCallPattern(grant);
+        return { ...call, fun: prefixed(prefix, grant.fun.source, call.fun) };
+      }) ?? [{ fun: `${prefix}*` }];
+      for (const resource of calls) {
+        this.rules.push(allow(path.join(': '), { subject, action, resource }));
+      }
+    }
+  }
+
+  #functions(value: unknown): readonly FunctionGrant[] {
+    return parseFunctionGrants(value, this.#syntax);
+  }
+
+  #isExpression(pattern: string): boolean {
+    try {
+      this.#syntax.compile(pattern);
+      return true;
+    } catch (error) {
+      if (error instanceof SyntaxError) return false;
+      throw error;
+    }
+  }
+
+  #warn(path: readonly string[], text: string): void {
+    this.warnings.push({ path, text });
+  }
+}
+
+function prefixed(prefix: string, source: string, fun: TextPatterns): TextPatterns {
+  if (prefix === '') return fun;
+  const pattern: TextPattern = /^\w+$/.test(source)
+    ? prefix + source
+    : { regex: `${prefix.replace('.', '\\.')}(?:${source})` };
+  return pattern;
+}
+
+function isGroup(name: string): boolean {
+  return name.endsWith('%');
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  if (value === null || value === undefined) return [];
+  return Array.isArray(value) ? value : [value];
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,82 @@
+import {
+  allow,
+  createPolicy,
+  decide,
+  deny,
+  type Policy,
+  type PolicyRule,
+  type Question,
+} from '../acl/index.ts';
+import { policySyntax } from '../master/policy/syntax.ts';
+
+const rounds = 200_000;
+
+const nobody = (): boolean => false;
+const world = {
+  ...policySyntax,
+  target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
+  pillarOf: () => undefined,
+  now: () => 0,
+};
+
+/** A site's policy: tags and functions of many teams, some for all minions, some for a few. */
+function rulesOfASite(count: number): PolicyRule[] {
+  return Array.from({ length: count }, (_, index): PolicyRule => {
+    const name = `rule ${index}`;
+    const subject = { minion: index % 3 === 0 ? '*' : `team${index % 50}-*` };
+    const resource = { tag: index % 2 === 0 ? `team${index}/*` : `team${index}/done` };
+    const rule = { subject, action: 'signal', resource } as const;
+    return index % 10 === 9 ? deny(name, rule) : allow(name, rule);
+  });
+}
+
+/** Where no index helps: every rule is about the sender, and begins with a wildcard. */
+function rulesWithoutBegin(count: number): PolicyRule[] {
+  return Array.from({ length: count }, (_, index) =>
+    allow(`rule ${index}`, {
+      subject: { minion: 'team*' },
+      action: 'signal',
+      resource: { tag: `*x${index}` },
+    }),
+  );
+}
+
+function signal(id: string, tag: string): Question {
+  return {
+    subject: { kind: 'minion', id },
+    action: 'signal',
+    resource: { tag, wasPublishedToSubject: () => false },
+  };
+}
+
+function microseconds(policy: Policy | undefined, questions: readonly Question[]): number {
+  const work = (count: number): void => {
+    for (let round = 0; round < count; round += 1) {
+      const question = questions[round % questions.length];
+      if (question !== undefined) decide(question, policy);
+    }
+  };
+  work(rounds / 10);
+  const before = process.cpuUsage();
+  work(rounds);
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / rounds;
+}
+
+/** What a decision costs, in microseconds of processor time. */
+export function benchAcl(): Record<string, number> {
+  const minions = Array.from({ length: 1000 }, (_, index) => `team${index % 50}-web${index}`);
+  const site = createPolicy(rulesOfASite(1000), world);
+  const beginless = createPolicy(rulesWithoutBegin(1000), world);
+  const own = minions.map((id) => signal(id, `salt/beacon/${id}/load/`));
+  const allowed = minions.map((id, index) => signal(id, `team${(index * 6) % 1000}/done`));
+  const refused = minions.map((id, index) => signal(id, `forbidden/${index}`));
+  return {
+    'no rules, own beacon': microseconds(undefined, own),
+    'no rules, refused': microseconds(undefined, refused),
+    '1,000 rules, own beacon': microseconds(site, own),
+    '1,000 rules, permitted': microseconds(site, allowed),
+    '1,000 rules, refused': microseconds(site, refused),
+    '1,000 rules, all to try': microseconds(beginless, refused),
+  };
+}

@@ -1,0 +1,89 @@
+/** `acl.explain`: what the policy in force says of a request that somebody describes. */
+import {
+  type Call,
+  type Explanation,
+  explain,
+  type Policy,
+  type Subject,
+} from '../../acl/index.ts';
+import { pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { parseArguments } from '../arguments/arguments.ts';
+import type { TargetRequest } from '../targeting/parse.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
+
+/** A request as somebody describes it. Nothing of it is done. */
+export interface ExplainRequest {
+  readonly subject: Subject;
+  readonly action:
+    | 'signal'
+    | 'publish'
+    | 'runner'
+    | 'wheel'
+    | 'command'
+    | 'mine'
+    | 'file-send'
+    | 'key'
+    | 'subscribe';
+  /** Tag, function, path or operation. Several functions of one job are separated by commas. */
+  readonly resource: string;
+  /** Arguments as on a command line, `name=value` among them; the same for every function. */
+  readonly arg?: readonly string[];
+  /** Whom a job is for. Default: not told; rules with `within` do not hold then. */
+  readonly target?: TargetRequest;
+  /** What is said with a signal. */
+  readonly data?: WireValue;
+  /** Bytes of a signal. Default 0. */
+  readonly bytes?: number;
+  /** Whose mine it is. */
+  readonly owner?: string;
+}
+
+/** What {@link explainRequest} asks. */
+export interface ExplainParts {
+  readonly policy: () => Policy;
+  readonly targets: Pick<TargetResolver, 'resolveForMinion' | 'entitled'>;
+}
+
+/** @throws MasterError ERR_BAD_TGT */
+export function explainRequest(
+  { policy, targets }: ExplainParts,
+  request: ExplainRequest,
+): Explanation {
+  const { subject, action, resource: text } = request;
+  switch (action) {
+    case 'signal': {
+      const { data, bytes = 0 } = request;
+      const resource = { tag: text, data, bytes: () => bytes, wasPublishedToSubject: () => false };
+      return explain({ subject, action, resource }, policy());
+    }
+    case 'publish': {
+      const { target } = request;
+      const minions = target && targets.resolveForMinion(target).minions;
+      const isWithin = (tgt: string): boolean => {
+        const allowed = targets.entitled({ tgt, tgtType: 'compound' });
+        return minions?.every((id) => allowed.has(id)) === true;
+      };
+      const calls = text.split(',').map((fun) => toCall(fun, request));
+      return explain({ subject, action, resource: { calls, isWithin } }, policy());
+    }
+    case 'mine': {
+      const owner = request.owner === undefined ? {} : { owner: request.owner };
+      return explain({ subject, action, resource: { fun: text, ...owner } }, policy());
+    }
+    case 'file-send':
+      return explain({ subject, action, resource: { path: text } }, policy());
+    case 'key':
+      return explain({ subject, action, resource: { operation: text } }, policy());
+    case 'subscribe':
+      return explain({ subject, action, resource: { tag: text } }, policy());
+    default:
+      return explain({ subject, action, resource: { call: toCall(text, request) } }, policy());
+  }
+}
+
+function toCall(fun: string, { arg: texts = [] }: ExplainRequest): Call {
+  const { arg, kwarg }: { arg: readonly WireValue[]; kwarg: Readonly<WireMap> } =
+    parseArguments(texts);
+  const kwargs = Object.entries(kwarg).map(([name, value]) => [name, pythonStr(value)] as const);
+  return { fun, args: arg.map(pythonStr), kwargs: new Map(kwargs) };
+}

@@ -1,0 +1,60 @@
+import { createPolicy, type Policy } from '../../acl/index.ts';
+import { type MinionFacts, traverse } from '../../minion-protocol/index.ts';
+import type { MasterConfig } from '../config/options.ts';
+import { rulesOf } from '../config/policy-rules.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
+import { policySyntax } from './syntax.ts';
+
+/** What {@link LivePolicy} needs. */
+export interface LivePolicyOptions {
+  readonly config: MasterConfig;
+  readonly targets: Pick<TargetResolver, 'compileRight'>;
+  readonly factsOf: (id: string) => MinionFacts;
+  readonly now: () => number;
+}
+
+/** The policy of a running master: compiled at the start and at each reload, never between. */
+export class LivePolicy {
+  readonly #options: Omit<LivePolicyOptions, 'config'>;
+  #policy: Policy;
+
+  /** @throws PolicyError */
+  constructor({ config, ...options }: LivePolicyOptions) {
+    this.#options = options;
+    this.#policy = this.#compile(config);
+  }
+
+  /** The policy in force. */
+  get current(): Policy {
+    return this.#policy;
+  }
+
+  /**
+   * Compiles what another configuration permits.
+   * @returns puts it in force; until then, the one before is
+   * @throws PolicyError
+   */
+  prepare(config: MasterConfig): () => void {
+    const next = this.#compile(config);
+    return () => {
+      this.#policy = next;
+    };
+  }
+
+  #compile(config: MasterConfig): Policy {
+    const { targets, factsOf, now } = this.#options;
+    return createPolicy(rulesOf(config), {
+      ...policySyntax,
+      target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, config.nodegroups),
+      pillarOf: (id, path) => pillarText(factsOf(id), path),
+      now,
+    });
+  }
+}
+
+/** A text or number in a minion's pillar; lists and maps stand for nothing. */
+function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
+  const [first = '', ...rest] = path.split(':');
+  const value = traverse(pillar?.get(first), rest);
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
+}

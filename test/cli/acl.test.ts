@@ -1,0 +1,87 @@
+import path from 'node:path';
+import test from 'ava';
+import type { ExplainRequest } from '../../master/index.ts';
+import { startVectorMaster } from '../helpers/vector-master.ts';
+import { keys } from '../helpers/vectors.ts';
+import { configDirectory } from '../master/config/files.ts';
+import { runCli } from './run-cli.ts';
+
+test('explain names the rule that decides, its place, and ends with 1 where it denies', async (t) => {
+  const seen: ExplainRequest[] = [];
+  const openApi = async () => {
+    const signals = [{ tag: 'my/*', minions: '*', name: 'mine', schema: { type: 'object' } }];
+    const { master } = await startVectorMaster(t, { config: { acl: { signals } } });
+    const { explain } = master.acl;
+    return {
+      ...master,
+      acl: {
+        explain: async (request: ExplainRequest) => {
+          seen.push(request);
+          return explain(request);
+        },
+      },
+    };
+  };
+  const ask = ['acl', 'explain', keys.minionId, 'signal', 'my/tag', '--data'];
+  const allowed = await runCli([...ask, '{"a":1}'], { openApi });
+  t.is(allowed.code, 0, allowed.stderr);
+  t.is(allowed.stdout, 'allow: mine: minion * has signal my/*\n');
+  const denied = await runCli([...ask, '[]'], { openApi });
+  t.is(denied.code, 1);
+  t.regex(denied.stdout, /^deny: default-deny: .*\n {2}nearest: mine: its data do not fit/);
+  t.deepEqual(seen[0], {
+    subject: { kind: 'minion', id: keys.minionId },
+    action: 'signal',
+    resource: 'my/tag',
+    data: { a: 1 },
+  });
+});
+
+test('explain knows arguments, targets and whoever asks', async (t) => {
+  const peer = { 'mini.*': [{ '*': [{ 'test.echo': [{ args: ['a'], kwargs: { b: '1' } }] }] }] };
+  const openApi = async () => (await startVectorMaster(t, { config: { peer } })).master;
+  const ask = ['acl', 'explain', 'minion-1', 'publish', 'test.echo', '--target', '*', '--arg'];
+  t.is((await runCli([...ask, 'a', 'b=1'], { openApi })).code, 0);
+  t.is((await runCli([...ask, 'a', 'b=2'], { openApi })).code, 1);
+  const user = ['acl', 'explain', 'user:minion-1', ...ask.slice(3), 'a', 'b=1'];
+  t.is((await runCli(user, { openApi })).code, 1);
+});
+
+for (const [what, argv] of [
+  ['an action that is none', ['web1', 'sing', 'x']],
+  ['data that are no JSON', ['web1', 'signal', 'x', '--data', '{']],
+  ['a size that is no number', ['web1', 'signal', 'x', '--bytes', 'many']],
+] as const) {
+  test(`explain refuses ${what}`, async (t) => {
+    t.is((await runCli(['acl', 'explain', ...argv])).code, 64);
+  });
+}
+
+test('check names rules of the files that do nothing, without a master', async (t) => {
+  const rule = (tag: string): string =>
+    `{subject: {minion: 'lab*'}, action: signal, resource: {tag: ${tag}}}`;
+  const directory = configDirectory(t, {
+    master: `saltbridge:\n  acl:\n    rules:\n      lab: ${rule('my/x')}\n      key: ${rule('salt/key')}\n`,
+  });
+  const list = async (): Promise<never[]> => [];
+  const { code, stdout } = await runCli(['acl', 'check', '-c', directory], {
+    master: { keys: { list } },
+  });
+  t.is(code, 1);
+  const file = path.join(directory, 'master');
+  t.deepEqual(stdout.split('\n'), [
+    `matches-no-minion: lab (${file}:4): no accepted minion has such an id`,
+    `matches-no-minion: key (${file}:5): no accepted minion has such an id`,
+    `unreachable: key (${file}:5): no rule reaches tags that the master itself fires`,
+    '',
+  ]);
+});
+
+test('check says of a rule that cannot be read where it is', async (t) => {
+  const directory = configDirectory(t, {
+    master: 'saltbridge:\n  acl:\n    rules:\n      bad: {action: signal}\n',
+  });
+  const { code, stderr } = await runCli(['acl', 'check', '-c', directory]);
+  t.is(code, 64);
+  t.regex(stderr, /master:4: saltbridge:acl:rules:bad: must have required properties subject/);
+});
