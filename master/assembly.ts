@@ -1,20 +1,16 @@
 /** How a running master is put together; the only place that sees all its parts. */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { createJidSource, type MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api.ts';
 import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { EventBus } from './events/bus.ts';
-import { tags } from './events/tags.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
-import { JobDispatcher } from './jobs/dispatcher.ts';
-import { JobCache } from './jobs/job-cache.ts';
-import { AcceptedKeys } from './keys/accepted-keys.ts';
-import { followKeys } from './keys/follow-keys.ts';
+import { openJobs } from './jobs/open.ts';
+import { revokeLostKeys } from './keys/lost-keys.ts';
 import { Revocation } from './keys/revocation.ts';
 import { RequestCounters } from './limits/counters.ts';
 import { startMaintenance } from './maintenance.ts';
@@ -24,13 +20,11 @@ import { openMine } from './mine/open-mine.ts';
 import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
-import { Publisher } from './publisher.ts';
 import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
 import { createServices } from './services.ts';
-import { TargetResolver } from './targeting/resolve.ts';
 import { createTransports } from './transports.ts';
 
 /** A running master. */
@@ -85,30 +79,16 @@ async function open(
     (it) => it.close(),
   );
   const transports = parts.transports ?? createTransports(config);
-  const nextJid = createJidSource(
-    () => new Date(now()),
-    config.uniqueJid ? String(process.pid) : undefined,
-  );
-  const jobs = new JobCache({
-    store: foundations.store,
-    isOn: config.jobCache,
-    get keepMs() {
-      return config.keepJobsSeconds * 1000;
-    },
-    keepMarksMs: config.publishSession * 1000,
-    now,
-  });
-  const publisher = createPublisher(foundations, transports, config);
   const closing = new AbortController();
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
-  const targets = new TargetResolver({
-    acceptedIds: () => foundations.keys.acceptedIds(),
-    factsOf: (id) => foundations.facts.of(id),
-    isDataCached: config.minionDataCache,
-    get nodegroups() {
-      return config.nodegroups;
-    },
+  const { jobs, targets, dispatcher, nextJid } = openJobs({
+    config,
+    foundations,
+    transports,
+    bus,
+    closing: closing.signal,
+    now,
   });
   const policy = new LivePolicy({
     config,
@@ -125,16 +105,6 @@ async function open(
     acceptedIds: () => foundations.keys.acceptedIds(),
     now,
     log: logger.child({ component: 'mine' }),
-  });
-  const dispatcher = new JobDispatcher({
-    targets,
-    cache: jobs,
-    bus,
-    publisher,
-    nextJid,
-    masterId: config.masterId,
-    closing: closing.signal,
-    now,
   });
   const repeats = new RepeatGuard({ ttlSeconds: config.requestServerTtl, now });
   const lastHeard = new LastHeard();
@@ -206,19 +176,7 @@ async function open(
     now,
     log: logger.child({ component: 'requests' }),
   });
-  const accepted = new AcceptedKeys(foundations.store);
-  const revokeLost = async (): Promise<void> => {
-    await revocation.revokeLost(await accepted.lost(keys.list().accepted));
-    await accepted.replace(keys.list().accepted);
-  };
-  await revokeLost();
-  foundations.storeKeeper.onChange((isFull) => {
-    bus.fire(isFull ? tags.storeFull : tags.storeRoom, {});
-    if (isFull) return;
-    // Keys that went while nothing could be written are as those that went before the start.
-    revokeLost().catch((error: unknown) => logger.error({ err: error }, 'revocation failed'));
-  });
-  followKeys({ keys, bus, revocation, accepted, log: logger.child({ component: 'keys' }) });
+  await revokeLostKeys({ foundations, bus, revocation, log: logger.child({ component: 'keys' }) });
   if (!config.preserveMinionCache) forgetDeleted(foundations, mine.mine, logger);
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
@@ -256,23 +214,6 @@ async function open(
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
   return { api, foundations, policy };
-}
-
-function createPublisher(
-  { publishKey, rsa, masterKeys }: Foundations,
-  transports: readonly MasterTransport[],
-  config: MasterConfig,
-): Publisher {
-  const algorithm = config.publishSigningAlgorithm;
-  const masterKey = masterKeys.privateKey;
-  return new Publisher({
-    publishKey,
-    transports,
-    signingAlgorithm: algorithm,
-    sign: config.signPubMessages
-      ? (bytes) => rsa.run({ kind: 'sign', masterKey, bytes, algorithm })
-      : undefined,
-  });
 }
 
 /** Ends with an id's last key what is known of it. */

@@ -1,77 +1,22 @@
 /** The corridor of a master, from its parts. */
-import type { Logger } from 'pino';
-import type { Policy } from '../../acl/index.ts';
 import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
-import type { MasterConfig } from '../config/options.ts';
-import type { EventBus } from '../events/bus.ts';
-import { tags } from '../events/tags.ts';
-import type { FileServer } from '../fileserver/file-server.ts';
-import { PushedFiles } from '../fileserver/pushed-files.ts';
-import type { Foundations } from '../foundations.ts';
-import type { JobDispatcher } from '../jobs/dispatcher.ts';
-import type { JobCache } from '../jobs/job-cache.ts';
-import { ReturnKeeper } from '../jobs/returns.ts';
-import type { RequestCounters } from '../limits/counters.ts';
-import { HourlyLimit } from '../limits/hourly-limit.ts';
-import { type Rate, TokenBuckets } from '../limits/token-bucket.ts';
-import type { MineReader } from '../mine/mine-reader.ts';
-import type { MineStore } from '../mine/mine-store.ts';
-import { PeerPublisher } from '../peers/peer-publisher.ts';
-import { PeerRunner } from '../peers/peer-runner.ts';
+import { TokenBuckets } from '../limits/token-bucket.ts';
 import { Announcements } from '../presence/announcements.ts';
 import type { PresentMinion } from '../presence/present.ts';
-import type { SessionKeys } from '../secrets/session-keys.ts';
-import type { Services } from '../services.ts';
-import type { FactsOfMinion } from '../targeting/minion-facts.ts';
-import type { TargetResolver } from '../targeting/resolve.ts';
 import { SignIn } from './auth.ts';
 import { RequestChannel } from './channel.ts';
 import { ClearRequests } from './clear.ts';
 import { DenialLog } from './denial-log.ts';
-import { FileMeter } from './file-meter.ts';
-import { fileRecvHandler } from './file-recv.ts';
-import { type FileCommand, fileHandlers } from './files.ts';
-import type { LastHeard } from './last-heard.ts';
-import { masterOptsHandler } from './master-opts.ts';
+import { createHandlers, type HandlerParts } from './handlers.ts';
 import { createFullnessCheck } from './max-minions.ts';
-import { mineHandlers } from './mine.ts';
-import { minionEventHandler } from './minion-event.ts';
-import { type PeerHandlerOptions, peerHandlers } from './peers.ts';
-import { type PillarProvider, pillarHandler } from './pillar.ts';
+import { rateOf } from './reloadable-rate.ts';
 import type { RepeatGuard } from './repeats.ts';
-import type { VerifiedRequest } from './request.ts';
-import { returnHandler } from './return.ts';
-import { revokeHandler } from './revoke.ts';
-import { type ActiveHandlers, createRequestTable, type RequestTable } from './table.ts';
 import { TokenCheck } from './token-check.ts';
-import { type TopsProvider, topsHandler } from './tops.ts';
-
-/** Self-made jobs (`jid: req`) that a minion may report in an hour. */
-const selfMadeJobsPerHour = 600;
 
 /** What the corridor is made from. */
-export interface RequestParts {
-  readonly config: MasterConfig;
-  /** What is permitted now. */
-  readonly policy: () => Policy;
-  readonly foundations: Foundations;
-  readonly bus: EventBus;
-  readonly jobs: JobCache;
-  readonly mine: MineStore;
-  readonly mineReader: MineReader;
-  readonly targets: TargetResolver;
-  readonly dispatcher: JobDispatcher;
-  readonly services: Pick<Services, 'runners'>;
-  readonly nextJid: () => string;
-  readonly counters: RequestCounters;
+export interface RequestParts extends Omit<HandlerParts, 'denials' | 'requestRate'> {
   readonly repeats: RepeatGuard;
-  readonly lastHeard: LastHeard;
-  readonly pillar: PillarProvider;
-  readonly tops: TopsProvider;
-  readonly fileServer: FileServer;
   readonly present: () => readonly PresentMinion[];
-  readonly now: () => number;
-  readonly log: Logger;
 }
 
 /** The corridor, and what it remembers of refusals. */
@@ -94,7 +39,7 @@ export function openRequests(parts: RequestParts): Requests {
   const tokens = new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token }));
   const channel = new RequestChannel({
     clear: new ClearRequests(openSignIn(parts), counters),
-    table: createHandlers(parts, denials, requestRate),
+    table: createHandlers({ ...parts, denials, requestRate }),
     publishKey: foundations.publishKey,
     sessions: foundations.sessions,
     pins: foundations.pins,
@@ -151,148 +96,4 @@ function openSignIn(parts: RequestParts): SignIn {
     isFull: createFullnessCheck({ ...parts, rules: config }),
     log,
   });
-}
-
-function createHandlers(
-  parts: RequestParts,
-  denials: DenialLog,
-  requestRate: TokenBuckets,
-): RequestTable {
-  const { config, foundations, bus, jobs, nextJid, counters, pillar, now, log } = parts;
-  const keeper = new ReturnKeeper({
-    cache: jobs,
-    bus,
-    nextJid,
-    now,
-    selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
-  });
-  const eventRate = new TokenBuckets(rateOf(config, 'eventsPerSecond'));
-  return createRequestTable({
-    ...createFileHandlers(parts),
-    _return: returnHandler({
-      keeper,
-      counters,
-      requestRate,
-      get maxBytes() {
-        return config.limits.returnBytes;
-      },
-    }),
-    _minion_event: minionEventHandler({
-      bus,
-      jobs,
-      rate: eventRate,
-      counters,
-      denials,
-      policy: parts.policy,
-      get maxBytes() {
-        return config.limits.eventBytes;
-      },
-      isFromBefore: replayCheck(foundations.sessions, now()),
-    }),
-    _pillar: pillarHandler(pillar, {
-      maxGrainsBytes: config.limits.grainsBytes,
-      keepFacts: factsKeeper(config, foundations, bus),
-      counters,
-      log,
-    }),
-    ...peerHandlers(openPeers(parts)),
-    ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
-    revoke_auth: revokeHandler(foundations.keys, parts.policy),
-    _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
-    _master_tops: topsHandler(parts.tops, log),
-  });
-}
-
-function createFileHandlers({
-  config,
-  policy,
-  fileServer: server,
-  counters,
-  log,
-}: RequestParts): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
-  const { limits, cachedir, hashType, fileBufferSize: bufferBytes } = config;
-  const meter = new FileMeter(limits.fileBytesPerSecond, counters);
-  const pushed = new PushedFiles({
-    cachedir,
-    maxFileBytes: config.fileRecvMaxSize * 1_048_576,
-    maxMinionBytes: limits.pushedBytes,
-  });
-  return {
-    ...fileHandlers({ server, meter, hashType, bufferBytes }),
-    _file_recv: fileRecvHandler({
-      pushed,
-      policy,
-      meter,
-      counters,
-      log,
-    }),
-  };
-}
-
-/** A rate that is read anew each time, because limits can change while the master runs. */
-function rateOf(config: MasterConfig, name: 'requestsPerSecond' | 'eventsPerSecond'): Rate {
-  return {
-    get perSecond() {
-      return config.limits[name];
-    },
-    get burst() {
-      return config.limits.burst;
-    },
-  };
-}
-
-/** What minions may ask of others, and of the master itself. */
-function openPeers(parts: RequestParts): PeerHandlerOptions {
-  const { config, counters, dispatcher, foundations, jobs: cache, lastHeard, targets, log } = parts;
-  const publisher = new PeerPublisher({
-    dispatcher,
-    cache,
-    targets,
-    facts: {
-      isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
-      lastHeardAt: (id) => lastHeard.of(id),
-    },
-    defaults: config,
-    policy: parts.policy,
-    counters,
-    log,
-  });
-  const runner = new PeerRunner({
-    runners: parts.services.runners,
-    cache,
-    policy: parts.policy,
-    counters,
-    log,
-  });
-  return { publisher, runner, counters };
-}
-
-/** Keeps the facts of a minion, and tells it [WIRE 9.3]. */
-function factsKeeper(
-  config: MasterConfig,
-  { facts }: Foundations,
-  bus: EventBus,
-): (minion: FactsOfMinion) => Promise<void> {
-  return async (minion) => {
-    if (!config.minionDataCache) return;
-    await facts.keep([minion]);
-    if (!config.minionDataCacheEvents) return;
-    bus.fire(tags.dataRefreshed(minion.id), { 'Minion data cache refresh': minion.id });
-  };
-}
-
-/**
- * What was seen before a restart is not remembered, so an event stamped before it is taken for a
- * replay, unless the session key was made after it: then nobody can have recorded it before.
- */
-function replayCheck(
-  sessions: SessionKeys,
-  startedAt: number,
-): (request: VerifiedRequest) => boolean {
-  const startSecond = Math.floor(startedAt / 1000);
-  return ({ minionId, ts }) => {
-    if (minionId === undefined || ts === undefined || ts >= startSecond) return false;
-    const madeAt = sessions.madeAt(minionId);
-    return madeAt !== undefined && madeAt < startedAt;
-  };
 }
