@@ -116,12 +116,14 @@ function compileResource(rule: PolicyRule, world: PolicyWorld): CompiledResource
     case 'mine': {
       const { fun, owner = '*' } = rule.resource;
       const ownerTest = compileTexts(owner, world, place('owner'));
+      // A function may be asked for where some owner's may be read, so long as not all are denied.
+      const isOpen = rule.effect === 'allow' || owner === '*';
       return {
         ...byText(fun, world, place('fun')),
-        obstacle: ({ mine }) =>
-          mine?.owner === undefined || ownerTest(mine.owner)
-            ? undefined
-            : 'the owner is another one',
+        obstacle: ({ mine }) => {
+          const isMeant = mine?.owner === undefined ? isOpen : ownerTest(mine.owner);
+          return isMeant ? undefined : 'the owner is another one';
+        },
       };
     }
     case 'file-send':

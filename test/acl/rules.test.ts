@@ -2,6 +2,7 @@
 import test from 'ava';
 import {
   allow,
+  type Call,
   type Decision,
   decide,
   deny,
@@ -101,6 +102,48 @@ test('a rate is for each minion by itself, and fills again', (t) => {
   t.is(signal('my/a', minion('web2')).effect, 'allow');
   now = 30_000;
   t.deepEqual(effects(), ['allow', 'deny', 'deny']);
+});
+
+test('a rate counts each function of a job', (t) => {
+  const rule = allow('once', {
+    subject: { minion: '*' },
+    action: 'publish',
+    resource: { fun: 'test.*' },
+    rate: '1/minute',
+  });
+  const call = (fun: string): Call => ({ fun, args: [], kwargs: new Map() });
+  const publish = (...funs: readonly string[]): string => {
+    const resource = { calls: funs.map(call), isWithin: () => true };
+    return decide({ subject: web1, action: 'publish', resource }, policyOf([rule])).effect;
+  };
+  t.is(publish('test.ping'), 'allow');
+  t.is(publish('test.ping', 'test.echo'), 'deny');
+});
+
+test('of several rules that permit, the first one is named', (t) => {
+  const named = (tag: string, minion: string): PolicyRule =>
+    allow(`${tag} ${minion}`, { ...ask, subject: { minion }, resource: { tag } });
+  const rules = ['my/tag', 'my/*', 'm*'].flatMap((tag) =>
+    ['*', 'web*'].map((it) => named(tag, it)),
+  );
+  for (const [index, { name }] of rules.entries()) {
+    t.is(asker([...rules.slice(index), ...rules.slice(0, index)])('my/tag').rule, name);
+  }
+});
+
+test('whose mine it is decides for that one, and not for others', (t) => {
+  const mine = { subject: { minion: '*' }, action: 'mine' } as const;
+  const read = (rules: readonly PolicyRule[], owner?: string): string => {
+    const resource = { fun: 'test.id', ...(owner === undefined ? {} : { owner }) };
+    return decide({ subject: web1, action: 'mine', resource }, policyOf(rules)).effect;
+  };
+  const some = [allow('db', { ...mine, resource: { fun: '*', owner: 'db*' } })];
+  t.deepEqual([read(some), read(some, 'db1'), read(some, 'web2')], ['allow', 'allow', 'deny']);
+  const notDb = [
+    allow('all', { ...mine, resource: { fun: '*' } }),
+    deny('no db', { ...mine, resource: { fun: '*', owner: 'db*' } }),
+  ];
+  t.deepEqual([read(notDb), read(notDb, 'db1'), read(notDb, 'web2')], ['allow', 'deny', 'allow']);
 });
 
 test('a rule ends with its time', (t) => {
