@@ -90,7 +90,9 @@ async function isPermitted(
       action: 'signal',
       resource: {
         tag,
-        data: said,
+        get data() {
+          return withoutPublication(said);
+        },
         bytes: () => bytes,
         wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
       },
@@ -104,6 +106,15 @@ async function isPermitted(
     options.bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule, reason });
   }
   return false;
+}
+
+/**
+ * Where a job made it, Salt adds what it knows of the job (`__pub_jid` and the like), which no
+ * schema of the operator's is about [salt.modules.event send].
+ */
+function withoutPublication(said: WireValue | undefined): WireValue | undefined {
+  if (!isWireMap(said)) return said;
+  return Object.fromEntries(Object.entries(said).filter(([name]) => !name.startsWith('__pub_')));
 }
 
 /** The events of a load; the master sets `id`, whatever the sender wrote there. */

@@ -53,6 +53,7 @@ for (const [index, shape] of ['single', 'batch', 'prefixed'].entries()) {
     const master = await start(t, { signals: [{ tag: 'infra/puppet', minions: '*', schema }] });
     const load = (data: WireValue): Load => shapes('infra/puppet', data)[index]?.[1] ?? {};
     t.deepEqual(await fire(t, master, load({ env: 'test' })), ['infra/puppet']);
+    t.deepEqual(await fire(t, master, load({ env: 'test', __pub_jid: '1' })), ['infra/puppet']);
     t.deepEqual(await fire(t, master, load({ env: 'prod' })), []);
     t.deepEqual(await fire(t, master, load({ env: 'test', more: 1 })), []);
     t.deepEqual(await fire(t, master, load(null)), []);
