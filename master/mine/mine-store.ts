@@ -1,6 +1,6 @@
 import { packLocal, unpackLocal, type WireMap } from '../../minion-protocol/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
-import { TurnTaking } from './turn-taking.ts';
+import { TurnTaking } from '../limits/turn-taking.ts';
 
 const root = 'mine';
 const markRoot = 'mine-marks';

@@ -19,6 +19,7 @@ import type { AutoAccept } from '../keys/auto-accept.ts';
 import type { KeyStore } from '../keys/key-store.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
+import { TurnTaking } from '../limits/turn-taking.ts';
 import type { MasterKeyPair } from '../secrets/master-keys.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
 import type { RsaPool } from '../secrets/rsa-pool.ts';
@@ -63,8 +64,8 @@ export class SignIn {
   readonly #options: SignInOptions;
   /** Answers being made, by digest of the request: Salt's clients repeat while they wait. */
   readonly #underWay = new Map<string, Promise<Uint8Array>>();
-  /** The last sign-in of each id: one at a time, so that a key is judged and moved in one step. */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  /** Sign-ins of one id, one at a time, so that a key is judged and moved in one step. */
+  readonly #turns = new TurnTaking();
 
   constructor(options: SignInOptions) {
     this.#options = options;
@@ -85,9 +86,11 @@ export class SignIn {
     const mark = `${digestOf(request)} ${peer.publishPort}`;
     const same = this.#underWay.get(mark);
     if (same !== undefined) return same;
-    const answer = this.#inTurn(request.id, () => this.#signIn(request, peer)).finally(() => {
-      this.#underWay.delete(mark);
-    });
+    const answer = this.#turns
+      .run(request.id, () => this.#signIn(request, peer))
+      .finally(() => {
+        this.#underWay.delete(mark);
+      });
     this.#underWay.set(mark, answer);
     return answer;
   }
@@ -221,16 +224,6 @@ export class SignIn {
    */
   #mayRepeat(peer: Peer, id: string): boolean {
     return this.#options.rate.tryTake(JSON.stringify([peer.address, id]));
-  }
-
-  #inTurn<T>(id: string, work: () => Promise<T>): Promise<T> {
-    const turn = (this.#turns.get(id) ?? Promise.resolve()).then(work, work);
-    this.#turns.set(id, turn);
-    const leave = (): void => {
-      if (this.#turns.get(id) === turn) this.#turns.delete(id);
-    };
-    turn.then(leave, leave);
-    return turn;
   }
 }
 
