@@ -43,7 +43,7 @@ import {
 import { keys, pem } from '../helpers/vectors.ts';
 import { type Door, openDoor, type Wire } from './doors.ts';
 
-/** The accepted minion that attacks: the one whose requests were recorded. */
+/** The accepted minion that attacks, pinned at protocol 3: the one whose requests were recorded. */
 export const HOSTILE: string = keys.minionId;
 /** The accepted minion that is attacked; it has a key, a token and a session of its own. */
 export const VICTIM = 'victim';
@@ -146,7 +146,10 @@ async function layOutMaster(directory: string, store: VectorMaster['store']): Pr
   ]);
   const seal = await openSeal(config.stateDir);
   const session = seal.seal(Buffer.from(`${RECORDED_AT} ${victim.key.text}`));
-  await store.write([{ op: 'put', key: ['secrets', 'sessions', VICTIM], value: session }]);
+  const pins = [HOSTILE, VICTIM].map((id) => {
+    return { op: 'put', key: ['pins', id], value: Uint8Array.of(3) } as const;
+  });
+  await store.write([{ op: 'put', key: ['secrets', 'sessions', VICTIM], value: session }, ...pins]);
 }
 
 const plainRequest = recorded('aes_functions', '_master_opts v3');
