@@ -3,10 +3,7 @@ import path from 'node:path';
 import test from 'ava';
 import {
   isWireMap,
-  openPrivateReply,
   packWire,
-  parsePrivateKey,
-  parsePublicKey,
   unpackWire,
   type WireMap,
   type WireValue,
@@ -19,6 +16,7 @@ import {
   HOSTILE,
   hostile,
   type Load,
+  openPillarOf,
   requestBy,
   SECRET,
   type Site,
@@ -80,14 +78,7 @@ async function pillarOf({ door }: Site, id: string, load: Load): Promise<WireMap
   const nonce = freshNonce();
   const actor = id === HOSTILE ? hostile : victim;
   const reply = await door.ask(requestBy(actor, { cmd: '_pillar', ver: '2', ...load }, nonce));
-  const pillar = openPrivateReply(reply, {
-    version: 3,
-    nonce,
-    minionKey: parsePrivateKey(pem(id === HOSTILE ? 'minion' : 'other_minion').privatePem),
-    masterKey: parsePublicKey(pem('master').publicPem),
-    encAlgo: 'OAEP-SHA1',
-    sigAlgo: 'PKCS1v15-SHA1',
-  });
+  const pillar = openPillarOf(id, reply, nonce);
   if (!isWireMap(pillar)) throw new TypeError('no pillar');
   return pillar;
 }

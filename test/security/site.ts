@@ -16,9 +16,11 @@ import {
   createZeromqListener,
   type MasterTransport,
   minionToken,
+  openPrivateReply,
   openSendReply,
   parseKeyString,
   parsePrivateKey,
+  parsePublicKey,
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../store/index.ts';
@@ -87,16 +89,21 @@ const listeners: Readonly<Record<Wire, () => MasterTransport>> = {
   ws: () => createWebsocketListener(lateListener),
 };
 
+export interface SiteOptions extends VectorMasterOptions {
+  /** Protocol versions that the minions have proved. Default: 3. */
+  readonly pins?: Readonly<Record<string, number>>;
+}
+
 /** Starts one; it is closed at the end of the test. */
 export async function startSite(
   t: ExecutionContext,
   wire: Wire,
-  options: VectorMasterOptions = {},
+  { pins = {}, ...options }: SiteOptions = {},
 ): Promise<Site> {
   const directory = temporaryDirectory(t);
   const config = { ...fileRoots(directory), ...unlimited, ...options.config };
   const store = createMemoryStore({ now: () => RECORDED_AT });
-  await layOutMaster(directory, store);
+  await layOutMaster(directory, store, { [HOSTILE]: 3, [VICTIM]: 3, ...pins });
   const operator = await startVectorMaster(t, {
     pillar: async ({ id }) => ({ owner: id, ...(id === VICTIM ? { password: SECRET } : {}) }),
     ...options,
@@ -138,7 +145,11 @@ function fileRoots(directory: string): { fileRoots: { base: string[] } } {
   return { fileRoots: { base: [root] } };
 }
 
-async function layOutMaster(directory: string, store: VectorMaster['store']): Promise<void> {
+async function layOutMaster(
+  directory: string,
+  store: VectorMaster['store'],
+  pins: Readonly<Record<string, number>>,
+): Promise<void> {
   const config = resolveMasterConfig(directories(directory));
   await layOutVectorMaster(config, store, [
     { directory: 'minions', id: HOSTILE, publicPem: pem('minion').publicPem },
@@ -146,10 +157,12 @@ async function layOutMaster(directory: string, store: VectorMaster['store']): Pr
   ]);
   const seal = await openSeal(config.stateDir);
   const session = seal.seal(Buffer.from(`${RECORDED_AT} ${victim.key.text}`));
-  const pins = [HOSTILE, VICTIM].map((id) => {
-    return { op: 'put', key: ['pins', id], value: Uint8Array.of(3) } as const;
-  });
-  await store.write([{ op: 'put', key: ['secrets', 'sessions', VICTIM], value: session }, ...pins]);
+  await store.write([
+    { op: 'put', key: ['secrets', 'sessions', VICTIM], value: session },
+    ...Object.entries(pins).map(([id, version]) => {
+      return { op: 'put', key: ['pins', id], value: Uint8Array.of(version) } as const;
+    }),
+  ]);
 }
 
 const plainRequest = recorded('aes_functions', '_master_opts v3');
@@ -176,6 +189,18 @@ export function oldRequest(load: Load, nonce: string = freshNonce()): Buffer {
   return altered(vector, {
     load: { tag: undefined, data: undefined, ...load, nonce },
     key: aesKey,
+  });
+}
+
+/** The pillar in a reply, opened with a minion's own private key. */
+export function openPillarOf(id: string, reply: Uint8Array, nonce: string): WireValue {
+  return openPrivateReply(reply, {
+    version: 3,
+    nonce,
+    minionKey: parsePrivateKey(pem(id === HOSTILE ? 'minion' : 'other_minion').privatePem),
+    masterKey: parsePublicKey(pem('master').publicPem),
+    encAlgo: 'OAEP-SHA1',
+    sigAlgo: 'PKCS1v15-SHA1',
   });
 }
 
