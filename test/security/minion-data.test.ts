@@ -125,7 +125,7 @@ for (const wire of WIRES) {
             minion_id: VICTIM,
             tgt: VICTIM,
             fun: 'fun',
-            data: {},
+            data: { fun: 'lie' },
           });
         }
         for (const [tgtType, tgt] of pillarPatterns) {
