@@ -6,14 +6,13 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 
-/** As many as are on their way to different minions at the same time. */
-const remembered = 64;
+/**
+ * As many as are published in half a minute, so that a swarm that is behind does not fall further
+ * behind by opening everything anew.
+ */
+const remembered = 4096;
 
-interface Opened {
-  readonly envelope: Uint8Array;
-  readonly aes: string;
-  readonly load: WireValue | ProtocolError;
-}
+type Opened = WireValue | ProtocolError;
 
 /**
  * Opens what is published, signature and all. All minions of the swarm hear the same bytes, and
@@ -21,36 +20,26 @@ interface Opened {
  * publish key share the work.
  */
 export class PublicationReader {
-  readonly #opened: Opened[] = [];
+  readonly #opened = new Map<string, Opened>();
 
   /** @throws ProtocolError ERR_BAD_HMAC under another key */
-  open(envelope: Uint8Array, key: CrypticleKey, masterPublic: KeyObject): WireValue {
-    const known = this.#opened.find(
-      (it) => it.aes === key.text && Buffer.compare(it.envelope, envelope) === 0,
-    );
-    const load = known?.load ?? this.#openNow(envelope, key, masterPublic);
+  open(envelope: Buffer, key: CrypticleKey, masterPublic: KeyObject): WireValue {
+    const name = key.text + envelope.toString('latin1');
+    const load = this.#opened.get(name) ?? this.#openNow(name, envelope, key, masterPublic);
     if (load instanceof ProtocolError) throw load;
     return load;
   }
 
-  #openNow(
-    envelope: Uint8Array,
-    key: CrypticleKey,
-    masterPublic: KeyObject,
-  ): WireValue | ProtocolError {
+  #openNow(name: string, envelope: Buffer, key: CrypticleKey, masterPublic: KeyObject): Opened {
     const load = tryOpen(envelope, key, masterPublic);
-    // A copy: what is cut from a stream would keep all of it.
-    this.#opened.unshift({ envelope: Buffer.from(envelope), aes: key.text, load });
-    if (this.#opened.length > remembered) this.#opened.pop();
+    this.#opened.set(name, load);
+    const [oldest] = this.#opened.keys();
+    if (this.#opened.size > remembered && oldest !== undefined) this.#opened.delete(oldest);
     return load;
   }
 }
 
-function tryOpen(
-  envelope: Uint8Array,
-  key: CrypticleKey,
-  masterPublic: KeyObject,
-): WireValue | ProtocolError {
+function tryOpen(envelope: Buffer, key: CrypticleKey, masterPublic: KeyObject): Opened {
   try {
     return openPublication(envelope, { key, masterPublic, requireSignature: true });
   } catch (error) {
