@@ -31,9 +31,7 @@ test('every mutation is of rows of the catalogue, and expects tests that are the
 
 /** Whether a test of the file has it as its title, or makes it. */
 function isWritten(source: string, title: string): boolean {
-  const titles = [...source.matchAll(/\w\(\s*(['"`])(.*?)\1/gs)].map(
-    (match) => match[2],
-  );
+  const titles = [...source.matchAll(/\w\(\s*(['"`])(.*?)\1/gs)].map((match) => match[2]);
   return titles.some((written = '') => written === title || isTitle(written, title));
 }
 
