@@ -115,7 +115,7 @@ for (const wire of WIRES) {
     async (t) => {
       const site = await startSite(t, wire);
       await askAs(victim, site.door, { cmd: '_mine', data: { fun: 'kept' } });
-      await pillarOf(site, VICTIM, { grains: { os: 'Debian' } });
+      await site.door.ask(requestBy(victim, { cmd: '_pillar', ver: '2', grains: {} }));
       const changes = await site.changesBy(async () => {
         for (const cmd of ['_mine', '_mine_delete', '_mine_flush']) {
           const forged = requestBy(hostile, { cmd, id: VICTIM, fun: 'fun', data: { fun: 'lie' } });
