@@ -1,0 +1,152 @@
+/** What a crash leaves: a run that was acknowledged is done, and under one jid alone. */
+import test from 'ava';
+import { createMemoryStore, type Store, StoreError } from '../../../store/index.ts';
+import { until } from '../../helpers/deadline.ts';
+import { RECORDED_AT } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+import { acl, grant, puppet, type Stage, startStage, startWeb, tag } from './stage.ts';
+
+const startEvent = recorded('minion_event', 'start event v3');
+
+/** An event that needs no rule: after it, the minion's version is known, and nothing of it is kept. */
+const own = 'minion_ping';
+
+interface Disk {
+  readonly store: Store;
+  /** Writes that still succeed. */
+  left: number;
+}
+
+/** A store that keeps nothing any more after some writes, as if the process had ended there. */
+function fragileStore(memory: Store): Disk {
+  const disk: Disk = {
+    left: Number.POSITIVE_INFINITY,
+    store: new Proxy(memory, {
+      get(target, name) {
+        if (name === 'write') {
+          return async (operations: Parameters<Store['write']>[0]) => {
+            disk.left -= 1;
+            if (disk.left < 0) throw new StoreError('ERR_STORE_CLOSED', 'gone');
+            return target.write(operations);
+          };
+        }
+        const value: unknown = Reflect.get(target, name);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    }),
+  };
+  return disk;
+}
+
+/** Sends a request; whether it was acknowledged. */
+async function isAcknowledged(
+  stage: Stage,
+  request: Uint8Array,
+  nonce: string,
+): Promise<boolean> {
+  try {
+    return openReply(startEvent, await stage.ask(request), nonce) === null;
+  } catch {
+    return false;
+  }
+}
+
+for (let writes = 0; writes <= 5; writes += 1) {
+  test(`a master that ends after ${writes} writes has done the run once, or leaves it`, async (t) => {
+    const memory = createMemoryStore({ now: () => RECORDED_AT });
+    const disk = fragileStore(memory);
+    const first = await startStage(t, {}, { store: disk.store });
+    const jids: string[] = [];
+    const functions = {
+      'test.kwarg': (_call: unknown, { jid }: { readonly jid: string }) => {
+        jids.push(jid);
+        return true;
+      },
+    };
+    await startWeb(t, first, functions);
+    await first.emit({}, own);
+    const nonce = freshNonce();
+    const request = altered(startEvent, { load: { tag, data: { env: 'live' }, nonce } });
+    disk.left = writes;
+    const wasAcknowledged = await isAcknowledged(first, request, nonce);
+    t.is(wasAcknowledged, writes > 0);
+    await first.master.close();
+
+    const second = await startStage(t, {}, { store: memory, directory: first.directory });
+    await startWeb(t, second, functions);
+    t.true(await isAcknowledged(second, request, nonce), 'sent again');
+    const [run] = await second.ended(1);
+    t.is((await second.master.reactions.runs()).length, 1);
+    await until('the job to run', () => jids.length > 0);
+    t.deepEqual([...new Set(jids)], [run?.jid]);
+  });
+}
+
+test('a request that comes again, also to the next master, leads to no second run', async (t) => {
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  const first = await startStage(t, {}, { store });
+  const { calls } = await startWeb(t, first);
+  const nonce = freshNonce();
+  const request = altered(startEvent, { load: { tag, data: { env: 'live' }, nonce } });
+  for (let time = 0; time < 3; time += 1) t.true(await isAcknowledged(first, request, nonce));
+  await first.ended(1);
+  await first.master.close();
+  const startAt = RECORDED_AT + 2000;
+  const second = await startStage(t, {}, { store, directory: first.directory, startAt });
+  t.true(await isAcknowledged(second, request, nonce));
+  t.is((await second.master.reactions.runs()).length, 1);
+  t.is((await second.counters())['reaction-repeated'], 1);
+  t.is(calls.length, 1);
+});
+
+test('an event that was dropped does not lead to a run when it comes again', async (t) => {
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  const once = { ...puppet, oncePer: 60 };
+  const first = await startStage(t, { reactions: [once] }, { store });
+  await startWeb(t, first);
+  await first.emit({ env: 'live' });
+  const nonce = freshNonce();
+  const request = altered(startEvent, { load: { tag, data: { env: 'live' }, nonce } });
+  t.true(await isAcknowledged(first, request, nonce));
+  await first.ended(1);
+  await first.master.close();
+  const config = { reactions: [puppet] };
+  const second = await startStage(t, config, { store, directory: first.directory });
+  t.true(await isAcknowledged(second, request, nonce));
+  t.is((await second.master.reactions.runs()).length, 1);
+});
+
+test('a run that waits is done by the next master, in which its right is asked for anew', async (t) => {
+  for (const [rules, state] of [
+    [[grant], 'succeeded'],
+    [[], 'denied'],
+  ] as const) {
+    const memory = createMemoryStore({ now: () => RECORDED_AT });
+    const disk = fragileStore(memory);
+    const first = await startStage(t, {}, { store: disk.store });
+    await startWeb(t, first);
+    await first.emit({}, own);
+    disk.left = 1;
+    await first.emit({ env: 'live' });
+    await first.master.close();
+    const config = { acl: acl(...rules) };
+    const second = await startStage(t, config, { store: memory, directory: first.directory });
+    await startWeb(t, second);
+    t.is((await second.ended(1))[0]?.state, state);
+  }
+});
+
+test('a run of a reaction that is gone is not done', async (t) => {
+  const memory = createMemoryStore({ now: () => RECORDED_AT });
+  const disk = fragileStore(memory);
+  const first = await startStage(t, {}, { store: disk.store });
+  await startWeb(t, first);
+  await first.emit({}, own);
+  disk.left = 1;
+  await first.emit({ env: 'live' });
+  await first.master.close();
+  const second = await startStage(t, { reactions: [] }, { store: memory, directory: first.directory });
+  const { calls } = await startWeb(t, second);
+  t.is((await second.ended(1))[0]?.state, 'removed');
+  t.deepEqual(calls, []);
+});
