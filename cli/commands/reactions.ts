@@ -1,8 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { ReactionInfo, ReactionRun } from '../../master/index.ts';
-import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
-import { CommandError } from '../errors.ts';
 import { escapeName } from '../output/escape.ts';
 import { printJson, printLine } from '../print.ts';
 
@@ -12,7 +11,7 @@ interface ReactionOptions {
 }
 
 interface RunsOptions extends ReactionOptions {
-  readonly limit: string;
+  readonly limit: number;
 }
 
 /** `saltbridge reactions`. */
@@ -58,23 +57,18 @@ function addRuns(reactions: Command, context: CommandContext): void {
     .command('runs')
     .description('list runs: those that are not over, then the latest')
     .argument('[name]', 'of one reaction only')
-    .addOption(new Option('--limit <number>', 'at most so many').default('20'))
+    .addOption(new Option('--limit <number>', 'at most so many').argParser(parseCount).default(20))
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (name: string | undefined, { configDir, json, limit }: RunsOptions) => {
       const api = await context.openApi(configDir);
       const of = name === undefined ? {} : { reaction: name };
-      const runs = await api.reactions.runs({ ...of, limit: readCount(limit) });
+      const runs = await api.reactions.runs({ ...of, limit });
       if (json) return printJson(context.stdout, runs);
       if (runs.length === 0) await printLine(context.stderr, 'No run is kept.');
       for (const run of runs) await printLine(context.stdout, formatRun(run));
     });
-}
-
-function readCount(text: string): number {
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new CommandError('ERR_ARGS', '--limit is a whole number above 0');
 }
 
 function formatLine({ name, on, do: action, waiting, running }: ReactionInfo): string {

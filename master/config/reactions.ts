@@ -1,8 +1,9 @@
 /** `saltbridge: reactions:`, and whether all of them can be used, before anything takes effect. */
 import { PolicyError, parseRate } from '../../acl/index.ts';
+import { isKeywordText } from '../arguments/arguments.ts';
 import { isFunctionName } from '../jobs/arguments.ts';
 import { parseReaction, withProgramNames } from '../reactions/parse-reaction.ts';
-import { type Reaction, valuesOf } from '../reactions/reaction.ts';
+import { type CallValue, type Reaction, valuesOf } from '../reactions/reaction.ts';
 import { neededValues, vouchingRules } from '../reactions/vouching.ts';
 import { compileRightTarget } from '../targeting/resolve.ts';
 import { ConfigError, type OptionOrigin } from './errors.ts';
@@ -58,6 +59,11 @@ function problemOf(reaction: Reaction, config: MasterConfig): string | undefined
     const problem = typeof tgt === 'string' ? targetProblem(tgt, tgtType, config) : undefined;
     if (problem !== undefined) return `do.run.target: ${problem}`;
   }
+  const keyword = valuesOf(action).find(
+    ([field, value]) => field.startsWith('do.run.args.') && isKeyword(value),
+  );
+  // A minion would make a keyword of it, which no rule has looked at as such.
+  if (keyword !== undefined) return `${keyword[0]}: name=value goes by name, in kwargs`;
   const problem = from === undefined ? undefined : targetProblem(from, 'compound', config);
   if (problem !== undefined) return `from: ${problem}`;
   return rateProblem(rate) ?? dataProblem(reaction, config);
@@ -89,11 +95,23 @@ function dataProblem(reaction: Reaction, config: MasterConfig): string | undefin
     ([field, value]) => field.includes('.args.') && isSender(value),
   );
   if (positional !== undefined) return `${positional[0]}: text of an event goes by name, in kwargs`;
-  const [first] = neededValues(reaction);
-  if (first === undefined || vouchingRules(reaction, rulesOf(config)).size > 0) return undefined;
-  const path = ['data', ...first.path].join('.');
-  const types = first.mayBeText ? 'text, a number, or true or false' : 'a number, or true or false';
-  return `${first.field}: no rule for this tag has a schema that requires all that is taken from the event, ${path} for instance as ${types}`;
+  const needed = neededValues(reaction);
+  const rules = rulesOf(config);
+  const unmet = needed.find((value) => vouchingRules(reaction, [value], rules).size === 0);
+  if (unmet !== undefined) {
+    const path = ['data', ...unmet.path].join('.');
+    const types = unmet.mayBeText
+      ? 'text, a number, or true or false'
+      : 'a number, or true or false';
+    return `${unmet.field}: no signal rule for this tag has a schema that requires ${path}, as ${types}`;
+  }
+  if (needed.length === 0 || vouchingRules(reaction, needed, rules).size > 0) return undefined;
+  return 'no signal rule for this tag has a schema that requires all that is taken from the event';
+}
+
+function isKeyword(value: CallValue): boolean {
+  if (typeof value === 'string') return isKeywordText(value);
+  return typeof value === 'object' && value !== null && '__kwarg__' in value;
 }
 
 function isSender(value: unknown): boolean {

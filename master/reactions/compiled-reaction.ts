@@ -32,8 +32,8 @@ export function compileReactions(
       from === undefined
         ? undefined
         : targets.compileRight({ tgt: from, tgtType: 'compound' }, config.nodegroups);
-    const needsData = neededValues(reaction).length > 0;
-    const vouching = needsData ? vouchingRules(reaction, rules) : undefined;
+    const needed = neededValues(reaction);
+    const vouching = needed.length > 0 ? vouchingRules(reaction, needed, rules) : undefined;
     return {
       reaction,
       matches: compileGlob(reaction.on),

@@ -33,15 +33,18 @@ export function pathOf(from: string): readonly string[] {
   return from.split('.').slice(1);
 }
 
-/** Names of the rules whose schema makes sure of all that a reaction needs. */
-export function vouchingRules(reaction: Reaction, rules: readonly PolicyRule[]): Set<string> {
-  const needed = neededValues(reaction);
+/** Names of the rules for what a reaction waits for whose schema makes sure of all that is needed. */
+export function vouchingRules(
+  { on }: Pick<Reaction, 'on'>,
+  needed: readonly NeededValue[],
+  rules: readonly PolicyRule[],
+): Set<string> {
   const signals = rules.flatMap((rule) =>
     rule.action === 'signal' && rule.effect === 'allow' ? [rule] : [],
   );
   const [good, bad] = [new Set<string>(), new Set<string>()];
   for (const { name, resource } of signals) {
-    if (!mayMean(resource.tag, reaction.on)) continue;
+    if (!mayMean(resource.tag, on)) continue;
     const isGood = needed.every((value) => isRequired(resource.schema, value));
     (isGood ? good : bad).add(name);
   }

@@ -39,11 +39,7 @@ function fragileStore(memory: Store): Disk {
 }
 
 /** Sends a request; whether it was acknowledged. */
-async function isAcknowledged(
-  stage: Stage,
-  request: Uint8Array,
-  nonce: string,
-): Promise<boolean> {
+async function isAcknowledged(stage: Stage, request: Uint8Array, nonce: string): Promise<boolean> {
   try {
     return openReply(startEvent, await stage.ask(request), nonce) === null;
   } catch {
@@ -145,7 +141,11 @@ test('a run of a reaction that is gone is not done', async (t) => {
   disk.left = 1;
   await first.emit({ env: 'live' });
   await first.master.close();
-  const second = await startStage(t, { reactions: [] }, { store: memory, directory: first.directory });
+  const second = await startStage(
+    t,
+    { reactions: [] },
+    { store: memory, directory: first.directory },
+  );
   const { calls } = await startWeb(t, second);
   t.is((await second.ended(1))[0]?.state, 'removed');
   t.deepEqual(calls, []);

@@ -119,9 +119,15 @@ test('Jenkins asks for puppet and for nothing else, and a killed master still se
   const [later, earlier] = await within('both runs', ended(field, 2), 60_000);
   t.is(earlier?.state, 'interrupted');
   t.is(later?.state, 'succeeded');
-  t.deepEqual(asked, [{ environment: 'live' }, { environment: 'test' }].map((kwargs) => [kwargs]));
+  t.deepEqual(
+    asked,
+    [{ environment: 'live' }, { environment: 'test' }].map((kwargs) => [kwargs]),
+  );
   const job = await field.api.jobs.show(later?.jid ?? '');
-  t.deepEqual(job.returns.map(({ minion }) => minion), ['web1']);
+  t.deepEqual(
+    job.returns.map(({ minion }) => minion),
+    ['web1'],
+  );
 });
 
 function freePort(): Promise<number> {
