@@ -78,12 +78,16 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
     const permitted: Permitted[] = [];
     for (const event of candidates(parsed.value, minionId)) {
       if (isOld && !options.reactions.isWanted(event.tag)) continue;
-      const decision = await judge(options, minionId, event, request.bytes);
+      const jid = progressJid.exec(event.tag)?.[1];
+      const job = jid === undefined ? undefined : await options.jobs.find(jid);
+      const ownJid = job?.minions.has(minionId) ? jid : undefined;
+      const decision = judge(options, { minionId, event, bytes: request.bytes, ownJid });
       if (decision.effect === 'deny') continue;
       if (options.rate.tryTake(minionId)) permitted.push({ ...event, rule: decision.rule });
       else options.counters.count('event-rate');
     }
-    await keepReactions(options, minionId, request, permitted);
+    const wanted = permitted.filter(({ tag }) => options.reactions.isWanted(tag));
+    if (wanted.length > 0) await keepReactions(options, minionId, request, wanted);
     if (isOld) return send(null);
     for (const { tag, data } of permitted) options.bus.fire(tag, data, 'minion');
     return send(null);
@@ -95,10 +99,8 @@ async function keepReactions(
   { reactions }: MinionEventOptions,
   sender: string,
   request: VerifiedRequest,
-  permitted: readonly Permitted[],
+  wanted: readonly Permitted[],
 ): Promise<void> {
-  const wanted = permitted.filter(({ tag }) => reactions.isWanted(tag));
-  if (wanted.length === 0) return;
   const mark = requestMark(request);
   try {
     for (const { tag, said, rule, place } of wanted) {
@@ -118,14 +120,17 @@ function causeOf(tag: string, said: WireValue | undefined): string | undefined {
   return typeof jid === 'string' ? jid : jidOf(tag, {});
 }
 
-async function judge(
-  options: MinionEventOptions,
-  minionId: string,
-  { tag, said }: Candidate,
-  bytes: number,
-): Promise<Decision> {
-  const jid = progressJid.exec(tag)?.[1];
-  const job = jid === undefined ? undefined : await options.jobs.find(jid);
+interface Question {
+  readonly minionId: string;
+  readonly event: Candidate;
+  readonly bytes: number;
+  /** The job that the tag names, if it was published to the minion. */
+  readonly ownJid: string | undefined;
+}
+
+function judge(options: MinionEventOptions, question: Question): Decision {
+  const { minionId, event, bytes, ownJid } = question;
+  const { tag, said } = event;
   const decision = decide(
     {
       subject: { kind: 'minion', id: minionId },
@@ -136,7 +141,7 @@ async function judge(
           return withoutPublication(said);
         },
         bytes: () => bytes,
-        wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
+        wasPublishedToSubject: (jid) => jid === ownJid,
       },
     },
     options.policy(),
