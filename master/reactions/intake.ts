@@ -1,8 +1,7 @@
 /** From events to runs in the queue. */
 
 import type { CompiledReaction } from './compiled-reaction.ts';
-import type { PlannedCall } from './planner.ts';
-import { type ReactionEvent, valueAt } from './planner.ts';
+import { type PlannedCall, type ReactionEvent, valueAt } from './planner.ts';
 import type { QueueConditions, ReactionQueue } from './reaction-queue.ts';
 import type { OpenRun } from './reaction-run.ts';
 import type { ReactionReports } from './reports.ts';

@@ -13,7 +13,10 @@ import {
   unpackOpenRun,
 } from './reaction-run.ts';
 
-const openKey = (jid: string): Key => ['reactions', 'open', jid];
+/** What the keys of all runs begin with that are not over. */
+export const openRunsPrefix: Key = ['reactions', 'open'];
+
+const openKey = (jid: string): Key => [...openRunsPrefix, jid];
 const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
 
 /** What a run depends on; each is written with it. */
@@ -48,7 +51,7 @@ export class ReactionQueue {
   /** With what a master before this one left. @throws StoreError ERR_STORE_CORRUPT */
   static async open(options: ReactionQueueOptions): Promise<ReactionQueue> {
     const queue = new ReactionQueue(options);
-    for await (const { value } of options.store.list(['reactions', 'open'])) {
+    for await (const { value } of options.store.list(openRunsPrefix)) {
       const run = unpackOpenRun(value);
       queue.#open.set(run.jid, run);
     }

@@ -1,7 +1,7 @@
 /** What a crash leaves: a run that was acknowledged is done, and under one jid alone. */
 import test from 'ava';
 import { createMemoryStore, type Store, StoreError } from '../../../store/index.ts';
-import { until } from '../../helpers/deadline.ts';
+import { until, within } from '../../helpers/deadline.ts';
 import { RECORDED_AT } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
 import { acl, grant, puppet, type Stage, startStage, startWeb, tag } from './stage.ts';
@@ -44,6 +44,12 @@ async function isAcknowledged(stage: Stage, request: Uint8Array, nonce: string):
     return openReply(startEvent, await stage.ask(request), nonce) === null;
   } catch {
     return false;
+  }
+}
+
+async function sent({ master }: Stage): Promise<void> {
+  while ((await master.reactions.runs())[0]?.state !== 'running') {
+    await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
@@ -149,4 +155,35 @@ test('a run of a reaction that is gone is not done', async (t) => {
   const { calls } = await startWeb(t, second);
   t.is((await second.ended(1))[0]?.state, 'removed');
   t.deepEqual(calls, []);
+});
+
+test('a job that has left is not published again, though its minions know nothing of it', async (t) => {
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  const first = await startStage(t, {}, { store });
+  let began: () => void = () => {};
+  const beginning = new Promise<void>((resolve) => {
+    began = resolve;
+  });
+  await startWeb(t, first, {
+    'test.kwarg': async (_call, { signal }) => {
+      began();
+      await new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      return true;
+    },
+  });
+  await first.emit({ env: 'live' });
+  await within('the job to begin', beginning);
+  await within('the job to be known as sent', sent(first));
+  await first.master.close();
+  const second = await startStage(t, {}, { store, directory: first.directory });
+  const { calls, minion } = await startWeb(t, second);
+  t.is((await second.ended(1))[0]?.state, 'interrupted');
+  t.is(minion.state.state, 'connected');
+  const jobs = await second.master.jobs.list();
+  await second.emit({ env: 'test' });
+  await second.ended(2);
+  t.deepEqual(calls, [{ env: 'test' }]);
+  t.is(jobs.length, 1);
 });

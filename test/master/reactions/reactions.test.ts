@@ -1,8 +1,9 @@
 /** What follows from events: what is taken from them, how often, and what a reaction may do. */
 import test from 'ava';
 import { allow } from '../../../acl/index.ts';
-import { reaction } from '../../../master/index.ts';
+import { reaction, resolveMasterConfig } from '../../../master/index.ts';
 import { within } from '../../helpers/deadline.ts';
+import { directories } from '../../helpers/vector-master.ts';
 import { keys } from '../../helpers/vectors.ts';
 import { acl, grant, puppet, startStage, startWeb, tag } from './stage.ts';
 
@@ -255,3 +256,19 @@ function bare(): typeof puppet {
 async function opens(waiting: readonly unknown[]): Promise<void> {
   while (waiting.length === 0) await new Promise((resolve) => setImmediate(resolve));
 }
+
+test('a reload puts other reactions in force, all or none', async (t) => {
+  const stage = await startStage(t, { reactions: [] });
+  const { calls } = await startWeb(t, stage);
+  await stage.emit({ env: 'a' });
+  const base = { ...directories(stage.directory), requestServerTtl: 0, acl: acl(grant) };
+  const { applied } = await stage.master.reload(
+    resolveMasterConfig({ ...base, reactions: [puppet] }),
+  );
+  t.deepEqual(applied, ['saltbridge:reactions']);
+  await stage.emit({ env: 'b' });
+  await stage.ended(1);
+  t.deepEqual(calls, [{ env: 'b' }]);
+  t.is((await stage.master.reactions.show('puppet')).on, tag);
+  await t.throwsAsync(stage.master.reactions.show('other'), { code: 'ERR_REACTION_UNKNOWN' });
+});
