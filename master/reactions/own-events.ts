@@ -1,5 +1,6 @@
 /** Events that the master fires itself, for the reactions that wait for them. */
 import type { WireMap } from '../../minion-protocol/index.ts';
+import { StoreError } from '../../store/index.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import type { ReactionIntake } from './intake.ts';
@@ -16,7 +17,6 @@ export interface OwnEventParts {
 /**
  * Hands on what the master fires until the signal comes. The bus only tells: what it has told and
  * nobody has kept yet is lost with the process.
- * @throws StoreError
  */
 export async function followOwnEvents(parts: OwnEventParts): Promise<void> {
   for (;;) {
@@ -29,21 +29,28 @@ export async function followOwnEvents(parts: OwnEventParts): Promise<void> {
   }
 }
 
-async function follow({ bus, intake, closing }: OwnEventParts): Promise<void> {
+/** What no event of the master's own has. */
+const nobodys = {
+  sender: undefined,
+  data: undefined,
+  rule: undefined,
+  request: undefined,
+} as const;
+
+async function follow({ bus, intake, reports, closing }: OwnEventParts): Promise<void> {
   const events = bus.subscribe({
     accepts: (tag) => intake.isWanted(tag),
     isOwnOnly: true,
     signal: closing,
   });
   for await (const { tag, data } of events) {
-    await intake.take({
-      tag,
-      sender: undefined,
-      data: undefined,
-      rule: undefined,
-      jid: jidOf(tag, data),
-      request: undefined,
-    });
+    try {
+      await intake.take({ ...nobodys, tag, jid: jidOf(tag, data) });
+    } catch (error) {
+      // A disk that is full has room again some day.
+      if (!(error instanceof StoreError)) throw error;
+      reports.dropped('*', 'not-kept', { tag, code: error.code });
+    }
   }
 }
 
