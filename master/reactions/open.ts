@@ -68,6 +68,7 @@ export async function openReactions(parts: ReactionParts): Promise<Reactions> {
     keepMarksMs: config.publishSession * 1000,
     now,
   });
+  const left = queue.open;
   const worker = new ReactionWorker({
     ...parts,
     reactions,
@@ -96,7 +97,7 @@ export async function openReactions(parts: ReactionParts): Promise<Reactions> {
     intake,
     start: () => {
       warnOfPowerless(compiled, parts);
-      worker.resume();
+      worker.resume(left);
       following = followOwnEvents({ bus, intake, reports, closing }).catch((error: unknown) => {
         log.error({ err: error }, "the master's own events lead to no reactions any more");
       });

@@ -42,9 +42,9 @@ export class ReactionWorker {
     this.#startNext(run.reaction);
   }
 
-  /** Takes what a master before this one left. */
-  resume(): void {
-    for (const run of this.#options.queue.open) {
+  /** Takes what a master before this one left; what has come since is taken already. */
+  resume(left: readonly OpenRun[]): void {
+    for (const run of left) {
       this.#track(run.isSent ? this.#end(run, { outcome: 'interrupted' }) : this.#whenPresent(run));
     }
   }

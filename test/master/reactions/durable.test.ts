@@ -1,5 +1,8 @@
 /** What a crash leaves: a run that was acknowledged is done, and under one jid alone. */
-import test from 'ava';
+import test, { type ExecutionContext } from 'ava';
+import { openRunsPrefix } from '../../../master/reactions/reaction-queue.ts';
+import { unpackOpenRun } from '../../../master/reactions/reaction-run.ts';
+import { createMemoryTransport, type MasterTransport } from '../../../minion-protocol/index.ts';
 import { createMemoryStore, type Store, StoreError } from '../../../store/index.ts';
 import { until, within } from '../../helpers/deadline.ts';
 import { RECORDED_AT } from '../../helpers/vector-master.ts';
@@ -51,6 +54,19 @@ async function sent({ master }: Stage): Promise<void> {
   while ((await master.reactions.runs())[0]?.state !== 'running') {
     await new Promise((resolve) => setImmediate(resolve));
   }
+}
+
+/** A master that ends with a run in the queue: its store and its directory. */
+async function leaveWaiting(t: ExecutionContext): Promise<Pick<Stage, 'store' | 'directory'>> {
+  const memory = createMemoryStore({ now: () => RECORDED_AT });
+  const disk = fragileStore(memory);
+  const { emit, master, directory, ...rest } = await startStage(t, {}, { store: disk.store });
+  await startWeb(t, rest);
+  await emit({}, own);
+  disk.left = 1;
+  await emit({ env: 'live' });
+  await master.close();
+  return { store: memory, directory };
 }
 
 for (let writes = 0; writes <= 5; writes += 1) {
@@ -123,35 +139,17 @@ test('a run that waits is done by the next master, in which its right is asked f
     [[grant], 'succeeded'],
     [[], 'denied'],
   ] as const) {
-    const memory = createMemoryStore({ now: () => RECORDED_AT });
-    const disk = fragileStore(memory);
-    const first = await startStage(t, {}, { store: disk.store });
-    await startWeb(t, first);
-    await first.emit({}, own);
-    disk.left = 1;
-    await first.emit({ env: 'live' });
-    await first.master.close();
+    const left = await leaveWaiting(t);
     const config = { acl: acl(...rules) };
-    const second = await startStage(t, config, { store: memory, directory: first.directory });
+    const second = await startStage(t, config, left);
     await startWeb(t, second);
     t.is((await second.ended(1))[0]?.state, state);
   }
 });
 
 test('a run of a reaction that is gone is not done', async (t) => {
-  const memory = createMemoryStore({ now: () => RECORDED_AT });
-  const disk = fragileStore(memory);
-  const first = await startStage(t, {}, { store: disk.store });
-  await startWeb(t, first);
-  await first.emit({}, own);
-  disk.left = 1;
-  await first.emit({ env: 'live' });
-  await first.master.close();
-  const second = await startStage(
-    t,
-    { reactions: [] },
-    { store: memory, directory: first.directory },
-  );
+  const left = await leaveWaiting(t);
+  const second = await startStage(t, { reactions: [] }, left);
   const { calls } = await startWeb(t, second);
   t.is((await second.ended(1))[0]?.state, 'removed');
   t.deepEqual(calls, []);
@@ -187,3 +185,36 @@ test('a job that has left is not published again, though its minions know nothin
   t.deepEqual(calls, [{ env: 'test' }]);
   t.is(jobs.length, 1);
 });
+
+test('what is under way before the start is over is not taken for left by another master', async (t) => {
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  const first = createMemoryTransport();
+  const late = createMemoryTransport();
+  const request = altered(startEvent, {
+    load: { tag, data: { env: 'live' }, nonce: freshNonce() },
+  });
+  const listen: MasterTransport['listen'] = async (...handlers) => {
+    await first.dial('peer', '192.0.2.9').request(request, 10_000);
+    await within('the job to have left', sentIn(store));
+    return late.master.listen(...handlers);
+  };
+  const second = new Proxy(late.master, {
+    get: (target, name) => {
+      const value: unknown = name === 'listen' ? listen : Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  const stage = await startStage(t, {}, { store, transports: [first.master, second] });
+  const [run, ...more] = await stage.master.reactions.runs();
+  t.deepEqual(more, []);
+  t.is(run?.state, 'running');
+});
+
+async function sentIn(store: Store): Promise<void> {
+  for (;;) {
+    for await (const { value } of store.list(openRunsPrefix)) {
+      if (unpackOpenRun(value).isSent) return;
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}

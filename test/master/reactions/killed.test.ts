@@ -1,6 +1,5 @@
 /** The example from the field, on libzmq and by the command, with a master that is killed in it. */
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { MasterProcess } from '../../../bench/crash/master-process.ts';
@@ -15,6 +14,7 @@ import {
 import { dialZeromq } from '../../../minion-protocol/transport/zeromq-dialer.ts';
 import { within } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { freePorts } from '../../interop/our-master.ts';
 
 const policy = `
 auto_accept: true
@@ -53,7 +53,7 @@ interface Field {
 
 async function startField(t: ExecutionContext): Promise<Field> {
   const directory = temporaryDirectory(t);
-  const [requestPort, publishPort] = [await freePort(), await freePort()];
+  const [requestPort = 0, publishPort = 0] = await freePorts(2);
   const socketPath = path.join(directory, 'run', 's.sock');
   const base = `root_dir: ${directory}\ninterface: 127.0.0.1\nret_port: ${requestPort}\npublish_port: ${publishPort}\npki_dir: /pki\nsock_dir: /run\ncachedir: /cache\nlog_file: /log\nlog_level: info\n`;
   const own = policy.replace(
@@ -129,15 +129,3 @@ test('Jenkins asks for puppet and for nothing else, and a killed master still se
     ['web1'],
   );
 });
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      const port = typeof address === 'object' && address !== null ? address.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
-}
