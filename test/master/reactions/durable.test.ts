@@ -88,6 +88,8 @@ for (let writes = 0; writes <= 5; writes += 1) {
     disk.left = writes;
     const wasAcknowledged = await isAcknowledged(first, request, nonce);
     t.is(wasAcknowledged, writes > 0);
+    // The run, the job and a serial are kept: then the job leaves, and is not to be cut off.
+    if (writes >= 3) await until('the job to run', () => jids.length > 0);
     await first.master.close();
 
     const second = await startStage(t, {}, { store: memory, directory: first.directory });
