@@ -28,6 +28,7 @@ const envelope = inFile('minion-protocol/envelope.test.ts');
 const limits = inFile('minion-protocol/payload-limits.test.ts');
 const peers = inFile('master/peers/peer-requests.test.ts');
 const returns = inFile('master/jobs/returns.test.ts');
+const reactions = inFile('master/reactions/reactions.test.ts');
 const events = inFile('master/requests/events.test.ts');
 
 const identityInTheDispatcher =
@@ -312,6 +313,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'an event is taken for a job',
     tests: [
       reports('nothing is started on others, on the master, or for a relay'),
+      reactions('a signal that no rule permits leads to nothing'),
+      reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
       reports('no tag of others is fired in any shape'),
     ],
   },
