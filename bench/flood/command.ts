@@ -1,5 +1,5 @@
-import { benchFlood, type FloodFigures } from './flood.ts';
-import type { FloodOutcome } from './orders.ts';
+import { mean } from '../soak/memory.ts';
+import { benchFlood, type FloodFigures, type Window } from './flood.ts';
 
 /** What others must still get, and how long a sign-in may take. */
 const leastShare = 0.8;
@@ -16,11 +16,12 @@ export async function runFlood(seconds: number, print: (line: string) => void): 
   }
   let isWell = true;
   for await (const figures of benchFlood(seconds)) {
-    const { attack, flood, before, during, memory, memoryPerMinute, counted } = figures;
+    const { attack, flood, without, during, memory, memoryPerMinute, counted } = figures;
+    const sent = flood.reduce((sum, turn) => sum + turn.sent, 0);
     print(`# ${attack}, ${seconds} s`);
-    print(`sent by the attacker   ${flood.sent} (${Math.round(flood.sent / seconds)}/s)`);
-    print(`others before          ${line(before)}`);
-    print(`others during it       ${line(during)}`);
+    print(`sent by the attacker   ${sent} (${Math.round(sent / seconds)}/s)`);
+    print(`others without it      ${describe(without)}`);
+    print(`others during it       ${describe(during)}`);
     print(`what others still get  ${(share(figures) * 100).toFixed(1)} %`);
     print(
       `memory                 ${memory[0].toFixed(0)} MB, ${memory[1].toFixed(0)} MB at the end ` +
@@ -33,15 +34,28 @@ export async function runFlood(seconds: number, print: (line: string) => void): 
   return isWell ? 0 : 1;
 }
 
-function share({ before, during }: FloodFigures): number {
-  return during.answered / Math.max(1, before.answered);
+function share({ without, during }: FloodFigures): number {
+  return answered(during) / Math.max(1, answered(without));
+}
+
+function answered(windows: readonly Window[]): number {
+  return windows.reduce((sum, { outcome }) => sum + outcome.answered, 0);
 }
 
 function isPrompt({ attack, during }: FloodFigures): boolean {
-  return attack.startsWith('forbidden') || during.longestMs < signInMs;
+  return attack.startsWith('forbidden') || longest(during) < signInMs;
 }
 
-function line({ sent, answered, medianMs, ms99, longestMs }: FloodOutcome): string {
-  const times = [medianMs, ms99, longestMs].map((ms) => `${ms.toFixed(1)} ms`).join(', ');
-  return `${answered} of ${sent} answered; half, 99 of 100, all within ${times}`;
+function longest(windows: readonly Window[]): number {
+  return Math.max(...windows.map(({ outcome }) => outcome.longestMs));
+}
+
+function describe(windows: readonly Window[]): string {
+  const sent = windows.reduce((sum, { outcome }) => sum + outcome.sent, 0);
+  const median = mean(windows.map(({ outcome }) => outcome.medianMs)).toFixed(1);
+  const load = mean(windows.map((window) => window.load)).toFixed(2);
+  return (
+    `${answered(windows)} of ${sent} answered, half of them within ${median} ms, ` +
+    `all within ${longest(windows).toFixed(1)} ms; the master used ${load} processors`
+  );
 }

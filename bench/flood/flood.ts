@@ -20,19 +20,28 @@ import type { Attack, FloodAnswer, FloodOrder, FloodOutcome } from './orders.ts'
 /** One attack, and what it did. */
 export interface FloodFigures {
   readonly attack: Attack;
-  readonly flood: FloodOutcome;
-  /** What the others got without it. */
-  readonly before: FloodOutcome;
-  readonly during: FloodOutcome;
-  /** Anonymous memory of the master, megabytes: at the start of the flood, at its end. */
-  readonly memory: readonly [before: number, after: number];
+  readonly flood: readonly FloodOutcome[];
+  /** What the others got without it, and with it, turn by turn. */
+  readonly without: readonly Window[];
+  readonly during: readonly Window[];
+  /** Growth of the master's anonymous memory, megabytes a minute. */
   readonly memoryPerMinute: number;
-  /** What the master counted meanwhile, by reason. */
+  /** Anonymous memory of the master, megabytes: at the start, at the end. */
+  readonly memory: readonly [before: number, after: number];
+  /** What the master counted, by reason. */
   readonly counted: Readonly<Record<string, number>>;
+}
+
+/** What the others got in a time. */
+export interface Window {
+  readonly outcome: FloodOutcome;
+  /** Processor time of the master, seconds for each second. */
+  readonly load: number;
 }
 
 const others = 500;
 const eventsPerSecond = 2000;
+const turns = 5;
 const program = fileURLToPath(new URL('./program.js', import.meta.url));
 
 const floods: readonly (readonly [Attack, perSecond: number, wanted: FloodOrder['do']])[] = [
@@ -42,7 +51,10 @@ const floods: readonly (readonly [Attack, perSecond: number, wanted: FloodOrder[
   ['replayed key', 2000, 'sign-ins'],
 ];
 
-/** @param seconds of each attack, and of the measurement before it */
+/**
+ * Calm and flood take turns, so that what else the machine does falls on both.
+ * @param seconds of each attack, and as many without it
+ */
 export async function* benchFlood(seconds: number): AsyncGenerator<FloodFigures> {
   keepHeapSmall();
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
@@ -57,30 +69,25 @@ export async function* benchFlood(seconds: number): AsyncGenerator<FloodFigures>
     await enlist(honest, status, keys, others, '127.0.0.1');
     await enlist(attacker, status, keys, 0, '127.0.0.66');
     for (const [attack, perSecond, wanted] of floods) {
+      const turn = seconds / turns;
       const want = (): Promise<FloodOutcome> =>
         order(
           honest,
           wanted === 'sign-ins'
-            ? { do: 'sign-ins', seconds }
-            : { do: 'demand', seconds, perSecond: eventsPerSecond },
+            ? { do: 'sign-ins', seconds: turn }
+            : { do: 'demand', seconds: turn, perSecond: eventsPerSecond },
         );
-      await want();
-      const before = await want();
-      const countersBefore = (await master.status()).counters;
+      const { counters } = await master.status();
       const memory = watchMemory();
-      const [flood, during] = await Promise.all([
-        order(attacker, { do: 'attack', attack, perSecond, seconds }),
-        want(),
-      ]);
-      const counters = (await master.status()).counters;
-      yield {
-        attack,
-        flood,
-        before,
-        during,
-        ...memory.end(),
-        counted: less(counters, countersBefore),
-      };
+      const [flood, without, during]: [FloodOutcome[], Window[], Window[]] = [[], [], []];
+      for (let count = 0; count < turns; count += 1) {
+        without.push(await watched(want));
+        const flooding = order(attacker, { do: 'attack', attack, perSecond, seconds: turn });
+        during.push(await watched(want));
+        flood.push(await flooding);
+      }
+      const counted = less((await master.status()).counters, counters);
+      yield { attack, flood, without, during, ...memory.end(), counted };
     }
   } finally {
     honest.disconnect();
@@ -88,6 +95,14 @@ export async function* benchFlood(seconds: number): AsyncGenerator<FloodFigures>
     await master.close();
     await rm(rootDir, { recursive: true, force: true });
   }
+}
+
+async function watched(work: () => Promise<FloodOutcome>): Promise<Window> {
+  const startedAt = performance.now();
+  const before = process.cpuUsage();
+  const outcome = await work();
+  const { user, system } = process.cpuUsage(before);
+  return { outcome, load: (user + system) / 1000 / (performance.now() - startedAt) };
 }
 
 async function enlist(

@@ -2,7 +2,7 @@
 import { importKey, swarmId } from '../swarm/keys.ts';
 import { type Known, SwarmMinion } from '../swarm/minion.ts';
 import { Dealer } from '../swarm/zmtp-client.ts';
-import { type Attacker, attack, knownMinion } from './attacks.ts';
+import { type Arsenal, type Attacker, attack, knownMinion } from './attacks.ts';
 import type { FloodAnswer, FloodOrder, FloodOutcome } from './orders.ts';
 import { atRate, Stopwatch } from './pace.ts';
 
@@ -11,6 +11,7 @@ const firstOther = 2;
 const signInsPerSecond = 5;
 
 let attacker: Attacker | undefined;
+const arsenal: Arsenal = { events: undefined };
 const minions: SwarmMinion[] = [];
 
 async function carryOut(order: FloodOrder): Promise<FloodOutcome> {
@@ -23,7 +24,7 @@ async function carryOut(order: FloodOrder): Promise<FloodOutcome> {
     case 'sign-ins':
       return signIns(enlisted(), order.seconds);
     case 'attack':
-      return attack(enlisted(), order.attack, order.perSecond, order.seconds);
+      return attack(enlisted(), arsenal, order.attack, order.perSecond, order.seconds);
   }
 }
 

@@ -28,8 +28,7 @@ import {
 import { StoreError } from '../../store/index.ts';
 import { MasterError } from '../errors.ts';
 import type { RequestCounters } from '../limits/counters.ts';
-import { delay } from '../limits/delay.ts';
-import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { Throttle } from '../limits/throttle.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { ClearRequests } from './clear.ts';
@@ -52,7 +51,7 @@ export interface RequestChannelOptions {
   readonly pins: VersionPins;
   readonly lastHeard: LastHeard;
   readonly repeats: RepeatGuard;
-  readonly rate: TokenBuckets;
+  readonly rate: Throttle;
   readonly counters: RequestCounters;
   /** Encrypts a reply for the asker alone, off the main thread. */
   readonly sealPrivate: (
@@ -255,8 +254,8 @@ export class RequestChannel {
       counters.count('unproven');
       return send({});
     }
-    const waitMs = selfMetered.has(cmd) ? 0 : rate.take(request.minionId ?? '');
-    if (waitMs > 0) await delay(waitMs);
+    const turn = selfMetered.has(cmd) || rate.pass(request.minionId ?? '');
+    if (turn !== true && !(await turn)) throw new Unanswered('too-many-waiting');
     try {
       const run = (): Promise<Reply> => handler(request);
       return await (onceOnly.has(cmd) ? repeats.once(request, run) : run());

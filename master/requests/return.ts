@@ -2,8 +2,7 @@ import { parseReturnLoad, type WireMap } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
 import type { ReturnKeeper, ReturnOutcome } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
-import { delay } from '../limits/delay.ts';
-import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { Throttle } from '../limits/throttle.ts';
 import { requestMark } from './repeats.ts';
 import { type Handler, send, Unanswered } from './request.ts';
 
@@ -12,7 +11,7 @@ export interface ReturnHandlerOptions {
   readonly keeper: ReturnKeeper;
   readonly counters: RequestCounters;
   /** Meters returns that are repeated or refused; the first one to a job counts against nothing. */
-  readonly requestRate: TokenBuckets;
+  readonly requestRate: Throttle;
   /** Largest return that is kept, bytes as sent (`return_bytes`). */
   readonly maxBytes: number;
 }
@@ -36,7 +35,7 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
     options.counters.count(
       outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`,
     );
-    await delay(options.requestRate.take(minionId));
+    if (!(await options.requestRate.pass(minionId))) throw new Unanswered('too-many-waiting');
     return send(outcome === 'repeated' ? null : false);
   };
 }

@@ -168,6 +168,20 @@ test('requests beyond the burst are delayed and answered', async (t) => {
   t.is((await Promise.all(asked)).length, 6);
 });
 
+test('no more requests of a minion wait than a number, over however many connections', async (t) => {
+  const master = await startVectorMaster(t, {
+    config: { limits: { requestsPerSecond: 200, burst: 1 } },
+  });
+  const asked = Array.from({ length: 400 }, () =>
+    master.ask(altered(startEvent, { load: { nonce: freshNonce() } })),
+  );
+  const outcomes = await Promise.allSettled(asked);
+  const answered = outcomes.filter(({ status }) => status === 'fulfilled').length;
+  // 128 wait, one needs not, and some get a place that has become free.
+  t.true(answered >= 129 && answered < 300, `${answered} were answered`);
+  t.is((await master.counters())['too-many-waiting'], 400 - answered);
+});
+
 test('an event that is too large is dropped and counted', async (t) => {
   const master = await startVectorMaster(t, { config: { limits: { eventBytes: 4096 } } });
   t.deepEqual(await fire(t, master, { data: 'x'.repeat(5000) }), []);
