@@ -2,7 +2,7 @@
  * The corridor that every request walks: envelope, decryption, identity, rate, handler, reply.
  * The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
  * its reply values; each refusal is counted by reason. Whatever goes wrong, there is one answer,
- * but for what would be acknowledged by any answer and was not kept: see {@link Unanswered}.
+ * but for what is left without on purpose: see {@link Unanswered}.
  */
 import type { Logger } from 'pino';
 import {

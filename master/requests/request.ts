@@ -39,8 +39,9 @@ export type Reply =
   | { readonly kind: 'private'; readonly pillar: WireMap };
 
 /**
- * Thrown by a handler that must not answer, because any answer would be an acknowledgement. The
- * connection is closed a little later, and the minion sends again by itself.
+ * Thrown where there must be no answer, because any would be an acknowledgement, or because so much
+ * waits for the minion's rate that answering would be work for whoever floods. The connection is
+ * closed a little later, and the minion sends again by itself.
  */
 export class Unanswered extends Error {
   /** What is counted. */
