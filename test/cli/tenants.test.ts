@@ -1,9 +1,10 @@
 /** `saltbridge master` with tenants: one process, several masters. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
 import { openLocalApi, openLocalKeys } from '../../cli/connect.ts';
 import { startDaemon } from '../../cli/daemon.ts';
@@ -159,4 +160,6 @@ test('a command that is for one master says which tenants there are', async (t) 
   await t.throwsAsync(openLocalApi(directory), expected);
   await t.throwsAsync(openLocalKeys(directory), expected);
   await t.throwsAsync(openLocalStore(directory), expected);
+  const run = promisify(execFile)(process.execPath, [program, 'doctor', '-c', directory]);
+  await t.throwsAsync(run, { code: 64, message: /has tenants; say which/ });
 });
