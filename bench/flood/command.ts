@@ -43,7 +43,10 @@ function answered(windows: readonly Window[]): number {
 }
 
 function isPrompt({ attack, during }: FloodFigures): boolean {
-  return attack.startsWith('forbidden') || longest(during) < signInMs;
+  if (attack.startsWith('forbidden')) return true;
+  return (
+    longest(during) < signInMs && during.every(({ outcome }) => outcome.answered === outcome.sent)
+  );
 }
 
 function longest(windows: readonly Window[]): number {

@@ -20,11 +20,18 @@ export async function atRate(perSecond: number, seconds: number, act: () => void
 /** Times of answers. */
 export class Stopwatch {
   readonly #times: number[] = [];
+  readonly #due = new Set<Promise<void>>();
   sent = 0;
 
-  /** Counts a request, and its answer if there is one. */
-  async watch(request: Promise<unknown>): Promise<void> {
+  /** Counts a request, and its answer if there is one. Never rejects. */
+  watch(request: Promise<unknown>): Promise<void> {
     this.sent += 1;
+    const watched = this.#time(request);
+    this.#due.add(watched);
+    return watched.finally(() => this.#due.delete(watched));
+  }
+
+  async #time(request: Promise<unknown>): Promise<void> {
     const startedAt = performance.now();
     try {
       await request;
@@ -32,6 +39,11 @@ export class Stopwatch {
     } catch {
       // It has no answer, and is counted as that.
     }
+  }
+
+  /** Waits for the answers that are still due, so long at most. */
+  async settle(milliseconds: number): Promise<void> {
+    await Promise.race([Promise.allSettled(this.#due), sleep(milliseconds)]);
   }
 
   outcome(): FloodOutcome {

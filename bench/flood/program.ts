@@ -9,6 +9,8 @@ import { atRate, Stopwatch } from './pace.ts';
 /** Ids from here on are those of the others. */
 const firstOther = 2;
 const signInsPerSecond = 5;
+/** A sign-in without an answer until then has none. */
+const graceMs = 5000;
 
 let attacker: Attacker | undefined;
 const arsenal: Arsenal = { events: undefined };
@@ -84,6 +86,7 @@ async function signIns(
     const minion = new SwarmMinion(swarmId(knownMinion), 0, key, dealer);
     void stopwatch.watch(minion.signIn(undefined)).finally(() => dealer.close());
   });
+  await stopwatch.settle(graceMs);
   return stopwatch.outcome();
 }
 

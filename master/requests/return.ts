@@ -4,7 +4,7 @@ import type { ReturnKeeper, ReturnOutcome } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { Throttle } from '../limits/throttle.ts';
 import { requestMark } from './repeats.ts';
-import { type Handler, send, Unanswered } from './request.ts';
+import { type Handler, send, sendLater, Unanswered } from './request.ts';
 
 /** What the handler of `_return` needs. */
 export interface ReturnHandlerOptions {
@@ -35,8 +35,9 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
     options.counters.count(
       outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`,
     );
-    if (!(await options.requestRate.pass(minionId))) throw new Unanswered('too-many-waiting');
-    return send(outcome === 'repeated' ? null : false);
+    const isNext = options.requestRate.pass(minionId);
+    if (isNext === false) throw new Unanswered('too-many-waiting');
+    return sendLater(outcome === 'repeated' ? null : false, isNext);
   };
 }
 
