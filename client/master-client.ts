@@ -15,6 +15,8 @@ import type {
   MasterEvent,
   MasterStatus,
   PresentMinion,
+  ReactionInfo,
+  ReactionRun,
   StartedCall,
   TargetPlan,
 } from '../master/index.ts';
@@ -60,6 +62,12 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
     },
     acl: {
       explain: (request) => callOnce<Explanation>(socketPath, 'acl.explain', request),
+    },
+    reactions: {
+      list: () => callOnce<readonly ReactionInfo[]>(socketPath, 'reactions.list', {}),
+      show: (name) => callOnce<ReactionInfo>(socketPath, 'reactions.show', { name }),
+      runs: (request = {}) =>
+        callOnce<readonly ReactionRun[]>(socketPath, 'reactions.runs', request),
     },
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
     runners: functions(socketPath, 'runners'),

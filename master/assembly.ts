@@ -20,6 +20,7 @@ import { openMine } from './mine/open-mine.ts';
 import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
+import { openReactions, type Reactions } from './reactions/open.ts';
 import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
@@ -42,14 +43,18 @@ export async function assemble(
   const closers = new Closers();
   try {
     const live = new LiveConfig(parts.config);
-    const { api, foundations, policy } = await open({ ...parts, config: live.view }, closers);
+    const { api, foundations, policy, reactions } = await open(
+      { ...parts, config: live.view },
+      closers,
+    );
     return {
       api,
       reload: async (next) => {
         // First, because it may throw: then nothing changes.
-        const takeOver = policy.prepare(live.preview(next));
+        const coming = live.preview(next);
+        const takeOver = [policy.prepare(coming), reactions.prepare(coming)];
         const report = live.replace(next);
-        takeOver();
+        for (const each of takeOver) each();
         foundations.keys.setPendingLimits(live.view.limits);
         await foundations.autoAccept.configure(live.view);
         return report;
@@ -69,6 +74,7 @@ async function open(
   readonly api: MasterApi;
   readonly foundations: Foundations;
   readonly policy: LivePolicy;
+  readonly reactions: Reactions;
 }> {
   const { config, logger } = parts;
   const now = parts.now ?? Date.now;
@@ -154,6 +160,25 @@ async function open(
     now,
     log: logger.child({ component: 'runners' }),
   });
+  const reactions = closers.add(
+    await openReactions({
+      config,
+      policy: () => policy.current,
+      foundations,
+      bus,
+      targets,
+      dispatcher,
+      jobs,
+      services,
+      nextJid,
+      counters,
+      present,
+      closing: closing.signal,
+      now,
+      log: logger.child({ component: 'reactions' }),
+    }),
+    (it) => it.close(),
+  );
   const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
@@ -165,6 +190,7 @@ async function open(
     targets,
     dispatcher,
     services,
+    reactions: reactions.intake,
     nextJid,
     counters,
     repeats,
@@ -193,6 +219,7 @@ async function open(
     const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
     closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
   }
+  reactions.start();
   const api = createApi({
     config,
     policy: () => policy.current,
@@ -200,6 +227,7 @@ async function open(
     foundations,
     bus,
     services,
+    reactions: reactions.api,
     present,
     transports,
     counters,
@@ -213,7 +241,7 @@ async function open(
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations, policy };
+  return { api, foundations, policy, reactions };
 }
 
 /** Ends with an id's last key what is known of it. */

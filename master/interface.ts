@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
-import type { MasterApi, TransportStatus } from './api.ts';
+import type { MasterApi, ReactionsApi, TransportStatus } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
 import type { EventBus } from './events/bus.ts';
@@ -26,6 +26,7 @@ export interface InterfaceParts extends ExplainParts {
   readonly foundations: Foundations;
   readonly bus: EventBus;
   readonly services: Services;
+  readonly reactions: ReactionsApi;
   readonly present: () => readonly PresentMinion[];
   readonly transports: readonly MasterTransport[];
   readonly counters: RequestCounters;
@@ -50,6 +51,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
     acl: {
       explain: async (request) => explainRequest(parts, request),
     },
+    reactions: parts.reactions,
     presence: async () => parts.present(),
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),

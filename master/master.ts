@@ -10,6 +10,7 @@ import type {
   KeysApi,
   MasterApi,
   MasterStatus,
+  ReactionsApi,
   StoreApi,
 } from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
@@ -93,6 +94,10 @@ class MasterInProcess implements Master {
 
   get acl(): AclApi {
     return this.#running().api.acl;
+  }
+
+  get reactions(): ReactionsApi {
+    return this.#running().api.reactions;
   }
 
   async presence(): Promise<readonly PresentMinion[]> {

@@ -13,8 +13,9 @@ export interface Attacker {
   readonly address: string;
 }
 
-/** The minion whose key was taken, and the one whose public key is replayed. */
-export const stolenMinion = 0;
+/** The minion whose key was taken. */
+const stolenMinion = 0;
+/** The minion whose public key is replayed. */
 export const knownMinion = 1;
 
 const connections = 8;

@@ -19,6 +19,7 @@ import {
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
 import { functionPermissions, publishPermissions } from './permissions.ts';
 import { policyRules } from './policy-rules.ts';
+import { reactions } from './reactions.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
 import { tenantDirectories } from './tenant-directories.ts';
@@ -43,6 +44,7 @@ export type OwnOptionName =
   | 'publishSerialBlock'
   | 'confirmOpenMode'
   | 'mineTrustsGrains'
+  | 'reactions'
   | 'tenants';
 
 /** Salt's options, which stand at the top of a file. */
@@ -197,6 +199,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   confirmOpenMode: row('confirm_open_mode', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
   tenants: row('tenants', tenantDirectories, {}),
+  reactions: row('reactions', reactions, []),
 };
 
 /** Our limits. */

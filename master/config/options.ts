@@ -6,6 +6,7 @@
 
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
+import type { Reaction } from '../reactions/reaction.ts';
 import type { FileRoots } from './file-options.ts';
 import type { Permissions } from './permissions.ts';
 import type { SslOptions } from './ssl.ts';
@@ -365,6 +366,11 @@ export interface MasterConfig {
    * Default: none.
    */
   readonly tenants: TenantDirectories;
+  /**
+   * `saltbridge:reactions`: what follows from events. In files a map by the names of reactions; in
+   * programs what `reaction` makes. Default: none.
+   */
+  readonly reactions: readonly Reaction[];
 }
 
 /** What a program may set; the rest has its default. */
