@@ -110,6 +110,13 @@ export function obstaclesTo(it: CompiledRule, request: Request, now: number): st
   ].filter((obstacle) => obstacle !== undefined);
 }
 
+/** What a question is about: tag, functions, path or operation. */
+export function textOf(question: Exclude<Question, { action: 'return' }>): string {
+  return requestsOf(question)
+    .map(({ text }) => text)
+    .join(',');
+}
+
 /** What is asked, one by one. */
 export function requestsOf(question: Exclude<Question, { action: 'return' }>): Request[] {
   const { subject, action } = question;

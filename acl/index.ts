@@ -1,5 +1,5 @@
 export { namesATag } from './compile-rule.ts';
-export { decide, hasRules } from './decide.ts';
+export { decide, hasRules, textOf } from './decide.ts';
 export {
   PolicyError,
   type PolicyErrorCode,
@@ -15,6 +15,7 @@ export {
   type Pattern,
   parseGrants,
 } from './grants.ts';
+export { isOwnLifecycle } from './lifecycle-signals.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
 export { isMastersTag } from './masters-tags.ts';
 export { parseRule } from './parse-rule.ts';

@@ -16,6 +16,7 @@ import type {
   MasterStatus,
   PresentMinion,
   StartedCall,
+  StoredHead,
   TargetPlan,
 } from '../master/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
@@ -61,6 +62,7 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
     acl: {
       explain: (request) => callOnce<Explanation>(socketPath, 'acl.explain', request),
     },
+    audit: { flush: () => callOnce<StoredHead | null>(socketPath, 'audit.flush', {}) },
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
     runners: functions(socketPath, 'runners'),
     wheel: functions(socketPath, 'wheel'),

@@ -5,6 +5,7 @@
 
 import type { Explanation } from '../acl/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
+import type { StoredHead } from './audit/head.ts';
 import type { MasterEvent } from './events/bus.ts';
 import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
@@ -83,6 +84,8 @@ export interface MasterStatus {
   readonly subscribers: number;
   /** Whether the disk of the store is full: nothing new is kept, everything else goes on. */
   readonly storeFull: boolean;
+  /** Whether the audit log cannot be written: records wait, then are lost and counted. */
+  readonly auditFull: boolean;
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Requests refused, delayed or dropped since the start, by reason. */
   readonly counters: Readonly<Record<string, number>>;
@@ -163,6 +166,15 @@ export interface AclApi {
   explain(request: ExplainRequest): Promise<Explanation>;
 }
 
+/** The log of who did what. */
+export interface AuditApi {
+  /**
+   * Resolves when all that was audited until now is on disk.
+   * @returns the last record; `null` where nothing is audited
+   */
+  flush(): Promise<StoredHead | null>;
+}
+
 /** Functions that run on the master: runners, or wheel functions. */
 export interface FunctionsApi {
   /**
@@ -197,6 +209,7 @@ export interface MasterApi {
   readonly jobs: JobsApi;
   readonly events: EventsApi;
   readonly acl: AclApi;
+  readonly audit: AuditApi;
   /** The minions that listen to publications now, and how that is known. */
   presence(): Promise<readonly PresentMinion[]>;
   /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */

@@ -2,10 +2,15 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { MasterApi } from './api.ts';
+import { tellKeyChange } from './audit/audited-keys.ts';
+import { auditedReload } from './audit/audited-reload.ts';
+import type { AuditTrail } from './audit/record.ts';
+import { RuledDecisions } from './audit/ruled-decisions.ts';
 import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { EventBus } from './events/bus.ts';
+import { tags } from './events/tags.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
@@ -17,6 +22,7 @@ import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
 import type { MineStore } from './mine/mine-store.ts';
 import { openMine } from './mine/open-mine.ts';
+import { PolicyGate } from './policy/gate.ts';
 import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
@@ -26,6 +32,7 @@ import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
 import { createServices } from './services.ts';
 import { createTransports } from './transports.ts';
+import { version } from './version.ts';
 
 /** A running master. */
 export interface Assembly {
@@ -45,7 +52,7 @@ export async function assemble(
     const { api, foundations, policy } = await open({ ...parts, config: live.view }, closers);
     return {
       api,
-      reload: async (next) => {
+      reload: auditedReload(foundations.audit, async (next) => {
         // First, because it may throw: then nothing changes.
         const takeOver = policy.prepare(live.preview(next));
         const report = live.replace(next);
@@ -53,7 +60,7 @@ export async function assemble(
         foundations.keys.setPendingLimits(live.view.limits);
         await foundations.autoAccept.configure(live.view);
         return report;
-      },
+      }),
       close: () => closers.close(),
     };
   } catch (error) {
@@ -96,9 +103,15 @@ async function open(
     factsOf: (id) => foundations.facts.of(id),
     now,
   });
+  const { audit } = foundations;
+  audit.onChange((isFull) => bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
+  foundations.keys.onChange((change) => tellKeyChange(audit, change));
+  tellLife(audit, config.id, closers);
+  const ruled = closers.add(new RuledDecisions({ audit, now }), (it) => it.flush());
+  const gate = new PolicyGate({ policy: () => policy.current, ruled });
   const mine = await openMine({
     config,
-    policy: () => policy.current,
+    gate,
     store: foundations.store,
     targets,
     hasKey: (id) => foundations.keys.get(id) !== undefined,
@@ -157,7 +170,7 @@ async function open(
   const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
-    policy: () => policy.current,
+    gate,
     foundations,
     bus,
     jobs,
@@ -214,6 +227,14 @@ async function open(
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
   return { api, foundations, policy };
+}
+
+/** Audits that the master starts, and when it is closed. */
+function tellLife(audit: AuditTrail, id: string, closers: Closers): void {
+  const who = { kind: 'master', name: id } as const;
+  const detail = `saltbridge ${version}, process ${process.pid}`;
+  audit.append({ who, action: 'master.start', outcome: 'done', detail });
+  closers.add(audit, (it) => it.append({ who, action: 'master.stop', outcome: 'done' }));
 }
 
 /** Ends with an id's last key what is known of it. */

@@ -1,6 +1,7 @@
 /** What a master stands on: its store, its secrets, and the keys of its minions. */
 import type { Logger } from 'pino';
 import type { Store } from '../store/index.ts';
+import { type Audit, openAudit } from './audit/open.ts';
 import type { Closers } from './closers.ts';
 import type { MasterConfig } from './config/options.ts';
 import { preparePrivateDirectories } from './directories.ts';
@@ -23,6 +24,8 @@ import { takeOverFacts } from './targeting/salt-data-cache.ts';
 export interface Foundations {
   readonly store: Store;
   readonly storeKeeper: StoreKeeper;
+  /** Who did what. */
+  readonly audit: Audit;
   readonly rsa: RsaPool;
   readonly masterKeys: MasterKeyPair;
   /** With `master_sign_pubkey`: what vouches for the master's key. */
@@ -51,6 +54,10 @@ export async function openFoundations(
   await preparePrivateDirectories([config.stateDir, config.pkiDir]);
   const { store, storeKeeper } = await openStore(parts, closers, now);
   const seal = await openSeal(config.stateDir);
+  const auditLog = parts.logger.child({ component: 'audit' });
+  const audit = closers.add(await openAudit({ config, store, seal, now, log: auditLog }), (it) =>
+    it.close(),
+  );
   const rsa = closers.add(new RsaPool(), (it) => it.close());
   const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
   const voucher = await openVoucher(config, masterKeys.publicPem);
@@ -73,6 +80,7 @@ export async function openFoundations(
   return {
     store,
     storeKeeper,
+    audit,
     rsa,
     masterKeys,
     voucher,

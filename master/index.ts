@@ -2,6 +2,7 @@
 export type { Explanation, LintFinding, NearRule } from '../acl/index.ts';
 export type {
   AclApi,
+  AuditApi,
   EventsApi,
   EventsRequest,
   FunctionsApi,
@@ -23,6 +24,17 @@ export type {
 export { parseArgument, parseArguments } from './arguments/arguments.ts';
 /** @internal */
 export { isPlainYamlText } from './arguments/yaml.ts';
+export type { AuditHead } from './audit/chain.ts';
+export type { StoredHead } from './audit/head.ts';
+export { type AuditFilter, readAuditLog, verifyAuditLog } from './audit/read.ts';
+export type { AuditActor, AuditEntry, AuditOutcome, AuditRecord } from './audit/record.ts';
+export type { AuditRequester } from './audit/requester.ts';
+export {
+  type AuditProblem,
+  type AuditReport,
+  type ExpectedLog,
+  verifyAudit,
+} from './audit/verify.ts';
 export {
   ConfigError,
   type ConfigErrorCode,

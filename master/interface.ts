@@ -50,6 +50,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
     acl: {
       explain: async (request) => explainRequest(parts, request),
     },
+    audit: { flush: () => parts.foundations.audit.flush() },
     presence: async () => parts.present(),
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),
@@ -75,6 +76,7 @@ function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['st
     publishPort: first?.publishPort ?? 0,
     transports: describeTransports(parts),
     subscribers: parts.transports.reduce((sum, it) => sum + it.subscribers().length, 0),
+    auditFull: parts.foundations.audit.isFull(),
     storeFull: parts.foundations.storeKeeper.isFull(),
     keys: {
       accepted: accepted.length,

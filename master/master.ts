@@ -4,6 +4,7 @@ import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { Store } from '../store/index.ts';
 import type {
   AclApi,
+  AuditApi,
   EventsApi,
   FunctionsApi,
   JobsApi,
@@ -93,6 +94,10 @@ class MasterInProcess implements Master {
 
   get acl(): AclApi {
     return this.#running().api.acl;
+  }
+
+  get audit(): AuditApi {
+    return this.#running().api.audit;
   }
 
   async presence(): Promise<readonly PresentMinion[]> {

@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { auditDefaults, auditOptions } from './audit-options.ts';
 import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
 import { nodegroups } from './nodegroups.ts';
 import {
@@ -38,6 +39,7 @@ export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 /** Names of our own options, which stand under `saltbridge:`. */
 export type OwnOptionName =
   | 'stateDir'
+  | 'audit'
   | 'socket'
   | 'publishSerialBlock'
   | 'confirmOpenMode'
@@ -191,6 +193,7 @@ export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = 
 export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   stateDir: row('state_dir', path, '/var/lib/saltbridge'),
   socket: row('socket', path, 'saltbridge.sock'),
+  audit: row('audit', auditOptions, auditDefaults),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),

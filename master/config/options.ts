@@ -6,6 +6,7 @@
 
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
+import type { AuditOptions } from './audit-options.ts';
 import type { FileRoots } from './file-options.ts';
 import type { Permissions } from './permissions.ts';
 import type { SslOptions } from './ssl.ts';
@@ -345,6 +346,8 @@ export interface MasterConfig {
   readonly stateDir: string;
   /** `saltbridge:socket`: local interface. Default `<sock_dir>/saltbridge.sock`. */
   readonly socket: string;
+  /** `saltbridge:audit`: the log of who did what. */
+  readonly audit: AuditOptions;
   /** `saltbridge:limits`. */
   readonly limits: Limits;
   /** `saltbridge:acl`. */
@@ -361,7 +364,8 @@ export interface MasterConfig {
 }
 
 /** What a program may set; the rest has its default. */
-export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl'> {
+export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'audit'> {
+  readonly audit: Partial<AuditOptions>;
   readonly limits: Partial<Limits>;
   readonly acl: Partial<AclOptions>;
 }

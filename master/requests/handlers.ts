@@ -1,6 +1,5 @@
 /** What minions may ask for, from the parts of a master. */
 import type { Logger } from 'pino';
-import type { Policy } from '../../acl/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
@@ -17,6 +16,7 @@ import type { MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
+import type { PolicyGate } from '../policy/gate.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { Services } from '../services.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
@@ -44,8 +44,8 @@ const selfMadeJobsPerHour = 600;
 /** What the handlers are made from. */
 export interface HandlerParts {
   readonly config: MasterConfig;
-  /** What is permitted now. */
-  readonly policy: () => Policy;
+  /** Decides what minions may. */
+  readonly gate: PolicyGate;
   readonly foundations: Foundations;
   readonly bus: EventBus;
   readonly jobs: JobCache;
@@ -94,7 +94,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       rate: eventRate,
       counters,
       denials: parts.denials,
-      policy: parts.policy,
+      gate: parts.gate,
       get maxBytes() {
         return config.limits.eventBytes;
       },
@@ -108,7 +108,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     }),
     ...peerHandlers(openPeers(parts)),
     ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
-    revoke_auth: revokeHandler(foundations.keys, parts.policy),
+    revoke_auth: revokeHandler(foundations.keys, parts.gate),
     _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
     _master_tops: topsHandler(parts.tops, log),
   });
@@ -116,7 +116,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
 
 function createFileHandlers({
   config,
-  policy,
+  gate,
   fileServer: server,
   counters,
   log,
@@ -132,7 +132,7 @@ function createFileHandlers({
     ...fileHandlers({ server, meter, hashType, bufferBytes }),
     _file_recv: fileRecvHandler({
       pushed,
-      policy,
+      gate,
       meter,
       counters,
       log,
@@ -152,14 +152,14 @@ function openPeers(parts: HandlerParts): PeerHandlerOptions {
       lastHeardAt: (id) => lastHeard.of(id),
     },
     defaults: config,
-    policy: parts.policy,
+    gate: parts.gate,
     counters,
     log,
   });
   const runner = new PeerRunner({
     runners: parts.services.runners,
     cache,
-    policy: parts.policy,
+    gate: parts.gate,
     counters,
     log,
   });

@@ -1,4 +1,3 @@
-import { decide, type Policy } from '../../acl/index.ts';
 import {
   isWireMap,
   type MinionEventLoad,
@@ -11,6 +10,7 @@ import { tags } from '../events/tags.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { PolicyGate } from '../policy/gate.ts';
 import type { DenialLog } from './denial-log.ts';
 import { type Handler, send, type VerifiedRequest } from './request.ts';
 
@@ -22,7 +22,7 @@ export interface MinionEventOptions {
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
   /** What the operator lets minions emit. */
-  readonly policy: () => Policy;
+  readonly gate: PolicyGate;
   /** Largest event, bytes as sent (`event_bytes`). */
   readonly maxBytes: number;
   /** Whether a request was made before this master started, and may be a replay. */
@@ -84,21 +84,18 @@ async function isPermitted(
 ): Promise<boolean> {
   const jid = progressJid.exec(tag)?.[1];
   const job = jid === undefined ? undefined : await options.jobs.find(jid);
-  const decision = decide(
-    {
-      subject: { kind: 'minion', id: minionId },
-      action: 'signal',
-      resource: {
-        tag,
-        get data() {
-          return withoutPublication(said);
-        },
-        bytes: () => bytes,
-        wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
+  const decision = options.gate.decide({
+    subject: { kind: 'minion', id: minionId },
+    action: 'signal',
+    resource: {
+      tag,
+      get data() {
+        return withoutPublication(said);
       },
+      bytes: () => bytes,
+      wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
     },
-    options.policy(),
-  );
+  });
   if (decision.effect === 'allow') return true;
   options.counters.count(`signal-${decision.rule}`);
   if (options.denials.note(minionId, tag, decision)) {

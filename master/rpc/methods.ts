@@ -196,5 +196,6 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     }),
   ],
   ['acl.explain', method({ parameters: Explain, call: (api, p) => api.acl.explain(p) })],
+  ['audit.flush', method({ parameters: Nothing, call: (api) => api.audit.flush() })],
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);

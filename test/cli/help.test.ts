@@ -25,6 +25,8 @@ const commands = [
   ['store', 'info'],
   ['completion'],
   ['acl', 'denials'],
+  ['audit', 'show'],
+  ['audit', 'verify'],
   ['minion'],
   ['migrate', 'check'],
   ['doctor'],

@@ -89,6 +89,7 @@ function completeApi(master: FakeMaster): MasterApi {
     },
     events: { subscribe: unexpected, denials: unexpected, ...events },
     acl: { explain: unexpected },
+    audit: { flush: unexpected },
     presence: unexpected,
     runners: { ...noFunctions, ...runners },
     wheel: { ...noFunctions, ...wheel },
