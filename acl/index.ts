@@ -1,5 +1,5 @@
 export { namesATag } from './compile-rule.ts';
-export { decide, hasRules, textOf } from './decide.ts';
+export { boundNames, decide, hasRules, isGrantable, textOf } from './decide.ts';
 export {
   PolicyError,
   type PolicyErrorCode,
@@ -19,6 +19,7 @@ export { isOwnLifecycle } from './lifecycle-signals.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
 export { isMastersTag } from './masters-tags.ts';
 export { parseRule } from './parse-rule.ts';
+export { literalGlob } from './patterns.ts';
 export { createPolicy, type Policy } from './policy.ts';
 export {
   type ArgumentPattern,

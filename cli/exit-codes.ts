@@ -33,6 +33,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],
+  ['ERR_NOT_RELOADABLE', exitCodes.usage],
   ['ERR_NOT_SERVED', exitCodes.usage],
   ['ERR_OWN_KEY', exitCodes.unavailable],
   ['ERR_READER_DROPPED', exitCodes.tryAgain],
@@ -46,7 +47,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
 
 const byForm: readonly (readonly [RegExp, number])[] = [
   [/^ERR_KEY_/, exitCodes.failure],
-  [/^ERR_(CONFIG|OPTION)_/, exitCodes.usage],
+  [/^ERR_(CONFIG|OPTION|POLICY)_/, exitCodes.usage],
   [/^ERR_(CONNECT|LISTEN|PKI_DIR)$/, exitCodes.unavailable],
   [/^ERR_STORE_/, exitCodes.unavailable],
   [/_TIMEOUT$/, exitCodes.tryAgain],

@@ -13,7 +13,7 @@ import { checkFolders, makeFolders } from './folders.ts';
 import { keepHeapSmall } from './heap.ts';
 import { openMasterLog } from './logger.ts';
 import { PidFile } from './pid-file.ts';
-import { reload, tellWarnings } from './reload.ts';
+import { readAgain, reload, tellWarnings } from './reload.ts';
 import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
@@ -35,7 +35,8 @@ export async function runMaster(
   const account = change.kind === 'become' ? change.account : undefined;
   const log = openMasterLog(config, { stderr, level, owner: account });
   const { logger } = log;
-  const master = createMaster({ config, logger });
+  const readConfig = (): Promise<MasterConfig> => readAgain(configDirectory, log);
+  const master = createMaster({ config, logger, readConfig });
   const service = new ServiceReporter(createServiceNotifier(logger));
   onSignal('SIGUSR1', () => log.reopen());
   // The end of a terminal ends what runs on it.

@@ -10,11 +10,14 @@ import type {
   JobUpdate,
   KeyChange,
   KeyInfo,
+  LearnedPolicy,
   LocalKeyInfo,
   MasterApi,
   MasterEvent,
   MasterStatus,
   PresentMinion,
+  ReloadReport,
+  ReplayReport,
   StartedCall,
   StoredHead,
   TargetPlan,
@@ -61,6 +64,12 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
     },
     acl: {
       explain: (request) => callOnce<Explanation>(socketPath, 'acl.explain', request),
+      learn: (request = {}) => callOnce<LearnedPolicy>(socketPath, 'acl.learn', request),
+      replay: (request) => callOnce<ReplayReport>(socketPath, 'acl.replay', request),
+      reload: () => callOnce<ReloadReport>(socketPath, 'acl.reload', {}),
+      forget: async () => {
+        await callOnce<null>(socketPath, 'acl.forget', {});
+      },
     },
     audit: { flush: () => callOnce<StoredHead | null>(socketPath, 'audit.flush', {}) },
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),

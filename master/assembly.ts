@@ -9,6 +9,7 @@ import { RuledDecisions } from './audit/ruled-decisions.ts';
 import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
+import { MasterError } from './errors.ts';
 import { EventBus } from './events/bus.ts';
 import { tags } from './events/tags.ts';
 import { openFileServer } from './fileserver/open.ts';
@@ -49,20 +50,22 @@ export async function assemble(
   const closers = new Closers();
   try {
     const live = new LiveConfig(parts.config);
-    const { api, foundations, policy } = await open({ ...parts, config: live.view }, closers);
-    return {
-      api,
-      reload: auditedReload(foundations.audit, async (next) => {
-        // First, because it may throw: then nothing changes.
-        const takeOver = policy.prepare(live.preview(next));
-        const report = live.replace(next);
-        takeOver();
-        foundations.keys.setPendingLimits(live.view.limits);
-        await foundations.autoAccept.configure(live.view);
-        return report;
-      }),
-      close: () => closers.close(),
+    let reload: Assembly['reload'] = async () => {
+      throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
     };
+    const own = { ...parts, config: live.view };
+    const { api, foundations, policy } = await open(own, closers, (next) => reload(next));
+    reload = auditedReload(foundations.audit, async (next) => {
+      // First, because it may throw: then nothing changes.
+      const takeOver = policy.prepare(live.preview(next));
+      const report = live.replace(next);
+      takeOver();
+      foundations.keys.setPendingLimits(live.view.limits);
+      await foundations.autoAccept.configure(live.view);
+      tellMode(live.view, parts.logger);
+      return report;
+    });
+    return { api, reload, close: () => closers.close() };
   } catch (error) {
     await closers.close();
     throw error;
@@ -72,6 +75,7 @@ export async function assemble(
 async function open(
   parts: MasterParts & { readonly logger: Logger },
   closers: Closers,
+  reload: Assembly['reload'],
 ): Promise<{
   readonly api: MasterApi;
   readonly foundations: Foundations;
@@ -108,7 +112,13 @@ async function open(
   foundations.keys.onChange((change) => tellKeyChange(audit, change));
   tellLife(audit, config.id, closers);
   const ruled = closers.add(new RuledDecisions({ audit, now }), (it) => it.flush());
-  const gate = new PolicyGate({ policy: () => policy.current, ruled });
+  const gate = new PolicyGate({
+    policy: () => policy.current,
+    options: () => config.acl,
+    ruled,
+    recorder: foundations.decisions,
+  });
+  tellMode(config, logger);
   const mine = await openMine({
     config,
     gate,
@@ -209,6 +219,9 @@ async function open(
   const api = createApi({
     config,
     policy: () => policy.current,
+    livePolicy: policy,
+    reload,
+    readConfig: parts.readConfig,
     targets,
     foundations,
     bus,
@@ -227,6 +240,13 @@ async function open(
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
   return { api, foundations, policy };
+}
+
+/** A master that learns is no border: nobody may forget it. */
+function tellMode({ acl }: MasterConfig, logger: Logger): void {
+  if (acl.mode !== 'learn') return;
+  const log = logger.child({ component: 'policy' });
+  log.warn({ actions: acl.learnActions }, 'acl is learning: what no rule permits is permitted');
 }
 
 /** Audits that the master starts, and when it is closed. */

@@ -4,6 +4,7 @@ import type { Store } from '../store/index.ts';
 import { type Audit, openAudit } from './audit/open.ts';
 import type { Closers } from './closers.ts';
 import type { MasterConfig } from './config/options.ts';
+import { DecisionRecorder } from './decisions/recorder.ts';
 import { preparePrivateDirectories } from './directories.ts';
 import { type AutoAccept, openAutoAccept } from './keys/auto-accept.ts';
 import type { KeyStore } from './keys/key-store.ts';
@@ -26,6 +27,8 @@ export interface Foundations {
   readonly storeKeeper: StoreKeeper;
   /** Who did what. */
   readonly audit: Audit;
+  /** What was decided about minions. */
+  readonly decisions: DecisionRecorder;
   readonly rsa: RsaPool;
   readonly masterKeys: MasterKeyPair;
   /** With `master_sign_pubkey`: what vouches for the master's key. */
@@ -58,6 +61,16 @@ export async function openFoundations(
   const audit = closers.add(await openAudit({ config, store, seal, now, log: auditLog }), (it) =>
     it.close(),
   );
+  const decisions = closers.add(
+    await DecisionRecorder.open({
+      store,
+      seal,
+      keepsValues: () => config.acl.recordData,
+      now,
+      log: auditLog,
+    }),
+    (it) => it.close(),
+  );
   const rsa = closers.add(new RsaPool(), (it) => it.close());
   const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
   const voucher = await openVoucher(config, masterKeys.publicPem);
@@ -81,6 +94,7 @@ export async function openFoundations(
     store,
     storeKeeper,
     audit,
+    decisions,
     rsa,
     masterKeys,
     voucher,

@@ -13,9 +13,11 @@ export type {
   KeySelection,
   KeyState,
   KeysApi,
+  LearnRequest,
   LocalKeyInfo,
   MasterApi,
   MasterStatus,
+  ReplayRequest,
   StoreApi,
   TransportStatus,
 } from './api.ts';
@@ -35,6 +37,7 @@ export {
   type ExpectedLog,
   verifyAudit,
 } from './audit/verify.ts';
+export { type CandidatePolicy, loadCandidatePolicy } from './config/candidate.ts';
 export {
   ConfigError,
   type ConfigErrorCode,
@@ -55,6 +58,10 @@ export { resolveMasterConfig } from './config/resolve.ts';
 export type { SslOptions } from './config/ssl.ts';
 export type { TransportName, TransportOptions, TransportOpts } from './config/transport-opts.ts';
 export type { ConfigWarning } from './config/warnings.ts';
+export type { LearnedPolicy, LearnedRule } from './decisions/learn.ts';
+export { learnedText } from './decisions/learn-text.ts';
+export type { RecordedDecision } from './decisions/record.ts';
+export type { ReplayChange, ReplayReport } from './decisions/replay.ts';
 export { type DoctorOptions, examine } from './doctor/doctor.ts';
 export type { DiskRoom, DoctorWorld } from './doctor/patient.ts';
 export type { DoctorCode, DoctorFinding, DoctorReport } from './doctor/report.ts';

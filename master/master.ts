@@ -39,6 +39,8 @@ export interface MasterParts {
   readonly transports?: readonly MasterTransport[];
   /** Default: the embedded store in `saltbridge: state_dir`. */
   readonly store?: Store;
+  /** Reads the configuration again, for `acl.reload` of the interface. Default: that is refused. */
+  readonly readConfig?: () => Promise<MasterConfig>;
   /** Milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
 }

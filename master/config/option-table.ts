@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { auditDefaults, auditOptions } from './audit-options.ts';
 import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
+import { learnActions } from './learn-actions.ts';
 import { nodegroups } from './nodegroups.ts';
 import {
   authVersion,
@@ -222,6 +223,9 @@ export const limitOptions: OptionTable<Limits> = {
 export const aclOptions: OptionTable<AclOptions> = {
   signals: row('signals', signalRules, []),
   rules: row('rules', policyRules, []),
+  mode: row('mode', oneOf(['enforce', 'learn']), 'enforce'),
+  learnActions: row('learn_actions', learnActions, ['signal', 'mine']),
+  recordData: row('record_data', flag, true),
 };
 
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): OptionRow<T>;

@@ -8,6 +8,7 @@ import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { AuditOptions } from './audit-options.ts';
 import type { FileRoots } from './file-options.ts';
+import type { LearnAction } from './learn-actions.ts';
 import type { Permissions } from './permissions.ts';
 import type { SslOptions } from './ssl.ts';
 import type { TransportName, TransportOpts } from './transport-opts.ts';
@@ -99,6 +100,21 @@ export interface AclOptions {
    * of `saltbridge/acl` make. Default: none.
    */
   readonly rules: readonly PolicyRule[];
+  /**
+   * `mode`: with `learn`, minions may do of {@link AclOptions.learnActions} what no rule permits
+   * and a rule could; rules that deny hold. Default `enforce`.
+   */
+  readonly mode: 'enforce' | 'learn';
+  /**
+   * `learn_actions`: what `learn` permits. Default `signal` and `mine`: the others give power over
+   * other minions and the master, and are recorded without being permitted.
+   */
+  readonly learnActions: readonly LearnAction[];
+  /**
+   * `record_data`: keep examples of what minions say and of arguments with the decisions, sealed.
+   * Default true; false: their shapes alone.
+   */
+  readonly recordData: boolean;
 }
 
 /** A complete, checked configuration. Paths are absolute. */

@@ -128,7 +128,7 @@ export class PeerPublisher {
       return minions.every((id) => allowed.has(id));
     };
     const resource = { calls: calls.map(toCall), isWithin };
-    const decision = gate.decide({ subject, action: 'publish', resource });
+    const decision = gate.decide({ subject, action: 'publish', resource }, minions);
     if (decision.effect === 'allow') return { calls, minions, decision };
     counters.count(`peer-${decision.rule}`);
     log.info({ minion: minionId, rule: decision.rule }, 'job of a minion refused');

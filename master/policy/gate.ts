@@ -3,6 +3,7 @@ import {
   type Decision,
   decide,
   hasRules,
+  isGrantable,
   isOwnLifecycle,
   type MinionSubject,
   type Policy,
@@ -11,17 +12,30 @@ import {
   textOf,
 } from '../../acl/index.ts';
 import type { RuledDecisions } from '../audit/ruled-decisions.ts';
+import type { AclOptions } from '../config/options.ts';
 
 /** What a minion asks for that rules are about. */
 export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
   readonly subject: MinionSubject;
 };
 
+/** Keeps decisions, so that another policy can be asked the same. */
+export interface DecisionNotes {
+  /** @param minions - whom a job is for */
+  note(question: MinionQuestion, decision: Decision, minions?: readonly string[]): void;
+}
+
 /** What {@link PolicyGate} needs. */
 export interface PolicyGateOptions {
   readonly policy: () => Policy;
+  /** The mode, and what it permits, as they are now. */
+  readonly options: () => Pick<AclOptions, 'learnActions' | 'mode'>;
   readonly ruled: RuledDecisions;
+  readonly recorder: DecisionNotes;
 }
+
+/** The rule that decides where no rule does. */
+const nobodysRule = 'default-deny';
 
 /** Asked by every handler of minions' requests. */
 export class PolicyGate {
@@ -31,26 +45,45 @@ export class PolicyGate {
     this.#options = options;
   }
 
-  /** Whether it is worth to read what a minion wants: some rule may permit it. */
+  /** Whether it is worth to read what a minion wants: some rule may permit it, or it is noted. */
   mayPermit(subject: MinionSubject, action: RuleAction): boolean {
-    return hasRules(subject, action, this.#options.policy());
+    const { policy, options } = this.#options;
+    return options().mode === 'learn' || hasRules(subject, action, policy());
   }
 
-  decide(question: MinionQuestion): Decision {
-    const decision = decide(question, this.#options.policy());
-    if (!isOwnLifecycle(decision)) this.#tell(question, decision);
-    return decision;
+  /** @param minions - whom a job is for */
+  decide(question: MinionQuestion, minions?: readonly string[]): Decision {
+    const { policy, ruled, recorder } = this.#options;
+    const decision = decide(question, policy());
+    if (isOwnLifecycle(decision) || isReadingOfOne(question, decision)) return decision;
+    recorder.note(question, decision, minions);
+    const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
+    if (!isAuditedElsewhere(question, outcome)) {
+      const { subject, action } = question;
+      ruled.note({ minion: subject.id, action, what: textOf(question) }, outcome);
+    }
+    return outcome;
   }
 
-  #tell(question: MinionQuestion, decision: Decision): void {
-    const { subject, action } = question;
-    if (isToldElsewhere(question, decision)) return;
-    const asked = { minion: subject.id, action, what: textOf(question) };
-    this.#options.ruled.note(asked, decision);
+  /** What a rule denies, and what no rule could permit, stays denied. */
+  #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
+    if (effect === 'allow' || rule !== nobodysRule) return false;
+    const { mode, learnActions } = this.#options.options();
+    const isMeant = mode === 'learn' && learnActions.some((it) => it === question.action);
+    return isMeant && isGrantable(question);
   }
 }
 
-/** Jobs and runners are audited where they are run; mines are read all the time. */
-function isToldElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
+function learned({ reason }: Decision): Decision {
+  return { effect: 'allow', rule: 'learning', reason: `permitted while learning: ${reason}` };
+}
+
+/** Mines are read all the time, each owner's by itself: that a function may be read is enough. */
+function isReadingOfOne(question: MinionQuestion, { effect }: Decision): boolean {
+  return effect === 'allow' && question.action === 'mine' && question.resource.owner !== undefined;
+}
+
+/** Jobs and runners are audited where they are run; reading mines is no news. */
+function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');
 }

@@ -39,5 +39,7 @@ export function policyOf(rules: readonly PolicyRule[], world: World = {}): Polic
 /** What handlers of minions' requests ask, with nobody to tell. */
 export function gateOf(policy: Policy): PolicyGate {
   const ruled = new RuledDecisions({ audit: noAudit, now: () => 0 });
-  return new PolicyGate({ policy: () => policy, ruled });
+  const options = () => ({ mode: 'enforce', learnActions: [] }) as const;
+  const recorder = { note: () => {} };
+  return new PolicyGate({ policy: () => policy, options, ruled, recorder });
 }
