@@ -204,7 +204,7 @@ async function open(
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
     const ports = await transport.listen(
-      (bytes, peer) => requests.channel.handle(bytes, peer),
+      (bytes, peer, turn) => requests.channel.handle(bytes, peer, turn),
       (bytes, peer) => requests.announcements.hear(bytes, peer),
     );
     bound.push({ transport: transport.name, ...ports });
