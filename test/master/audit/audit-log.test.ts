@@ -1,13 +1,19 @@
 /** The audit log holds what was appended, and shows what was done to it [THREATS B-07]. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { appendFileSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
+import { named } from '../../../master/audit/record.ts';
 import { until } from '../../helpers/deadline.ts';
 import { canMount, mountSmallDisk } from '../../helpers/small-disk.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { entry, type TestLog, testLog } from './helpers.ts';
 
+const endless = fileURLToPath(new URL('./endless-audit.js', import.meta.url));
 const onSmallDisk = canMount ? test : test.skip;
 
 async function written(t: ExecutionContext, count: number): Promise<TestLog & { file: string }> {
@@ -158,6 +164,37 @@ test('digests tell the same arguments from others, and give none of them away', 
   t.not(audit.digest(['hunter2']), audit.digest(['hunter3']));
   t.not(audit.digest(['hunter2']), other.digest(['hunter2']));
   t.regex(audit.digest([new Uint8Array(3), 1n, new Map([['a', 1]]), undefined]), /^[0-9a-f]{32}$/);
+});
+
+test('a record is bounded, whatever it is about', async (t) => {
+  const log = testLog(t);
+  const audit = await log.open();
+  const ids = Array.from({ length: 20_000 }, (_, index) => `minion-${index}`);
+  const long = 'x'.repeat(1_000_000);
+  const who = { kind: 'user', name: long, eauth: long } as const;
+  const texts = { what: long, target: long, rule: long, jid: long, detail: long };
+  audit.append({ who, action: 'job.publish', ...texts, ...named(ids), outcome: 'done' });
+  await audit.close();
+  const [line = ''] = await log.lines();
+  t.true(line.length < 8_000);
+  const { on, onCount } = JSON.parse(line);
+  t.deepEqual([on.length, onCount], [100, 20_000]);
+});
+
+test('records outlive a process that is killed, and a torn one is no problem', async (t) => {
+  const directory = temporaryDirectory(t);
+  const child = fork(endless, [directory], { stdio: 'ignore' });
+  let flushed = 0;
+  child.on('message', (sequence) => {
+    flushed = Number(sequence);
+    if (flushed >= 2000) child.kill('SIGKILL');
+  });
+  await once(child, 'close');
+  const log = testLog(t, directory);
+  await (await log.open()).close();
+  const report = await log.verify();
+  t.true(report.last >= flushed && flushed >= 2000);
+  t.deepEqual(report.problems, []);
 });
 
 onSmallDisk('a full disk loses nothing that fits in memory, and says when', async (t) => {
