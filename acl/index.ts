@@ -21,6 +21,9 @@ export { isMastersTag } from './masters-tags.ts';
 export { parseRule } from './parse-rule.ts';
 export { literalGlob } from './patterns.ts';
 export { createPolicy, type Policy } from './policy.ts';
+// Shared with other rooms of this package; no promise.
+/** @internal */
+export { parseRate, RateMeter } from './rate.ts';
 export {
   type ArgumentPattern,
   allow,

@@ -16,6 +16,8 @@ import type {
   MasterEvent,
   MasterStatus,
   PresentMinion,
+  ReactionInfo,
+  ReactionRun,
   ReloadReport,
   ReplayReport,
   StartedCall,
@@ -72,6 +74,12 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
       },
     },
     audit: { flush: () => callOnce<StoredHead | null>(socketPath, 'audit.flush', {}) },
+    reactions: {
+      list: () => callOnce<readonly ReactionInfo[]>(socketPath, 'reactions.list', {}),
+      show: (name) => callOnce<ReactionInfo>(socketPath, 'reactions.show', { name }),
+      runs: (request = {}) =>
+        callOnce<readonly ReactionRun[]>(socketPath, 'reactions.runs', request),
+    },
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
     runners: functions(socketPath, 'runners'),
     wheel: functions(socketPath, 'wheel'),

@@ -27,6 +27,7 @@ import { PolicyGate } from './policy/gate.ts';
 import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
+import { openReactions, type Reactions } from './reactions/open.ts';
 import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
@@ -54,12 +55,15 @@ export async function assemble(
       throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
     };
     const own = { ...parts, config: live.view };
-    const { api, foundations, policy } = await open(own, closers, (next) => reload(next));
+    const { api, foundations, policy, reactions } = await open(own, closers, (next) =>
+      reload(next),
+    );
     reload = auditedReload(foundations.audit, async (next) => {
       // First, because it may throw: then nothing changes.
-      const takeOver = policy.prepare(live.preview(next));
+      const coming = live.preview(next);
+      const takeOver = [policy.prepare(coming), reactions.prepare(coming)];
       const report = live.replace(next);
-      takeOver();
+      for (const each of takeOver) each();
       foundations.keys.setPendingLimits(live.view.limits);
       await foundations.autoAccept.configure(live.view);
       tellMode(live.view, parts.logger);
@@ -80,6 +84,7 @@ async function open(
   readonly api: MasterApi;
   readonly foundations: Foundations;
   readonly policy: LivePolicy;
+  readonly reactions: Reactions;
 }> {
   const { config, logger } = parts;
   const now = parts.now ?? Date.now;
@@ -177,6 +182,25 @@ async function open(
     now,
     log: logger.child({ component: 'runners' }),
   });
+  const reactions = closers.add(
+    await openReactions({
+      config,
+      policy: () => policy.current,
+      foundations,
+      bus,
+      targets,
+      dispatcher,
+      jobs,
+      services,
+      nextJid,
+      counters,
+      present,
+      closing: closing.signal,
+      now,
+      log: logger.child({ component: 'reactions' }),
+    }),
+    (it) => it.close(),
+  );
   const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
@@ -188,6 +212,7 @@ async function open(
     targets,
     dispatcher,
     services,
+    reactions: reactions.intake,
     nextJid,
     counters,
     repeats,
@@ -216,6 +241,7 @@ async function open(
     const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
     closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
   }
+  reactions.start();
   const api = createApi({
     config,
     policy: () => policy.current,
@@ -226,6 +252,7 @@ async function open(
     foundations,
     bus,
     services,
+    reactions: reactions.api,
     present,
     transports,
     counters,
@@ -239,7 +266,7 @@ async function open(
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations, policy };
+  return { api, foundations, policy, reactions };
 }
 
 /** A master that learns is no border: nobody may forget it. */

@@ -11,6 +11,7 @@ import type {
   KeysApi,
   MasterApi,
   MasterStatus,
+  ReactionsApi,
   StoreApi,
 } from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
@@ -100,6 +101,10 @@ class MasterInProcess implements Master {
 
   get audit(): AuditApi {
     return this.#running().api.audit;
+  }
+
+  get reactions(): ReactionsApi {
+    return this.#running().api.reactions;
   }
 
   async presence(): Promise<readonly PresentMinion[]> {

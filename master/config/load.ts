@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { warnOfReactorTags } from '../migration/reactor-tags.ts';
 import { completeConfig } from './complete.ts';
 import type { OptionOrigin } from './errors.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
@@ -50,6 +51,7 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
     ...warnOfValues(config, settings),
     ...warnOfNarrowed(config, settings),
     ...warnOfRights(config, settings),
+    ...warnOfReactorTags(config, settings),
   ];
   return { config, warnings: [...warnings, ...more], files };
 }

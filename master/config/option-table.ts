@@ -21,6 +21,7 @@ import {
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
 import { functionPermissions, publishPermissions } from './permissions.ts';
 import { policyRules } from './policy-rules.ts';
+import { reactions } from './reactions.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
 import { transportName, transportOpts } from './transport-opts.ts';
@@ -44,7 +45,8 @@ export type OwnOptionName =
   | 'socket'
   | 'publishSerialBlock'
   | 'confirmOpenMode'
-  | 'mineTrustsGrains';
+  | 'mineTrustsGrains'
+  | 'reactions';
 
 /** Salt's options, which stand at the top of a file. */
 export type SaltOptions = Omit<MasterConfig, OwnOptionName | RightsOptionName | 'limits' | 'acl'>;
@@ -198,6 +200,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
+  reactions: row('reactions', reactions, []),
 };
 
 /** Our limits. */

@@ -14,6 +14,7 @@ export const reloadableOptions: readonly (keyof MasterConfig)[] = [
   'authEvents',
   'maxMinions',
   'acl',
+  'reactions',
   'allowMinionKeyRevoke',
   'rotateAesKey',
   'pingOnRotate',

@@ -223,5 +223,23 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   ['acl.reload', method({ parameters: Nothing, call: (api) => api.acl.reload() })],
   ['acl.forget', method({ parameters: Nothing, call: (api) => api.acl.forget() })],
   ['audit.flush', method({ parameters: Nothing, call: (api) => api.audit.flush() })],
+  ['reactions.list', method({ parameters: Nothing, call: (api) => api.reactions.list() })],
+  [
+    'reactions.show',
+    method({
+      parameters: Type.Object({ name: Text }, strict),
+      call: (api, { name }) => api.reactions.show(name),
+    }),
+  ],
+  [
+    'reactions.runs',
+    method({
+      parameters: Type.Object(
+        { reaction: Type.Optional(Text), limit: Type.Optional(Type.Integer({ minimum: 1 })) },
+        strict,
+      ),
+      call: (api, p) => api.reactions.runs(p),
+    }),
+  ],
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);

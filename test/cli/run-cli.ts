@@ -9,6 +9,7 @@ import type {
   KeysApi,
   MasterApi,
   MasterStatus,
+  ReactionsApi,
   StoreApi,
 } from '../../master/index.ts';
 
@@ -33,6 +34,7 @@ export interface FakeMaster {
   readonly keys?: Partial<KeysApi>;
   readonly jobs?: Partial<JobsApi>;
   readonly events?: Partial<EventsApi>;
+  readonly reactions?: Partial<ReactionsApi>;
   readonly runners?: Partial<FunctionsApi>;
   readonly wheel?: Partial<FunctionsApi>;
   readonly store?: Partial<StoreApi>;
@@ -67,7 +69,7 @@ function unexpected(): never {
 const noFunctions: FunctionsApi = { run: unexpected, start: unexpected, docs: unexpected };
 
 function completeApi(master: FakeMaster): MasterApi {
-  const { keys, jobs, events, runners, wheel, store, status } = master;
+  const { keys, jobs, events, reactions, runners, wheel, store, status } = master;
   return {
     keys: {
       list: unexpected,
@@ -96,6 +98,7 @@ function completeApi(master: FakeMaster): MasterApi {
       forget: unexpected,
     },
     audit: { flush: unexpected },
+    reactions: { list: unexpected, show: unexpected, runs: unexpected, ...reactions },
     presence: unexpected,
     runners: { ...noFunctions, ...runners },
     wheel: { ...noFunctions, ...wheel },
