@@ -24,6 +24,7 @@ import { policyRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
+import { tenantDirectories } from './tenant-directories.ts';
 import { transportName, transportOpts } from './transport-opts.ts';
 import { rights } from './user-rights.ts';
 
@@ -46,7 +47,8 @@ export type OwnOptionName =
   | 'publishSerialBlock'
   | 'confirmOpenMode'
   | 'mineTrustsGrains'
-  | 'reactions';
+  | 'reactions'
+  | 'tenants';
 
 /** Salt's options, which stand at the top of a file. */
 export type SaltOptions = Omit<MasterConfig, OwnOptionName | RightsOptionName | 'limits' | 'acl'>;
@@ -200,6 +202,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
+  tenants: row('tenants', tenantDirectories, {}),
   reactions: row('reactions', reactions, []),
 };
 
