@@ -1,5 +1,5 @@
 export { namesATag } from './compile-rule.ts';
-export { decide, hasRules } from './decide.ts';
+export { boundNames, decide, hasRules, isGrantable, textOf } from './decide.ts';
 export {
   PolicyError,
   type PolicyErrorCode,
@@ -15,9 +15,11 @@ export {
   type Pattern,
   parseGrants,
 } from './grants.ts';
+export { isOwnLifecycle } from './lifecycle-signals.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
 export { isMastersTag } from './masters-tags.ts';
 export { parseRule } from './parse-rule.ts';
+export { literalGlob } from './patterns.ts';
 export { createPolicy, type Policy } from './policy.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */

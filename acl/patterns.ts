@@ -105,3 +105,8 @@ function remembering(test: TextTest): TextTest {
     return fresh;
   };
 }
+
+/** A glob that means this text alone; in a tag, placeholders in it mean nothing either. */
+export function literalGlob(text: string): string {
+  return text.replace(/[*?[]|(?<=\$)\{/g, (character) => `[${character}]`);
+}

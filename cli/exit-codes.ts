@@ -33,6 +33,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],
+  ['ERR_NOT_RELOADABLE', exitCodes.usage],
   ['ERR_NOT_SERVED', exitCodes.usage],
   ['ERR_REACTION_UNKNOWN', exitCodes.usage],
   ['ERR_OWN_KEY', exitCodes.unavailable],
@@ -49,7 +50,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
 
 const byForm: readonly (readonly [RegExp, number])[] = [
   [/^ERR_KEY_/, exitCodes.failure],
-  [/^ERR_(CONFIG|OPTION)_/, exitCodes.usage],
+  [/^ERR_(CONFIG|OPTION|POLICY)_/, exitCodes.usage],
   [/^ERR_(CONNECT|LISTEN|PKI_DIR)$/, exitCodes.unavailable],
   [/^ERR_STORE_/, exitCodes.unavailable],
   [/_TIMEOUT$/, exitCodes.tryAgain],

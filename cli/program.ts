@@ -1,6 +1,7 @@
 /** The commands put together; what they mean stands in `commands/`. */
 import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
+import { addAuditCommand } from './commands/audit.ts';
 import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
@@ -32,6 +33,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStatusCommand,
   addStoreCommand,
   addAclCommand,
+  addAuditCommand,
   addReactionsCommand,
   addMigrateCommand,
   addDoctorCommand,

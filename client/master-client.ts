@@ -10,6 +10,7 @@ import type {
   JobUpdate,
   KeyChange,
   KeyInfo,
+  LearnedPolicy,
   LocalKeyInfo,
   MasterApi,
   MasterEvent,
@@ -17,7 +18,10 @@ import type {
   PresentMinion,
   ReactionInfo,
   ReactionRun,
+  ReloadReport,
+  ReplayReport,
   StartedCall,
+  StoredHead,
   TargetPlan,
 } from '../master/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
@@ -62,7 +66,14 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
     },
     acl: {
       explain: (request) => callOnce<Explanation>(socketPath, 'acl.explain', request),
+      learn: (request = {}) => callOnce<LearnedPolicy>(socketPath, 'acl.learn', request),
+      replay: (request) => callOnce<ReplayReport>(socketPath, 'acl.replay', request),
+      reload: () => callOnce<ReloadReport>(socketPath, 'acl.reload', {}),
+      forget: async () => {
+        await callOnce<null>(socketPath, 'acl.forget', {});
+      },
     },
+    audit: { flush: () => callOnce<StoredHead | null>(socketPath, 'audit.flush', {}) },
     reactions: {
       list: () => callOnce<readonly ReactionInfo[]>(socketPath, 'reactions.list', {}),
       show: (name) => callOnce<ReactionInfo>(socketPath, 'reactions.show', { name }),

@@ -3,8 +3,12 @@
  * socket to commands on the same host: both are this one interface.
  */
 
-import type { Explanation } from '../acl/index.ts';
+import type { Explanation, PolicyRule } from '../acl/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
+import type { StoredHead } from './audit/head.ts';
+import type { ReloadReport } from './config/live-config.ts';
+import type { LearnedPolicy } from './decisions/learn.ts';
+import type { ReplayReport } from './decisions/replay.ts';
 import type { MasterEvent } from './events/bus.ts';
 import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
@@ -85,6 +89,10 @@ export interface MasterStatus {
   readonly subscribers: number;
   /** Whether the disk of the store is full: nothing new is kept, everything else goes on. */
   readonly storeFull: boolean;
+  /** Whether the audit log cannot be written: records wait, then are lost and counted. */
+  readonly auditFull: boolean;
+  /** `learn`: minions may do what no rule permits. */
+  readonly aclMode: 'enforce' | 'learn';
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Requests refused, delayed or dropped since the start, by reason. */
   readonly counters: Readonly<Record<string, number>>;
@@ -156,6 +164,22 @@ export interface EventsApi {
   denials(): Promise<readonly Denial[]>;
 }
 
+/** From when on, and how, to learn. */
+export interface LearnRequest {
+  /** Milliseconds since 1970: what was asked for since then. Default: all that is recorded. */
+  readonly since?: number;
+  /** Put `${minion.id}` where a part of a tag is the sender's id. Default false. */
+  readonly generalise?: boolean;
+}
+
+/** Rules to try. */
+export interface ReplayRequest {
+  /** All of them: what `peer`, `mine_get` and the like make of a configuration too. */
+  readonly rules: readonly PolicyRule[];
+  /** Milliseconds since 1970. Default: all that is recorded. */
+  readonly since?: number;
+}
+
 /** The policy: who may do what. */
 export interface AclApi {
   /**
@@ -163,6 +187,31 @@ export interface AclApi {
    * @throws MasterError ERR_BAD_TGT
    */
   explain(request: ExplainRequest): Promise<Explanation>;
+  /** The least policy that permits what no rule permitted until now. Nothing is put in force. */
+  learn(request?: LearnRequest): Promise<LearnedPolicy>;
+  /**
+   * What rules would decide otherwise than was decided, in place of those in force. Nothing is
+   * put in force.
+   * @throws PolicyError for rules that cannot be used
+   */
+  replay(request: ReplayRequest): Promise<ReplayReport>;
+  /**
+   * Reads the configuration again and takes over what a running master can, the policy among it:
+   * all of it or nothing.
+   * @throws ConfigError, PolicyError: what was in force stays; MasterError ERR_NOT_RELOADABLE
+   */
+  reload(): Promise<ReloadReport>;
+  /** Forgets the recorded decisions: what is learned begins anew. */
+  forget(): Promise<void>;
+}
+
+/** The log of who did what. */
+export interface AuditApi {
+  /**
+   * Resolves when all that was audited until now is on disk.
+   * @returns the last record; `null` where nothing is audited
+   */
+  flush(): Promise<StoredHead | null>;
 }
 
 /** A reaction as it is configured, and how busy it is. */
@@ -244,6 +293,7 @@ export interface MasterApi {
   readonly jobs: JobsApi;
   readonly events: EventsApi;
   readonly acl: AclApi;
+  readonly audit: AuditApi;
   readonly reactions: ReactionsApi;
   /** The minions that listen to publications now, and how that is known. */
   presence(): Promise<readonly PresentMinion[]>;

@@ -4,6 +4,7 @@ import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { Store } from '../store/index.ts';
 import type {
   AclApi,
+  AuditApi,
   EventsApi,
   FunctionsApi,
   JobsApi,
@@ -39,6 +40,8 @@ export interface MasterParts {
   readonly transports?: readonly MasterTransport[];
   /** Default: the embedded store in `saltbridge: state_dir`. */
   readonly store?: Store;
+  /** Reads the configuration again, for `acl.reload` of the interface. Default: that is refused. */
+  readonly readConfig?: () => Promise<MasterConfig>;
   /** Milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
 }
@@ -94,6 +97,10 @@ class MasterInProcess implements Master {
 
   get acl(): AclApi {
     return this.#running().api.acl;
+  }
+
+  get audit(): AuditApi {
+    return this.#running().api.audit;
   }
 
   get reactions(): ReactionsApi {

@@ -1,5 +1,7 @@
 import { hostname } from 'node:os';
+import { auditDefaults, auditOptions } from './audit-options.ts';
 import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
+import { learnActions } from './learn-actions.ts';
 import { nodegroups } from './nodegroups.ts';
 import {
   authVersion,
@@ -40,6 +42,7 @@ export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 /** Names of our own options, which stand under `saltbridge:`. */
 export type OwnOptionName =
   | 'stateDir'
+  | 'audit'
   | 'socket'
   | 'publishSerialBlock'
   | 'confirmOpenMode'
@@ -195,6 +198,7 @@ export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = 
 export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   stateDir: row('state_dir', path, '/var/lib/saltbridge'),
   socket: row('socket', path, 'saltbridge.sock'),
+  audit: row('audit', auditOptions, auditDefaults),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
@@ -225,6 +229,9 @@ export const limitOptions: OptionTable<Limits> = {
 export const aclOptions: OptionTable<AclOptions> = {
   signals: row('signals', signalRules, []),
   rules: row('rules', policyRules, []),
+  mode: row('mode', oneOf(['enforce', 'learn']), 'enforce'),
+  learnActions: row('learn_actions', learnActions, ['signal', 'mine']),
+  recordData: row('record_data', flag, true),
 };
 
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): OptionRow<T>;

@@ -1,5 +1,5 @@
-import { createPolicy, type Policy } from '../../acl/index.ts';
-import { type MinionFacts, traverse } from '../../minion-protocol/index.ts';
+import { createPolicy, type Policy, type PolicyWorld } from '../../acl/index.ts';
+import { type MinionFacts, type Nodegroups, traverse } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { rulesOf } from '../config/policy-rules.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
@@ -17,16 +17,23 @@ export interface LivePolicyOptions {
 export class LivePolicy {
   readonly #options: Omit<LivePolicyOptions, 'config'>;
   #policy: Policy;
+  #nodegroups: Nodegroups;
 
   /** @throws PolicyError */
   constructor({ config, ...options }: LivePolicyOptions) {
     this.#options = options;
+    this.#nodegroups = config.nodegroups;
     this.#policy = this.#compile(config);
   }
 
   /** The policy in force. */
   get current(): Policy {
     return this.#policy;
+  }
+
+  /** What the rules look at besides the question, as it is now. */
+  get world(): PolicyWorld {
+    return this.#world(this.#nodegroups);
   }
 
   /**
@@ -37,18 +44,23 @@ export class LivePolicy {
   prepare(config: MasterConfig): () => void {
     const next = this.#compile(config);
     return () => {
+      this.#nodegroups = config.nodegroups;
       this.#policy = next;
     };
   }
 
   #compile(config: MasterConfig): Policy {
+    return createPolicy(rulesOf(config), this.#world(config.nodegroups));
+  }
+
+  #world(nodegroups: Nodegroups): PolicyWorld {
     const { targets, factsOf, now } = this.#options;
-    return createPolicy(rulesOf(config), {
+    return {
       ...policySyntax,
-      target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, config.nodegroups),
+      target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, nodegroups),
       pillarOf: (id, path) => pillarText(factsOf(id), path),
       now,
-    });
+    };
   }
 }
 

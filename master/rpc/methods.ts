@@ -4,6 +4,7 @@
  */
 import Type, { type Static, type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api.ts';
 
@@ -115,6 +116,9 @@ const Explain = Type.Object(
   strict,
 );
 
+/** More of a rule is looked at where it is read. */
+const RuleForm = Type.Object({ name: Text, action: Text });
+
 interface Call<S extends TSchema, R> {
   readonly parameters: S;
   readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R;
@@ -196,6 +200,29 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     }),
   ],
   ['acl.explain', method({ parameters: Explain, call: (api, p) => api.acl.explain(p) })],
+  [
+    'acl.learn',
+    method({
+      parameters: Type.Object(
+        { since: Type.Optional(Seconds), generalise: Type.Optional(Type.Boolean()) },
+        strict,
+      ),
+      call: (api, p) => api.acl.learn(p),
+    }),
+  ],
+  [
+    'acl.replay',
+    method({
+      parameters: Type.Object(
+        { rules: Type.Array(Type.Unsafe<PolicyRule>(RuleForm)), since: Type.Optional(Seconds) },
+        strict,
+      ),
+      call: (api, p) => api.acl.replay(p),
+    }),
+  ],
+  ['acl.reload', method({ parameters: Nothing, call: (api) => api.acl.reload() })],
+  ['acl.forget', method({ parameters: Nothing, call: (api) => api.acl.forget() })],
+  ['audit.flush', method({ parameters: Nothing, call: (api) => api.audit.flush() })],
   ['reactions.list', method({ parameters: Nothing, call: (api) => api.reactions.list() })],
   [
     'reactions.show',
