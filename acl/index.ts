@@ -19,6 +19,7 @@ export { type LintFinding, lintPolicy } from './lint.ts';
 export { isMastersTag } from './masters-tags.ts';
 export { parseRule } from './parse-rule.ts';
 export { createPolicy, type Policy } from './policy.ts';
+export { type GrantedRights, rightsOfUser } from './rights-of-user.ts';
 export {
   type ArgumentPattern,
   allow,
@@ -51,6 +52,7 @@ export type {
   Subject,
   UserSubject,
 } from './types.ts';
+export { isUnlimited } from './unlimited.ts';
 export {
   type RightsWarning,
   readUserRights,

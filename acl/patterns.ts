@@ -20,7 +20,11 @@ export function isLiteral(pattern: TextPattern): pattern is string {
 }
 
 /** @throws PolicyError ERR_POLICY_PATTERN */
-export function compileTexts(patterns: TextPatterns, syntax: PolicySyntax, place: Place): TextTest {
+export function compileTexts(
+  patterns: TextPatterns,
+  syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
+  place: Place,
+): TextTest {
   const list: readonly TextPattern[] = asList(patterns);
   if (list.includes('*')) return () => true;
   const [first, ...more] = list.map((pattern) => compileText(pattern, syntax, place));
@@ -29,7 +33,11 @@ export function compileTexts(patterns: TextPatterns, syntax: PolicySyntax, place
 }
 
 /** @throws PolicyError ERR_POLICY_PATTERN */
-function compileText(pattern: TextPattern, syntax: PolicySyntax, place: Place): TextTest {
+function compileText(
+  pattern: TextPattern,
+  syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
+  place: Place,
+): TextTest {
   return orRefuse(place, () =>
     typeof pattern === 'string'
       ? compileGlob(pattern, syntax)

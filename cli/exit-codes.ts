@@ -27,6 +27,9 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_BAD_TGT', exitCodes.usage],
   ['ERR_COMPOUND', exitCodes.incomplete],
   ['ERR_DENIED', exitCodes.notPermitted],
+  ['ERR_EAUTH', exitCodes.notPermitted],
+  ['ERR_EAUTH_LIMIT', exitCodes.tryAgain],
+  ['ERR_EAUTH_UNAVAILABLE', exitCodes.unavailable],
   ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
   ['ERR_JOB_LIMIT', exitCodes.tryAgain],
   ['ERR_JOB_UNKNOWN', exitCodes.failure],
@@ -40,6 +43,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_RSA_OVERLOAD', exitCodes.tryAgain],
   ['ERR_SEAL', exitCodes.unavailable],
   ['ERR_SOCKET', exitCodes.unavailable],
+  ['ERR_EAUTH_TOKEN', exitCodes.notPermitted],
   ['ERR_UNKNOWN_FUN', exitCodes.usage],
   ['ERR_USER', exitCodes.noUser],
 ]);

@@ -5,6 +5,9 @@ import type { MasterApi } from './api.ts';
 import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
+import type { Logins } from './eauth/logins.ts';
+import { createAsUser, createLoginsApi, openLogins, tellObstacles } from './eauth/open.ts';
+import { holdSudoUsers } from './eauth/sudo-users.ts';
 import { EventBus } from './events/bus.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
@@ -24,7 +27,7 @@ import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
-import { createServices } from './services.ts';
+import { createServices, toFunctionsApi } from './services.ts';
 import { createTransports } from './transports.ts';
 
 /** A running master. */
@@ -42,7 +45,10 @@ export async function assemble(
   const closers = new Closers();
   try {
     const live = new LiveConfig(parts.config);
-    const { api, foundations, policy } = await open({ ...parts, config: live.view }, closers);
+    const { api, foundations, policy, logins } = await open(
+      { ...parts, config: live.view },
+      closers,
+    );
     return {
       api,
       reload: async (next) => {
@@ -52,6 +58,8 @@ export async function assemble(
         takeOver();
         foundations.keys.setPendingLimits(live.view.limits);
         await foundations.autoAccept.configure(live.view);
+        logins.configure();
+        await tellObstacles(logins, parts.logger);
         return report;
       },
       close: () => closers.close(),
@@ -69,6 +77,7 @@ async function open(
   readonly api: MasterApi;
   readonly foundations: Foundations;
   readonly policy: LivePolicy;
+  readonly logins: Logins;
 }> {
   const { config, logger } = parts;
   const now = parts.now ?? Date.now;
@@ -186,20 +195,41 @@ async function open(
     );
     bound.push({ transport: transport.name, ...ports });
   }
-  closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
-    it.stop(),
+  const logins = closers.add(
+    await openLogins({
+      config,
+      store: foundations.store,
+      now,
+      log: logger.child({ component: 'eauth' }),
+    }),
+    (it) => it.close(),
+  );
+  closers.add(
+    startMaintenance({ config, foundations, revocation, logins, now, log: logger }),
+    (it) => it.stop(),
   );
   if (config.presenceEvents) {
     const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
     closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
   }
+  const forUsers = {
+    jobs: services.jobs,
+    runners: toFunctionsApi(services.runners),
+    wheel: toFunctionsApi(services.wheel),
+    targets,
+    policy,
+    counters,
+    log: logger.child({ component: 'eauth' }),
+  };
   const api = createApi({
     config,
     policy: () => policy.current,
     targets,
     foundations,
     bus,
-    services,
+    services: { ...services, jobs: holdSudoUsers({ ...forUsers, config }) },
+    logins: createLoginsApi(logins),
+    asUser: createAsUser({ ...forUsers, logins }),
     present,
     transports,
     counters,
@@ -213,7 +243,7 @@ async function open(
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations, policy };
+  return { api, foundations, policy, logins };
 }
 
 /** Ends with an id's last key what is known of it. */

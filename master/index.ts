@@ -13,16 +13,19 @@ export type {
   KeyState,
   KeysApi,
   LocalKeyInfo,
+  LoginsApi,
   MasterApi,
   MasterStatus,
   StoreApi,
   TransportStatus,
+  UserApi,
 } from './api.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { parseArgument, parseArguments } from './arguments/arguments.ts';
 /** @internal */
 export { isPlainYamlText } from './arguments/yaml.ts';
+export type { EauthOptions, ExpireOverride } from './config/eauth-options.ts';
 export {
   ConfigError,
   type ConfigErrorCode,
@@ -46,6 +49,14 @@ export type { ConfigWarning } from './config/warnings.ts';
 export { type DoctorOptions, examine } from './doctor/doctor.ts';
 export type { DiskRoom, DoctorWorld } from './doctor/patient.ts';
 export type { DoctorCode, DoctorFinding, DoctorReport } from './doctor/report.ts';
+export {
+  AuthenticationError,
+  type AuthenticationErrorCode,
+  AuthorizationError,
+  authenticationErrors,
+  authorizationErrors,
+} from './eauth/errors.ts';
+export type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/logins.ts';
 export {
   type ErrorEntry,
   MasterError,

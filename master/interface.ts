@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
-import type { MasterApi, TransportStatus } from './api.ts';
+import type { LoginsApi, MasterApi, TransportStatus, UserApi } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
 import type { EventBus } from './events/bus.ts';
@@ -26,6 +26,8 @@ export interface InterfaceParts extends ExplainParts {
   readonly foundations: Foundations;
   readonly bus: EventBus;
   readonly services: Services;
+  readonly logins: LoginsApi;
+  readonly asUser: (token: string) => UserApi;
   readonly present: () => readonly PresentMinion[];
   readonly transports: readonly MasterTransport[];
   readonly counters: RequestCounters;
@@ -50,6 +52,8 @@ export function createApi(parts: InterfaceParts): MasterApi {
     acl: {
       explain: async (request) => explainRequest(parts, request),
     },
+    logins: parts.logins,
+    asUser: parts.asUser,
     presence: async () => parts.present(),
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),

@@ -8,9 +8,11 @@ import type {
   FunctionsApi,
   JobsApi,
   KeysApi,
+  LoginsApi,
   MasterApi,
   MasterStatus,
   StoreApi,
+  UserApi,
 } from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
@@ -93,6 +95,14 @@ class MasterInProcess implements Master {
 
   get acl(): AclApi {
     return this.#running().api.acl;
+  }
+
+  get logins(): LoginsApi {
+    return this.#running().api.logins;
+  }
+
+  asUser(token: string): UserApi {
+    return this.#running().api.asUser(token);
   }
 
   async presence(): Promise<readonly PresentMinion[]> {

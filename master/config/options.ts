@@ -6,6 +6,7 @@
 
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
+import type { EauthOptions } from './eauth-options.ts';
 import type { FileRoots } from './file-options.ts';
 import type { Permissions } from './permissions.ts';
 import type { SslOptions } from './ssl.ts';
@@ -341,6 +342,10 @@ export interface MasterConfig {
   /** `log_file`: path, or an address such as `file:///dev/log`. Default `/var/log/salt/master`. */
   readonly logFile: string;
 
+  /** Log-ins and tokens. */
+  readonly eauth: EauthOptions;
+  /** `saltbridge:confirm_auto_eauth`: the eauth `auto` is meant. Default false. */
+  readonly confirmAutoEauth: boolean;
   /** `saltbridge:state_dir`: the embedded store. Default `/var/lib/saltbridge`. */
   readonly stateDir: string;
   /** `saltbridge:socket`: local interface. Default `<sock_dir>/saltbridge.sock`. */
@@ -361,7 +366,8 @@ export interface MasterConfig {
 }
 
 /** What a program may set; the rest has its default. */
-export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl'> {
+export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'eauth'> {
+  readonly eauth: Partial<EauthOptions>;
   readonly limits: Partial<Limits>;
   readonly acl: Partial<AclOptions>;
 }

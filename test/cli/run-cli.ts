@@ -7,6 +7,7 @@ import type {
   FunctionsApi,
   JobsApi,
   KeysApi,
+  LoginsApi,
   MasterApi,
   MasterStatus,
   StoreApi,
@@ -33,6 +34,8 @@ export interface FakeMaster {
   readonly keys?: Partial<KeysApi>;
   readonly jobs?: Partial<JobsApi>;
   readonly events?: Partial<EventsApi>;
+  readonly logins?: Partial<LoginsApi>;
+  readonly asUser?: MasterApi['asUser'];
   readonly runners?: Partial<FunctionsApi>;
   readonly wheel?: Partial<FunctionsApi>;
   readonly store?: Partial<StoreApi>;
@@ -67,7 +70,7 @@ function unexpected(): never {
 const noFunctions: FunctionsApi = { run: unexpected, start: unexpected, docs: unexpected };
 
 function completeApi(master: FakeMaster): MasterApi {
-  const { keys, jobs, events, runners, wheel, store, status } = master;
+  const { keys, jobs, events, logins, runners, wheel, store, status, asUser } = master;
   return {
     keys: {
       list: unexpected,
@@ -89,6 +92,16 @@ function completeApi(master: FakeMaster): MasterApi {
     },
     events: { subscribe: unexpected, denials: unexpected, ...events },
     acl: { explain: unexpected },
+    logins: {
+      login: unexpected,
+      identify: unexpected,
+      logout: unexpected,
+      list: unexpected,
+      revoke: unexpected,
+      follow: unexpected,
+      ...logins,
+    },
+    asUser: asUser ?? unexpected,
     presence: unexpected,
     runners: { ...noFunctions, ...runners },
     wheel: { ...noFunctions, ...wheel },
