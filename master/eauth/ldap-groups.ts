@@ -76,7 +76,7 @@ async function ofOpenLdap(
   const named = entries
     .filter((entry) => firstValue(entry.dn) === username)
     .flatMap((entry) => valuesOf(entry, ldapGroupAttribute).map(firstValue));
-  return [...new Set([...naming, ...named])];
+  return [...new Set([...naming, ...named])].sort();
 }
 
 async function search(
