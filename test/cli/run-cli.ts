@@ -48,6 +48,9 @@ export interface CliOptions {
   readonly stdout?: Writable & { readonly text: string };
   readonly stderr?: TextStream;
   readonly ask?: (question: string) => Promise<string>;
+  readonly askSecret?: (question: string) => Promise<string>;
+  /** Default: none can be read or written. */
+  readonly tokenFile?: string;
   /** What stands on standard input. Default: nothing. */
   readonly input?: string;
   readonly interruption?: AbortSignal;
@@ -122,6 +125,8 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       stdout,
       stderr,
       ask: options.ask,
+      askSecret: options.askSecret,
+      tokenFile: options.tokenFile ?? '/nonexistent/token',
       readLine: async () => options.input?.split('\n')[0],
       interruption: () => interruption,
       openApi: options.openApi ?? (async () => api),
