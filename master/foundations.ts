@@ -66,7 +66,7 @@ export async function openFoundations(
   });
   const sessions = await SessionKeys.open(
     { store, seal, lifetimeMs: config.publishSession * 1000, now },
-    (id) => keys.get(id)?.state === 'accepted',
+    (id) => keys.isAccepted(id),
   );
   const pins = await VersionPins.open(store, config.minimumAuthVersion);
   const facts = await openFacts(parts, { store, seal, keys });

@@ -62,7 +62,7 @@ export function createServices(parts: ServiceParts): Services {
     cache: parts.jobs,
     defaults: config,
     facts: {
-      isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
+      isAccepted: (id) => foundations.keys.isAccepted(id),
       lastHeardAt: (id) => lastHeard.of(id),
     },
     now: parts.now,

@@ -169,7 +169,9 @@ export class RequestChannel {
     if (request.isProven && minionId !== undefined) {
       peer.identify(minionId);
       this.#options.lastHeard.note(minionId, this.#options.now(), peer);
-      await this.#prove(minionId, request.version);
+      if (request.version > this.#options.pins.of(minionId)) {
+        await this.#prove(minionId, request.version);
+      }
     }
     const reply = await this.#dispatch(request);
     return this.#encode(request, key, reply);
@@ -196,7 +198,7 @@ export class RequestChannel {
   }
 
   async #verify(envelope: SealedEnvelope, key: CrypticleKey, peer: Peer): Promise<VerifiedRequest> {
-    const { loadLimits, pins } = this.#options;
+    const { loadLimits, pins, tokens } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
     const checked = this.#check(envelope, openLoad(key, envelope.load, loadLimits));
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
@@ -204,7 +206,9 @@ export class RequestChannel {
     }
     const { id, nonce, tok, load } = checked;
     if (id !== undefined && !pins.permits(id, envelope.version)) throw new Refusal('version');
-    const isProven = await this.#isProven(id, tok);
+    const accepted = id === undefined ? undefined : this.#acceptedKey(id);
+    const isProven = accepted !== undefined && tok !== undefined;
+    if (isProven && !tokens.isRemembered(accepted, tok)) await this.#checkToken(accepted, tok);
     return {
       minionId: id,
       isProven,
@@ -226,16 +230,16 @@ export class RequestChannel {
     return checked.request;
   }
 
-  /** A token must be right wherever there is one; an id without one must at least be accepted. */
-  async #isProven(id: string | undefined, tok: Uint8Array | undefined): Promise<boolean> {
-    if (id === undefined) return false;
+  /** Whoever names an id must at least name an accepted one. */
+  #acceptedKey(id: string): string {
     const accepted = this.#options.acceptedKey(id);
     if (accepted === undefined) throw new Refusal('not-accepted');
-    if (tok === undefined) return false;
-    if (!(await this.#options.tokens.isGenuine(accepted, tok))) {
-      throw new Refusal('token');
-    }
-    return true;
+    return accepted;
+  }
+
+  /** A token must be right wherever there is one. */
+  async #checkToken(accepted: string, tok: Uint8Array): Promise<void> {
+    if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
   }
 
   async #dispatch(request: VerifiedRequest): Promise<Reply> {
@@ -251,7 +255,8 @@ export class RequestChannel {
       counters.count('unproven');
       return send({});
     }
-    if (!selfMetered.has(cmd)) await delay(rate.take(request.minionId ?? ''));
+    const waitMs = selfMetered.has(cmd) ? 0 : rate.take(request.minionId ?? '');
+    if (waitMs > 0) await delay(waitMs);
     try {
       const run = (): Promise<Reply> => handler(request);
       return await (onceOnly.has(cmd) ? repeats.once(request, run) : run());

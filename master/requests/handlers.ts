@@ -148,7 +148,7 @@ function openPeers(parts: HandlerParts): PeerHandlerOptions {
     cache,
     targets,
     facts: {
-      isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
+      isAccepted: (id) => foundations.keys.isAccepted(id),
       lastHeardAt: (id) => lastHeard.of(id),
     },
     defaults: config,

@@ -59,7 +59,10 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       return send(null);
     }
     for (const event of candidates(parsed.value, minionId)) {
-      if (!(await isPermitted(options, minionId, event, request.bytes))) continue;
+      const jid = progressJid.exec(event.tag)?.[1];
+      const job = jid === undefined ? undefined : await options.jobs.find(jid);
+      const ownJid = job?.minions.has(minionId) ? jid : undefined;
+      if (!isPermitted(options, { minionId, event, bytes: request.bytes, ownJid })) continue;
       if (!options.rate.tryTake(minionId)) {
         options.counters.count('event-rate');
         continue;
@@ -76,14 +79,17 @@ function obstacleTo(request: VerifiedRequest, options: MinionEventOptions): stri
   return options.isFromBefore(request) ? 'event-before-start' : undefined;
 }
 
-async function isPermitted(
-  options: MinionEventOptions,
-  minionId: string,
-  { tag, said }: Candidate,
-  bytes: number,
-): Promise<boolean> {
-  const jid = progressJid.exec(tag)?.[1];
-  const job = jid === undefined ? undefined : await options.jobs.find(jid);
+interface Question {
+  readonly minionId: string;
+  readonly event: Candidate;
+  readonly bytes: number;
+  /** The job that the tag names, if it was published to the minion. */
+  readonly ownJid: string | undefined;
+}
+
+function isPermitted(options: MinionEventOptions, question: Question): boolean {
+  const { minionId, event, bytes, ownJid } = question;
+  const { tag, said } = event;
   const decision = decide(
     {
       subject: { kind: 'minion', id: minionId },
@@ -94,7 +100,7 @@ async function isPermitted(
           return withoutPublication(said);
         },
         bytes: () => bytes,
-        wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
+        wasPublishedToSubject: (jid) => jid === ownJid,
       },
     },
     options.policy(),

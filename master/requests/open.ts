@@ -30,12 +30,9 @@ export interface Requests {
 export function openRequests(parts: RequestParts): Requests {
   const { config, foundations, counters, log, now } = parts;
   const { keys, rsa, masterKeys } = foundations;
+  const acceptedKey = (id: string): string | undefined => keys.acceptedPem(id);
   const denials = new DenialLog(log, now);
   const requestRate = new TokenBuckets(rateOf(config, 'requestsPerSecond'));
-  const acceptedKey = (id: string): string | undefined => {
-    const known = keys.get(id);
-    return known?.state === 'accepted' ? known.pem : undefined;
-  };
   const tokens = new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token }));
   const channel = new RequestChannel({
     clear: new ClearRequests(openSignIn(parts), counters),
