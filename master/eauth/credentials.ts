@@ -25,7 +25,7 @@ export function areCredentials(
  * Whether a text can be the name of a user: nothing in it ends a field, a line or an option of the
  * files and programs that it is looked up in.
  */
-export function isUserName(name: unknown): name is string {
+function isUserName(name: unknown): name is string {
   return (
     typeof name === 'string' &&
     name.length > 0 &&

@@ -277,7 +277,7 @@ export class Logins {
     this.#standings.note(backend, identity);
     const info = toInfo({ ...record, hash });
     const { source: remote = 'local' } = request;
-    log.info({ user: identity.user, eauth, remote, token: info.id }, 'logged in');
+    log.info({ user: identity.user, eauth, remote, tokenId: info.id }, 'logged in');
     return { ...info, token: secret, perms };
   }
 

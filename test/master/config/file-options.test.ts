@@ -35,7 +35,10 @@ test('the options of the file server are taken as Salt writes them', async (t) =
   t.is(config.fileBufferSize, 262_144);
   t.deepEqual(config.stateAggregate, ['pkg']);
   t.deepEqual(config.envOrder, ['base', '3006']);
-  t.deepEqual(config.jinjaEnv, { trim_blocks: true, nested: { list: [1, 'two', null, { deep: [true] }] } });
+  t.deepEqual(config.jinjaEnv, {
+    trim_blocks: true,
+    nested: { list: [1, 'two', null, { deep: [true] }] },
+  });
   t.is(config.limits.fileBytesPerSecond, 1_000_000);
 });
 

@@ -14,7 +14,8 @@ import {
 } from 'jose';
 import type { LoginBackend } from '../../../master/eauth/backend.ts';
 import { createBackends } from '../../../master/eauth/backends.ts';
-import { resolveMasterConfig } from '../../../master/index.ts';
+import { type FunctionResult, resolveMasterConfig } from '../../../master/index.ts';
+import { startVectorMaster } from '../../helpers/vector-master.ts';
 
 const issuer = 'https://idp.example';
 const audience = 'saltbridge';
@@ -23,6 +24,8 @@ const now = 1_700_000_000;
 
 interface Provider {
   readonly backend: LoginBackend;
+  /** What stands under `external_auth: jwt:`. */
+  readonly options: Readonly<Record<string, string>>;
   /** A good token of fred's, but for what is said. */
   token(claims?: JWTPayload, algorithm?: string): Promise<string>;
   readonly publicPem: string;
@@ -51,6 +54,7 @@ async function startProvider(t: ExecutionContext, kid = 'k1'): Promise<Provider>
   const usual = { sub: 'fred', iss: issuer, aud: audience, exp: now + 600, groups: ['ops', 7] };
   return {
     backend,
+    options,
     token: async (claims = {}, alg = 'RS256') =>
       new SignJWT({ ...usual, ...claims })
         .setProtectedHeader({ alg, kid })
@@ -135,4 +139,18 @@ test('symmetric algorithms, none, and keys over plain http are refused as option
   t.false(isServed({ '^algorithms': [] }));
   t.false(isServed({ '^jwks_uri': 'http://idp.example/k' }));
   t.false(isServed({ '^issuer': null }));
+});
+
+test('groups that the provider names give the rights of groups', async (t) => {
+  const { options, token } = await startProvider(t);
+  const { master } = await startVectorMaster(t, {
+    config: { externalAuth: { jwt: { ...options, 'ops%': ['@jobs'] } } },
+  });
+  const jobsOf = async (claims: JWTPayload): Promise<FunctionResult> => {
+    const credentials = { username: 'fred', password: await token(claims), eauth: 'jwt' };
+    const login = await master.logins.login(credentials);
+    return master.asUser(login.token).runners.run({ fun: 'jobs.list_jobs' });
+  };
+  t.true((await jobsOf({})).success);
+  await t.throwsAsync(jobsOf({ groups: ['ops2'] }), { code: 'ERR_DENIED' });
 });

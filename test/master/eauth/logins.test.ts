@@ -199,6 +199,15 @@ test('turning the clock back revives no token', async (t) => {
   await t.throwsAsync((await restart()).identify(token), noToken);
 });
 
+test('a clock that goes past the end of a token ends it', async (t) => {
+  const { logins, clock } = await openBench(t, { backends: [passwordBackend('right')] });
+  const { token, expire } = await logins.login(good);
+  clock.now = expire;
+  await t.throwsAsync(logins.identify(token), noToken);
+  clock.now = startAt;
+  await t.throwsAsync(logins.identify(token), noToken);
+});
+
 test('a token of the future is dropped at the start', async (t) => {
   const { logins, clock, restart } = await openBench(t, { backends: [passwordBackend('right')] });
   const { token } = await logins.login(good);

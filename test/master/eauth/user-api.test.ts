@@ -2,7 +2,7 @@
 import test, { type ExecutionContext } from 'ava';
 import { AuthenticationError, AuthorizationError } from '../../../master/eauth/errors.ts';
 import type { MasterEvent, MasterOptions, UserApi } from '../../../master/index.ts';
-import { resolveMasterConfig } from '../../../master/index.ts';
+import { createLogger, resolveMasterConfig } from '../../../master/index.ts';
 import type { StoredKey, VectorMaster } from '../../helpers/vector-master.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
@@ -315,4 +315,28 @@ test('who came by sudo is held to publisher_acl, if sudo_acl says so', async (t)
   await t.notThrowsAsync(held.publish({ ...request, user: 'root' }));
   await t.notThrowsAsync((await jobsOf(false)).publish(request));
   await t.notThrowsAsync((await jobsOf(true, {} as typeof publisherAcl)).publish(request));
+});
+
+test('neither passwords nor tokens come into the log', async (t) => {
+  let text = '';
+  const destination = {
+    write: (line: string) => {
+      text += line;
+    },
+  };
+  const { master } = await startVectorMaster(t, {
+    keys: minions,
+    logger: createLogger('trace', destination),
+    config: {
+      externalAuth: { sharedsecret: { fred: ['test.*'] } },
+      eauth: { sharedsecret: 'planted-secret' },
+    },
+  });
+  const credentials = { username: 'fred', password: 'planted-secret', eauth: 'sharedsecret' };
+  const { token } = await master.logins.login(credentials);
+  await master.asUser(token).jobs.publish({ tgt: '*', fun: 'test.ping' });
+  await t.throwsAsync(master.logins.login({ ...credentials, password: 'planted-wrong' }));
+  t.regex(text, /"logged in"/);
+  t.regex(text, /"log-in failed"/);
+  t.notRegex(text, new RegExp(`planted|${token}`));
 });
