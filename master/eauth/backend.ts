@@ -1,19 +1,6 @@
-/** What authenticates users: one interface, and one closed list of names. */
+/** What authenticates users: one interface. The list of them is in ../config/backends.ts. */
+import type { BackendSettings } from '../config/backends.ts';
 import type { Credentials } from './credentials.ts';
-
-/** The names under `external_auth` that are served. */
-export const backendNames = [
-  'auto',
-  'file',
-  'jwt',
-  'keystone',
-  'ldap',
-  'pam',
-  'sharedsecret',
-] as const;
-
-/** One of them. */
-export type BackendName = (typeof backendNames)[number];
 
 /** Who logged in. */
 export interface Authenticated {
@@ -32,7 +19,8 @@ export type Standing =
 
 /** One way to authenticate users. */
 export interface LoginBackend {
-  readonly name: BackendName;
+  /** Its name under `external_auth`. */
+  readonly name: BackendSettings['kind'];
   /**
    * Who these credentials belong to.
    * @returns `undefined`: to nobody; why is not told
@@ -53,9 +41,4 @@ export interface LoginBackend {
 export interface KnownUser {
   readonly user: string;
   readonly groups: readonly string[];
-}
-
-/** Whether a name under `external_auth` is one of a back end that is served. */
-export function isBackendName(name: string): name is BackendName {
-  return backendNames.some((known) => known === name);
 }

@@ -52,7 +52,7 @@ export interface TokenSelection {
 }
 
 /** Rights of a user in `external_auth`, as they stand there. */
-export type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
+type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
 
 /** What {@link Logins} needs. */
 export interface LoginsOptions {

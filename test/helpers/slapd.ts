@@ -94,7 +94,7 @@ export async function startSlapd(t: ExecutionContext): Promise<Slapd> {
     port,
     modify: (changes) => {
       const words = ['-x', '-H', url, '-D', adminDn, '-w', adminPassword];
-      const done = spawnSync('ldapmodify', words, { input: changes });
+      const done = spawnSync('/usr/bin/ldapmodify', words, { input: changes });
       if (done.status !== 0) throw new Error(`ldapmodify: ${done.stderr}`);
     },
     stop: () => stop(child),
@@ -118,7 +118,7 @@ function writeConfiguration(directory: string): string {
     '-subj',
     '/CN=localhost',
   ];
-  const made = spawnSync('openssl', [...words, '-keyout', key, '-out', certificate]);
+  const made = spawnSync('/usr/bin/openssl', [...words, '-keyout', key, '-out', certificate]);
   if (made.status !== 0) throw new Error(`openssl: ${made.stderr}`);
   const lines = [
     ...['core', 'cosine', 'inetorgperson', 'nis'].map(
