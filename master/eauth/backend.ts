@@ -19,6 +19,8 @@ export type Standing =
 
 /** One way to authenticate users. */
 export interface LoginBackend {
+  /** Tells the options that it was made from. */
+  readonly madeFrom?: string;
   /** Its name under `external_auth`. */
   readonly name: BackendSettings['kind'];
   /**

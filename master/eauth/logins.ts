@@ -104,8 +104,9 @@ export class Logins {
   }
 
   /** Takes over the back ends of another configuration. */
-  configure(backends: Backends = createBackends(this.#options.config, this.#options.now)): void {
-    this.#backends = backends;
+  configure(backends?: Backends): void {
+    const { config, now } = this.#options;
+    this.#backends = backends ?? createBackends(config, now, this.#backends);
     this.#standings.clear();
   }
 

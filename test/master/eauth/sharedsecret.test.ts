@@ -25,3 +25,14 @@ test('auto lets in everybody, once that is confirmed', async (t) => {
   t.is((await backends.get('auto')?.authenticate(given, signal))?.user, 'fred');
   t.false(createBackends(resolveMasterConfig({ externalAuth }), () => 0).has('auto'));
 });
+
+test('a reload keeps a back end whose options are the same, with what it remembers', (t) => {
+  const externalAuth = { keystone: { fred: ['.*'] } };
+  const of = (keystoneAuthUrl: string, users: object = externalAuth) =>
+    resolveMasterConfig({ externalAuth: { ...users }, eauth: { keystoneAuthUrl } });
+  const before = createBackends(of('http://a/v3'), () => 0);
+  const ask = (backends: typeof before) => backends.get('keystone')?.authenticate;
+  const moreUsers = { keystone: { fred: ['.*'], ann: ['.*'] } };
+  t.is(ask(createBackends(of('http://a/v3', moreUsers), () => 0, before)), ask(before));
+  t.not(ask(createBackends(of('http://b/v3'), () => 0, before)), ask(before));
+});
