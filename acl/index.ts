@@ -19,6 +19,9 @@ export { type LintFinding, lintPolicy } from './lint.ts';
 export { isMastersTag } from './masters-tags.ts';
 export { parseRule } from './parse-rule.ts';
 export { createPolicy, type Policy } from './policy.ts';
+// Shared with other rooms of this package; no promise.
+/** @internal */
+export { parseRate, RateMeter } from './rate.ts';
 export { type GrantedRights, rightsOfUser } from './rights-of-user.ts';
 export {
   type ArgumentPattern,

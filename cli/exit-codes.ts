@@ -37,6 +37,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],
   ['ERR_NOT_SERVED', exitCodes.usage],
+  ['ERR_REACTION_UNKNOWN', exitCodes.usage],
   ['ERR_OWN_KEY', exitCodes.unavailable],
   ['ERR_READER_DROPPED', exitCodes.tryAgain],
   ['ERR_RPC_UNKNOWN_METHOD', exitCodes.unavailable],

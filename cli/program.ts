@@ -10,6 +10,7 @@ import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMigrateCommand } from './commands/migrate.ts';
 import { addMinionCommand } from './commands/minion.ts';
+import { addReactionsCommand } from './commands/reactions.ts';
 import { addSaltCommand } from './commands/salt.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
 import { addSaltRunCommand } from './commands/salt-run.ts';
@@ -33,6 +34,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStoreCommand,
   addAclCommand,
   addTokenCommand,
+  addReactionsCommand,
   addMigrateCommand,
   addDoctorCommand,
   addMinionCommand,

@@ -16,6 +16,8 @@ import type {
   MasterEvent,
   MasterStatus,
   PresentMinion,
+  ReactionInfo,
+  ReactionRun,
   StartedCall,
   TargetPlan,
   TokenInfo,
@@ -74,6 +76,12 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
         callStream<TokenInfo>(socketPath, 'logins.follow', { token }, signal),
     },
     asUser: (token) => asUser(socketPath, token),
+    reactions: {
+      list: () => callOnce<readonly ReactionInfo[]>(socketPath, 'reactions.list', {}),
+      show: (name) => callOnce<ReactionInfo>(socketPath, 'reactions.show', { name }),
+      runs: (request = {}) =>
+        callOnce<readonly ReactionRun[]>(socketPath, 'reactions.runs', request),
+    },
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
     runners: functions(socketPath, 'runners'),
     wheel: functions(socketPath, 'wheel'),

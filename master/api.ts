@@ -13,6 +13,8 @@ import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
 import type { ExplainRequest } from './policy/explain.ts';
 import type { PresentMinion } from './presence/present.ts';
+import type { Reaction } from './reactions/reaction.ts';
+import type { ReactionOutcome } from './reactions/reaction-run.ts';
 import type { Denial } from './requests/denial-log.ts';
 import type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 import type { TargetRequest } from './targeting/parse.ts';
@@ -164,6 +166,51 @@ export interface AclApi {
   explain(request: ExplainRequest): Promise<Explanation>;
 }
 
+/** A reaction as it is configured, and how busy it is. */
+export interface ReactionInfo extends Reaction {
+  /** Runs in the queue that have not begun. */
+  readonly waiting: number;
+  /** Runs whose job has left, or whose runner was started. */
+  readonly running: number;
+}
+
+/** A run of a reaction. */
+export interface ReactionRun {
+  /** Of the job or the runner. */
+  readonly jid: string;
+  readonly reaction: string;
+  /** Tag of the event that it follows from. */
+  readonly tag: string;
+  /** The minion that emitted the event. Absent: the master itself. */
+  readonly sender?: string;
+  readonly kind: 'run' | 'runner';
+  readonly fun: string;
+  readonly state: 'waiting' | 'running' | ReactionOutcome;
+  /** Milliseconds since 1970. */
+  readonly queuedAt: number;
+  /** Milliseconds since 1970. Absent: it is not over. */
+  readonly endedAt?: number;
+  /** Why, for a person. */
+  readonly reason?: string;
+}
+
+/** Which runs of reactions. */
+export interface ReactionRunsRequest {
+  /** Name of the reaction. Default: all. */
+  readonly reaction?: string;
+  /** Default 100. */
+  readonly limit?: number;
+}
+
+/** Reactions: what follows from events. */
+export interface ReactionsApi {
+  list(): Promise<readonly ReactionInfo[]>;
+  /** @throws MasterError ERR_REACTION_UNKNOWN */
+  show(name: string): Promise<ReactionInfo>;
+  /** Runs that are kept: those that are not over, then the latest. */
+  runs(request?: ReactionRunsRequest): Promise<readonly ReactionRun[]>;
+}
+
 /** Functions that run on the master: runners, or wheel functions. */
 export interface FunctionsApi {
   /**
@@ -238,6 +285,7 @@ export interface MasterApi {
   readonly logins: LoginsApi;
   /** The interface as the owner of a token has it. The token is looked at by each call. */
   asUser(token: string): UserApi;
+  readonly reactions: ReactionsApi;
   /** The minions that listen to publications now, and how that is known. */
   presence(): Promise<readonly PresentMinion[]>;
   /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */

@@ -23,6 +23,7 @@ import { openMine } from './mine/open-mine.ts';
 import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
+import { openReactions, type Reactions } from './reactions/open.ts';
 import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
@@ -45,7 +46,7 @@ export async function assemble(
   const closers = new Closers();
   try {
     const live = new LiveConfig(parts.config);
-    const { api, foundations, policy, logins } = await open(
+    const { api, foundations, policy, logins, reactions } = await open(
       { ...parts, config: live.view },
       closers,
     );
@@ -53,9 +54,10 @@ export async function assemble(
       api,
       reload: async (next) => {
         // First, because it may throw: then nothing changes.
-        const takeOver = policy.prepare(live.preview(next));
+        const coming = live.preview(next);
+        const takeOver = [policy.prepare(coming), reactions.prepare(coming)];
         const report = live.replace(next);
-        takeOver();
+        for (const each of takeOver) each();
         foundations.keys.setPendingLimits(live.view.limits);
         await foundations.autoAccept.configure(live.view);
         logins.configure();
@@ -78,6 +80,7 @@ async function open(
   readonly foundations: Foundations;
   readonly policy: LivePolicy;
   readonly logins: Logins;
+  readonly reactions: Reactions;
 }> {
   const { config, logger } = parts;
   const now = parts.now ?? Date.now;
@@ -163,6 +166,25 @@ async function open(
     now,
     log: logger.child({ component: 'runners' }),
   });
+  const reactions = closers.add(
+    await openReactions({
+      config,
+      policy: () => policy.current,
+      foundations,
+      bus,
+      targets,
+      dispatcher,
+      jobs,
+      services,
+      nextJid,
+      counters,
+      present,
+      closing: closing.signal,
+      now,
+      log: logger.child({ component: 'reactions' }),
+    }),
+    (it) => it.close(),
+  );
   const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
@@ -174,6 +196,7 @@ async function open(
     targets,
     dispatcher,
     services,
+    reactions: reactions.intake,
     nextJid,
     counters,
     repeats,
@@ -190,7 +213,7 @@ async function open(
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
     const ports = await transport.listen(
-      (bytes, peer) => requests.channel.handle(bytes, peer),
+      (bytes, peer, turn) => requests.channel.handle(bytes, peer, turn),
       (bytes, peer) => requests.announcements.hear(bytes, peer),
     );
     bound.push({ transport: transport.name, ...ports });
@@ -221,6 +244,7 @@ async function open(
     counters,
     log: logger.child({ component: 'eauth' }),
   };
+  reactions.start();
   const api = createApi({
     config,
     policy: () => policy.current,
@@ -230,6 +254,7 @@ async function open(
     services: { ...services, jobs: holdSudoUsers({ ...forUsers, config }) },
     logins: createLoginsApi(logins),
     asUser: createAsUser({ ...forUsers, logins }),
+    reactions: reactions.api,
     present,
     transports,
     counters,
@@ -243,7 +268,7 @@ async function open(
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations, policy, logins };
+  return { api, foundations, policy, logins, reactions };
 }
 
 /** Ends with an id's last key what is known of it. */

@@ -17,6 +17,7 @@ export type MasterErrorCode =
   | 'ERR_OWN_KEY'
   | 'ERR_READER_DROPPED'
   | 'ERR_MASTER_STOPPED'
+  | 'ERR_REACTION_UNKNOWN'
   | 'ERR_RPC_UNKNOWN_METHOD'
   | 'ERR_RSA_OVERLOAD'
   | 'ERR_SEAL'
@@ -57,6 +58,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_MASTER_STOPPED: {
     meaning: 'The master is not running: it has not been started, or is being closed.',
     action: 'Call start() first, or run the command against a running master.',
+    retry: false,
+  },
+  ERR_REACTION_UNKNOWN: {
+    meaning: 'No reaction of this name is configured.',
+    action: 'saltbridge reactions list shows those that are.',
     retry: false,
   },
   ERR_READER_DROPPED: {

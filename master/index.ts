@@ -16,6 +16,10 @@ export type {
   LoginsApi,
   MasterApi,
   MasterStatus,
+  ReactionInfo,
+  ReactionRun,
+  ReactionRunsRequest,
+  ReactionsApi,
   StoreApi,
   TransportStatus,
   UserApi,
@@ -99,6 +103,18 @@ export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './of
 export type { ExplainRequest } from './policy/explain.ts';
 export { lintConfiguredPolicy } from './policy/lint.ts';
 export type { PresenceEvidence, PresentMinion } from './presence/present.ts';
+export {
+  type CallValue,
+  type MappedCall,
+  type MappedValue,
+  type Reaction,
+  type ReactionAction,
+  type ReactionOptions,
+  type ReactionTarget,
+  type RunAction,
+  reaction,
+} from './reactions/reaction.ts';
+export type { ReactionOutcome } from './reactions/reaction-run.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
 export type { Tops, TopsProvider, TopsRequest } from './requests/tops.ts';

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
-import type { LoginsApi, MasterApi, TransportStatus, UserApi } from './api.ts';
+import type { LoginsApi, MasterApi, ReactionsApi, TransportStatus, UserApi } from './api.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
 import type { EventBus } from './events/bus.ts';
@@ -28,6 +28,7 @@ export interface InterfaceParts extends ExplainParts {
   readonly services: Services;
   readonly logins: LoginsApi;
   readonly asUser: (token: string) => UserApi;
+  readonly reactions: ReactionsApi;
   readonly present: () => readonly PresentMinion[];
   readonly transports: readonly MasterTransport[];
   readonly counters: RequestCounters;
@@ -54,6 +55,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
     },
     logins: parts.logins,
     asUser: parts.asUser,
+    reactions: parts.reactions,
     presence: async () => parts.present(),
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),

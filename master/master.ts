@@ -11,6 +11,7 @@ import type {
   LoginsApi,
   MasterApi,
   MasterStatus,
+  ReactionsApi,
   StoreApi,
   UserApi,
 } from './api.ts';
@@ -103,6 +104,10 @@ class MasterInProcess implements Master {
 
   asUser(token: string): UserApi {
     return this.#running().api.asUser(token);
+  }
+
+  get reactions(): ReactionsApi {
+    return this.#running().api.reactions;
   }
 
   async presence(): Promise<readonly PresentMinion[]> {

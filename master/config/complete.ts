@@ -11,6 +11,7 @@ import {
 } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { checkPolicy } from './policy-check.ts';
+import { checkReactions } from './reactions.ts';
 import { typeError } from './refusals.ts';
 import { joinRootDir } from './root-dir.ts';
 import type { GivenOptions, Settings } from './settings.ts';
@@ -31,6 +32,7 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
   refuseConflicts(config, given);
   checkPolicy(config, given.acl);
+  checkReactions(config);
   return Object.freeze(config);
 }
 

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { warnOfReactorTags } from '../migration/reactor-tags.ts';
 import { warnOfBackends } from './backend-warnings.ts';
 import { completeConfig } from './complete.ts';
 import { eauthOptions } from './eauth-options.ts';
@@ -56,6 +57,7 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
     ...warnOfNarrowed(config, settings),
     ...warnOfRights(config, settings),
     ...warnOfBackends(config, settings),
+    ...warnOfReactorTags(config, settings),
   ];
   return { config, warnings: [...warnings, ...more], files };
 }

@@ -19,6 +19,7 @@ import {
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
 import { functionPermissions, publishPermissions } from './permissions.ts';
 import { policyRules } from './policy-rules.ts';
+import { reactions } from './reactions.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
 import { transportName, transportOpts } from './transport-opts.ts';
@@ -42,7 +43,8 @@ export type OwnOptionName =
   | 'publishSerialBlock'
   | 'confirmOpenMode'
   | 'confirmAutoEauth'
-  | 'mineTrustsGrains';
+  | 'mineTrustsGrains'
+  | 'reactions';
 
 /** Salt's options, which stand at the top of a file. */
 export type SaltOptions = Omit<
@@ -196,6 +198,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
+  reactions: row('reactions', reactions, []),
 };
 
 /** Our limits. */

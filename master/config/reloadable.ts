@@ -20,6 +20,7 @@ export const reloadableOptions: readonly (keyof MasterConfig)[] = [
   'permissiveAcl',
   'eauth',
   'confirmAutoEauth',
+  'reactions',
   'allowMinionKeyRevoke',
   'rotateAesKey',
   'pingOnRotate',

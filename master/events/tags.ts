@@ -13,6 +13,8 @@ export const tags = {
   presenceChange: 'salt/presence/change',
   /** A signal that no rule permits: told once a burst. */
   signalDenied: (minionId: string): string => `saltbridge/denied/${minionId}`,
+  /** Ours: what a reaction did not do. */
+  reaction: (kind: 'dropped' | 'denied'): string => `saltbridge/reaction/${kind}`,
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
   /** Ours: the disk of the store was found full; there is room again. */
   storeFull: 'saltbridge/store/full',

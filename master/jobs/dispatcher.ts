@@ -132,6 +132,26 @@ export class JobDispatcher {
   }
 
   /**
+   * Sends a job that is kept once more, under its jid: minions that have seen it take no notice.
+   * @returns false if none of this jid is kept; nothing is sent then
+   */
+  async republish(jid: string): Promise<boolean> {
+    const record = await this.#options.cache.record(jid);
+    if (record === undefined) return false;
+    const { metadata, requestedBy } = record;
+    const load = this.#load(
+      record,
+      {},
+      {
+        ...(metadata === undefined ? {} : { metadata }),
+        ...(requestedBy === undefined ? {} : { requestedBy }),
+      },
+    );
+    await this.#options.publisher.publish(load, addresseesOf(record));
+    return true;
+  }
+
+  /**
    * Asks minions about a job. The round is known by heart only: it is neither kept nor told as a
    * job of its own.
    * @returns ends the calls of `onReturn`; until then the round is not forgotten
@@ -156,7 +176,7 @@ export class JobDispatcher {
 
   #load(
     record: JobRecord,
-    { delimiter = ':' }: TargetExpression,
+    { delimiter = ':' }: Pick<TargetExpression, 'delimiter'>,
     { ret = '', metadata, requestedBy }: Pick<PublishRequest, 'ret' | 'metadata' | 'requestedBy'>,
   ): PublicationLoad {
     const { masterId } = this.#options;

@@ -53,7 +53,8 @@ export function enginePrefixes(settings: Settings): string[] {
   return engineNames(settings).flatMap((name) => firingEngines.get(name) ?? []);
 }
 
-function reactorPatterns(settings: Settings): Listening[] {
+/** What Salt's reactor listens for. */
+export function reactorPatterns(settings: Settings): Listening[] {
   const { value, origin } = settings.get('reactor') ?? {};
   if (!Array.isArray(value) || origin === undefined) return [];
   return value

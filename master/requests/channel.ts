@@ -22,6 +22,7 @@ import {
   ProtocolError,
   type ProtocolVersion,
   type SealedEnvelope,
+  type Turn,
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
@@ -102,6 +103,12 @@ const provenOnly: ReadonlySet<string> = new Set([
   'revoke_auth',
 ]);
 
+/**
+ * What is done as soon as it is stored or told. Others do not wait for any other request: an RSA
+ * operation, a provider of pillar or a job of a minion may take as long as it likes.
+ */
+const brief: ReadonlySet<string> = new Set(['_mine', '_minion_event', '_return']);
+
 /** Requests that are metered by their handlers instead of here. */
 const selfMetered: ReadonlySet<string> = new Set([
   '_return',
@@ -138,9 +145,9 @@ export class RequestChannel {
   }
 
   /** The transport's request handler. @throws Unanswered, and nothing else */
-  async handle(bytes: Uint8Array, peer: Peer): Promise<Uint8Array> {
+  async handle(bytes: Uint8Array, peer: Peer, turn: Turn): Promise<Uint8Array> {
     try {
-      return await this.#answer(bytes, peer);
+      return await this.#answer(bytes, peer, turn);
     } catch (error) {
       if (error instanceof Unanswered) {
         this.#options.counters.count(error.reason);
@@ -155,12 +162,13 @@ export class RequestChannel {
     }
   }
 
-  async #answer(bytes: Uint8Array, peer: Peer): Promise<Uint8Array> {
+  async #answer(bytes: Uint8Array, peer: Peer, turn: Turn): Promise<Uint8Array> {
     const decoded = decodeEnvelope(bytes, this.#options.envelopeLimits);
     if (!decoded.ok) throw new Refusal(decoded.code, decoded.reply);
     const { envelope } = decoded;
     if (envelope.enc === 'clear') {
       this.#check(envelope, envelope.load);
+      turn.end();
       return this.#options.clear.answer(envelope, peer);
     }
     const key = this.#keyFor(envelope);
@@ -173,8 +181,8 @@ export class RequestChannel {
         await this.#prove(minionId, request.version);
       }
     }
-    const reply = await this.#dispatch(request);
-    return this.#encode(request, key, reply);
+    const reply = await this.#dispatch(request, turn);
+    return this.#encode(request, key, reply, turn);
   }
 
   /** A pin that cannot be kept now holds until the next start: no reason to refuse the request. */
@@ -242,7 +250,7 @@ export class RequestChannel {
     if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
   }
 
-  async #dispatch(request: VerifiedRequest): Promise<Reply> {
+  async #dispatch(request: VerifiedRequest, turn: Turn): Promise<Reply> {
     const { table, rate, repeats, log, counters } = this.#options;
     const { cmd } = request.load;
     if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
@@ -256,6 +264,7 @@ export class RequestChannel {
       return send({});
     }
     const waitMs = selfMetered.has(cmd) ? 0 : rate.take(request.minionId ?? '');
+    if (waitMs > 0 || !brief.has(cmd)) turn.end();
     if (waitMs > 0) await delay(waitMs);
     try {
       const run = (): Promise<Reply> => handler(request);
@@ -268,8 +277,18 @@ export class RequestChannel {
     }
   }
 
-  async #encode(request: VerifiedRequest, key: CrypticleKey, reply: Reply): Promise<Uint8Array> {
+  async #encode(
+    request: VerifiedRequest,
+    key: CrypticleKey,
+    reply: Reply,
+    turn: Turn,
+  ): Promise<Uint8Array> {
     if (reply.kind === 'send') {
+      const { waitMs = 0 } = reply;
+      if (waitMs > 0) {
+        turn.end();
+        await delay(waitMs);
+      }
       return encodeSendReply(key, reply.value, { version: request.version, nonce: request.nonce });
     }
     if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);

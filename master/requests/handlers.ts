@@ -17,6 +17,7 @@ import type { MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
+import type { ReactionIntake } from '../reactions/intake.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { Services } from '../services.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
@@ -54,6 +55,7 @@ export interface HandlerParts {
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
   readonly services: Pick<Services, 'runners'>;
+  readonly reactions: ReactionIntake;
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
   readonly lastHeard: LastHeard;
@@ -95,6 +97,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       counters,
       denials: parts.denials,
       policy: parts.policy,
+      reactions: parts.reactions,
       get maxBytes() {
         return config.limits.eventBytes;
       },

@@ -32,7 +32,12 @@ export interface VerifiedRequest {
 
 /** What a handler answers; the corridor encrypts it as the request's version asks [WIRE 8]. */
 export type Reply =
-  | { readonly kind: 'send'; readonly value: WireValue }
+  | {
+      readonly kind: 'send';
+      readonly value: WireValue;
+      /** How long the asker has to wait for it, milliseconds; default: not at all. */
+      readonly waitMs?: number;
+    }
   /** The same of a value that was packed already, in pieces. */
   | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
   /** Under a key of its own, signed, for the asker alone. */
@@ -59,4 +64,9 @@ export type Handler = (request: VerifiedRequest) => Promise<Reply>;
 /** A reply of the usual kind. */
 export function send(value: WireValue): Reply {
   return { kind: 'send', value };
+}
+
+/** The same after a while. */
+export function sendLater(value: WireValue, waitMs: number): Reply {
+  return { kind: 'send', value, waitMs };
 }

@@ -2,10 +2,9 @@ import { parseReturnLoad, type WireMap } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
 import type { ReturnKeeper, ReturnOutcome } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
-import { delay } from '../limits/delay.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
 import { requestMark } from './repeats.ts';
-import { type Handler, send, Unanswered } from './request.ts';
+import { type Handler, send, sendLater, Unanswered } from './request.ts';
 
 /** What the handler of `_return` needs. */
 export interface ReturnHandlerOptions {
@@ -36,8 +35,8 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
     options.counters.count(
       outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`,
     );
-    await delay(options.requestRate.take(minionId));
-    return send(outcome === 'repeated' ? null : false);
+    const waitMs = options.requestRate.take(minionId);
+    return sendLater(outcome === 'repeated' ? null : false, waitMs);
   };
 }
 

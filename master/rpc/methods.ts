@@ -262,5 +262,23 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     method({ parameters: Token, call: (api, { token }, end) => api.logins.follow(token, end) }),
   ],
   ['acl.explain', method({ parameters: Explain, call: (api, p) => api.acl.explain(p) })],
+  ['reactions.list', method({ parameters: Nothing, call: (api) => api.reactions.list() })],
+  [
+    'reactions.show',
+    method({
+      parameters: Type.Object({ name: Text }, strict),
+      call: (api, { name }) => api.reactions.show(name),
+    }),
+  ],
+  [
+    'reactions.runs',
+    method({
+      parameters: Type.Object(
+        { reaction: Type.Optional(Text), limit: Type.Optional(Type.Integer({ minimum: 1 })) },
+        strict,
+      ),
+      call: (api, p) => api.reactions.runs(p),
+    }),
+  ],
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);

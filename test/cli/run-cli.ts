@@ -10,6 +10,7 @@ import type {
   LoginsApi,
   MasterApi,
   MasterStatus,
+  ReactionsApi,
   StoreApi,
 } from '../../master/index.ts';
 
@@ -36,6 +37,7 @@ export interface FakeMaster {
   readonly events?: Partial<EventsApi>;
   readonly logins?: Partial<LoginsApi>;
   readonly asUser?: MasterApi['asUser'];
+  readonly reactions?: Partial<ReactionsApi>;
   readonly runners?: Partial<FunctionsApi>;
   readonly wheel?: Partial<FunctionsApi>;
   readonly store?: Partial<StoreApi>;
@@ -73,7 +75,7 @@ function unexpected(): never {
 const noFunctions: FunctionsApi = { run: unexpected, start: unexpected, docs: unexpected };
 
 function completeApi(master: FakeMaster): MasterApi {
-  const { keys, jobs, events, logins, runners, wheel, store, status, asUser } = master;
+  const { keys, jobs, events, logins, reactions, runners, wheel, store, status, asUser } = master;
   return {
     keys: {
       list: unexpected,
@@ -105,6 +107,7 @@ function completeApi(master: FakeMaster): MasterApi {
       ...logins,
     },
     asUser: asUser ?? unexpected,
+    reactions: { list: unexpected, show: unexpected, runs: unexpected, ...reactions },
     presence: unexpected,
     runners: { ...noFunctions, ...runners },
     wheel: { ...noFunctions, ...wheel },
