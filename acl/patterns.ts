@@ -14,11 +14,6 @@ export interface Place {
 const maxRemembered = 512;
 const maxRememberedLength = 256;
 
-/** Whether a glob means one text only. */
-export function isLiteral(pattern: TextPattern): pattern is string {
-  return typeof pattern === 'string' && !/[*?[]/.test(pattern);
-}
-
 /** @throws PolicyError ERR_POLICY_PATTERN */
 export function compileTexts(
   patterns: TextPatterns,

@@ -106,7 +106,8 @@ async function measure(
   };
 }
 
-async function ping(master: Master, count: number): Promise<number> {
+/** `test.ping` on all. @returns milliseconds until the last has answered */
+export async function ping(master: Master, count: number): Promise<number> {
   const startedAt = performance.now();
   for await (const update of master.jobs.run({ tgt: '*', fun: 'test.ping', timeout: 60 })) {
     if (update.type === 'finished' && update.answered.length !== count) {

@@ -45,6 +45,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_SEAL', exitCodes.unavailable],
   ['ERR_SOCKET', exitCodes.unavailable],
   ['ERR_EAUTH_TOKEN', exitCodes.notPermitted],
+  ['ERR_TENANT', exitCodes.unavailable],
+  ['ERR_TENANTS', exitCodes.usage],
   ['ERR_UNKNOWN_FUN', exitCodes.usage],
   ['ERR_USER', exitCodes.noUser],
 ]);

@@ -48,6 +48,7 @@ export type {
 } from './config/options.ts';
 export { resolveMasterConfig } from './config/resolve.ts';
 export type { SslOptions } from './config/ssl.ts';
+export { type LoadedTenants, loadTenants, type Tenant } from './config/tenants.ts';
 export type { TransportName, TransportOptions, TransportOpts } from './config/transport-opts.ts';
 export type { ConfigWarning } from './config/warnings.ts';
 export { type DoctorOptions, examine } from './doctor/doctor.ts';

@@ -22,6 +22,7 @@ import { policyRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
+import { tenantDirectories } from './tenant-directories.ts';
 import { transportName, transportOpts } from './transport-opts.ts';
 import { rights } from './user-rights.ts';
 
@@ -44,7 +45,8 @@ export type OwnOptionName =
   | 'confirmOpenMode'
   | 'confirmAutoEauth'
   | 'mineTrustsGrains'
-  | 'reactions';
+  | 'reactions'
+  | 'tenants';
 
 /** Salt's options, which stand at the top of a file. */
 export type SaltOptions = Omit<
@@ -198,6 +200,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
+  tenants: row('tenants', tenantDirectories, {}),
   reactions: row('reactions', reactions, []),
 };
 

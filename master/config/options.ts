@@ -11,6 +11,7 @@ import type { EauthOptions } from './eauth-options.ts';
 import type { FileRoots } from './file-options.ts';
 import type { Permissions } from './permissions.ts';
 import type { SslOptions } from './ssl.ts';
+import type { TenantDirectories } from './tenant-directories.ts';
 import type { TransportName, TransportOpts } from './transport-opts.ts';
 
 /** Salt's `log_level`. */
@@ -364,6 +365,12 @@ export interface MasterConfig {
    * in Salt, although a minion can claim any grains. Default false: they can only take it away.
    */
   readonly mineTrustsGrains: boolean;
+  /**
+   * `saltbridge:tenants`: configuration directories of masters that `saltbridge master` runs in
+   * place of this one, by their names. One master does not look at it; see `loadTenants`.
+   * Default: none.
+   */
+  readonly tenants: TenantDirectories;
   /**
    * `saltbridge:reactions`: what follows from events. In files a map by the names of reactions; in
    * programs what `reaction` makes. Default: none.

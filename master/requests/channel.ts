@@ -2,7 +2,7 @@
  * The corridor that every request walks: envelope, decryption, identity, rate, handler, reply.
  * The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
  * its reply values; each refusal is counted by reason. Whatever goes wrong, there is one answer,
- * but for what would be acknowledged by any answer and was not kept: see {@link Unanswered}.
+ * but for what is left without on purpose: see {@link Unanswered}.
  */
 import type { Logger } from 'pino';
 import {
@@ -29,8 +29,7 @@ import {
 import { StoreError } from '../../store/index.ts';
 import { MasterError } from '../errors.ts';
 import type { RequestCounters } from '../limits/counters.ts';
-import { delay } from '../limits/delay.ts';
-import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { Throttle } from '../limits/throttle.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { ClearRequests } from './clear.ts';
@@ -53,7 +52,7 @@ export interface RequestChannelOptions {
   readonly pins: VersionPins;
   readonly lastHeard: LastHeard;
   readonly repeats: RepeatGuard;
-  readonly rate: TokenBuckets;
+  readonly rate: Throttle;
   readonly counters: RequestCounters;
   /** Encrypts a reply for the asker alone, off the main thread. */
   readonly sealPrivate: (
@@ -263,9 +262,9 @@ export class RequestChannel {
       counters.count('unproven');
       return send({});
     }
-    const waitMs = selfMetered.has(cmd) ? 0 : rate.take(request.minionId ?? '');
-    if (waitMs > 0 || !brief.has(cmd)) turn.end();
-    if (waitMs > 0) await delay(waitMs);
+    const isNext = selfMetered.has(cmd) || rate.pass(request.minionId ?? '');
+    if (isNext !== true || !brief.has(cmd)) turn.end();
+    if (isNext !== true && !(await isNext)) throw new Unanswered('too-many-waiting');
     try {
       const run = (): Promise<Reply> => handler(request);
       return await (onceOnly.has(cmd) ? repeats.once(request, run) : run());
@@ -284,10 +283,9 @@ export class RequestChannel {
     turn: Turn,
   ): Promise<Uint8Array> {
     if (reply.kind === 'send') {
-      const { waitMs = 0 } = reply;
-      if (waitMs > 0) {
+      if (reply.after !== undefined) {
         turn.end();
-        await delay(waitMs);
+        await reply.after;
       }
       return encodeSendReply(key, reply.value, { version: request.version, nonce: request.nonce });
     }

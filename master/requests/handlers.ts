@@ -12,6 +12,7 @@ import type { JobCache } from '../jobs/job-cache.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
+import type { Throttle } from '../limits/throttle.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import type { MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
@@ -65,7 +66,7 @@ export interface HandlerParts {
   readonly now: () => number;
   readonly denials: DenialLog;
   /** How many requests a minion may make. */
-  readonly requestRate: TokenBuckets;
+  readonly requestRate: Throttle;
   readonly log: Logger;
 }
 

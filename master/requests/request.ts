@@ -35,8 +35,8 @@ export type Reply =
   | {
       readonly kind: 'send';
       readonly value: WireValue;
-      /** How long the asker has to wait for it, milliseconds; default: not at all. */
-      readonly waitMs?: number;
+      /** What the asker has to wait for; default: nothing. */
+      readonly after?: Promise<true>;
     }
   /** The same of a value that was packed already, in pieces. */
   | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
@@ -44,8 +44,9 @@ export type Reply =
   | { readonly kind: 'private'; readonly pillar: WireMap };
 
 /**
- * Thrown by a handler that must not answer, because any answer would be an acknowledgement. The
- * connection is closed a little later, and the minion sends again by itself.
+ * Thrown where there must be no answer, because any would be an acknowledgement, or because so much
+ * waits for the minion's rate that answering would be work for whoever floods. The connection is
+ * closed a little later, and the minion sends again by itself.
  */
 export class Unanswered extends Error {
   /** What is counted. */
@@ -66,7 +67,7 @@ export function send(value: WireValue): Reply {
   return { kind: 'send', value };
 }
 
-/** The same after a while. */
-export function sendLater(value: WireValue, waitMs: number): Reply {
-  return { kind: 'send', value, waitMs };
+/** The same when it is the asker's turn. */
+export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply {
+  return isNext === true ? send(value) : { kind: 'send', value, after: isNext };
 }
