@@ -24,6 +24,7 @@ export { createPolicy, type Policy } from './policy.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { parseRate, RateMeter } from './rate.ts';
+export { type GrantedRights, rightsOfUser } from './rights-of-user.ts';
 export {
   type ArgumentPattern,
   allow,
@@ -56,6 +57,7 @@ export type {
   Subject,
   UserSubject,
 } from './types.ts';
+export { isUnlimited } from './unlimited.ts';
 export {
   type RightsWarning,
   readUserRights,

@@ -17,6 +17,7 @@ import { addSaltKeyCommand } from './commands/salt-key.ts';
 import { addSaltRunCommand } from './commands/salt-run.ts';
 import { addStatusCommand } from './commands/status.ts';
 import { addStoreCommand } from './commands/store.ts';
+import { addTokenCommand } from './commands/token.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { escapeLine } from './output/escape.ts';
@@ -34,6 +35,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStoreCommand,
   addAclCommand,
   addAuditCommand,
+  addTokenCommand,
   addReactionsCommand,
   addMigrateCommand,
   addDoctorCommand,

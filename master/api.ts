@@ -9,6 +9,7 @@ import type { StoredHead } from './audit/head.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { LearnedPolicy } from './decisions/learn.ts';
 import type { ReplayReport } from './decisions/replay.ts';
+import type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/logins.ts';
 import type { MasterEvent } from './events/bus.ts';
 import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
@@ -287,6 +288,43 @@ export interface StoreApi {
   backup(target: string): Promise<BackupReceipt>;
 }
 
+/** What somebody who logged in may ask for; the policy decides each time. */
+export interface UserApi {
+  /**
+   * As {@link JobsApi}; a job goes to the minions that its target means for certain, by name.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN; nothing was done then
+   */
+  readonly jobs: Pick<JobsApi, 'publish' | 'run' | 'batch'>;
+  /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
+  readonly runners: Pick<FunctionsApi, 'run' | 'start'>;
+  /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
+  readonly wheel: Pick<FunctionsApi, 'run' | 'start'>;
+}
+
+/** Log-ins of users, by what `external_auth` names. */
+export interface LoginsApi {
+  /**
+   * Makes a token for whoever the credentials belong to.
+   * @throws AuthenticationError ERR_EAUTH (not before a quarter of a second), ERR_EAUTH_LIMIT,
+   * ERR_EAUTH_UNAVAILABLE
+   */
+  login(request: LoginRequest): Promise<Login>;
+  /** Whom a token belongs to. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE */
+  identify(token: string): Promise<TokenInfo>;
+  /** Ends a token at once. @returns whether it was valid */
+  logout(token: string): Promise<boolean>;
+  /** The tokens that are valid. */
+  list(): Promise<readonly TokenInfo[]>;
+  /** Ends tokens at once, for everybody. @returns those that it ended */
+  revoke(selection: TokenSelection): Promise<readonly TokenInfo[]>;
+  /**
+   * Whom a token belongs to, once; the iteration is over when the token is: at once after a
+   * log-out, within a minute after its user was disabled.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
+   */
+  follow(token: string, signal?: AbortSignal): AsyncIterable<TokenInfo>;
+}
+
 /** Everything that a running master offers. */
 export interface MasterApi {
   readonly keys: KeysApi;
@@ -294,6 +332,9 @@ export interface MasterApi {
   readonly events: EventsApi;
   readonly acl: AclApi;
   readonly audit: AuditApi;
+  readonly logins: LoginsApi;
+  /** The interface as the owner of a token has it. The token is looked at by each call. */
+  asUser(token: string): UserApi;
   readonly reactions: ReactionsApi;
   /** The minions that listen to publications now, and how that is known. */
   presence(): Promise<readonly PresentMinion[]>;

@@ -9,6 +9,9 @@ import { RuledDecisions } from './audit/ruled-decisions.ts';
 import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
+import type { Logins } from './eauth/logins.ts';
+import { createAsUser, createLoginsApi, openLogins, tellObstacles } from './eauth/open.ts';
+import { holdSudoUsers } from './eauth/sudo-users.ts';
 import { MasterError } from './errors.ts';
 import { EventBus } from './events/bus.ts';
 import { tags } from './events/tags.ts';
@@ -32,7 +35,7 @@ import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
-import { createServices } from './services.ts';
+import { createServices, toFunctionsApi } from './services.ts';
 import { createTransports } from './transports.ts';
 import { version } from './version.ts';
 
@@ -55,7 +58,7 @@ export async function assemble(
       throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
     };
     const own = { ...parts, config: live.view };
-    const { api, foundations, policy, reactions } = await open(own, closers, (next) =>
+    const { api, foundations, policy, logins, reactions } = await open(own, closers, (next) =>
       reload(next),
     );
     reload = auditedReload(foundations.audit, async (next) => {
@@ -66,6 +69,8 @@ export async function assemble(
       for (const each of takeOver) each();
       foundations.keys.setPendingLimits(live.view.limits);
       await foundations.autoAccept.configure(live.view);
+      logins.configure();
+      await tellObstacles(logins, parts.logger);
       tellMode(live.view, parts.logger);
       return report;
     });
@@ -84,6 +89,7 @@ async function open(
   readonly api: MasterApi;
   readonly foundations: Foundations;
   readonly policy: LivePolicy;
+  readonly logins: Logins;
   readonly reactions: Reactions;
 }> {
   const { config, logger } = parts;
@@ -234,13 +240,32 @@ async function open(
     );
     bound.push({ transport: transport.name, ...ports });
   }
-  closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
-    it.stop(),
+  const logins = closers.add(
+    await openLogins({
+      config,
+      store: foundations.store,
+      now,
+      log: logger.child({ component: 'eauth' }),
+    }),
+    (it) => it.close(),
+  );
+  closers.add(
+    startMaintenance({ config, foundations, revocation, logins, now, log: logger }),
+    (it) => it.stop(),
   );
   if (config.presenceEvents) {
     const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
     closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
   }
+  const forUsers = {
+    jobs: services.jobs,
+    runners: toFunctionsApi(services.runners),
+    wheel: toFunctionsApi(services.wheel),
+    targets,
+    policy,
+    counters,
+    log: logger.child({ component: 'eauth' }),
+  };
   reactions.start();
   const api = createApi({
     config,
@@ -251,7 +276,9 @@ async function open(
     targets,
     foundations,
     bus,
-    services,
+    services: { ...services, jobs: holdSudoUsers({ ...forUsers, config }) },
+    logins: createLoginsApi(logins),
+    asUser: createAsUser({ ...forUsers, logins }),
     reactions: reactions.api,
     present,
     transports,
@@ -266,7 +293,7 @@ async function open(
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations, policy, reactions };
+  return { api, foundations, policy, logins, reactions };
 }
 
 /** A master that learns is no border: nobody may forget it. */

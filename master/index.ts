@@ -15,6 +15,7 @@ export type {
   KeysApi,
   LearnRequest,
   LocalKeyInfo,
+  LoginsApi,
   MasterApi,
   MasterStatus,
   ReactionInfo,
@@ -24,6 +25,7 @@ export type {
   ReplayRequest,
   StoreApi,
   TransportStatus,
+  UserApi,
 } from './api.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
@@ -42,6 +44,7 @@ export {
   verifyAudit,
 } from './audit/verify.ts';
 export { type CandidatePolicy, loadCandidatePolicy } from './config/candidate.ts';
+export type { EauthOptions, ExpireOverride } from './config/eauth-options.ts';
 export {
   ConfigError,
   type ConfigErrorCode,
@@ -70,6 +73,14 @@ export type { ReplayChange, ReplayReport } from './decisions/replay.ts';
 export { type DoctorOptions, examine } from './doctor/doctor.ts';
 export type { DiskRoom, DoctorWorld } from './doctor/patient.ts';
 export type { DoctorCode, DoctorFinding, DoctorReport } from './doctor/report.ts';
+export {
+  AuthenticationError,
+  type AuthenticationErrorCode,
+  AuthorizationError,
+  authenticationErrors,
+  authorizationErrors,
+} from './eauth/errors.ts';
+export type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/logins.ts';
 export {
   type ErrorEntry,
   MasterError,

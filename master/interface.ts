@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
-import type { MasterApi, ReactionsApi, TransportStatus } from './api.ts';
+import type { LoginsApi, MasterApi, ReactionsApi, TransportStatus, UserApi } from './api.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { createDecisionsApi } from './decisions/decisions-api.ts';
@@ -32,6 +32,8 @@ export interface InterfaceParts extends ExplainParts {
   readonly reload: (config: MasterConfig) => Promise<ReloadReport>;
   readonly readConfig: (() => Promise<MasterConfig>) | undefined;
   readonly services: Services;
+  readonly logins: LoginsApi;
+  readonly asUser: (token: string) => UserApi;
   readonly reactions: ReactionsApi;
   readonly present: () => readonly PresentMinion[];
   readonly transports: readonly MasterTransport[];
@@ -64,6 +66,8 @@ export function createApi(parts: InterfaceParts): MasterApi {
       }),
     },
     audit: { flush: () => parts.foundations.audit.flush() },
+    logins: parts.logins,
+    asUser: parts.asUser,
     reactions: parts.reactions,
     presence: async () => parts.present(),
     runners: toFunctionsApi(services.runners),

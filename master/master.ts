@@ -9,10 +9,12 @@ import type {
   FunctionsApi,
   JobsApi,
   KeysApi,
+  LoginsApi,
   MasterApi,
   MasterStatus,
   ReactionsApi,
   StoreApi,
+  UserApi,
 } from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
@@ -101,6 +103,14 @@ class MasterInProcess implements Master {
 
   get audit(): AuditApi {
     return this.#running().api.audit;
+  }
+
+  get logins(): LoginsApi {
+    return this.#running().api.logins;
+  }
+
+  asUser(token: string): UserApi {
+    return this.#running().api.asUser(token);
   }
 
   get reactions(): ReactionsApi {

@@ -46,12 +46,16 @@ export type OwnOptionName =
   | 'socket'
   | 'publishSerialBlock'
   | 'confirmOpenMode'
+  | 'confirmAutoEauth'
   | 'mineTrustsGrains'
   | 'reactions'
   | 'tenants';
 
 /** Salt's options, which stand at the top of a file. */
-export type SaltOptions = Omit<MasterConfig, OwnOptionName | RightsOptionName | 'limits' | 'acl'>;
+export type SaltOptions = Omit<
+  MasterConfig,
+  OwnOptionName | RightsOptionName | 'limits' | 'acl' | 'eauth'
+>;
 
 /** Salt's options on the rights of users. */
 export type RightsOptionName =
@@ -183,10 +187,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
 };
 
-/**
- * Rights of users: they are read and become rules, but nobody can log in yet, so their warnings
- * stay those of options that are not served.
- */
+/** Salt's options on the rights of users. */
 export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = {
   publisherAcl: row('publisher_acl', rights, {}),
   publisherAclBlacklist: row('publisher_acl_blacklist', rights, {}),
@@ -201,6 +202,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   audit: row('audit', auditOptions, auditDefaults),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
+  confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
   tenants: row('tenants', tenantDirectories, {}),
   reactions: row('reactions', reactions, []),

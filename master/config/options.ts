@@ -8,6 +8,7 @@ import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { Reaction } from '../reactions/reaction.ts';
 import type { AuditOptions } from './audit-options.ts';
+import type { EauthOptions } from './eauth-options.ts';
 import type { FileRoots } from './file-options.ts';
 import type { LearnAction } from './learn-actions.ts';
 import type { Permissions } from './permissions.ts';
@@ -360,6 +361,10 @@ export interface MasterConfig {
   /** `log_file`: path, or an address such as `file:///dev/log`. Default `/var/log/salt/master`. */
   readonly logFile: string;
 
+  /** Log-ins and tokens. */
+  readonly eauth: EauthOptions;
+  /** `saltbridge:confirm_auto_eauth`: the eauth `auto` is meant. Default false. */
+  readonly confirmAutoEauth: boolean;
   /** `saltbridge:state_dir`: the embedded store. Default `/var/lib/saltbridge`. */
   readonly stateDir: string;
   /** `saltbridge:socket`: local interface. Default `<sock_dir>/saltbridge.sock`. */
@@ -393,8 +398,9 @@ export interface MasterConfig {
 }
 
 /** What a program may set; the rest has its default. */
-export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'audit'> {
+export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'audit' | 'eauth'> {
   readonly audit: Partial<AuditOptions>;
+  readonly eauth: Partial<EauthOptions>;
   readonly limits: Partial<Limits>;
   readonly acl: Partial<AclOptions>;
 }

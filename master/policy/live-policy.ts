@@ -13,16 +13,21 @@ export interface LivePolicyOptions {
   readonly now: () => number;
 }
 
+/** Policies that are remembered for tokens. */
+const maxOfTokens = 100;
+
 /** The policy of a running master: compiled at the start and at each reload, never between. */
 export class LivePolicy {
   readonly #options: Omit<LivePolicyOptions, 'config'>;
   #policy: Policy;
-  #nodegroups: Nodegroups;
+  #config: MasterConfig;
+  /** Policies of tokens that keep their rights, by these. */
+  readonly #ofTokens = new Map<string, Policy>();
 
   /** @throws PolicyError */
   constructor({ config, ...options }: LivePolicyOptions) {
     this.#options = options;
-    this.#nodegroups = config.nodegroups;
+    this.#config = config;
     this.#policy = this.#compile(config);
   }
 
@@ -33,7 +38,7 @@ export class LivePolicy {
 
   /** What the rules look at besides the question, as it is now. */
   get world(): PolicyWorld {
-    return this.#world(this.#nodegroups);
+    return this.#world(this.#config.nodegroups);
   }
 
   /**
@@ -44,9 +49,26 @@ export class LivePolicy {
   prepare(config: MasterConfig): () => void {
     const next = this.#compile(config);
     return () => {
-      this.#nodegroups = config.nodegroups;
       this.#policy = next;
+      this.#config = config;
+      this.#ofTokens.clear();
     };
+  }
+
+  /**
+   * The policy in force, but for what `external_auth` grants to those whom `eauth` authenticated:
+   * to them it is these entries. It is for one of them alone (`keep_acl_in_token`).
+   * @throws PolicyError
+   */
+  withRights(eauth: string, rights: readonly unknown[]): Policy {
+    const key = JSON.stringify([eauth, rights]);
+    const known = this.#ofTokens.get(key);
+    if (known !== undefined) return known;
+    const externalAuth = { ...this.#config.externalAuth, [eauth]: { '*': rights } };
+    const policy = this.#compile({ ...this.#config, externalAuth });
+    if (this.#ofTokens.size >= maxOfTokens) this.#ofTokens.clear();
+    this.#ofTokens.set(key, policy);
+    return policy;
   }
 
   #compile(config: MasterConfig): Policy {
