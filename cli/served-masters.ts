@@ -7,6 +7,7 @@ import {
   type MasterConfig,
   type MasterStatus,
 } from '../master/index.ts';
+import { createSaltApi, type SaltApi, saltApiOptions } from '../salt-api/index.ts';
 import type { Account } from './accounts.ts';
 import { CommandError } from './errors.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './logger.ts';
@@ -24,6 +25,7 @@ interface ServedMaster {
 
 /** The master of a configuration directory, or those of its tenants. */
 export class ServedMasters {
+  readonly #apis: SaltApi[] = [];
   readonly #masters: readonly ServedMaster[];
 
   /** @param log - the process's, and that of a master without tenants */
@@ -57,9 +59,11 @@ export class ServedMasters {
    * @throws what the start of a master throws; for tenants CommandError ERR_TENANT
    */
   async start(): Promise<void> {
-    for (const { tenant, master, log } of this.#masters) {
+    for (const served of this.#masters) {
+      const { tenant, master, log } = served;
       try {
         await master.start();
+        await this.#startApi(served);
       } catch (cause) {
         await this.#closeMasters().catch((error: unknown) => {
           log.logger.error({ err: error }, 'tenants were not closed');
@@ -67,6 +71,17 @@ export class ServedMasters {
         throw tenant === undefined ? cause : notStarted(tenant, cause, log.logger);
       }
     }
+  }
+
+  /** Salt's HTTP API, where the configuration asks for it. */
+  async #startApi({ config, master, log }: ServedMaster): Promise<void> {
+    const options = saltApiOptions(config);
+    if (options === undefined) return;
+    const logger = log.logger.child({ component: 'salt-api' });
+    const api = await createSaltApi(master, { ...options, logger });
+    this.#apis.push(api);
+    const { address, port } = await api.listen();
+    logger.info({ address, port }, 'http api started');
   }
 
   /** Where minions are served, for people. */
@@ -97,6 +112,7 @@ export class ServedMasters {
   }
 
   async #closeMasters(): Promise<void> {
+    await Promise.allSettled(this.#apis.map((api) => api.close()));
     const outcomes = await Promise.allSettled(this.#masters.map(({ master }) => master.close()));
     const failed = outcomes.find(({ status }) => status === 'rejected');
     if (failed?.status === 'rejected') throw failed.reason;

@@ -65,6 +65,9 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
     events: {
       subscribe: (request = {}, signal) =>
         callStream<MasterEvent>(socketPath, 'events.subscribe', request, signal),
+      fire: async (tag, data) => {
+        await callOnce<null>(socketPath, 'events.fire', { tag, data });
+      },
       denials: () => callOnce<readonly Denial[]>(socketPath, 'events.denials', {}),
     },
     acl: {
@@ -121,6 +124,13 @@ function asUser(socketPath: string, token: string): UserApi {
     },
     runners: functionsOf('runners'),
     wheel: functionsOf('wheel'),
+    events: {
+      subscribe: (request = {}, signal) =>
+        callStream<MasterEvent>(socketPath, 'events.subscribe', { ...request, token }, signal),
+      fire: async (tag, data) => {
+        await callOnce<null>(socketPath, 'events.fire', { tag, data, token });
+      },
+    },
   };
 }
 

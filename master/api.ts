@@ -4,6 +4,7 @@
  */
 
 import type { Explanation, PolicyRule } from '../acl/index.ts';
+import type { WireMap } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import type { StoredHead } from './audit/head.ts';
 import type { ReloadReport } from './config/live-config.ts';
@@ -161,6 +162,8 @@ export interface EventsRequest {
 export interface EventsApi {
   /** Events from now on. @throws MasterError ERR_READER_DROPPED when read too slowly */
   subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
+  /** Fires an event; nobody is waited for. */
+  fire(tag: string, data: WireMap): Promise<void>;
   /** The latest signals that minions were not permitted to emit. */
   denials(): Promise<readonly Denial[]>;
 }
@@ -299,6 +302,22 @@ export interface UserApi {
   readonly runners: Pick<FunctionsApi, 'run' | 'start'>;
   /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
   readonly wheel: Pick<FunctionsApi, 'run' | 'start'>;
+  readonly events: UserEventsApi;
+}
+
+/** Events as a user has them. */
+export interface UserEventsApi {
+  /**
+   * Events from now on: all of them for who may publish everything; for others those of the jobs
+   * and calls that they began, and the tags that a rule lets them `subscribe`. Ends with the token.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN; MasterError ERR_READER_DROPPED
+   */
+  subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
+  /**
+   * Fires an event, for who may run the runner `event.send` with this tag.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
+   */
+  fire(tag: string, data: WireMap): Promise<void>;
 }
 
 /** Log-ins of users, by what `external_auth` names. */

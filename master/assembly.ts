@@ -11,9 +11,11 @@ import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { Logins } from './eauth/logins.ts';
 import { createAsUser, createLoginsApi, openLogins, tellObstacles } from './eauth/open.ts';
+import { OwnJobs } from './eauth/own-jobs.ts';
 import { holdSudoUsers } from './eauth/sudo-users.ts';
 import { MasterError } from './errors.ts';
 import { EventBus } from './events/bus.ts';
+import { createBusApi } from './events/bus-api.ts';
 import { tags } from './events/tags.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
@@ -261,6 +263,8 @@ async function open(
     jobs: services.jobs,
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),
+    events: createBusApi(bus),
+    ownJobs: new OwnJobs(nextJid),
     targets,
     policy,
     counters,

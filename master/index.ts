@@ -26,12 +26,13 @@ export type {
   StoreApi,
   TransportStatus,
   UserApi,
+  UserEventsApi,
 } from './api.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
-export { parseArgument, parseArguments } from './arguments/arguments.ts';
+export { isKeywordText, parseArgument, parseArguments } from './arguments/arguments.ts';
 /** @internal */
-export { isPlainYamlText } from './arguments/yaml.ts';
+export { isPlainYamlText, parseYaml } from './arguments/yaml.ts';
 export type { AuditHead } from './audit/chain.ts';
 export type { StoredHead } from './audit/head.ts';
 export { type AuditFilter, readAuditLog, verifyAuditLog } from './audit/read.ts';
@@ -111,7 +112,14 @@ export type { JobUpdate, RunRequest } from './jobs/run.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
-export { createLogger, createRootLog, type LogTarget, logLevels, type RootLog } from './log.ts';
+export {
+  createLogger,
+  createRootLog,
+  createSilentLogger,
+  type LogTarget,
+  logLevels,
+  type RootLog,
+} from './log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
 export { checkMigration } from './migration/check.ts';
 export type { Listening } from './migration/listeners.ts';

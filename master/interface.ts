@@ -1,6 +1,6 @@
 /** The master's interface over its parts: see api.ts for what each call promises. */
 import path from 'node:path';
-import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
+import type { BoundPorts, MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import type { LoginsApi, MasterApi, ReactionsApi, TransportStatus, UserApi } from './api.ts';
 import type { ReloadReport } from './config/live-config.ts';
@@ -8,6 +8,7 @@ import type { MasterConfig } from './config/options.ts';
 import { createDecisionsApi } from './decisions/decisions-api.ts';
 import { MasterError } from './errors.ts';
 import type { EventBus } from './events/bus.ts';
+import { createBusApi } from './events/bus-api.ts';
 import type { Foundations } from './foundations.ts';
 import type { RequestCounters } from './limits/counters.ts';
 import { type ExplainParts, explainRequest } from './policy/explain.ts';
@@ -49,11 +50,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
     keys: services.keys,
     jobs: services.jobs,
     events: {
-      subscribe: (request = {}, signal) =>
-        bus.subscribe({
-          ...(request.match === undefined ? {} : { accepts: compileGlob(request.match) }),
-          ...(signal === undefined ? {} : { signal }),
-        }),
+      ...createBusApi(bus),
       denials: async () => denials.list(),
     },
     acl: {

@@ -11,6 +11,7 @@ import {
   masterErrors,
 } from '../master/index.ts';
 import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
+import { saltApiErrors } from '../salt-api/index.ts';
 import { storeErrors } from '../store/index.ts';
 
 const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
@@ -23,6 +24,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   masterErrors,
   authenticationErrors,
   authorizationErrors,
+  saltApiErrors,
   commandErrors,
 ];
 const entries = rooms.flatMap((room) => Object.entries(room));

@@ -6,6 +6,7 @@
 import { isScalar, type Node, parseDocument, type ScalarTag, type Tags } from 'yaml';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { isBeyondLibyaml } from './libyaml-limits.ts';
+import { checkYamlDepth } from './yaml-depth.ts';
 
 const integerForm =
   /^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$/;
@@ -56,6 +57,7 @@ const nextLine = '\x85';
 export function parseYaml(text: string): WireValue {
   if (unreadable.test(text)) throw new Error('the text has control characters');
   const lines = text.replaceAll(nextLine, '\n');
+  checkYamlDepth(lines);
   const document = parseDocument(lines, {
     version: '1.1',
     schema: 'failsafe',

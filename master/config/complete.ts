@@ -10,6 +10,7 @@ import {
   saltOptions,
 } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
+import { readPassedOn } from './passed-on.ts';
 import { checkPolicy } from './policy-check.ts';
 import { checkReactions } from './reactions.ts';
 import { typeError } from './refusals.ts';
@@ -28,7 +29,8 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   const own = readTable(ownOptions, given.own);
   const limits = Object.freeze(readTable(limitOptions, given.limits));
   const acl = Object.freeze(readTable(aclOptions, given.acl));
-  const rooted = joinRootDir({ ...salt, ...rights, ...own, eauth, limits, acl }, given);
+  const saltgui = readPassedOn(given.salt);
+  const rooted = joinRootDir({ ...salt, ...rights, ...own, eauth, saltgui, limits, acl }, given);
   const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
   refuseConflicts(config, given);
   checkPolicy(config, given.acl);

@@ -68,8 +68,8 @@ function pick<T, Name extends keyof T>(values: T, names: readonly Name[]): Pick<
 
 /** The names in files of the options whose values differ. */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
-  const { limits: limitsOfA, acl: aclOfA, eauth: eauthOfA, ...restOfA } = a;
-  const { limits: limitsOfB, acl: aclOfB, eauth: eauthOfB, ...restOfB } = b;
+  const { limits: limitsOfA, acl: aclOfA, eauth: eauthOfA, saltgui: passedOnOfA, ...restOfA } = a;
+  const { limits: limitsOfB, acl: aclOfB, eauth: eauthOfB, saltgui: passedOnOfB, ...restOfB } = b;
   const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const rest = namesOf(restOfA).filter((name) => !isDeepStrictEqual(restOfA[name], restOfB[name]));
   const acl = namesOf(aclOfA).filter((name) => !isDeepStrictEqual(aclOfA[name], aclOfB[name]));
@@ -79,6 +79,7 @@ function differences(a: MasterConfig, b: MasterConfig): string[] {
   const limits = namesOf(limitsOfA).filter((name) => limitsOfA[name] !== limitsOfB[name]);
   return [
     ...rest.map((name) => (name in ownOptions ? 'saltbridge:' : '') + rows[name].name),
+    ...(isDeepStrictEqual(passedOnOfA, passedOnOfB) ? [] : ['saltgui_*']),
     ...eauth.map((name) => eauthOptions[name].name),
     ...acl.map((name) => `saltbridge:acl:${aclOptions[name].name}`),
     ...limits.map((name) => `saltbridge:limits:${limitOptions[name].name}`),

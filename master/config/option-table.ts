@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { auditDefaults, auditOptions } from './audit-options.ts';
 import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
+import { httpApi } from './http-api-options.ts';
 import { learnActions } from './learn-actions.ts';
 import { nodegroups } from './nodegroups.ts';
 import {
@@ -42,6 +43,7 @@ export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 /** Names of our own options, which stand under `saltbridge:`. */
 export type OwnOptionName =
   | 'stateDir'
+  | 'api'
   | 'audit'
   | 'socket'
   | 'publishSerialBlock'
@@ -54,7 +56,7 @@ export type OwnOptionName =
 /** Salt's options, which stand at the top of a file. */
 export type SaltOptions = Omit<
   MasterConfig,
-  OwnOptionName | RightsOptionName | 'limits' | 'acl' | 'eauth'
+  OwnOptionName | RightsOptionName | 'limits' | 'acl' | 'eauth' | 'saltgui'
 >;
 
 /** Salt's options on the rights of users. */
@@ -182,6 +184,9 @@ export const saltOptions: OptionTable<SaltOptions> = {
   peer: row('peer', publishPermissions, {}),
   peerRun: row('peer_run', functionPermissions, {}),
   runnerReturns: row('runner_returns', flag, true),
+  restCherrypy: row('rest_cherrypy', httpApi, null),
+  netapiEnableClients: row('netapi_enable_clients', textList, null),
+  restTimeout: row('rest_timeout', duration('seconds'), 300),
   logLevel: row('log_level', oneOf(logLevels), 'warning'),
   logLevelLogfile: row('log_level_logfile', oneOf(logLevels), null),
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
@@ -199,6 +204,7 @@ export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = 
 export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   stateDir: row('state_dir', path, '/var/lib/saltbridge'),
   socket: row('socket', path, 'saltbridge.sock'),
+  api: row('api', httpApi, null),
   audit: row('audit', auditOptions, auditDefaults),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),

@@ -10,6 +10,7 @@ import type { Reaction } from '../reactions/reaction.ts';
 import type { AuditOptions } from './audit-options.ts';
 import type { EauthOptions } from './eauth-options.ts';
 import type { FileRoots } from './file-options.ts';
+import type { HttpApiOptions } from './http-api-options.ts';
 import type { LearnAction } from './learn-actions.ts';
 import type { Permissions } from './permissions.ts';
 import type { SslOptions } from './ssl.ts';
@@ -354,6 +355,13 @@ export interface MasterConfig {
   /** `runner_returns`: keep what runners returned that were started with nobody waiting. Default true. */
   readonly runnerReturns: boolean;
 
+  /** `rest_cherrypy`: Salt's HTTP API. Default `null`: it is not served. */
+  readonly restCherrypy: HttpApiOptions | null;
+  /** `netapi_enable_clients`: those of the HTTP API. Default `null`: all; Salt: none. */
+  readonly netapiEnableClients: readonly string[] | null;
+  /** `rest_timeout`: seconds that the HTTP API waits for a runner. Default 300. */
+  readonly restTimeout: number;
+
   /** `log_level`: what goes to the console. Default `warning`. */
   readonly logLevel: LogLevel;
   /** `log_level_logfile`: what goes to `log_file`. Default `null`: as `log_level`. */
@@ -363,6 +371,13 @@ export interface MasterConfig {
 
   /** Log-ins and tokens. */
   readonly eauth: EauthOptions;
+  /**
+   * `saltgui_*` and a few more that SaltGUI reads from `config.values`: handed on as they are.
+   * Default: none.
+   */
+  readonly saltgui: WireMap;
+  /** `saltbridge:api`: the same as {@link restCherrypy}, and instead of it. Default `null`. */
+  readonly api: HttpApiOptions | null;
   /** `saltbridge:confirm_auto_eauth`: the eauth `auto` is meant. Default false. */
   readonly confirmAutoEauth: boolean;
   /** `saltbridge:state_dir`: the embedded store. Default `/var/lib/saltbridge`. */

@@ -19,7 +19,7 @@ import type { Settings } from './settings.ts';
  * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN
  */
 export function resolveMasterConfig(options: Partial<MasterOptions> = {}): MasterConfig {
-  const { limits = {}, acl = {}, eauth = {}, ...rest } = options;
+  const { limits = {}, acl = {}, eauth = {}, saltgui = {}, ...rest } = options;
   refuseOther('limits', limits);
   refuseOther('acl', acl);
   refuseOther('eauth', eauth);
@@ -33,6 +33,9 @@ export function resolveMasterConfig(options: Partial<MasterOptions> = {}): Maste
         ...Object.keys(ownOptions),
       ]),
       ...toSettings(Object.entries(eauth), eauthOptions, Object.keys(eauthOptions)),
+      ...Object.entries(saltgui).map(
+        ([name, value]) => [name, { value, origin: originOf(name) }] as const,
+      ),
     ]),
     own: toSettings([...own], ownOptions, []),
     limits: toSettings(Object.entries(limits), limitOptions, Object.keys(limitOptions)),

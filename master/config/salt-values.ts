@@ -1,12 +1,14 @@
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { type SaltOptions, saltOptions } from './option-table.ts';
+import type { MasterConfig } from './options.ts';
 
 /** Options whose value nobody may see. */
-const secret: ReadonlySet<keyof SaltOptions> = new Set(['keyPass']);
+const secret: ReadonlySet<keyof SaltOptions> = new Set(['keyPass', 'signingKeyPass']);
 
 /** The options that Salt has, under its names; without secrets. */
-export function saltValues(config: SaltOptions): WireMap {
-  const values: WireMap = {};
+export function saltValues(config: SaltOptions & Pick<MasterConfig, 'saltgui'>): WireMap {
+  // What SaltGUI takes for granted [salt/config/__init__.py].
+  const values: WireMap = { syndic_master: 'masterofmasters', ...config.saltgui };
   let member: keyof SaltOptions;
   for (member in saltOptions) {
     if (!secret.has(member)) values[saltOptions[member].name] = toWire(config[member]);

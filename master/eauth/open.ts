@@ -68,7 +68,9 @@ export function createAsUser(
       const { user: name, groups, eauth, rights } = token;
       return {
         subject: { kind: 'user', name, groups, eauth },
-        policy: rights === undefined ? policy.current : policy.withRights(eauth, rights),
+        get policy() {
+          return rights === undefined ? policy.current : policy.withRights(eauth, rights);
+        },
         ended,
         stop,
       };

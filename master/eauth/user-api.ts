@@ -7,18 +7,21 @@ import {
   type Question,
   type UserSubject,
 } from '../../acl/index.ts';
-import type { FunctionsApi, JobsApi, UserApi } from '../api.ts';
+import type { EventsApi, FunctionsApi, JobsApi, UserApi } from '../api.ts';
+import type { MasterEvent } from '../events/bus.ts';
 import type { PublishRequest } from '../jobs/dispatcher.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { FunctionCall } from '../runners/caller.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { AuthenticationError, AuthorizationError } from './errors.ts';
+import type { OwnJobs } from './own-jobs.ts';
 import { type AskedCalls, toCalls } from './user-calls.ts';
+import { readableBy } from './user-events.ts';
 
 /** Whoever asks, as long as they may. */
 export interface UserSession {
   readonly subject: UserSubject;
-  /** The rules that hold for them. */
+  /** The rules that hold for them, now. */
   readonly policy: Policy;
   /** Fires when what they began is to end. */
   readonly ended: AbortSignal;
@@ -31,6 +34,9 @@ export interface UserApiParts {
   readonly jobs: JobsApi;
   readonly runners: FunctionsApi;
   readonly wheel: FunctionsApi;
+  readonly events: Pick<EventsApi, 'subscribe' | 'fire'>;
+  /** Which jobs and calls users began. */
+  readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveForMinion' | 'entitled'>;
   readonly counters: RequestCounters;
   readonly log: Logger;
@@ -42,16 +48,33 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
   /** Judged before the first thing is done; ends with the token. */
   async function* judged<R extends PublishRequest, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
+    judge: (session: UserSession, request: R) => R,
     request: R,
     signal?: AbortSignal,
   ): AsyncGenerator<T, void, void> {
     const session = await open();
     try {
-      const permitted = gate.judgeJob(session, request);
+      const permitted = judge(session, request);
       const end = signal === undefined ? session.ended : AbortSignal.any([session.ended, signal]);
       yield* run(permitted, end);
       if (session.ended.aborted)
         throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has ended');
+    } finally {
+      session.stop();
+    }
+  }
+  async function* subscribed(
+    request: Parameters<EventsApi['subscribe']>[0],
+    signal?: AbortSignal,
+  ): AsyncGenerator<MasterEvent, void, void> {
+    const session = await open();
+    try {
+      const isReadable = readableBy(session, parts.ownJobs);
+      const end = signal === undefined ? session.ended : AbortSignal.any([session.ended, signal]);
+      for await (const event of parts.events.subscribe(request, end)) {
+        if (end.aborted) break;
+        if (isReadable(event)) yield event;
+      }
     } finally {
       session.stop();
     }
@@ -70,12 +93,24 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
   });
   return {
     jobs: {
-      publish: (request) => once((session) => parts.jobs.publish(gate.judgeJob(session, request))),
-      run: (request, signal) => judged(parts.jobs.run, request, signal),
-      batch: (request, signal) => judged(parts.jobs.batch, request, signal),
+      publish: (request) =>
+        once((session) => parts.jobs.publish(gate.judgeOneJob(session, request))),
+      run: (request, signal) =>
+        judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal),
+      // Each part of a batch is a job of its own, with a jid of its own.
+      batch: (request, signal) =>
+        judged(parts.jobs.batch, (session, it) => gate.judgeJob(session, it), request, signal),
     },
     runners: functions('runner', parts.runners),
     wheel: functions('wheel', parts.wheel),
+    events: {
+      subscribe: (request, signal) => subscribed(request, signal),
+      fire: (tag, data) =>
+        once((session) => {
+          gate.judgeCall(session, 'runner', { fun: 'event.send', arg: [tag] });
+          return parts.events.fire(tag, data);
+        }),
+    },
   };
 }
 
@@ -117,6 +152,13 @@ class UserGate {
     return { ...rest, tgt: minions, tgtType: 'list', user: subject.name } as R; // fewer fields
   }
 
+  /** The same, of a job that has one jid, which is noted as this user's. */
+  judgeOneJob<R extends PublishRequest>(session: UserSession, request: R): R {
+    const permitted = this.judgeJob(session, request);
+    const jid = this.#parts.ownJobs.begin(session.subject, permitted.jid);
+    return { ...permitted, jid };
+  }
+
   /** The call as it may be made. @throws AuthorizationError, MasterError ERR_ARGS */
   judgeCall(
     { subject, policy }: UserSession,
@@ -126,7 +168,7 @@ class UserGate {
     for (const call of toCalls(asked)) {
       this.#judge({ subject, action, resource: { call } }, policy, asked);
     }
-    return { ...asked, user: subject.name };
+    return { ...asked, user: subject.name, jid: this.#parts.ownJobs.begin(subject) };
   }
 
   #judge(question: Question, policy: Policy, { fun }: AskedCalls): void {

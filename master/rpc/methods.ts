@@ -73,6 +73,7 @@ const Call = Type.Object(
     user: Type.Optional(Text),
     jid: Type.Optional(Text),
     timeout: Type.Optional(Seconds),
+    dropUnknown: Type.Optional(Type.Boolean()),
     ...asUser,
   },
   strict,
@@ -186,6 +187,10 @@ function wheelOf(api: MasterApi, { token }: ByToken): UserApi['wheel'] {
   return token === undefined ? api.wheel : api.asUser(token).wheel;
 }
 
+function eventsOf(api: MasterApi, { token }: ByToken): UserApi['events'] {
+  return token === undefined ? api.events : api.asUser(token).events;
+}
+
 function bare<T extends ByToken>({ token: _, ...parameters }: T): Omit<T, 'token'> {
   return parameters;
 }
@@ -227,8 +232,15 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   [
     'events.subscribe',
     method({
-      parameters: Type.Object({ match: Type.Optional(Text) }, strict),
-      call: (api, p, signal) => api.events.subscribe(p, signal),
+      parameters: Type.Object({ match: Type.Optional(Text), ...asUser }, strict),
+      call: (api, p, signal) => eventsOf(api, p).subscribe(bare(p), signal),
+    }),
+  ],
+  [
+    'events.fire',
+    method({
+      parameters: Type.Object({ tag: Text, data: AnyMap, ...asUser }, strict),
+      call: (api, { tag, data, ...by }) => eventsOf(api, by).fire(tag, data),
     }),
   ],
   ['runners.run', method({ parameters: Call, call: (api, p) => runnersOf(api, p).run(bare(p)) })],

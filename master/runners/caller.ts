@@ -17,6 +17,8 @@ export interface FunctionCall {
   readonly user?: string;
   /** Twenty digits, none that was used. Default: a new one. */
   readonly jid?: string;
+  /** Leave out keywords that the function does not take. Default: such a call is refused. */
+  readonly dropUnknown?: boolean;
   /** Seconds that minions have to answer, where it asks minions and is not told itself. */
   readonly timeout?: number;
   /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
@@ -110,13 +112,14 @@ export class FunctionCaller {
     return texts;
   }
 
-  async #prepare({ fun, arg = [], kwarg = {}, ...call }: FunctionCall): Promise<Ready> {
+  async #prepare({ fun, arg = [], kwarg: given = {}, ...call }: FunctionCall): Promise<Ready> {
     const { table, kind, nextJid } = this.#options;
     const found = Object.hasOwn(table, fun) ? table[fun] : undefined;
     if (found === undefined) throw this.#unknown(fun);
     if (call.jid !== undefined && !isJid(call.jid)) {
       throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
     }
+    const kwarg = call.dropUnknown ? pick(given, found.takes) : given;
     const bound = found.bind(arg, kwarg);
     const jid = call.jid ?? nextJid();
     const tag = `salt/${kind === 'runner' ? 'run' : 'wheel'}/${jid}`;
@@ -210,6 +213,13 @@ export class FunctionCaller {
       receivedAt: now(),
     });
   }
+}
+
+function pick(
+  kwarg: Readonly<Record<string, WireValue>>,
+  takes: (name: string) => boolean,
+): Record<string, WireValue> {
+  return Object.fromEntries(Object.entries(kwarg).filter(([name]) => takes(name)));
 }
 
 /** `{outputter, data}`: the way in which a function asks for an outputter. */

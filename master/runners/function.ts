@@ -34,6 +34,8 @@ export interface MasterFunction {
   readonly summary: string;
   /** For instance `jid, returned=True`. */
   readonly signature: string;
+  /** Whether it takes a keyword of this name. */
+  readonly takes: (name: string) => boolean;
   /** Checks the arguments. @throws MasterError ERR_ARGS */
   readonly bind: (arg: readonly WireValue[], kwarg: Readonly<WireMap>) => BoundCall;
 }
@@ -52,6 +54,7 @@ export function masterFunction<const P extends Parameters>(
   return {
     summary,
     signature: Object.entries(parameters).map(describe).join(', '),
+    takes: (name) => takesMore || Object.hasOwn(parameters, name),
     bind: (arg, kwarg) => {
       const { values, more } = bindArguments(parameters, arg, kwarg, takesMore);
       // Every parameter has been parsed under its name.

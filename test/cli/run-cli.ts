@@ -95,7 +95,7 @@ function completeApi(master: FakeMaster): MasterApi {
       plan: unexpected,
       ...jobs,
     },
-    events: { subscribe: unexpected, denials: unexpected, ...events },
+    events: { subscribe: unexpected, fire: unexpected, denials: unexpected, ...events },
     acl: {
       explain: unexpected,
       learn: unexpected,

@@ -81,7 +81,6 @@ export const minionOptions: readonly string[] = [
   'request_channel_timeout',
   'request_channel_tries',
   'resolve_dns_fallback',
-  'rest_timeout',
   'retry_dns',
   'retry_dns_count',
   'return_retry_timer',

@@ -39,15 +39,13 @@ export const notYet: readonly AdviceGroup[] = [
     },
   },
   // Users' rights.
-  // Salt's HTTP API.
+  // Other HTTP APIs of Salt's.
   {
-    advice: 'use the local socket, or make the master in a service',
+    advice: "Salt's HTTP API is served by the options of rest_cherrypy, without the client ssh",
     options: {
-      rest_cherrypy: anyValue,
       rest_tornado: anyValue,
       rest_wsgi: anyValue,
       netapi_allow_raw_shell: false,
-      netapi_enable_clients: [],
       halite: anyValue,
     },
   },

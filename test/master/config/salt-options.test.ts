@@ -33,6 +33,7 @@ const usual = new Map(
 /** Where our default is another one; docs/compatibility.md says why. */
 const ourDefaults = new Map<string, unknown>([
   ['allow_minion_key_revoke', false],
+  ['netapi_enable_clients', null],
   ['request_server_ttl', 300],
   // Off is written as `false` or not at all.
   ['ssl', false],

@@ -1,0 +1,116 @@
+/** `rest_cherrypy:` and `saltbridge: api:`, Salt's HTTP API [salt/netapi/rest_cherrypy/app.py]. */
+import { flag, integer, number, type OptionKind, text, textList } from './option-kinds.ts';
+import { readSection, type SectionTable } from './section-kind.ts';
+
+/** Where and how the HTTP API is served. Paths are taken as they are. */
+export interface HttpApiOptions {
+  /** `port`: where it listens. Without it nothing is served. 0: any free one. */
+  readonly port?: number;
+  /** `host`: the address. Default `0.0.0.0`. */
+  readonly host?: string;
+  /** `disable_ssl`: serve plain HTTP, behind a proxy or on loopback. Default false. */
+  readonly disableSsl?: boolean;
+  /** `ssl_crt`: the certificate, PEM. Needed but for `disable_ssl`. */
+  readonly sslCrt?: string;
+  /** `ssl_key`: its key, PEM. Needed but for `disable_ssl`. */
+  readonly sslKey?: string;
+  /** `ssl_chain`: certificates between it and a root, PEM. */
+  readonly sslChain?: string;
+  /** `root_prefix`: what all paths begin with. Default: nothing. */
+  readonly rootPrefix?: string;
+  /** `static`: directory of files that anybody may read. Default: none. */
+  readonly static?: string;
+  /** `static_path`. Default `/static`. */
+  readonly staticPath?: string;
+  /** `app`: the page that browsers get. Default: none. */
+  readonly app?: string;
+  /** `app_path`. Default `/app`. */
+  readonly appPath?: string;
+  /** `favicon`: file. Default: none. */
+  readonly favicon?: string;
+  /** `webhook_url`. Default `/hook`. */
+  readonly webhookUrl?: string;
+  /** `webhook_disable_auth`: anybody may fire hooks. Default false. */
+  readonly webhookDisableAuth?: boolean;
+  /** `stats_disable_auth`: anybody may read `/stats`. Default false. */
+  readonly statsDisableAuth?: boolean;
+  /** `enable_sessions`: false leaves `/run`, `/token` and what needs no log-in. Default true. */
+  readonly enableSessions?: boolean;
+  /** `max_request_body_size`: bytes. Default 1 MiB. */
+  readonly maxRequestBodySize?: number;
+  /** `cors_origin`: origins whose pages may read answers, exactly. Default: none. */
+  readonly corsOrigin?: readonly string[];
+  /** `session_idle`: seconds after which a log-in that is not used ends. Default 36,000. */
+  readonly sessionIdle?: number;
+  /** `streams`: event streams at a time. Default 1,000. */
+  readonly streams?: number;
+  /** `streams_per_token`: event streams of one log-in at a time. Default 8. */
+  readonly streamsPerToken?: number;
+}
+
+const urlPath: OptionKind<string> = {
+  expected: 'a path such as /static',
+  isPath: false,
+  parse: (value) => {
+    const read = text.parse(value);
+    if (read === undefined || !/^\/?[\w.~-]+(?:\/[\w.~-]+)*\/?$/.test(read)) return undefined;
+    return `/${read.replace(/^\/|\/$/g, '')}`;
+  },
+};
+
+const table: SectionTable<HttpApiOptions> = {
+  port: { name: 'port', kind: integer(0, 65_535) },
+  host: { name: 'host', kind: text },
+  disableSsl: { name: 'disable_ssl', kind: flag },
+  sslCrt: { name: 'ssl_crt', kind: text },
+  sslKey: { name: 'ssl_key', kind: text },
+  sslChain: { name: 'ssl_chain', kind: text },
+  rootPrefix: { name: 'root_prefix', kind: urlPath },
+  static: { name: 'static', kind: text },
+  staticPath: { name: 'static_path', kind: urlPath },
+  app: { name: 'app', kind: text },
+  appPath: { name: 'app_path', kind: urlPath },
+  favicon: { name: 'favicon', kind: text },
+  webhookUrl: { name: 'webhook_url', kind: urlPath },
+  webhookDisableAuth: { name: 'webhook_disable_auth', kind: flag },
+  statsDisableAuth: { name: 'stats_disable_auth', kind: flag },
+  enableSessions: { name: 'enable_sessions', kind: flag },
+  maxRequestBodySize: { name: 'max_request_body_size', kind: integer(1024, 100_000_000) },
+  corsOrigin: { name: 'cors_origin', kind: textList },
+  sessionIdle: { name: 'session_idle', kind: number(1, 1e9) },
+  streams: { name: 'streams', kind: integer(1, 100_000) },
+  streamsPerToken: { name: 'streams_per_token', kind: integer(1, 100_000) },
+};
+
+/** Options of CherryPy itself, and of log files: they mean nothing to this server. */
+const ofCherrypy: ReadonlySet<string> = new Set([
+  'debug',
+  'log_access_file',
+  'log_error_file',
+  'thread_pool',
+  'socket_queue_size',
+  'expire_responses',
+  'collect_stats',
+]);
+
+/** A map; what is not in it has its default. */
+export const httpApi: OptionKind<HttpApiOptions> = {
+  expected: `a map with any of ${Object.values(table)
+    .map(({ name }) => name)
+    .join(', ')}; with ssl_crt and ssl_key, or disable_ssl: true, where there is a port`,
+  isPath: false,
+  parse: (value) => {
+    const known = value instanceof Map ? withoutCherrypy(value) : value;
+    const section = readSection(table, known);
+    return section === undefined || isUnsafe(section) ? undefined : Object.freeze(section);
+  },
+};
+
+function withoutCherrypy(value: ReadonlyMap<unknown, unknown>): Map<unknown, unknown> {
+  return new Map([...value].filter(([name]) => !ofCherrypy.has(String(name))));
+}
+
+/** Whether it would have to listen without TLS although nobody said so. */
+function isUnsafe({ port, disableSsl = false, sslCrt, sslKey }: HttpApiOptions): boolean {
+  return port !== undefined && !disableSsl && (sslCrt === undefined || sslKey === undefined);
+}

@@ -1,0 +1,95 @@
+/** What every route works with, and whom a request is of. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import type { MasterApi, UserApi } from '../master/index.ts';
+import type { WireValue } from '../minion-protocol/index.ts';
+import { type Body, parseBody } from './body.ts';
+import { sessionTokenOf } from './credentials.ts';
+import { SaltApiError } from './errors.ts';
+import { formatFor } from './formats.ts';
+import type { CompleteOptions } from './options.ts';
+import type { Session, Sessions } from './sessions.ts';
+import type { StreamGate } from './stream-gate.ts';
+
+/** The master's part in it. */
+export type ServedMaster = Pick<MasterApi, 'asUser' | 'events' | 'logins' | 'status'>;
+
+/** What routes share. */
+export interface ApiContext {
+  readonly master: ServedMaster;
+  readonly options: CompleteOptions;
+  readonly sessions: Sessions;
+  readonly streams: StreamGate;
+  /** Clients that are served. */
+  readonly clients: ReadonlySet<string>;
+  readonly nextJid: () => string;
+  /** Fires when the server is closed: streams end. */
+  readonly closing: AbortSignal;
+  readonly log: Logger;
+}
+
+/** Somebody who logged in. */
+export interface Caller {
+  /** Salt's token. */
+  readonly token: string;
+  readonly name: string;
+  readonly user: UserApi;
+}
+
+/** Somebody who has a session. */
+export interface SessionCaller extends Caller {
+  /** What the session is asked for by. */
+  readonly sessionToken: string;
+  readonly session: Session;
+}
+
+/** Whose session a request uses. @throws SaltApiError ERR_HTTP_SESSION, the same for whatever is wrong */
+export async function requireSession(
+  context: ApiContext,
+  request: Pick<FastifyRequest, 'headers'>,
+): Promise<SessionCaller> {
+  const sessionToken = sessionTokenOf(request.headers);
+  return requireSessionOf(context, sessionToken);
+}
+
+/** The same, of a token that stands elsewhere. @throws SaltApiError ERR_HTTP_SESSION */
+export async function requireSessionOf(
+  context: ApiContext,
+  sessionToken: string | undefined,
+): Promise<SessionCaller> {
+  const session = sessionToken === undefined ? undefined : context.sessions.find(sessionToken);
+  if (sessionToken === undefined || session === undefined) {
+    throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
+  }
+  return { ...(await callerOf(context, session.token)), session, sessionToken };
+}
+
+/** Whoever has one of Salt's tokens. @throws AuthenticationError */
+export async function callerOf({ master }: ApiContext, token: string): Promise<Caller> {
+  const { user: name } = await master.logins.identify(token);
+  return { token, name, user: master.asUser(token) };
+}
+
+/** What a request brought. @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY */
+export function bodyOf(request: FastifyRequest, isCommand = false): Body {
+  const { body } = request;
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+  return parseBody(request.headers['content-type'], bytes, isCommand);
+}
+
+/** Answers in the format that is accepted, which was checked before anything was done. */
+export function answer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  value: WireValue,
+): FastifyReply {
+  const format = formatFor(request.headers.accept);
+  return reply.type(format.type).send(format.write(value));
+}
+
+/** Fires when whoever asked has gone, or the server is being closed. */
+export function endOf({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  reply.raw.once('close', () => gone.abort());
+  return AbortSignal.any([gone.signal, closing]);
+}

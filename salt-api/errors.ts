@@ -1,0 +1,92 @@
+/** Why the HTTP API refuses a request. */
+import type { ErrorEntry } from '../master/index.ts';
+
+export type SaltApiErrorCode =
+  | 'ERR_HTTP_BODY'
+  | 'ERR_HTTP_CLIENT'
+  | 'ERR_HTTP_FIELDS'
+  | 'ERR_HTTP_FORMAT'
+  | 'ERR_HTTP_LISTEN'
+  | 'ERR_HTTP_SESSION'
+  | 'ERR_HTTP_STREAMS'
+  | 'ERR_HTTP_TIMEOUT'
+  | 'ERR_HTTP_UNKNOWN';
+
+/** What each code means to the person who meets it. */
+export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
+  ERR_HTTP_BODY: {
+    meaning: 'The body of an HTTP request cannot be read, or holds no commands.',
+    action: 'Send a list of commands, or one, as JSON, YAML or a form of at most 1 MiB.',
+    retry: false,
+  },
+  ERR_HTTP_CLIENT: {
+    meaning: 'A command names no client, or one that is not served.',
+    action: 'Use one of those that GET / lists; netapi_enable_clients may leave some out.',
+    retry: false,
+  },
+  ERR_HTTP_FIELDS: {
+    meaning: 'A command lacks a field, or one has a value that it cannot have.',
+    action: 'See docs/salt-api.md for the fields of each client.',
+    retry: false,
+  },
+  ERR_HTTP_FORMAT: {
+    meaning: 'The HTTP API speaks neither the format of the body nor one that is accepted.',
+    action: 'Use application/json or application/x-yaml, and uncompressed bodies.',
+    retry: false,
+  },
+  ERR_HTTP_LISTEN: {
+    meaning: 'The HTTP API cannot listen: its port is taken, or a file of it cannot be read.',
+    action: 'Do what the message says; the options are those of rest_cherrypy.',
+    retry: false,
+  },
+  ERR_HTTP_SESSION: {
+    meaning: "The HTTP request is nobody's: no token, or none that is valid.",
+    action: 'Log in again, and send the token in X-Auth-Token.',
+    retry: false,
+  },
+  ERR_HTTP_STREAMS: {
+    meaning: 'As many event streams as are served, in all or to one log-in, are open.',
+    action: 'Close some, or raise streams or streams_per_token.',
+    retry: true,
+  },
+  ERR_HTTP_TIMEOUT: {
+    meaning: 'A runner did not end within rest_timeout; it goes on.',
+    action: 'Use runner_async and follow its events, or raise rest_timeout.',
+    retry: false,
+  },
+  ERR_HTTP_UNKNOWN: {
+    meaning: 'The HTTP API has nothing at this path, or does not take this method there.',
+    action: 'See docs/salt-api.md for what there is.',
+    retry: false,
+  },
+};
+
+const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {
+  ERR_HTTP_BODY: 400,
+  ERR_HTTP_CLIENT: 400,
+  ERR_HTTP_FIELDS: 400,
+  ERR_HTTP_FORMAT: 406,
+  ERR_HTTP_LISTEN: 500,
+  ERR_HTTP_SESSION: 401,
+  ERR_HTTP_STREAMS: 429,
+  ERR_HTTP_TIMEOUT: 504,
+  ERR_HTTP_UNKNOWN: 404,
+};
+
+/** A request is refused; nothing of it is in the text. */
+export class SaltApiError extends Error {
+  readonly code: SaltApiErrorCode;
+  /** HTTP's. */
+  readonly status: number;
+
+  constructor(
+    code: SaltApiErrorCode,
+    message: string,
+    options?: ErrorOptions & { status?: number },
+  ) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+    this.status = options?.status ?? usualStatus[code];
+  }
+}

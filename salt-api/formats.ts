@@ -1,0 +1,63 @@
+/** What answers are written in, by the header `Accept` [CONTRACT 1.2]. */
+import { stringify } from 'yaml';
+import type { WireValue } from '../minion-protocol/index.ts';
+import { SaltApiError } from './errors.ts';
+import { jsonText } from './json-text.ts';
+
+/** A format of answers. */
+export interface Format {
+  readonly type: 'application/json' | 'application/x-yaml';
+  readonly write: (value: WireValue) => string;
+}
+
+const json: Format = { type: 'application/json', write: jsonText };
+const yaml: Format = { type: 'application/x-yaml', write: yamlText };
+
+const formats: ReadonlyMap<string, Format> = new Map([
+  ['application/json', json],
+  ['application/x-yaml', yaml],
+  ['application/*', json],
+  ['*/*', json],
+]);
+
+/** @throws SaltApiError ERR_HTTP_FORMAT, before anything is done */
+export function formatFor(accept: string | undefined): Format {
+  if (accept === undefined || accept.trim() === '') return json;
+  for (const name of acceptedTypes(accept)) {
+    const format = formats.get(name);
+    if (format !== undefined) return format;
+  }
+  throw new SaltApiError('ERR_HTTP_FORMAT', 'answers are JSON or YAML');
+}
+
+/** Whether a browser asks for a page: not whoever takes anything. */
+export function wantsPage(accept: string | undefined): boolean {
+  return accept !== undefined && acceptedTypes(accept).includes('text/html');
+}
+
+/** The most wanted first. */
+function acceptedTypes(accept: string): string[] {
+  return accept
+    .slice(0, 1024)
+    .split(',')
+    .map((part) => {
+      const [type = '', ...parameters] = part.split(';').map((text) => text.trim().toLowerCase());
+      const quality = parameters.find((text) => text.startsWith('q='));
+      return { type, quality: quality === undefined ? 1 : Number(quality.slice(2)) };
+    })
+    .filter(({ quality }) => quality > 0)
+    .sort((a, b) => b.quality - a.quality)
+    .map(({ type }) => type);
+}
+
+/** By way of JSON: what one says, the other says. */
+function yamlText(value: WireValue): string {
+  return stringify(JSON.parse(jsonText(value)), {
+    version: '1.1',
+    indentSeq: false,
+    singleQuote: true,
+    lineWidth: 0,
+    sortMapEntries: true,
+    aliasDuplicateObjects: false,
+  });
+}

@@ -1,0 +1,24 @@
+/** Salt's values as JSON, as salt-api writes them: a number is a number, bytes are their text. */
+import { WireDateTime, WireExtension, type WireValue } from '../minion-protocol/index.ts';
+
+/** The value on one line. */
+export function jsonText(value: WireValue | undefined): string {
+  if (value === undefined || value === null) return 'null';
+  if (typeof value === 'bigint') return String(value);
+  // JSON has neither infinities nor "not a number".
+  if (typeof value === 'number') return Number.isFinite(value) ? String(value) : 'null';
+  if (typeof value !== 'object') return JSON.stringify(value);
+  if (value instanceof Uint8Array) return JSON.stringify(Buffer.from(value).toString('utf8'));
+  if (value instanceof WireDateTime) return JSON.stringify(value.text);
+  if (value instanceof WireExtension) return 'null';
+  if (Array.isArray(value)) return `[${value.map(jsonText).join(', ')}]`;
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  const members = entries
+    .filter(([, item]) => item !== undefined)
+    .map(([key, item]) => `${JSON.stringify(keyText(key))}: ${jsonText(item)}`);
+  return `{${members.join(', ')}}`;
+}
+
+function keyText(key: WireValue): string {
+  return typeof key === 'string' ? key : jsonText(key);
+}

@@ -1,0 +1,90 @@
+/** Commands as bodies hold them: a list of maps, or one map [CONTRACT 4]. */
+import { isKeywordText, parseArguments } from '../master/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';
+import { SaltApiError } from './errors.ts';
+
+/** A command as it was sent: nothing in it is checked yet. */
+export type Lowstate = Readonly<WireMap>;
+
+/** Arguments of a function. */
+export interface Arguments {
+  readonly arg: WireValue[];
+  readonly kwarg: WireMap;
+}
+
+/** Commands of one request [THREATS A-17]. */
+const maxCommands = 64;
+
+/** Whoever a command is of; functions, events and jobs never see them. */
+export const credentialFields: readonly string[] = ['token', 'username', 'password', 'eauth'];
+
+/** @throws SaltApiError ERR_HTTP_BODY */
+export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
+  if (isWireMap(value) && Object.keys(value).length > 0) return [value];
+  if (!Array.isArray(value) || !value.every(isWireMap)) {
+    throw new SaltApiError('ERR_HTTP_BODY', 'Lowstates must be a list');
+  }
+  if (value.length > maxCommands) {
+    throw new SaltApiError('ERR_HTTP_BODY', `more than ${maxCommands} commands`);
+  }
+  return value;
+}
+
+/**
+ * Positional arguments and keywords. A text like `name=value` among the positional ones is a
+ * keyword, as minions and runners take it: here, because rights look at keywords by their names.
+ * @param more keywords from elsewhere
+ */
+export function argumentsOf({ arg, kwarg }: Lowstate, more: WireMap = {}): Arguments {
+  const positional: WireValue[] = [];
+  const keywords: WireMap = Object.create(null);
+  for (const value of asList(arg)) {
+    if (typeof value === 'string' && isKeywordText(value)) {
+      Object.assign(keywords, parseArguments([value]).kwarg);
+    } else positional.push(value);
+  }
+  if (kwarg !== undefined && kwarg !== null && !isWireMap(kwarg)) {
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg is not a map');
+  }
+  return { arg: positional, kwarg: Object.assign(keywords, kwarg, more) };
+}
+
+/** Everything but some fields. */
+export function without(low: Lowstate, names: readonly string[]): WireMap {
+  const rest: WireMap = Object.create(null);
+  for (const [name, value] of Object.entries(low)) if (!names.includes(name)) rest[name] = value;
+  return rest;
+}
+
+/** Text, or `undefined` where nothing is given. @throws SaltApiError ERR_HTTP_FIELDS */
+export function textOf(low: Lowstate, name: string): string | undefined {
+  const value = low[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'string') return value;
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not text`);
+}
+
+/** Seconds, a number or its text. @throws SaltApiError ERR_HTTP_FIELDS */
+export function secondsOf(low: Lowstate, name: string): number | undefined {
+  const value = low[name];
+  if (value === undefined || value === null || value === '') return undefined;
+  const seconds = typeof value === 'string' ? Number(value) : value;
+  if (typeof seconds === 'number' && seconds >= 0 && seconds <= 86_400) return seconds;
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not a number of seconds up to a day`);
+}
+
+/** The function. @throws SaltApiError ERR_HTTP_FIELDS with Salt's status, 500, where it is missing */
+export function functionOf(low: Lowstate): string {
+  const fun = textOf(low, 'fun');
+  if (fun === undefined || fun === '') throw missing('fun');
+  return fun;
+}
+
+export function missing(name: string): SaltApiError {
+  return new SaltApiError('ERR_HTTP_FIELDS', `${name} is missing`, { status: 500 });
+}
+
+function asList(value: WireValue | undefined): readonly WireValue[] {
+  if (value === undefined || value === null) return [];
+  return Array.isArray(value) ? value : [value];
+}

@@ -1,0 +1,60 @@
+/** What whoever asks is told of an error: a status and a code, nothing else [THREATS A-21]. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+
+/** Status by code, for errors of other rooms; whatever is not here is an unexpected one. */
+const statuses: ReadonlyMap<string, number> = new Map([
+  ['ERR_ARGS', 400],
+  ['ERR_DENIED', 401],
+  ['ERR_EAUTH', 401],
+  ['ERR_EAUTH_LIMIT', 429],
+  ['ERR_EAUTH_TOKEN', 401],
+  ['ERR_EAUTH_UNAVAILABLE', 503],
+  ['ERR_JOB_LIMIT', 503],
+  ['ERR_MASTER_STOPPED', 503],
+  ['ERR_SOCKET', 503],
+  ['ERR_STORE_FULL', 503],
+  ['ERR_STORE_UNAVAILABLE', 503],
+]);
+
+/** Errors of HTTP itself, which fastify finds. */
+const fastifyCodes: ReadonlyMap<string, string> = new Map([
+  ['FST_ERR_CTP_BODY_TOO_LARGE', 'ERR_HTTP_BODY'],
+  ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'ERR_HTTP_BODY'],
+]);
+
+/** Answers a request that failed. */
+export function sendError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  log: Logger,
+): FastifyReply {
+  const { status, code } = describe(error);
+  const fields = { err: error, reference: request.id, status };
+  if (code === 'ERR_INTERNAL') log.error(fields, 'http request failed');
+  else log.debug(fields, 'http request refused');
+  reply.code(status).header('x-request-id', request.id);
+  // As Salt has it, and clients show it.
+  if (status === 500) return sendJson(reply, { status, return: 'An unexpected error occurred' });
+  // What was wrong with a token, or a right, is nobody's business.
+  return sendJson(reply, { status, error: status === 401 ? 'ERR_HTTP_SESSION' : code });
+}
+
+function describe(error: unknown): { readonly status: number; readonly code: string } {
+  const unexpected = { status: 500, code: 'ERR_INTERNAL' };
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
+    return unexpected;
+  }
+  const { code } = error;
+  if ('status' in error && typeof error.status === 'number') return { status: error.status, code };
+  const known = statuses.get(code);
+  if (known !== undefined) return { status: known, code };
+  const status = 'statusCode' in error ? Number(error.statusCode) : 500;
+  const isRefusal = code.startsWith('FST_') && status >= 400 && status < 500;
+  return isRefusal ? { status, code: fastifyCodes.get(code) ?? 'ERR_HTTP_UNKNOWN' } : unexpected;
+}
+
+function sendJson(reply: FastifyReply, body: object): FastifyReply {
+  return reply.type('application/json').send(JSON.stringify(body));
+}

@@ -1,0 +1,28 @@
+/** `/health` and `/ready`, for balancers; they say nothing of the master. */
+import type { FastifyInstance } from 'fastify';
+import { type ApiContext, answer } from '../context.ts';
+import { addResource } from './resource.ts';
+
+export function addHealthRoutes(app: FastifyInstance, { master, closing }: ApiContext): void {
+  addResource(app, '/health', {
+    GET: (request, reply) => answer(request, reply, { status: 'ok' }),
+  });
+  addResource(app, '/ready', {
+    GET: async (request, reply) => {
+      const isReady = !closing.aborted && (await isServing(master));
+      if (!isReady) reply.code(503);
+      return answer(request, reply, { status: isReady ? 'ready' : 'not ready' });
+    },
+  });
+}
+
+/** Whether the master runs, and can keep what minions return. */
+async function isServing(
+  master: Parameters<typeof addHealthRoutes>[1]['master'],
+): Promise<boolean> {
+  try {
+    return !(await master.status()).storeFull;
+  } catch {
+    return false;
+  }
+}

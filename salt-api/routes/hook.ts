@@ -1,0 +1,60 @@
+/** `/hook`: what others say becomes an event [CONTRACT 3.4; THREATS A-14]. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
+import { type ApiContext, answer, bodyOf, requireSession } from '../context.ts';
+import { SaltApiError } from '../errors.ts';
+import { formatFor } from '../formats.ts';
+import { addResource } from './resource.ts';
+
+const prefix = 'salt/netapi/hook';
+
+/** Parts of a path that a tag can have. */
+const pathForm = /^(?!\.{1,2}(?:\/|$))[\w.:@+-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.:@+-]+)*$/;
+const maxPath = 200;
+
+/** Nobody who reads events shall be able to act as whoever sent them. */
+const secretHeaders: ReadonlySet<string> = new Set([
+  'authorization',
+  'cookie',
+  'proxy-authorization',
+  'x-auth-token',
+]);
+
+export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
+  const { master, options } = context;
+  const fire: Parameters<typeof addResource>[2]['POST'] = async (request, reply) => {
+    formatFor(request.headers.accept);
+    const events = options.webhookDisableAuth
+      ? master.events
+      : (await requireSession(context, request)).user.events;
+    await events.fire(tagOf(request), dataOf(request));
+    return answer(request, reply.header('cache-control', 'private'), { success: true });
+  };
+  addResource(app, options.webhookUrl, { POST: fire });
+  addResource(app, `${options.webhookUrl}/*`, { POST: fire });
+}
+
+function tagOf({ params }: FastifyRequest): string {
+  const rest = Object.entries(params ?? {}).find(([name]) => name === '*')?.[1];
+  if (rest === undefined || rest === '') return prefix;
+  if (typeof rest === 'string' && rest.length <= maxPath && pathForm.test(rest)) {
+    return `${prefix}/${rest}`;
+  }
+  throw new SaltApiError('ERR_HTTP_UNKNOWN', 'the path can be no tag');
+}
+
+function dataOf(request: FastifyRequest): WireMap {
+  const { value, text } = bodyOf(request);
+  const headers: WireMap = Object.create(null);
+  for (const [name, header] of Object.entries(request.headers)) {
+    if (header !== undefined && !secretHeaders.has(name)) headers[titleCase(name)] = String(header);
+  }
+  headers['Remote-Addr'] = request.ip;
+  const post = isWireMap(value) || Array.isArray(value) ? value : {};
+  return { post, body: text, headers };
+}
+
+/** As CherryPy names headers. */
+function titleCase(name: string): string {
+  return name.replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase());
+}

@@ -1,0 +1,98 @@
+/** `/login`, `/logout` and `/token` [CONTRACT 2.1 to 2.3]. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Login, LoginRequest } from '../../master/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { type ApiContext, answer, bodyOf, requireSession } from '../context.ts';
+import { sessionCookie } from '../credentials.ts';
+import { SaltApiError } from '../errors.ts';
+import { formatFor } from '../formats.ts';
+import { toWireValue } from '../values.ts';
+import { formsOf, toLogin } from './login-form.ts';
+import { addResource } from './resource.ts';
+import { welcome } from './welcome.ts';
+
+/** Bytes of a log-in: whoever sends one is nobody yet. */
+const bodyLimit = 65_536;
+
+export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void {
+  const { master, options, sessions } = context;
+  const { sessionIdleMs } = options;
+  if (options.enableSessions) {
+    addResource(app, '/login', {
+      bodyLimit,
+      GET: (request, reply) => {
+        reply.header('www-authenticate', 'Session');
+        return answer(request, reply, { status: null, return: 'Please log in' });
+      },
+      POST: async (request, reply) => {
+        formatFor(request.headers.accept);
+        const login = await master.logins.login(loginRequest(request));
+        const token = sessions.open(login.token);
+        const cookie = sessionCookie(token, sessionIdleMs / 1000, isSecure(request));
+        reply.header('x-auth-token', token).header('set-cookie', cookie);
+        return answer(request, reply, { return: [describeLogin(login, token)] });
+      },
+    });
+    addResource(app, '/logout', {
+      POST: async (request, reply) => {
+        formatFor(request.headers.accept);
+        const { token, sessionToken } = await requireSession(context, request);
+        sessions.close(sessionToken);
+        await master.logins.logout(token);
+        reply.header('cache-control', 'private');
+        reply.header('set-cookie', sessionCookie(sessionToken, 0, isSecure(request)));
+        return answer(request, reply, { return: 'Your token has been cleared' });
+      },
+    });
+  }
+  addResource(app, '/token', {
+    bodyLimit,
+    GET: (request, reply) => answer(request, reply, welcome(context)),
+    POST: async (request, reply) => {
+      formatFor(request.headers.accept);
+      return answer(request, reply, await makeTokens(context, request));
+    },
+  });
+}
+
+async function makeTokens({ master }: ApiContext, request: FastifyRequest): Promise<WireValue> {
+  const tokens: WireMap[] = [];
+  for (const fields of formsOf(bodyOf(request).value)) {
+    if (['username', 'password', 'eauth'].some((name) => fields[name] === undefined)) {
+      throw new SaltApiError('ERR_HTTP_FIELDS', 'expected username, password and eauth');
+    }
+    const { user: name, groups, ...login } = await master.logins.login(toLogin(fields, request.ip));
+    tokens.push({
+      start: login.start / 1000,
+      expire: login.expire / 1000,
+      name,
+      eauth: login.eauth,
+      ...(groups.length === 0 ? {} : { groups: [...groups] }),
+      token: login.token,
+    });
+  }
+  return tokens;
+}
+
+/** @param token of the session; Salt's own is not told */
+function describeLogin({ start, expire, user, eauth, perms }: Login, token: string): WireMap {
+  const rights = perms.map((entry) => toWireValue(entry));
+  return {
+    token,
+    expire: expire / 1000,
+    start: start / 1000,
+    user,
+    eauth,
+    // As Salt says that there are none.
+    perms: rights.length === 0 ? {} : rights,
+  };
+}
+
+function loginRequest(request: FastifyRequest): LoginRequest {
+  const [fields] = formsOf(bodyOf(request).value);
+  return toLogin(fields ?? {}, request.ip);
+}
+
+function isSecure({ protocol }: FastifyRequest): boolean {
+  return protocol === 'https';
+}

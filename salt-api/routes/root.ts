@@ -1,0 +1,91 @@
+/** `/` and `/run` [CONTRACT 2.4, 4]. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { WireValue } from '../../minion-protocol/index.ts';
+import { checkClient, execute } from '../clients/execute.ts';
+import {
+  type ApiContext,
+  answer,
+  bodyOf,
+  type Caller,
+  callerOf,
+  endOf,
+  requireSession,
+} from '../context.ts';
+import { SaltApiError } from '../errors.ts';
+import { formatFor } from '../formats.ts';
+import { type Lowstate, lowstatesOf } from '../lowstate.ts';
+import { toLogin } from './login-form.ts';
+import { addResource } from './resource.ts';
+import { welcome } from './welcome.ts';
+
+export function addRootRoutes(app: FastifyInstance, context: ApiContext): void {
+  addResource(app, '/', {
+    GET: (request, reply) => answer(request, reply, welcome(context)),
+    POST: async (request, reply) => {
+      formatFor(request.headers.accept);
+      const caller = await requireSession(context, request);
+      const lows = commandsOf(context, request);
+      const end = endOf(context, reply);
+      const results: WireValue[] = [];
+      for (const low of lows) results.push(...(await execute(context, caller, low, end)));
+      reply.header('cache-control', 'private');
+      return answer(request, reply, { return: results });
+    },
+  });
+  addResource(app, '/run', {
+    GET: (request, reply) => answer(request, reply, welcome(context)),
+    POST: async (request, reply) => {
+      formatFor(request.headers.accept);
+      const results = await runWithCredentials(context, request, reply);
+      return answer(request, reply, { return: results });
+    },
+  });
+}
+
+/** @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_CLIENT before any of them is done */
+function commandsOf(context: ApiContext, request: FastifyRequest): Lowstate[] {
+  const lows = lowstatesOf(bodyOf(request, true).value);
+  for (const low of lows) checkClient(context, low);
+  return lows;
+}
+
+/** Each command says whose it is; the header and the cookie say nothing here. */
+async function runWithCredentials(
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<WireValue[]> {
+  const lows = commandsOf(context, request);
+  const end = endOf(context, reply);
+  const results: WireValue[] = [];
+  for (const low of lows) {
+    const { caller, leave } = await identify(context, low, request.ip);
+    try {
+      results.push(...(await execute(context, caller, low, end)));
+    } finally {
+      await leave();
+    }
+  }
+  return results;
+}
+
+/** A token is looked at, whatever else is there; a log-in lasts for the command. */
+async function identify(
+  context: ApiContext,
+  low: Lowstate,
+  source: string,
+): Promise<{ readonly caller: Caller; leave(): Promise<void> }> {
+  const { token, username } = low;
+  if (token !== undefined) {
+    const caller = await callerOf(context, typeof token === 'string' ? token : '');
+    return { caller, leave: async () => {} };
+  }
+  if (username === undefined) throw new SaltApiError('ERR_HTTP_SESSION', 'no credentials');
+  const login = await context.master.logins.login(toLogin(low, source));
+  return {
+    caller: await callerOf(context, login.token),
+    leave: async () => {
+      await context.master.logins.logout(login.token);
+    },
+  };
+}

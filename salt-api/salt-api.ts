@@ -1,0 +1,75 @@
+/** Salt's HTTP API over a master: by itself, or in the HTTP server of a service. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { createSilentLogger } from '../master/index.ts';
+import { createJidSource } from '../minion-protocol/index.ts';
+import { clientNames } from './clients/execute.ts';
+import type { ServedMaster } from './context.ts';
+import { SaltApiError } from './errors.ts';
+import { completeOptions, type SaltApiOptions } from './options.ts';
+import { createServer } from './server.ts';
+import { Sessions } from './sessions.ts';
+import { StreamGate } from './stream-gate.ts';
+
+/** The HTTP API of one master. */
+export interface SaltApi {
+  /** Answers a request of a server of yours, which has its own limits on time and heads. */
+  handle(request: IncomingMessage, response: ServerResponse): void;
+  /**
+   * Listens by itself. @returns where
+   * @throws SaltApiError ERR_HTTP_LISTEN
+   */
+  listen(): Promise<AddressInfo>;
+  /** Ends streams, lets requests that are under way finish (5 s at most), and closes. */
+  close(): Promise<void>;
+}
+
+/** Milliseconds that requests have to finish when it is closed. */
+const graceMs = 5000;
+
+/**
+ * Makes it. The master must be running when requests come; it is not closed with it.
+ * @throws SaltApiError ERR_HTTP_LISTEN where a file that an option names cannot be read
+ */
+export async function createSaltApi(
+  master: ServedMaster,
+  options: SaltApiOptions = {},
+): Promise<SaltApi> {
+  const complete = completeOptions(options);
+  const closing = new AbortController();
+  const wanted = complete.clients;
+  const app = await createServer({
+    master,
+    options: complete,
+    sessions: new Sessions({ idleMs: complete.sessionIdleMs, now: () => performance.now() }),
+    streams: new StreamGate(complete.maxStreams, complete.maxStreamsPerToken),
+    clients: new Set(clientNames.filter((name) => wanted?.includes(name) ?? true)),
+    nextJid: createJidSource(),
+    closing: closing.signal,
+    log: complete.logger ?? createSilentLogger(),
+  });
+  return {
+    handle: (request, response) => app.routing(request, response),
+    listen: () => listen(app, complete.host, complete.port),
+    close: async () => {
+      closing.abort();
+      const grace = setTimeout(() => app.server.closeAllConnections(), graceMs);
+      await app.close();
+      clearTimeout(grace);
+    },
+  };
+}
+
+async function listen(app: FastifyInstance, host: string, port: number): Promise<AddressInfo> {
+  try {
+    await app.listen({ host, port });
+  } catch (cause) {
+    throw new SaltApiError('ERR_HTTP_LISTEN', `${host}:${port}: cannot listen`, { cause });
+  }
+  const address = app.server.address();
+  if (address === null || typeof address === 'string') {
+    throw new SaltApiError('ERR_HTTP_LISTEN', 'no address');
+  }
+  return address;
+}

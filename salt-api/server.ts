@@ -1,0 +1,105 @@
+/** The HTTP server: fastify with the routes, their limits, and what every answer has. */
+import { readFile } from 'node:fs/promises';
+import fastify, { type FastifyInstance } from 'fastify';
+import type { ApiContext } from './context.ts';
+import { addCorsHeaders, answerPreflight, isPreflight } from './cors.ts';
+import { SaltApiError } from './errors.ts';
+import type { CompleteOptions, SaltApiTls } from './options.ts';
+import { sendError } from './replies.ts';
+import { addCollectionRoutes } from './routes/collections.ts';
+import { addHealthRoutes } from './routes/health.ts';
+import { addHookRoutes } from './routes/hook.ts';
+import { addLoginRoutes } from './routes/login.ts';
+import { addRootRoutes } from './routes/root.ts';
+
+/** Bytes of the head of a request [THREATS A-16]. */
+const maxHeaderSize = 16_384;
+
+/** A server that listens nowhere yet. */
+export async function createServer(context: ApiContext): Promise<FastifyInstance> {
+  const app = await createApp(context.options);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  addCommonHeaders(app, context);
+  app.setErrorHandler((error, request, reply) => sendError(error, request, reply, context.log));
+  app.setNotFoundHandler((request, reply) =>
+    sendError(new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path'), request, reply, context.log),
+  );
+  await app.register(async (routes) => addRoutes(routes, context), {
+    prefix: context.options.rootPrefix,
+  });
+  await app.ready();
+  return app;
+}
+
+function addRoutes(app: FastifyInstance, context: ApiContext): void {
+  addRootRoutes(app, context);
+  addLoginRoutes(app, context);
+  addCollectionRoutes(app, context);
+  addHookRoutes(app, context);
+  addHealthRoutes(app, context);
+}
+
+async function createApp(options: CompleteOptions): Promise<FastifyInstance> {
+  const common = {
+    bodyLimit: options.maxBodyBytes,
+    requestTimeout: options.requestTimeoutMs,
+    // Streams are silent for hours; they end when their readers do.
+    connectionTimeout: 0,
+    forceCloseConnections: 'idle',
+    logger: false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
+  } as const;
+  const { requestTimeoutMs: requestTimeout } = options;
+  const http = {
+    maxHeaderSize,
+    requestTimeout,
+    headersTimeout: Math.min(requestTimeout, 20_000),
+    // How often Node looks for those that are late.
+    connectionsCheckingInterval: Math.min(requestTimeout, 5000),
+  };
+  if (options.tls === undefined) return fastify({ ...common, http });
+  const https = { ...(await readTls(options.tls)), ...http };
+  // The same to routes; only its sockets differ.
+  return fastify({ ...common, https }) as unknown as FastifyInstance;
+}
+
+async function readTls({
+  certificate,
+  key,
+  chain,
+}: SaltApiTls): Promise<{ cert: string; key: string }> {
+  const read = async (file: string): Promise<string> => {
+    try {
+      return await readFile(file, 'utf8');
+    } catch (cause) {
+      throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: cannot be read`, { cause });
+    }
+  };
+  const certificates = [
+    await read(certificate),
+    ...(chain === undefined ? [] : [await read(chain)]),
+  ];
+  return { cert: certificates.join('\n'), key: await read(key) };
+}
+
+function addCommonHeaders(app: FastifyInstance, { options, log }: ApiContext): void {
+  app.addHook('onRequest', async (request, reply) => {
+    const isListed = addCorsHeaders(request, reply, options.corsOrigins);
+    reply.header('x-content-type-options', 'nosniff');
+    reply.header('x-frame-options', 'DENY');
+    reply.header('referrer-policy', 'same-origin');
+    if (isPreflight(request)) return answerPreflight(reply, isListed);
+    const { 'content-encoding': encoding = 'identity' } = request.headers;
+    // What is compressed says nothing of its size.
+    if (encoding !== 'identity') throw new SaltApiError('ERR_HTTP_FORMAT', 'a compressed body');
+    return undefined;
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    // Without the query: tokens may stand there.
+    const [path] = request.url.split('?');
+    const { method, ip: remote } = request;
+    const durationMs = Math.round(reply.elapsedTime);
+    log.debug({ method, path, remote, status: reply.statusCode, durationMs }, 'http request');
+  });
+}

@@ -1,0 +1,145 @@
+/** Salt's HTTP API over a master in memory with two embedded minions, as the recordings had them. */
+import { request as httpRequest } from 'node:http';
+import type { ExecutionContext } from 'ava';
+import type { MasterOptions } from '../../master/index.ts';
+import { createMinion, type MinionFunction } from '../../minion-protocol/index.ts';
+import { createSaltApi, type SaltApi, type SaltApiOptions } from '../../salt-api/index.ts';
+import { otherKey } from './connected-minion.ts';
+import { startVectorMaster, type VectorMaster } from './vector-master.ts';
+import { pem } from './vectors.ts';
+
+/** Rights as the recorded installation had them. */
+export const recordedRights: Readonly<Record<string, readonly unknown[]>> = {
+  admin: ['.*', '@jobs', '@runner', '@wheel'],
+  limited: ['test.*', 'grains.items'],
+  scoped: [{ web1: ['test.*'] }],
+  noperms: [],
+};
+
+/** Everybody's password. */
+export const password = 's3cret';
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** Of JSON; anything, because that is what tests look at. */
+  readonly json: unknown;
+}
+
+export interface ApiRequest {
+  readonly method?: string;
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Text as it is, all else as JSON. */
+  readonly body?: unknown;
+}
+
+export interface RunningApi extends Omit<VectorMaster, 'ask'> {
+  readonly api: SaltApi;
+  readonly port: number;
+  ask(request: ApiRequest): Promise<ApiAnswer>;
+  /** @returns the session token */
+  login(username?: string): Promise<string>;
+  /** `POST /` with a session. */
+  run(token: string, body: unknown): Promise<ApiAnswer>;
+}
+
+export interface ApiSetup {
+  readonly config?: Partial<MasterOptions>;
+  readonly options?: SaltApiOptions;
+  /** Functions of both minions. */
+  readonly functions?: Readonly<Record<string, MinionFunction>>;
+  /** Ids of minions. Default: those of the recordings. */
+  readonly minions?: readonly string[];
+  /** Accepted keys of minions that do not run. */
+  readonly silent?: readonly string[];
+}
+
+/** Starts all of it; it is closed at the end of the test. */
+export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promise<RunningApi> {
+  const { minions = ['web1', 'db1'], silent = [] } = setup;
+  const master = await startVectorMaster(t, {
+    startAt: Date.now(),
+    keys: [...minions, ...silent].map(otherKey),
+    config: {
+      timeout: 0.2,
+      gatherJobTimeout: 0.2,
+      externalAuth: { sharedsecret: recordedRights },
+      ...setup.config,
+      eauth: { sharedsecret: password, ...setup.config?.eauth },
+    },
+  });
+  for (const id of minions) await startMinion(t, master, id, setup.functions);
+  const api = await createSaltApi(master.master, { host: '127.0.0.1', ...setup.options });
+  t.teardown(() => api.close());
+  const { port } = await api.listen();
+  const ask = (request: ApiRequest): Promise<ApiAnswer> => send(port, request);
+  const run = (token: string, body: unknown): Promise<ApiAnswer> =>
+    ask({ method: 'POST', path: '/', headers: json(token), body });
+  return { ...master, api, port, ask, run, login: (username) => login(ask, username) };
+}
+
+/** Headers of a request with JSON. */
+export function json(token?: string): Record<string, string> {
+  const common = { accept: 'application/json', 'content-type': 'application/json' };
+  return token === undefined ? common : { ...common, 'x-auth-token': token };
+}
+
+async function login(
+  ask: (request: ApiRequest) => Promise<ApiAnswer>,
+  username = 'admin',
+): Promise<string> {
+  const body = { username, password, eauth: 'sharedsecret' };
+  const { headers } = await ask({ method: 'POST', path: '/login', headers: json(), body });
+  return String(headers['x-auth-token']);
+}
+
+async function startMinion(
+  t: ExecutionContext,
+  { dial }: VectorMaster,
+  id: string,
+  functions: Readonly<Record<string, MinionFunction>> = {},
+): Promise<void> {
+  const keys = { ...pem('other_minion'), masterPem: undefined, trustMaster: async () => {} };
+  const minion = createMinion({
+    id,
+    transport: dial(id),
+    keys,
+    functions,
+    grains: { id, os: 'Debian' },
+  });
+  t.teardown(() => minion.stop());
+  await minion.start();
+}
+
+/** One request over a connection of its own. */
+export function send(port: number, request: ApiRequest): Promise<ApiAnswer> {
+  const { method = 'GET', path, headers = {}, body } = request;
+  const bytes = body === undefined ? '' : typeof body === 'string' ? body : JSON.stringify(body);
+  return new Promise((resolve, reject) => {
+    const outgoing = httpRequest(
+      { port, host: '127.0.0.1', method, path, headers, agent: false },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('error', reject);
+        response.on('end', () => {
+          const text = Buffer.concat(chunks).toString('utf8');
+          const { statusCode: status = 0, headers: received } = response;
+          resolve({ status, headers: received, text, json: tryJson(text) });
+        });
+      },
+    );
+    outgoing.on('error', reject);
+    outgoing.end(bytes);
+  });
+}
+
+function tryJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

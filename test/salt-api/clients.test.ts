@@ -1,0 +1,255 @@
+/** Lowstates: what each client answers. */
+import test from 'ava';
+import { type ApiAnswer, json, startApi } from '../helpers/salt-api.ts';
+
+function returned(answer: ApiAnswer): unknown[] {
+  return (answer.json as { readonly return: unknown[] }).return;
+}
+
+const ping = { client: 'local', tgt: '*', fun: 'test.ping' };
+
+test('local gives a value for each minion, and false for silent ones', async (t) => {
+  const { run, login } = await startApi(t, { silent: ['old1'] });
+  const token = await login();
+  t.deepEqual(returned(await run(token, [ping])), [{ web1: true, db1: true, old1: false }]);
+  t.deepEqual(returned(await run(token, { ...ping, tgt: 'nobody*' })), [{}]);
+  t.deepEqual(returned(await run(token, [])), []);
+});
+
+test('local with full_return tells jid and retcode', async (t) => {
+  const { run, login } = await startApi(t, { minions: ['web1'] });
+  const answer = await run(await login(), { ...ping, full_return: true });
+  const [{ web1 }] = returned(answer) as [{ web1: Record<string, unknown> }];
+  t.regex(String(web1.jid), /^\d{20}$/);
+  t.deepEqual(web1, { ret: true, retcode: 0, jid: web1.jid });
+});
+
+test('arguments arrive as they are meant', async (t) => {
+  const { run, login } = await startApi(t, { minions: ['web1'] });
+  const token = await login();
+  const arg = ['a', 2, { x: [1] }, 'k=3', 'b==c', '2'];
+  const low = { client: 'local', tgt: 'web1', fun: 'test.arg', arg, kwarg: { l: 'v' } };
+  const [{ web1 }] = returned(await run(token, low)) as [
+    { web1: { args: unknown; kwargs: object } },
+  ];
+  t.deepEqual(web1.args, ['a', 2, { x: [1] }, 'b==c', '2']);
+  t.like(web1.kwargs, { k: 3, l: 'v' });
+  const solo = { client: 'local', tgt: 'web1', fun: 'test.echo', arg: 'solo' };
+  t.deepEqual(returned(await run(token, solo)), [{ web1: 'solo' }]);
+});
+
+test('several functions run in one job, each with its arguments', async (t) => {
+  const { run, login, eventsDuring } = await startApi(t, { minions: ['web1'] });
+  const token = await login();
+  const fun = ['test.ping', 'test.echo'];
+  const low = { client: 'local_async', tgt: 'web1', fun, arg: [[], ['hi', 'k=1']] };
+  const events = await eventsDuring(async () => {
+    t.is((await run(token, low)).status, 200);
+  });
+  const job = events.find(({ tag }) => tag.endsWith('/new'))?.data;
+  t.like(job, { fun, arg: [[], ['hi', { k: 1, __kwarg__: true }]] });
+});
+
+test('local_async gives exactly jid and minions', async (t) => {
+  const { run, login } = await startApi(t);
+  const token = await login();
+  const low = { ...ping, client: 'local_async' };
+  const [started] = returned(await run(token, low)) as [Record<string, unknown>];
+  t.deepEqual(started, { jid: started.jid, minions: ['db1', 'web1'] });
+  t.deepEqual(returned(await run(token, { ...low, tgt: 'nobody' })), [{}]);
+});
+
+test('local_batch gives one element for each minion', async (t) => {
+  const { run, login } = await startApi(t);
+  const answer = await run(await login(), { ...ping, client: 'local_batch', batch: '1' });
+  t.deepEqual(returned(answer), [{ db1: true }, { web1: true }]);
+});
+
+test('local_subset runs on so many minions that have the function', async (t) => {
+  const functions = { 'sys.list_functions': () => ['test.ping'] };
+  const { run, login } = await startApi(t, { functions });
+  const low = { ...ping, client: 'local_subset', subset: 1 };
+  const [values] = returned(await run(await login(), low)) as [Record<string, unknown>];
+  t.deepEqual(Object.values(values), [true]);
+});
+
+test('a runner takes its arguments from four places and drops those it does not know', async (t) => {
+  const { run, login } = await startApi(t, { minions: ['web1'] });
+  const token = await login();
+  const [started] = returned(await run(token, ping)) as [Record<string, unknown>];
+  t.truthy(started);
+  const found = returned(await run(token, { client: 'runner', fun: 'jobs.list_jobs' }))[0];
+  const [jid = ''] = Object.keys(found as object);
+  const look = { client: 'runner', fun: 'jobs.lookup_jid' };
+  const forms = [{ jid }, { kwarg: { jid } }, { arg: [jid] }, { arg: [`jid=${jid}`] }];
+  for (const form of forms) {
+    const answer = await run(token, { ...look, ...form, args: ['x'], batch: null });
+    t.deepEqual(returned(answer), [{ web1: true }]);
+  }
+});
+
+test('a runner that lacks an argument says so, and an unknown one is an error', async (t) => {
+  const { run, login } = await startApi(t, { minions: [] });
+  const token = await login();
+  const lacking = await run(token, { client: 'runner', fun: 'jobs.lookup_jid' });
+  t.is(lacking.status, 200);
+  t.regex(String(returned(lacking)[0]), /^Passed invalid arguments: jid is missing/);
+  for (const fun of ['nope.nope', 'constructor', '__proto__']) {
+    const unknown = await run(token, { client: 'runner', fun });
+    t.is(unknown.status, 500);
+    t.deepEqual(unknown.json, { status: 500, return: 'An unexpected error occurred' });
+  }
+});
+
+test('a runner that takes too long is no longer waited for', async (t) => {
+  const functions = {
+    'test.ping': (_call: unknown, { signal }: { signal: AbortSignal }) => untilEnd(signal),
+  };
+  const { run, login } = await startApi(t, {
+    functions,
+    config: { timeout: 30 },
+    options: { runnerTimeout: 0.01 },
+  });
+  const token = await login();
+  t.is((await run(token, { client: 'runner', fun: 'manage.up' })).status, 504);
+});
+
+test('what SaltGUI asks and is not served is empty', async (t) => {
+  const { run, login } = await startApi(t, { minions: [] });
+  const low = { client: 'runner', fun: 'state.orchestrate_show_sls', arg: ['*'] };
+  t.deepEqual(returned(await run(await login(), low)), [{}]);
+  t.is((await run(await login('limited'), low)).status, 401);
+});
+
+test('runner_async and wheel_async give tag and jid', async (t) => {
+  const { run, login } = await startApi(t, { minions: [] });
+  const token = await login();
+  const [runner] = returned(await run(token, { client: 'runner_async', fun: 'jobs.list_jobs' }));
+  const [wheel] = returned(await run(token, { client: 'wheel_async', fun: 'key.list_all' }));
+  for (const [started, kind] of [
+    [runner, 'run'],
+    [wheel, 'wheel'],
+  ] as const) {
+    const { jid } = started as { jid: string };
+    t.deepEqual(started, { tag: `salt/${kind}/${jid}`, jid });
+  }
+});
+
+test('wheel answers are the event, also of what failed', async (t) => {
+  const { run, login } = await startApi(t, { minions: ['web1'] });
+  const token = await login();
+  const low = { client: 'wheel', fun: 'key.list_all', match: '*', full_return: true };
+  const [{ tag, data }] = returned(await run(token, low)) as [
+    { tag: string; data: Record<string, unknown> },
+  ];
+  t.is(tag, `salt/wheel/${data.jid}`);
+  t.like(data, { fun: 'wheel.key.list_all', tag, user: 'admin', success: true });
+  t.like(data.return, { minions: ['web1'], minions_pre: [], local: ['master.pem', 'master.pub'] });
+  t.regex(String(data._stamp), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/);
+  for (const wrong of [{ fun: 'nope.nope' }, { fun: 'key.accept' }]) {
+    const answer = await run(token, { client: 'wheel', ...wrong });
+    const [failed] = returned(answer) as [{ data: Record<string, unknown> }];
+    t.is(answer.status, 200);
+    t.false(failed.data.success);
+    t.regex(String(failed.data.return), /^Exception occurred in wheel /);
+  }
+});
+
+test('unknown and missing clients are refused before anything is done', async (t) => {
+  const { run, login, eventsDuring } = await startApi(t);
+  const token = await login();
+  const events = await eventsDuring(async () => {
+    for (const client of ['nope', 'ssh', undefined, null, ['local'], 'constructor']) {
+      t.is((await run(token, [ping, { ...ping, client }])).status, 400);
+    }
+    const many = Array.from({ length: 65 }, () => ping);
+    t.is((await run(token, many)).status, 400);
+  });
+  t.deepEqual(events, []);
+});
+
+test('missing fields are an unexpected error, as clients know it', async (t) => {
+  const { run, login } = await startApi(t, { minions: [] });
+  const token = await login();
+  const lows = [
+    { client: 'local', tgt: '*' },
+    { client: 'local', fun: 'test.ping' },
+    { client: 'runner' },
+    { client: 'wheel' },
+    { client: 'local_batch', tgt: '*', fun: 'test.ping' },
+    { client: 'local', tgt: 'nosuch', tgt_type: 'nodegroup', fun: 'test.ping' },
+  ];
+  for (const low of lows) {
+    const { status, json: body } = await run(token, low);
+    t.is(status, 500);
+    t.deepEqual(body, { status: 500, return: 'An unexpected error occurred' });
+  }
+});
+
+test('netapi_enable_clients leaves others out', async (t) => {
+  const { run, login, ask } = await startApi(t, { minions: [], options: { clients: ['runner'] } });
+  const token = await login();
+  t.is((await run(token, { client: 'wheel', fun: 'key.list_all' })).status, 400);
+  t.is((await run(token, { client: 'runner', fun: 'jobs.list_jobs' })).status, 200);
+  const { json: welcome } = await ask({ path: '/' });
+  t.deepEqual(welcome, { return: 'Welcome', clients: ['runner'] });
+});
+
+test('minions, jobs and keys have paths of their own', async (t) => {
+  const { ask, login } = await startApi(t, { minions: ['web1'] });
+  const headers = json(await login());
+  const get = async (path: string): Promise<unknown> => (await ask({ path, headers })).json;
+  const grains = { id: 'web1', os: 'Debian' };
+  t.deepEqual(await get('/minions'), { return: [{ web1: grains }] });
+  t.deepEqual(await get('/minions/web1'), { return: [{ web1: grains }] });
+  t.deepEqual(await get('/minions?mid=web1'), { return: [{ web1: grains }] });
+  t.deepEqual(await get('/minions/nobody'), { return: [{}] });
+  const body = [{ tgt: '*', fun: 'test.ping' }];
+  const posted = await ask({ method: 'POST', path: '/minions', headers, body });
+  t.is(posted.status, 202);
+  const {
+    return: [{ jid }],
+    _links: links,
+  } = posted.json as { return: [{ jid: string }]; _links: unknown };
+  t.deepEqual(links, { jobs: [{ href: `/jobs/${jid}` }] });
+  t.like(await get(`/jobs/${jid}`), { info: [{ jid, Function: 'test.ping' }] });
+  t.like(await get('/jobs/20200101000000000000'), { return: [{}] });
+  const { return: keys } = (await get('/keys')) as { return: { minions: string[] } };
+  t.deepEqual(keys.minions, ['web1']);
+  t.deepEqual(await get('/keys/nobody'), { return: {} });
+  const stats = (await get('/stats')) as Record<string, unknown>;
+  for (const value of Object.values(stats)) t.is(typeof value, 'object');
+});
+
+test('requests of one session run beside each other', async (t) => {
+  let end = (): void => {};
+  let begin = (): void => {};
+  const begun = new Promise<void>((resolve) => {
+    begin = resolve;
+  });
+  const ended = new Promise<boolean>((resolve) => {
+    end = () => resolve(true);
+  });
+  const functions = {
+    'test.wait': () => {
+      begin();
+      return ended;
+    },
+  };
+  const { run, login } = await startApi(t, {
+    minions: ['web1'],
+    functions,
+    config: { timeout: 30 },
+  });
+  const token = await login();
+  const slow = run(token, { client: 'local', tgt: 'web1', fun: 'test.wait' });
+  await begun;
+  t.deepEqual(returned(await run(token, { ...ping, tgt: 'web1' })), [{ web1: true }]);
+  end();
+  t.deepEqual(returned(await slow), [{ web1: true }]);
+});
+
+async function untilEnd(signal: AbortSignal): Promise<boolean> {
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+  return false;
+}
