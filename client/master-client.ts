@@ -125,7 +125,7 @@ function asUser(socketPath: string, token: string): UserApi {
     runners: functionsOf('runners'),
     wheel: functionsOf('wheel'),
     events: {
-      subscribe: (request = {}, signal) =>
+      subscribe: async (request = {}, signal) =>
         callStream<MasterEvent>(socketPath, 'events.subscribe', { ...request, token }, signal),
       fire: async (tag, data) => {
         await callOnce<null>(socketPath, 'events.fire', { tag, data, token });

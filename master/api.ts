@@ -308,11 +308,12 @@ export interface UserApi {
 /** Events as a user has them. */
 export interface UserEventsApi {
   /**
-   * Events from now on: all of them for who may publish everything; for others those of the jobs
-   * and calls that they began, and the tags that a rule lets them `subscribe`. Ends with the token.
-   * @throws AuthenticationError ERR_EAUTH_TOKEN; MasterError ERR_READER_DROPPED
+   * Events: all of them for who may publish everything; for others those of the jobs and calls
+   * that they began, and the tags that a rule lets them `subscribe`. Listens when it resolves;
+   * ends with the token.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN; from the iteration MasterError ERR_READER_DROPPED
    */
-  subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
+  subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
   /**
    * Fires an event, for who may run the runner `event.send` with this tag.
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN

@@ -203,6 +203,13 @@ export {
 } from './transport/websocket-listener.ts';
 export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
 export { createZeromqListener, type ZeromqListenerOptions } from './transport/zeromq-listener.ts';
+export { WebsocketDecoder, type WebsocketEvent } from './websocket.ts';
+export {
+  encodeFrameHeader,
+  OPCODE_PING,
+  OPCODE_PONG,
+  OPCODE_TEXT,
+} from './websocket-frames.ts';
 export {
   emptyWireMap,
   isWireMap,

@@ -6,9 +6,10 @@ import type { WireValue } from '../minion-protocol/index.ts';
 import { type Body, parseBody } from './body.ts';
 import { sessionTokenOf } from './credentials.ts';
 import { SaltApiError } from './errors.ts';
+import type { EventTexts } from './event-texts.ts';
 import { formatFor } from './formats.ts';
 import type { CompleteOptions } from './options.ts';
-import type { Session, Sessions } from './sessions.ts';
+import type { Sessions } from './sessions.ts';
 import type { StreamGate } from './stream-gate.ts';
 
 /** The master's part in it. */
@@ -20,6 +21,7 @@ export interface ApiContext {
   readonly options: CompleteOptions;
   readonly sessions: Sessions;
   readonly streams: StreamGate;
+  readonly eventTexts: EventTexts;
   /** Clients that are served. */
   readonly clients: ReadonlySet<string>;
   readonly nextJid: () => string;
@@ -40,7 +42,6 @@ export interface Caller {
 export interface SessionCaller extends Caller {
   /** What the session is asked for by. */
   readonly sessionToken: string;
-  readonly session: Session;
 }
 
 /** Whose session a request uses. @throws SaltApiError ERR_HTTP_SESSION, the same for whatever is wrong */
@@ -61,7 +62,7 @@ export async function requireSessionOf(
   if (sessionToken === undefined || session === undefined) {
     throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
   }
-  return { ...(await callerOf(context, session.token)), session, sessionToken };
+  return { ...(await callerOf(context, session.token)), sessionToken };
 }
 
 /** Whoever has one of Salt's tokens. @throws AuthenticationError */

@@ -1,21 +1,26 @@
 /** Salt's HTTP API over a master: by itself, or in the HTTP server of a service. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
 import { clientNames } from './clients/execute.ts';
-import type { ServedMaster } from './context.ts';
+import type { ApiContext, ServedMaster } from './context.ts';
 import { SaltApiError } from './errors.ts';
+import { EventTexts } from './event-texts.ts';
 import { completeOptions, type SaltApiOptions } from './options.ts';
 import { createServer } from './server.ts';
 import { Sessions } from './sessions.ts';
 import { StreamGate } from './stream-gate.ts';
+import { acceptWebsocket } from './websocket.ts';
 
 /** The HTTP API of one master. */
 export interface SaltApi {
   /** Answers a request of a server of yours, which has its own limits on time and heads. */
   handle(request: IncomingMessage, response: ServerResponse): void;
+  /** Takes over a connection of such a server that asks for WebSocket. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Uint8Array): void;
   /**
    * Listens by itself. @returns where
    * @throws SaltApiError ERR_HTTP_LISTEN
@@ -39,7 +44,7 @@ export async function createSaltApi(
   const complete = completeOptions(options);
   const closing = new AbortController();
   const wanted = complete.clients;
-  const app = await createServer({
+  const context: ApiContext = {
     master,
     options: complete,
     sessions: new Sessions({ idleMs: complete.sessionIdleMs, now: () => performance.now() }),
@@ -47,14 +52,29 @@ export async function createSaltApi(
     clients: new Set(clientNames.filter((name) => wanted?.includes(name) ?? true)),
     nextJid: createJidSource(),
     closing: closing.signal,
+    eventTexts: new EventTexts(),
     log: complete.logger ?? createSilentLogger(),
-  });
+  };
+  const app = await createServer(context);
+  const sockets = new Set<Duplex>();
+  const upgrade: SaltApi['upgrade'] = (request, socket, head) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    // It answers, or ends the connection, whatever happens.
+    acceptWebsocket(context, request, socket, head).catch(() => socket.destroy());
+  };
+  app.server.on('upgrade', upgrade);
   return {
+    upgrade,
     handle: (request, response) => app.routing(request, response),
     listen: () => listen(app, complete.host, complete.port),
     close: async () => {
       closing.abort();
-      const grace = setTimeout(() => app.server.closeAllConnections(), graceMs);
+      for (const socket of sockets) socket.end();
+      const grace = setTimeout(() => {
+        app.server.closeAllConnections();
+        for (const socket of sockets) socket.destroy();
+      }, graceMs);
       await app.close();
       clearTimeout(grace);
     },

@@ -7,6 +7,7 @@ import { SaltApiError } from './errors.ts';
 import type { CompleteOptions, SaltApiTls } from './options.ts';
 import { sendError } from './replies.ts';
 import { addCollectionRoutes } from './routes/collections.ts';
+import { addEventRoutes } from './routes/events.ts';
 import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hook.ts';
 import { addLoginRoutes } from './routes/login.ts';
@@ -36,6 +37,7 @@ function addRoutes(app: FastifyInstance, context: ApiContext): void {
   addRootRoutes(app, context);
   addLoginRoutes(app, context);
   addCollectionRoutes(app, context);
+  addEventRoutes(app, context);
   addHookRoutes(app, context);
   addHealthRoutes(app, context);
 }

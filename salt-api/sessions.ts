@@ -5,8 +5,6 @@ import { createHash, randomBytes } from 'node:crypto';
 export interface Session {
   /** Salt's token behind it, for the master. */
   readonly token: string;
-  /** Event streams of it that are open. */
-  streams: number;
 }
 
 interface Held {
@@ -41,7 +39,7 @@ export class Sessions {
   open(token: string): string {
     const secret = randomBytes(32).toString('hex');
     const usedAt = this.#options.now();
-    this.#held.set(digest(secret), { session: { token, streams: 0 }, usedAt });
+    this.#held.set(digest(secret), { session: { token }, usedAt });
     if (this.#held.size > capacity) this.#forgetOldest();
     return secret;
   }
@@ -54,7 +52,7 @@ export class Sessions {
     if (held === undefined) return undefined;
     this.#held.delete(hash);
     const now = this.#options.now();
-    if (held.session.streams === 0 && now - held.usedAt >= this.#options.idleMs) return undefined;
+    if (now - held.usedAt >= this.#options.idleMs) return undefined;
     this.#held.set(hash, { ...held, usedAt: now });
     return held.session;
   }

@@ -63,21 +63,16 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
       session.stop();
     }
   }
-  async function* subscribed(
+  async function subscribed(
     request: Parameters<EventsApi['subscribe']>[0],
     signal?: AbortSignal,
-  ): AsyncGenerator<MasterEvent, void, void> {
+  ): Promise<AsyncIterable<MasterEvent>> {
     const session = await open();
-    try {
-      const isReadable = readableBy(session, parts.ownJobs);
-      const end = signal === undefined ? session.ended : AbortSignal.any([session.ended, signal]);
-      for await (const event of parts.events.subscribe(request, end)) {
-        if (end.aborted) break;
-        if (isReadable(event)) yield event;
-      }
-    } finally {
-      session.stop();
-    }
+    const end = signal === undefined ? session.ended : AbortSignal.any([session.ended, signal]);
+    const isReadable = readableBy(session, parts.ownJobs);
+    // Before anybody reads: what happens from now on is in it.
+    const events = parts.events.subscribe(request, end);
+    return only(events, (event) => !end.aborted && isReadable(event), session.stop);
   }
   async function once<T>(work: (session: UserSession) => Promise<T>): Promise<T> {
     const session = await open();
@@ -112,6 +107,18 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
         }),
     },
   };
+}
+
+async function* only<T>(
+  items: AsyncIterable<T>,
+  isMeant: (item: T) => boolean,
+  stop: () => void,
+): AsyncGenerator<T> {
+  try {
+    for await (const item of items) if (isMeant(item)) yield item;
+  } finally {
+    stop();
+  }
 }
 
 /** The one gate in front of everything that users ask for. */

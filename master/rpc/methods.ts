@@ -187,7 +187,11 @@ function wheelOf(api: MasterApi, { token }: ByToken): UserApi['wheel'] {
   return token === undefined ? api.wheel : api.asUser(token).wheel;
 }
 
-function eventsOf(api: MasterApi, { token }: ByToken): UserApi['events'] {
+async function* flat<T>(items: AsyncIterable<T> | Promise<AsyncIterable<T>>): AsyncGenerator<T> {
+  yield* await items;
+}
+
+function eventsOf(api: MasterApi, { token }: ByToken): MasterApi['events'] | UserApi['events'] {
   return token === undefined ? api.events : api.asUser(token).events;
 }
 
@@ -233,7 +237,7 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     'events.subscribe',
     method({
       parameters: Type.Object({ match: Type.Optional(Text), ...asUser }, strict),
-      call: (api, p, signal) => eventsOf(api, p).subscribe(bare(p), signal),
+      call: (api, p, signal) => flat(eventsOf(api, p).subscribe(bare(p), signal)),
     }),
   ],
   [

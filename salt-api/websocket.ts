@@ -1,0 +1,138 @@
+/** `/ws` and `/ws/<session token>`: events over WebSocket [CONTRACT 6.2]. */
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { MasterEvent } from '../master/index.ts';
+import {
+  encodeFrameHeader,
+  OPCODE_PING,
+  OPCODE_PONG,
+  OPCODE_TEXT,
+  WebsocketDecoder,
+} from '../minion-protocol/index.ts';
+import { type ApiContext, type Caller, requireSessionOf } from './context.ts';
+import { sessionTokenOf } from './credentials.ts';
+import { SaltApiError } from './errors.ts';
+import { writeEvents } from './event-writer.ts';
+
+/** Clients say one short text. */
+const maxMessageBytes = 4096;
+const ready = 'websocket client ready';
+const received = 'server received message';
+
+/** Takes over a connection that asks to become one of WebSocket. */
+export async function acceptWebsocket(
+  context: ApiContext,
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Uint8Array,
+): Promise<void> {
+  socket.on('error', () => socket.destroy());
+  try {
+    const caller = await requireSessionOf(context, tokenOf(context, request));
+    const leave = context.streams.enter(caller.token);
+    socket.once('close', leave);
+    new WebsocketStream(context, caller, socket).open(request, head);
+  } catch (error) {
+    const status = error instanceof SaltApiError ? error.status : 401;
+    socket.end(`HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+  }
+}
+
+/** The token in the path, or where those of other requests stand. */
+function tokenOf(
+  { options }: ApiContext,
+  { url = '', headers }: IncomingMessage,
+): string | undefined {
+  const [path = ''] = url.split('?');
+  const own = path.startsWith(`${options.rootPrefix}/ws`)
+    ? path.slice(options.rootPrefix.length)
+    : '';
+  const [, token] = /^\/ws(?:\/([^/]*))?\/?$/.exec(own) ?? [];
+  if (own === '' || !/^\/ws(?:\/|$)/.test(own)) {
+    throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path');
+  }
+  return token === undefined || token === '' ? sessionTokenOf(headers) : token;
+}
+
+/** One reader. Nothing is told before it says that it is ready. */
+class WebsocketStream {
+  readonly #context: ApiContext;
+  readonly #caller: Caller;
+  readonly #socket: Duplex;
+  readonly #decoder = new WebsocketDecoder(maxMessageBytes);
+  #isReady = false;
+
+  constructor(context: ApiContext, caller: Caller, socket: Duplex) {
+    this.#context = context;
+    this.#caller = caller;
+    this.#socket = socket;
+  }
+
+  open(request: IncomingMessage, head: Uint8Array): void {
+    this.#take(headOf(request));
+    this.#take(head);
+    this.#socket.on('data', (chunk: Uint8Array) => this.#take(chunk));
+    this.#socket.on('end', () => this.#socket.end());
+  }
+
+  #take(chunk: Uint8Array): void {
+    for (const event of this.#decoder.push(chunk)) {
+      if (event.type === 'upgrade') this.#socket.write(event.response);
+      else if (event.type === 'ping') this.#send(OPCODE_PONG, event.payload);
+      else if (event.type === 'close') this.#socket.end(event.response);
+      else if (event.type === 'breach') this.#socket.end(event.farewell);
+      else this.#hear(Buffer.from(event.body).toString('utf8'));
+    }
+  }
+
+  #hear(text: string): void {
+    if (text !== ready || this.#isReady) {
+      this.#confirm();
+      return;
+    }
+    this.#isReady = true;
+    this.#tell()
+      .then(() => this.#socket.end())
+      .catch(() => this.#socket.destroy());
+  }
+
+  async #tell(): Promise<void> {
+    const gone = new AbortController();
+    this.#socket.once('close', () => gone.abort());
+    const end = AbortSignal.any([gone.signal, this.#context.closing]);
+    const events = await this.#caller.user.events.subscribe({}, end);
+    // Who reads this misses nothing from here on.
+    this.#confirm();
+    const frameOf = (event: MasterEvent): Uint8Array => {
+      const text = `data: ${this.#context.eventTexts.json(event)}\n\n`;
+      return frame(OPCODE_TEXT, Buffer.from(text));
+    };
+    await writeEvents(events, this.#socket, frameOf, frame(OPCODE_PING, Buffer.alloc(0)));
+  }
+
+  #confirm(): void {
+    this.#send(OPCODE_TEXT, Buffer.from(received));
+  }
+
+  #send(opcode: number, payload: Uint8Array): void {
+    this.#socket.write(frame(opcode, payload));
+  }
+}
+
+function frame(opcode: number, payload: Uint8Array): Uint8Array {
+  return Buffer.concat([encodeFrameHeader(opcode, payload.byteLength), payload]);
+}
+
+/** The head of the request as it came, for the decoder that answers it. */
+function headOf({
+  method = 'GET',
+  url = '/',
+  httpVersion,
+  rawHeaders,
+}: IncomingMessage): Uint8Array {
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    lines.push(`${rawHeaders[index]}: ${rawHeaders[index + 1]}`);
+  }
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+}

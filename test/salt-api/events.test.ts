@@ -1,0 +1,314 @@
+/** Event streams: server-sent events and WebSocket. */
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
+import { Writable } from 'node:stream';
+import test, { type ExecutionContext } from 'ava';
+import { writeEvents } from '../../salt-api/event-writer.ts';
+import { within } from '../helpers/deadline.ts';
+import { json, password, startApi } from '../helpers/salt-api.ts';
+
+/** A stream that is read. */
+class Reader {
+  readonly response: IncomingMessage;
+  readonly ended: Promise<void>;
+  #text = '';
+  #wake: (() => void) | undefined;
+
+  constructor(response: IncomingMessage) {
+    this.response = response;
+    this.ended = new Promise((resolve) => response.once('close', () => resolve()));
+    response.on('data', (chunk: Buffer) => {
+      this.#text += chunk.toString('utf8');
+      this.#wake?.();
+    });
+    response.on('error', () => {});
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+
+  get tags(): string[] {
+    return [...this.#text.matchAll(/^tag: (.*)$/gm)].map(([, tag = '']) => tag);
+  }
+
+  /** Until the text has something. */
+  async until(pattern: RegExp): Promise<string> {
+    while (!pattern.test(this.#text)) {
+      const more = new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      await within(`${pattern} in a stream`, more);
+    }
+    return this.#text;
+  }
+}
+
+async function open(
+  t: ExecutionContext,
+  port: number,
+  headers: Record<string, string>,
+  query = '',
+): Promise<Reader> {
+  const outgoing = httpRequest({
+    port,
+    host: '127.0.0.1',
+    path: `/events${query}`,
+    headers,
+    agent: false,
+  });
+  t.teardown(() => outgoing.destroy());
+  outgoing.on('error', () => {});
+  const answered = new Promise<IncomingMessage>((resolve) => outgoing.once('response', resolve));
+  outgoing.end();
+  return new Reader(await within('the head of a stream', answered));
+}
+
+test('a stream begins at once, and has every event as one line of JSON', async (t) => {
+  const { port, login, master } = await startApi(t, { minions: [] });
+  const token = await login();
+  const reader = await open(t, port, {
+    cookie: `session_id=${token}`,
+    accept: 'text/event-stream',
+  });
+  t.is(reader.response.statusCode, 200);
+  t.is(reader.response.headers['content-type'], 'text/event-stream;charset=utf-8');
+  t.is(reader.response.headers['cache-control'], 'no-cache');
+  t.is(await reader.until(/\n/), 'retry: 400\n');
+  await master.events.fire('my/tag', { text: 'two\nlines', big: 2n ** 60n });
+  const text = await reader.until(/\n\n/);
+  const [, tag, data, empty] = text.split('\n');
+  t.is(tag, 'tag: my/tag');
+  t.regex(
+    String(data),
+    /^data: \{"tag": "my\/tag", "data": \{.*"big": 1152921504606846976, "_stamp": "/,
+  );
+  t.is(JSON.parse(String(data).slice(6)).data.text, 'two\nlines');
+  t.is(empty, '');
+});
+
+test('a tag that breaks lines makes no line of its own', async (t) => {
+  const { port, login, master } = await startApi(t, { minions: [] });
+  const reader = await open(t, port, json(await login()));
+  await master.events.fire('a\ndata: {}\n\nb', {});
+  await reader.until(/_stamp.*\n\n/);
+  t.is(reader.text.match(/^data:/gm)?.length, 1);
+});
+
+test('tokens are heard where browsers can put them, and nothing else is', async (t) => {
+  const { port, login, ask } = await startApi(t, { minions: [] });
+  const session = await login();
+  const credentials = { username: 'admin', password, eauth: 'sharedsecret' };
+  const made = await ask({ method: 'POST', path: '/token', headers: json(), body: credentials });
+  const [{ token }] = made.json as [{ token: string }];
+  for (const [headers, query] of [
+    [{}, `?token=${session}`],
+    [{}, `?salt_token=${token}`],
+    [{ 'x-auth-token': session }, ''],
+  ] as const) {
+    t.is((await open(t, port, headers, query)).response.statusCode, 200);
+  }
+  for (const path of [
+    '/events',
+    '/events?token=',
+    `/events?token=${token}`,
+    `/events?salt_token=${session}`,
+    '/events?salt_token=../x',
+    `/events?token=${session}&token=${session}`,
+  ]) {
+    t.is((await ask({ path })).status, 401, path);
+  }
+  t.is((await ask({ path: `/stats?token=${session}` })).status, 401);
+});
+
+test('a limited user sees the jobs that it began, and what a rule lets it read', async (t) => {
+  const { port, login, run, master } = await startApi(t, {
+    config: {
+      acl: {
+        rules: [
+          {
+            name: 'deploys',
+            effect: 'allow',
+            subject: { user: 'limited' },
+            action: 'subscribe',
+            resource: { tag: 'deploy/*' },
+          },
+        ],
+      },
+    },
+  });
+  const [admin, limited] = [await login(), await login('limited')];
+  const reader = await open(t, port, json(limited));
+  const ping = { client: 'local_async', tgt: 'web1', fun: 'test.ping' };
+  const jidOf = async (token: string): Promise<string> => {
+    const {
+      return: [{ jid }],
+    } = (await run(token, ping)).json as { return: [{ jid: string }] };
+    return jid;
+  };
+  const others = await jidOf(admin);
+  const own = await jidOf(limited);
+  await reader.until(new RegExp(`tag: salt/job/${own}/ret/web1\n`));
+  await run(admin, { client: 'runner', fun: 'jobs.list_jobs' });
+  await master.events.fire('secret/thing', {});
+  await master.events.fire('deploy/done', {});
+  await reader.until(/tag: deploy\/done\n/);
+  t.false(reader.text.includes(others));
+  t.deepEqual(
+    reader.tags.filter((tag) => !tag.includes(own)),
+    ['deploy/done'],
+  );
+});
+
+test('a stream may ask for some tags alone', async (t) => {
+  const { port, login, master } = await startApi(t, { minions: [] });
+  const reader = await open(t, port, json(await login()), '?match=my/*');
+  await master.events.fire('other', {});
+  await master.events.fire('my/one', {});
+  await reader.until(/tag: my\/one\n/);
+  t.deepEqual(reader.tags, ['my/one']);
+});
+
+test('log-out, revocation and the end of the server end streams', async (t) => {
+  const { port, login, ask, master, api } = await startApi(t, { minions: [] });
+  const first = await login();
+  const loggedOut = await open(t, port, json(first));
+  await ask({ method: 'POST', path: '/logout', headers: json(first), body: {} });
+  await within('the end of a stream', loggedOut.ended);
+  const revoked = await open(t, port, json(await login()));
+  await master.logins.revoke({ user: 'admin' });
+  await within('the end of a stream', revoked.ended);
+  const last = await open(t, port, json(await login()));
+  await api.close();
+  await within('the end of a stream', last.ended);
+  t.true(last.response.complete);
+});
+
+test('a log-in has eight streams, and a place is free when one ends', async (t) => {
+  const { port, login, ask } = await startApi(t, { minions: [], options: { maxStreams: 9 } });
+  const token = await login();
+  const readers = await Promise.all(Array.from({ length: 8 }, () => open(t, port, json(token))));
+  const refused = await ask({ path: '/events', headers: json(token) });
+  t.is(refused.status, 429);
+  const other = json(await login('limited'));
+  t.is((await open(t, port, other)).response.statusCode, 200);
+  t.is((await ask({ path: '/events', headers: other })).status, 429);
+  readers[0]?.response.destroy();
+  for (;;) {
+    const again = await open(t, port, json(token));
+    if (again.response.statusCode === 200) break;
+  }
+  t.pass();
+});
+
+test('a reader that reads nothing is let go', async (t) => {
+  const stuck = new Writable({ write: () => {} });
+  const event = { tag: 'x', data: { _stamp: '' } };
+  let made = 0;
+  async function* events(): AsyncGenerator<typeof event> {
+    for (;;) {
+      made += 1;
+      yield event;
+    }
+  }
+  await writeEvents(events(), stuck, () => Buffer.alloc(65_536), Buffer.alloc(0));
+  t.true(stuck.destroyed);
+  t.is(made, 17);
+});
+
+/** What a client says, masked with zeros. */
+function clientFrame(text: string): Buffer {
+  return Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]);
+}
+
+/** Texts of unmasked frames. */
+function framesOf(bytes: Buffer): string[] {
+  const texts: string[] = [];
+  for (let at = 0; at + 2 <= bytes.length; ) {
+    const short = bytes.readUInt8(at + 1);
+    const start = at + (short === 126 ? 4 : 2);
+    const length = short === 126 ? bytes.readUInt16BE(at + 2) : short;
+    texts.push(bytes.toString('utf8', start, start + length));
+    at = start + length;
+  }
+  return texts;
+}
+
+async function upgrade(
+  t: ExecutionContext,
+  port: number,
+  path: string,
+  header = '',
+): Promise<{
+  write(bytes: Buffer): void;
+  until(part: string): Promise<Buffer>;
+  closed: Promise<void>;
+}> {
+  const socket = connect(port, '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  let bytes = Buffer.alloc(0);
+  let wake = (): void => {};
+  socket.on('error', () => {});
+  socket.on('data', (chunk) => {
+    bytes = Buffer.concat([bytes, chunk]);
+    wake();
+  });
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  socket.write(
+    `GET ${path} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n${header}` +
+      'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+  );
+  const until = async (part: string): Promise<Buffer> => {
+    while (!bytes.includes(part)) {
+      await within(`${part} over WebSocket`, new Promise<void>((resolve) => (wake = resolve)));
+    }
+    return bytes;
+  };
+  return { write: (more) => socket.write(more), until, closed };
+}
+
+test('WebSocket is silent until its client is ready, then has every event', async (t) => {
+  const { port, login, master } = await startApi(t, { minions: [] });
+  const token = await login();
+  const client = await upgrade(t, port, `/ws/${token}`);
+  const head = await client.until('\r\n\r\n');
+  t.regex(
+    head.toString(),
+    /^HTTP\/1\.1 101 [\s\S]*Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=\r\n/,
+  );
+  await master.events.fire('before/ready', {});
+  client.write(clientFrame('websocket client ready'));
+  await client.until('server received message');
+  await master.events.fire('after/ready', { a: 1 });
+  const bytes = await client.until('after/ready');
+  const frames = framesOf(bytes.subarray(head.indexOf('\r\n\r\n') + 4));
+  t.is(frames[0], 'server received message');
+  t.is(frames.length, 2);
+  t.regex(String(frames[1]), /^data: \{"tag": "after\/ready", "data": \{.*\}\}\n\n$/);
+  await master.logins.revoke({ user: 'admin' });
+  await within('the end of a WebSocket', client.closed);
+});
+
+test('WebSocket needs a session, and a cookie serves no page of another site', async (t) => {
+  const { port, login } = await startApi(t, { minions: [] });
+  const token = await login();
+  const refused: [path: string, header: string][] = [
+    ['/ws', ''],
+    ['/ws/deadbeef', ''],
+    ['/ws', `Cookie: session_id=${token}\r\nOrigin: http://evil.example\r\n`],
+  ];
+  for (const [path, header] of refused) {
+    const client = await upgrade(t, port, path, header);
+    t.regex(String(await client.until('\r\n\r\n')), /^HTTP\/1\.1 401 /);
+    await within('the end of a refused connection', client.closed);
+  }
+  const missing = await upgrade(t, port, '/nosuch');
+  t.regex(String(await missing.until('\r\n\r\n')), /^HTTP\/1\.1 404 /);
+  for (const [path, header] of [
+    ['/ws', `X-Auth-Token: ${token}\r\n`],
+    ['/ws', `Cookie: session_id=${token}\r\n`],
+  ] as const) {
+    const client = await upgrade(t, port, path, header);
+    t.regex(String(await client.until('\r\n\r\n')), /^HTTP\/1\.1 101 /);
+  }
+});
