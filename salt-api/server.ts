@@ -12,6 +12,7 @@ import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hook.ts';
 import { addLoginRoutes } from './routes/login.ts';
 import { addRootRoutes } from './routes/root.ts';
+import { addAppPage, addStaticRoutes } from './routes/static.ts';
 
 /** Bytes of the head of a request [THREATS A-16]. */
 const maxHeaderSize = 16_384;
@@ -22,6 +23,7 @@ export async function createServer(context: ApiContext): Promise<FastifyInstance
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   addCommonHeaders(app, context);
+  await addAppPage(app, context);
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply, context.log));
   app.setNotFoundHandler((request, reply) =>
     sendError(new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path'), request, reply, context.log),
@@ -33,13 +35,14 @@ export async function createServer(context: ApiContext): Promise<FastifyInstance
   return app;
 }
 
-function addRoutes(app: FastifyInstance, context: ApiContext): void {
+async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<void> {
   addRootRoutes(app, context);
   addLoginRoutes(app, context);
   addCollectionRoutes(app, context);
   addEventRoutes(app, context);
   addHookRoutes(app, context);
   addHealthRoutes(app, context);
+  await addStaticRoutes(app, context);
 }
 
 async function createApp(options: CompleteOptions): Promise<FastifyInstance> {
