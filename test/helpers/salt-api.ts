@@ -52,16 +52,21 @@ export interface ApiSetup {
   readonly functions?: Readonly<Record<string, MinionFunction>>;
   /** Ids of minions. Default: those of the recordings. */
   readonly minions?: readonly string[];
+  /** Keys that wait for acceptance. */
+  readonly pending?: readonly string[];
   /** Accepted keys of minions that do not run. */
   readonly silent?: readonly string[];
 }
 
 /** Starts all of it; it is closed at the end of the test. */
 export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promise<RunningApi> {
-  const { minions = ['web1', 'db1'], silent = [] } = setup;
+  const { minions = ['web1', 'db1'], silent = [], pending = [] } = setup;
   const master = await startVectorMaster(t, {
     startAt: Date.now(),
-    keys: [...minions, ...silent].map(otherKey),
+    keys: [
+      ...[...minions, ...silent].map(otherKey),
+      ...pending.map((id) => ({ ...otherKey(id), directory: 'minions_pre' as const })),
+    ],
     config: {
       timeout: 0.2,
       gatherJobTimeout: 0.2,
