@@ -53,7 +53,8 @@ const urlPath: OptionKind<string> = {
   isPath: false,
   parse: (value) => {
     const read = text.parse(value);
-    if (read === undefined || !/^\/?[\w.~-]+(?:\/[\w.~-]+)*\/?$/.test(read)) return undefined;
+    if (read === undefined || !/^\/?[\w~-][\w.~-]*(?:\/[\w~-][\w.~-]*)*\/?$/.test(read))
+      return undefined;
     return `/${read.replace(/^\/|\/$/g, '')}`;
   },
 };
