@@ -32,8 +32,8 @@ const returner = refused(
   'Follow the events or the returns with a program (saltbridge events, jobs.show), or give the minions the returner.',
 );
 const api = refused(
-  'The HTTP interface is not served.',
-  'Use the local socket (saltbridge/client), or keep salt-api beside a salt-master.',
+  'Of the HTTP interfaces, that of rest_cherrypy is served.',
+  'Give rest_cherrypy these options, or keep salt-api beside a salt-master.',
 );
 const syndic = refused(
   'This master neither is nor has a syndic.',
@@ -102,7 +102,7 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
     refused('Salt has renamed it.', 'Call it publisher_acl, publisher_acl_blacklist.'),
     'client_acl client_acl_blacklist',
   ),
-  ...rows(api, 'rest_cherrypy rest_tornado rest_wsgi netapi_enable_clients'),
+  ...rows(api, 'rest_tornado rest_wsgi'),
   ...rows(
     refused(
       'Minions may not publish to each other.',

@@ -99,6 +99,26 @@ test("a master that cannot start leaves the other one's pidfile alone", async (t
   t.is(readFileSync(config.pidfile, 'utf8'), String(pid));
 });
 
+test('the HTTP API is served where the configuration says, until the master ends', async (t) => {
+  const section = 'rest_cherrypy: {port: 0, host: 127.0.0.1, disable_ssl: true}\n';
+  const { start, log } = await makeHome(t, section);
+  const pid = await start();
+  const started = (): LogLine | undefined => log().find(({ msg }) => msg === 'http api started');
+  await until('the HTTP API', () => started() !== undefined);
+  const address = `http://127.0.0.1:${started()?.port}/ready`;
+  t.deepEqual(await (await fetch(address)).json(), { status: 'ready' });
+  await end(pid);
+  await t.throwsAsync(fetch(address));
+});
+
+test('an HTTP API that cannot be served ends the start', async (t) => {
+  const { start } = await makeHome(
+    t,
+    'rest_cherrypy: {port: 0, ssl_crt: /nonexistent, ssl_key: /nonexistent}\n',
+  );
+  await t.throwsAsync(start(), { code: 'ERR_MASTER_NOT_READY' });
+});
+
 test('SIGUSR1 goes on in a new log file', async (t) => {
   const { config, start } = await makeHome(t);
   const pid = await start();

@@ -1,0 +1,58 @@
+/**
+ * pepper, unmodified, against our HTTP API. `PEPPER` names the program (Debian's salt-pepper);
+ * without it these tests are skipped.
+ */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import test, { type ExecutionContext } from 'ava';
+import { password, startApi } from '../helpers/salt-api.ts';
+
+const program = process.env.PEPPER ?? '';
+const withPepper = program === '' ? test.skip : test;
+const note = program === '' ? ' (PEPPER names no program)' : '';
+
+type Pepper = (...words: readonly string[]) => Promise<string>;
+
+async function start(t: ExecutionContext): Promise<Pepper> {
+  const { port } = await startApi(t);
+  const url = `http://127.0.0.1:${port}`;
+  const login = ['-u', url, '-a', 'sharedsecret', '--username', 'admin', '--password', password];
+  return async (...words) => {
+    const { stdout } = await promisify(execFile)(program, [...login, ...words]);
+    return stdout;
+  };
+}
+
+function valuesOf(stdout: string): Record<string, unknown>[] {
+  const { return: list } = JSON.parse(stdout) as { return: Record<string, unknown>[] };
+  return list.map((values) =>
+    Object.fromEntries(
+      // Later releases ask for the full return.
+      Object.entries(values).map(([minion, value]) => [minion, isFull(value) ? value.ret : value]),
+    ),
+  );
+}
+
+function isFull(value: unknown): value is { readonly ret: unknown } {
+  return typeof value === 'object' && value !== null && 'ret' in value;
+}
+
+withPepper(`pepper runs functions on minions${note}`, async (t) => {
+  const pepper = await start(t);
+  const both = { web1: true, db1: true };
+  t.deepEqual(valuesOf(await pepper('*', 'test.ping')), [both]);
+  t.deepEqual(valuesOf(await pepper('-r', '*', 'test.ping')), [both]);
+  t.deepEqual(valuesOf(await pepper('-L', 'web1', 'test.ping')), [{ web1: true }]);
+  const batch = valuesOf(await pepper('--batch', '1', '*', 'test.ping'));
+  t.deepEqual(batch, [{ db1: true }, { web1: true }]);
+  const followed = await pepper('--fail-if-incomplete', '*', 'test.ping');
+  for (const id of ['web1', 'db1']) t.regex(followed, new RegExp(`"${id}": true`));
+});
+
+withPepper(`pepper calls runners and wheel functions${note}`, async (t) => {
+  const pepper = await start(t);
+  const [runner] = valuesOf(await pepper('--client=runner', 'manage.up'));
+  t.true(JSON.stringify(runner).includes('["db1","web1"]'));
+  const [wheel] = valuesOf(await pepper('--client=wheel', 'key.finger', 'match=web1'));
+  t.like(wheel?.data, { success: true, fun: 'wheel.key.finger' });
+});
