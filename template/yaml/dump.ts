@@ -28,7 +28,8 @@ interface Place {
   readonly isInMapping: boolean;
 }
 
-type Collection = Value[] | Tuple | Dict | PySet;
+/** What is written as a mapping or a sequence. */
+export type Collection = Value[] | Tuple | Dict | PySet;
 
 class Writer {
   readonly #options: DumpOptions;
@@ -208,7 +209,8 @@ class Writer {
   }
 }
 
-function isCollection(value: Value): value is Collection {
+/** What is written as a mapping or a sequence. */
+export function isCollection(value: Value): value is Collection {
   return (
     Array.isArray(value) ||
     value instanceof Tuple ||
