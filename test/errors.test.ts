@@ -5,6 +5,7 @@ import { commandErrors } from '../cli/errors.ts';
 import { configErrors, type ErrorEntry, keyErrors, masterErrors } from '../master/index.ts';
 import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
 import { storeErrors } from '../store/index.ts';
+import { templateErrors } from '../template/index.ts';
 
 const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   protocolErrors,
@@ -15,6 +16,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   keyErrors,
   masterErrors,
   commandErrors,
+  templateErrors,
 ];
 const entries = rooms.flatMap((room) => Object.entries(room));
 const document = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');

@@ -1,6 +1,7 @@
 /** All filters and tests: closed tables, in which nothing else can be found. */
-import { type Definition, leftOut, simple } from './definition.ts';
+
 import { hashKey, type Value } from '../python/values.ts';
+import { type Definition, leftOut, simple } from './definition.ts';
 import { networkFilters } from './network.ts';
 import { numberFilters } from './number.ts';
 import { saltDataFilters } from './salt-data.ts';

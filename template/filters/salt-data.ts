@@ -36,7 +36,6 @@ import { isIterable } from './text.ts';
 
 /** Salt's `isinstance(value, Hashable)`, which looks at the type only. */
 function hasHash(value: Value): boolean {
-  if (value instanceof Undefined && value.isStrict) return false;
   if (isPyObject(value) && /^dict_(keys|items)$/.test(value.typeName)) return false;
   return value instanceof Tuple || isHashable(value);
 }
@@ -378,10 +377,7 @@ export const saltDataFilters: Definitions = {
   ),
   from_entries: simple(fromEntries),
   intersect: setOperation((inLeft, inRight) => inLeft && inRight),
-  is_iter: simple(
-    (value) =>
-      !isText(value) && isIterable(value),
-  ),
+  is_iter: simple((value) => !isText(value) && isIterable(value)),
   is_list: simple(Array.isArray),
   is_sorted: simple((value, context) => {
     const list = [...items(value, context)];

@@ -5,13 +5,7 @@ import { dumpJson, loadJson } from '../python/json.ts';
 import { Raised, typeError } from '../python/raise.ts';
 import { str, typeName } from '../python/repr.ts';
 import { asIndex } from '../python/slice.ts';
-import {
-  Dict,
-  isPyObject,
-  Markup,
-  Undefined,
-  type Value,
-} from '../python/values.ts';
+import { Dict, isPyObject, Markup, Undefined, type Value } from '../python/values.ts';
 import { dumpYaml, isCollection } from '../yaml/dump.ts';
 import { loadYaml } from '../yaml/load.ts';
 import { doubleQuoted, singleQuoted } from '../yaml/quote.ts';

@@ -140,7 +140,11 @@ function snakeToCamel(value: Value, upper: Value): string {
 }
 
 function humanToBytes(size: Value, unit: Value, metric: Value): Value {
-  const [, number = '', given = ''] = /^([0-9.]*)\s*(.*)$/s.exec(str(size).trim()) ?? [];
+  const match = /^([0-9.]*)\s*(.*)$/.exec(str(size).trim());
+  if (match === null) {
+    throw new Raised('AttributeError', "'NoneType' object has no attribute 'group'");
+  }
+  const [, number = '', given = ''] = match;
   const name = (given === '' ? str(unit) : given).toLowerCase();
   const value = parseInteger(number) ?? parseFloatText(number);
   if (value === undefined) return 0;
@@ -255,7 +259,6 @@ export const saltTextFilters: Definitions = {
     (_context, size = null, unit = 'B', metric = false) => humanToBytes(size, unit, metric),
   ),
   is_hex: simple((value) => {
-    if (value instanceof Undefined) throw value.error();
     return isText(value) && parseInteger(textOf(value), 16) !== undefined;
   }),
   md5: digest('md5'),

@@ -11,7 +11,7 @@ export interface WrapOptions {
 
 /** Words with the hyphens that may end a line, and the space between them. */
 const withHyphens =
-  /[\t\n\v\f\r ]+|(?<=[\w!"'&.,?])-{2,}(?=\w)|[^\s-]*?[^\s\d\W]-(?=[^\d\W]{1}-?[^\d\W])|(?:[^\t\n\v\f\r -]|-(?!-+\w)|-(?<!\w-)|-)+?(?:-(?:(?<=[^\d\W]{2}-)|(?<=[^\d\W]-[^\d\W]-))(?=[^\d\W]-?[^\d\W])|(?=[\t\n\v\f\r ]|$)|(?<=[\w!"'&.,?])(?=-{2,}\w))/g;
+  /[\t\n\v\f\r ]+|(?<=[\w!"'&.,?])-{2,}(?=\w)|[^\t\n\v\f\r ]+?(?:-(?:(?<=[^\d\W]{2}-)|(?<=[^\d\W]-[^\d\W]-))(?=[^\d\W]-?[^\d\W])|(?=[\t\n\v\f\r ]|$)|(?<=[\w!"'&.,?])(?=-{2,}\w))/g;
 
 /** @throws Raised ValueError */
 export function wrapLine(
@@ -27,8 +27,8 @@ export function wrapLine(
     if (lines.length > 0 && isWhitespace(chunks.at(-1) ?? '')) chunks.pop();
     const current = takeLine(chunks, width);
     const next = chunks.at(-1) ?? '';
-    if (next.length > width) breakWord(chunks, current, width, breakLongWords);
-    if (isWhitespace(current.at(-1) ?? '')) current.pop();
+    if (next.length > width) breakWord(chunks, current, width, { breakLongWords, breakOnHyphens });
+    if (current.at(-1)?.trim() === '') current.pop();
     if (current.length > 0) lines.push(current.join(''));
   }
   return lines;
@@ -46,11 +46,17 @@ function takeLine(chunks: string[], width: number): string[] {
   return current;
 }
 
-function breakWord(chunks: string[], current: string[], width: number, isAllowed: boolean): void {
+function breakWord(
+  chunks: string[],
+  current: string[],
+  width: number,
+  options: { readonly breakLongWords: boolean; readonly breakOnHyphens: boolean },
+): void {
   const word = chunks.pop() ?? '';
   const room = width - current.join('').length;
-  if (isAllowed) {
-    const end = Math.max(1, room);
+  if (options.breakLongWords) {
+    const hyphen = options.breakOnHyphens ? word.slice(0, room).lastIndexOf('-') : -1;
+    const end = hyphen > 0 && /[^-]/.test(word.slice(0, hyphen)) ? hyphen + 1 : room;
     current.push(word.slice(0, end));
     chunks.push(word.slice(end));
   } else if (current.length === 0) {

@@ -110,7 +110,10 @@ function divideIntegers(left: Integer, right: Integer): Float {
   const scaled = dividend << shift;
   const quotient = scaled / divisor;
   const isExact = quotient * divisor === scaled;
-  const sticky = isExact || quotient % 2n !== 0n ? quotient : quotient + (scaled < 0n !== divisor < 0n ? -1n : 1n);
+  const sticky =
+    isExact || quotient % 2n !== 0n
+      ? quotient
+      : quotient + (scaled < 0n !== divisor < 0n ? -1n : 1n);
   return new Float(toDouble(sticky) / 2 ** Number(shift));
 }
 

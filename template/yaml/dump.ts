@@ -174,7 +174,13 @@ class Writer {
     return typeof key !== 'string' || isSimpleKey(key);
   }
 
-  #scalar(value: Value, { isInFlow, isKey }: Place): void {
+  #scalar(value: Value, place: Place): void {
+    this.#emitter.indent += 2;
+    this.#writeScalar(value, place);
+    this.#emitter.indent -= 2;
+  }
+
+  #writeScalar(value: Value, { isInFlow, isKey }: Place): void {
     if (value instanceof Bytes) {
       this.#emitter.indicator('!!binary', { needsSpace: true });
       this.#emitter.double(`${Buffer.from(value.bytes).toString('base64')}\n`, !isKey);
