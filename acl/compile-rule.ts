@@ -1,14 +1,7 @@
 /** A rule made ready for being asked: nothing of it is compiled again at a request. */
 import { compileDataSchema } from './data-schema.ts';
 import { PolicyError } from './errors.ts';
-import {
-  asList,
-  compileArguments,
-  compileTexts,
-  describeTexts,
-  isLiteral,
-  type Place,
-} from './patterns.ts';
+import { asList, compileArguments, compileTexts, describeTexts, type Place } from './patterns.ts';
 import { parseRate, RateMeter } from './rate.ts';
 import type {
   CallPattern,
@@ -18,6 +11,7 @@ import type {
   SignalPattern,
   TextPatterns,
 } from './rule.ts';
+import { keyOf, type RuleKey } from './rule-key.ts';
 import { type CompiledSubject, compileSubject, describeSubject } from './subject.ts';
 import type { PolicyWorld } from './syntax.ts';
 import { compileTagPattern } from './tag-pattern.ts';
@@ -36,16 +30,10 @@ export interface Request {
   readonly mine?: MineResource;
 }
 
-/** By what a rule is found. */
-type RuleKey =
-  | { readonly kind: 'literal'; readonly texts: readonly string[] }
-  /** What stands before the first `/` or `.` of every text that it means. */
-  | { readonly kind: 'head'; readonly head: string }
-  | { readonly kind: 'any' };
-
 /** What a rule says of a request; each tells what is in the way, if anything is. */
 interface CompiledResource {
-  readonly key: RuleKey;
+  /** One for each of its patterns. */
+  readonly keys: readonly RuleKey[];
   readonly meansText: (text: string, subject: Subject) => boolean;
   readonly obstacle: (request: Request) => string | undefined;
 }
@@ -64,8 +52,14 @@ export interface CompiledRule {
   readonly reason: string;
 }
 
+const ownNames: ReadonlySet<string> = new Set(['default-deny', 'learning']);
+
 /** @throws PolicyError */
 export function compileRule(rule: PolicyRule, order: number, world: PolicyWorld): CompiledRule {
+  if (ownNames.has(rule.name)) {
+    const problem = 'decisions without a rule have this name; choose another one';
+    throw new PolicyError('ERR_POLICY_FORM', { rule: rule.name, field: '' }, problem);
+  }
   if (rule.effect === 'deny' && rule.rate !== undefined) {
     const place = { rule: rule.name, field: 'rate' };
     throw new PolicyError('ERR_POLICY_FORM', place, 'a rule that denies has no rate');
@@ -148,7 +142,7 @@ function compileSignal(
   const pattern = compileTagPattern(tag, world, place('tag'));
   const fits = schema === undefined ? undefined : compileDataSchema(schema, world, place('schema'));
   return {
-    key: keyOf(tag, pattern.isLiteral, pattern.begin),
+    keys: [pattern.key],
     meansText: pattern.matches,
     obstacle: ({ event }) => {
       if (bytes < (event?.bytes?.() ?? 0)) return `it is larger than ${bytes} bytes`;
@@ -198,31 +192,10 @@ function compileCall(
 
 function byText(patterns: TextPatterns, world: PolicyWorld, place: Place): CompiledResource {
   return {
-    key: keyOfTexts(patterns),
+    keys: asList(patterns).map(keyOf),
     meansText: compileTexts(patterns, world, place),
     obstacle: () => undefined,
   };
-}
-
-function keyOfTexts(patterns: TextPatterns): RuleKey {
-  const list = asList(patterns);
-  const texts = list.filter(isLiteral);
-  if (texts.length === list.length) return { kind: 'literal', texts };
-  const [only, ...more] = list;
-  if (typeof only !== 'string' || more.length > 0) return { kind: 'any' };
-  return keyOf(only, false, only.replace(/[*?[].*$/s, ''));
-}
-
-function keyOf(text: string, isOneText: boolean, begin: string): RuleKey {
-  if (isOneText) return { kind: 'literal', texts: [text] };
-  const head = headOf(begin);
-  return head === undefined ? { kind: 'any' } : { kind: 'head', head };
-}
-
-/** What stands before the first `/` or `.`. */
-export function headOf(text: string): string | undefined {
-  const end = text.search(/[/.]/);
-  return end === -1 ? undefined : text.slice(0, end);
 }
 
 function parseTime(text: string, rule: string): number {

@@ -1,20 +1,32 @@
 /** Finds the few rules that a text may concern, among many. */
-import { type CompiledRule, headOf } from './compile-rule.ts';
+import type { CompiledRule } from './compile-rule.ts';
+
+/**
+ * Characters of a text by which a pattern is found, at most: enough to tell thousands of patterns
+ * apart, and few enough that most have as many between two wildcards.
+ */
+const gramLength = 4;
 
 const none: readonly CompiledRule[] = [];
 
-/** Rules of one action and one effect, by the texts that they mean. */
+/**
+ * Rules of one action and one effect, by the texts that they mean: literal ones by the whole text,
+ * patterns by a few characters that must be in it, those that fewest others are found by. What is
+ * found is only a candidate.
+ */
 export class RuleIndex {
   readonly #literal = new Map<string, CompiledRule[]>();
-  readonly #heads = new Map<string, CompiledRule[]>();
+  /** By length, then by what {@link gramAt} makes of the characters. */
+  readonly #grams = new Map<number, Map<number, CompiledRule[]>>();
   readonly #rest: CompiledRule[] = [];
 
   /** Keeps the order in which rules are added. */
   add(rule: CompiledRule): void {
-    const { key } = rule.resource;
-    if (key.kind === 'any') this.#rest.push(rule);
-    else if (key.kind === 'head') push(this.#heads, key.head, rule);
-    else for (const text of new Set(key.texts)) push(this.#literal, text, rule);
+    for (const key of rule.resource.keys) {
+      if (key.kind === 'any') addTo(this.#rest, rule);
+      else if (key.kind === 'literal') addTo(listIn(this.#literal, key.text), rule);
+      else addTo(this.#leastUsed(key.pieces), rule);
+    }
   }
 
   /**
@@ -26,11 +38,49 @@ export class RuleIndex {
     applies: (rule: CompiledRule) => boolean,
     best?: CompiledRule,
   ): CompiledRule | undefined {
-    const head = this.#heads.size === 0 ? undefined : headOf(text);
     let found = earliest(this.#literal.get(text) ?? none, applies, best);
-    if (head !== undefined) found = earliest(this.#heads.get(head) ?? none, applies, found);
+    for (const [length, lists] of this.#grams) {
+      for (let at = 0; at + length <= text.length; at += 1) {
+        const rules = lists.get(gramAt(text, at, length));
+        if (rules !== undefined) found = earliest(rules, applies, found);
+      }
+    }
     return earliest(this.#rest, applies, found);
   }
+
+  #leastUsed(pieces: readonly string[]): CompiledRule[] {
+    const longest = Math.max(...pieces.map((piece) => piece.length));
+    const length = Math.min(gramLength, longest);
+    const lists = this.#grams.get(length) ?? new Map<number, CompiledRule[]>();
+    this.#grams.set(length, lists);
+    return listIn(lists, leastUsedGram(pieces, length, lists));
+  }
+}
+
+function leastUsedGram(
+  pieces: readonly string[],
+  length: number,
+  lists: ReadonlyMap<number, readonly CompiledRule[]>,
+): number {
+  let best = { gram: 0, uses: Infinity };
+  for (const piece of pieces) {
+    for (let at = 0; at + length <= piece.length; at += 1) {
+      const gram = gramAt(piece, at, length);
+      const uses = lists.get(gram)?.length ?? 0;
+      if (uses < best.uses) best = { gram, uses };
+      if (uses === 0) return gram;
+    }
+  }
+  return best.gram;
+}
+
+/** Characters as one small integer, which a map finds faster than text; others may share it. */
+function gramAt(text: string, at: number, length: number): number {
+  let gram = 0;
+  for (let index = at; index < at + length; index += 1) {
+    gram = (Math.imul(gram, 173) + text.charCodeAt(index)) & 0x3fff_ffff;
+  }
+  return gram;
 }
 
 function earliest(
@@ -45,8 +95,15 @@ function earliest(
   return best;
 }
 
-function push(map: Map<string, CompiledRule[]>, key: string, rule: CompiledRule): void {
-  const list = map.get(key);
-  if (list === undefined) map.set(key, [rule]);
-  else list.push(rule);
+/** Two patterns of a rule may be found by the same. */
+function addTo(list: CompiledRule[], rule: CompiledRule): void {
+  if (list.at(-1) !== rule) list.push(rule);
+}
+
+function listIn<K>(map: Map<K, CompiledRule[]>, key: K): CompiledRule[] {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const list: CompiledRule[] = [];
+  map.set(key, list);
+  return list;
 }

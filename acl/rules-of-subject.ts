@@ -25,6 +25,8 @@ export class RulesOfSubjects {
   readonly #ofSome = new Map<Group, CompiledRule[]>();
   /** By action, then by name. */
   readonly #known = new Map<string, Map<string, ConcerningRules>>();
+  /** By the places of its rules: minions of one kind have the same. */
+  readonly #shared = new Map<string, RuleIndex>();
   #count = 0;
   #ownRules = 0;
 
@@ -54,6 +56,7 @@ export class RulesOfSubjects {
   #remember(action: RuleAction, name: string, found: ConcerningRules): void {
     if (this.#count >= maxSubjects || this.#ownRules > maxOwnRules) {
       this.#known.clear();
+      this.#shared.clear();
       this.#count = 0;
       this.#ownRules = 0;
     }
@@ -67,11 +70,18 @@ export class RulesOfSubjects {
     const shared = this.#ofEveryone.get(group);
     const own = (this.#ofSome.get(group) ?? []).filter((it) => it.subject.covers(subject));
     const indexes = shared === undefined ? [] : [shared];
-    if (own.length === 0) return indexes;
-    this.#ownRules += own.length;
+    return own.length === 0 ? indexes : [...indexes, this.#indexOf(own)];
+  }
+
+  #indexOf(own: readonly CompiledRule[]): RuleIndex {
+    const orders = own.map(({ order }) => order).join(' ');
+    const known = this.#shared.get(orders);
+    if (known !== undefined) return known;
     const index = new RuleIndex();
     for (const rule of own) index.add(rule);
-    return [...indexes, index];
+    this.#shared.set(orders, index);
+    this.#ownRules += own.length;
+    return index;
   }
 }
 

@@ -5,15 +5,13 @@
  */
 import { PolicyError } from './errors.ts';
 import { compileGlob, orRefuse, type Place } from './patterns.ts';
+import { keyOf, keyOfPieces, type RuleKey } from './rule-key.ts';
 import type { PolicyWorld } from './syntax.ts';
 import type { Subject } from './types.ts';
 
 /** A tag pattern that was read. */
 export interface TagPattern {
-  /** What all its tags begin with. */
-  readonly begin: string;
-  /** Whether it means one tag only, the same for all senders. */
-  readonly isLiteral: boolean;
+  readonly key: RuleKey;
   readonly matches: (tag: string, subject: Subject) => boolean;
 }
 
@@ -24,16 +22,12 @@ const wildcard = /[*?[]/;
 
 /** @throws PolicyError ERR_POLICY_PATTERN */
 export function compileTagPattern(pattern: string, world: PolicyWorld, place: Place): TagPattern {
-  const { parts, rest, begin } = split(pattern, world, place);
+  const { parts, rest, literals } = split(pattern, world, place);
   const test = orRefuse(place, () => compileGlob(rest, world));
-  if (parts.length === 0) {
-    const isLiteral = !wildcard.test(pattern);
-    return { begin: rest.replace(/[*?[].*$/s, ''), isLiteral, matches: test };
-  }
+  if (parts.length === 0) return { key: keyOf(pattern), matches: test };
   const isWhole = rest === '';
   return {
-    begin,
-    isLiteral: false,
+    key: keyOfPieces([...literals, rest]),
     matches: (tag, subject) => {
       const own = subject.kind === 'minion' ? expand(parts, subject.id) : undefined;
       if (own === undefined) return false;
@@ -56,21 +50,26 @@ function split(
   pattern: string,
   world: PolicyWorld,
   place: Place,
-): { readonly parts: readonly Part[]; readonly rest: string; readonly begin: string } {
+): {
+  readonly parts: readonly Part[];
+  readonly rest: string;
+  /** What stands between the placeholders. */
+  readonly literals: readonly string[];
+} {
   const parts: Part[] = [];
+  const literals: string[] = [];
   let end = 0;
-  let begin: string | undefined;
   for (const found of pattern.matchAll(placeholder)) {
     const literal = pattern.slice(end, found.index);
     if (wildcard.test(literal)) {
       throw refuse(place, 'wildcards stand only after the last placeholder');
     }
-    begin ??= literal;
+    literals.push(literal);
     if (literal !== '') parts.push(() => literal);
     parts.push(readPlaceholder(found[1] ?? '', world, place));
     end = found.index + found[0].length;
   }
-  return { parts, rest: pattern.slice(end), begin: begin ?? '' };
+  return { parts, rest: pattern.slice(end), literals };
 }
 
 function readPlaceholder(name: string, { pillarOf }: PolicyWorld, place: Place): Part {

@@ -30,16 +30,24 @@ function rulesOfASite(count: number): PolicyRule[] {
   });
 }
 
-/** Where no index helps: every rule is about the sender, and begins with a wildcard. */
-function rulesWithoutBegin(count: number): PolicyRule[] {
-  return Array.from({ length: count }, (_, index) =>
+/** What costs most: every rule is about the sender, and its patterns are alike. */
+function alikeRules(tagOf: (index: number) => string): PolicyRule[] {
+  return Array.from({ length: 1000 }, (_, index) =>
     allow(`rule ${index}`, {
       subject: { minion: 'team*' },
       action: 'signal',
-      resource: { tag: `*x${index}` },
+      resource: { tag: tagOf(index) },
     }),
   );
 }
+
+const alike: Readonly<Record<string, (index: number) => string>> = {
+  'end in the same way': (index) => `*/app${index}/failed`,
+  'begin with a wildcard': (index) => `*x${index}`,
+  'have wildcards around': (index) => `*/app${index}/*`,
+  'begin in the same way': (index) => `forbidden/app${index}/*`,
+  'hold the id': (index) => `forbidden/\${minion.id}/app${index}/*`,
+};
 
 function signal(id: string, tag: string): Question {
   return {
@@ -67,16 +75,20 @@ function microseconds(policy: Policy | undefined, questions: readonly Question[]
 export function benchAcl(): Record<string, number> {
   const minions = Array.from({ length: 1000 }, (_, index) => `team${index % 50}-web${index}`);
   const site = createPolicy(rulesOfASite(1000), world);
-  const beginless = createPolicy(rulesWithoutBegin(1000), world);
   const own = minions.map((id) => signal(id, `salt/beacon/${id}/load/`));
   const allowed = minions.map((id, index) => signal(id, `team${(index * 6) % 1000}/done`));
-  const refused = minions.map((id, index) => signal(id, `forbidden/${index}`));
+  const refused = minions.map((id, index) => signal(id, `forbidden/${id}/app/${index}/failed`));
   return {
     'no rules, own beacon': microseconds(undefined, own),
     'no rules, refused': microseconds(undefined, refused),
     '1,000 rules, own beacon': microseconds(site, own),
     '1,000 rules, permitted': microseconds(site, allowed),
     '1,000 rules, refused': microseconds(site, refused),
-    '1,000 rules, all to try': microseconds(beginless, refused),
+    ...Object.fromEntries(
+      Object.entries(alike).map(([what, tagOf]) => [
+        `1,000 rules that ${what}, refused`,
+        microseconds(createPolicy(alikeRules(tagOf), world), refused),
+      ]),
+    ),
   };
 }

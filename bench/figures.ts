@@ -27,7 +27,7 @@ export async function printFigures(print: (line: string) => void): Promise<void>
 
   print('\n# one decision of the policy');
   for (const [name, value] of Object.entries(benchAcl()))
-    print(`${name.padEnd(24)} ${value.toFixed(2)} µs`);
+    print(`${name.padEnd(56)} ${value.toFixed(2)} µs`);
 
   print('\n# durable writes of 200 bytes');
   for (const { inFlight, durableWritesPerSecond } of await benchStore()) {

@@ -78,7 +78,8 @@ async function measure(
   await order(swarm, { do: 'sign-in', atOnce: 256 });
   const signInMs = await order(swarm, { do: 'sign-in', atOnce: 256 });
   await order(swarm, { do: 'subscribe', publishPort });
-  const eventMs = await order(swarm, { do: 'events', count: ofAll.events, atOnce: 1024 });
+  await order(swarm, { do: 'seal-events', count: ofAll.events });
+  const eventMs = await order(swarm, { do: 'events', atOnce: 1024 });
   const pillarMs = await order(swarm, { do: 'pillars', count: ofAll.pillars, atOnce: 256 });
   const subscribedMegabytes = process.memoryUsage.rss() / 1e6;
   await ping(master, count);
@@ -105,7 +106,8 @@ async function measure(
   };
 }
 
-async function ping(master: Master, count: number): Promise<number> {
+/** `test.ping` on all. @returns milliseconds until the last has answered */
+export async function ping(master: Master, count: number): Promise<number> {
   const startedAt = performance.now();
   for await (const update of master.jobs.run({ tgt: '*', fun: 'test.ping', timeout: 60 })) {
     if (update.type === 'finished' && update.answered.length !== count) {

@@ -1,10 +1,16 @@
 /**
  * `npm run bench`: the figures of docs/BENCHMARKS.md. `npm run bench -- soak [seconds] [share]`: a
  * soak. `npm run bench -- crash [kills [seed]]`: a master that is killed under load.
+ * `npm run bench -- flood [seconds]`: what a flood costs those who do not flood. `npm run bench --
+ * policy`: what 1,000 rules cost events and returns. `npm run bench -- tenants [count]`: what one more
+ * master in a process costs.
  */
 import { runCrash } from './crash/command.ts';
 import { printFigures } from './figures.ts';
+import { runFlood } from './flood/command.ts';
+import { benchPolicyCost } from './policy-cost.ts';
 import { runSoak } from './soak/command.ts';
+import { benchTenants } from './tenants.ts';
 
 const [what, first, second = '1'] = process.argv.slice(2);
 
@@ -16,4 +22,13 @@ if (what === 'soak') {
   process.exitCode = await runSoak(Number(first ?? '600'), Number(second), print);
 } else if (what === 'crash') {
   process.exitCode = await runCrash(Number(first ?? '200'), Number(second), print);
+} else if (what === 'flood') {
+  process.exitCode = await runFlood(Number(first ?? '5'), print);
+} else if (what === 'policy') {
+  for (const [name, [without, withRules]] of Object.entries(await benchPolicyCost())) {
+    const more = ((withRules / without - 1) * 100).toFixed(1);
+    print(`${name.padEnd(8)} ${without.toFixed(1)} µs, ${withRules.toFixed(1)} µs (${more} %)`);
+  }
+} else if (what === 'tenants') {
+  print(JSON.stringify(await benchTenants(Number(first ?? '10'))));
 } else await printFigures(print);

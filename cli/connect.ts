@@ -1,17 +1,32 @@
+import path from 'node:path';
 import { connectMaster, RemoteError } from '../client/index.ts';
 import {
   loadMasterConfig,
   type MasterApi,
+  type MasterConfig,
   type OfflineKeys,
   openOfflineKeys,
 } from '../master/index.ts';
+import { CommandError } from './errors.ts';
+
+/**
+ * The configuration of one master.
+ * @throws ConfigError when it cannot be read; CommandError ERR_TENANTS when it is that of several
+ */
+export async function loadOwnConfig(configDirectory: string): Promise<MasterConfig> {
+  const { config } = await loadMasterConfig(configDirectory);
+  const directories = Object.values(config.tenants);
+  if (directories.length === 0) return config;
+  const choices = directories.map((it) => `-c ${path.resolve(configDirectory, it)}`).join(', ');
+  throw new CommandError('ERR_TENANTS', `${config.confFile} has tenants; say which: ${choices}`);
+}
 
 /**
  * The running master that uses a configuration directory, over its local socket.
- * @throws ConfigError when the configuration cannot be read; RemoteError from each call
+ * @throws what {@link loadOwnConfig} throws; RemoteError from each call
  */
 export async function openLocalApi(configDirectory: string): Promise<MasterApi> {
-  const { config } = await loadMasterConfig(configDirectory);
+  const config = await loadOwnConfig(configDirectory);
   return connectMaster({ socketPath: config.socket });
 }
 
@@ -20,7 +35,7 @@ export async function openLocalApi(configDirectory: string): Promise<MasterApi> 
  * @throws ConfigError, KeyError ERR_PKI_DIR, RemoteError when the socket is there but not for us
  */
 export async function openLocalKeys(configDirectory: string): Promise<OfflineKeys> {
-  const { config } = await loadMasterConfig(configDirectory);
+  const config = await loadOwnConfig(configDirectory);
   const api = connectMaster({ socketPath: config.socket });
   try {
     await api.status();

@@ -1,27 +1,22 @@
 /** A process that is a master: its log, its account, its pidfile, its signals. */
 import type { Logger } from 'pino';
-import {
-  createMaster,
-  type LogLevel,
-  loadMasterConfig,
-  type MasterConfig,
-  type MasterStatus,
-} from '../master/index.ts';
+import { type LogLevel, loadTenants, type MasterConfig } from '../master/index.ts';
 import { type Account, becomeAccount, planUserChange, type UserChange } from './accounts.ts';
 import type { OutputStream } from './context.ts';
 import { checkFolders, makeFolders } from './folders.ts';
 import { keepHeapSmall } from './heap.ts';
 import { openMasterLog } from './logger.ts';
 import { PidFile } from './pid-file.ts';
-import { reload, tellWarnings } from './reload.ts';
+import { reloadProcess } from './reload.ts';
+import { ServedMasters } from './served-masters.ts';
 import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
 /**
- * Runs a master until a signal ends it.
+ * Runs a master, or those of its tenants, until a signal ends it.
  * @param level - goes before `log_level`
  * @param stderr - the console; `undefined`: the log file alone
- * @throws ConfigError, CommandError ERR_USER, and what a master's start throws
+ * @throws ConfigError, CommandError ERR_USER, ERR_TENANT, and what a master's start throws
  */
 export async function runMaster(
   configDirectory: string,
@@ -30,40 +25,39 @@ export async function runMaster(
 ): Promise<void> {
   keepHeapSmall();
   const terminated = terminationSignal();
-  const { config, warnings } = await loadMasterConfig(configDirectory);
+  const loaded = await loadTenants(configDirectory);
+  const { config } = loaded;
   const change = planUserChange(config.user);
   const account = change.kind === 'become' ? change.account : undefined;
-  const log = openMasterLog(config, { stderr, level, owner: account });
+  const logOptions = { stderr, level, owner: account };
+  const log = openMasterLog(config, logOptions);
   const { logger } = log;
-  const master = createMaster({ config, logger });
+  const masters = new ServedMasters(configDirectory, loaded, log, logOptions);
   const service = new ServiceReporter(createServiceNotifier(logger));
-  onSignal('SIGUSR1', () => log.reopen());
+  onSignal('SIGUSR1', () => {
+    log.reopen();
+    masters.reopenLogs();
+  });
   // The end of a terminal ends what runs on it.
   if (stderr?.isTTY !== true) {
-    onSignal('SIGHUP', () => service.reload(() => reload(configDirectory, master, log)));
+    onSignal('SIGHUP', () =>
+      service.reload(() => reloadProcess(configDirectory, loaded, masters, log)),
+    );
   }
-  tellWarnings(logger, warnings);
   const pidFile = openPidFile(config, account, logger);
   try {
-    takeAccount(config, change, logger);
-    await master.start();
+    takeAccount(config, masters, change, logger);
+    await masters.start();
     pidFile?.write();
-    await service.ready(describePorts(await master.status()));
+    await service.ready(await masters.describe());
     const signal = await terminated;
     logger.info({ signal }, 'closing');
     await service.stopping();
   } finally {
-    await master.close();
+    await masters.close();
     pidFile?.close();
     log.close();
   }
-}
-
-function describePorts({ transports }: MasterStatus): string {
-  const ports = transports.map(
-    ({ transport, publishPort, requestPort }) => `${publishPort} and ${requestPort} (${transport})`,
-  );
-  return `Serving minions on ports ${ports.join(', ')}`;
 }
 
 function openPidFile(
@@ -80,11 +74,16 @@ function openPidFile(
 }
 
 /** Before the first byte from the network is read [DESIGN, root]. */
-function takeAccount(config: MasterConfig, change: UserChange, logger: Logger): void {
+function takeAccount(
+  config: MasterConfig,
+  masters: ServedMasters,
+  change: UserChange,
+  logger: Logger,
+): void {
   if (change.kind === 'become') {
-    makeFolders(config, change.account);
+    masters.forEachConfig(makeFolders, change.account);
     becomeAccount(change.account);
-    checkFolders(config, change.account);
+    masters.forEachConfig(checkFolders, change.account);
   } else if (change.kind === 'impossible') {
     logger.warn({ user: config.user }, 'only root can become the user of the configuration');
   }

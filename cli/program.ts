@@ -1,6 +1,7 @@
 /** The commands put together; what they mean stands in `commands/`. */
 import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
+import { addAuditCommand } from './commands/audit.ts';
 import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
@@ -10,11 +11,13 @@ import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMigrateCommand } from './commands/migrate.ts';
 import { addMinionCommand } from './commands/minion.ts';
+import { addReactionsCommand } from './commands/reactions.ts';
 import { addSaltCommand } from './commands/salt.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
 import { addSaltRunCommand } from './commands/salt-run.ts';
 import { addStatusCommand } from './commands/status.ts';
 import { addStoreCommand } from './commands/store.ts';
+import { addTokenCommand } from './commands/token.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { escapeLine } from './output/escape.ts';
@@ -31,6 +34,9 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStatusCommand,
   addStoreCommand,
   addAclCommand,
+  addAuditCommand,
+  addTokenCommand,
+  addReactionsCommand,
   addMigrateCommand,
   addDoctorCommand,
   addMinionCommand,

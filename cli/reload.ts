@@ -1,5 +1,13 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { ConfigError, type ConfigWarning, loadMasterConfig, type Master } from '../master/index.ts';
+import {
+  ConfigError,
+  type ConfigWarning,
+  type LoadedTenants,
+  loadMasterConfig,
+  type Master,
+  type MasterConfig,
+} from '../master/index.ts';
 import type { MasterLog } from './logger.ts';
 
 /** What in a configuration has no effect. */
@@ -7,6 +15,16 @@ export function tellWarnings(logger: Logger, warnings: readonly ConfigWarning[])
   for (const { key: option, message: reason, ...place } of warnings) {
     logger.warn({ option, reason, ...place }, 'configuration');
   }
+}
+
+/** What the files say now; warnings are logged. @throws ConfigError */
+export async function readAgain(
+  configDirectory: string,
+  { logger }: Pick<MasterLog, 'logger'>,
+): Promise<MasterConfig> {
+  const { config, warnings } = await loadMasterConfig(configDirectory);
+  tellWarnings(logger, warnings);
+  return config;
 }
 
 /**
@@ -20,14 +38,36 @@ export async function reload(
 ): Promise<void> {
   const { logger } = log;
   try {
-    const { config, warnings } = await loadMasterConfig(configDirectory);
+    const config = await readAgain(configDirectory, log);
     const { applied, needRestart } = await master.reload(config);
     log.setLevels(config);
-    tellWarnings(logger, warnings);
     logger.info({ applied }, 'configuration reloaded');
     if (needRestart.length > 0) logger.warn({ needRestart }, 'options wait for a restart');
   } catch (error) {
     logger.error(describe(error), 'configuration not reloaded; the one before stays in force');
+  }
+}
+
+/**
+ * Reloads the masters of a process: each its own files, and with tenants what the process itself
+ * can take over, which is how much it logs. It never throws.
+ */
+export async function reloadProcess(
+  configDirectory: string,
+  started: LoadedTenants,
+  masters: { reload(): Promise<void> },
+  log: MasterLog,
+): Promise<void> {
+  await masters.reload();
+  if (started.tenants.length === 0) return;
+  try {
+    const { config } = await loadMasterConfig(configDirectory);
+    log.setLevels(config);
+    if (!isDeepStrictEqual(config.tenants, started.config.tenants)) {
+      log.logger.warn({ needRestart: ['tenants'] }, 'options wait for a restart');
+    }
+  } catch (error) {
+    log.logger.error(describe(error), 'configuration not reloaded; the one before stays in force');
   }
 }
 

@@ -1,14 +1,9 @@
 /** The store of the master of a configuration directory, whether it runs or not. */
 import path from 'node:path';
 import { connectMaster } from '../client/index.ts';
-import {
-  backupOfflineStore,
-  inspectMasterStore,
-  loadMasterConfig,
-  restoreMasterStore,
-} from '../master/index.ts';
+import { backupOfflineStore, inspectMasterStore, restoreMasterStore } from '../master/index.ts';
 import type { BackupReceipt, RestoreReceipt, StoreInspection } from '../store/index.ts';
-import { isNobodyThere } from './connect.ts';
+import { isNobodyThere, loadOwnConfig } from './connect.ts';
 
 /** What `saltbridge store` asks for. */
 export interface StoreAccess {
@@ -24,7 +19,7 @@ export interface StoreAccess {
 
 /** @throws ConfigError; StoreError and RemoteError from each call */
 export async function openLocalStore(configDirectory: string): Promise<StoreAccess> {
-  const { config } = await loadMasterConfig(configDirectory);
+  const config = await loadOwnConfig(configDirectory);
   return {
     directory: path.join(config.stateDir, 'store'),
     backup: async (target) => {

@@ -3,8 +3,13 @@
  * socket to commands on the same host: both are this one interface.
  */
 
-import type { Explanation } from '../acl/index.ts';
+import type { Explanation, PolicyRule } from '../acl/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
+import type { StoredHead } from './audit/head.ts';
+import type { ReloadReport } from './config/live-config.ts';
+import type { LearnedPolicy } from './decisions/learn.ts';
+import type { ReplayReport } from './decisions/replay.ts';
+import type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/logins.ts';
 import type { MasterEvent } from './events/bus.ts';
 import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
@@ -12,6 +17,8 @@ import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
 import type { ExplainRequest } from './policy/explain.ts';
 import type { PresentMinion } from './presence/present.ts';
+import type { Reaction } from './reactions/reaction.ts';
+import type { ReactionOutcome } from './reactions/reaction-run.ts';
 import type { Denial } from './requests/denial-log.ts';
 import type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 import type { TargetRequest } from './targeting/parse.ts';
@@ -83,6 +90,10 @@ export interface MasterStatus {
   readonly subscribers: number;
   /** Whether the disk of the store is full: nothing new is kept, everything else goes on. */
   readonly storeFull: boolean;
+  /** Whether the audit log cannot be written: records wait, then are lost and counted. */
+  readonly auditFull: boolean;
+  /** `learn`: minions may do what no rule permits. */
+  readonly aclMode: 'enforce' | 'learn';
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Requests refused, delayed or dropped since the start, by reason. */
   readonly counters: Readonly<Record<string, number>>;
@@ -154,6 +165,22 @@ export interface EventsApi {
   denials(): Promise<readonly Denial[]>;
 }
 
+/** From when on, and how, to learn. */
+export interface LearnRequest {
+  /** Milliseconds since 1970: what was asked for since then. Default: all that is recorded. */
+  readonly since?: number;
+  /** Put `${minion.id}` where a part of a tag is the sender's id. Default false. */
+  readonly generalise?: boolean;
+}
+
+/** Rules to try. */
+export interface ReplayRequest {
+  /** All of them: what `peer`, `mine_get` and the like make of a configuration too. */
+  readonly rules: readonly PolicyRule[];
+  /** Milliseconds since 1970. Default: all that is recorded. */
+  readonly since?: number;
+}
+
 /** The policy: who may do what. */
 export interface AclApi {
   /**
@@ -161,6 +188,76 @@ export interface AclApi {
    * @throws MasterError ERR_BAD_TGT
    */
   explain(request: ExplainRequest): Promise<Explanation>;
+  /** The least policy that permits what no rule permitted until now. Nothing is put in force. */
+  learn(request?: LearnRequest): Promise<LearnedPolicy>;
+  /**
+   * What rules would decide otherwise than was decided, in place of those in force. Nothing is
+   * put in force.
+   * @throws PolicyError for rules that cannot be used
+   */
+  replay(request: ReplayRequest): Promise<ReplayReport>;
+  /**
+   * Reads the configuration again and takes over what a running master can, the policy among it:
+   * all of it or nothing.
+   * @throws ConfigError, PolicyError: what was in force stays; MasterError ERR_NOT_RELOADABLE
+   */
+  reload(): Promise<ReloadReport>;
+  /** Forgets the recorded decisions: what is learned begins anew. */
+  forget(): Promise<void>;
+}
+
+/** The log of who did what. */
+export interface AuditApi {
+  /**
+   * Resolves when all that was audited until now is on disk.
+   * @returns the last record; `null` where nothing is audited
+   */
+  flush(): Promise<StoredHead | null>;
+}
+
+/** A reaction as it is configured, and how busy it is. */
+export interface ReactionInfo extends Reaction {
+  /** Runs in the queue that have not begun. */
+  readonly waiting: number;
+  /** Runs whose job has left, or whose runner was started. */
+  readonly running: number;
+}
+
+/** A run of a reaction. */
+export interface ReactionRun {
+  /** Of the job or the runner. */
+  readonly jid: string;
+  readonly reaction: string;
+  /** Tag of the event that it follows from. */
+  readonly tag: string;
+  /** The minion that emitted the event. Absent: the master itself. */
+  readonly sender?: string;
+  readonly kind: 'run' | 'runner';
+  readonly fun: string;
+  readonly state: 'waiting' | 'running' | ReactionOutcome;
+  /** Milliseconds since 1970. */
+  readonly queuedAt: number;
+  /** Milliseconds since 1970. Absent: it is not over. */
+  readonly endedAt?: number;
+  /** Why, for a person. */
+  readonly reason?: string;
+}
+
+/** Which runs of reactions. */
+export interface ReactionRunsRequest {
+  /** Name of the reaction. Default: all. */
+  readonly reaction?: string;
+  /** Default 100. */
+  readonly limit?: number;
+}
+
+/** Reactions: what follows from events. */
+export interface ReactionsApi {
+  list(): Promise<readonly ReactionInfo[]>;
+  /** @throws MasterError ERR_REACTION_UNKNOWN */
+  show(name: string): Promise<ReactionInfo>;
+  /** Runs that are kept: those that are not over, then the latest. */
+  runs(request?: ReactionRunsRequest): Promise<readonly ReactionRun[]>;
 }
 
 /** Functions that run on the master: runners, or wheel functions. */
@@ -191,12 +288,54 @@ export interface StoreApi {
   backup(target: string): Promise<BackupReceipt>;
 }
 
+/** What somebody who logged in may ask for; the policy decides each time. */
+export interface UserApi {
+  /**
+   * As {@link JobsApi}; a job goes to the minions that its target means for certain, by name.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN; nothing was done then
+   */
+  readonly jobs: Pick<JobsApi, 'publish' | 'run' | 'batch'>;
+  /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
+  readonly runners: Pick<FunctionsApi, 'run' | 'start'>;
+  /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
+  readonly wheel: Pick<FunctionsApi, 'run' | 'start'>;
+}
+
+/** Log-ins of users, by what `external_auth` names. */
+export interface LoginsApi {
+  /**
+   * Makes a token for whoever the credentials belong to.
+   * @throws AuthenticationError ERR_EAUTH (not before a quarter of a second), ERR_EAUTH_LIMIT,
+   * ERR_EAUTH_UNAVAILABLE
+   */
+  login(request: LoginRequest): Promise<Login>;
+  /** Whom a token belongs to. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE */
+  identify(token: string): Promise<TokenInfo>;
+  /** Ends a token at once. @returns whether it was valid */
+  logout(token: string): Promise<boolean>;
+  /** The tokens that are valid. */
+  list(): Promise<readonly TokenInfo[]>;
+  /** Ends tokens at once, for everybody. @returns those that it ended */
+  revoke(selection: TokenSelection): Promise<readonly TokenInfo[]>;
+  /**
+   * Whom a token belongs to, once; the iteration is over when the token is: at once after a
+   * log-out, within a minute after its user was disabled.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
+   */
+  follow(token: string, signal?: AbortSignal): AsyncIterable<TokenInfo>;
+}
+
 /** Everything that a running master offers. */
 export interface MasterApi {
   readonly keys: KeysApi;
   readonly jobs: JobsApi;
   readonly events: EventsApi;
   readonly acl: AclApi;
+  readonly audit: AuditApi;
+  readonly logins: LoginsApi;
+  /** The interface as the owner of a token has it. The token is looked at by each call. */
+  asUser(token: string): UserApi;
+  readonly reactions: ReactionsApi;
   /** The minions that listen to publications now, and how that is known. */
   presence(): Promise<readonly PresentMinion[]>;
   /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */

@@ -2,10 +2,20 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { MasterApi } from './api.ts';
+import { tellKeyChange } from './audit/audited-keys.ts';
+import { LoginAudit } from './audit/audited-logins.ts';
+import { auditedReload } from './audit/audited-reload.ts';
+import type { AuditTrail } from './audit/record.ts';
+import { RuledDecisions } from './audit/ruled-decisions.ts';
 import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
+import type { Logins } from './eauth/logins.ts';
+import { createAsUser, createLoginsApi, openLogins, tellObstacles } from './eauth/open.ts';
+import { holdSudoUsers } from './eauth/sudo-users.ts';
+import { MasterError } from './errors.ts';
 import { EventBus } from './events/bus.ts';
+import { tags } from './events/tags.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
@@ -17,15 +27,18 @@ import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
 import type { MineStore } from './mine/mine-store.ts';
 import { openMine } from './mine/open-mine.ts';
+import { PolicyGate } from './policy/gate.ts';
 import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
+import { openReactions, type Reactions } from './reactions/open.ts';
 import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
-import { createServices } from './services.ts';
+import { createServices, toFunctionsApi } from './services.ts';
 import { createTransports } from './transports.ts';
+import { version } from './version.ts';
 
 /** A running master. */
 export interface Assembly {
@@ -42,20 +55,27 @@ export async function assemble(
   const closers = new Closers();
   try {
     const live = new LiveConfig(parts.config);
-    const { api, foundations, policy } = await open({ ...parts, config: live.view }, closers);
-    return {
-      api,
-      reload: async (next) => {
-        // First, because it may throw: then nothing changes.
-        const takeOver = policy.prepare(live.preview(next));
-        const report = live.replace(next);
-        takeOver();
-        foundations.keys.setPendingLimits(live.view.limits);
-        await foundations.autoAccept.configure(live.view);
-        return report;
-      },
-      close: () => closers.close(),
+    let reload: Assembly['reload'] = async () => {
+      throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
     };
+    const own = { ...parts, config: live.view };
+    const { api, foundations, policy, logins, reactions } = await open(own, closers, (next) =>
+      reload(next),
+    );
+    reload = auditedReload(foundations.audit, async (next) => {
+      // First, because it may throw: then nothing changes.
+      const coming = live.preview(next);
+      const takeOver = [policy.prepare(coming), reactions.prepare(coming)];
+      const report = live.replace(next);
+      for (const each of takeOver) each();
+      foundations.keys.setPendingLimits(live.view.limits);
+      await foundations.autoAccept.configure(live.view);
+      logins.configure();
+      await tellObstacles(logins, parts.logger);
+      tellMode(live.view, parts.logger);
+      return report;
+    });
+    return { api, reload, close: () => closers.close() };
   } catch (error) {
     await closers.close();
     throw error;
@@ -65,10 +85,13 @@ export async function assemble(
 async function open(
   parts: MasterParts & { readonly logger: Logger },
   closers: Closers,
+  reload: Assembly['reload'],
 ): Promise<{
   readonly api: MasterApi;
   readonly foundations: Foundations;
   readonly policy: LivePolicy;
+  readonly logins: Logins;
+  readonly reactions: Reactions;
 }> {
   const { config, logger } = parts;
   const now = parts.now ?? Date.now;
@@ -96,9 +119,21 @@ async function open(
     factsOf: (id) => foundations.facts.of(id),
     now,
   });
+  const { audit } = foundations;
+  audit.onChange((isFull) => bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
+  foundations.keys.onChange((change) => tellKeyChange(audit, change));
+  tellLife(audit, config.id, closers);
+  const ruled = closers.add(new RuledDecisions({ audit, now }), (it) => it.flush());
+  const gate = new PolicyGate({
+    policy: () => policy.current,
+    options: () => config.acl,
+    ruled,
+    recorder: foundations.decisions,
+  });
+  tellMode(config, logger);
   const mine = await openMine({
     config,
-    policy: () => policy.current,
+    gate,
     store: foundations.store,
     targets,
     hasKey: (id) => foundations.keys.get(id) !== undefined,
@@ -154,10 +189,29 @@ async function open(
     now,
     log: logger.child({ component: 'runners' }),
   });
+  const reactions = closers.add(
+    await openReactions({
+      config,
+      policy: () => policy.current,
+      foundations,
+      bus,
+      targets,
+      dispatcher,
+      jobs,
+      services,
+      nextJid,
+      counters,
+      present,
+      closing: closing.signal,
+      now,
+      log: logger.child({ component: 'reactions' }),
+    }),
+    (it) => it.close(),
+  );
   const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
-    policy: () => policy.current,
+    gate,
     foundations,
     bus,
     jobs,
@@ -165,6 +219,7 @@ async function open(
     targets,
     dispatcher,
     services,
+    reactions: reactions.intake,
     nextJid,
     counters,
     repeats,
@@ -181,25 +236,53 @@ async function open(
   for (const transport of transports) {
     closers.add(transport, (it) => it.close());
     const ports = await transport.listen(
-      (bytes, peer) => requests.channel.handle(bytes, peer),
+      (bytes, peer, turn) => requests.channel.handle(bytes, peer, turn),
       (bytes, peer) => requests.announcements.hear(bytes, peer),
     );
     bound.push({ transport: transport.name, ...ports });
   }
-  closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
-    it.stop(),
+  const logins = closers.add(
+    await openLogins({
+      config,
+      store: foundations.store,
+      now,
+      audit: new LoginAudit(audit, ruled),
+      log: logger.child({ component: 'eauth' }),
+    }),
+    (it) => it.close(),
+  );
+  closers.add(
+    startMaintenance({ config, foundations, revocation, logins, now, log: logger }),
+    (it) => it.stop(),
   );
   if (config.presenceEvents) {
     const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
     closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
   }
+  const forUsers = {
+    jobs: services.jobs,
+    runners: toFunctionsApi(services.runners),
+    wheel: toFunctionsApi(services.wheel),
+    targets,
+    policy,
+    counters,
+    ruled,
+    log: logger.child({ component: 'eauth' }),
+  };
+  reactions.start();
   const api = createApi({
     config,
     policy: () => policy.current,
+    livePolicy: policy,
+    reload,
+    readConfig: parts.readConfig,
     targets,
     foundations,
     bus,
-    services,
+    services: { ...services, jobs: holdSudoUsers({ ...forUsers, config }) },
+    logins: createLoginsApi(logins),
+    asUser: createAsUser({ ...forUsers, logins }),
+    reactions: reactions.api,
     present,
     transports,
     counters,
@@ -213,7 +296,22 @@ async function open(
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations, policy };
+  return { api, foundations, policy, logins, reactions };
+}
+
+/** A master that learns is no border: nobody may forget it. */
+function tellMode({ acl }: MasterConfig, logger: Logger): void {
+  if (acl.mode !== 'learn') return;
+  const log = logger.child({ component: 'policy' });
+  log.warn({ actions: acl.learnActions }, 'acl is learning: what no rule permits is permitted');
+}
+
+/** Audits that the master starts, and when it is closed. */
+function tellLife(audit: AuditTrail, id: string, closers: Closers): void {
+  const who = { kind: 'master', name: id } as const;
+  const detail = `saltbridge ${version}, process ${process.pid}`;
+  audit.append({ who, action: 'master.start', outcome: 'done', detail });
+  closers.add(audit, (it) => it.append({ who, action: 'master.stop', outcome: 'done' }));
 }
 
 /** Ends with an id's last key what is known of it. */

@@ -14,9 +14,11 @@ export type MasterErrorCode =
   | 'ERR_JOB_LIMIT'
   | 'ERR_JOB_UNKNOWN'
   | 'ERR_NOT_SERVED'
+  | 'ERR_NOT_RELOADABLE'
   | 'ERR_OWN_KEY'
   | 'ERR_READER_DROPPED'
   | 'ERR_MASTER_STOPPED'
+  | 'ERR_REACTION_UNKNOWN'
   | 'ERR_RPC_UNKNOWN_METHOD'
   | 'ERR_RSA_OVERLOAD'
   | 'ERR_SEAL'
@@ -49,6 +51,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     action: 'salt-run -d lists what there is; docs/compatibility.md says what takes its place.',
     retry: false,
   },
+  ERR_NOT_RELOADABLE: {
+    meaning: 'The master has no files to read again: its program gave it its configuration.',
+    action: 'Call reload with another configuration in that program.',
+    retry: false,
+  },
   ERR_OWN_KEY: {
     meaning: "The master's own key in pki_dir cannot be read, or does not fit its public half.",
     action: 'Restore master.pem and master.pub from a backup; minions trust only that pair.',
@@ -57,6 +64,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_MASTER_STOPPED: {
     meaning: 'The master is not running: it has not been started, or is being closed.',
     action: 'Call start() first, or run the command against a running master.',
+    retry: false,
+  },
+  ERR_REACTION_UNKNOWN: {
+    meaning: 'No reaction of this name is configured.',
+    action: 'saltbridge reactions list shows those that are.',
     retry: false,
   },
   ERR_READER_DROPPED: {

@@ -4,13 +4,17 @@ import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { Store } from '../store/index.ts';
 import type {
   AclApi,
+  AuditApi,
   EventsApi,
   FunctionsApi,
   JobsApi,
   KeysApi,
+  LoginsApi,
   MasterApi,
   MasterStatus,
+  ReactionsApi,
   StoreApi,
+  UserApi,
 } from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
@@ -38,6 +42,8 @@ export interface MasterParts {
   readonly transports?: readonly MasterTransport[];
   /** Default: the embedded store in `saltbridge: state_dir`. */
   readonly store?: Store;
+  /** Reads the configuration again, for `acl.reload` of the interface. Default: that is refused. */
+  readonly readConfig?: () => Promise<MasterConfig>;
   /** Milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
 }
@@ -93,6 +99,22 @@ class MasterInProcess implements Master {
 
   get acl(): AclApi {
     return this.#running().api.acl;
+  }
+
+  get audit(): AuditApi {
+    return this.#running().api.audit;
+  }
+
+  get logins(): LoginsApi {
+    return this.#running().api.logins;
+  }
+
+  asUser(token: string): UserApi {
+    return this.#running().api.asUser(token);
+  }
+
+  get reactions(): ReactionsApi {
+    return this.#running().api.reactions;
   }
 
   async presence(): Promise<readonly PresentMinion[]> {

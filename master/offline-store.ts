@@ -9,6 +9,7 @@ import {
 } from '../store/index.ts';
 import type { MasterConfig } from './config/options.ts';
 import { storeDirectory } from './own-store.ts';
+import { openRunsPrefix } from './reactions/reaction-queue.ts';
 import { secretsPrefix } from './secrets/publish-key.ts';
 
 /**
@@ -31,7 +32,7 @@ export async function backupOfflineStore(
  * Puts a backup in the place of the store of a master that is not running. The publish key and
  * the session keys in it are dropped: minions hold higher serials of that key by now and would
  * take no publication, and what was revoked since must not serve again. So every minion signs in
- * once more.
+ * once more. Runs of reactions that waited then are dropped as well: they have been done since.
  * @throws StoreError ERR_STORE_LOCKED while a master runs; ERR_STORE_CORRUPT, ERR_STORE_VERSION,
  * ERR_STORE_BACKUP, ERR_STORE_FULL: the store is as it was
  */
@@ -43,7 +44,10 @@ export async function restoreMasterStore(
     file,
     directory: storeDirectory(stateDir),
     adapt: async (store) => {
-      await store.write([{ op: 'delete-prefix', prefix: secretsPrefix }]);
+      await store.write([
+        { op: 'delete-prefix', prefix: secretsPrefix },
+        { op: 'delete-prefix', prefix: openRunsPrefix },
+      ]);
     },
   });
 }

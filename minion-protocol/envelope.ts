@@ -190,8 +190,8 @@ export function checkLoad(
 
 function withoutProof(load: WireMap): WireMap {
   const rest = emptyWireMap();
-  for (const [key, value] of Object.entries(load)) {
-    if (key !== 'tok' && key !== 'nonce') rest[key] = value;
+  for (const key of Object.keys(load)) {
+    if (key !== 'tok' && key !== 'nonce') rest[key] = load[key] ?? null;
   }
   return rest;
 }

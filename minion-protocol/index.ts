@@ -195,6 +195,7 @@ export type {
   PublishOutcome,
   RequestHandler,
   Subscriber,
+  Turn,
 } from './transport/transport.ts';
 export {
   createWebsocketListener,

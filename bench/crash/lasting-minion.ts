@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isWireMap, ProtocolError, SerialGuard } from '../../minion-protocol/index.ts';
 import type { SwarmKey } from '../swarm/keys.ts';
 import { type Asker, type Known, returnTo, SwarmMinion } from '../swarm/minion.ts';
+import { PublicationReader } from '../swarm/publications.ts';
 import { Dealer, subscribe } from '../swarm/zmtp-client.ts';
 
 const pauseMs = 20;
@@ -26,6 +27,7 @@ export class LastingMinion {
   readonly #options: LastingMinionOptions;
   readonly #minion: SwarmMinion;
   readonly #serials = new SerialGuard();
+  readonly #publications = new PublicationReader();
   #isStopped = false;
 
   constructor(options: LastingMinionOptions) {
@@ -62,10 +64,10 @@ export class LastingMinion {
     }
   }
 
-  #onPublication(publication: Uint8Array): void {
+  #onPublication(publication: Buffer): void {
     const { id, onOutdated } = this.#options;
     try {
-      const job = this.#minion.jobIn(publication);
+      const job = this.#minion.jobIn(publication, this.#publications);
       if (job === undefined) return;
       const load = this.#serials.admit(job);
       if (!isWireMap(load) || load.jid === undefined) {

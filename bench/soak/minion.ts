@@ -9,8 +9,8 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import type { SwarmKey } from '../swarm/keys.ts';
+import type { PublicationReader } from '../swarm/publications.ts';
 import { ConnectionEnded, Dealer, subscribe } from '../swarm/zmtp-client.ts';
-import type { PublicationReader } from './publications.ts';
 import { type SealedRequest, type Session, sealRequest, trySignIn } from './session.ts';
 import type { Answer, Tally } from './tally.ts';
 

@@ -1,9 +1,9 @@
 /** The process of the soak's swarm: it keeps up the load and counts what becomes of it. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { importKey } from '../swarm/keys.ts';
+import { PublicationReader } from '../swarm/publications.ts';
 import { SoakMinion } from './minion.ts';
 import type { SoakOrder } from './orders.ts';
-import { PublicationReader } from './publications.ts';
 import { Tally } from './tally.ts';
 
 /** How often what is due is sent, milliseconds. */

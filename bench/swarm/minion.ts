@@ -1,5 +1,5 @@
 /** One simulated minion of protocol 3: it signs in, seals, and checks what comes back. */
-import { randomBytes } from 'node:crypto';
+import { type KeyObject, randomBytes } from 'node:crypto';
 import {
   type CrypticleKey,
   createMinionHandshake,
@@ -7,7 +7,6 @@ import {
   encodeRequest,
   isWireMap,
   openPrivateReply,
-  openPublication,
   openSendReply,
   parseKeyString,
   parsePublicKey,
@@ -17,6 +16,7 @@ import {
   wireBytes,
 } from '../../minion-protocol/index.ts';
 import type { SwarmKey } from './keys.ts';
+import type { PublicationReader } from './publications.ts';
 
 /** The way to the master. */
 export interface Asker {
@@ -27,6 +27,13 @@ export interface Asker {
 export interface Known {
   readonly publishKey: CrypticleKey;
   readonly masterPem: string;
+  readonly masterPublic: KeyObject;
+}
+
+/** A request that is ready to go. */
+export interface SealedLoad {
+  readonly bytes: Buffer;
+  readonly nonce: string;
 }
 
 /** What a sign-in gave. */
@@ -71,20 +78,29 @@ export class SwarmMinion {
     }
     const step = handshake.step(reply);
     if (step.state !== 'accepted') throw new Error(`${this.id} is ${step.state}`);
-    const publishKey = parseKeyString(step.aes);
-    this.#session = {
-      requestKey: parseKeyString(step.session ?? ''),
-      publishKey,
+    const learnt = {
+      publishKey: parseKeyString(step.aes),
       masterPem: step.masterPub,
+      masterPublic: parsePublicKey(step.masterPub),
     };
-    return { publishKey, masterPem: step.masterPub };
+    this.#session = { requestKey: parseKeyString(step.session ?? ''), ...learnt };
+    return learnt;
   }
 
   /** Sends a sealed request and opens its reply: HMAC and nonce must be right. */
   async ask(load: WireMap): Promise<WireValue> {
-    const { requestKey } = this.#signedIn();
+    return this.send(this.seal(load));
+  }
+
+  seal(load: WireMap): SealedLoad {
     const nonce = randomBytes(16).toString('hex');
-    const reply = await this.#dealer.ask(this.#seal(load, nonce));
+    return { bytes: this.#seal(load, nonce), nonce };
+  }
+
+  /** Sends what this minion sealed. */
+  async send({ bytes, nonce }: SealedLoad): Promise<WireValue> {
+    const { requestKey } = this.#signedIn();
+    const reply = await this.#dealer.ask(bytes);
     return openSendReply(reply, { version: 3, nonce, key: requestKey });
   }
 
@@ -97,7 +113,7 @@ export class SwarmMinion {
       version: 3,
       nonce,
       minionKey: this.#key.privateKey,
-      masterKey: parsePublicKey(this.#signedIn().masterPem),
+      masterKey: this.#signedIn().masterPublic,
       encAlgo: 'OAEP-SHA1',
       sigAlgo: 'PKCS1v15-SHA1',
     });
@@ -115,20 +131,15 @@ export class SwarmMinion {
   }
 
   /** Opens a publication and, if it is meant for this minion, returns `true` for it. */
-  async obey(publication: Uint8Array): Promise<void> {
-    const job = this.jobIn(publication);
+  async obey(publication: Buffer, reader: PublicationReader): Promise<void> {
+    const job = this.jobIn(publication, reader);
     if (job !== undefined) await this.ask(returnTo(job));
   }
 
   /** The load of a publication that is meant for this minion. */
-  jobIn(publication: Uint8Array): WireMap | undefined {
-    const { publishKey, masterPem } = this.#signedIn();
-    const load = openPublication(publication, {
-      key: publishKey,
-      ...(this.#isThorough
-        ? { requireSignature: true, masterPublic: parsePublicKey(masterPem) }
-        : {}),
-    });
+  jobIn(publication: Buffer, reader: PublicationReader): WireMap | undefined {
+    const { publishKey, masterPublic } = this.#signedIn();
+    const load = reader.open(publication, publishKey, masterPublic);
     return isWireMap(load) && this.#isMeant(load) ? load : undefined;
   }
 

@@ -16,7 +16,10 @@ export type Order =
   | { readonly do: 'files'; readonly count: number; readonly path: string }
   /** The first `count` minions ask for the list of files, all at once. */
   | { readonly do: 'file-lists'; readonly count: number }
-  | { readonly do: 'events' | 'pillars'; readonly count: number; readonly atOnce: number };
+  /** So many events are sealed, to be sent by the order `events`: that is the minions' work. */
+  | { readonly do: 'seal-events'; readonly count: number }
+  | { readonly do: 'events'; readonly atOnce: number }
+  | { readonly do: 'pillars'; readonly count: number; readonly atOnce: number };
 
 /** What the swarm answers. */
 export type Outcome = { readonly done: string; readonly ms: number } | { readonly error: string };

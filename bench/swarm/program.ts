@@ -1,12 +1,15 @@
 /** The swarm's process: simulated minions, told what to do by the process of the master. */
 import { importKey, swarmId } from './keys.ts';
-import { type Known, SwarmMinion } from './minion.ts';
+import { type Known, type SealedLoad, SwarmMinion } from './minion.ts';
 import type { Order } from './orders.ts';
+import { PublicationReader } from './publications.ts';
 import { Dealer, subscribe } from './zmtp-client.ts';
 
 const minions: SwarmMinion[] = [];
 let dealers: Dealer[] = [];
 let known: Known | undefined;
+let sealedEvents: readonly [SwarmMinion, SealedLoad][] = [];
+const publications = new PublicationReader();
 
 async function carryOut(order: Order): Promise<void> {
   switch (order.do) {
@@ -31,15 +34,17 @@ async function carryOut(order: Order): Promise<void> {
       await inParallel(200, minions.length, async (index) => {
         const minion = minions[index];
         await subscribe(order.publishPort, (publication) => {
-          minion?.obey(publication).catch(fail);
+          minion?.obey(publication, publications).catch(fail);
         });
       });
       return;
+    case 'seal-events':
+      sealedEvents = Array.from({ length: order.count }, (_, index) => sealEvent(index));
+      return;
     case 'events':
-      await inParallel(order.atOnce, order.count, async (index) => {
-        const minion = minions[index % minions.length];
-        const tag = `salt/beacon/${minion?.id}/bench/${index}`;
-        await minion?.ask({ cmd: '_minion_event', tag, data: { index }, pretag: null });
+      await inParallel(order.atOnce, sealedEvents.length, async (index) => {
+        const [minion, event] = sealedEvents[index] ?? [];
+        if (event !== undefined) await minion?.send(event);
       });
       return;
     case 'files':
@@ -58,6 +63,13 @@ async function carryOut(order: Order): Promise<void> {
       });
       return;
   }
+}
+
+function sealEvent(index: number): [SwarmMinion, SealedLoad] {
+  const minion = minions[index % minions.length];
+  if (minion === undefined) throw new Error('nobody is enlisted');
+  const tag = `salt/beacon/${minion.id}/bench/${index}`;
+  return [minion, minion.seal({ cmd: '_minion_event', tag, data: { index }, pretag: null })];
 }
 
 async function inParallel(

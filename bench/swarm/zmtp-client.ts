@@ -108,8 +108,9 @@ export class Dealer {
   readonly #socket: Socket;
   #waiting: Waiting[] = [];
 
-  constructor(port: number) {
-    this.#socket = connect(port, '127.0.0.1');
+  /** @param localAddress where the connection comes from, on loopback */
+  constructor(port: number, localAddress = '127.0.0.1') {
+    this.#socket = connect({ port, host: '127.0.0.1', localAddress });
     this.#socket.setNoDelay();
     const reader = new FrameReader((body, more) => {
       if (!more) this.#waiting.shift()?.resolve(Buffer.from(body));
@@ -125,6 +126,11 @@ export class Dealer {
     });
     this.#socket.write(greeting);
     this.#socket.write(ready('DEALER'));
+  }
+
+  /** Requests that have no answer yet. */
+  get waiting(): number {
+    return this.#waiting.length;
   }
 
   get isClosed(): boolean {

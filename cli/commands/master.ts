@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { type LogLevel, loadMasterConfig } from '../../master/index.ts';
+import { type LogLevel, loadTenants } from '../../master/index.ts';
 import { planUserChange } from '../accounts.ts';
 import { configOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
@@ -32,11 +32,13 @@ export function addMasterCommand(program: Command, context: CommandContext): voi
 }
 
 async function startInBackground(configDir: string, logLevel?: LogLevel): Promise<number> {
-  const { config } = await loadMasterConfig(configDir);
+  const { config, tenants } = await loadTenants(configDir);
   const change = planUserChange(config.user);
   const owner = change.kind === 'become' ? change.account : undefined;
   const program = process.argv.slice(1, 2);
   const level = logLevel === undefined ? [] : ['-l', logLevel];
   const argv = [...program, 'master', '-c', configDir, '--no-console', ...level];
-  return startDaemon(argv, config, owner);
+  // They start one after the other: when the last one answers, all do.
+  const { socket } = tenants.at(-1)?.config ?? config;
+  return startDaemon(argv, { socket, logFile: config.logFile }, owner);
 }

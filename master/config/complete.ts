@@ -1,4 +1,5 @@
 import { findNodegroupLoop } from '../../minion-protocol/index.ts';
+import { eauthOptions } from './eauth-options.ts';
 import { ConfigError, type OptionOrigin } from './errors.ts';
 import {
   aclOptions,
@@ -10,6 +11,7 @@ import {
 } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 import { checkPolicy } from './policy-check.ts';
+import { checkReactions } from './reactions.ts';
 import { typeError } from './refusals.ts';
 import { joinRootDir } from './root-dir.ts';
 import type { GivenOptions, Settings } from './settings.ts';
@@ -22,13 +24,15 @@ import { findSharedPort, servedTransports } from './transport-opts.ts';
 export function completeConfig(given: GivenOptions): MasterConfig {
   const salt = readTable(saltOptions, given.salt);
   const rights = readTable(rightsOptions, given.salt);
+  const eauth = Object.freeze(readTable(eauthOptions, given.salt));
   const own = readTable(ownOptions, given.own);
   const limits = Object.freeze(readTable(limitOptions, given.limits));
   const acl = Object.freeze(readTable(aclOptions, given.acl));
-  const rooted = joinRootDir({ ...salt, ...rights, ...own, limits, acl }, given);
+  const rooted = joinRootDir({ ...salt, ...rights, ...own, eauth, limits, acl }, given);
   const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
   refuseConflicts(config, given);
   checkPolicy(config, given.acl);
+  checkReactions(config);
   return Object.freeze(config);
 }
 

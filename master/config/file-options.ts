@@ -1,7 +1,7 @@
 /** How the options of the file server and of states are checked, where they are more than a word. */
 import { compileSearch, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { flag, type OptionKind, textList } from './option-kinds.ts';
-import { isSettings } from './settings.ts';
+import { entriesOf } from './plain-data.ts';
 
 /** Directories by environment. */
 export type FileRoots = Readonly<Record<string, readonly string[]>>;
@@ -57,13 +57,6 @@ function isPattern(pattern: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** From a file, or from a program. */
-function entriesOf(value: unknown): [string, unknown][] | undefined {
-  if (isSettings(value)) return [...value].map(([key, setting]) => [key, setting.value]);
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  return isObject ? Object.entries(value) : undefined;
 }
 
 function plain(value: unknown): WireValue {

@@ -1,5 +1,7 @@
 import { hostname } from 'node:os';
+import { auditDefaults, auditOptions } from './audit-options.ts';
 import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
+import { learnActions } from './learn-actions.ts';
 import { nodegroups } from './nodegroups.ts';
 import {
   authVersion,
@@ -19,8 +21,10 @@ import {
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
 import { functionPermissions, publishPermissions } from './permissions.ts';
 import { policyRules } from './policy-rules.ts';
+import { reactions } from './reactions.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
+import { tenantDirectories } from './tenant-directories.ts';
 import { transportName, transportOpts } from './transport-opts.ts';
 import { rights } from './user-rights.ts';
 
@@ -38,13 +42,20 @@ export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 /** Names of our own options, which stand under `saltbridge:`. */
 export type OwnOptionName =
   | 'stateDir'
+  | 'audit'
   | 'socket'
   | 'publishSerialBlock'
   | 'confirmOpenMode'
-  | 'mineTrustsGrains';
+  | 'confirmAutoEauth'
+  | 'mineTrustsGrains'
+  | 'reactions'
+  | 'tenants';
 
 /** Salt's options, which stand at the top of a file. */
-export type SaltOptions = Omit<MasterConfig, OwnOptionName | RightsOptionName | 'limits' | 'acl'>;
+export type SaltOptions = Omit<
+  MasterConfig,
+  OwnOptionName | RightsOptionName | 'limits' | 'acl' | 'eauth'
+>;
 
 /** Salt's options on the rights of users. */
 export type RightsOptionName =
@@ -176,10 +187,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
 };
 
-/**
- * Rights of users: they are read and become rules, but nobody can log in yet, so their warnings
- * stay those of options that are not served.
- */
+/** Salt's options on the rights of users. */
 export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = {
   publisherAcl: row('publisher_acl', rights, {}),
   publisherAclBlacklist: row('publisher_acl_blacklist', rights, {}),
@@ -191,9 +199,13 @@ export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = 
 export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   stateDir: row('state_dir', path, '/var/lib/saltbridge'),
   socket: row('socket', path, 'saltbridge.sock'),
+  audit: row('audit', auditOptions, auditDefaults),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
+  confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
+  tenants: row('tenants', tenantDirectories, {}),
+  reactions: row('reactions', reactions, []),
 };
 
 /** Our limits. */
@@ -219,6 +231,9 @@ export const limitOptions: OptionTable<Limits> = {
 export const aclOptions: OptionTable<AclOptions> = {
   signals: row('signals', signalRules, []),
   rules: row('rules', policyRules, []),
+  mode: row('mode', oneOf(['enforce', 'learn']), 'enforce'),
+  learnActions: row('learn_actions', learnActions, ['signal', 'mine']),
+  recordData: row('record_data', flag, true),
 };
 
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): OptionRow<T>;

@@ -8,6 +8,13 @@ export function toPlain(value: unknown): unknown {
   return value;
 }
 
+/** The entries of a map, from a file or from a program; `undefined` of anything else. */
+export function entriesOf(value: unknown): [name: string, value: unknown][] | undefined {
+  const plain = toPlain(value);
+  const isMap = typeof plain === 'object' && plain !== null && !Array.isArray(plain);
+  return isMap ? Object.entries(plain) : undefined;
+}
+
 /** Maps at the top of a file are settings, those in lists plain maps. */
 function fromSettings(map: Settings | ReadonlyMap<unknown, unknown>): Record<string, unknown> {
   const plain: Record<string, unknown> = Object.create(null);

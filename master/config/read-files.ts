@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { isMissing } from '../system-error.ts';
 import { ConfigError, type OptionOrigin } from './errors.ts';
 import { expandGlob } from './expand-glob.ts';
 import { parseConfigFile } from './parse-file.ts';
@@ -147,8 +148,4 @@ function patternsOf({ value, origin }: Setting): string[] {
 function absolute(pattern: string, from: string): string {
   const expanded = pattern.replace(/^~(?=\/|$)/, homedir());
   return path.resolve(path.dirname(from), expanded);
-}
-
-function isMissing(cause: unknown): boolean {
-  return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT';
 }

@@ -4,7 +4,8 @@ import { minionOptions } from './advice/minion-options.ts';
 import { notNeeded } from './advice/not-needed.ts';
 import { notServed } from './advice/not-served.ts';
 import { notYet } from './advice/not-yet.ts';
-import { isSettings, type Setting } from './settings.ts';
+import { toPlain } from './plain-data.ts';
+import type { Setting } from './settings.ts';
 
 /** An option of Salt's that has no effect here. */
 export interface UnservedOption {
@@ -59,9 +60,7 @@ function* rows(
   }
 }
 
-/** Maps as objects, for comparing. */
+/** With the prototypes of literals, which comparing looks at. */
 function plain(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(plain);
-  if (!isSettings(value)) return value;
-  return Object.fromEntries([...value].map(([name, setting]) => [name, plain(setting.value)]));
+  return structuredClone(toPlain(value));
 }

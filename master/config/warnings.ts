@@ -12,6 +12,8 @@ export interface ConfigWarning extends OptionOrigin {
     | 'narrowed'
     /** Rights of users that are wider than they seem, mean less than in Salt, or cannot be read. */
     | 'rights'
+    /** The reactor listens for tags that no rule lets anybody emit. */
+    | 'unheard'
     /** One that nothing is lost without. */
     | 'not-needed'
     /** An option that neither has. */

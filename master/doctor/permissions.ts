@@ -3,6 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { MasterConfig } from '../config/options.ts';
 import { placeDirectories } from '../keys/pki-dir.ts';
+import { isMissing } from '../system-error.ts';
 import type { Patient } from './patient.ts';
 import type { DoctorFinding } from './report.ts';
 
@@ -139,7 +140,7 @@ async function statIfThere(file: string): Promise<Stats | undefined> {
   try {
     return await stat(file);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
 }

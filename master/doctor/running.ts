@@ -1,4 +1,5 @@
 import type { MasterApi } from '../api.ts';
+import { codeOf } from '../system-error.ts';
 import type { RunningMaster } from './patient.ts';
 import type { DoctorFinding } from './report.ts';
 
@@ -41,16 +42,12 @@ async function withDeadline<T>(answer: Promise<T>): Promise<T> {
 /** No socket, a socket that a dead master left, or a configuration that names none. */
 function isNobodyThere(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;
-  const codes = [codeOf(error), codeOf(cause)];
+  const codes = [codeOf(error) ?? '', codeOf(cause) ?? ''];
   return codes.some((code) => code === 'ENOENT' || code === 'ECONNREFUSED' || isOfConfig(code));
 }
 
 function isOfConfig(code: string): boolean {
   return code.startsWith('ERR_CONFIG_') || code.startsWith('ERR_OPTION_');
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 function unreachable(error: unknown): DoctorFinding {

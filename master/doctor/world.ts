@@ -1,6 +1,7 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { statfs } from 'node:fs/promises';
 import path from 'node:path';
+import { isMissing } from '../system-error.ts';
 import type { DiskRoom, DoctorWorld } from './patient.ts';
 
 /** This machine, as this process sees it. */
@@ -29,8 +30,7 @@ async function diskOf(file: string): Promise<DiskRoom> {
     };
   } catch (error) {
     const parent = path.dirname(file);
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    if (!isMissing || parent === file) throw error;
+    if (!isMissing(error) || parent === file) throw error;
     return diskOf(parent);
   }
 }

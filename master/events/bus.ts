@@ -14,6 +14,8 @@ export interface MasterEvent {
 export interface SubscribeOptions {
   /** Only events whose tag this accepts. Default: all. */
   readonly accepts?: (tag: string) => boolean;
+  /** Only events that the master fires itself. Default: those of minions too. */
+  readonly isOwnOnly?: boolean;
   /** Events that may wait unread before the reader is dropped. Default 10,000. */
   readonly capacity?: number;
   /** Ends the subscription. */
@@ -21,6 +23,7 @@ export interface SubscribeOptions {
 }
 
 interface Reader {
+  readonly isOwnOnly: boolean;
   readonly accepts: (tag: string) => boolean;
   readonly queue: BoundedQueue<MasterEvent>;
 }
@@ -40,9 +43,14 @@ export class EventBus {
     this.#now = options.now ?? (() => new Date());
   }
 
-  /** Fires an event. Values too big for `max_event_size` are replaced by `VALUE_TRIMMED`. */
-  fire(tag: string, data: WireMap): void {
-    const listening = [...this.#readers].filter((reader) => reader.accepts(tag));
+  /**
+   * Fires an event. Values too big for `max_event_size` are replaced by `VALUE_TRIMMED`.
+   * @param origin whether a minion emitted it. Default: the master itself
+   */
+  fire(tag: string, data: WireMap, origin: 'master' | 'minion' = 'master'): void {
+    const listening = [...this.#readers].filter(
+      (reader) => (origin === 'master' || !reader.isOwnOnly) && reader.accepts(tag),
+    );
     if (listening.length === 0) return;
     const stamped = { ...data, _stamp: stamp(this.#now()) };
     const event = { tag, data: trimValues(stamped, this.#maxEventBytes) };
@@ -59,7 +67,8 @@ export class EventBus {
   subscribe(options: SubscribeOptions = {}): AsyncIterableIterator<MasterEvent> {
     const capacity = options.capacity ?? 10_000;
     const queue = new BoundedQueue<MasterEvent>(capacity, () => tooSlow(capacity));
-    const reader: Reader = { accepts: options.accepts ?? (() => true), queue };
+    const { accepts = () => true, isOwnOnly = false } = options;
+    const reader: Reader = { accepts, isOwnOnly, queue };
     this.#readers.add(reader);
     const end = (): void => {
       queue.close();

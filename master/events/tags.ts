@@ -13,8 +13,13 @@ export const tags = {
   presenceChange: 'salt/presence/change',
   /** A signal that no rule permits: told once a burst. */
   signalDenied: (minionId: string): string => `saltbridge/denied/${minionId}`,
+  /** Ours: what a reaction did not do. */
+  reaction: (kind: 'dropped' | 'denied'): string => `saltbridge/reaction/${kind}`,
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
   /** Ours: the disk of the store was found full; there is room again. */
   storeFull: 'saltbridge/store/full',
   storeRoom: 'saltbridge/store/room',
+  /** Ours: the audit log finds no room; it finds some again. */
+  auditFull: 'saltbridge/audit/full',
+  auditRoom: 'saltbridge/audit/room',
 } as const;

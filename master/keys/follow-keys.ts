@@ -30,14 +30,9 @@ export function followKeys({ keys, bus, revocation, accepted, log }: KeyFollower
     const ended = endsKey ? revocation.revoke([id]) : Promise.resolve();
     ended
       // Noted only then, so that a start after a crash in between makes up for it.
-      .then(() => accepted.note(id, acceptedPem(keys, id)))
+      .then(() => accepted.note(id, keys.acceptedPem(id)))
       .catch((error: unknown) => {
         log.error({ minion: id, err: error }, 'revocation failed');
       });
   });
-}
-
-function acceptedPem(keys: KeyStore, id: string): string | undefined {
-  const record = keys.get(id);
-  return record?.state === 'accepted' ? record.pem : undefined;
 }

@@ -90,6 +90,16 @@ export class KeyStore {
     return this.#table.get(id);
   }
 
+  isAccepted(id: string): boolean {
+    return this.get(id)?.state === 'accepted';
+  }
+
+  /** The accepted key of an id. */
+  acceptedPem(id: string): string | undefined {
+    const known = this.get(id);
+    return known?.state === 'accepted' ? known.pem : undefined;
+  }
+
   /** The key last denied under an id. */
   denied(id: string): DeniedKey | undefined {
     return this.#table.denied(id);

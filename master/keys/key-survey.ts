@@ -4,6 +4,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { parsePublicKey } from '../../minion-protocol/index.ts';
+import { isMissing } from '../system-error.ts';
 import { type KeyPlace, keyPlaces, placeDirectories } from './pki-dir.ts';
 
 /** Why a key cannot be used. */
@@ -88,8 +89,4 @@ function isSmall(pem: string): boolean {
   } catch {
     return false;
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }

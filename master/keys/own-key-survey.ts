@@ -5,6 +5,7 @@ import path from 'node:path';
 import { parsePrivateKey, parsePublicKey } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { readMasterSignature } from '../secrets/master-signature.ts';
+import { isMissing } from '../system-error.ts';
 
 /** What is wrong with a pair. */
 interface OwnKeyFault {
@@ -149,7 +150,6 @@ async function readIfThere(file: string): Promise<string | 'unreadable' | undefi
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    return isMissing ? undefined : 'unreadable';
+    return isMissing(error) ? undefined : 'unreadable';
   }
 }

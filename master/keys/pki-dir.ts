@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises';
 import path from 'node:path';
+import { codeOf, isMissing } from '../system-error.ts';
 import { KeyError } from './errors.ts';
 
 /** Where a key can be. */
@@ -136,7 +137,7 @@ export class PkiDir {
       try {
         await unlink(this.#file(place, id));
       } catch (error) {
-        if (codeOf(error) === 'ENOENT') return;
+        if (isMissing(error)) return;
         throw error;
       }
       await syncDirectory(this.directoryOf(place));
@@ -162,7 +163,7 @@ function readPlainSync(file: string): KeyFile | undefined {
   try {
     descriptor = openSync(file, plainFlags);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ELOOP') return undefined;
+    if (isMissing(error) || codeOf(error) === 'ELOOP') return undefined;
     throw error;
   }
   try {
@@ -178,7 +179,7 @@ async function openPlain(file: string): Promise<FileHandle | undefined> {
   try {
     return await open(file, plainFlags);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ELOOP') return undefined;
+    if (isMissing(error) || codeOf(error) === 'ELOOP') return undefined;
     throw error;
   }
 }
@@ -209,8 +210,4 @@ async function translate<T>(problem: string, work: () => Promise<T>): Promise<T>
   } catch (cause) {
     throw new KeyError('ERR_PKI_DIR', problem, { cause });
   }
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
 }

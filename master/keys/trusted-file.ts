@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises';
+import { isMissing } from '../system-error.ts';
 
 /** A file that decides about keys: its text, or why it is not to be believed. */
 export type TrustedFile =
@@ -18,7 +19,6 @@ export async function readTrustedFile(file: string, groupMayWrite: boolean): Pro
       await handle.close();
     }
   } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    return { ok: false, reason: isMissing ? 'missing' : 'unreadable' };
+    return { ok: false, reason: isMissing(error) ? 'missing' : 'unreadable' };
   }
 }

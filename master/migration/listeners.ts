@@ -1,7 +1,7 @@
 /** Who listens to events in a salt-master, and for which tags. */
 import type { Settings } from '../config/settings.ts';
 import { awaitedPatterns, thoriumPatterns } from './formulas.ts';
-import { entriesOf, moduleNames, textsOf } from './plain-values.ts';
+import { moduleNames, pairsOf, textsOf } from './plain-values.ts';
 
 /** A glob that something listens for. */
 export interface Listening {
@@ -53,11 +53,12 @@ export function enginePrefixes(settings: Settings): string[] {
   return engineNames(settings).flatMap((name) => firingEngines.get(name) ?? []);
 }
 
-function reactorPatterns(settings: Settings): Listening[] {
+/** What Salt's reactor listens for. */
+export function reactorPatterns(settings: Settings): Listening[] {
   const { value, origin } = settings.get('reactor') ?? {};
   if (!Array.isArray(value) || origin === undefined) return [];
   return value
-    .flatMap((item) => entriesOf(item).map(([pattern]) => pattern))
+    .flatMap((item) => pairsOf(item).map(([pattern]) => pattern))
     .map((pattern) => ({ pattern, listener: 'reactor', file: origin.file, line: origin.line }));
 }
 
@@ -97,8 +98,8 @@ function engineNames(settings: Settings): string[] {
 function engineOption(engines: unknown, engine: string, option: string): unknown {
   const options = [engines]
     .flat()
-    .flatMap((item) => entriesOf(item))
+    .flatMap((item) => pairsOf(item))
     .filter(([name]) => name === engine)
-    .flatMap(([, value]) => [value].flat().flatMap((map) => entriesOf(map)));
+    .flatMap(([, value]) => [value].flat().flatMap((map) => pairsOf(map)));
   return options.find(([name]) => name === option)?.[1];
 }

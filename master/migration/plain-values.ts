@@ -1,13 +1,9 @@
-/** Values of options as the parser left them: maps at the top are settings, deeper ones plain. */
-import { isSettings } from '../config/settings.ts';
+/** Values of options as lists. */
+import { entriesOf } from '../config/plain-data.ts';
 
-/** The entries of a map, wherever it stands; none of anything else. */
-export function entriesOf(value: unknown): (readonly [name: string, value: unknown])[] {
-  if (isSettings(value) && [...value.values()].every(isSetting)) {
-    return [...value].map(([name, setting]) => [name, setting.value]);
-  }
-  if (!(value instanceof Map)) return [];
-  return [...value].map(([name, inner]) => [String(name), inner]);
+/** The entries of a map; none of anything else. */
+export function pairsOf(value: unknown): [name: string, value: unknown][] {
+  return entriesOf(value) ?? [];
 }
 
 /** The texts of a list, or of one text. */
@@ -21,9 +17,5 @@ export function textsOf(value: unknown): string[] {
 export function moduleNames(value: unknown): string[] {
   return [value]
     .flat()
-    .flatMap((item) => (typeof item === 'string' ? [item] : entriesOf(item).map(([name]) => name)));
-}
-
-function isSetting(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'origin' in value;
+    .flatMap((item) => (typeof item === 'string' ? [item] : pairsOf(item).map(([name]) => name)));
 }

@@ -1,6 +1,6 @@
 /** The directories that hold a site's files. */
 import type { Settings } from '../config/settings.ts';
-import { entriesOf, textsOf } from './plain-values.ts';
+import { pairsOf, textsOf } from './plain-values.ts';
 
 /** A directory of `file_roots`, `pillar_roots` or `thorium_roots`. */
 export interface Root {
@@ -25,7 +25,7 @@ export function rootsOf(settings: Settings, option: keyof typeof defaults): Root
   if (setting === undefined || setting.value === null) {
     return [{ directory: defaults[option], saltenv: 'base', file, line }];
   }
-  return entriesOf(setting.value).flatMap(([saltenv, directories]) =>
+  return pairsOf(setting.value).flatMap(([saltenv, directories]) =>
     textsOf(directories)
       .filter((directory) => directory.startsWith('/'))
       .map((directory) => ({ directory, saltenv, file, line })),

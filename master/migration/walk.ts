@@ -1,6 +1,7 @@
 import type { Dirent } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { isMissing } from '../system-error.ts';
 
 /** How much of a tree is looked at. */
 const maxFiles = 50_000;
@@ -68,8 +69,4 @@ async function kindOf(entry: Dirent, file: string): Promise<'file' | 'directory'
   const target = entry.isSymbolicLink() ? await stat(file).catch(() => undefined) : entry;
   if (target?.isDirectory()) return 'directory';
   return target?.isFile() ? 'file' : 'nothing';
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }

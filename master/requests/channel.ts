@@ -2,7 +2,7 @@
  * The corridor that every request walks: envelope, decryption, identity, rate, handler, reply.
  * The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
  * its reply values; each refusal is counted by reason. Whatever goes wrong, there is one answer,
- * but for what would be acknowledged by any answer and was not kept: see {@link Unanswered}.
+ * but for what is left without on purpose: see {@link Unanswered}.
  */
 import type { Logger } from 'pino';
 import {
@@ -22,14 +22,14 @@ import {
   ProtocolError,
   type ProtocolVersion,
   type SealedEnvelope,
+  type Turn,
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
 import { MasterError } from '../errors.ts';
 import type { RequestCounters } from '../limits/counters.ts';
-import { delay } from '../limits/delay.ts';
-import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { Throttle } from '../limits/throttle.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { ClearRequests } from './clear.ts';
@@ -52,7 +52,7 @@ export interface RequestChannelOptions {
   readonly pins: VersionPins;
   readonly lastHeard: LastHeard;
   readonly repeats: RepeatGuard;
-  readonly rate: TokenBuckets;
+  readonly rate: Throttle;
   readonly counters: RequestCounters;
   /** Encrypts a reply for the asker alone, off the main thread. */
   readonly sealPrivate: (
@@ -102,6 +102,12 @@ const provenOnly: ReadonlySet<string> = new Set([
   'revoke_auth',
 ]);
 
+/**
+ * What is done as soon as it is stored or told. Others do not wait for any other request: an RSA
+ * operation, a provider of pillar or a job of a minion may take as long as it likes.
+ */
+const brief: ReadonlySet<string> = new Set(['_mine', '_minion_event', '_return']);
+
 /** Requests that are metered by their handlers instead of here. */
 const selfMetered: ReadonlySet<string> = new Set([
   '_return',
@@ -138,9 +144,9 @@ export class RequestChannel {
   }
 
   /** The transport's request handler. @throws Unanswered, and nothing else */
-  async handle(bytes: Uint8Array, peer: Peer): Promise<Uint8Array> {
+  async handle(bytes: Uint8Array, peer: Peer, turn: Turn): Promise<Uint8Array> {
     try {
-      return await this.#answer(bytes, peer);
+      return await this.#answer(bytes, peer, turn);
     } catch (error) {
       if (error instanceof Unanswered) {
         this.#options.counters.count(error.reason);
@@ -155,12 +161,13 @@ export class RequestChannel {
     }
   }
 
-  async #answer(bytes: Uint8Array, peer: Peer): Promise<Uint8Array> {
+  async #answer(bytes: Uint8Array, peer: Peer, turn: Turn): Promise<Uint8Array> {
     const decoded = decodeEnvelope(bytes, this.#options.envelopeLimits);
     if (!decoded.ok) throw new Refusal(decoded.code, decoded.reply);
     const { envelope } = decoded;
     if (envelope.enc === 'clear') {
       this.#check(envelope, envelope.load);
+      turn.end();
       return this.#options.clear.answer(envelope, peer);
     }
     const key = this.#keyFor(envelope);
@@ -169,10 +176,12 @@ export class RequestChannel {
     if (request.isProven && minionId !== undefined) {
       peer.identify(minionId);
       this.#options.lastHeard.note(minionId, this.#options.now(), peer);
-      await this.#prove(minionId, request.version);
+      if (request.version > this.#options.pins.of(minionId)) {
+        await this.#prove(minionId, request.version);
+      }
     }
-    const reply = await this.#dispatch(request);
-    return this.#encode(request, key, reply);
+    const reply = await this.#dispatch(request, turn);
+    return this.#encode(request, key, reply, turn);
   }
 
   /** A pin that cannot be kept now holds until the next start: no reason to refuse the request. */
@@ -196,7 +205,7 @@ export class RequestChannel {
   }
 
   async #verify(envelope: SealedEnvelope, key: CrypticleKey, peer: Peer): Promise<VerifiedRequest> {
-    const { loadLimits, pins } = this.#options;
+    const { loadLimits, pins, tokens } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
     const checked = this.#check(envelope, openLoad(key, envelope.load, loadLimits));
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
@@ -204,7 +213,9 @@ export class RequestChannel {
     }
     const { id, nonce, tok, load } = checked;
     if (id !== undefined && !pins.permits(id, envelope.version)) throw new Refusal('version');
-    const isProven = await this.#isProven(id, tok);
+    const accepted = id === undefined ? undefined : this.#acceptedKey(id);
+    const isProven = accepted !== undefined && tok !== undefined;
+    if (isProven && !tokens.isRemembered(accepted, tok)) await this.#checkToken(accepted, tok);
     return {
       minionId: id,
       isProven,
@@ -226,19 +237,19 @@ export class RequestChannel {
     return checked.request;
   }
 
-  /** A token must be right wherever there is one; an id without one must at least be accepted. */
-  async #isProven(id: string | undefined, tok: Uint8Array | undefined): Promise<boolean> {
-    if (id === undefined) return false;
+  /** Whoever names an id must at least name an accepted one. */
+  #acceptedKey(id: string): string {
     const accepted = this.#options.acceptedKey(id);
     if (accepted === undefined) throw new Refusal('not-accepted');
-    if (tok === undefined) return false;
-    if (!(await this.#options.tokens.isGenuine(accepted, tok))) {
-      throw new Refusal('token');
-    }
-    return true;
+    return accepted;
   }
 
-  async #dispatch(request: VerifiedRequest): Promise<Reply> {
+  /** A token must be right wherever there is one. */
+  async #checkToken(accepted: string, tok: Uint8Array): Promise<void> {
+    if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
+  }
+
+  async #dispatch(request: VerifiedRequest, turn: Turn): Promise<Reply> {
     const { table, rate, repeats, log, counters } = this.#options;
     const { cmd } = request.load;
     if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
@@ -251,7 +262,9 @@ export class RequestChannel {
       counters.count('unproven');
       return send({});
     }
-    if (!selfMetered.has(cmd)) await delay(rate.take(request.minionId ?? ''));
+    const isNext = selfMetered.has(cmd) || rate.pass(request.minionId ?? '');
+    if (isNext !== true || !brief.has(cmd)) turn.end();
+    if (isNext !== true && !(await isNext)) throw new Unanswered('too-many-waiting');
     try {
       const run = (): Promise<Reply> => handler(request);
       return await (onceOnly.has(cmd) ? repeats.once(request, run) : run());
@@ -263,8 +276,17 @@ export class RequestChannel {
     }
   }
 
-  async #encode(request: VerifiedRequest, key: CrypticleKey, reply: Reply): Promise<Uint8Array> {
+  async #encode(
+    request: VerifiedRequest,
+    key: CrypticleKey,
+    reply: Reply,
+    turn: Turn,
+  ): Promise<Uint8Array> {
     if (reply.kind === 'send') {
+      if (reply.after !== undefined) {
+        turn.end();
+        await reply.after;
+      }
       return encodeSendReply(key, reply.value, { version: request.version, nonce: request.nonce });
     }
     if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);

@@ -1,6 +1,5 @@
 /** What minions may ask for, from the parts of a master. */
 import type { Logger } from 'pino';
-import type { Policy } from '../../acl/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
@@ -12,11 +11,14 @@ import type { JobCache } from '../jobs/job-cache.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
+import type { Throttle } from '../limits/throttle.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import type { MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
+import type { PolicyGate } from '../policy/gate.ts';
+import type { ReactionIntake } from '../reactions/intake.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { Services } from '../services.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
@@ -44,8 +46,8 @@ const selfMadeJobsPerHour = 600;
 /** What the handlers are made from. */
 export interface HandlerParts {
   readonly config: MasterConfig;
-  /** What is permitted now. */
-  readonly policy: () => Policy;
+  /** Decides what minions may. */
+  readonly gate: PolicyGate;
   readonly foundations: Foundations;
   readonly bus: EventBus;
   readonly jobs: JobCache;
@@ -54,6 +56,7 @@ export interface HandlerParts {
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
   readonly services: Pick<Services, 'runners'>;
+  readonly reactions: ReactionIntake;
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
   readonly lastHeard: LastHeard;
@@ -63,7 +66,7 @@ export interface HandlerParts {
   readonly now: () => number;
   readonly denials: DenialLog;
   /** How many requests a minion may make. */
-  readonly requestRate: TokenBuckets;
+  readonly requestRate: Throttle;
   readonly log: Logger;
 }
 
@@ -94,7 +97,8 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       rate: eventRate,
       counters,
       denials: parts.denials,
-      policy: parts.policy,
+      gate: parts.gate,
+      reactions: parts.reactions,
       get maxBytes() {
         return config.limits.eventBytes;
       },
@@ -108,7 +112,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     }),
     ...peerHandlers(openPeers(parts)),
     ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
-    revoke_auth: revokeHandler(foundations.keys, parts.policy),
+    revoke_auth: revokeHandler(foundations.keys, parts.gate),
     _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
     _master_tops: topsHandler(parts.tops, log),
   });
@@ -116,7 +120,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
 
 function createFileHandlers({
   config,
-  policy,
+  gate,
   fileServer: server,
   counters,
   log,
@@ -132,7 +136,7 @@ function createFileHandlers({
     ...fileHandlers({ server, meter, hashType, bufferBytes }),
     _file_recv: fileRecvHandler({
       pushed,
-      policy,
+      gate,
       meter,
       counters,
       log,
@@ -148,18 +152,18 @@ function openPeers(parts: HandlerParts): PeerHandlerOptions {
     cache,
     targets,
     facts: {
-      isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
+      isAccepted: (id) => foundations.keys.isAccepted(id),
       lastHeardAt: (id) => lastHeard.of(id),
     },
     defaults: config,
-    policy: parts.policy,
+    gate: parts.gate,
     counters,
     log,
   });
   const runner = new PeerRunner({
     runners: parts.services.runners,
     cache,
-    policy: parts.policy,
+    gate: parts.gate,
     counters,
     log,
   });

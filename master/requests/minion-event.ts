@@ -1,4 +1,4 @@
-import { decide, type Policy } from '../../acl/index.ts';
+import type { Decision } from '../../acl/index.ts';
 import {
   isWireMap,
   type MinionEventLoad,
@@ -6,13 +6,18 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
+import { StoreError } from '../../store/index.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { PolicyGate } from '../policy/gate.ts';
+import type { ReactionIntake } from '../reactions/intake.ts';
+import { jidOf } from '../reactions/own-events.ts';
 import type { DenialLog } from './denial-log.ts';
-import { type Handler, send, type VerifiedRequest } from './request.ts';
+import { requestMark } from './repeats.ts';
+import { type Handler, send, Unanswered, type VerifiedRequest } from './request.ts';
 
 /** What the handler of `_minion_event` needs. */
 export interface MinionEventOptions {
@@ -21,8 +26,10 @@ export interface MinionEventOptions {
   readonly rate: TokenBuckets;
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
+  /** What follows from events is kept before the reply. */
+  readonly reactions: Pick<ReactionIntake, 'isWanted' | 'take'>;
   /** What the operator lets minions emit. */
-  readonly policy: () => Policy;
+  readonly gate: PolicyGate;
   /** Largest event, bytes as sent (`event_bytes`). */
   readonly maxBytes: number;
   /** Whether a request was made before this master started, and may be a replay. */
@@ -35,6 +42,14 @@ interface Candidate {
   readonly data: WireMap;
   /** What the sender says with it, for the schema of a rule. */
   readonly said: WireValue | undefined;
+  /** Its place in the request. */
+  readonly place: number;
+}
+
+/** An event that may be fired. */
+interface Permitted extends Candidate {
+  /** The rule that says so. */
+  readonly rule: string;
 }
 
 const progressJid = /^salt\/job\/(\d{20})\/prog\//;
@@ -42,15 +57,16 @@ const progressJid = /^salt\/job\/(\d{20})\/prog\//;
 /**
  * `_minion_event`: events that a minion fires, single or in a batch [WIRE 9.5]. Each final tag,
  * prefix included, is decided on by itself; the master sets `id`. What is refused is answered as
- * Salt answers it, and counted.
+ * Salt answers it, and counted. What reactions are to do is kept before anything is told and
+ * answered; a request from before the start may be a replay, so it is told nobody, but a reaction
+ * that was not kept then is kept now.
  */
 export function minionEventHandler(options: MinionEventOptions): Handler {
   return async (request) => {
     const { minionId, load } = request;
     if (minionId === undefined) return send({});
-    const obstacle = obstacleTo(request, options);
-    if (obstacle !== undefined) {
-      options.counters.count(obstacle);
+    if (request.bytes > options.maxBytes) {
+      options.counters.count('event-bytes');
       return send(null);
     }
     const parsed = parseMinionEventLoad(load);
@@ -58,54 +74,83 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       options.counters.count('malformed-event');
       return send(null);
     }
+    const isOld = options.isFromBefore(request);
+    if (isOld) options.counters.count('event-before-start');
+    const permitted: Permitted[] = [];
     for (const event of candidates(parsed.value, minionId)) {
-      if (!(await isPermitted(options, minionId, event, request.bytes))) continue;
-      if (!options.rate.tryTake(minionId)) {
-        options.counters.count('event-rate');
-        continue;
-      }
-      options.bus.fire(event.tag, event.data);
+      if (isOld && !options.reactions.isWanted(event.tag)) continue;
+      const jid = progressJid.exec(event.tag)?.[1];
+      const job = jid === undefined ? undefined : await options.jobs.find(jid);
+      const ownJid = job?.minions.has(minionId) ? jid : undefined;
+      const decision = judge(options, { minionId, event, bytes: request.bytes, ownJid });
+      if (decision.effect === 'deny') continue;
+      if (options.rate.tryTake(minionId)) permitted.push({ ...event, rule: decision.rule });
+      else options.counters.count('event-rate');
     }
+    const wanted = permitted.filter(({ tag }) => options.reactions.isWanted(tag));
+    if (wanted.length > 0) await keepReactions(options, minionId, request, wanted);
+    if (isOld) return send(null);
+    for (const { tag, data } of permitted) options.bus.fire(tag, data, 'minion');
     return send(null);
   };
 }
 
-/** Why a whole request is dropped unread. */
-function obstacleTo(request: VerifiedRequest, options: MinionEventOptions): string | undefined {
-  if (request.bytes > options.maxBytes) return 'event-bytes';
-  return options.isFromBefore(request) ? 'event-before-start' : undefined;
+/** @throws Unanswered when one cannot be kept: the minion sends again by itself */
+async function keepReactions(
+  { reactions }: MinionEventOptions,
+  sender: string,
+  request: VerifiedRequest,
+  wanted: readonly Permitted[],
+): Promise<void> {
+  const mark = requestMark(request);
+  try {
+    for (const { tag, said, rule, place } of wanted) {
+      const from = mark === undefined ? undefined : { mark, place };
+      const data = withoutPublication(said);
+      await reactions.take({ tag, sender, data, rule, jid: causeOf(tag, said), request: from });
+    }
+  } catch (cause) {
+    if (cause instanceof StoreError) throw new Unanswered('reaction-not-kept', { cause });
+    throw cause;
+  }
 }
 
-async function isPermitted(
-  options: MinionEventOptions,
-  minionId: string,
-  { tag, said }: Candidate,
-  bytes: number,
-): Promise<boolean> {
-  const jid = progressJid.exec(tag)?.[1];
-  const job = jid === undefined ? undefined : await options.jobs.find(jid);
-  const decision = decide(
-    {
-      subject: { kind: 'minion', id: minionId },
-      action: 'signal',
-      resource: {
-        tag,
-        get data() {
-          return withoutPublication(said);
-        },
-        bytes: () => bytes,
-        wasPublishedToSubject: (asked) => asked === jid && job?.minions.has(minionId) === true,
+/** The job in which it was fired, by the minion's own word; a lie costs the minion alone. */
+function causeOf(tag: string, said: WireValue | undefined): string | undefined {
+  const jid = isWireMap(said) ? said.__pub_jid : undefined;
+  return typeof jid === 'string' ? jid : jidOf(tag, {});
+}
+
+interface Question {
+  readonly minionId: string;
+  readonly event: Candidate;
+  readonly bytes: number;
+  /** The job that the tag names, if it was published to the minion. */
+  readonly ownJid: string | undefined;
+}
+
+function judge(options: MinionEventOptions, question: Question): Decision {
+  const { minionId, event, bytes, ownJid } = question;
+  const { tag, said } = event;
+  const decision = options.gate.decide({
+    subject: { kind: 'minion', id: minionId },
+    action: 'signal',
+    resource: {
+      tag,
+      get data() {
+        return withoutPublication(said);
       },
+      bytes: () => bytes,
+      wasPublishedToSubject: (jid) => jid === ownJid,
     },
-    options.policy(),
-  );
-  if (decision.effect === 'allow') return true;
+  });
+  if (decision.effect === 'allow') return decision;
   options.counters.count(`signal-${decision.rule}`);
   if (options.denials.note(minionId, tag, decision)) {
     const { rule, reason } = decision;
     options.bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule, reason });
   }
-  return false;
+  return decision;
 }
 
 /**
@@ -122,16 +167,14 @@ function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
   if (load.form === 'empty') return [];
   if (load.form === 'single') {
     const { tag, data } = load;
-    return [{ tag, data: { ...data, id: minionId }, said: data.data }];
+    return [{ tag, data: { ...data, id: minionId }, said: data.data, place: 0 }];
   }
   const { pretag } = load;
-  return load.events.flatMap(({ tag, data: sent }) => {
-    const data = isWireMap(sent) ? { ...sent, id: minionId } : { data: sent, id: minionId };
-    return pretag === undefined
-      ? [{ tag, data, said: sent }]
-      : [
-          { tag, data, said: sent },
-          { tag: `${pretag}/${tag}`, data, said: sent },
-        ];
-  });
+  return load.events
+    .flatMap(({ tag, data: sent }) => {
+      const data = isWireMap(sent) ? { ...sent, id: minionId } : { data: sent, id: minionId };
+      const tags = pretag === undefined ? [tag] : [tag, `${pretag}/${tag}`];
+      return tags.map((one) => ({ tag: one, data, said: sent }));
+    })
+    .map((event, place) => ({ ...event, place }));
 }

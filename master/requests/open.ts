@@ -1,5 +1,6 @@
 /** The corridor of a master, from its parts. */
 import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
+import { Throttle } from '../limits/throttle.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import { Announcements } from '../presence/announcements.ts';
 import type { PresentMinion } from '../presence/present.ts';
@@ -19,6 +20,12 @@ export interface RequestParts extends Omit<HandlerParts, 'denials' | 'requestRat
   readonly present: () => readonly PresentMinion[];
 }
 
+/**
+ * Requests of one minion that wait because it is over its rate: twice what one connection may have
+ * under way.
+ */
+const maxWaitingRequests = 128;
+
 /** The corridor, and what it remembers of refusals. */
 export interface Requests {
   readonly channel: RequestChannel;
@@ -30,12 +37,12 @@ export interface Requests {
 export function openRequests(parts: RequestParts): Requests {
   const { config, foundations, counters, log, now } = parts;
   const { keys, rsa, masterKeys } = foundations;
+  const acceptedKey = (id: string): string | undefined => keys.acceptedPem(id);
   const denials = new DenialLog(log, now);
-  const requestRate = new TokenBuckets(rateOf(config, 'requestsPerSecond'));
-  const acceptedKey = (id: string): string | undefined => {
-    const known = keys.get(id);
-    return known?.state === 'accepted' ? known.pem : undefined;
-  };
+  const requestRate = new Throttle(
+    new TokenBuckets(rateOf(config, 'requestsPerSecond')),
+    maxWaitingRequests,
+  );
   const tokens = new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token }));
   const channel = new RequestChannel({
     clear: new ClearRequests(openSignIn(parts), counters),

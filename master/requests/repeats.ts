@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { packWire } from '../../minion-protocol/index.ts';
 import { MarkRing } from './mark-ring.ts';
 import { type Reply, send, type VerifiedRequest } from './request.ts';
@@ -107,5 +107,5 @@ export function requestMark(request: VerifiedRequest): string | undefined {
 function requestDigest({ nonce, load }: VerifiedRequest): Buffer | undefined {
   if (nonce === undefined) return undefined;
   const { ts: _ts, ...rest } = load;
-  return createHash('sha256').update(nonce).update(packWire(rest)).digest();
+  return hash('sha256', packWire([nonce, rest]), 'buffer');
 }

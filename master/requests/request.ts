@@ -32,15 +32,21 @@ export interface VerifiedRequest {
 
 /** What a handler answers; the corridor encrypts it as the request's version asks [WIRE 8]. */
 export type Reply =
-  | { readonly kind: 'send'; readonly value: WireValue }
+  | {
+      readonly kind: 'send';
+      readonly value: WireValue;
+      /** What the asker has to wait for; default: nothing. */
+      readonly after?: Promise<true>;
+    }
   /** The same of a value that was packed already, in pieces. */
   | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
   /** Under a key of its own, signed, for the asker alone. */
   | { readonly kind: 'private'; readonly pillar: WireMap };
 
 /**
- * Thrown by a handler that must not answer, because any answer would be an acknowledgement. The
- * connection is closed a little later, and the minion sends again by itself.
+ * Thrown where there must be no answer, because any would be an acknowledgement, or because so much
+ * waits for the minion's rate that answering would be work for whoever floods. The connection is
+ * closed a little later, and the minion sends again by itself.
  */
 export class Unanswered extends Error {
   /** What is counted. */
@@ -59,4 +65,9 @@ export type Handler = (request: VerifiedRequest) => Promise<Reply>;
 /** A reply of the usual kind. */
 export function send(value: WireValue): Reply {
   return { kind: 'send', value };
+}
+
+/** The same when it is the asker's turn. */
+export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply {
+  return isNext === true ? send(value) : { kind: 'send', value, after: isNext };
 }

@@ -2,17 +2,16 @@ import { parseReturnLoad, type WireMap } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
 import type { ReturnKeeper, ReturnOutcome } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
-import { delay } from '../limits/delay.ts';
-import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { Throttle } from '../limits/throttle.ts';
 import { requestMark } from './repeats.ts';
-import { type Handler, send, Unanswered } from './request.ts';
+import { type Handler, send, sendLater, Unanswered } from './request.ts';
 
 /** What the handler of `_return` needs. */
 export interface ReturnHandlerOptions {
   readonly keeper: ReturnKeeper;
   readonly counters: RequestCounters;
   /** Meters returns that are repeated or refused; the first one to a job counts against nothing. */
-  readonly requestRate: TokenBuckets;
+  readonly requestRate: Throttle;
   /** Largest return that is kept, bytes as sent (`return_bytes`). */
   readonly maxBytes: number;
 }
@@ -36,8 +35,9 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
     options.counters.count(
       outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`,
     );
-    await delay(options.requestRate.take(minionId));
-    return send(outcome === 'repeated' ? null : false);
+    const isNext = options.requestRate.pass(minionId);
+    if (isNext === false) throw new Unanswered('too-many-waiting');
+    return sendLater(outcome === 'repeated' ? null : false, isNext);
   };
 }
 

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 
 const maxRemembered = 50_000;
 
@@ -17,11 +17,16 @@ export class TokenCheck {
     this.#verify = verify;
   }
 
+  /** Whether it is the token that was right before; costs no RSA. */
+  isRemembered(pem: string, token: Uint8Array): boolean {
+    const known = this.#verified.get(pem);
+    return known !== undefined && timingSafeEqual(known, digestOf(token));
+  }
+
   /** @param pem text of the minion's accepted key */
   async isGenuine(pem: string, token: Uint8Array): Promise<boolean> {
-    const digest = createHash('sha256').update(token).digest();
-    const known = this.#verified.get(pem);
-    if (known !== undefined && timingSafeEqual(known, digest)) return true;
+    if (this.isRemembered(pem, token)) return true;
+    const digest = digestOf(token);
     if (!(await this.#verifyOnce(pem, digest, token))) return false;
     this.#verified.set(pem, digest);
     const [oldest] = this.#verified.keys();
@@ -37,4 +42,8 @@ export class TokenCheck {
     this.#underWay.set(mark, verifying);
     return verifying;
   }
+}
+
+function digestOf(token: Uint8Array): Buffer {
+  return hash('sha256', token, 'buffer');
 }

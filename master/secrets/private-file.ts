@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, readFile, rename, unlink } from 'node:fs/promises';
 import path from 'node:path';
+import { isMissing } from '../system-error.ts';
 
 /**
  * Writes a file that appears whole or not at all, with the given mode from its first moment: a new
@@ -47,7 +48,7 @@ export async function readTextIfPresent(file: string): Promise<string | undefine
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
 }

@@ -8,6 +8,7 @@ import {
   unpackLocal,
   type WireValue,
 } from '../../minion-protocol/index.ts';
+import { isMissing } from '../system-error.ts';
 import type { FactsOfMinion, KnownFacts } from './minion-facts.ts';
 
 /** Where to look, and for whom. */
@@ -54,8 +55,8 @@ async function readFacts(cache: SaltDataCache, id: string): Promise<FactsOfMinio
  * @throws RangeError when it is larger, TypeError when it is no file
  */
 export async function readBounded(file: string, maxBytes: number): Promise<Buffer | undefined> {
-  const handle = await open(file).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
+  const handle = await open(file).catch((error: unknown) => {
+    if (isMissing(error)) return undefined;
     throw error;
   });
   try {

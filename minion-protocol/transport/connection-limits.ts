@@ -38,6 +38,11 @@ export interface ConnectionLimits {
   readonly maxKnownAddresses: number;
   /** Requests of one connection that are being answered; no more are read. Default 64. */
   readonly maxRequestsInFlight: number;
+  /**
+   * Requests of all connections that are worked on at the same time, those that wait for something
+   * not counted; no more are read. Default 512.
+   */
+  readonly maxTurns: number;
 }
 
 export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
@@ -53,4 +58,5 @@ export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
   maxNewConnectionsPerAddress: 1000,
   maxKnownAddresses: 65_536,
   maxRequestsInFlight: 64,
+  maxTurns: 512,
 };

@@ -9,6 +9,7 @@ import type {
   PublishOutcome,
   RequestHandler,
   Subscriber,
+  Turn,
 } from './transport.ts';
 
 const PORTS: BoundPorts = { requestPort: 4506, publishPort: 4505 };
@@ -36,6 +37,9 @@ export function createMemoryTransport(options: MemoryTransportOptions = {}): Mem
     dial: (minionId, address = DEFAULT_ADDRESS) => new MemoryMinion(master, minionId, address),
   };
 }
+
+/** Nobody waits for a turn: the minions of one process are few. */
+const noTurn: Turn = { end: () => {} };
 
 class MemoryMaster implements MasterTransport {
   readonly name = 'memory';
@@ -112,7 +116,7 @@ class MemoryMaster implements MasterTransport {
       publishPort: PORTS.publishPort,
       identify: (id: string) => void minionIds.add(id),
     };
-    const done = nextTurn().then(() => handler(new Uint8Array(body), peer));
+    const done = nextTurn().then(() => handler(new Uint8Array(body), peer, noTurn));
     const request: InFlight = { minionIds, done };
     this.#inFlight.add(request);
     try {

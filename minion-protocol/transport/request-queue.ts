@@ -3,7 +3,8 @@
  * gets no answer ends its connection.
  */
 import type { StreamConnection } from './stream-connection.ts';
-import type { Peer, RequestHandler } from './transport.ts';
+import type { Peer, RequestHandler, Turn } from './transport.ts';
+import type { Turns } from './turns.ts';
 import type { EncodedMessage } from './write-queue.ts';
 
 /** What the request port of a transport is served with. */
@@ -17,6 +18,8 @@ export interface RequestService {
   readonly maxInFlight: number;
   /** Bytes of the requests being answered; a single one may be larger. */
   readonly maxBytesInFlight: number;
+  /** Shared by all connections. */
+  readonly turns: Turns;
 }
 
 /** How answers go back. `Route` is what a transport needs to address one. */
@@ -63,7 +66,8 @@ export class RequestQueue<Route> {
 
   /** Goes on where the connection's queue was full. */
   startRequests(): void {
-    while (!this.#isFull()) {
+    while (!this.#isFull() && this.#waiting.length > 0) {
+      if (!this.#service.turns.tryTake(this)) break;
       const request = this.#waiting.shift();
       if (request === undefined) break;
       const pending = { ...request, answer: undefined };
@@ -71,7 +75,7 @@ export class RequestQueue<Route> {
       this.#pendingBytes += pending.body.length;
       void this.#answer(pending);
     }
-    this.#connection.holdBack(this.#isFull());
+    this.#connection.holdBack(this.#isFull() || this.#waiting.length > 0);
   }
 
   onWritten(): void {
@@ -80,12 +84,14 @@ export class RequestQueue<Route> {
   }
 
   onClosed(): void {
+    this.#service.turns.leave(this);
     this.#waiting = [];
     this.#pending = [];
   }
 
   finish(): void {
     this.#isFinishing = true;
+    this.#service.turns.leave(this);
     this.#waiting = [];
     this.#endIfIdle();
   }
@@ -99,9 +105,11 @@ export class RequestQueue<Route> {
   }
 
   async #answer(pending: PendingAnswer<Route>): Promise<void> {
+    const turn = new OneTurn(this.#service.turns);
     try {
-      pending.answer = await this.#service.handler(pending.body, this.#peer);
+      pending.answer = await this.#service.handler(pending.body, this.#peer, turn);
     } catch {
+      turn.end();
       // To the peer it is as if the master had gone; other requests are served until then.
       this.#connection.guarded.leaveUnanswered();
       this.#unanswered += 1;
@@ -109,6 +117,7 @@ export class RequestQueue<Route> {
       return;
     }
     this.#sendAnswers();
+    turn.end();
     this.startRequests();
     this.#endIfIdle();
   }
@@ -131,6 +140,20 @@ export class RequestQueue<Route> {
   #endIfIdle(): void {
     const isIdle = this.#pending.length === this.#unanswered;
     if (this.#isFinishing && isIdle) this.#connection.endWhenWritten();
+  }
+}
+
+class OneTurn implements Turn {
+  #turns: Turns | undefined;
+
+  constructor(turns: Turns) {
+    this.#turns = turns;
+  }
+
+  end(): void {
+    const turns = this.#turns;
+    this.#turns = undefined;
+    turns?.giveBack();
   }
 }
 

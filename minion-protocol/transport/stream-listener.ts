@@ -16,6 +16,7 @@ import type {
   RequestHandler,
   Subscriber,
 } from './transport.ts';
+import { Turns } from './turns.ts';
 
 const DEFAULT_GRACE_MS = 5000;
 
@@ -164,6 +165,7 @@ class StreamListener implements MasterTransport {
       publishPort: knownPort,
       maxInFlight: limits.maxRequestsInFlight,
       maxBytesInFlight: limits.maxMessageBytes,
+      turns: new Turns(limits.maxTurns),
     };
     const requests = await this.#bind(requestPort, this.#design.requests(service, limits));
     this.#sweeper = setInterval(() => this.#guard.sweep(), this.#options.sweepIntervalMs ?? 1000);

@@ -18,12 +18,18 @@ export interface Peer {
   identify(minionId: string): void;
 }
 
+/** A request's time of being worked on, which others wait for. */
+export interface Turn {
+  /** Lets others go on: the request waits for something, or may take long. May be called twice. */
+  end(): void;
+}
+
 /**
  * Answers one request: exactly one answer each. If the promise rejects, the transport closes the
  * connection without one, {@link ConnectionLimits.unansweredMs} later.
  * The bytes of `request` belong to the handler, the bytes it gives belong to the transport.
  */
-export type RequestHandler = (request: Uint8Array, peer: Peer) => Promise<Uint8Array>;
+export type RequestHandler = (request: Uint8Array, peer: Peer, turn: Turn) => Promise<Uint8Array>;
 
 /**
  * Verifies what a minion says of itself on its publish connection [WIRE 4.2, "Presence"]: a packed

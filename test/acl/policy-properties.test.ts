@@ -16,7 +16,17 @@ import { policyOf } from '../helpers/policies.ts';
 
 const names = ['web1', 'web2', 'db1', 'w', ''];
 const funs = ['test.ping', 'test.echo', 'cmd.run', 'state.apply', 'testXping'];
-const tags = ['my/tag', 'my/other', 'my', 'infra/web1/done', 'infra/web2/done', 'x'];
+const tags = [
+  'my/tag',
+  'my/other',
+  'my',
+  'infra/web1/done',
+  'infra/web2/done',
+  'infra/web1/app17/failed',
+  'infra/web2/app18/failed',
+  'x',
+  'm[y/tag',
+];
 
 const name = fc.constantFrom(...names);
 const somePatterns = (texts: readonly string[]): fc.Arbitrary<TextPatterns> => {
@@ -62,7 +72,13 @@ const signalRule = fc
   .record({
     effect: fc.constantFrom('allow', 'deny'),
     subject: subjectPattern,
-    tag: fc.constantFrom(...tags, 'my/*', 'm*', '*a*', `infra/\${minion.id}/*`, `\${minion.id}x`),
+    tag: fc.constantFrom(
+      ...tags.filter((tag) => !tag.includes('[')),
+      ...['my/*', 'm*', '*a*', '*/done', '*app1?*', '*[/]app17/*', '*/app17/failed', 'm[!/]/*'],
+      ...['m[y/*', 'm[[]y*', 'm[]]y/tag', 'm[y]/t*', '?nfra/*/*/*', '*infra*failed*'],
+      ...[`infra/\${minion.id}/*`, `\${minion.id}x`, `infra/\${minion.id}/app17/*`],
+      ...[`infra/\${minion.id}/app1[78]/failed`, `infra/\${minion.id}/done`],
+    ),
   })
   .map(({ effect, subject, tag }): PolicyRule => {
     const rule = { subject, action: 'signal', resource: { tag } } as const;

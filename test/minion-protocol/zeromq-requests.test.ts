@@ -4,7 +4,8 @@ import { TransportError } from '../../minion-protocol/transport/errors.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { createZeromqListener } from '../../minion-protocol/transport/zeromq-listener.ts';
 import { until, within } from '../helpers/deadline.ts';
-import { HOST, startMaster } from '../helpers/zeromq-master.ts';
+import { connectRaw, HOST, startMaster } from '../helpers/zeromq-master.ts';
+import { GREETING, HELLO, READY_REQ } from '../helpers/zmtp-bytes.ts';
 
 test('a REQ client gets one answer to each request, in turn', async (t) => {
   const master = await startMaster(t, {}, async (request) => Buffer.from(`<${text(request)}>`));
@@ -99,6 +100,65 @@ test('no more requests of one connection are under way than allowed', async (t) 
   for (let index = 0; index < 500; index += 1) await client.send(['', `${index}`]);
   for (let index = 0; index < 500; index += 1) t.is(text((await client.receive())[1]), `${index}`);
   t.is(most, 8);
+});
+
+test('all connections together have no more requests worked on than allowed', async (t) => {
+  let underWay = 0;
+  let most = 0;
+  const master = await startMaster(t, { limits: { maxTurns: 3 } }, async (body) => {
+    underWay += 1;
+    most = Math.max(most, underWay);
+    await new Promise(setImmediate);
+    underWay -= 1;
+    return body;
+  });
+  const minions = Array.from({ length: 40 }, () => dial(t, master.requestPort));
+  const ask = async (name: number): Promise<string> =>
+    text(await minions[name % minions.length]?.request(Buffer.from(`${name}`), 30_000));
+  const names = Array.from({ length: 400 }, (_, name) => name);
+  t.deepEqual(await Promise.all(names.map(ask)), names.map(String));
+  t.is(most, 3);
+});
+
+test('a request that ends its turn keeps nobody waiting, and is answered later', async (t) => {
+  const slow: Array<() => void> = [];
+  const master = await startMaster(t, { limits: { maxTurns: 1 } }, async (body, _peer, turn) => {
+    if (text(body) !== 'slow') return body;
+    turn.end();
+    turn.end();
+    await new Promise<void>((resolve) => {
+      slow.push(resolve);
+    });
+    return body;
+  });
+  const patient = [0, 1, 2].map(() =>
+    dial(t, master.requestPort).request(Buffer.from('slow'), 9000),
+  );
+  await until('three slow requests', () => slow.length === 3);
+  t.is(text(await dial(t, master.requestPort).request(Buffer.from('quick'), 9000)), 'quick');
+  for (const answer of slow) answer();
+  t.deepEqual((await Promise.all(patient)).map(text), ['slow', 'slow', 'slow']);
+});
+
+test('a turn passes over a connection that went while it waited, and is not lost', async (t) => {
+  const held: Array<() => void> = [];
+  const master = await startMaster(t, { limits: { maxTurns: 1 } }, async (body) => {
+    if (text(body) === 'held') {
+      await new Promise<void>((resolve) => {
+        held.push(resolve);
+      });
+    }
+    return body;
+  });
+  const first = dial(t, master.requestPort).request(Buffer.from('held'), 9000);
+  await until('the held request', () => held.length === 1);
+  const leaver = await connectRaw(t, master.requestPort);
+  leaver.write(GREETING, READY_REQ, HELLO);
+  await until('its end', () => leaver.receivedBytes > 64);
+  leaver.socket.destroy();
+  const last = dial(t, master.requestPort).request(Buffer.from('last'), 9000);
+  for (const answer of held) answer();
+  t.deepEqual([await first, await last].map(text), ['held', 'last']);
 });
 
 test('requests under way are bounded in bytes too', async (t) => {

@@ -16,7 +16,7 @@ state_aggregate: [pkg]
 env_order: [base, 3006]
 jinja_env:
   trim_blocks: True
-  nested: {list: [1, two, null]}
+  nested: {list: [1, two, null, {deep: [yes]}]}
 saltbridge:
   limits:
     file_bytes_per_second: 1000000
@@ -35,7 +35,10 @@ test('the options of the file server are taken as Salt writes them', async (t) =
   t.is(config.fileBufferSize, 262_144);
   t.deepEqual(config.stateAggregate, ['pkg']);
   t.deepEqual(config.envOrder, ['base', '3006']);
-  t.deepEqual(config.jinjaEnv, { trim_blocks: true, nested: { list: [1, 'two', null] } });
+  t.deepEqual(config.jinjaEnv, {
+    trim_blocks: true,
+    nested: { list: [1, 'two', null, { deep: [true] }] },
+  });
   t.is(config.limits.fileBytesPerSecond, 1_000_000);
 });
 

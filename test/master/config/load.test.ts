@@ -213,6 +213,15 @@ test('values that ask for nothing need no warning: defaults, nothing at all', as
   t.deepEqual(warnings, []);
 });
 
+test('a map without a value in a list of modules is compared like any other', async (t) => {
+  const master = 'engines: [{slack: }]\n';
+  const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual(
+    warnings.map(({ key }) => key),
+    ['engines'],
+  );
+});
+
 test("options of programs beside Salt's pass", async (t) => {
   const master = 'saltgui_public_pillars: [a]\nsaltgui: 5\n';
   const { warnings } = await loadMasterConfig(configDirectory(t, { master }));

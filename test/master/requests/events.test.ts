@@ -2,8 +2,9 @@
 import test, { type ExecutionContext } from 'ava';
 import type { MasterEvent } from '../../../master/index.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
+import { createMemoryStore } from '../../../store/index.ts';
 import { isHeard } from '../../helpers/genuine-minion.ts';
-import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { RECORDED_AT, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
 import { keys } from '../../helpers/vectors.ts';
 
@@ -166,6 +167,42 @@ test('requests beyond the burst are delayed and answered', async (t) => {
   });
   const asked = Array.from({ length: 6 }, () => fire(t, master, {}));
   t.is((await Promise.all(asked)).length, 6);
+});
+
+test('what is not permitted is written nowhere', async (t) => {
+  const memory = createMemoryStore({ now: () => RECORDED_AT });
+  const written: unknown[] = [];
+  const store = new Proxy(memory, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== 'function') return value;
+      if (name === 'write') written.push(name);
+      return value.bind(target);
+    },
+  });
+  const master = await startVectorMaster(t, { store });
+  const events = Array.from({ length: 100 }, (_, index) => ({ tag: `flood/${index}`, data: {} }));
+  // The first request of a minion is: it proves a protocol version.
+  await isHeard(t, master);
+  t.true(written.length > 0);
+  const before = written.length;
+  await fire(t, master, { tag: undefined, events });
+  t.is((await master.counters())['signal-default-deny'], 100);
+  t.is(written.length, before);
+});
+
+test('no more requests of a minion wait than a number, over however many connections', async (t) => {
+  const master = await startVectorMaster(t, {
+    config: { limits: { requestsPerSecond: 200, burst: 1 } },
+  });
+  const asked = Array.from({ length: 400 }, () =>
+    master.ask(altered(startEvent, { load: { nonce: freshNonce() } })),
+  );
+  const outcomes = await Promise.allSettled(asked);
+  const answered = outcomes.filter(({ status }) => status === 'fulfilled').length;
+  // 128 wait, one needs not, and some get a place that has become free.
+  t.true(answered >= 129 && answered < 300, `${answered} were answered`);
+  t.is((await master.counters())['too-many-waiting'], 400 - answered);
 });
 
 test('an event that is too large is dropped and counted', async (t) => {

@@ -1,0 +1,64 @@
+import { mean } from '../soak/memory.ts';
+import { benchFlood, type FloodFigures, type Window } from './flood.ts';
+
+/** What others must still get, and how long a sign-in may take. */
+const leastShare = 0.8;
+const signInMs = 1000;
+
+/**
+ * `npm run bench -- flood [seconds]`.
+ * @returns the exit code: 1 if others got less than they must
+ */
+export async function runFlood(seconds: number, print: (line: string) => void): Promise<number> {
+  if (!(Number.isInteger(seconds) && seconds > 0)) {
+    print('flood: give whole seconds');
+    return 64;
+  }
+  let isWell = true;
+  for await (const figures of benchFlood(seconds)) {
+    const { attack, flood, without, during, memory, memoryPerMinute, counted } = figures;
+    const sent = flood.reduce((sum, turn) => sum + turn.sent, 0);
+    print(`# ${attack}, ${seconds} s`);
+    print(`sent by the attacker   ${sent} (${Math.round(sent / seconds)}/s)`);
+    print(`others without it      ${describe(without)}`);
+    print(`others during it       ${describe(during)}`);
+    print(`what others still get  ${(share(figures) * 100).toFixed(1)} %`);
+    print(
+      `memory                 ${memory[0].toFixed(0)} MB, ${memory[1].toFixed(0)} MB at the end ` +
+        `(${memoryPerMinute.toFixed(1)} MB a minute)`,
+    );
+    print(`counted                ${JSON.stringify(counted)}`);
+    isWell &&= share(figures) >= leastShare && isPrompt(figures);
+  }
+  print(isWell ? 'all is well' : 'not well');
+  return isWell ? 0 : 1;
+}
+
+function share({ without, during }: FloodFigures): number {
+  return answered(during) / Math.max(1, answered(without));
+}
+
+function answered(windows: readonly Window[]): number {
+  return windows.reduce((sum, { outcome }) => sum + outcome.answered, 0);
+}
+
+function isPrompt({ attack, during }: FloodFigures): boolean {
+  if (attack.startsWith('forbidden')) return true;
+  return (
+    longest(during) < signInMs && during.every(({ outcome }) => outcome.answered === outcome.sent)
+  );
+}
+
+function longest(windows: readonly Window[]): number {
+  return Math.max(...windows.map(({ outcome }) => outcome.longestMs));
+}
+
+function describe(windows: readonly Window[]): string {
+  const sent = windows.reduce((sum, { outcome }) => sum + outcome.sent, 0);
+  const median = mean(windows.map(({ outcome }) => outcome.medianMs)).toFixed(1);
+  const load = mean(windows.map((window) => window.load)).toFixed(2);
+  return (
+    `${answered(windows)} of ${sent} answered, half of them within ${median} ms, ` +
+    `all within ${longest(windows).toFixed(1)} ms; the master used ${load} processors`
+  );
+}

@@ -1,0 +1,157 @@
+/**
+ * What a flood costs those who do not flood: the master in this process under its default limits,
+ * everybody else in two others, from two addresses. The same demand is measured before and during
+ * the flood, so that the machine's other work says little.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { setPriority, tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { keepHeapSmall } from '../../cli/heap.ts';
+import { createMaster, type MasterStatus } from '../../master/index.ts';
+import { benchConfig } from '../config.ts';
+import { acceptAll } from '../fleet.ts';
+import { growthPerMinute, type MemorySample, sampleMemory } from '../soak/memory.ts';
+import { makeKeyTexts, type SwarmKeyText } from '../swarm/keys.ts';
+import type { Attack, FloodAnswer, FloodOrder, FloodOutcome } from './orders.ts';
+
+/** One attack, and what it did. */
+export interface FloodFigures {
+  readonly attack: Attack;
+  readonly flood: readonly FloodOutcome[];
+  /** What the others got without it, and with it, turn by turn. */
+  readonly without: readonly Window[];
+  readonly during: readonly Window[];
+  /** Growth of the master's anonymous memory, megabytes a minute. */
+  readonly memoryPerMinute: number;
+  /** Anonymous memory of the master, megabytes: at the start, at the end. */
+  readonly memory: readonly [before: number, after: number];
+  /** What the master counted, by reason. */
+  readonly counted: Readonly<Record<string, number>>;
+}
+
+/** What the others got in a time. */
+export interface Window {
+  readonly outcome: FloodOutcome;
+  /** Processor time of the master, seconds for each second. */
+  readonly load: number;
+}
+
+const others = 500;
+const eventsPerSecond = 2000;
+const turns = 5;
+const attackersPriority = 10;
+const program = fileURLToPath(new URL('./program.js', import.meta.url));
+
+const floods: readonly (readonly [Attack, perSecond: number, wanted: FloodOrder['do']])[] = [
+  ['forbidden events', 20_000, 'demand'],
+  ['forbidden events, reconnecting', 20_000, 'demand'],
+  ['unknown ids', 2000, 'sign-ins'],
+  ['replayed key', 2000, 'sign-ins'],
+];
+
+/**
+ * Calm and flood take turns, so that what else the machine does falls on both.
+ * @param seconds of each attack, and as many without it
+ */
+export async function* benchFlood(seconds: number): AsyncGenerator<FloodFigures> {
+  keepHeapSmall();
+  const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
+  const config = benchConfig(rootDir, {});
+  const keys = await makeKeyTexts(16);
+  await acceptAll(config.pkiDir, others + 2, keys);
+  const master = createMaster({ config });
+  await master.start();
+  const [honest, attacker] = [fork(program), fork(program)];
+  // It would be on another machine, and not take the master's processors.
+  if (attacker.pid !== undefined) setPriority(attacker.pid, attackersPriority);
+  try {
+    const status = await master.status();
+    await enlist(honest, status, keys, others, '127.0.0.1');
+    await enlist(attacker, status, keys, 0, '127.0.0.66');
+    for (const [attack, perSecond, wanted] of floods) {
+      const turn = seconds / turns;
+      const want = (): Promise<FloodOutcome> =>
+        order(
+          honest,
+          wanted === 'sign-ins'
+            ? { do: 'sign-ins', seconds: turn }
+            : { do: 'demand', seconds: turn, perSecond: eventsPerSecond },
+        );
+      const { counters } = await master.status();
+      const memory = watchMemory();
+      const [flood, without, during]: [FloodOutcome[], Window[], Window[]] = [[], [], []];
+      for (let count = 0; count < turns; count += 1) {
+        without.push(await watched(want));
+        const flooding = order(attacker, { do: 'attack', attack, perSecond, seconds: turn });
+        during.push(await watched(want));
+        flood.push(await flooding);
+      }
+      const counted = less((await master.status()).counters, counters);
+      yield { attack, flood, without, during, ...memory.end(), counted };
+    }
+  } finally {
+    honest.disconnect();
+    attacker.disconnect();
+    await master.close();
+    await rm(rootDir, { recursive: true, force: true });
+  }
+}
+
+async function watched(work: () => Promise<FloodOutcome>): Promise<Window> {
+  const startedAt = performance.now();
+  const before = process.cpuUsage();
+  const outcome = await work();
+  const { user, system } = process.cpuUsage(before);
+  return { outcome, load: (user + system) / 1000 / (performance.now() - startedAt) };
+}
+
+async function enlist(
+  child: ChildProcess,
+  { requestPort }: MasterStatus,
+  keys: readonly SwarmKeyText[],
+  count: number,
+  address: string,
+): Promise<void> {
+  await order(child, { do: 'enlist', count, keys, requestPort, address });
+}
+
+async function order(child: ChildProcess, what: FloodOrder): Promise<FloodOutcome> {
+  const answered = once(child, 'message');
+  child.send(what);
+  const [answer]: FloodAnswer[] = await answered;
+  if (answer === undefined || 'error' in answer) throw new Error(answer?.error ?? 'no answer');
+  return answer;
+}
+
+function watchMemory(): { end(): Pick<FloodFigures, 'memory' | 'memoryPerMinute'> } {
+  const startedAt = performance.now();
+  const samples: MemorySample[] = [];
+  const sample = (): void =>
+    void samples.push(sampleMemory((performance.now() - startedAt) / 1000));
+  sample();
+  const timer = setInterval(sample, 500);
+  return {
+    end: () => {
+      clearInterval(timer);
+      sample();
+      const [first, last] = [samples[0], samples.at(-1)];
+      return {
+        memory: [first?.anonymous ?? 0, last?.anonymous ?? 0],
+        memoryPerMinute: growthPerMinute(samples, 'anonymous'),
+      };
+    },
+  };
+}
+
+function less(
+  after: Readonly<Record<string, number>>,
+  before: Readonly<Record<string, number>>,
+): Record<string, number> {
+  const grown = Object.entries(after).map(
+    ([reason, count]) => [reason, count - (before[reason] ?? 0)] as const,
+  );
+  return Object.fromEntries(grown.filter(([, count]) => count > 0));
+}

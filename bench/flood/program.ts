@@ -1,0 +1,99 @@
+/** A process of peers: those who want something, or the one who floods. */
+import { importKey, swarmId } from '../swarm/keys.ts';
+import { type Known, SwarmMinion } from '../swarm/minion.ts';
+import { Dealer } from '../swarm/zmtp-client.ts';
+import { type Arsenal, type Attacker, attack, knownMinion } from './attacks.ts';
+import type { FloodAnswer, FloodOrder, FloodOutcome } from './orders.ts';
+import { atRate, Stopwatch } from './pace.ts';
+
+/** Ids from here on are those of the others. */
+const firstOther = 2;
+const signInsPerSecond = 5;
+/** A sign-in without an answer until then has none. */
+const graceMs = 5000;
+
+let attacker: Attacker | undefined;
+const arsenal: Arsenal = { events: undefined };
+const minions: SwarmMinion[] = [];
+
+async function carryOut(order: FloodOrder): Promise<FloodOutcome> {
+  switch (order.do) {
+    case 'enlist':
+      attacker = order;
+      return enlist(order);
+    case 'demand':
+      return demand(order.perSecond, order.seconds);
+    case 'sign-ins':
+      return signIns(enlisted(), order.seconds);
+    case 'attack':
+      return attack(enlisted(), arsenal, order.attack, order.perSecond, order.seconds);
+  }
+}
+
+function enlisted(): Attacker {
+  if (attacker === undefined) throw new Error('nobody is enlisted');
+  return attacker;
+}
+
+/** Each minion has a connection of its own, as real ones have. */
+async function enlist({
+  count,
+  keys,
+  requestPort,
+  address,
+}: Extract<FloodOrder, { do: 'enlist' }>): Promise<FloodOutcome> {
+  const imported = keys.map(importKey);
+  let known: Known | undefined;
+  const stopwatch = new Stopwatch();
+  for (let index = firstOther; index < firstOther + count; index += 1) {
+    const key = imported[index % imported.length];
+    if (key === undefined) throw new Error('there are no keys');
+    const minion = new SwarmMinion(swarmId(index), index, key, new Dealer(requestPort, address));
+    known = await minion.signIn(known);
+    minions.push(minion);
+  }
+  return stopwatch.outcome();
+}
+
+async function demand(perSecond: number, seconds: number): Promise<FloodOutcome> {
+  const stopwatch = new Stopwatch();
+  const isBusy = new Set<SwarmMinion>();
+  let turn = 0;
+  await atRate(perSecond, seconds, () => {
+    turn = (turn + 1) % minions.length;
+    const minion = minions[turn];
+    // Who still waits asks nothing more: it has got less.
+    if (minion === undefined || isBusy.has(minion)) return;
+    isBusy.add(minion);
+    const tag = `salt/beacon/${minion.id}/bench/${turn}`;
+    const load = { cmd: '_minion_event', tag, data: { turn }, pretag: null };
+    void stopwatch.watch(minion.ask(load)).finally(() => isBusy.delete(minion));
+  });
+  return stopwatch.outcome();
+}
+
+/** As a minion does that starts: a connection of its own, everything verified. */
+async function signIns(
+  { keys, requestPort, address }: Attacker,
+  seconds: number,
+): Promise<FloodOutcome> {
+  const text = keys[knownMinion % keys.length];
+  if (text === undefined) throw new Error('there are no keys');
+  const key = importKey(text);
+  const stopwatch = new Stopwatch();
+  await atRate(signInsPerSecond, seconds, () => {
+    const dealer = new Dealer(requestPort, address);
+    const minion = new SwarmMinion(swarmId(knownMinion), 0, key, dealer);
+    void stopwatch.watch(minion.signIn(undefined)).finally(() => dealer.close());
+  });
+  await stopwatch.settle(graceMs);
+  return stopwatch.outcome();
+}
+
+process.on('message', (order: FloodOrder) => {
+  const tell = (answer: FloodAnswer): void => void process.send?.(answer);
+  carryOut(order).then(tell, (error: unknown) =>
+    tell({ error: error instanceof Error ? error.message : String(error) }),
+  );
+});
+process.on('disconnect', () => process.exit(0));

@@ -1,0 +1,120 @@
+/**
+ * What a policy of 1,000 rules costs events and returns: two masters in this process, with it and
+ * without, which take turns, so that what else the machine does falls on both. Compared is the
+ * processor time of this process for each.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { keepHeapSmall } from '../cli/heap.ts';
+import { createMaster, type Master, type MasterOptions } from '../master/index.ts';
+import { benchConfig } from './config.ts';
+import { acceptAll, ping } from './fleet.ts';
+import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
+import { order } from './swarm/order.ts';
+
+const program = fileURLToPath(new URL('./swarm/program.js', import.meta.url));
+const minions = 200;
+const turns = 16;
+const eventsATurn = 4000;
+const pingsATurn = 5;
+
+/** Microseconds of processor time, each as in the quarter of its turns that was disturbed least. */
+export interface PolicyCost {
+  readonly events: readonly [without: number, withRules: number];
+  readonly returns: readonly [without: number, withRules: number];
+}
+
+interface Side {
+  readonly master: Master;
+  readonly swarm: ChildProcess;
+  readonly events: number[];
+  readonly returns: number[];
+}
+
+/** Half of them are about every minion of the swarm. */
+function thousandRules(): MasterOptions['acl'] {
+  const rules = Array.from({ length: 1000 }, (_, index) => ({
+    name: `rule ${index}`,
+    effect: index % 10 === 9 ? ('deny' as const) : ('allow' as const),
+    subject: { minion: index % 2 === 0 ? 'swarm-*' : `team${index}-*` },
+    action: 'signal' as const,
+    resource: { tag: `team${index}/\${minion.id}/*` },
+  }));
+  return { rules };
+}
+
+export async function benchPolicyCost(): Promise<PolicyCost> {
+  keepHeapSmall();
+  const root = await mkdtemp(path.join(tmpdir(), 'sb-'));
+  const keys = await makeKeyTexts(16);
+  const sides: Side[] = [];
+  try {
+    for (const [name, acl] of [
+      ['without', {}],
+      ['with', thousandRules()],
+    ] as const) {
+      sides.push(await openSide(path.join(root, name), acl, keys));
+    }
+    for (let turn = 0; turn <= turns; turn += 1) {
+      // Who comes first has it colder, so they change places.
+      for (const side of turn % 2 === 0 ? sides : [...sides].reverse()) await takeTurn(side);
+    }
+  } finally {
+    for (const { swarm } of sides) swarm.disconnect();
+    await Promise.all(sides.map(({ master }) => master.close()));
+    await rm(root, { recursive: true, force: true });
+  }
+  const [without, withRules] = sides;
+  return {
+    events: [undisturbed(without?.events), undisturbed(withRules?.events)],
+    returns: [undisturbed(without?.returns), undisturbed(withRules?.returns)],
+  };
+}
+
+async function openSide(
+  rootDir: string,
+  acl: MasterOptions['acl'],
+  keys: readonly SwarmKeyText[],
+): Promise<Side> {
+  const limits = { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 };
+  const config = benchConfig(rootDir, { limits, acl });
+  await acceptAll(config.pkiDir, minions, keys);
+  const master = createMaster({ config });
+  await master.start();
+  const { requestPort, publishPort } = await master.status();
+  const swarm = fork(program);
+  await order(swarm, { do: 'enlist', count: minions, keys, requestPort, connections: 32 });
+  await order(swarm, { do: 'sign-in', atOnce: 64 });
+  await order(swarm, { do: 'subscribe', publishPort });
+  return { master, swarm, events: [], returns: [] };
+}
+
+async function takeTurn({ master, swarm, events, returns }: Side): Promise<void> {
+  await order(swarm, { do: 'seal-events', count: eventsATurn });
+  events.push(
+    await costOf(eventsATurn, async () => {
+      await order(swarm, { do: 'events', atOnce: 256 });
+    }),
+  );
+  returns.push(
+    await costOf(pingsATurn * minions, async () => {
+      for (let count = 0; count < pingsATurn; count += 1) await ping(master, minions);
+    }),
+  );
+}
+
+async function costOf(count: number, work: () => Promise<void>): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / count;
+}
+
+/** The first turn warms up and does not count. */
+function undisturbed(figures: readonly number[] = []): number {
+  const sorted = figures.slice(1).sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 4)] ?? 0;
+}

@@ -1,0 +1,116 @@
+import { type Command, Option } from 'commander';
+import type { ReactionInfo, ReactionRun } from '../../master/index.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
+import type { CommandContext } from '../context.ts';
+import { escapeName } from '../output/escape.ts';
+import { printJson, printLine } from '../print.ts';
+
+interface ReactionOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface RunsOptions extends ReactionOptions {
+  readonly limit: number;
+}
+
+/** `saltbridge reactions`. */
+export function addReactionsCommand(program: Command, context: CommandContext): void {
+  const reactions = program.command('reactions').description('what follows from events');
+  addList(reactions, context);
+  addShow(reactions, context);
+  addRuns(reactions, context);
+}
+
+function addList(reactions: Command, context: CommandContext): void {
+  reactions
+    .command('list')
+    .description('list the reactions of the running master')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json }: ReactionOptions) => {
+      const list = await (await context.openApi(configDir)).reactions.list();
+      if (json) return printJson(context.stdout, list);
+      if (list.length === 0) await printLine(context.stderr, 'No reaction is configured.');
+      for (const one of list) await printLine(context.stdout, formatLine(one));
+    });
+}
+
+function addShow(reactions: Command, context: CommandContext): void {
+  reactions
+    .command('show')
+    .description('show one reaction, with its limits')
+    .argument('<name>')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (name: string, { configDir, json }: ReactionOptions) => {
+      const info = await (await context.openApi(configDir)).reactions.show(name);
+      if (json) await printJson(context.stdout, info);
+      else await printLine(context.stdout, formatReaction(info));
+    });
+}
+
+function addRuns(reactions: Command, context: CommandContext): void {
+  reactions
+    .command('runs')
+    .description('list runs: those that are not over, then the latest')
+    .argument('[name]', 'of one reaction only')
+    .addOption(new Option('--limit <number>', 'at most so many').argParser(parseCount).default(20))
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (name: string | undefined, { configDir, json, limit }: RunsOptions) => {
+      const api = await context.openApi(configDir);
+      const of = name === undefined ? {} : { reaction: name };
+      const runs = await api.reactions.runs({ ...of, limit });
+      if (json) return printJson(context.stdout, runs);
+      if (runs.length === 0) await printLine(context.stderr, 'No run is kept.');
+      for (const run of runs) await printLine(context.stdout, formatRun(run));
+    });
+}
+
+function formatLine({ name, on, do: action, waiting, running }: ReactionInfo): string {
+  const fun = 'run' in action ? action.run.fun : `runner ${action.runner.fun}`;
+  return escapeName(`${name}: ${on} -> ${fun} (${running} running, ${waiting} waiting)`);
+}
+
+function formatReaction(info: ReactionInfo): string {
+  const { do: action, origin, oncePer, onceBy } = info;
+  const by = onceBy.length === 0 ? '' : ` by ${onceBy.join(', ')}`;
+  const rows: readonly (readonly [string, string | undefined])[] = [
+    ['reaction', info.name],
+    ['written', origin === undefined ? undefined : `${origin.file}:${origin.line}`],
+    ['on', info.on],
+    ['from', info.from],
+    ['do', JSON.stringify(action)],
+    ['once', oncePer === 0 ? undefined : `per ${oncePer} s${by}`],
+    ['at once', `${info.atOnce} (${info.running} running)`],
+    ['queue', `${info.queue} (${info.waiting} waiting)`],
+    ['timeout', `${info.timeout} s`],
+    ['rate', info.rate],
+    ['subject', `service:reaction:${info.name}`],
+  ];
+  return rows
+    .flatMap(([name, text]) =>
+      text === undefined ? [] : [`${name.padEnd(10)}${escapeName(text)}`],
+    )
+    .join('\n');
+}
+
+function formatRun({
+  jid,
+  queuedAt,
+  reaction,
+  state,
+  tag,
+  sender,
+  fun,
+  reason,
+}: ReactionRun): string {
+  const from = sender === undefined ? '' : ` from ${sender}`;
+  const why = reason === undefined ? '' : `: ${reason}`;
+  const when = new Date(queuedAt).toISOString();
+  return escapeName(`${when} ${jid} ${state} ${reaction}: ${fun} on ${tag}${from}${why}`);
+}

@@ -1,0 +1,152 @@
+/** From events to runs in the queue. */
+
+import type { CompiledReaction } from './compiled-reaction.ts';
+import { type PlannedCall, type ReactionEvent, valueAt } from './planner.ts';
+import type { QueueConditions, ReactionQueue } from './reaction-queue.ts';
+import type { OpenRun } from './reaction-run.ts';
+import type { ReactionReports } from './reports.ts';
+
+/** How many runs may lead to one another; what goes on beyond it is a loop. */
+const maxDepth = 3;
+
+/** An event, and what is known of where it comes from. */
+export interface Occurrence extends ReactionEvent {
+  /** The rule that let it in; `undefined`: it needs none. */
+  readonly rule: string | undefined;
+  /** The job that it tells of, or was fired in. */
+  readonly jid: string | undefined;
+  /** The request that brought it, and its place there; `undefined`: it cannot come twice. */
+  readonly request: { readonly mark: string; readonly place: number } | undefined;
+}
+
+interface AskedCall {
+  readonly call: PlannedCall;
+  readonly depth: number;
+  readonly conditions: QueueConditions;
+}
+
+/** What {@link ReactionIntake} needs. */
+export interface ReactionIntakeOptions {
+  readonly reactions: () => readonly CompiledReaction[];
+  readonly queue: ReactionQueue;
+  readonly reports: ReactionReports;
+  /** A jid that no job has. */
+  readonly freshJid: () => Promise<string>;
+  readonly now: () => number;
+  /** Told of each run that is in the queue. */
+  readonly onQueued: (run: OpenRun) => void;
+}
+
+/** Finds what follows from events, and keeps it. */
+export class ReactionIntake {
+  readonly #options: ReactionIntakeOptions;
+
+  constructor(options: ReactionIntakeOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a reaction waits for events of this tag. */
+  isWanted(tag: string): boolean {
+    return this.#options.reactions().some((it) => it.matches(tag));
+  }
+
+  /**
+   * Keeps the runs that follow from an event; they are durable when it resolves. The same request
+   * again adds none.
+   * @throws StoreError when they cannot be kept
+   */
+  async take(occurrence: Occurrence): Promise<void> {
+    const wanting = this.#options
+      .reactions()
+      .filter((it) => it.matches(occurrence.tag) && it.isFrom(occurrence.sender));
+    for (const compiled of wanting) await this.#takeFor(compiled, occurrence);
+  }
+
+  async #takeFor(compiled: CompiledReaction, occurrence: Occurrence): Promise<void> {
+    const { reports } = this.#options;
+    const { name } = compiled.reaction;
+    const { tag } = occurrence;
+    if (!compiled.isVouchedFor(occurrence.rule)) return reports.dropped(name, 'no-schema', { tag });
+    const depth = await this.#depthOf(occurrence.jid);
+    if (depth > maxDepth) return reports.dropped(name, 'depth', { tag });
+    const plan = await compiled.plan(occurrence);
+    if (!plan.ok) return reports.dropped(name, plan.reason, { tag });
+    for (const [place, call] of plan.calls.entries()) {
+      await this.#takeCall(compiled, occurrence, {
+        call,
+        depth,
+        conditions: conditionsOf(compiled, occurrence, place),
+      });
+    }
+  }
+
+  async #takeCall(
+    compiled: CompiledReaction,
+    { tag, sender }: Occurrence,
+    asked: AskedCall,
+  ): Promise<void> {
+    const { queue, reports, now } = this.#options;
+    const { name } = compiled.reaction;
+    const { mark, window } = asked.conditions;
+    if (await queue.isKnown(mark)) return reports.count('repeated');
+    if (await queue.isWithin(name, window)) reports.count('once');
+    else if (!compiled.meter.take('', now())) reports.dropped(name, 'rate', { tag });
+    else if (await this.#queue(compiled, { tag, sender }, asked)) return;
+    await queue.remember(mark);
+  }
+
+  /** @returns whether it is in the queue, or was before */
+  async #queue(
+    { reaction }: CompiledReaction,
+    { tag, sender }: Pick<Occurrence, 'tag' | 'sender'>,
+    { call, depth, conditions }: AskedCall,
+  ): Promise<boolean> {
+    const { queue, reports, now, onQueued } = this.#options;
+    const jid = await this.#options.freshJid();
+    if (queue.count(reaction.name) >= reaction.queue + reaction.atOnce) {
+      reports.dropped(reaction.name, 'queue', { tag });
+      return false;
+    }
+    const from = sender === undefined ? {} : { sender };
+    const run = {
+      jid,
+      reaction: reaction.name,
+      tag,
+      ...from,
+      depth,
+      queuedAt: now(),
+      call,
+      isSent: false,
+    };
+    const outcome = await queue.add(run, conditions);
+    reports.count(outcome);
+    if (outcome === 'queued') onQueued(run);
+    return outcome !== 'once';
+  }
+
+  /** How many runs led to an event. */
+  async #depthOf(jid: string | undefined): Promise<number> {
+    const cause = jid === undefined ? undefined : await this.#options.queue.find(jid);
+    return cause === undefined ? 0 : cause.depth + 1;
+  }
+}
+
+function conditionsOf(
+  { reaction }: CompiledReaction,
+  occurrence: Occurrence,
+  place: number,
+): QueueConditions {
+  const { name, oncePer, onceBy } = reaction;
+  const { sender, request } = occurrence;
+  const mark =
+    sender === undefined || request === undefined
+      ? undefined
+      : {
+          minion: sender,
+          request: request.mark,
+          place: JSON.stringify([name, request.place, place]),
+        };
+  const values = [place, ...onceBy.map((from) => valueAt(from, occurrence))];
+  const window = oncePer === 0 ? undefined : { values, lengthMs: oncePer * 1000 };
+  return { mark, window };
+}

@@ -1,0 +1,147 @@
+/** Does what a run asks for, as far as the reaction may, and says what became of it. */
+import { type Decision, decide, type Policy } from '../../acl/index.ts';
+import type { JobsApi } from '../api.ts';
+import { MasterError } from '../errors.ts';
+import type { JobDispatcher } from '../jobs/dispatcher.ts';
+import { isFailureCode } from '../jobs/retcode.ts';
+import { toCall } from '../peers/peer-load.ts';
+import type { FunctionCaller } from '../runners/caller.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
+import type { PlannedCall } from './planner.ts';
+import { serviceOf } from './reaction.ts';
+import type { OpenRun, ReactionOutcome } from './reaction-run.ts';
+
+/** What {@link performRun} works with. */
+export interface PerformParts {
+  readonly policy: () => Policy;
+  readonly targets: Pick<TargetResolver, 'resolve' | 'entitled'>;
+  readonly jobs: Pick<JobsApi, 'run'>;
+  readonly dispatcher: Pick<JobDispatcher, 'republish'>;
+  readonly runners: Pick<FunctionCaller, 'run'>;
+  /** Durable when it resolves: the run is not done again. */
+  readonly markSent: (jid: string) => Promise<void>;
+}
+
+/** What became of a run, and why. */
+export interface Performance {
+  readonly outcome: ReactionOutcome;
+  readonly reason?: string;
+}
+
+type RunCall = Extract<PlannedCall, { kind: 'run' }>;
+type RunnerCall = Extract<PlannedCall, { kind: 'runner' }>;
+
+/**
+ * Does a run to its end.
+ * @param deadline ends the wait, not the work
+ */
+export async function performRun(
+  parts: PerformParts,
+  run: OpenRun,
+  deadline: AbortSignal,
+): Promise<Performance> {
+  const { call } = run;
+  try {
+    return call.kind === 'run'
+      ? await performJob(parts, run, call, deadline)
+      : await performRunner(parts, run, call, deadline);
+  } catch (error) {
+    // What is wrong with the call; everything else is for the log.
+    if (error instanceof MasterError) return { outcome: 'unusable', reason: error.message };
+    throw error;
+  }
+}
+
+/** The ids that a job of a reaction is for: those that match for certain. @throws MasterError ERR_BAD_TGT */
+export async function addresseesOf(
+  { targets }: Pick<PerformParts, 'targets'>,
+  { target }: RunCall,
+): Promise<readonly string[]> {
+  const { minions, problem } = await targets.resolve(target, { greedy: false });
+  if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
+  return minions;
+}
+
+async function performJob(
+  parts: PerformParts,
+  { jid, reaction }: OpenRun,
+  call: RunCall,
+  deadline: AbortSignal,
+): Promise<Performance> {
+  const minions = await addresseesOf(parts, call);
+  const decision = judge(parts, reaction, call, minions);
+  if (decision.effect === 'deny') return denied(decision);
+  if (minions.length === 0) return { outcome: 'nobody' };
+  if (await parts.dispatcher.republish(jid)) {
+    // A master before this one was stopped between keeping the job and knowing that it had left.
+    await parts.markSent(jid);
+    return { outcome: 'interrupted' };
+  }
+  const { fun, arg, kwarg } = call;
+  const who = serviceOf(reaction);
+  const by = { who, rule: decision.rule };
+  const request = { tgt: minions, tgtType: 'list', fun, arg, kwarg, user: who.name, jid, by };
+  let failed = 0;
+  let silent = 0;
+  for await (const update of parts.jobs.run(request, deadline)) {
+    if (update.type === 'published') await parts.markSent(jid);
+    if (update.type === 'return' && isFailureCode(update.retcode)) failed += 1;
+    if (update.type === 'finished') silent = update.silent.length;
+  }
+  if (deadline.aborted) return { outcome: 'timeout' };
+  if (failed + silent === 0) return { outcome: 'succeeded' };
+  const reason = `of ${minions.length} minions ${failed} failed and ${silent} did not answer`;
+  return { outcome: 'failed', reason };
+}
+
+async function performRunner(
+  parts: PerformParts,
+  { jid, reaction }: OpenRun,
+  call: RunnerCall,
+  deadline: AbortSignal,
+): Promise<Performance> {
+  const decision = judge(parts, reaction, call, []);
+  if (decision.effect === 'deny') return denied(decision);
+  // Before it starts: nothing knows a runner's jid again, so it is rather not done than done twice.
+  await parts.markSent(jid);
+  const { fun, arg, kwarg } = call;
+  const who = serviceOf(reaction);
+  const by = { who, rule: decision.rule };
+  const work = parts.runners.run({ fun, arg, kwarg, user: who.name, jid, by });
+  const result = await Promise.race([work, aborted(deadline)]);
+  if (result === undefined) return { outcome: 'timeout' };
+  const isFailure = !result.success || isFailureCode(result.retcode ?? 0);
+  return { outcome: isFailure ? 'failed' : 'succeeded' };
+}
+
+function judge(
+  { policy, targets }: PerformParts,
+  reaction: string,
+  call: PlannedCall,
+  minions: readonly string[],
+): Decision {
+  const subject = serviceOf(reaction);
+  if (call.kind === 'runner') {
+    return decide({ subject, action: 'runner', resource: { call: toCall(call) } }, policy());
+  }
+  const isWithin = (tgt: string): boolean => {
+    const allowed = targets.entitled({ tgt, tgtType: 'compound' });
+    return minions.every((id) => allowed.has(id));
+  };
+  const { saltenv } = call.kwarg;
+  const environment = typeof saltenv === 'string' ? { environment: saltenv } : {};
+  const resource = { calls: [toCall(call)], isWithin, ...environment };
+  return decide({ subject, action: 'publish', resource }, policy());
+}
+
+function denied({ rule, reason }: Decision): Performance {
+  return { outcome: 'denied', reason: `${rule}: ${reason}` };
+}
+
+async function aborted(signal: AbortSignal): Promise<undefined> {
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  return undefined;
+}

@@ -1,0 +1,119 @@
+/** From an event to the calls that follow from it, as data. */
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { TargetRequest } from '../targeting/parse.ts';
+import { type CallValue, isMapped, type MappedValue, type Reaction } from './reaction.ts';
+import { pathOf } from './vouching.ts';
+
+/** An event that something may follow from. */
+export interface ReactionEvent {
+  readonly tag: string;
+  /** The minion that emitted it; `undefined`: the master itself. */
+  readonly sender: string | undefined;
+  /** What was said with it; it fits the schema of the rule that let it in. */
+  readonly data: WireValue | undefined;
+}
+
+/** A call that is to be made. Nothing in it is looked up in the event any more. */
+export type PlannedCall =
+  | {
+      readonly kind: 'run';
+      readonly fun: string;
+      readonly target: TargetRequest;
+      readonly arg: readonly WireValue[];
+      readonly kwarg: Readonly<Record<string, WireValue>>;
+    }
+  | {
+      readonly kind: 'runner';
+      readonly fun: string;
+      readonly arg: readonly WireValue[];
+      readonly kwarg: Readonly<Record<string, WireValue>>;
+    };
+
+/** Why nothing follows from an event; counted as `reaction-<reason>`. */
+type PlanObstacle = 'no-sender' | 'no-value' | 'dash' | 'positional-text';
+
+/** What follows from an event. */
+type Plan =
+  | { readonly ok: true; readonly calls: readonly PlannedCall[] }
+  | { readonly ok: false; readonly reason: PlanObstacle };
+
+/** Says what follows from an event: any number of calls, each of which is queued by itself. */
+export type Planner = (event: ReactionEvent) => Plan | Promise<Plan>;
+
+/** Ends the making of a plan. */
+class Obstacle extends Error {
+  readonly reason: PlanObstacle;
+
+  constructor(reason: PlanObstacle) {
+    super(reason);
+    this.name = new.target.name;
+    this.reason = reason;
+  }
+}
+
+/** The planner of a reaction: its one call, with the event's values in their places. */
+export function createPlanner({ do: action }: Reaction): Planner {
+  return (event) => {
+    try {
+      return { ok: true, calls: [planCall(action, event)] };
+    } catch (error) {
+      if (error instanceof Obstacle) return { ok: false, reason: error.reason };
+      throw error;
+    }
+  };
+}
+
+/**
+ * A value of an event: text, a number, or true or false.
+ * @returns `undefined` where there is none
+ */
+export function valueAt(
+  from: string,
+  { sender, data }: ReactionEvent,
+): string | number | boolean | undefined {
+  if (from === 'sender') return sender;
+  let value: WireValue | undefined = data;
+  for (const name of pathOf(from)) {
+    value = isWireMap(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+  }
+  const isPlain = ['string', 'number', 'boolean'].includes(typeof value);
+  return isPlain ? (value as string | number | boolean) : undefined; // just looked at
+}
+
+function planCall(action: Reaction['do'], event: ReactionEvent): PlannedCall {
+  const { fun, args = [], kwargs = {} } = 'run' in action ? action.run : action.runner;
+  const arg = args.map((value) => positional(value, event));
+  const kwarg = Object.fromEntries(
+    Object.entries(kwargs).map(([name, value]) => [name, resolve(value, event)]),
+  );
+  if ('runner' in action) return { kind: 'runner', fun, arg, kwarg };
+  return { kind: 'run', fun, target: targetOf(action.run, event), arg, kwarg };
+}
+
+function targetOf(
+  { target, tgtType = 'glob' }: Extract<Reaction['do'], { run: unknown }>['run'],
+  event: ReactionEvent,
+): TargetRequest {
+  if (typeof target === 'string') return { tgt: target, tgtType };
+  const ids = 'list' in target ? target.list : [{ from: target.minion }];
+  // A list is of whole ids, so nothing in a value of the event is an expression.
+  return { tgt: ids.map((id) => String(resolve(id, event))), tgtType: 'list' };
+}
+
+/** A minion reads a positional text again: `name=value` becomes a keyword [WIRE 11.5]. */
+function positional(value: CallValue, event: ReactionEvent): WireValue {
+  const resolved = resolve(value, event);
+  if (isMapped(value) && typeof resolved === 'string') throw new Obstacle('positional-text');
+  return resolved;
+}
+
+function resolve(value: CallValue, event: ReactionEvent): WireValue {
+  return isMapped(value) ? mapped(value, event) : value;
+}
+
+function mapped({ from, dash = false }: MappedValue, event: ReactionEvent): WireValue {
+  const value = valueAt(from, event);
+  if (value === undefined) throw new Obstacle(from === 'sender' ? 'no-sender' : 'no-value');
+  if (typeof value === 'string' && value.startsWith('-') && !dash) throw new Obstacle('dash');
+  return value;
+}

@@ -1,0 +1,140 @@
+/** Does the runs of the queue, so many of each reaction at a time. */
+import type { Logger } from 'pino';
+import type { CompiledReaction } from './compiled-reaction.ts';
+import { addresseesOf, type Performance, type PerformParts, performRun } from './perform.ts';
+import type { ReactionQueue } from './reaction-queue.ts';
+import type { OpenRun } from './reaction-run.ts';
+import type { ReactionReports } from './reports.ts';
+
+/** How long a run that a master before this one left waits for its minions to come back. */
+const graceMs = 30_000;
+const lookMs = 100;
+
+/** What {@link ReactionWorker} needs. */
+export interface ReactionWorkerOptions extends Omit<PerformParts, 'markSent'> {
+  readonly reactions: () => readonly CompiledReaction[];
+  readonly queue: ReactionQueue;
+  readonly reports: ReactionReports;
+  /** Ids of the minions that listen now. */
+  readonly present: () => readonly string[];
+  /** Ends the wait for what is under way. */
+  readonly closing: AbortSignal;
+  readonly log: Logger;
+}
+
+/** See above. Runs of one reaction start in the order in which they were queued. */
+export class ReactionWorker {
+  readonly #options: ReactionWorkerOptions;
+  readonly #waiting = new Map<string, OpenRun[]>();
+  /** Runs under way, by reaction. */
+  readonly #running = new Map<string, number>();
+  readonly #work = new Set<Promise<void>>();
+
+  constructor(options: ReactionWorkerOptions) {
+    this.#options = options;
+  }
+
+  /** Takes a run that is in the queue. */
+  start(run: OpenRun): void {
+    const waiting = this.#waiting.get(run.reaction) ?? [];
+    waiting.push(run);
+    this.#waiting.set(run.reaction, waiting);
+    this.#startNext(run.reaction);
+  }
+
+  /** Takes what a master before this one left; what has come since is taken already. */
+  resume(left: readonly OpenRun[]): void {
+    for (const run of left) {
+      this.#track(run.isSent ? this.#end(run, { outcome: 'interrupted' }) : this.#whenPresent(run));
+    }
+  }
+
+  /** Waits for what is under way, which the closing signal ends. */
+  async close(): Promise<void> {
+    await Promise.all(this.#work);
+  }
+
+  #startNext(name: string): void {
+    const { closing, log, queue } = this.#options;
+    const { atOnce = 1 } = this.#find(name)?.reaction ?? {};
+    const running = this.#running.get(name) ?? 0;
+    if (running >= atOnce || closing.aborted) return;
+    const run = this.#waiting.get(name)?.shift();
+    if (run === undefined) {
+      if (running === 0) this.#waiting.delete(name);
+      return;
+    }
+    this.#running.set(name, running + 1);
+    const work = this.#perform(run).catch((error: unknown) => {
+      queue.leave(run.jid);
+      log.error({ reaction: name, jid: run.jid, err: error }, 'reaction left for the next start');
+    });
+    this.#track(
+      work.finally(() => {
+        this.#running.set(name, (this.#running.get(name) ?? 1) - 1);
+        this.#startNext(name);
+      }),
+    );
+    this.#startNext(name);
+  }
+
+  async #perform(run: OpenRun): Promise<void> {
+    const { queue, reports, closing } = this.#options;
+    const compiled = this.#find(run.reaction);
+    if (compiled === undefined) return this.#end(run, { outcome: 'removed' });
+    const parts = { ...this.#options, markSent: (jid: string) => queue.markSent(jid) };
+    const timeout = AbortSignal.timeout(compiled.reaction.timeout * 1000);
+    const result = await performRun(parts, run, AbortSignal.any([timeout, closing]));
+    // It stays in the store: the next start looks whether it has left.
+    if (closing.aborted) return;
+    if (result.outcome === 'denied') reports.denied(run.reaction, run.jid, result.reason ?? '');
+    await this.#end(run, result);
+  }
+
+  async #end({ jid, reaction }: OpenRun, { outcome, reason }: Performance): Promise<void> {
+    const { queue, reports, log } = this.#options;
+    await queue.end(jid, outcome, reason);
+    if (outcome !== 'denied') reports.count(outcome);
+    log.info({ reaction, jid, outcome, reason }, 'reaction ended');
+  }
+
+  /** Minions need some seconds to come back to a master; what is published before is lost to them. */
+  async #whenPresent(run: OpenRun): Promise<void> {
+    const { closing, present } = this.#options;
+    const deadline = performance.now() + graceMs;
+    const { call } = run;
+    while (call.kind === 'run' && performance.now() < deadline && !closing.aborted) {
+      const there = new Set(present());
+      const minions = await addresseesOf(this.#options, call).catch(() => []);
+      if (minions.every((id) => there.has(id))) break;
+      await pause(lookMs, closing);
+    }
+    this.start(run);
+  }
+
+  #find(name: string): CompiledReaction | undefined {
+    return this.#options.reactions().find(({ reaction }) => reaction.name === name);
+  }
+
+  #track(work: Promise<void>): void {
+    const done = work
+      .catch((error: unknown) => {
+        this.#options.log.error({ err: error }, 'reaction was not finished');
+      })
+      .finally(() => this.#work.delete(done));
+    this.#work.add(done);
+  }
+}
+
+/** Ends early with the signal. */
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, milliseconds);
+    signal.addEventListener('abort', end, { once: true });
+  });
+}

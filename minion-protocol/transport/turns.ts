@@ -1,0 +1,43 @@
+/** Whoever has requests that wait for a turn: a connection. */
+export interface TurnTaker {
+  /** Takes turns as long as there are any and requests for them. */
+  startRequests(): void;
+}
+
+/**
+ * Bounds the requests of all connections that are worked on at the same time: when every minion of
+ * a large fleet returns at once, what does not have its turn is left in the sockets. Turns go round:
+ * each connection gets one when its turn has come, however many requests it has.
+ */
+export class Turns {
+  readonly #waiting = new Set<TurnTaker>();
+  #free: number;
+
+  constructor(atOnce: number) {
+    this.#free = atOnce;
+  }
+
+  /** @returns whether there was one; if not, `taker` is told when there is */
+  tryTake(taker: TurnTaker): boolean {
+    if (this.#free === 0) {
+      this.#waiting.add(taker);
+      return false;
+    }
+    this.#free -= 1;
+    return true;
+  }
+
+  giveBack(): void {
+    this.#free += 1;
+    for (const taker of this.#waiting) {
+      if (this.#free === 0) return;
+      this.#waiting.delete(taker);
+      taker.startRequests();
+    }
+  }
+
+  /** No longer waits. */
+  leave(taker: TurnTaker): void {
+    this.#waiting.delete(taker);
+  }
+}

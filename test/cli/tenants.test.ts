@@ -1,0 +1,165 @@
+/** `saltbridge master` with tenants: one process, several masters. */
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import test, { type ExecutionContext } from 'ava';
+import { openLocalApi, openLocalKeys } from '../../cli/connect.ts';
+import { startDaemon } from '../../cli/daemon.ts';
+import { openLocalStore } from '../../cli/store-access.ts';
+import { connectMaster } from '../../client/index.ts';
+import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
+import { until, within } from '../helpers/deadline.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+
+const program = fileURLToPath(new URL('../../cli/main.js', import.meta.url));
+
+interface LogLine {
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+interface Home {
+  readonly directory: string;
+  configOf(tenant: string): Promise<MasterConfig>;
+  /** Writes a tenant's file. */
+  configure(tenant: string, more?: string): void;
+  log(tenant: string): LogLine[];
+  start(): Promise<number>;
+}
+
+const tenants = ['red', 'blue'];
+
+async function makeHome(t: ExecutionContext): Promise<Home> {
+  const directory = temporaryDirectory(t);
+  const configOf = async (tenant: string): Promise<MasterConfig> =>
+    (await loadMasterConfig(path.join(directory, tenant))).config;
+  const configure = (tenant: string, more = ''): void => {
+    mkdirSync(path.join(directory, tenant), { recursive: true });
+    writeFileSync(
+      path.join(directory, tenant, 'master'),
+      `root_dir: ${directory}/${tenant}\ninterface: 127.0.0.1\npublish_port: 0\nret_port: 0\n` +
+        `sock_dir: s\nlog_file: log\nlog_level: info\n${more}`,
+    );
+  };
+  writeFileSync(
+    path.join(directory, 'master'),
+    `root_dir: ${directory}\nlog_file: log\nlog_level: info\n` +
+      'saltbridge:\n  tenants: {red: red, blue: blue}\n',
+  );
+  for (const tenant of tenants) configure(tenant);
+  return {
+    directory,
+    configOf,
+    configure,
+    log: (tenant) => {
+      const lines = readFileSync(path.join(directory, tenant, 'log'), 'utf8').split('\n');
+      return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
+    },
+    start: async () => {
+      const argv = [program, 'master', '-c', directory, '--no-console'];
+      const { socket } = await configOf('blue');
+      const pid = await startDaemon(argv, { socket, logFile: path.join(directory, 'log') });
+      t.teardown(() => end(pid));
+      return pid;
+    },
+  };
+}
+
+async function end(pid: number): Promise<void> {
+  if (isAlive(pid)) process.kill(pid);
+  await until('the process to end', () => !isAlive(pid), 20_000);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+test('one process serves every tenant on a socket of its own, and its log names them', async (t) => {
+  const { directory, log, configOf, start } = await makeHome(t);
+  const pid = await start();
+  for (const tenant of tenants) {
+    const api = await openLocalApi(path.join(directory, tenant));
+    t.is((await api.status()).pid, pid);
+    const started = log(tenant).find(({ msg }) => msg === 'master started');
+    t.is(started?.tenant, tenant);
+    t.is(started?.socket, (await configOf(tenant)).socket);
+  }
+  await end(pid);
+  for (const tenant of tenants) {
+    const { socket } = await configOf(tenant);
+    await t.throwsAsync(connectMaster({ socketPath: socket }).status());
+  }
+});
+
+test('where one tenant cannot start none does, and the others have let go of everything', async (t) => {
+  const { directory, configure, start } = await makeHome(t);
+  configure('blue', 'pki_dir: pki\n');
+  mkdirSync(path.join(directory, 'blue/pki'), { recursive: true });
+  writeFileSync(path.join(directory, 'blue/pki/master.pem'), 'no key');
+  const child = spawn(process.execPath, [program, 'master', '-c', directory], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const said: Buffer[] = [];
+  child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
+  const [code] = await within('the end of the process', once(child, 'close'), 20_000);
+  t.is(code, 69);
+  t.regex(Buffer.concat(said).toString(), /saltbridge: tenant blue did not start: .*master\.pem/);
+  configure('blue');
+  await t.notThrowsAsync(start());
+});
+
+test('each tenant is reloaded by itself, and a mistake of one stays its own', async (t) => {
+  const { configure, log, start } = await makeHome(t);
+  const pid = await start();
+  configure('red', 'auto_accept: perhaps\n');
+  configure('blue', 'max_minions: 7\n');
+  process.kill(pid, 'SIGHUP');
+  const said = (tenant: string, msg: string): LogLine | undefined =>
+    log(tenant).find((line) => line.msg === msg);
+  await until('both to have looked', () => said('blue', 'configuration reloaded') !== undefined);
+  t.deepEqual(said('blue', 'configuration reloaded')?.applied, ['max_minions']);
+  const refusal = said('red', 'configuration not reloaded; the one before stays in force');
+  t.like(refusal, { tenant: 'red', code: 'ERR_OPTION_TYPE', option: 'auto_accept' });
+  t.is(said('red', 'configuration reloaded'), undefined);
+});
+
+test('two tenants with one port end the start with both names', async (t) => {
+  const { directory, configure } = await makeHome(t);
+  const ports = (name: string): string =>
+    `root_dir: ${directory}/${name}\npublish_port: 24505\nret_port: 24506\n`;
+  for (const tenant of tenants) {
+    configure(tenant);
+    writeFileSync(path.join(directory, tenant, 'master'), ports(tenant));
+  }
+  const child = spawn(process.execPath, [program, 'master', '-c', directory], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const said: Buffer[] = [];
+  child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
+  const [code] = await within('the end of the process', once(child, 'close'), 20_000);
+  t.is(code, 64);
+  t.regex(
+    Buffer.concat(said).toString(),
+    /publish_port of red .* and publish_port of blue .* meet/,
+  );
+});
+
+test('a command that is for one master says which tenants there are', async (t) => {
+  const { directory } = await makeHome(t);
+  const expected = {
+    code: 'ERR_TENANTS',
+    message: new RegExp(`-c ${directory}/red, -c ${directory}/blue`),
+  };
+  await t.throwsAsync(openLocalApi(directory), expected);
+  await t.throwsAsync(openLocalKeys(directory), expected);
+  await t.throwsAsync(openLocalStore(directory), expected);
+  const run = promisify(execFile)(process.execPath, [program, 'doctor', '-c', directory]);
+  await t.throwsAsync(run, { code: 64, message: /has tenants; say which/ });
+});

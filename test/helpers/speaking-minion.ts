@@ -1,0 +1,72 @@
+/** A minion that asks its master whatever a test tells it to, through libzmq. */
+import type { ExecutionContext } from 'ava';
+import type { MasterStatus } from '../../master/index.ts';
+import {
+  createMinionHandshake,
+  dialZeromq,
+  generateKeyString,
+  type MinionKeys,
+  type MinionTransport,
+  parsePrivateKey,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { createIdentity, MinionSession } from '../../minion-protocol/minion/session.ts';
+
+const timeoutMs = 10_000;
+
+/** What became of a sign-in. */
+type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
+
+export class SpeakingMinion {
+  readonly id: string;
+  readonly transport: MinionTransport;
+  readonly #keys: MinionKeys;
+  #session: MinionSession | undefined;
+
+  /** Its connections end with the test. */
+  constructor(t: ExecutionContext, id: string, keys: MinionKeys, master: MasterStatus) {
+    this.id = id;
+    this.#keys = keys;
+    this.transport = dialZeromq({ host: '127.0.0.1', requestPort: master.requestPort });
+    t.teardown(() => this.transport.close());
+  }
+
+  /** What it shares with the master that it has signed in at. */
+  get session(): MinionSession {
+    if (this.#session === undefined) throw new Error(`${this.id} has not signed in`);
+    return this.#session;
+  }
+
+  async signIn(): Promise<SignIn['state']> {
+    const { privatePem, publicPem } = this.#keys;
+    const handshake = createMinionHandshake({
+      id: this.id,
+      version: 3,
+      privateKey: parsePrivateKey(privatePem),
+      publicPem,
+      token: generateKeyString(),
+    });
+    const step = handshake.step(await this.transport.request(handshake.request(), timeoutMs));
+    if (step.state === 'accepted') {
+      this.#session = new MinionSession(createIdentity(this.id, 3, privatePem), step);
+    }
+    return step.state;
+  }
+
+  async ask(load: WireMap): Promise<WireValue> {
+    const { bytes, nonce } = this.session.seal(load);
+    return this.session.openReply(await this.transport.request(bytes, timeoutMs), nonce);
+  }
+
+  /** The answer as it came. */
+  async askSealed(bytes: Uint8Array): Promise<Buffer> {
+    return Buffer.from(await this.transport.request(bytes, timeoutMs));
+  }
+
+  async pillar(): Promise<WireMap> {
+    const load = { cmd: '_pillar', grains: { id: this.id }, saltenv: null, ver: '2' };
+    const { bytes, nonce } = this.session.seal(load);
+    return this.session.openPillar(await this.transport.request(bytes, timeoutMs), nonce);
+  }
+}

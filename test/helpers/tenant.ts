@@ -1,0 +1,131 @@
+/** A master beside others in this process, as a tenant is: everything its own, on a real disk. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import type { ExecutionContext } from 'ava';
+import { pino } from 'pino';
+import { connectMaster } from '../../client/index.ts';
+import { createMaster, loadTenants, type Master, type MasterApi } from '../../master/index.ts';
+import {
+  createMinion,
+  createMinionKeys,
+  dialZeromq,
+  type MinionKeys,
+} from '../../minion-protocol/index.ts';
+import { SpeakingMinion } from './speaking-minion.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
+
+/** Both tenants have minions of these ids, with other keys. */
+export const minionIds: readonly string[] = ['web1', 'db1'];
+
+/** One of them, with two minions that are connected. */
+export interface TenantUnderTest {
+  readonly name: string;
+  /** A text that nobody else knows: in its pillar, files, returns, mine, … */
+  readonly secret: string;
+  /** Everything of it lies here. */
+  readonly root: string;
+  readonly master: Master;
+  /** Over the local socket. */
+  readonly local: MasterApi;
+  readonly keysOf: ReadonlyMap<string, MinionKeys>;
+  /** What its minions were told to do by `test.told`. */
+  readonly told: string[];
+  readonly log: string[];
+  /** The same minion once more, to ask what a test likes; it has signed in. */
+  speak(t: ExecutionContext, id: string): Promise<SpeakingMinion>;
+}
+
+/** Two tenants of one configuration directory. They end with the test. */
+export async function startTenants(
+  t: ExecutionContext,
+): Promise<{ readonly red: TenantUnderTest; readonly blue: TenantUnderTest }> {
+  const directory = temporaryDirectory(t);
+  const names = ['red', 'blue'];
+  writeFileSync(
+    path.join(directory, 'master'),
+    `saltbridge: {tenants: {${names.map((name) => `${name}: ${name}`).join(', ')}}}\n`,
+  );
+  for (const name of names) layOut(path.join(directory, name), name);
+  const { tenants } = await loadTenants(directory);
+  const started = tenants.map(({ name, config }) =>
+    start(t, name, path.join(directory, name), config),
+  );
+  const [red, blue] = await Promise.all(started);
+  if (red === undefined || blue === undefined) throw new Error('two tenants are expected');
+  return { red, blue };
+}
+
+function layOut(root: string, name: string): void {
+  mkdirSync(path.join(root, 'files'), { recursive: true });
+  writeFileSync(path.join(root, 'files', 'secret.txt'), secretOf(name));
+  const options = {
+    root_dir: root,
+    sock_dir: 's',
+    interface: '127.0.0.1',
+    publish_port: 0,
+    ret_port: 0,
+    auto_accept: true,
+    timeout: 10,
+    file_roots: { base: [path.join(root, 'files')] },
+    peer: { '.*': ['test.told'] },
+    peer_run: { '.*': ['jobs.list_jobs'] },
+    saltbridge: { acl: { signals: [{ tag: `${name}/*` }] } },
+  };
+  writeFileSync(path.join(root, 'master'), JSON.stringify(options));
+}
+
+function secretOf(name: string): string {
+  return `what-only-${name}-knows`;
+}
+
+async function start(
+  t: ExecutionContext,
+  name: string,
+  root: string,
+  config: Parameters<typeof createMaster>[0]['config'],
+): Promise<TenantUnderTest> {
+  const secret = secretOf(name);
+  const [log, told]: [string[], string[]] = [[], []];
+  const logger = pino({ level: 'debug' }, { write: (line) => void log.push(line) });
+  const master = createMaster({
+    config,
+    logger,
+    pillar: async ({ id }) => ({ secret: `${secret} for ${id}` }),
+  });
+  await master.start();
+  const status = await master.status();
+  const keysOf = new Map<string, MinionKeys>();
+  for (const id of minionIds) keysOf.set(id, await createMinionKeys());
+  const minions = Array.from(keysOf, ([id, keys]) =>
+    createMinion({
+      id,
+      keys,
+      transport: dialZeromq({ host: '127.0.0.1', requestPort: status.requestPort }),
+      functions: {
+        'test.told': () => {
+          told.push(id);
+          return `${secret} from ${id}`;
+        },
+      },
+    }),
+  );
+  t.teardown(async () => {
+    await Promise.all(minions.map((minion) => minion.stop()));
+    await master.close();
+  });
+  await Promise.all(minions.map((minion) => minion.start()));
+  const speak = async (by: ExecutionContext, id: string): Promise<SpeakingMinion> => {
+    const speaker = new SpeakingMinion(by, id, keyOf({ keysOf }, id), status);
+    await speaker.signIn();
+    return speaker;
+  };
+  const local = connectMaster({ socketPath: config.socket });
+  return { name, secret, root, master, local, keysOf, told, log, speak };
+}
+
+/** The key of one of its minions. */
+export function keyOf({ keysOf }: Pick<TenantUnderTest, 'keysOf'>, id: string): MinionKeys {
+  const keys = keysOf.get(id);
+  if (keys === undefined) throw new Error(`there is no ${id}`);
+  return keys;
+}

@@ -1,0 +1,93 @@
+/** Reactions to signals of real minions, and jobs on them, all versions at once. */
+import test from 'ava';
+import { allow } from '../../acl/index.ts';
+import { type ReactionRun, reaction } from '../../master/index.ts';
+import { EventLog } from './event-log.ts';
+import { eventually } from './eventually.ts';
+import { Fleet } from './fleet.ts';
+import { MasterHome, type OurMaster } from './our-master.ts';
+import { steps } from './programs.ts';
+
+const step = steps('SALT_MINION');
+const tag = 'infra/puppet/requested';
+
+let home: MasterHome;
+let fleet: Fleet;
+let master: OurMaster;
+
+test.before(async () => {
+  if (process.env.SALT_MINION === undefined) return;
+  const schema = {
+    type: 'object',
+    required: ['env'],
+    properties: { env: { type: 'string' } },
+    additionalProperties: false,
+  };
+  home = await MasterHome.create({
+    acl: {
+      signals: [{ tag, minions: 'salt-*', schema }],
+      rules: [
+        allow('back to the sender', {
+          subject: { service: 'reaction:back' },
+          action: 'publish',
+          resource: { fun: 'test.kwarg', within: 'salt-*' },
+        }),
+      ],
+    },
+    reactions: [
+      reaction('back', {
+        on: tag,
+        do: {
+          run: {
+            fun: 'test.kwarg',
+            target: { minion: 'sender' },
+            kwargs: { env: { from: 'data.env' } },
+          },
+        },
+        atOnce: 5,
+      }),
+    ],
+  });
+  fleet = await Fleet.create(home.ports);
+  master = await home.startHere();
+});
+
+test.after.always(async () => {
+  await fleet?.dispose();
+  await master?.close();
+  home?.dispose();
+});
+
+async function send(asked: string, data: unknown): Promise<void> {
+  for (const minion of fleet.minions) {
+    await minion.saltCall('event.send', asked, JSON.stringify(data));
+  }
+}
+
+async function runs(): Promise<readonly ReactionRun[]> {
+  return master.api.reactions.runs();
+}
+
+step('what a minion may ask for is done, with its text as it was said', async (t) => {
+  const events = new EventLog(master.api.events.subscribe());
+  await fleet.enrol(master.api, events);
+  await send('infra/other', { env: 'a' });
+  await send(tag, { env: 'a', more: 1 });
+  t.deepEqual(await runs(), []);
+  const env = 'noop=true, [1, {{ grains.id }}]';
+  await send(tag, { env });
+  await eventually('every run to end', async () => {
+    const ended = (await runs()).filter(({ endedAt }) => endedAt !== undefined);
+    return ended.length === fleet.ids.length;
+  });
+  for (const { jid, state, sender, reason } of await runs()) {
+    t.is(state, 'succeeded', reason);
+    const { returns } = await master.api.jobs.show(jid);
+    t.deepEqual(
+      returns.map(({ minion }) => minion),
+      [sender],
+    );
+    t.like(returns[0]?.return, { env });
+  }
+  t.deepEqual((await runs()).map(({ sender }) => sender).sort(), fleet.ids);
+});

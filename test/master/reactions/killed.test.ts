@@ -1,0 +1,131 @@
+/** The example from the field, on libzmq and by the command, with a master that is killed in it. */
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { MasterProcess } from '../../../bench/crash/master-process.ts';
+import { connectMaster } from '../../../client/index.ts';
+import type { MasterApi, ReactionRun } from '../../../master/index.ts';
+import {
+  createMinion,
+  createMinionKeys,
+  type Minion,
+  type MinionFunction,
+} from '../../../minion-protocol/index.ts';
+import { dialZeromq } from '../../../minion-protocol/transport/zeromq-dialer.ts';
+import { within } from '../../helpers/deadline.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { freePorts } from '../../interop/our-master.ts';
+
+const policy = `
+auto_accept: true
+saltbridge:
+  acl:
+    signals:
+      - tag: infra/puppet/requested
+        minions: "jenkins*"
+        schema:
+          type: object
+          required: [env]
+          properties: { env: { enum: [test, live] } }
+          additionalProperties: false
+    rules:
+      puppet on the web tier:
+        subject: { service: "reaction:puppet" }
+        action: publish
+        resource: { fun: puppet.run, within: "web*" }
+  reactions:
+    puppet:
+      on: infra/puppet/requested
+      from: "jenkins*"
+      do:
+        run:
+          fun: puppet.run
+          target: "web*"
+          kwargs: { environment: { from: data.env } }
+      timeout: 60
+`;
+
+interface Field {
+  readonly master: MasterProcess;
+  readonly api: MasterApi;
+  join(id: string, functions?: Readonly<Record<string, MinionFunction>>): Promise<Minion>;
+}
+
+async function startField(t: ExecutionContext): Promise<Field> {
+  const directory = temporaryDirectory(t);
+  const [requestPort = 0, publishPort = 0] = await freePorts(2);
+  const socketPath = path.join(directory, 'run', 's.sock');
+  const base = `root_dir: ${directory}\ninterface: 127.0.0.1\nret_port: ${requestPort}\npublish_port: ${publishPort}\npki_dir: /pki\nsock_dir: /run\ncachedir: /cache\nlog_file: /log\nlog_level: info\n`;
+  const own = policy.replace(
+    'saltbridge:\n',
+    `saltbridge:\n  state_dir: ${directory}/state\n  socket: ${socketPath}\n`,
+  );
+  writeFileSync(path.join(directory, 'master'), base + own);
+  const master = new MasterProcess(directory);
+  master.spawn();
+  t.teardown(() => master.kill());
+  await within('the master', master.ready(), 20_000);
+  return {
+    master,
+    api: connectMaster({ socketPath }),
+    join: async (id, functions = {}) => {
+      const transport = dialZeromq({ host: '127.0.0.1', requestPort });
+      const minion = createMinion({ id, transport, keys: await createMinionKeys(), functions });
+      t.teardown(() => minion.stop());
+      await within(`${id} to connect`, minion.start(), 20_000);
+      return minion;
+    },
+  };
+}
+
+async function ended({ api }: Field, count: number): Promise<readonly ReactionRun[]> {
+  for (;;) {
+    const runs = (await api.reactions.runs()).filter(({ endedAt }) => endedAt !== undefined);
+    if (runs.length >= count) return runs;
+  }
+}
+
+test('Jenkins asks for puppet and for nothing else, and a killed master still sees to it', async (t) => {
+  t.timeout(90_000);
+  const field = await startField(t);
+  const asked: unknown[] = [];
+  let goOn: () => void = () => {};
+  const held = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  let began: () => void = () => {};
+  const beginning = new Promise<void>((resolve) => {
+    began = resolve;
+  });
+  const run: MinionFunction = async ({ args, kwargs }) => {
+    asked.push([...args, { ...kwargs }]);
+    began();
+    await held;
+    return true;
+  };
+  await field.join('web1', { 'puppet.run': run });
+  const jenkins = await field.join('jenkins1', { 'puppet.run': run });
+
+  await jenkins.fire('infra/puppet/requested', { env: 'prod' });
+  await jenkins.fire('infra/other/requested', { env: 'live' });
+  await jenkins.fire('infra/puppet/requested', { env: 'live' });
+  await within('the first run', beginning);
+  await jenkins.fire('infra/puppet/requested', { env: 'test' });
+  await field.master.kill();
+  goOn();
+
+  field.master.spawn();
+  await within('the next master', field.master.ready(), 20_000);
+  const [later, earlier] = await within('both runs', ended(field, 2), 60_000);
+  t.is(earlier?.state, 'interrupted');
+  t.is(later?.state, 'succeeded');
+  t.deepEqual(
+    asked,
+    [{ environment: 'live' }, { environment: 'test' }].map((kwargs) => [kwargs]),
+  );
+  const job = await field.api.jobs.show(later?.jid ?? '');
+  t.deepEqual(
+    job.returns.map(({ minion }) => minion),
+    ['web1'],
+  );
+});

@@ -1,0 +1,226 @@
+/**
+ * Two tenants in one process, with minions of the same names: nothing of one is seen by the other,
+ * through any door. Each refusal stands beside what the tenant's own minion gets.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import test from 'ava';
+import type { MasterApi, MasterEvent } from '../../master/index.ts';
+import { isWireMap, type WireMap, type WireValue, wireBytes } from '../../minion-protocol/index.ts';
+import { within } from '../helpers/deadline.ts';
+import { collect } from '../helpers/fleet.ts';
+import { SpeakingMinion } from '../helpers/speaking-minion.ts';
+import { keyOf, minionIds, startTenants, type TenantUnderTest } from '../helpers/tenant.ts';
+
+/** The text `bad load`, packed. */
+const badLoad = 'a8626164206c6f6164';
+
+/** Runs `test.told` on all. @returns its jid, and the returns by id */
+async function tellAll(api: MasterApi): Promise<{ jid: string; returns: object }> {
+  const returns: Record<string, unknown> = {};
+  let jid = '';
+  for (const update of await collect(api.jobs.run({ tgt: '*', fun: 'test.told' }))) {
+    if (update.type === 'published') jid = update.jid;
+    if (update.type === 'return') returns[update.minion] = update.return;
+  }
+  return { jid, returns };
+}
+
+function returnsOf({ secret }: TenantUnderTest): object {
+  return Object.fromEntries(minionIds.map((id) => [id, `${secret} from ${id}`]));
+}
+
+/** What a master's bus tells while something is done. */
+async function eventsDuring(api: MasterApi, work: () => Promise<void>): Promise<MasterEvent[]> {
+  const events: MasterEvent[] = [];
+  const end = new AbortController();
+  const reading = (async () => {
+    for await (const event of api.events.subscribe({}, end.signal)) events.push(event);
+  })();
+  await work();
+  end.abort();
+  await within('the end of events', reading);
+  return events;
+}
+
+test("a key of one tenant's minion is nobody's at the other", async (t) => {
+  const { red, blue } = await startTenants(t);
+  const before = await blue.master.keys.list();
+  const own = new SpeakingMinion(t, 'web1', keyOf(red, 'web1'), await red.master.status());
+  t.is(await own.signIn(), 'accepted');
+  const stranger = new SpeakingMinion(t, 'web1', keyOf(red, 'web1'), await blue.master.status());
+  t.not(await stranger.signIn(), 'accepted');
+  const accepted = (await blue.master.keys.list()).filter(({ state }) => state === 'accepted');
+  const mine = ({ id, fingerprint }: (typeof before)[number]): string => `${id} ${fingerprint}`;
+  t.deepEqual(accepted.map(mine), before.map(mine));
+  t.is((await red.master.keys.list()).length, minionIds.length);
+});
+
+test('a request under the keys of one tenant is no request to the other', async (t) => {
+  const { red, blue } = await startTenants(t);
+  const speaker = await red.speak(t, 'web1');
+  const other = await blue.speak(t, 'web1');
+  const events = await eventsDuring(blue.master, async () => {
+    for (const load of [
+      { cmd: '_minion_event', tag: 'minion_start', data: {} },
+      { cmd: '_pillar', grains: {}, ver: '2' },
+    ]) {
+      const { bytes } = speaker.session.seal(load);
+      t.is((await other.askSealed(bytes)).toString('hex'), badLoad);
+    }
+    // The control: the same words under its own keys are heard.
+    await other.ask({ cmd: '_minion_event', tag: 'minion_start', data: {} });
+  });
+  t.deepEqual(
+    events.map(({ tag }) => tag),
+    ['minion_start'],
+  );
+});
+
+test('what is published to one tenant cannot be opened by the minions of the other', async (t) => {
+  const { red, blue } = await startTenants(t);
+  const [own, other] = [await blue.speak(t, 'db1'), await red.speak(t, 'db1')];
+  const { publishPort } = await blue.master.status();
+  const heard: Uint8Array[] = [];
+  await other.transport.subscribe(publishPort, null, (envelope) => heard.push(envelope));
+  const listening = async (): Promise<void> => {
+    while (heard.length === 0) await tellAll(blue.master);
+  };
+  await within('the stranger to listen', listening(), 20_000);
+  for (const envelope of heard) {
+    t.throws(() => other.session.openPublication(envelope), { code: 'ERR_BAD_SIGNATURE' });
+    t.like(own.session.openPublication(envelope), { fun: 'test.told' });
+  }
+});
+
+test('jobs, returns and events of one tenant are told and kept there alone', async (t) => {
+  const { red, blue } = await startTenants(t);
+  const seen = await eventsDuring(red.master, async () => {
+    const events = await eventsDuring(blue.master, async () => {
+      // One after the other: in one millisecond both would give their jobs the same jid.
+      const [here, there] = [await tellAll(red.master), await tellAll(blue.master)];
+      t.deepEqual(here.returns, returnsOf(red));
+      t.deepEqual(there.returns, returnsOf(blue));
+      t.is((await red.master.jobs.show(here.jid)).jid, here.jid);
+      await t.throwsAsync(red.master.jobs.show(there.jid), { code: 'ERR_JOB_UNKNOWN' });
+      // A return for the other's job, by a minion that is known there by name.
+      const speaker = await red.speak(t, 'web1');
+      await speaker.ask({ cmd: '_return', jid: there.jid, fun: 'test.told', return: 'forged' });
+      const { returns } = await blue.master.jobs.show(there.jid);
+      t.false(JSON.stringify(returns).includes('forged'));
+      await speaker.ask({ cmd: '_minion_event', tag: 'red/done', data: { secret: red.secret } });
+    });
+    t.false(JSON.stringify(events).includes(red.secret));
+    t.true(JSON.stringify(events).includes(blue.secret));
+  });
+  t.true(seen.some(({ tag }) => tag === 'red/done'));
+  t.false(JSON.stringify(seen).includes(blue.secret));
+  const lists = await Promise.all([red, blue].map(({ master }) => master.jobs.list()));
+  const [here = [], there = []] = lists.map((jobs) => jobs.map(({ jid }) => jid));
+  t.deepEqual(
+    here.filter((jid) => there.includes(jid)),
+    [],
+  );
+});
+
+test('pillar, files, the mine and peers end at the tenant', async (t) => {
+  const { red, blue } = await startTenants(t);
+  for (const [tenant, other] of [
+    [red, blue],
+    [blue, red],
+  ] as const) {
+    const [web, db] = [await tenant.speak(t, 'web1'), await tenant.speak(t, 'db1')];
+    t.deepEqual(await web.pillar(), { secret: `${tenant.secret} for web1` });
+    t.is(await fileOf(web, 'secret.txt'), tenant.secret);
+    for (const file of [
+      `../../${other.name}/files/secret.txt`,
+      path.join(other.root, 'files/secret.txt'),
+    ]) {
+      t.is(await fileOf(web, file), '', file);
+    }
+    await web.ask({ cmd: '_mine', data: { whose: tenant.secret } });
+    const mine = await db.ask({ cmd: '_mine_get', tgt: '*', fun: 'whose', tgt_type: 'glob' });
+    t.deepEqual(mine, { web1: tenant.secret });
+    const listed = await web.ask({ cmd: 'minion_runner', fun: 'jobs.list_jobs', arg: [] });
+    t.false(JSON.stringify(listed).includes(other.secret));
+  }
+  const speaker = await red.speak(t, 'web1');
+  const load = { cmd: 'minion_publish', tgt: '*', tmo: 10, form: 'clean' };
+  const reply = await speaker.ask({ ...load, fun: 'test.told', arg: [], ret: '' });
+  t.deepEqual(asMap(reply), returnsOf(red));
+  t.deepEqual([...red.told].sort(), [...minionIds].sort());
+  t.deepEqual(blue.told, []);
+});
+
+async function fileOf(minion: SpeakingMinion, file: string): Promise<string> {
+  const load = { cmd: '_serve_file', path: file, saltenv: 'base', loc: 0 };
+  const { data } = asMap(await minion.ask(load));
+  return Buffer.from(wireBytes(data) ?? []).toString();
+}
+
+function asMap(value: WireValue): WireMap {
+  return isWireMap(value) ? value : {};
+}
+
+test('policy, denials, presence and the local socket are those of one tenant', async (t) => {
+  const { red, blue } = await startTenants(t);
+  const fire = (speaker: SpeakingMinion, tag: string): Promise<unknown> =>
+    speaker.ask({ cmd: '_minion_event', tag, data: {} });
+  const [here, there] = [await red.speak(t, 'web1'), await blue.speak(t, 'web1')];
+  const events = await eventsDuring(blue.master, async () => {
+    await fire(here, 'red/done');
+    await fire(there, 'red/done');
+    await fire(there, 'blue/done');
+  });
+  t.deepEqual(
+    events.map(({ tag }) => tag),
+    ['saltbridge/denied/web1', 'blue/done'],
+  );
+  t.deepEqual(await red.local.events.denials(), []);
+  t.is((await blue.local.events.denials()).length, 1);
+  const prints = async (api: MasterApi): Promise<string[]> =>
+    [...(await api.keys.list()), ...(await api.keys.local())].map((it) => it.fingerprint);
+  t.deepEqual(await prints(red.local), await prints(red.master));
+  const others = new Set(await prints(blue.local));
+  for (const print of await prints(red.local)) t.false(others.has(print));
+  await blue.local.keys.delete({ match: '*' });
+  t.deepEqual(
+    (await red.local.keys.list()).map(({ state }) => state),
+    ['accepted', 'accepted'],
+  );
+  t.deepEqual((await red.local.presence()).map(({ id }) => id).sort(), [...minionIds].sort());
+  const leaving = async (): Promise<void> => {
+    while ((await blue.local.presence()).length > 0);
+  };
+  await within('the others to be gone', leaving());
+});
+
+test('closing one tenant leaves the other at work', async (t) => {
+  const { red, blue } = await startTenants(t);
+  await red.master.close();
+  t.deepEqual((await tellAll(blue.local)).returns, returnsOf(blue));
+  await t.throwsAsync(red.local.status());
+});
+
+test("on the disk and in the log of one tenant is nothing of the other's", async (t) => {
+  const { red, blue } = await startTenants(t);
+  for (const { master } of [red, blue]) await tellAll(master);
+  for (const [tenant, other] of [
+    [red, blue],
+    [blue, red],
+  ] as const) {
+    const store = filesIn(tenant.root).filter((file) => file.includes('/store/'));
+    const hasIn = (files: readonly string[], text: string): boolean =>
+      files.some((file) => readFileSync(file).includes(text));
+    t.true(hasIn(store, tenant.secret));
+    t.false(hasIn(filesIn(tenant.root), other.secret));
+    t.true(tenant.log.some((line) => line.includes(tenant.root)));
+    t.false(tenant.log.some((line) => line.includes(other.root) || line.includes(other.secret)));
+  }
+});
+
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name));
+}
