@@ -29,7 +29,7 @@ import {
 import { type Definitions, define, simple } from './definition.ts';
 
 /** `int(value)`. @throws Raised ValueError, TypeError, OverflowError */
-export function toInt(value: Value): Integer {
+function toInt(value: Value): Integer {
   if (isInteger(value)) return toInteger(value);
   if (value instanceof Float) return truncate(value.value);
   if (isText(value)) return textToInt(textOf(value), 10);

@@ -8,7 +8,7 @@ import { characters, textLength } from './text.ts';
 import { Float, isInteger, isText, textOf, Undefined, type Value } from './values.ts';
 
 /** A format specification, taken apart. */
-export interface Spec {
+interface Spec {
   readonly fill: string;
   readonly align: string;
   readonly sign: string;
