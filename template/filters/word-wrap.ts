@@ -1,6 +1,6 @@
 /** `textwrap.wrap` for one line, tabs and spaces left as they are. */
 import { Raised } from '../python/raise.ts';
-import { isWhitespace } from '../python/text.ts';
+import { characters, isWhitespace, textLength } from '../python/text.ts';
 
 /** How a line is wrapped. */
 export interface WrapOptions {
@@ -27,7 +27,8 @@ export function wrapLine(
     if (lines.length > 0 && isWhitespace(chunks.at(-1) ?? '')) chunks.pop();
     const current = takeLine(chunks, width);
     const next = chunks.at(-1) ?? '';
-    if (next.length > width) breakWord(chunks, current, width, { breakLongWords, breakOnHyphens });
+    if (textLength(next) > width)
+      breakWord(chunks, current, width, { breakLongWords, breakOnHyphens });
     if (current.at(-1)?.trim() === '') current.pop();
     if (current.length > 0) lines.push(current.join(''));
   }
@@ -38,9 +39,9 @@ function takeLine(chunks: string[], width: number): string[] {
   const current: string[] = [];
   let length = 0;
   for (let next = chunks.at(-1); next !== undefined; next = chunks.at(-1)) {
-    if (length + next.length > width) break;
+    if (length + textLength(next) > width) break;
     current.push(next);
-    length += next.length;
+    length += textLength(next);
     chunks.pop();
   }
   return current;
@@ -53,10 +54,12 @@ function breakWord(
   options: { readonly breakLongWords: boolean; readonly breakOnHyphens: boolean },
 ): void {
   const word = chunks.pop() ?? '';
-  const room = width - current.join('').length;
+  const room = width - textLength(current.join(''));
+  const all = characters(word);
+  const cut = all.slice(0, room).join('');
   if (options.breakLongWords) {
-    const hyphen = options.breakOnHyphens ? word.slice(0, room).lastIndexOf('-') : -1;
-    const end = hyphen > 0 && /[^-]/.test(word.slice(0, hyphen)) ? hyphen + 1 : room;
+    const hyphen = options.breakOnHyphens ? cut.lastIndexOf('-') : -1;
+    const end = hyphen > 0 && /[^-]/.test(word.slice(0, hyphen)) ? hyphen + 1 : cut.length;
     current.push(word.slice(0, end));
     chunks.push(word.slice(end));
   } else if (current.length === 0) {
