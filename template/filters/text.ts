@@ -151,7 +151,8 @@ function wordWrap(context: FilterContext, value: Value, args: readonly Value[]):
     throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'splitlines'`);
   }
   const lines = splitLines(textOf(value)).map((line) => {
-    context.meter.step(line.length);
+    // Every hyphen may be looked at to the end of its run.
+    context.meter.step(line.length + (line.split('-').length * line.length) / 1000);
     return wrapLine(line, {
       width: asIndex(width),
       breakLongWords: isTrue(breakLong),
@@ -202,15 +203,18 @@ export const textFilters: Definitions = {
   ),
   safe: simple((value) => new Markup(str(value))),
   string: simple((value) => (isText(value) ? value : str(value))),
-  striptags: simple((value) =>
-    softText(value)
+  striptags: simple((value, { meter }) => {
+    const source = softText(value);
+    // Every bracket may be looked at to the end of the text.
+    meter.step((source.split('<').length * source.length) / 1000);
+    return source
       .replace(/<!--.*?-->/gs, '')
       .replace(/<.*?>/gs, '')
       .split(/\s+/)
       .filter((word) => word !== '')
       .join(' ')
-      .replace(/&(amp|lt|gt|quot|#39|#34);/g, (_, name) => unescaped[name] ?? ''),
-  ),
+      .replace(/&(amp|lt|gt|quot|#39|#34);/g, (_, name) => unescaped[name] ?? '');
+  }),
   title: simple((value) => title(softText(value))),
   trim: define(['value', 'chars'], [null], (context, value = null, chars = null) => {
     const text = stringMethod('strip', context, softText(value), chars);

@@ -49,6 +49,8 @@ const traps: readonly (readonly [string, string])[] = [
   ['permutations', '\n{{ range(60)|permutations|list|length }}'],
   ['hosts of a network', "\n{{ '10.0.0.0/8'|network_hosts }}"],
   ['a join of one text many times', "\n{{ ('a' * 100000).join(range(1000)|map('string')) }}"],
+  ['brackets that never close', "\n{{ ('<' * 300000)|striptags }}"],
+  ['hyphens without a word', "\n{{ ('-' * 200000)|wordwrap(5) }}"],
 ];
 
 for (const [what, template] of traps) {
