@@ -12,6 +12,7 @@ import {
 } from '../master/index.ts';
 import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
 import { storeErrors } from '../store/index.ts';
+import { templateErrors } from '../template/index.ts';
 
 const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   protocolErrors,
@@ -24,6 +25,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   authenticationErrors,
   authorizationErrors,
   commandErrors,
+  templateErrors,
 ];
 const entries = rooms.flatMap((room) => Object.entries(room));
 const document = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');
