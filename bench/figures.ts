@@ -43,7 +43,9 @@ export async function printFigures(print: (line: string) => void): Promise<void>
   // Each in a process of its own, because what the ones before it left in memory is not theirs.
   for (const count of [2_000, 15_000]) {
     const main = fileURLToPath(new URL('./main.js', import.meta.url));
-    spawnSync(process.execPath, [main, 'fleet', String(count)], { stdio: 'inherit' });
+    // As packaging/saltbridge.service sets it.
+    const args = ['--max-semi-space-size=8', main, 'fleet', String(count)];
+    spawnSync(process.execPath, args, { stdio: 'inherit' });
   }
 }
 
