@@ -45,7 +45,8 @@ export async function printFigures(print: (line: string) => void): Promise<void>
     const main = fileURLToPath(new URL('./main.js', import.meta.url));
     // As packaging/saltbridge.service sets it.
     const args = ['--max-semi-space-size=8', main, 'fleet', String(count)];
-    spawnSync(process.execPath, args, { stdio: 'inherit' });
+    const env = { ...process.env, MALLOC_ARENA_MAX: '1' };
+    spawnSync(process.execPath, args, { stdio: 'inherit', env });
   }
 }
 
