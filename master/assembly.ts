@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { MasterApi } from './api.ts';
 import { tellKeyChange } from './audit/audited-keys.ts';
+import { LoginAudit } from './audit/audited-logins.ts';
 import { auditedReload } from './audit/audited-reload.ts';
 import type { AuditTrail } from './audit/record.ts';
 import { RuledDecisions } from './audit/ruled-decisions.ts';
@@ -247,6 +248,7 @@ async function open(
       config,
       store: foundations.store,
       now,
+      audit: new LoginAudit(audit, ruled),
       log: logger.child({ component: 'eauth' }),
     }),
     (it) => it.close(),
@@ -268,6 +270,7 @@ async function open(
     targets,
     policy,
     counters,
+    ruled,
     log: logger.child({ component: 'eauth' }),
   };
   reactions.start();

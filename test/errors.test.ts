@@ -13,6 +13,7 @@ import {
 import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
 import { saltApiErrors } from '../salt-api/index.ts';
 import { storeErrors } from '../store/index.ts';
+import { templateErrors } from '../template/index.ts';
 
 const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   protocolErrors,
@@ -26,6 +27,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   authorizationErrors,
   saltApiErrors,
   commandErrors,
+  templateErrors,
 ];
 const entries = rooms.flatMap((room) => Object.entries(room));
 const document = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');

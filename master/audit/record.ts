@@ -65,7 +65,7 @@ export interface AuditTrail {
 }
 
 /** Ids that one record names. */
-export const maxNamed = 100;
+const maxNamed = 100;
 const maxText = 512;
 
 /** Whom something was for, within bounds. */

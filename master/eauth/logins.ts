@@ -1,5 +1,6 @@
 /** Log-ins and their tokens: who somebody is, for as long as it holds [salt/auth/__init__.py]. */
 import type { Logger } from 'pino';
+import type { LoginAudit } from '../audit/audited-logins.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { Gate } from '../limits/gate.ts';
 import type { Authenticated, LoginBackend } from './backend.ts';
@@ -66,6 +67,7 @@ export interface LoginsOptions {
   readonly monotonic: () => number;
   /** Waits so many milliseconds. */
   readonly delay: (milliseconds: number) => Promise<void>;
+  readonly audit: LoginAudit;
   readonly log: Logger;
   /** Default: those of the configuration. */
   readonly backends?: Backends;
@@ -139,6 +141,7 @@ export class Logins {
     }
     const known = this.#backends.has(eauth) ? { eauth } : {};
     this.#options.log.info({ ...known, remote: source }, 'log-in failed');
+    this.#options.audit.failed(known.eauth, source);
     throw new AuthenticationError('ERR_EAUTH', 'Authentication failure occurred');
   }
 
@@ -225,6 +228,7 @@ export class Logins {
     const done = this.#options.tokens.revoke(hashes);
     this.#watch.end(hashes);
     await done;
+    this.#options.audit.ended(tokens.map(toInfo));
   }
 
   async #authenticate(
@@ -256,7 +260,7 @@ export class Logins {
     { backend, identity }: { readonly backend: LoginBackend; readonly identity: Authenticated },
     request: LoginRequest,
   ): Promise<Login> {
-    const { tokens, config, now, log, rightsOf } = this.#options;
+    const { tokens, config, now, log, audit, rightsOf } = this.#options;
     const eauth = backend.name;
     const start = now();
     const expire = Math.min(
@@ -279,6 +283,7 @@ export class Logins {
     const info = toInfo({ ...record, hash });
     const { source: remote = 'local' } = request;
     log.info({ user: identity.user, eauth, remote, tokenId: info.id }, 'logged in');
+    audit.loggedIn(info, remote);
     return { ...info, token: secret, perms };
   }
 

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { rightsOfUser } from '../../acl/index.ts';
 import type { Store } from '../../store/index.ts';
 import type { LoginsApi, UserApi } from '../api.ts';
+import type { LoginAudit } from '../audit/audited-logins.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { delay } from '../limits/delay.ts';
 import type { LivePolicy } from '../policy/live-policy.ts';
@@ -18,11 +19,13 @@ export interface LoginParts {
   readonly config: MasterConfig;
   readonly store: Store;
   readonly now: () => number;
+  readonly audit: LoginAudit;
   readonly log: Logger;
 }
 
 /** Opens the tokens that were given, and tells what nobody can log in by on this machine. */
-export async function openLogins({ config, store, now, log }: LoginParts): Promise<Logins> {
+export async function openLogins(parts: LoginParts): Promise<Logins> {
+  const { config, store, now, audit, log } = parts;
   const monotonic = (): number => performance.now();
   const logins = new Logins({
     config,
@@ -32,6 +35,7 @@ export async function openLogins({ config, store, now, log }: LoginParts): Promi
     now,
     monotonic,
     delay,
+    audit,
     log,
   });
   await tellObstacles(logins, log);

@@ -8,6 +8,8 @@ import {
   type UserSubject,
 } from '../../acl/index.ts';
 import type { EventsApi, FunctionsApi, JobsApi, UserApi } from '../api.ts';
+import type { AuditRequester } from '../audit/requester.ts';
+import type { RuledDecisions } from '../audit/ruled-decisions.ts';
 import type { MasterEvent } from '../events/bus.ts';
 import type { PublishRequest } from '../jobs/dispatcher.ts';
 import type { RequestCounters } from '../limits/counters.ts';
@@ -39,6 +41,8 @@ export interface UserApiParts {
   readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveForMinion' | 'entitled'>;
   readonly counters: RequestCounters;
+  /** Keeps account of what was refused. */
+  readonly ruled: RuledDecisions;
   readonly log: Logger;
 }
 
@@ -121,6 +125,14 @@ async function* only<T>(
   }
 }
 
+/** What is told as the rule where none was needed, and where none was asked. */
+const unlimitedRule = 'unlimited';
+const nobodysRule = 'default-deny';
+
+function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
+  return { who: { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) }, rule };
+}
+
 /** The one gate in front of everything that users ask for. */
 class UserGate {
   readonly #parts: UserApiParts;
@@ -139,7 +151,8 @@ class UserGate {
     const { targets } = this.#parts;
     const { requestedBy: _, ...asked } = request;
     if (isUnlimited(subject, policy)) {
-      return { ...asked, user: subject.name } as R; // without what only minions have
+      const by = requester(subject, unlimitedRule);
+      return { ...asked, user: subject.name, by } as R; // without what only minions have
     }
     const calls = toCalls(request);
     const { minions } = targets.resolveForMinion(request);
@@ -150,13 +163,15 @@ class UserGate {
     const environments = new Set(calls.flatMap((call) => call.kwargs.get('saltenv') ?? []));
     // Nobody is meant: nothing says that the caller may do this to anybody.
     if (minions.length === 0) this.#refuse(subject, 'publish', request, 'nobody is meant');
+    let rule = '';
     for (const environment of environments.size === 0 ? [undefined] : environments) {
       const more = environment === undefined ? {} : { environment };
       const resource = { calls, isWithin, ...more };
-      this.#judge({ subject, action: 'publish', resource }, policy, request);
+      rule = this.#judge({ subject, action: 'publish', resource }, policy, request);
     }
     const { jid: _jid, ret: _ret, metadata: _metadata, delimiter: _delimiter, ...rest } = asked;
-    return { ...rest, tgt: minions, tgtType: 'list', user: subject.name } as R; // fewer fields
+    const by = requester(subject, rule);
+    return { ...rest, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields
   }
 
   /** The same, of a job that has one jid, which is noted as this user's. */
@@ -172,17 +187,21 @@ class UserGate {
     action: 'runner' | 'wheel',
     { jid: _, ...asked }: FunctionCall,
   ): FunctionCall {
+    let rule = '';
     for (const call of toCalls(asked)) {
-      this.#judge({ subject, action, resource: { call } }, policy, asked);
+      rule = this.#judge({ subject, action, resource: { call } }, policy, asked);
     }
-    return { ...asked, user: subject.name, jid: this.#parts.ownJobs.begin(subject) };
+    const jid = this.#parts.ownJobs.begin(subject);
+    return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
   }
 
-  #judge(question: Question, policy: Policy, { fun }: AskedCalls): void {
+  /** @returns the rule that permits it */
+  #judge(question: Question, policy: Policy, { fun }: AskedCalls): string {
     const { effect, rule, reason } = decide(question, policy);
-    if (effect === 'deny') this.#refuse(question.subject, question.action, { fun }, reason);
+    if (effect === 'deny') this.#refuse(question.subject, question.action, { fun }, reason, rule);
     const { name: user } = question.subject as UserSubject; // nobody else is asked about here
     this.#parts.log.info({ user, fun, rule }, 'permitted to a user');
+    return rule;
   }
 
   #refuse(
@@ -190,10 +209,15 @@ class UserGate {
     action: Question['action'],
     { fun }: Pick<AskedCalls, 'fun'>,
     reason: string,
+    rule = nobodysRule,
   ): never {
-    const { name: user, eauth } = subject as UserSubject; // as above
+    const user = subject as UserSubject; // as above
+    const { name, eauth } = user;
     this.#parts.counters.count(`user-${action}-denied`);
-    this.#parts.log.info({ user, eauth, fun, reason }, 'refused to a user');
+    this.#parts.log.info({ user: name, eauth, fun, reason }, 'refused to a user');
+    const { who } = requester(user, rule);
+    const what = [fun].flat().join(', ');
+    this.#parts.ruled.note({ who, action, what }, { effect: 'deny', rule });
     throw new AuthorizationError('Authorization error occurred.');
   }
 }

@@ -11,6 +11,7 @@ import {
   type RuleAction,
   textOf,
 } from '../../acl/index.ts';
+import { minionActor } from '../audit/requester.ts';
 import type { RuledDecisions } from '../audit/ruled-decisions.ts';
 import type { AclOptions } from '../config/options.ts';
 
@@ -20,7 +21,7 @@ export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
 };
 
 /** Keeps decisions, so that another policy can be asked the same. */
-export interface DecisionNotes {
+interface DecisionNotes {
   /** @param minions - whom a job is for */
   note(question: MinionQuestion, decision: Decision, minions?: readonly string[]): void;
 }
@@ -60,7 +61,7 @@ export class PolicyGate {
     const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
     if (!isAuditedElsewhere(question, outcome)) {
       const { subject, action } = question;
-      ruled.note({ minion: subject.id, action, what: textOf(question) }, outcome);
+      ruled.note({ who: minionActor(subject.id), action, what: textOf(question) }, outcome);
     }
     return outcome;
   }

@@ -218,15 +218,21 @@ export async function bothAreHeard(t: ExecutionContext, { operator, door }: Site
   }
 }
 
+/** Grows by what is refused, and is there for that. */
+const auditLog = path.join('state', 'audit') + path.sep;
+
 async function takeInventory({ directory, store }: VectorMaster): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   for (const name of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
+    if (name.startsWith(auditLog)) continue;
     const place = path.join(directory, name);
     const stats = lstatSync(place);
     const content = stats.isFile() ? digest(readFileSync(place)) : 'no file';
     found.set(name, `${stats.mode.toString(8)} ${content}`);
   }
-  for await (const { key, value } of store.list([])) found.set(key.join('/'), digest(value));
+  for await (const { key, value } of store.list([])) {
+    if (key[0] !== 'audit') found.set(key.join('/'), digest(value));
+  }
   return found;
 }
 

@@ -18,7 +18,7 @@ function start(): {
 }
 
 function signal(minion: string, what: string): Parameters<RuledDecisions['note']>[0] {
-  return { minion, action: 'signal', what };
+  return { who: { kind: 'minion', name: minion }, action: 'signal', what };
 }
 
 test('the first of a kind is told at once, its repetitions once a minute', (t) => {

@@ -1,5 +1,8 @@
 /** Log-ins with a store in memory, clocks that a test turns, and delays that are only noted. */
 import type { ExecutionContext } from 'ava';
+import { LoginAudit } from '../../../master/audit/audited-logins.ts';
+import { noAudit } from '../../../master/audit/record.ts';
+import { RuledDecisions } from '../../../master/audit/ruled-decisions.ts';
 import type { LoginBackend, Standing } from '../../../master/eauth/backend.ts';
 import type { Backends } from '../../../master/eauth/backends.ts';
 import { Logins, type LoginsOptions } from '../../../master/eauth/logins.ts';
@@ -44,6 +47,7 @@ export async function openBench(t: ExecutionContext, options: BenchOptions = {})
       tokens: await TokenTable.open(store, clocks),
       rightsOf: options.rightsOf ?? (() => []),
       delay: options.delay ?? (async (milliseconds) => void delays.push(milliseconds)),
+      audit: new LoginAudit(noAudit, new RuledDecisions({ audit: noAudit, now: clocks.now })),
       log: createSilentLogger(),
       ...(backends === undefined ? {} : { backends }),
     });

@@ -1,8 +1,8 @@
 /** What users may do who logged in: over a running master, its store and its bus. */
 import test, { type ExecutionContext } from 'ava';
 import { AuthenticationError, AuthorizationError } from '../../../master/eauth/errors.ts';
-import type { MasterEvent, MasterOptions, UserApi } from '../../../master/index.ts';
-import { createLogger, resolveMasterConfig } from '../../../master/index.ts';
+import type { AuditRecord, MasterEvent, MasterOptions, UserApi } from '../../../master/index.ts';
+import { createLogger, readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
 import type { StoredKey, VectorMaster } from '../../helpers/vector-master.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
@@ -339,4 +339,39 @@ test('neither passwords nor tokens come into the log', async (t) => {
   t.regex(text, /"logged in"/);
   t.regex(text, /"log-in failed"/);
   t.notRegex(text, new RegExp(`planted|${token}`));
+});
+
+test('the audit log names who logged in, what they did and by which rule, and what was refused', async (t) => {
+  const running = await start(t, { fred: ['test.ping'] });
+  const { master, directory } = running;
+  const fred = await running.as('fred');
+  await fred.jobs.publish({ tgt: 'web1', fun: 'test.ping' });
+  await t.throwsAsync(fred.runners.run({ fun: 'jobs.list_jobs' }), denied);
+  const wrong = {
+    username: 'fred',
+    password: 'passw0rd',
+    eauth: 'sharedsecret',
+    source: '192.0.2.1',
+  };
+  await t.throwsAsync(master.logins.login(wrong));
+  await master.logins.revoke({ user: 'fred' });
+  await master.audit.flush();
+  const records: AuditRecord[] = [];
+  for await (const record of readAuditLog(directories(directory))) records.push(record);
+  const ofUsers = records.filter(({ who }) => who.kind === 'user');
+  t.deepEqual(
+    ofUsers.map(({ who, action, outcome }) => `${who.eauth}:${who.name} ${action} ${outcome}`),
+    [
+      'sharedsecret:fred login done',
+      'sharedsecret:fred job.publish done',
+      'sharedsecret:fred runner denied',
+      'sharedsecret: login denied',
+      'sharedsecret:fred token.end done',
+    ],
+  );
+  const [, job, , failed] = ofUsers;
+  t.deepEqual(job?.on, ['web1']);
+  t.true((job?.rule ?? '').length > 0);
+  t.is(failed?.what, '192.0.2.1');
+  t.false(JSON.stringify(records).includes('passw0rd'));
 });
