@@ -1,7 +1,7 @@
 /** How a request says whose it is [CONTRACT 2; THREATS A-15]. */
 import type { IncomingHttpHeaders } from 'node:http';
 
-export const cookieName = 'session_id';
+const cookieName = 'session_id';
 
 /** The session token of a request: the header's, and only without one the cookie's. */
 export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined {

@@ -1,5 +1,5 @@
 /** Parsed bodies as values of Salt's: plain, bounded, with no key that means anything to us. */
-import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '../minion-protocol/index.ts';
 import { SaltApiError } from './errors.ts';
 
 /** Levels of a body [THREATS A-17]. */
@@ -18,11 +18,6 @@ export function toWireValue(value: unknown, depth = 0): WireValue {
   const entries = value instanceof Map ? [...value] : Object.entries(value);
   for (const [key, item] of entries) map[checkedText(String(key))] = toWireValue(item, depth + 1);
   return map;
-}
-
-/** A map, or nothing. */
-export function asMap(value: WireValue | undefined): WireMap | undefined {
-  return isWireMap(value) ? value : undefined;
 }
 
 function checkedText(text: string): string {

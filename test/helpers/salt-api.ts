@@ -9,7 +9,7 @@ import { startVectorMaster, type VectorMaster } from './vector-master.ts';
 import { pem } from './vectors.ts';
 
 /** Rights as the recorded installation had them. */
-export const recordedRights: Readonly<Record<string, readonly unknown[]>> = {
+const recordedRights: Readonly<Record<string, readonly unknown[]>> = {
   admin: ['.*', '@jobs', '@runner', '@wheel'],
   limited: ['test.*', 'grains.items'],
   scoped: [{ web1: ['test.*'] }],
