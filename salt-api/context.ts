@@ -12,6 +12,9 @@ import type { CompleteOptions } from './options.ts';
 import type { Sessions } from './sessions.ts';
 import type { StreamGate } from './stream-gate.ts';
 
+/** Node fires longer timers at once. */
+export const longestTimerMs = 2_147_483_647;
+
 /** The master's part in it. */
 export type ServedMaster = Pick<MasterApi, 'asUser' | 'events' | 'logins' | 'status'>;
 
@@ -34,6 +37,8 @@ export interface ApiContext {
 export interface Caller {
   /** Salt's token. */
   readonly token: string;
+  /** When it ends, milliseconds since 1970. */
+  readonly expiresAt: number;
   readonly name: string;
   readonly user: UserApi;
 }
@@ -67,8 +72,8 @@ export async function requireSessionOf(
 
 /** Whoever has one of Salt's tokens. @throws AuthenticationError */
 export async function callerOf({ master }: ApiContext, token: string): Promise<Caller> {
-  const { user: name } = await master.logins.identify(token);
-  return { token, name, user: master.asUser(token) };
+  const { user: name, expire: expiresAt } = await master.logins.identify(token);
+  return { token, expiresAt, name, user: master.asUser(token) };
 }
 
 /** What a request brought. @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY */
@@ -86,6 +91,12 @@ export function answer(
 ): FastifyReply {
   const format = formatFor(request.headers.accept);
   return reply.type(format.type).send(format.write(value));
+}
+
+/** Fires when a token expires: streams of it end at once [THREATS A-05]. */
+export function expiryOf({ expiresAt }: Caller): AbortSignal {
+  const left = Math.max(0, expiresAt - Date.now());
+  return AbortSignal.timeout(Math.min(left, longestTimerMs));
 }
 
 /** Fires when whoever asked has gone, or the server is being closed. */

@@ -9,7 +9,7 @@ import {
   OPCODE_TEXT,
   WebsocketDecoder,
 } from '../minion-protocol/index.ts';
-import { type ApiContext, type Caller, requireSessionOf } from './context.ts';
+import { type ApiContext, type Caller, expiryOf, requireSessionOf } from './context.ts';
 import { sessionTokenOf } from './credentials.ts';
 import { SaltApiError } from './errors.ts';
 import { writeEvents } from './event-writer.ts';
@@ -99,7 +99,8 @@ class WebsocketStream {
   async #tell(): Promise<void> {
     const gone = new AbortController();
     this.#socket.once('close', () => gone.abort());
-    const end = AbortSignal.any([gone.signal, this.#context.closing]);
+    const { closing } = this.#context;
+    const end = AbortSignal.any([gone.signal, closing, expiryOf(this.#caller)]);
     const events = await this.#caller.user.events.subscribe({}, end);
     // Who reads this misses nothing from here on.
     this.#confirm();

@@ -1,6 +1,7 @@
 /** The clients `runner`, `runner_async`, `wheel` and `wheel_async` [CONTRACT 4.5 to 4.8]. */
 import { type FunctionCall, MasterError, type UserApi } from '../../master/index.ts';
 import { stamp, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { longestTimerMs } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import {
   argumentsOf,
@@ -23,9 +24,6 @@ export interface FunctionParts {
 }
 
 const ownFields = ['client', 'fun', 'arg', 'kwarg', 'full_return', ...credentialFields];
-
-/** Node fires longer timers at once. */
-const longestTimerMs = 2_147_483_647;
 
 /** Functions of Salt's that are not served, whose absence has a form of its own for SaltGUI. */
 const emptyAnswers: ReadonlyMap<string, WireValue> = new Map([['state.orchestrate_show_sls', {}]]);

@@ -5,6 +5,7 @@ import {
   type Caller,
   callerOf,
   endOf,
+  expiryOf,
   requireSession,
   requireSessionOf,
 } from '../context.ts';
@@ -35,17 +36,15 @@ async function readerOf(context: ApiContext, request: FastifyRequest): Promise<C
 
 async function streamEvents(
   context: ApiContext,
-  { user, token }: Caller,
+  caller: Caller,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const leave = context.streams.enter(token);
+  const leave = context.streams.enter(caller.token);
   try {
     const match = queryOf(request, 'match');
-    const events = await user.events.subscribe(
-      match === undefined ? {} : { match },
-      endOf(context, reply),
-    );
+    const end = AbortSignal.any([endOf(context, reply), expiryOf(caller)]);
+    const events = await caller.user.events.subscribe(match === undefined ? {} : { match }, end);
     sendHead(reply);
     // The reply is the stream's from here on: what goes wrong ends it.
     await writeEvents(events, reply.raw, (event) => context.eventTexts.serverSent(event), lifeSign)

@@ -184,6 +184,14 @@ test('log-out, revocation and the end of the server end streams', async (t) => {
   t.true(last.response.complete);
 });
 
+test('a stream ends when its token expires', async (t) => {
+  const { port, login } = await startApi(t, { minions: [], config: { eauth: { tokenExpire: 1 } } });
+  const reader = await open(t, port, json(await login()));
+  t.is(reader.response.statusCode, 200);
+  await within('the end of a stream', reader.ended);
+  t.true(reader.response.complete);
+});
+
 test('a log-in has eight streams, and a place is free when one ends', async (t) => {
   const { port, login, ask } = await startApi(t, { minions: [], options: { maxStreams: 9 } });
   const token = await login();
