@@ -68,8 +68,7 @@ export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promi
       ...pending.map((id) => ({ ...otherKey(id), directory: 'minions_pre' as const })),
     ],
     config: {
-      timeout: 0.2,
-      gatherJobTimeout: 0.2,
+      timeout: 20,
       externalAuth: { sharedsecret: recordedRights },
       ...setup.config,
       eauth: { sharedsecret: password, ...setup.config?.eauth },

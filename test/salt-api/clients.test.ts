@@ -9,7 +9,10 @@ function returned(answer: ApiAnswer): unknown[] {
 const ping = { client: 'local', tgt: '*', fun: 'test.ping' };
 
 test('local gives a value for each minion, and false for silent ones', async (t) => {
-  const { run, login } = await startApi(t, { silent: ['old1'] });
+  const { run, login } = await startApi(t, {
+    silent: ['old1'],
+    config: { timeout: 1, gatherJobTimeout: 1 },
+  });
   const token = await login();
   t.deepEqual(returned(await run(token, [ping])), [{ web1: true, db1: true, old1: false }]);
   t.deepEqual(returned(await run(token, { ...ping, tgt: 'nobody*' })), [{}]);
