@@ -241,8 +241,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-28',
     threat: 'data are rendered as a template',
-    tests: [],
-    sentence: 'There is no template engine',
+    tests: [
+      'template/render.test.ts: values from outside are never read as templates',
+      'template/render.test.ts: nothing of JavaScript can be reached',
+    ],
   },
   { id: 'C-29', threat: 'data in a shell command', tests: [], sentence: 'starts no shell' },
   { id: 'C-30', threat: 'planted files on minions', tests: [], sentence: 'the minions’ side' },
@@ -749,8 +751,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'nothing is evaluated',
     tests: [
       'minion-protocol/targeting/pattern.test.ts: nested repetition without lookaround costs no more than the text is long',
+      'template/render.test.ts: nothing of JavaScript can be reached',
     ],
-    sentence: 'There is no template engine',
   },
   {
     id: 'G-09',
