@@ -284,6 +284,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       logins('a user who is gone loses the token for good within a minute'),
       'master/eauth/file.test.ts: who is taken out of the file, or locked in it, may no longer log in',
+      'master/eauth/ldap.test.ts: whoever is locked in the directory may not log in, and is gone',
     ],
   },
   {
