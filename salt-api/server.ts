@@ -28,9 +28,8 @@ export async function createServer(context: ApiContext): Promise<FastifyInstance
   app.setNotFoundHandler((request, reply) =>
     sendError(new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path'), request, reply, context.log),
   );
-  await app.register(async (routes) => addRoutes(routes, context), {
-    prefix: context.options.rootPrefix,
-  });
+  const routes: FastifyPluginAsync = (scope) => addRoutes(scope, context);
+  await app.register(routes, { prefix: context.options.rootPrefix });
   await app.ready();
   return app;
 }

@@ -25,6 +25,12 @@ export const baseDn = 'dc=example,dc=org';
 export const adminDn: string = `cn=admin,${baseDn}`;
 export const adminPassword = 'admin password';
 
+/** By which Active Directory and 389 Directory Server lock an account; OpenLDAP knows its own. */
+const foreignLocks = [
+  "( 1.2.840.113556.1.4.8 NAME 'userAccountControl' SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )",
+  "( 2.16.840.1.113730.3.1.610 NAME 'nsAccountLock' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )",
+];
+
 /** People `fred`, `gina` and one whose name is `a*b(c)\d`; groups `staff` and `ops`. */
 const people = `
 dn: ${baseDn}
@@ -126,6 +132,8 @@ function writeConfiguration(directory: string): string {
     ),
     'modulepath /usr/lib/ldap',
     'moduleload back_mdb',
+    'moduleload ppolicy',
+    ...foreignLocks.map((it) => `attributetype ${it}`),
     `TLSCertificateFile ${certificate}`,
     `TLSCertificateKeyFile ${key}`,
     'allow bind_anon_cred',
@@ -135,6 +143,7 @@ function writeConfiguration(directory: string): string {
     `rootdn "${adminDn}"`,
     `rootpw "${adminPassword}"`,
     `directory ${database}`,
+    'overlay ppolicy',
     '',
   ];
   writeFileSync(file, lines.join('\n'));

@@ -1,7 +1,8 @@
 /**
  * The catalogue of threats, each with the tests that show our refusal, or with the sentence in
  * SECURITY.md where the part that it is about does not exist. C: what happened to others before;
- * N: strangers on the network; M: accepted minions; G: what holds everywhere.
+ * N: strangers on the network; M: accepted minions; G: what holds everywhere;
+ * A: users, and B: the bridge.
  */
 
 /** A threat and what shows that it comes to nothing. */
@@ -30,6 +31,11 @@ const peers = inFile('master/peers/peer-requests.test.ts');
 const returns = inFile('master/jobs/returns.test.ts');
 const reactions = inFile('master/reactions/reactions.test.ts');
 const events = inFile('master/requests/events.test.ts');
+const logins = inFile('master/eauth/logins.test.ts');
+const users = inFile('master/eauth/user-api.test.ts');
+const outgoing = inFile('security/outgoing.test.ts');
+const audit = inFile('master/audit/audit-log.test.ts');
+const tenants = inFile('master/config/tenants.test.ts');
 
 const identityInTheDispatcher =
   'master/requests/identity.test.ts: no variant of somebody else is heard, and each is counted by its reason';
@@ -83,6 +89,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'acl/grants.test.ts: every function of a list must be permitted',
       'acl/user-rights.test.ts: expressions mean whole functions, and each of several must be permitted',
+      users('of several functions each must be permitted'),
     ],
   },
   {
@@ -107,10 +114,18 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-10',
     threat: 'TLS peers are not verified on outgoing connections',
-    tests: [],
-    sentence: 'The master opens no connection to anybody',
+    tests: [
+      outgoing('no password goes to a directory whose certificate does not hold'),
+      outgoing('no password goes to a Keystone whose certificate does not hold'),
+      'master/eauth/jwt.test.ts: symmetric algorithms, none, and keys over plain http are refused as options',
+    ],
+    sentence: 'The master opens no connections but those of log-ins',
   },
-  { id: 'C-11', threat: 'credentials in logs', tests: [redaction] },
+  {
+    id: 'C-11',
+    threat: 'credentials in logs',
+    tests: [redaction, users('neither passwords nor tokens come into the log')],
+  },
   { id: 'C-12', threat: 'secrets in files that others may read', tests: [ownFiles] },
   {
     id: 'C-13',
@@ -120,8 +135,11 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-14',
     threat: 'the caller chooses the service that authenticates it',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      logins('the same answer and the same steps of time for whatever is wrong'),
+      logins('tokens of a back end that is no longer served are none'),
+      'master/eauth/jwt.test.ts: an algorithm that is not listed is refused, though the key would do',
+    ],
   },
   {
     id: 'C-15',
@@ -135,8 +153,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-16',
     threat: 'a kind of client without rights',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      users('whoever external_auth does not name may do nothing'),
+      users('run and batch are judged before anything is published'),
+    ],
   },
   {
     id: 'C-17',
@@ -168,12 +188,16 @@ export const catalogue: readonly Threat[] = [
     threat: 'a crafted sign-in ends its handler',
     tests: [strangers('each malformed sign-in costs one request and no more')],
   },
-  { id: 'C-21', threat: 'tokens as file names', tests: [], sentence: 'The HTTP API (log-ins' },
+  {
+    id: 'C-21',
+    threat: 'tokens as file names',
+    tests: [logins('what has not the form of a token is none')],
+  },
   {
     id: 'C-22',
     threat: 'the API without a valid token',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [users('each call looks at the token')],
+    sentence: 'The HTTP API (sessions',
   },
   {
     id: 'C-23',
@@ -191,11 +215,22 @@ export const catalogue: readonly Threat[] = [
       'master/keys/key-store.test.ts: what cannot be an id touches no file',
     ],
   },
-  { id: 'C-25', threat: 'an expired token', tests: [], sentence: 'The HTTP API (log-ins' },
+  {
+    id: 'C-25',
+    threat: 'an expired token',
+    tests: [
+      logins('a token ends when its time is over, the first time it is asked about'),
+      logins('turning the clock back revives no token'),
+      logins('a clock that goes past the end of a token ends it'),
+    ],
+  },
   {
     id: 'C-26',
     threat: 'wheel without rights',
-    tests: ['acl/user-rights.test.ts: runners and wheel functions need entries of their own'],
+    tests: [
+      'acl/user-rights.test.ts: runners and wheel functions need entries of their own',
+      users('runners and wheel functions go by their own rights'),
+    ],
   },
   {
     id: 'C-27',
@@ -206,8 +241,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-28',
     threat: 'data are rendered as a template',
-    tests: [],
-    sentence: 'There is no template engine',
+    tests: [
+      'template/render.test.ts: values from outside are never read as templates',
+      'template/render.test.ts: nothing of JavaScript can be reached',
+    ],
   },
   { id: 'C-29', threat: 'data in a shell command', tests: [], sentence: 'starts no shell' },
   { id: 'C-30', threat: 'planted files on minions', tests: [], sentence: 'the minions’ side' },
@@ -238,9 +275,18 @@ export const catalogue: readonly Threat[] = [
     tests: [
       peers('a rule for some minions does not let a job reach others'),
       peers('a rule that goes by grains reaches nobody by them alone'),
+      users('a target with one minion that is not permitted is refused as a whole'),
     ],
   },
-  { id: 'C-35', threat: 'locked accounts go on', tests: [], sentence: 'The HTTP API (log-ins' },
+  {
+    id: 'C-35',
+    threat: 'locked accounts go on',
+    tests: [
+      logins('a user who is gone loses the token for good within a minute'),
+      'master/eauth/file.test.ts: who is taken out of the file, or locked in it, may no longer log in',
+      'master/eauth/ldap.test.ts: whoever is locked in the directory may not log in, and is gone',
+    ],
+  },
   {
     id: 'C-36',
     threat: 'malformed requests silence the master',
@@ -315,6 +361,7 @@ export const catalogue: readonly Threat[] = [
       reports('nothing is started on others, on the master, or for a relay'),
       reactions('a signal that no rule permits leads to nothing'),
       reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
+      reactions('a runner runs by the right of its reaction alone'),
       reports('no tag of others is fired in any shape'),
     ],
   },
@@ -533,6 +580,8 @@ export const catalogue: readonly Threat[] = [
       reports('no tag of others is fired in any shape'),
       events(`no grant fires a tag of the master's from a \${name} event`),
       events('the master says who an event is from'),
+      `master/decisions/learn-mode.test.ts: \${JSON.stringify(tag)} is not to be had by learning`,
+      'master/decisions/learn.test.ts: what no rule can permit is named and not learned',
     ],
   },
   {
@@ -641,7 +690,7 @@ export const catalogue: readonly Threat[] = [
       'cli/salt.test.ts: what minions send cannot steer the terminal',
     ],
   },
-  { id: 'M-20', threat: 'markup in returns', tests: [], sentence: 'The HTTP API (log-ins' },
+  { id: 'M-20', threat: 'markup in returns', tests: [], sentence: 'The HTTP API (sessions' },
   {
     id: 'G-01',
     threat: 'identity is the key that opened the envelope',
@@ -693,6 +742,9 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are bounded in all its connections together',
       'master/limits/in-flight.test.ts: an owner has so many under way and no more; others are not held up',
+      'master/limits/throttle.test.ts: what is over the rate waits, up to a number; the rest is turned away at once',
+      'minion-protocol/zeromq-requests.test.ts: all connections together have no more requests worked on than allowed',
+      logins('a source can have so many log-ins under way, and others log in meanwhile'),
     ],
   },
   {
@@ -700,8 +752,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'nothing is evaluated',
     tests: [
       'minion-protocol/targeting/pattern.test.ts: nested repetition without lookaround costs no more than the text is long',
+      'template/render.test.ts: nothing of JavaScript can be reached',
     ],
-    sentence: 'There is no template engine',
   },
   {
     id: 'G-09',
@@ -718,6 +770,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a passphrase for the key',
     tests: [
       'master/secrets/master-keys.test.ts: a new key is encrypted with the passphrase, and opens with no other',
+      logins('the store has the digest of a token, not the token or the password'),
     ],
   },
   { id: 'G-12', threat: 'no secret is told', tests: [redaction], sentence: 'core dumps' },
@@ -744,6 +797,8 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/requests/repeats.test.ts: a mark lasts as long as its time stamp is good, not longer',
       'minion-protocol/jid.test.ts: no jid is given twice, however the clock goes',
+      logins('turning the clock back revives no token'),
+      logins('a clock that goes past the end of a token ends it'),
     ],
   },
   {
@@ -752,5 +807,249 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/keys/killed.test.ts: a killed process leaves whole keys, and only those accepted that it accepted',
     ],
+  },
+  {
+    id: 'A-01',
+    threat: 'no token, or none that holds, at every endpoint',
+    tests: [
+      logins('what has not the form of a token is none'),
+      users('each call looks at the token'),
+    ],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'A-02',
+    threat: 'sessions before a log-in',
+    tests: [],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'A-03',
+    threat: 'identifiers that are kept over a log-in, or guessed',
+    tests: [
+      logins('a log-in gives a token of 256 bits that tells who it belongs to'),
+      logins('two log-ins give two tokens'),
+      logins('the store has the digest of a token, not the token or the password'),
+    ],
+  },
+  {
+    id: 'A-04',
+    threat: 'log-ins in odd forms, in bulk, or to find out names',
+    tests: [
+      logins('the same answer and the same steps of time for whatever is wrong'),
+      logins('what is no text is refused like a wrong password'),
+      logins('five failures in a minute refuse that user from that source, and nobody else'),
+      logins('attempts at the same time are no way around the limit'),
+      logins('failures of many other users do not make those of one forgotten'),
+    ],
+  },
+  {
+    id: 'A-05',
+    threat: 'tokens that outlive their user, their log-out or their time',
+    tests: [
+      logins('only those whom token_expire_user_override names choose how long a token lives'),
+      logins('logout and revocation hold at once, and after a restart'),
+      logins('a user who is gone loses the token for good within a minute'),
+      users('a job that is followed ends with the token'),
+    ],
+  },
+  {
+    id: 'A-06',
+    threat: 'kinds of client beyond the rights',
+    tests: [
+      users('a user may publish what external_auth grants, and nothing else'),
+      users('run and batch are judged before anything is published'),
+      users('runners and wheel functions go by their own rights'),
+    ],
+  },
+  {
+    id: 'A-07',
+    threat: 'fields that say who asks',
+    tests: [
+      users('who may do everything keeps the target and the fields as they are; others do not'),
+      users('runners and wheel functions go by their own rights'),
+    ],
+  },
+  {
+    id: 'A-08',
+    threat: 'a permitted function carries another',
+    tests: [users('of several functions each must be permitted')],
+  },
+  {
+    id: 'A-09',
+    threat: 'patterns that mean more than was written',
+    tests: [
+      users('a user may publish what external_auth grants, and nothing else'),
+      'acl/grants.test.ts: expressions mean ids and functions as a whole',
+    ],
+  },
+  {
+    id: 'A-10',
+    threat: 'targets that mean more than is permitted',
+    tests: [
+      users('a target with one minion that is not permitted is refused as a whole'),
+      users('what a limited user asks goes to the minions that were judged, by name'),
+    ],
+  },
+  {
+    id: 'A-11',
+    threat: 'fields of a publication that a user chooses',
+    tests: [
+      users('who may do everything keeps the target and the fields as they are; others do not'),
+    ],
+  },
+  {
+    id: 'A-12',
+    threat: 'arguments that are taken for something else',
+    tests: [users('arguments are judged as the minion takes them')],
+  },
+  {
+    id: 'A-13',
+    threat: 'reading what is others’',
+    tests: [],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'A-14',
+    threat: 'events through hooks',
+    tests: [],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'A-15',
+    threat: 'what browsers send',
+    tests: [],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'A-16',
+    threat: 'parsers of HTTP',
+    tests: [],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'A-17',
+    threat: 'bodies that are bombs',
+    tests: [],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'A-18',
+    threat: 'streams and requests without end',
+    tests: [],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'A-19',
+    threat: 'paths in addresses',
+    tests: [],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'A-20',
+    threat: 'paths and configuration in privileged functions',
+    tests: [`master/wheel/file-roots.test.ts: \${what} finds and reads nothing`],
+    sentence: 'no function writes configuration, pillar or file roots',
+  },
+  {
+    id: 'A-21',
+    threat: 'errors that talk',
+    tests: [],
+    sentence: 'The HTTP API (sessions',
+  },
+  {
+    id: 'B-01',
+    threat: 'enrolling as another',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-02',
+    threat: 'keys that outlive their purpose',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-03',
+    threat: 'a false master or service',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-04',
+    threat: 'signals that are changed or sent twice',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-05',
+    threat: 'data of another machine',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-06',
+    threat: 'commands that are put together',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-07',
+    threat: 'it was nobody',
+    tests: [
+      audit('records that were taken out or exchanged are missed, wherever they stood'),
+      audit('a record that was written again with a hash of its own breaks the chain'),
+      audit(`an end that was \${what} while no master ran stays to be seen for ever`),
+      users(
+        'the audit log names who logged in, what they did and by which rule, and what was refused',
+      ),
+    ],
+  },
+  {
+    id: 'B-08',
+    threat: 'addresses that a machine chose',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-09',
+    threat: 'addresses and credentials that leak',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-10',
+    threat: "one tenant sees what is the other's",
+    tests: [
+      tenants(`two tenants that share \${what} are refused with both names and files`),
+      tenants('a folder that is shared by a link is found'),
+      'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
+      'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
+    ],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-11',
+    threat: 'floods of signals',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-12',
+    threat: 'storms of enrolments',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-13',
+    threat: 'from a machine to the master, or to the cloud',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'B-14',
+    threat: 'what a deleted stack leaves',
+    tests: [],
+    sentence: 'The bridge to orchestration services',
   },
 ];

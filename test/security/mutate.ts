@@ -22,6 +22,7 @@ const copied = [
   'minion-protocol',
   'packaging',
   'store',
+  'template',
   'test',
 ];
 const files = ['package.json', 'tsconfig.json', 'CHANGELOG.md', 'SECURITY.md', 'README.md'];
