@@ -1,0 +1,61 @@
+/** Functions that every template can call: jinja2's, and Salt's `raise` and `odict`. */
+
+import { Cycler, Joiner, Namespace } from '../jinja/objects.ts';
+import type { Meter } from '../limits.ts';
+import { makeDict } from '../python/dict-methods.ts';
+import { Builtin, bind } from '../python/functions.ts';
+import { Raised, typeError, Unsupported, valueError } from '../python/raise.ts';
+import { str } from '../python/repr.ts';
+import { asIndex } from '../python/slice.ts';
+import { type Arguments, Range, type Value } from '../python/values.ts';
+
+/** What jinja2's sandbox allows. */
+const maxRange = 100_000;
+
+function range({ positional, named }: Arguments): Range {
+  if (named.size > 0) throw typeError('range() takes no keyword arguments');
+  const [first, second, third, ...more] = positional;
+  if (first === undefined || more.length > 0) {
+    throw typeError(`range expected at least 1 argument, got ${positional.length}`);
+  }
+  const start = second === undefined ? 0 : asIndex(first);
+  const stop = second === undefined ? asIndex(first) : asIndex(second);
+  const step = third === undefined ? 1 : asIndex(third);
+  if (step === 0) throw valueError('range() arg 3 must not be zero');
+  const made = new Range(start, stop, step);
+  if (made.length <= maxRange) return made;
+  throw new Raised(
+    'OverflowError',
+    `Range too big. The sandbox blocks ranges larger than MAX_RANGE (${maxRange}).`,
+  );
+}
+
+/** The functions by name, for one rendering. */
+export function makeGlobals(meter: Meter): ReadonlyMap<string, Value> {
+  const functions: Readonly<Record<string, (args: Arguments) => Value>> = {
+    range,
+    dict: (args) => makeDict(args, meter),
+    odict: (args) => makeDict(args, meter),
+    namespace: (args) => new Namespace(args, meter),
+    cycler: (args) => new Cycler(args),
+    joiner: (args) => {
+      const [separator = ', '] = bind('joiner', { names: ['sep'], defaults: [', '] }, args);
+      return new Joiner(separator);
+    },
+    lipsum: () => {
+      throw new Unsupported("the function 'lipsum' is not supported: it makes random text");
+    },
+    show_full_context: () => {
+      throw new Unsupported(
+        "the function 'show_full_context' is not supported: it shows everything",
+      );
+    },
+    raise: ({ positional }) => {
+      const [message = ''] = positional;
+      throw new Raised('TemplateError', str(message));
+    },
+  };
+  return new Map(
+    Object.entries(functions).map(([name, run]) => [name, new Builtin(name, run)] as const),
+  );
+}

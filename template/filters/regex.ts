@@ -1,0 +1,118 @@
+/** Python's `re` over an engine that cannot explode, for Salt's filters. */
+import { RE2JS } from 're2js';
+import type { Meter } from '../limits.ts';
+import { Raised, typeError } from '../python/raise.ts';
+import { translatePython } from '../python/regex-syntax.ts';
+import { typeName } from '../python/repr.ts';
+import { isText, Tuple, textOf, Undefined, type Value } from '../python/values.ts';
+
+/** Salt's two flags. */
+export interface RegexFlags {
+  readonly ignoreCase: boolean;
+  readonly multiline: boolean;
+}
+
+/** A compiled expression. */
+export class PythonRegex {
+  readonly #regex: RE2JS;
+
+  constructor(regex: RE2JS) {
+    this.#regex = regex;
+  }
+
+  /** `re.match(text)`. */
+  matchesAtStart(text: string): boolean {
+    return this.#regex.matcher(text).lookingAt();
+  }
+
+  /** The groups of `re.search`, or of `re.match`; `None` where nothing matches. */
+  groups(text: string, atStart: boolean): Value {
+    const matcher = this.#regex.matcher(text);
+    const isFound = atStart ? matcher.lookingAt() : matcher.find();
+    if (!isFound) return null;
+    return new Tuple(
+      Array.from({ length: matcher.groupCount() }, (_, i) => matcher.group(i + 1) ?? null),
+    );
+  }
+
+  /** `re.sub`. @throws Raised error for a group that there is not */
+  replace(text: string, template: string, meter: Meter): string {
+    const matcher = this.#regex.matcher(text);
+    const replacement = readReplacement(template);
+    let result = '';
+    let at = 0;
+    while (matcher.find()) {
+      meter.step();
+      result += text.slice(at, matcher.start());
+      for (const part of replacement) {
+        const piece = typeof part === 'string' ? part : this.#group(matcher, part.group);
+        meter.text(piece.length);
+        result += piece;
+      }
+      at = matcher.end();
+    }
+    return result + text.slice(at);
+  }
+
+  #group(matcher: ReturnType<RE2JS['matcher']>, group: string): string {
+    const number = /^\d+$/.test(group) ? Number(group) : this.#regex.namedGroups()[group];
+    if (number === undefined) throw new Raised('IndexError', 'unknown group name');
+    if (number > matcher.groupCount()) throw new Raised('error', 'invalid group reference');
+    return matcher.group(number) ?? '';
+  }
+}
+
+const escapes: Readonly<Record<string, string>> = {
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+  '\\': '\\',
+};
+
+function readReplacement(template: string): (string | { readonly group: string })[] {
+  const parts: (string | { readonly group: string })[] = [];
+  const form = /\\(?:g<(\w+)>|([1-9]\d?)|(.))|[^\\]+|\\/gs;
+  for (const [whole, named, numbered, letter] of template.matchAll(form)) {
+    const group = named ?? numbered;
+    if (group !== undefined) parts.push({ group });
+    else if (letter === undefined) parts.push(whole);
+    else parts.push(replacementEscape(letter));
+  }
+  return parts;
+}
+
+function replacementEscape(letter: string): string {
+  const known = escapes[letter];
+  if (known !== undefined) return known;
+  if (letter === '0') return '\0';
+  if (/[A-Za-z]/.test(letter)) throw new Raised('error', `bad escape \\${letter}`);
+  return `\\${letter}`;
+}
+
+/** @throws Raised error for what is no expression; Unsupported for lookaround and back-references */
+export function compilePython(pattern: Value, { ignoreCase, multiline }: RegexFlags): PythonRegex {
+  if (pattern instanceof Undefined) throw pattern.error();
+  if (!isText(pattern)) throw typeError('first argument must be string or compiled pattern');
+  try {
+    const translation = translatePython(textOf(pattern), multiline);
+    const flags = ignoreCase || translation.ignoreCase ? RE2JS.CASE_INSENSITIVE : 0;
+    return new PythonRegex(RE2JS.compile(translation.source, flags));
+  } catch (cause) {
+    if (!(cause instanceof Error) || !/Syntax|RE2JS/.test(cause.name)) throw cause;
+    throw new Raised('error', `the regular expression cannot be read: ${cause.message}`, { cause });
+  }
+}
+
+/** The text that an expression is run over. @throws Raised TypeError */
+export function subject(value: Value, meter: Meter): string {
+  if (value instanceof Undefined) throw value.error();
+  if (!isText(value)) {
+    throw typeError(`expected string or bytes-like object, got '${typeName(value)}'`);
+  }
+  meter.step(1 + textOf(value).length / 10);
+  return textOf(value);
+}

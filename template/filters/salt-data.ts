@@ -1,0 +1,420 @@
+/** Salt's filters for lists and dicts [salt/utils/jinja.py, salt/utils/data.py]. */
+import { contains, equals } from '../python/compare.ts';
+import { isTrue, lengthOf } from '../python/iterate.ts';
+import { binary } from '../python/operators.ts';
+import { typeError } from '../python/raise.ts';
+import { typeName } from '../python/repr.ts';
+import { isHashable, tryItem } from '../python/slice.ts';
+import { sorted } from '../python/sort.ts';
+import {
+  type Arguments,
+  Dict,
+  Float,
+  isInteger,
+  isPyObject,
+  isText,
+  Lazy,
+  PySet,
+  Tuple,
+  textOf,
+  Undefined,
+  type Value,
+} from '../python/values.ts';
+import { folded } from './attribute-getter.ts';
+import {
+  type Definition,
+  type Definitions,
+  define,
+  type FilterContext,
+  items,
+  simple,
+  variadic,
+} from './definition.ts';
+import { toFloat } from './number.ts';
+import { extreme } from './sequence.ts';
+
+/** Salt's `isinstance(value, Hashable)`, which looks at the type only. */
+function hasHash(value: Value): boolean {
+  if (value instanceof Undefined && value.isStrict) return false;
+  return value instanceof Tuple || isHashable(value);
+}
+
+function unique(values: Value, context: FilterContext): Value {
+  if (hasHash(values)) return new PySet(items(values, context));
+  return distinct([...items(values, context)], context);
+}
+
+function distinct(values: readonly Value[], { meter }: FilterContext): Value[] {
+  if (values.every(isHashable)) return new PySet(values).values();
+  const kept: Value[] = [];
+  for (const value of values) {
+    meter.step(kept.length);
+    if (!kept.some((known) => equals(known, value))) kept.push(value);
+  }
+  return kept;
+}
+
+/** Sets for what has a hash, lists for the rest; as Salt does. */
+function setOperation(
+  keep: (inLeft: boolean, inRight: boolean) => boolean,
+  isUnion = false,
+): Definition {
+  return define(['lst1', 'lst2'], [], (context, left = null, right = null) => {
+    if (hasHash(left) && hasHash(right)) {
+      const first = new PySet(items(left, context));
+      const second = new PySet(items(right, context));
+      const both = new PySet([...first.values(), ...second.values()]).values();
+      return new PySet(both.filter((item) => keep(first.has(item), second.has(item))));
+    }
+    if (isUnion) return distinct(asList(binary(left, '+', right, context.meter)), context);
+    const all = [...items(left, context), ...(keep(false, true) ? items(right, context) : [])];
+    context.meter.step(all.length * (1 + lengthOf(right)));
+    return distinct(
+      all.filter((item) => keep(contains(left, item), contains(right, item))),
+      context,
+    );
+  });
+}
+
+function asList(value: Value): readonly Value[] {
+  if (Array.isArray(value)) return value;
+  return value instanceof Tuple ? value.items : [];
+}
+
+function average(value: Value, context: FilterContext): Value {
+  if (hasHash(value)) return new Float(toFloat(value));
+  let total: Value = 0;
+  for (const item of items(value, context)) total = binary(total, '+', item, context.meter);
+  return binary(
+    binary(total, '/', lengthOf(value), context.meter),
+    '*',
+    new Float(1),
+    context.meter,
+  );
+}
+
+function toBool(value: Value): boolean {
+  if (value === null || typeof value === 'boolean') return value === true;
+  if (isText(value)) return ['yes', '1', 'true'].includes(textOf(value).toLowerCase());
+  if (isInteger(value)) return value > 0;
+  return hasHash(value) ? false : lengthOf(value) > 0;
+}
+
+/** `a:b:0` into nested data [traverse_dict_and_list]. */
+function traverse(data: Value, key: Value, fallback: Value, delimiter: Value): Value {
+  const parts = isText(key)
+    ? textOf(key).split(textOf(isText(delimiter) ? delimiter : ':'))
+    : [key];
+  let value = data;
+  for (const part of parts) {
+    const found = Array.isArray(value) ? fromList(value, part) : fromDict(value, part);
+    if (found === undefined) return fallback;
+    value = found;
+  }
+  return value;
+}
+
+function fromList(list: readonly Value[], part: Value): Value | undefined {
+  if (isText(part) && /^[+-]?\d+$/.test(textOf(part))) return list.at(Number(textOf(part)));
+  for (const member of list) {
+    const found = member instanceof Dict ? member.get(part) : undefined;
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** A key of digits is tried as a number too. */
+function fromDict(value: Value, part: Value): Value | undefined {
+  const found = tryItem(value, part);
+  if (found !== undefined || !isText(part)) return found;
+  return /^\d+$/.test(textOf(part)) ? tryItem(value, Number(textOf(part))) : undefined;
+}
+
+function* flatten(
+  value: Value,
+  levels: number,
+  keepNulls: boolean,
+  context: FilterContext,
+): Generator<Value> {
+  for (const item of items(value, context)) {
+    if (!keepNulls && (item === null || item === 'None' || item === 'null')) continue;
+    const isNested = Array.isArray(item) || item instanceof Tuple;
+    if (isNested && levels !== 0) {
+      context.meter.enter();
+      yield* flatten(item, levels - 1, keepNulls, context);
+      context.meter.leave();
+    } else yield item;
+  }
+}
+
+function compareDicts(left: Value, right: Value): Value {
+  const old = left instanceof Dict ? left : new Dict();
+  const fresh = right instanceof Dict ? right : new Dict();
+  const changes = new Dict();
+  for (const key of new PySet([...fresh.keys(), ...old.keys()]).values()) {
+    const before = old.get(key);
+    const after = fresh.get(key);
+    if (before !== undefined && after !== undefined && equals(before, after)) continue;
+    changes.set(
+      key,
+      new Dict([
+        ['old', before ?? (old.has(key) ? null : '')],
+        ['new', after ?? (fresh.has(key) ? null : '')],
+      ]),
+    );
+  }
+  return changes;
+}
+
+function compareLists(left: Value, right: Value): Value {
+  const result = new Dict();
+  const fresh = asList(right).filter((item) => !contains([...asList(left)], item));
+  const old = asList(left).filter((item) => !contains([...asList(right)], item));
+  if (fresh.length > 0) result.set('new', fresh);
+  if (old.length > 0) result.set('old', old);
+  return result;
+}
+
+function* combinations(
+  pool: readonly Value[],
+  size: number,
+  context: FilterContext,
+  withRepeats: boolean,
+  start = 0,
+): Generator<Value[]> {
+  if (size === 0) {
+    yield [];
+    return;
+  }
+  for (let index = start; index < pool.length; index += 1) {
+    const item = pool[index] ?? null;
+    for (const rest of combinations(
+      pool,
+      size - 1,
+      context,
+      withRepeats,
+      withRepeats ? index : index + 1,
+    )) {
+      context.meter.step();
+      yield [item, ...rest];
+    }
+  }
+}
+
+function* permutations(
+  pool: readonly Value[],
+  size: number,
+  context: FilterContext,
+): Generator<Value[]> {
+  if (size === 0) {
+    yield [];
+    return;
+  }
+  for (const [index, item] of pool.entries()) {
+    for (const rest of permutations(pool.toSpliced(index, 1), size - 1, context)) {
+      context.meter.step();
+      yield [item, ...rest];
+    }
+  }
+}
+
+function* product(
+  pools: readonly (readonly Value[])[],
+  context: FilterContext,
+): Generator<Value[]> {
+  const [first, ...others] = pools;
+  if (first === undefined) {
+    yield [];
+    return;
+  }
+  for (const item of first) {
+    for (const rest of product(others, context)) {
+      context.meter.step();
+      yield [item, ...rest];
+    }
+  }
+}
+
+function* tuples(lists: Iterable<Value[]>): Generator<Value> {
+  for (const list of lists) yield new Tuple(list);
+}
+
+function* zip(pools: readonly (readonly Value[])[], length: number, fill: Value): Generator<Value> {
+  for (let index = 0; index < length; index += 1) {
+    yield new Tuple(pools.map((pool) => (index < pool.length ? (pool[index] ?? null) : fill)));
+  }
+}
+
+function pools(args: readonly Value[], context: FilterContext): Value[][] {
+  return args.map((value) => [...items(value, context)]);
+}
+
+function sizeOf(value: Value, fallback: number): number {
+  if (value === null) return fallback;
+  if (!isInteger(value))
+    throw typeError(`'${typeName(value)}' object cannot be interpreted as an integer`);
+  return Number(value);
+}
+
+const lengths = (lists: readonly (readonly Value[])[]): number[] =>
+  lists.map(({ length }) => length);
+
+function* compress(value: Value, selectors: Value, context: FilterContext): Generator<Value> {
+  const marks = items(selectors, context);
+  for (const item of items(value, context)) {
+    const mark = marks.next();
+    if (mark.done === true) return;
+    if (isTrue(mark.value)) yield item;
+  }
+}
+
+function toEntries(data: Value): Value {
+  if (data instanceof Dict) {
+    return Array.from(
+      data.entries(),
+      ([key, value]) =>
+        new Dict([
+          ['key', key],
+          ['value', value],
+        ]),
+    );
+  }
+  return asList(data).map(
+    (value, index) =>
+      new Dict([
+        ['key', index],
+        ['value', value],
+      ]),
+  );
+}
+
+function fromEntries(entries: Value, context: FilterContext): Value {
+  const result = new Dict();
+  for (const entry of items(entries, context)) {
+    if (!(entry instanceof Dict)) continue;
+    const named = (...names: string[]): Value =>
+      names.map((name) => entry.get(name)).find((v) => v !== undefined) ?? null;
+    result.set(named('key', 'Key', 'name', 'Name'), named('value', 'Value'));
+  }
+  return result;
+}
+
+function callMethod(context: FilterContext, { positional, named }: Arguments): Value {
+  const [object = null, name = null, ...args] = positional;
+  if (object instanceof Undefined) throw object.error();
+  const found = context.lookup.attribute(object, isText(name) ? textOf(name) : '');
+  if (found instanceof Undefined) return null;
+  if (!isPyObject(found) || found.call === undefined)
+    throw typeError('the attribute is not callable');
+  return found.call({ positional: args, named });
+}
+
+/** The filters by name. */
+export const saltDataFilters: Definitions = {
+  avg: simple(average),
+  combinations: define(
+    ['iterable', 'r'],
+    [],
+    (context, value = null, size = null) =>
+      new Lazy(
+        tuples(combinations([...items(value, context)], sizeOf(size, 0), context, false)),
+        'combinations',
+      ),
+  ),
+  combinations_with_replacement: define(
+    ['iterable', 'r'],
+    [],
+    (context, value = null, size = null) =>
+      new Lazy(
+        tuples(combinations([...items(value, context)], sizeOf(size, 0), context, true)),
+        'combinations_with_replacement',
+      ),
+  ),
+  compare_dicts: define(['old', 'new'], [null], (_context, left = null, right = null) =>
+    compareDicts(left, right),
+  ),
+  compare_lists: define(['old', 'new'], [null], (_context, left = null, right = null) =>
+    compareLists(left, right),
+  ),
+  compress: define(
+    ['data', 'selectors'],
+    [],
+    (context, value = null, selectors = null) =>
+      new Lazy(compress(value, selectors, context), 'compress'),
+  ),
+  difference: setOperation((inLeft, inRight) => inLeft && !inRight),
+  exactly_n_true: define(['iterable', 'amount'], [1], (context, value = null, amount = 1) =>
+    equals([...items(value, context)].filter(isTrue).length, amount),
+  ),
+  exactly_one_true: simple(
+    (value, context) => [...items(value, context)].filter(isTrue).length === 1,
+  ),
+  flatten: define(
+    ['data', 'levels', 'preserve_nulls'],
+    [null, false],
+    (context, value = null, levels = null, keep = false) => [
+      ...flatten(value, sizeOf(levels, -1), isTrue(keep), context),
+    ],
+  ),
+  from_entries: simple(fromEntries),
+  intersect: setOperation((inLeft, inRight) => inLeft && inRight),
+  is_iter: simple(
+    (value) =>
+      Array.isArray(value) || (typeof value === 'object' && value !== null && !isText(value)),
+  ),
+  is_list: simple(Array.isArray),
+  is_sorted: simple((value, context) => {
+    const list = [...items(value, context)];
+    return equals(list, sorted(list, {}, context.meter));
+  }),
+  max: simple((value, context) => extreme(value, true, context)),
+  method_call: variadic(callMethod),
+  min: simple((value, context) => extreme(value, false, context)),
+  permutations: define(['iterable', 'r'], [null], (context, value = null, size = null) => {
+    const pool = [...items(value, context)];
+    return new Lazy(tuples(permutations(pool, sizeOf(size, pool.length), context)), 'permutations');
+  }),
+  product: variadic(
+    (context, { positional }) =>
+      new Lazy(tuples(product(pools(positional, context), context)), 'product'),
+  ),
+  sequence: simple((value) =>
+    Array.isArray(value) ||
+    value instanceof Tuple ||
+    value instanceof PySet ||
+    value instanceof Dict
+      ? value
+      : [value],
+  ),
+  sorted_ignorecase: simple((value, context) =>
+    sorted([...items(value, context)], { key: folded }, context.meter),
+  ),
+  substring_in_list: define(
+    ['string_to_search_for', 'list_to_search'],
+    [],
+    (context, text = null, list = null) =>
+      [...items(list, context)].some((item) => contains(item, text)),
+  ),
+  symmetric_difference: setOperation((inLeft, inRight) => inLeft !== inRight),
+  to_bool: simple(toBool),
+  to_entries: simple(toEntries),
+  traverse: define(
+    ['data', 'key', 'default', 'delimiter'],
+    [null, ':'],
+    (_context, data = null, key = null, fallback = null, delimiter = ':') =>
+      traverse(data, key, fallback, delimiter),
+  ),
+  union: setOperation(() => true, true),
+  unique: simple(unique),
+  zip: variadic((context, { positional }) => {
+    const lists = pools(positional, context);
+    return new Lazy(zip(lists, lists.length === 0 ? 0 : Math.min(...lengths(lists)), null), 'zip');
+  }),
+  zip_longest: variadic((context, { positional, named }) => {
+    const lists = pools(positional, context);
+    return new Lazy(
+      zip(lists, Math.max(0, ...lengths(lists)), named.get('fillvalue') ?? null),
+      'zip_longest',
+    );
+  }),
+};

@@ -1,0 +1,129 @@
+/** Salt's filters that write and read YAML and JSON [salt/utils/jinja.py, yamlencoding.py]. */
+import { TemplateError } from '../errors.ts';
+import { isTrue } from '../python/iterate.ts';
+import { dumpJson, loadJson } from '../python/json.ts';
+import { Raised, typeError } from '../python/raise.ts';
+import { str, typeName } from '../python/repr.ts';
+import { asIndex } from '../python/slice.ts';
+import {
+  Dict,
+  isPyObject,
+  isText,
+  Markup,
+  textOf,
+  Undefined,
+  type Value,
+} from '../python/values.ts';
+import { dumpYaml } from '../yaml/dump.ts';
+import { loadYaml } from '../yaml/load.ts';
+import { doubleQuoted, singleQuoted } from '../yaml/quote.ts';
+import { representScalar } from '../yaml/represent.ts';
+import { type Definitions, define, type FilterContext, simple } from './definition.ts';
+import { pretty } from './pretty.ts';
+
+/** A module counts as its text. */
+function source(value: Value): Value {
+  if (value instanceof Markup) return value.text;
+  return isPyObject(value) && value.typeName === 'TemplateModule' ? str(value) : value;
+}
+
+function readYaml(value: Value, { meter }: FilterContext): Value {
+  const text = source(value);
+  if (text instanceof Undefined) throw text.error();
+  if (typeof text !== 'string') {
+    throw new Raised('TemplateRuntimeError', `Unable to load yaml from ${typeName(value)}`);
+  }
+  meter.step(1 + text.length / 10);
+  try {
+    return loadYaml(text, { name: 'yaml' });
+  } catch (cause) {
+    if (!(cause instanceof TemplateError) || cause.code !== 'ERR_YAML') throw cause;
+    const { line } = cause.place;
+    const message = `Encountered error loading yaml: ${cause.detail}, line ${line} of it`;
+    throw new Raised('TemplateRuntimeError', message, { cause });
+  }
+}
+
+function readJson(value: Value, { meter }: FilterContext): Value {
+  const text = source(value);
+  if (text instanceof Undefined) throw text.error();
+  try {
+    if (typeof text === 'string') return loadJson(text, meter);
+  } catch (cause) {
+    if (!(cause instanceof Raised)) throw cause;
+    const message = `Unable to load json: ${cause.message}`;
+    throw new Raised('TemplateRuntimeError', message, { cause });
+  }
+  throw new Raised('TemplateRuntimeError', `Unable to load json from ${typeName(value)}`);
+}
+
+function jsonIndent(value: Value): number | undefined {
+  return value === null ? undefined : asIndex(value);
+}
+
+function yaml(value: Value, flow: Value, { meter }: FilterContext): Markup {
+  const flowStyle = flow === null ? null : isTrue(flow);
+  const text = dumpYaml(value, { flowStyle, meter }).trim();
+  return new Markup(text.endsWith('\n...') ? text.slice(0, -4) : text);
+}
+
+const unsafeInHtml: Readonly<Record<string, string>> = {
+  '<': '\\u003c',
+  '>': '\\u003e',
+  '&': '\\u0026',
+  "'": '\\u0027',
+};
+
+/** The filters by name. */
+export const saltSerialFilters: Definitions = {
+  dict_to_sls_yaml_params: define(
+    ['value', 'flow_style'],
+    [false],
+    (context, value = null, flow = false) => {
+      if (value instanceof Undefined) throw value.error();
+      if (!(value instanceof Dict)) {
+        throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'items'`);
+      }
+      const list = Array.from(value.entries(), (entry) => new Dict([entry]));
+      return yaml(list, flow, context);
+    },
+  ),
+  json: define(
+    ['value', 'sort_keys', 'indent'],
+    [true, null],
+    ({ meter }, value = null, sortKeys = true, indent = null) =>
+      new Markup(
+        dumpJson(value, { sortKeys: isTrue(sortKeys), indent: jsonIndent(indent), meter }),
+      ),
+  ),
+  load_json: simple(readJson),
+  load_text: simple((value) => source(value)),
+  load_yaml: simple(readYaml),
+  pprint: simple((value, { meter }) => pretty(value, meter)),
+  python: simple((value, { meter }) => new Markup(pretty(value, meter).trim())),
+  tojson: define(
+    ['val', 'indent', 'sort_keys', 'ensure_ascii'],
+    [null, false, true],
+    ({ meter }, value = null, indent = null, sortKeys = false) =>
+      dumpJson(value, { sortKeys: isTrue(sortKeys), indent: jsonIndent(indent), meter }).replace(
+        /[<>&']/g,
+        (character) => unsafeInHtml[character] ?? character,
+      ),
+  ),
+  yaml: define(['value', 'flow_style'], [true], (context, value = null, flow = true) =>
+    yaml(value, flow, context),
+  ),
+  yaml_dquote: simple((value) => doubleQuoted(str(value))),
+  yaml_encode: simple((value) => {
+    if (value instanceof Undefined && value.isStrict) throw typeError('cannot represent an object');
+    if (isText(value)) return doubleQuoted(textOf(value));
+    const scalar = representScalar(value);
+    if (scalar === undefined) {
+      throw typeError(
+        `yaml_encode() only works with YAML scalar data; failed for <class '${typeName(value)}'>`,
+      );
+    }
+    return scalar;
+  }),
+  yaml_squote: simple((value) => singleQuoted(str(value))),
+};

@@ -1,0 +1,269 @@
+/** Salt's filters for text [salt/utils/jinja.py, stringutils.py, hashutils.py, dateutils.py]. */
+import { createHash, createHmac } from 'node:crypto';
+import { parseFloatText } from '../python/float.ts';
+import { parseInteger } from '../python/integer.ts';
+import { isTrue } from '../python/iterate.ts';
+import { capitalize, isLower, isUpper } from '../python/letter-case.ts';
+import { truncate } from '../python/percent-format.ts';
+import { Raised, typeError } from '../python/raise.ts';
+import { str, typeName } from '../python/repr.ts';
+import { characters, isWhitespace } from '../python/text.ts';
+import {
+  Bytes,
+  Float,
+  isText,
+  type Markup,
+  Tuple,
+  textOf,
+  Undefined,
+  type Value,
+} from '../python/values.ts';
+import {
+  type Definition,
+  type Definitions,
+  define,
+  type FilterContext,
+  simple,
+} from './definition.ts';
+import { compilePython, subject } from './regex.ts';
+import { formatTime } from './strftime.ts';
+
+/** @throws Raised TypeError */
+function bytesOf(value: Value): Uint8Array {
+  if (value instanceof Undefined) throw value.error();
+  if (isText(value)) return Buffer.from(textOf(value), 'utf8');
+  if (value instanceof Bytes) return value.bytes;
+  throw typeError(`expected str, bytes, or bytearray not ${typeName(value)}`);
+}
+
+function digest(algorithm: string): Definition {
+  return simple((value, { meter }) => {
+    const bytes = bytesOf(value);
+    meter.step(1 + bytes.length / 10);
+    return createHash(algorithm).update(bytes).digest('hex');
+  });
+}
+
+function search(atStart: boolean): Definition {
+  return define(
+    ['txt', 'rgx', 'ignorecase', 'multiline'],
+    [false, false],
+    ({ meter }, text = null, pattern = null, ignoreCase = false, multiline = false) => {
+      const regex = compilePython(pattern, {
+        ignoreCase: isTrue(ignoreCase),
+        multiline: isTrue(multiline),
+      });
+      return regex.groups(subject(text, meter), atStart);
+    },
+  );
+}
+
+/** `shlex.quote`. */
+function shellQuote(value: Value): string {
+  const text = textOf(asText(value));
+  if (text === '') return "''";
+  return /[^\w@%+=:,./-]/u.test(text) || /[^\0-\x7f]/.test(text)
+    ? `'${text.replaceAll("'", `'"'"'`)}'`
+    : text;
+}
+
+function asText(value: Value): string | Markup {
+  if (value instanceof Undefined) throw value.error();
+  if (!isText(value))
+    throw typeError(`expected string or bytes-like object, got '${typeName(value)}'`);
+  return value;
+}
+
+/** UUID version 5 in Salt's own name space. */
+function uuid(value: Value): string {
+  const space = Buffer.from('91633ebf1c865e33935a28061f4b480e', 'hex');
+  const hash = createHash('sha1').update(space).update(bytesOf(value)).digest().subarray(0, 16);
+  hash.writeUInt8((hash.readUInt8(6) & 0x0f) | 0x50, 6);
+  hash.writeUInt8((hash.readUInt8(8) & 0x3f) | 0x80, 8);
+  return hash.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+function toNumber(value: Value): Value {
+  if (!isText(value)) {
+    if (value instanceof Float) return truncate(value.value);
+    if (typeof value === 'boolean') return Number(value);
+    if (typeof value === 'number' || typeof value === 'bigint') return value;
+    if (value instanceof Undefined) throw value.error();
+    throw typeError(
+      `int() argument must be a string, a bytes-like object or a real number, not '${typeName(value)}'`,
+    );
+  }
+  const integer = parseInteger(textOf(value));
+  if (integer !== undefined) return integer;
+  const float = parseFloatText(textOf(value));
+  return float === undefined ? value : new Float(float);
+}
+
+function camelToSnake(value: Value): string {
+  const letters = characters(textOf(asText(value)));
+  const [first] = letters;
+  if (first === undefined) throw new Raised('IndexError', 'string index out of range');
+  let result = first.toLowerCase();
+  for (const [index, letter] of letters.entries()) {
+    if (index === 0) continue;
+    const before = letters[index - 1] ?? '';
+    const after = letters[index + 1] ?? '';
+    if (isUpper(letter) && (isLower(before) || isLower(after))) result += '_';
+    result += letter.toLowerCase();
+  }
+  return result;
+}
+
+function snakeToCamel(value: Value, upper: Value): string {
+  const [first = '', ...words] = textOf(asText(value)).split('_');
+  return (isTrue(upper) ? capitalize(first) : first) + words.map(capitalize).join('');
+}
+
+function humanToBytes(size: Value, unit: Value, metric: Value): Value {
+  const [, number = '', given = ''] = /^([0-9.]*)\s*(.*)$/s.exec(str(size).trim()) ?? [];
+  const name = (given === '' ? str(unit) : given).toLowerCase();
+  const value = parseInteger(number) ?? parseFloatText(number);
+  if (value === undefined) return 0;
+  const isMetric = /^[kmgtpezy]b$/.test(name);
+  if (!isMetric && !/^(b|[kmgtpezy](ib)?)$/.test(name)) return 0;
+  const power = 'bkmgtpezy'.indexOf(name.charAt(0));
+  return truncate(Number(value) * (isMetric && isTrue(metric) ? 1000 : 1024) ** power);
+}
+
+const specialInRegex = /[\t\n\v\f\r !"#$%&'()*+,\-./:;<=>?@[\\\]^`{|}~]/g;
+
+/** `re.escape`. */
+function escapeRegex(text: string): string {
+  return text.replace(specialInRegex, (c) => (/[!"%',/:;<=>@`]/.test(c) ? c : `\\${c}`));
+}
+
+function expressionMatches(value: string, expression: string): boolean {
+  const glob = expression
+    .split(/(\*|\?|\[[^\]]+\])/)
+    .map((part) =>
+      part === '*'
+        ? '(?s:.*)'
+        : part === '?'
+          ? '(?s:.)'
+          : part.startsWith('[') && part.endsWith(']')
+            ? part.replace('[!', '[^')
+            : escapeRegex(part),
+    )
+    .join('');
+  return [glob, expression].some((pattern) => {
+    try {
+      return compilePython(`(?:${pattern})\\Z`, {
+        ignoreCase: false,
+        multiline: false,
+      }).matchesAtStart(value);
+    } catch (error) {
+      if (error instanceof Raised) return false;
+      throw error;
+    }
+  });
+}
+
+function whitelisted(value: Value, whitelist: Value, blacklist: Value): boolean {
+  const list = (given: Value): string[] => {
+    if (!isTrue(given)) return [];
+    return isText(given)
+      ? [textOf(given)]
+      : Array.isArray(given)
+        ? given.map(str)
+        : given instanceof Tuple
+          ? given.items.map(str)
+          : [];
+  };
+  const text = str(value);
+  const allowed = list(whitelist);
+  const denied = list(blacklist);
+  if (denied.some((expression) => expressionMatches(text, expression))) return false;
+  return allowed.length === 0 || allowed.some((expression) => expressionMatches(text, expression));
+}
+
+function joinPath(context: FilterContext, parts: readonly Value[]): string {
+  const [root = '', ...rest] = parts.map((part) => textOf(asText(part)));
+  context.meter.step(parts.length);
+  const joined = [root, ...rest.map((part) => part.replace(/^\/+/, ''))]
+    .filter((part) => part !== '')
+    .join('/');
+  const isAbsolute = joined.startsWith('/');
+  const segments: string[] = [];
+  for (const segment of joined.split('/')) {
+    if (segment === '' || segment === '.') continue;
+    if (segment === '..' && segments.length > 0 && segments.at(-1) !== '..') segments.pop();
+    else if (segment !== '..' || !isAbsolute) segments.push(segment);
+  }
+  return (isAbsolute ? '/' : '') + segments.join('/') || '.';
+}
+
+/** The filters by name. */
+export const saltTextFilters: Definitions = {
+  base64_decode: simple((value) =>
+    Buffer.from(Buffer.from(bytesOf(value)).toString('latin1'), 'base64').toString('utf8'),
+  ),
+  base64_encode: simple((value) => Buffer.from(bytesOf(value)).toString('base64')),
+  check_whitelist_blacklist: define(
+    ['value', 'whitelist', 'blacklist'],
+    [null, null],
+    (_context, value = null, whitelist = null, blacklist = null) =>
+      whitelisted(value, whitelist, blacklist),
+  ),
+  contains_whitespace: simple((value) => characters(textOf(asText(value))).some(isWhitespace)),
+  date_format: define(['date', 'format'], [null, '%Y-%m-%d'], formatTime),
+  hmac: define(
+    ['string', 'shared_secret', 'challenge_hmac'],
+    [],
+    (_context, text = null, secret = null, challenge = null) =>
+      createHmac('sha256', bytesOf(secret)).update(bytesOf(text)).digest('base64') ===
+      str(challenge),
+  ),
+  hmac_compute: define(['string', 'shared_secret'], [], (_context, text = null, secret = null) =>
+    createHmac('sha256', bytesOf(secret)).update(bytesOf(text)).digest('hex'),
+  ),
+  human_to_bytes: define(
+    ['size', 'default_unit', 'handle_metric'],
+    ['B', false],
+    (_context, size = null, unit = 'B', metric = false) => humanToBytes(size, unit, metric),
+  ),
+  is_hex: simple((value) => {
+    if (value instanceof Undefined) throw value.error();
+    return isText(value) && parseInteger(textOf(value), 16) !== undefined;
+  }),
+  md5: digest('md5'),
+  path_join: {
+    names: [],
+    defaults: [],
+    runAll: (context, { positional }) => joinPath(context, positional),
+  },
+  quote: simple(shellQuote),
+  regex_escape: simple((value) => escapeRegex(textOf(asText(value)))),
+  regex_match: search(true),
+  regex_replace: define(
+    ['txt', 'rgx', 'val', 'ignorecase', 'multiline'],
+    [false, false],
+    ({ meter }, text = null, pattern = null, by = null, ignoreCase = false, multiline = false) => {
+      const regex = compilePython(pattern, {
+        ignoreCase: isTrue(ignoreCase),
+        multiline: isTrue(multiline),
+      });
+      return regex.replace(subject(text, meter), textOf(asText(by)), meter);
+    },
+  ),
+  regex_search: search(false),
+  sha1: digest('sha1'),
+  sha256: digest('sha256'),
+  sha512: digest('sha512'),
+  skip: simple(() => ''),
+  str_to_num: simple(toNumber),
+  strftime: define(['date', 'format'], [null, '%Y-%m-%d'], formatTime),
+  to_bytes: simple((value) => new Bytes(bytesOf(value))),
+  to_camelcase: define(
+    ['snake_input', 'uppercamel'],
+    [false],
+    (_context, value = null, upper = false) => snakeToCamel(value, upper),
+  ),
+  to_num: simple(toNumber),
+  to_snake_case: simple(camelToSnake),
+  uuid: simple(uuid),
+};

@@ -1,0 +1,258 @@
+/** jinja2's filters for text. */
+import { escapeHtml } from '../python/html.ts';
+import { isTrue, iterate } from '../python/iterate.ts';
+import { capitalize } from '../python/letter-case.ts';
+import { binary } from '../python/operators.ts';
+import { formatPercent } from '../python/percent-format.ts';
+import { Raised, typeError } from '../python/raise.ts';
+import { str, typeName } from '../python/repr.ts';
+import { asIndex } from '../python/slice.ts';
+import { replaceText, stringMethods } from '../python/string-methods.ts';
+import { characters, splitLines, textLength } from '../python/text.ts';
+import { Dict, isText, Markup, Tuple, textOf, Undefined, type Value } from '../python/values.ts';
+import { attributeGetter } from './attribute-getter.ts';
+import {
+  type Definitions,
+  define,
+  type FilterContext,
+  items,
+  simple,
+  softText,
+  variadic,
+} from './definition.ts';
+import { wrapLine } from './word-wrap.ts';
+
+/** Text that keeps its mark. */
+function likeOriginal(value: Value, change: (text: string) => string): Value {
+  const text = change(softText(value));
+  return value instanceof Markup ? new Markup(text) : text;
+}
+
+function stringMethod(name: string, context: FilterContext, text: string, ...args: Value[]): Value {
+  const found = stringMethods.get(name);
+  return found === undefined ? text : found.run(text, context.meter, ...args);
+}
+
+/** Only what has `splitlines` and `+` can be indented. @throws Raised TypeError */
+function indent(
+  context: FilterContext,
+  value: Value,
+  width: Value,
+  first: Value,
+  blank: Value,
+): Value {
+  if (!isText(value)) {
+    binary(value, '+', '\n', context.meter);
+    throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'splitlines'`);
+  }
+  const indention = isText(width) ? textOf(width) : ' '.repeat(spaces(context, width));
+  const lines = splitLines(`${textOf(value)}\n`);
+  context.meter.text(lines.length * indention.length);
+  const isBlank = isTrue(blank);
+  const [head = '', ...rest] = lines;
+  const text = [head, ...rest.map((line) => (isBlank || line !== '' ? indention + line : line))];
+  const result = (isTrue(first) ? indention : '') + text.join('\n');
+  return value instanceof Markup ? new Markup(result) : result;
+}
+
+function spaces({ meter }: FilterContext, width: Value): number {
+  const count = Math.max(0, asIndex(width));
+  meter.text(count);
+  return count;
+}
+
+function truncate(
+  value: Value,
+  [length, killWords, end, leeway]: readonly [Value, Value, Value, Value],
+): Value {
+  const most = asIndex(length);
+  const tail = softText(end);
+  const slack = leeway === null ? 5 : asIndex(leeway);
+  if (most < textLength(tail)) {
+    throw new Raised('AssertionError', `expected length >= ${textLength(tail)}, got ${most}`);
+  }
+  if (slack < 0) throw new Raised('AssertionError', `expected leeway >= 0, got ${slack}`);
+  if (!isText(value)) {
+    if (value instanceof Undefined) throw value.error();
+    throw typeError(`object of type '${typeName(value)}' has no len()`);
+  }
+  const all = characters(textOf(value));
+  if (all.length <= most + slack) return value;
+  const cut = all.slice(0, most - textLength(tail)).join('');
+  const space = cut.lastIndexOf(' ');
+  const kept = isTrue(killWords) || space < 0 ? cut : cut.slice(0, space);
+  return value instanceof Markup ? new Markup(kept + escapeHtml(end)) : kept + tail;
+}
+
+function join(context: FilterContext, value: Value, separator: Value, attribute: Value): string {
+  const between = softText(separator);
+  const get = attribute === null ? undefined : attributeGetter(context, attribute);
+  const texts: string[] = [];
+  for (const item of items(value, context)) {
+    const text = str(get === undefined ? item : get(item));
+    context.meter.text(text.length + between.length);
+    texts.push(text);
+  }
+  return texts.join(between);
+}
+
+/** `urllib.parse.quote` with `/` left alone, or for a query. */
+function urlQuote(value: Value, forQuery: boolean): string {
+  const quoted = encodeURIComponent(softText(value)).replace(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return forQuery ? quoted.replaceAll('%20', '+') : quoted.replaceAll('%2F', '/');
+}
+
+function urlEncode(value: Value, context: FilterContext): Value {
+  if (isText(value) || !isIterable(value)) return urlQuote(value, false);
+  const pairs = value instanceof Dict ? [...value.entries()] : pairsOf(value, context);
+  return pairs.map(([k, v]) => `${urlQuote(k, true)}=${urlQuote(v, true)}`).join('&');
+}
+
+function pairsOf(value: Value, context: FilterContext): (readonly [Value, Value])[] {
+  return Array.from(items(value, context), (pair) => {
+    const [key = null, item = null] = items(pair, context);
+    return [key, item] as const;
+  });
+}
+
+/** Whether `iter(value)` works. */
+export function isIterable(value: Value): boolean {
+  try {
+    iterate(value);
+    return true;
+  } catch (error) {
+    if (error instanceof Raised && error.kind === 'TypeError') return false;
+    throw error;
+  }
+}
+
+function title(text: string): string {
+  return text
+    .split(/([-\s({[<]+)/)
+    .filter((word) => word !== '')
+    .map((word) => {
+      const [first = ''] = word;
+      return first.toUpperCase() + word.slice(first.length).toLowerCase();
+    })
+    .join('');
+}
+
+function wordWrap(context: FilterContext, value: Value, args: readonly Value[]): Value {
+  const [width = 79, breakLong = true, wrapString = null, breakHyphens = true] = args;
+  if (!isText(value)) {
+    if (value instanceof Undefined) throw value.error();
+    throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'splitlines'`);
+  }
+  const lines = splitLines(textOf(value)).map((line) => {
+    context.meter.step(line.length);
+    return wrapLine(line, {
+      width: asIndex(width),
+      breakLongWords: isTrue(breakLong),
+      breakOnHyphens: isTrue(breakHyphens),
+    });
+  });
+  const joint = wrapString === null ? '\n' : softText(wrapString);
+  return lines.map((wrapped) => wrapped.join(joint)).join(joint);
+}
+
+/** The filters by name. */
+export const textFilters: Definitions = {
+  capitalize: simple((value) => likeOriginal(value, capitalize)),
+  center: define(['value', 'width'], [80], (context, value = null, width = 80) =>
+    stringMethod('center', context, softText(value), width, ' '),
+  ),
+  e: simple((value) => new Markup(escapeHtml(value))),
+  escape: simple((value) => new Markup(escapeHtml(value))),
+  forceescape: simple((value) => new Markup(escapeHtml(str(value)))),
+  format: variadic((context, { positional, named }) => {
+    const [value = null, ...args] = positional;
+    if (args.length > 0 && named.size > 0) {
+      throw new Raised(
+        'FilterArgumentError',
+        "can't handle positional and keyword arguments at the same time",
+      );
+    }
+    const format = isText(value) ? value : str(value);
+    return formatPercent(format, named.size > 0 ? new Dict(named) : new Tuple(args), context.meter);
+  }),
+  indent: define(
+    ['s', 'width', 'first', 'blank'],
+    [4, false, false],
+    (context, s = null, width = 4, first = false, blank = false) =>
+      indent(context, s, width, first, blank),
+  ),
+  join: define(
+    ['value', 'd', 'attribute'],
+    ['', null],
+    (context, value = null, d = '', attribute = null) => join(context, value, d, attribute),
+  ),
+  lower: simple((value) => likeOriginal(value, (text) => text.toLowerCase())),
+  replace: define(
+    ['s', 'old', 'new', 'count'],
+    [null],
+    (context, s = null, old = null, by = null, count = null) =>
+      replaceText(str(s), str(old), str(by), count === null ? -1 : asIndex(count), context.meter),
+  ),
+  safe: simple((value) => new Markup(str(value))),
+  string: simple((value) => (isText(value) ? value : str(value))),
+  striptags: simple((value) =>
+    softText(value)
+      .replace(/<!--.*?-->/gs, '')
+      .replace(/<.*?>/gs, '')
+      .split(/\s+/)
+      .filter((word) => word !== '')
+      .join(' ')
+      .replace(/&(amp|lt|gt|quot|#39|#34);/g, (_, name) => unescaped[name] ?? ''),
+  ),
+  title: simple((value) => title(softText(value))),
+  trim: define(['value', 'chars'], [null], (context, value = null, chars = null) => {
+    const text = stringMethod('strip', context, softText(value), chars);
+    return value instanceof Markup && typeof text === 'string' ? new Markup(text) : text;
+  }),
+  truncate: define(
+    ['s', 'length', 'killwords', 'end', 'leeway'],
+    [255, false, '...', null],
+    (_context, s = null, length = 255, killWords = false, end = '...', leeway = null) =>
+      truncate(s, [length, killWords, end, leeway]),
+  ),
+  upper: simple((value) => likeOriginal(value, (text) => text.toUpperCase())),
+  urlencode: simple(urlEncode),
+  wordcount: simple((value) => softText(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0),
+  wordwrap: define(
+    ['s', 'width', 'break_long_words', 'wrapstring', 'break_on_hyphens'],
+    [79, true, null, true],
+    (context, s = null, ...args) => wordWrap(context, s, args),
+  ),
+  xmlattr: define(['d', 'autospace'], [true], (_context, d = null, autospace = true) =>
+    xmlAttributes(d, isTrue(autospace)),
+  ),
+};
+
+const unescaped: Readonly<Record<string, string>> = {
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  '#39': "'",
+  '#34': '"',
+};
+
+function xmlAttributes(value: Value, withSpace: boolean): Value {
+  if (value instanceof Undefined) throw value.error();
+  if (!(value instanceof Dict)) {
+    throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'items'`);
+  }
+  const attributes: string[] = [];
+  for (const [key, item] of value.entries()) {
+    if (item === null || item instanceof Undefined) continue;
+    if (/[\t-\r /<>=]/.test(softText(key))) {
+      throw new Raised('ValueError', 'Invalid character in attribute name');
+    }
+    attributes.push(`${escapeHtml(key)}="${escapeHtml(item)}"`);
+  }
+  const text = attributes.join(' ');
+  return withSpace && text !== '' ? ` ${text}` : text;
+}

@@ -1,0 +1,61 @@
+/** `textwrap.wrap` for one line, tabs and spaces left as they are. */
+import { Raised } from '../python/raise.ts';
+import { isWhitespace } from '../python/text.ts';
+
+/** How a line is wrapped. */
+export interface WrapOptions {
+  readonly width: number;
+  readonly breakLongWords: boolean;
+  readonly breakOnHyphens: boolean;
+}
+
+/** Words with the hyphens that may end a line, and the space between them. */
+const withHyphens =
+  /[\t\n\v\f\r ]+|(?<=[\w!"'&.,?])-{2,}(?=\w)|[^\s-]*?[^\s\d\W]-(?=[^\d\W]{1}-?[^\d\W])|(?:[^\t\n\v\f\r -]|-(?!-+\w)|-(?<!\w-)|-)+?(?:-(?:(?<=[^\d\W]{2}-)|(?<=[^\d\W]-[^\d\W]-))(?=[^\d\W]-?[^\d\W])|(?=[\t\n\v\f\r ]|$)|(?<=[\w!"'&.,?])(?=-{2,}\w))/g;
+
+/** @throws Raised ValueError */
+export function wrapLine(
+  line: string,
+  { width, breakLongWords, breakOnHyphens }: WrapOptions,
+): string[] {
+  if (width <= 0) throw new Raised('ValueError', `invalid width ${width} (must be > 0)`);
+  const chunks = (
+    line.match(breakOnHyphens ? withHyphens : /[\t\n\v\f\r ]+|[^\t\n\v\f\r ]+/g) ?? []
+  ).reverse();
+  const lines: string[] = [];
+  while (chunks.length > 0) {
+    if (lines.length > 0 && isWhitespace(chunks.at(-1) ?? '')) chunks.pop();
+    const current = takeLine(chunks, width);
+    const next = chunks.at(-1) ?? '';
+    if (next.length > width) breakWord(chunks, current, width, breakLongWords);
+    if (isWhitespace(current.at(-1) ?? '')) current.pop();
+    if (current.length > 0) lines.push(current.join(''));
+  }
+  return lines;
+}
+
+function takeLine(chunks: string[], width: number): string[] {
+  const current: string[] = [];
+  let length = 0;
+  for (let next = chunks.at(-1); next !== undefined; next = chunks.at(-1)) {
+    if (length + next.length > width) break;
+    current.push(next);
+    length += next.length;
+    chunks.pop();
+  }
+  return current;
+}
+
+function breakWord(chunks: string[], current: string[], width: number, isAllowed: boolean): void {
+  const word = chunks.pop() ?? '';
+  const room = width - current.join('').length;
+  if (isAllowed) {
+    const end = Math.max(1, room);
+    current.push(word.slice(0, end));
+    chunks.push(word.slice(end));
+  } else if (current.length === 0) {
+    current.push(word);
+  } else {
+    chunks.push(word);
+  }
+}

@@ -1,0 +1,473 @@
+/** Statements to text. */
+import { isTrue, iterate } from '../python/iterate.ts';
+import { Raised, valueError } from '../python/raise.ts';
+import { printed, str, textRepr } from '../python/repr.ts';
+import { Lazy, Tuple, type Value } from '../python/values.ts';
+import type { BlockNode, ForNode, IfNode, MacroParts, Statement, Target } from './ast.ts';
+import { callNode, evaluate, filterBlock } from './evaluate.ts';
+import { Context, Frame, layered, type Run } from './frame.ts';
+import { extendedTwice, Macro } from './macro.ts';
+import { BlockReference, Loop, Module, Namespace, TemplateReference } from './objects.ts';
+import { isMissing, type Rendering } from './rendering.ts';
+import type { Template } from './template.ts';
+
+/** How statements ended: at their end, or because a loop is left or goes on. */
+type Completion = 'normal' | 'break' | 'continue';
+
+/** Text that is being put together. */
+class Output {
+  readonly #parts: string[] = [];
+  readonly #rendering: Rendering;
+
+  constructor(rendering: Rendering) {
+    this.#rendering = rendering;
+  }
+
+  write(text: string): void {
+    this.#rendering.meter.text(text.length);
+    this.#parts.push(text);
+  }
+
+  text(): string {
+    return this.#parts.join('');
+  }
+}
+
+/** Renders a template from its start. @throws Raised, LimitExceeded, Unsupported */
+export function renderRoot(rendering: Rendering, template: Template, context: Context): string {
+  const output = new Output(rendering);
+  runRoot(rendering, template, context, output);
+  return output.text();
+}
+
+function runRoot(rendering: Rendering, template: Template, context: Context, output: Output): void {
+  rendering.meter.enter();
+  const { file, line } = rendering;
+  rendering.file = template.name;
+  const run: Run = { rendering, template, context, extended: undefined };
+  const kind = { isTop: true, isSilenced: template.hasExtends };
+  const frame = new Frame(run, template.scope, undefined, kind);
+  if (template.usesSelf) frame.set('self', selfReference(run));
+  execute(template.body, frame, output);
+  if (run.extended !== undefined) runRoot(rendering, run.extended, context, output);
+  rendering.file = file;
+  rendering.line = line;
+  rendering.meter.leave();
+}
+
+function execute(statements: readonly Statement[], frame: Frame, output: Output): Completion {
+  for (const statement of statements) {
+    const completion = executeOne(statement, frame, output);
+    if (completion !== 'normal') return completion;
+  }
+  return 'normal';
+}
+
+function executeOne(statement: Statement, frame: Frame, output: Output): Completion {
+  const { rendering } = frame.run;
+  rendering.meter.step();
+  rendering.line = statement.line;
+  switch (statement.kind) {
+    case 'output':
+      print(statement.items, frame, output);
+      return 'normal';
+    case 'if':
+      return condition(statement, frame, output);
+    case 'for':
+      return loop(statement, frame, output);
+    case 'assign':
+      assign(statement.target, evaluate(statement.value, frame), frame);
+      return 'normal';
+    case 'assignBlock': {
+      const inner = frame.inner(statement.scope, false);
+      const { text, completion } = capture(statement.body, inner);
+      if (completion !== 'normal') return completion;
+      const { filter } = statement;
+      const value = filter === undefined ? text : filterBlock(filter, text, inner);
+      assign(statement.target, value, frame);
+      inner.leave();
+      return 'normal';
+    }
+    case 'with': {
+      const inner = frame.inner(statement.scope);
+      for (const [index, target] of statement.targets.entries()) {
+        const value = statement.values[index];
+        if (value !== undefined) assign(target, evaluate(value, frame), inner);
+      }
+      return executePart(statement.body, inner, output);
+    }
+    case 'scope':
+      return executePart(statement.body, frame.inner(statement.scope), output);
+    case 'do':
+      evaluate(statement.value, frame);
+      return 'normal';
+    case 'macro':
+      setName(statement.name, new Macro(statement.name, statement, frame, renderMacro), frame);
+      return 'normal';
+    case 'callBlock': {
+      const caller = new Macro('caller', statement, frame, renderMacro);
+      output.write(str(callNode(statement.call, caller, frame)));
+      return 'normal';
+    }
+    case 'filterBlock': {
+      const inner = frame.inner(statement.scope);
+      const { text, completion } = capture(statement.body, inner);
+      if (completion !== 'normal') return completion;
+      output.write(str(filterBlock(statement.filter, text, inner)));
+      inner.leave();
+      return 'normal';
+    }
+    case 'block':
+      if (!frame.kind.isTop || frame.run.extended === undefined) {
+        showBlock(statement, frame, output);
+      }
+      return 'normal';
+    case 'extends':
+      extend(statement, frame);
+      return 'normal';
+    case 'include':
+      include(statement, frame, output);
+      return 'normal';
+    case 'import': {
+      const module = importModule(statement.template, statement.withContext, frame);
+      importName(statement.target, module, frame);
+      return 'normal';
+    }
+    case 'fromImport':
+      importNames(statement, frame);
+      return 'normal';
+    case 'break':
+    case 'continue':
+      return statement.kind;
+  }
+}
+
+function executePart(statements: readonly Statement[], frame: Frame, output: Output): Completion {
+  const completion = execute(statements, frame, output);
+  frame.leave();
+  return completion;
+}
+
+function capture(
+  statements: readonly Statement[],
+  frame: Frame,
+): { text: string; completion: Completion } {
+  const output = new Output(frame.run.rendering);
+  const completion = execute(statements, frame, output);
+  return { text: output.text(), completion };
+}
+
+function renderMacro(node: MacroParts, frame: Frame): string {
+  return capture(node.body, frame).text;
+}
+
+function print(
+  items: (Statement & { readonly kind: 'output' })['items'],
+  frame: Frame,
+  output: Output,
+): void {
+  if (isSilent(frame)) return;
+  for (const item of items) {
+    if (item.kind === 'data') {
+      output.write(item.text);
+      continue;
+    }
+    frame.run.rendering.line = item.line;
+    output.write(printed(evaluate(item, frame)));
+  }
+}
+
+/** After `extends` only blocks are shown. */
+function isSilent({ kind, run }: Frame): boolean {
+  return kind.isSilenced && run.extended !== undefined;
+}
+
+function condition(node: IfNode, frame: Frame, output: Output): Completion {
+  const { rendering } = frame.run;
+  for (const branch of [node, ...node.elifs]) {
+    rendering.line = branch.line;
+    if (isTrue(evaluate(branch.test, frame))) return execute(branch.body, frame, output);
+  }
+  return execute(node.otherwise, frame, output);
+}
+
+function loop(node: ForNode, frame: Frame, output: Output): Completion {
+  const iterable = evaluate(node.iterable, frame);
+  if (!node.isRecursive) return runLoop(node, iterable, frame, output, 0);
+  output.write(recurse(node, frame, iterable, 0));
+  return 'normal';
+}
+
+function recurse(node: ForNode, frame: Frame, iterable: Value, depth: number): string {
+  const { rendering } = frame.run;
+  rendering.meter.enter();
+  const output = new Output(rendering);
+  runLoop(node, iterable, frame, output, depth);
+  rendering.meter.leave();
+  return output.text();
+}
+
+function runLoop(
+  node: ForNode,
+  iterable: Value,
+  outer: Frame,
+  output: Output,
+  depth0: number,
+): Completion {
+  const { rendering } = outer.run;
+  const { meter, isStrict } = rendering;
+  const source = node.test === undefined ? iterable : filtered(node, iterable, outer);
+  const frame = outer.inner(node.bodyScope);
+  const recursion = node.isRecursive
+    ? (inner: Value, depth: number) => recurse(node, outer, inner, depth)
+    : undefined;
+  const items = new Loop(source, { recurse: recursion, depth0, isStrict, meter });
+  let isEmpty = true;
+  for (let item = items.next(); item !== undefined; item = items.next()) {
+    meter.step();
+    assignLocal(node.target, item, frame);
+    if (node.hasLoop) frame.set('loop', items);
+    frame.enter();
+    const completion = execute(node.body, frame, output);
+    if (completion === 'break') {
+      isEmpty = false;
+      break;
+    }
+    // `continue` jumps over the mark that something was there, in jinja2 as well.
+    if (completion === 'normal') isEmpty = false;
+    rendering.line = node.line;
+  }
+  frame.leave();
+  if (!isEmpty || node.otherwise.length === 0) return 'normal';
+  return executePart(node.otherwise, outer.inner(node.otherwiseScope), output);
+}
+
+function filtered(node: ForNode, iterable: Value, outer: Frame): Lazy {
+  return new Lazy(passing(node, iterable, outer));
+}
+
+function* passing(node: ForNode, iterable: Value, outer: Frame): Generator<Value> {
+  const { test } = node;
+  const frame = outer.inner(node.testScope);
+  const iterator = iterate(iterable);
+  for (let next = iterator.next(); next.done !== true; next = iterator.next()) {
+    frame.run.rendering.meter.step();
+    assignLocal(node.target, next.value, frame);
+    if (test === undefined || isTrue(evaluate(test, frame))) yield next.value;
+  }
+}
+
+/** Assigns, and tells the template where the frame is its own. */
+function assign(target: Target, value: Value, frame: Frame): void {
+  if (target.kind === 'name') setName(target.name, value, frame);
+  else if (target.kind === 'namespace') assignAttribute(target, value, frame);
+  else unpack(target.items, value, (item, part) => assign(item, part, frame));
+}
+
+function assignLocal(target: Target, value: Value, frame: Frame): void {
+  if (target.kind === 'name') frame.set(target.name, value);
+  else if (target.kind === 'targets') {
+    unpack(target.items, value, (item, part) => assignLocal(item, part, frame));
+  }
+}
+
+function assignAttribute(
+  target: Target & { readonly kind: 'namespace' },
+  value: Value,
+  frame: Frame,
+): void {
+  const namespace = frame.read(target.name);
+  if (!(namespace instanceof Namespace)) {
+    throw new Raised('TemplateRuntimeError', 'cannot assign attribute on non-namespace object');
+  }
+  namespace.values.set(target.attribute, value);
+}
+
+/** @throws Raised ValueError, TypeError */
+function unpack(
+  targets: readonly Target[],
+  value: Value,
+  assignTo: (target: Target, part: Value) => void,
+): void {
+  const parts: Value[] = [];
+  const iterator = unpackable(value);
+  for (let next = iterator.next(); next.done !== true; next = iterator.next()) {
+    parts.push(next.value);
+    if (parts.length > targets.length) {
+      throw valueError(`too many values to unpack (expected ${targets.length})`);
+    }
+  }
+  if (parts.length < targets.length) {
+    throw valueError(
+      `not enough values to unpack (expected ${targets.length}, got ${parts.length})`,
+    );
+  }
+  for (const [index, target] of targets.entries()) assignTo(target, parts[index] ?? null);
+}
+
+function unpackable(value: Value): Iterator<Value> {
+  try {
+    return iterate(value);
+  } catch (error) {
+    if (!(error instanceof Raised) || error.kind !== 'TypeError') throw error;
+    throw new Raised(
+      'TypeError',
+      error.message.replace(/^'(\w+)' object is/, 'cannot unpack non-iterable $1 object'),
+    );
+  }
+}
+
+function setName(name: string, value: Value, frame: Frame): void {
+  frame.set(name, value);
+  if (!frame.kind.isTop) return;
+  frame.run.context.vars.set(name, value);
+  if (!name.startsWith('_') && !name.startsWith('\0')) frame.run.context.exported.add(name);
+}
+
+/** What is imported is not exported again. */
+function importName(name: string, value: Value, frame: Frame): void {
+  frame.set(name, value);
+  if (!frame.kind.isTop) return;
+  frame.run.context.vars.set(name, value);
+  frame.run.context.exported.delete(name);
+}
+
+function showBlock(node: BlockNode, frame: Frame, output: Output): void {
+  const { run } = frame;
+  const context = node.isScoped ? run.context.derive(frame.locals()) : run.context;
+  const blocks = context.blocks.get(node.name) ?? [];
+  if (node.isRequired && blocks.length <= 1) {
+    throw new Raised('TemplateRuntimeError', `Required block ${textRepr(node.name)} not found`);
+  }
+  output.write(renderBlock(run.rendering, context, node.name, 0));
+}
+
+function renderBlock(rendering: Rendering, context: Context, name: string, depth: number): string {
+  const block = context.blocks.get(name)?.[depth];
+  if (block === undefined) return '';
+  rendering.meter.enter();
+  const { file, line } = rendering;
+  rendering.file = block.template.name;
+  const run: Run = { rendering, template: block.template, context, extended: undefined };
+  const frame = new Frame(run, block.node.scope, undefined, { isTop: false, isSilenced: false });
+  if (block.node.usesSelf) frame.set('self', selfReference(run));
+  if (block.node.usesSuper) {
+    frame.set('super', blockReference(run, name, depth + 1) ?? noParent(rendering, name));
+  }
+  const { text } = capture(block.node.body, frame);
+  rendering.file = file;
+  rendering.line = line;
+  rendering.meter.leave();
+  return text;
+}
+
+function noParent(rendering: Rendering, name: string): Value {
+  return rendering.undefinedBecause(`there is no parent block called ${textRepr(name)}.`);
+}
+
+function blockReference(
+  { rendering, context }: Run,
+  name: string,
+  depth: number,
+): Value | undefined {
+  const count = context.blocks.get(name)?.length ?? 0;
+  if (depth >= count) return undefined;
+  return new BlockReference(
+    (at) => renderBlock(rendering, context, name, at),
+    depth,
+    count,
+    () => rendering.undefinedBecause(`there is no parent block called ${textRepr(name)}.`),
+  );
+}
+
+function selfReference(run: Run): Value {
+  return new TemplateReference((name) => blockReference(run, name, 0));
+}
+
+function extend(statement: Statement & { readonly kind: 'extends' }, frame: Frame): void {
+  const { run } = frame;
+  if (run.extended !== undefined) throw extendedTwice();
+  run.extended = run.rendering.template(evaluate(statement.template, frame));
+  run.context.addBlocks(run.extended);
+}
+
+function include(
+  statement: Statement & { readonly kind: 'include' },
+  frame: Frame,
+  output: Output,
+): void {
+  const { rendering, context } = frame.run;
+  const template = findIncluded(statement, frame);
+  if (template === undefined) return;
+  if (!statement.withContext) {
+    output.write(defaultModule(rendering, template).text);
+    return;
+  }
+  const inner = new Context(layered(frame.locals(), context));
+  inner.addBlocks(template);
+  runRoot(rendering, template, inner, output);
+}
+
+function findIncluded(
+  statement: Statement & { readonly kind: 'include' },
+  frame: Frame,
+): Template | undefined {
+  const name = evaluate(statement.template, frame);
+  const { rendering } = frame.run;
+  const { line } = rendering;
+  try {
+    if (name instanceof Tuple) return rendering.firstTemplate(name.items);
+    return Array.isArray(name) ? rendering.firstTemplate(name) : rendering.template(name);
+  } catch (error) {
+    const isIgnored = statement.ignoreMissing && error instanceof Raised && isMissing(error);
+    if (!isIgnored || error.kind === 'UndefinedError') throw error;
+    rendering.line = line;
+    return undefined;
+  }
+}
+
+function importModule(
+  template: (Statement & { readonly kind: 'import' })['template'],
+  withContext: boolean,
+  frame: Frame,
+): Module {
+  const { rendering, context } = frame.run;
+  const imported = rendering.template(evaluate(template, frame));
+  if (!withContext) return defaultModule(rendering, imported);
+  return makeModule(rendering, imported, new Context(layered(frame.locals(), context)));
+}
+
+function defaultModule(rendering: Rendering, template: Template): Module {
+  const known = rendering.modules.get(template);
+  if (known !== undefined) return known;
+  const module = makeModule(rendering, template, new Context(rendering.globals()));
+  rendering.modules.set(template, module);
+  return module;
+}
+
+function makeModule(rendering: Rendering, template: Template, context: Context): Module {
+  context.addBlocks(template);
+  const text = renderRoot(rendering, template, context);
+  const exported = new Map<string, Value>();
+  for (const name of context.exported) exported.set(name, context.vars.get(name) ?? null);
+  return new Module(template.name, text, exported);
+}
+
+function importNames(statement: Statement & { readonly kind: 'fromImport' }, frame: Frame): void {
+  const module = importModule(statement.template, statement.withContext, frame);
+  for (const [name, alias] of statement.names) {
+    const value = module.attribute(name);
+    importName(
+      alias,
+      value === undefined ? notExported(module, name, statement.line, frame) : value,
+      frame,
+    );
+  }
+}
+
+function notExported(module: Module, name: string, line: number, frame: Frame): Value {
+  const { rendering, template } = frame.run;
+  return rendering.undefinedBecause(
+    `the template ${textRepr(module.name)} (imported on line ${line} in ${textRepr(template.name)}) does not export the requested name ${textRepr(name)}`,
+  );
+}

@@ -1,0 +1,83 @@
+import { TemplateError, type TemplateErrorCode } from '../errors.ts';
+import { filters, tests } from '../filters/index.ts';
+import { LimitExceeded, Raised, Unsupported } from '../python/raise.ts';
+import { analyse } from './analyse.ts';
+import type { BlockNode, Statement } from './ast.ts';
+import { tokenize, type WhitespaceOptions } from './lexer.ts';
+import { parseStatements } from './parse-statement.ts';
+import type { Scope } from './scope.ts';
+import { SyntaxProblem } from './syntax-problem.ts';
+import { TokenStream } from './token-stream.ts';
+
+/** How a template is read. */
+export interface ParseOptions extends WhitespaceOptions {
+  /** What errors and `tplfile` call it, e.g. `web/init.sls`. */
+  readonly name: string;
+}
+
+/** A template that was read: does not change, and can be rendered any number of times. */
+export interface Template {
+  readonly name: string;
+  readonly body: readonly Statement[];
+  readonly scope: Scope;
+  readonly blocks: ReadonlyMap<string, BlockNode>;
+  readonly hasExtends: boolean;
+  readonly usesSelf: boolean;
+  /** How the source ended; Salt puts that back behind what was rendered. */
+  readonly newline: string;
+}
+
+/** Reads a template. @throws TemplateError ERR_TEMPLATE_SYNTAX, ERR_TEMPLATE_UNSUPPORTED */
+export function parseTemplate(source: string, options: ParseOptions): Template {
+  const { name } = options;
+  try {
+    const body = parseStatements(new TokenStream(tokenize(source, options)));
+    const newline = source.endsWith('\n') ? '\n' : '';
+    return { name, body, newline, ...analyse(body, { filters, tests }) };
+  } catch (error) {
+    if (!(error instanceof SyntaxProblem)) throw asTemplateError(error, { file: name, line: 1 });
+    const place = { file: name, line: error.line };
+    const code = error.kind === 'Unsupported' ? 'ERR_TEMPLATE_UNSUPPORTED' : 'ERR_TEMPLATE_SYNTAX';
+    throw new TemplateError(code, { place, kind: error.kind, detail: error.message, cause: error });
+  }
+}
+
+const codes: ReadonlyMap<string, TemplateErrorCode> = new Map([
+  ['UndefinedError', 'ERR_TEMPLATE_UNDEFINED'],
+  ['TemplateNotFound', 'ERR_TEMPLATE_NOT_FOUND'],
+  ['TemplatesNotFound', 'ERR_TEMPLATE_NOT_FOUND'],
+  ['SaltFunctionError', 'ERR_TEMPLATE_FUNCTION'],
+]);
+
+/** What went wrong, with its place; what is not of the interpreter stays as it is. */
+export function asTemplateError(
+  error: unknown,
+  place: { readonly file: string; readonly line: number },
+): unknown {
+  if (error instanceof Raised) {
+    const { kind, message } = error;
+    const code = codes.get(kind) ?? 'ERR_TEMPLATE_RUNTIME';
+    return new TemplateError(code, { place, kind, detail: message, cause: error });
+  }
+  if (error instanceof LimitExceeded) return limitError(error.message, place, error);
+  // The engine's own stack: recursion that costs more of it than the limit of depth allows for.
+  if (error instanceof RangeError)
+    return limitError('the template is nested too deep', place, error);
+  if (error instanceof Unsupported) {
+    return new TemplateError('ERR_TEMPLATE_UNSUPPORTED', {
+      place,
+      kind: 'Unsupported',
+      detail: error.message,
+      cause: error,
+    });
+  }
+  return error;
+}
+
+function limitError(
+  detail: string,
+  place: { readonly file: string; readonly line: number },
+  cause: unknown,
+): TemplateError {
+  return new TemplateError('ERR_TEMPLATE_LIMIT', { place, kind: 'LimitExceeded', detail, cause });
+}

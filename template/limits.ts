@@ -1,0 +1,57 @@
+import { LimitExceeded } from './python/raise.ts';
+
+/** How much one rendering may take. */
+export interface TemplateLimits {
+  /** Statements, loop turns, calls and elements that are touched. Default 2,000,000. */
+  readonly steps: number;
+  /** Macros, blocks, includes, imports and recursive loops inside of each other. Default 100. */
+  readonly depth: number;
+  /** Characters of all texts that are made on the way, the result included. Default 33,554,432. */
+  readonly characters: number;
+}
+
+/** The limits where nothing else is said. */
+export const defaultLimits: TemplateLimits = {
+  steps: 2_000_000,
+  depth: 100,
+  characters: 33_554_432,
+};
+
+/** Counts what a rendering takes. */
+export class Meter {
+  readonly #limits: TemplateLimits;
+  #steps = 0;
+  #characters = 0;
+  #depth = 0;
+
+  constructor(limits: Partial<TemplateLimits> = {}) {
+    this.#limits = { ...defaultLimits, ...limits };
+  }
+
+  /** @throws LimitExceeded */
+  step(count = 1): void {
+    this.#steps += count;
+    if (!(this.#steps <= this.#limits.steps)) throw new LimitExceeded('steps', this.#limits.steps);
+  }
+
+  /**
+   * To be called before a text of that length is made.
+   * @throws LimitExceeded
+   */
+  text(length: number): void {
+    this.#characters += length;
+    if (!(this.#characters <= this.#limits.characters)) {
+      throw new LimitExceeded('characters', this.#limits.characters);
+    }
+  }
+
+  /** @throws LimitExceeded */
+  enter(): void {
+    this.#depth += 1;
+    if (this.#depth > this.#limits.depth) throw new LimitExceeded('depth', this.#limits.depth);
+  }
+
+  leave(): void {
+    this.#depth -= 1;
+  }
+}

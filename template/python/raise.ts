@@ -1,0 +1,45 @@
+/**
+ * An exception of Python or jinja2 on its way through the interpreter. It knows no place; where it
+ * leaves the interpreter it becomes a `TemplateError`.
+ */
+export class Raised extends Error {
+  static {
+    Raised.prototype.name = Raised.name;
+  }
+
+  /** The class's name, e.g. `TypeError`. */
+  readonly kind: string;
+
+  constructor(kind: string, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
+
+/** A limit that was passed; nothing inside of a template can catch it. */
+export class LimitExceeded extends Error {
+  static {
+    LimitExceeded.prototype.name = LimitExceeded.name;
+  }
+
+  constructor(limit: string, value: number) {
+    super(`the limit of ${value} ${limit} is exceeded`);
+  }
+}
+
+/** A part of Jinja or Salt that is left out on purpose. */
+export class Unsupported extends Error {
+  static {
+    Unsupported.prototype.name = Unsupported.name;
+  }
+}
+
+/** Python's `TypeError`. */
+export function typeError(message: string): Raised {
+  return new Raised('TypeError', message);
+}
+
+/** Python's `ValueError`. */
+export function valueError(message: string): Raised {
+  return new Raised('ValueError', message);
+}

@@ -1,0 +1,74 @@
+/** Python's view of text: characters are code points, and white space is what Unicode says. */
+
+const surrogate = /[\ud800-\udfff]/;
+/** What `str.isspace` takes, as a character class. */
+export const spaceClass: string =
+  '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
+const leading = new RegExp(`^${spaceClass}+`);
+const spaces = new RegExp(`^${spaceClass}+$`);
+const isSpace = new RegExp(spaceClass);
+const lineBreak = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
+
+/** `len()`. */
+export function textLength(text: string): number {
+  return surrogate.test(text) ? Array.from(text).length : text.length;
+}
+
+/** The characters, one by one. */
+export function characters(text: string): string[] {
+  return surrogate.test(text) ? Array.from(text) : text.split('');
+}
+
+/** What lies between two places, both counted in characters and inside of the text. */
+export function between(text: string, start: number, stop: number): string {
+  if (!surrogate.test(text)) return text.slice(start, Math.max(start, stop));
+  return Array.from(text).slice(start, Math.max(start, stop)).join('');
+}
+
+/** The number of characters before a place in the JavaScript string. */
+export function characterIndex(text: string, index: number): number {
+  return index <= 0 ? index : textLength(text.slice(0, index));
+}
+
+/** `str.isspace`. */
+export function isWhitespace(text: string): boolean {
+  return spaces.test(text);
+}
+
+/** `str.lstrip()`. */
+export function stripStart(text: string): string {
+  return text.replace(leading, '');
+}
+
+/** `str.rstrip()`. */
+export function stripEnd(text: string): string {
+  let end = text.length;
+  while (end > 0 && isSpace.test(text.charAt(end - 1))) end -= 1;
+  return text.slice(0, end);
+}
+
+/** `str.splitlines()`. */
+export function splitLines(text: string, keepEnds = false): string[] {
+  const lines: string[] = [];
+  let start = 0;
+  for (const match of text.matchAll(lineBreak)) {
+    const end = match.index + match[0].length;
+    lines.push(text.slice(start, keepEnds ? end : match.index));
+    start = end;
+  }
+  if (start < text.length) lines.push(text.slice(start));
+  return lines;
+}
+
+/** `str.split()` without a separator. */
+export function splitWords(text: string, limit = -1): string[] {
+  const words: string[] = [];
+  let rest = stripStart(text);
+  while (rest !== '' && (limit < 0 || words.length < limit)) {
+    const end = rest.search(isSpace);
+    words.push(end < 0 ? rest : rest.slice(0, end));
+    rest = end < 0 ? '' : stripStart(rest.slice(end));
+  }
+  if (rest !== '') words.push(stripEnd(rest));
+  return words;
+}

@@ -1,0 +1,277 @@
+/**
+ * Python's values. `None` is `null`, `bool`, `str` and `list` are JavaScript's own; an `int` is a
+ * `number` while that is exact and a `bigint` beyond; all else has a class here.
+ */
+import { Raised, typeError } from './raise.ts';
+
+/** Any value of a template. */
+export type Value =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | Value[]
+  | Float
+  | Markup
+  | Bytes
+  | Tuple
+  | Dict
+  | PySet
+  | Range
+  | Lazy
+  | Undefined
+  | PyObject;
+
+/** What a call passes on. */
+export interface Arguments {
+  readonly positional: readonly Value[];
+  readonly named: ReadonlyMap<string, Value>;
+}
+
+/** Anything else that templates meet: functions, macros, loops, modules, views of a dict. */
+export interface PyObject {
+  /** As `type(x).__name__` says it. */
+  readonly typeName: string;
+  /** The module's name and a dot, where the type is not built in. */
+  readonly module?: string;
+  repr(): string;
+  str?(): string;
+  attribute?(name: string): Value | undefined;
+  item?(key: Value): Value | undefined;
+  call?(args: Arguments): Value;
+  iterate?(): Iterator<Value>;
+  size?(): number;
+}
+
+/** A `float`; a class, because 2.0 is not 2 when it is printed. */
+export class Float {
+  readonly value: number;
+
+  constructor(value: number) {
+    this.value = value;
+  }
+}
+
+/** Text that is marked as safe HTML: what `|json`, `|yaml` and `|escape` give. */
+export class Markup {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** A `bytes`. */
+export class Bytes {
+  readonly bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+}
+
+/** A `tuple`. */
+export class Tuple {
+  readonly items: readonly Value[];
+  /** Set for what `groupby` gives: names for the two items. */
+  readonly fields: readonly string[];
+
+  constructor(items: readonly Value[], fields: readonly string[] = []) {
+    this.items = items;
+    this.fields = fields;
+  }
+}
+
+/** What a key is found by; equal for what is equal in Python: 1, 1.0 and True. */
+export type HashKey = string | number | bigint | null | object;
+
+/** @throws Raised TypeError for what has no hash */
+export function hashKey(value: Value): HashKey {
+  switch (typeof value) {
+    case 'string':
+      return value.startsWith('\0') ? `\0s${value}` : value;
+    case 'boolean':
+      return value ? 1 : 0;
+    case 'number':
+    case 'bigint':
+      return value;
+  }
+  if (value === null) return null;
+  if (value instanceof Float) return floatKey(value.value);
+  if (value instanceof Markup) return hashKey(value.text);
+  if (value instanceof Bytes) return `\0b${Buffer.from(value.bytes).toString('latin1')}`;
+  if (value instanceof Tuple) return tupleKey(value);
+  if (value instanceof Undefined && value.isStrict) throw value.error();
+  if (Array.isArray(value)) throw typeError("unhashable type: 'list'");
+  if (value instanceof Dict) throw typeError("unhashable type: 'dict'");
+  if (value instanceof PySet) throw typeError("unhashable type: 'set'");
+  return value;
+}
+
+function floatKey(value: number): HashKey {
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) return BigInt(value);
+  return Object.is(value, -0) ? 0 : value;
+}
+
+/** A tuple that holds an object, which has no value to compare, is found by itself only. */
+function tupleKey(tuple: Tuple): HashKey {
+  let key = '\0t';
+  for (const item of tuple.items) {
+    const part = hashKey(item);
+    if (typeof part === 'object' && part !== null) return tuple;
+    const text = `${typeof part}${part}`;
+    key += `${text.length}:${text}`;
+  }
+  return key;
+}
+
+/** A `dict`: keeps the order of insertion, and any hashable value is a key. */
+export class Dict {
+  readonly #entries = new Map<HashKey, [Value, Value]>();
+
+  constructor(entries: Iterable<readonly [Value, Value]> = []) {
+    for (const [key, value] of entries) this.set(key, value);
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get(key: Value): Value | undefined {
+    return this.#entries.get(hashKey(key))?.[1];
+  }
+
+  has(key: Value): boolean {
+    return this.#entries.has(hashKey(key));
+  }
+
+  /** A key that is there already stays as it was first written. */
+  set(key: Value, value: Value): void {
+    const hash = hashKey(key);
+    const known = this.#entries.get(hash);
+    if (known === undefined) this.#entries.set(hash, [key, value]);
+    else known[1] = value;
+  }
+
+  delete(key: Value): boolean {
+    return this.#entries.delete(hashKey(key));
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
+
+  entries(): Iterator<readonly [Value, Value]> & Iterable<readonly [Value, Value]> {
+    return this.#entries.values();
+  }
+
+  keys(): Value[] {
+    return Array.from(this.#entries.values(), ([key]) => key);
+  }
+
+  values(): Value[] {
+    return Array.from(this.#entries.values(), ([, value]) => value);
+  }
+}
+
+/** A `set`. Python's order is arbitrary; here it is that of insertion. */
+export class PySet {
+  readonly #members = new Map<HashKey, Value>();
+
+  constructor(members: Iterable<Value> = []) {
+    for (const member of members) this.add(member);
+  }
+
+  get size(): number {
+    return this.#members.size;
+  }
+
+  has(member: Value): boolean {
+    return this.#members.has(hashKey(member));
+  }
+
+  add(member: Value): void {
+    const key = hashKey(member);
+    if (!this.#members.has(key)) this.#members.set(key, member);
+  }
+
+  delete(member: Value): boolean {
+    return this.#members.delete(hashKey(member));
+  }
+
+  clear(): void {
+    this.#members.clear();
+  }
+
+  values(): Value[] {
+    return [...this.#members.values()];
+  }
+}
+
+/** A `range`. */
+export class Range {
+  readonly start: number;
+  readonly stop: number;
+  readonly step: number;
+
+  constructor(start: number, stop: number, step: number) {
+    this.start = start;
+    this.stop = stop;
+    this.step = step;
+  }
+
+  get length(): number {
+    return Math.max(0, Math.ceil((this.stop - this.start) / this.step));
+  }
+}
+
+/** A generator or another iterator: can be gone through once. */
+export class Lazy {
+  readonly iterator: Iterator<Value>;
+  /** What `type(x).__name__` says, e.g. `generator`. */
+  readonly typeName: string;
+
+  constructor(iterator: Iterator<Value>, typeName = 'generator') {
+    this.iterator = iterator;
+    this.typeName = typeName;
+  }
+}
+
+/** What a name, key or attribute gives that is not there. */
+export class Undefined {
+  readonly message: string;
+  /** Whether any use but `is defined` and `|default` fails; Salt's default. */
+  readonly isStrict: boolean;
+  readonly #kind: string;
+
+  constructor(message: string, isStrict: boolean, kind = 'UndefinedError') {
+    this.message = message;
+    this.isStrict = isStrict;
+    this.#kind = kind;
+  }
+
+  error(): Raised {
+    return new Raised(this.#kind, this.message);
+  }
+}
+
+/** Text, marked or not. */
+export function isText(value: Value): value is string | Markup {
+  return typeof value === 'string' || value instanceof Markup;
+}
+
+/** The characters of a text. */
+export function textOf(value: string | Markup): string {
+  return typeof value === 'string' ? value : value.text;
+}
+
+/** An `int`, and as in Python a `bool` is one. */
+export function isInteger(value: Value): value is number | bigint | boolean {
+  return typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
+}
+
+/** Those that have no class of their own above. */
+export function isPyObject(value: Value): value is PyObject {
+  return typeof value === 'object' && value !== null && 'repr' in value;
+}

@@ -1,0 +1,227 @@
+/** Values to YAML, as `yaml.safe_dump` writes them for Salt [salt/utils/yamldumper.py]. */
+import type { Meter } from '../limits.ts';
+import { Raised } from '../python/raise.ts';
+import { sorted } from '../python/sort.ts';
+import { Bytes, Dict, PySet, Tuple, type Value } from '../python/values.ts';
+import { Walk } from '../python/walk.ts';
+import { Emitter } from './emitter.ts';
+import { representScalar } from './represent.ts';
+import { isSimpleKey, styleOf } from './scalar-style.ts';
+
+/** How YAML is written. */
+export interface DumpOptions {
+  /** Everything in braces and brackets, nothing, or only lists and dicts of scalars (`null`). */
+  readonly flowStyle: boolean | null;
+  readonly meter: Meter;
+}
+
+/** @throws LimitExceeded */
+export function dumpYaml(value: Value, options: DumpOptions): string {
+  const writer = new Writer(options);
+  writer.findShared(value);
+  return writer.document(value);
+}
+
+interface Place {
+  readonly isInFlow: boolean;
+  readonly isKey: boolean;
+  readonly isInMapping: boolean;
+}
+
+type Collection = Value[] | Tuple | Dict | PySet;
+
+class Writer {
+  readonly #options: DumpOptions;
+  readonly #emitter: Emitter;
+  readonly #walk = new Walk();
+  /** Lists and dicts that are there more than once, with their anchors in order. */
+  readonly #anchors = new Map<object, string>();
+  readonly #seen = new Set<object>();
+  readonly #written = new Set<object>();
+  #isRoot = true;
+
+  constructor(options: DumpOptions) {
+    this.#options = options;
+    this.#emitter = new Emitter(options.meter);
+  }
+
+  /** What is there twice gets an anchor, numbered by its second place. */
+  findShared(value: Value): void {
+    if (!isCollection(value)) return;
+    if (this.#seen.has(value)) {
+      if (!this.#anchors.has(value)) {
+        this.#anchors.set(value, `id${String(this.#anchors.size + 1).padStart(3, '0')}`);
+      }
+      return;
+    }
+    this.#seen.add(value);
+    this.#walk.into(value, () => {
+      if (value instanceof Dict) {
+        for (const key of this.#keys(value)) {
+          this.findShared(key);
+          this.findShared(value.get(key) ?? null);
+        }
+      } else {
+        for (const item of itemsOf(value)) this.findShared(item);
+      }
+    });
+  }
+
+  document(value: Value): string {
+    this.#node(value, { isInFlow: false, isKey: false, isInMapping: false });
+    return this.#emitter.text;
+  }
+
+  #node(value: Value, place: Place): void {
+    const isRoot = this.#isRoot;
+    this.#isRoot = false;
+    this.#options.meter.step();
+    if (!isCollection(value)) {
+      this.#scalar(value, place);
+      return;
+    }
+    const anchor = this.#anchors.get(value);
+    if (anchor !== undefined) {
+      const isAlias = this.#written.has(value);
+      this.#emitter.indicator(`${isAlias ? '*' : '&'}${anchor}`, { needsSpace: true });
+      if (isAlias) return;
+      this.#written.add(value);
+    }
+    const isSet = value instanceof PySet;
+    if (isSet) this.#emitter.indicator('!!set', { needsSpace: true });
+    const outer = this.#emitter.indent;
+    this.#walk.into(value, () => this.#collection(value, place, isRoot));
+    this.#emitter.indent = outer;
+  }
+
+  #collection(value: Collection, place: Place, isRoot: boolean): void {
+    const isFlow = place.isInFlow || this.#isFlow(value) || sizeOf(value) === 0;
+    const isMapping = value instanceof Dict || value instanceof PySet;
+    const isIndentless = !isFlow && !isMapping && place.isInMapping && !this.#emitter.isIndented;
+    if (isFlow || !(isRoot || isIndentless)) this.#emitter.indent += isRoot && !isFlow ? 0 : 2;
+    const pairs = isMapping ? this.#pairs(value) : [];
+    if (isFlow && isMapping) this.#flowMapping(pairs);
+    else if (isFlow) this.#flowSequence(itemsOf(value));
+    else if (isMapping) this.#blockMapping(pairs);
+    else this.#blockSequence(itemsOf(value));
+  }
+
+  #isFlow(value: Collection): boolean {
+    const { flowStyle } = this.#options;
+    if (flowStyle !== null) return flowStyle;
+    const parts = value instanceof Dict ? [...value.keys(), ...value.values()] : itemsOf(value);
+    return !parts.some(isCollection);
+  }
+
+  #flowSequence(items: readonly Value[]): void {
+    this.#emitter.indicator('[', { needsSpace: true, spaced: true });
+    for (const [index, item] of items.entries()) {
+      if (index > 0) this.#emitter.indicator(',');
+      if (this.#emitter.isWide) this.#emitter.newLine();
+      this.#node(item, { isInFlow: true, isKey: false, isInMapping: false });
+    }
+    this.#emitter.indicator(']');
+  }
+
+  #flowMapping(pairs: readonly (readonly [Value, Value])[]): void {
+    this.#emitter.indicator('{', { needsSpace: true, spaced: true });
+    for (const [index, [key, value]] of pairs.entries()) {
+      if (index > 0) this.#emitter.indicator(',');
+      if (this.#emitter.isWide) this.#emitter.newLine();
+      const place = { isInFlow: true, isKey: false, isInMapping: true };
+      if (this.#isSimple(key)) {
+        this.#node(key, { ...place, isKey: true });
+        this.#emitter.indicator(':');
+      } else {
+        this.#emitter.indicator('?', { needsSpace: true });
+        this.#node(key, place);
+        if (this.#emitter.isWide) this.#emitter.newLine();
+        this.#emitter.indicator(':', { needsSpace: true });
+      }
+      this.#node(value, place);
+    }
+    this.#emitter.indicator('}');
+  }
+
+  #blockSequence(items: readonly Value[]): void {
+    for (const item of items) {
+      this.#emitter.newLine();
+      this.#emitter.indicator('-', { needsSpace: true, indents: true });
+      this.#node(item, { isInFlow: false, isKey: false, isInMapping: false });
+    }
+  }
+
+  #blockMapping(pairs: readonly (readonly [Value, Value])[]): void {
+    for (const [key, value] of pairs) {
+      const place = { isInFlow: false, isKey: false, isInMapping: true };
+      this.#emitter.newLine();
+      if (this.#isSimple(key)) {
+        this.#node(key, { ...place, isKey: true });
+        this.#emitter.indicator(':');
+      } else {
+        this.#emitter.indicator('?', { needsSpace: true, indents: true });
+        this.#node(key, place);
+        this.#emitter.newLine();
+        this.#emitter.indicator(':', { needsSpace: true, indents: true });
+      }
+      this.#node(value, place);
+    }
+  }
+
+  #isSimple(key: Value): boolean {
+    if (isCollection(key)) return sizeOf(key) === 0;
+    return typeof key !== 'string' || isSimpleKey(key);
+  }
+
+  #scalar(value: Value, { isInFlow, isKey }: Place): void {
+    if (value instanceof Bytes) {
+      this.#emitter.indicator('!!binary', { needsSpace: true });
+      this.#emitter.double(`${Buffer.from(value.bytes).toString('base64')}\n`, !isKey);
+      return;
+    }
+    // Salt writes objects that have no YAML as NULL, marked text among them.
+    if (typeof value !== 'string') {
+      this.#emitter.plain(representScalar(value) ?? 'NULL', !isKey);
+      return;
+    }
+    this.#emitter[styleOf(value, { isInFlow, isKey })](value, !isKey);
+  }
+
+  #pairs(value: Dict | PySet): (readonly [Value, Value])[] {
+    if (value instanceof PySet)
+      return this.#sortedKeys(value.values()).map((key) => [key, null] as const);
+    return this.#keys(value).map((key) => [key, value.get(key) ?? null] as const);
+  }
+
+  #keys(dict: Dict): Value[] {
+    return this.#sortedKeys(dict.keys());
+  }
+
+  /** In order, where the keys have one. */
+  #sortedKeys(keys: Value[]): Value[] {
+    try {
+      return sorted(keys, {}, this.#options.meter);
+    } catch (error) {
+      if (error instanceof Raised) return keys;
+      throw error;
+    }
+  }
+}
+
+function isCollection(value: Value): value is Collection {
+  return (
+    Array.isArray(value) ||
+    value instanceof Tuple ||
+    value instanceof Dict ||
+    value instanceof PySet
+  );
+}
+
+function itemsOf(value: Collection): readonly Value[] {
+  if (Array.isArray(value)) return value;
+  return value instanceof Tuple ? value.items : value.values();
+}
+
+function sizeOf(value: Collection): number {
+  return value instanceof Dict || value instanceof PySet ? value.size : itemsOf(value).length;
+}
