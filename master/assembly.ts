@@ -17,6 +17,7 @@ import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
 import type { MineStore } from './mine/mine-store.ts';
 import { openMine } from './mine/open-mine.ts';
+import { openPillarSource } from './pillar/open.ts';
 import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
@@ -99,7 +100,7 @@ async function open(
   const policy = new LivePolicy({
     config,
     targets,
-    factsOf: (id) => foundations.facts.of(id),
+    factsOf: (id) => foundations.facts.rightsOf(id),
     now,
   });
   const mine = await openMine({
@@ -136,7 +137,11 @@ async function open(
     await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
     (it) => it.close(),
   );
-  const pillar = parts.pillar ?? (async () => ({}));
+  const pillar = await openPillarSource(config, parts.pillar, {
+    closers,
+    now,
+    log: logger.child({ component: 'pillar' }),
+  });
   const { keys } = foundations;
   const present = (): PresentMinion[] =>
     presentMinions(transports, {

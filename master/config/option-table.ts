@@ -44,6 +44,7 @@ export type OwnOptionName =
   | 'publishSerialBlock'
   | 'confirmOpenMode'
   | 'mineTrustsGrains'
+  | 'pillarTrustsGrains'
   | 'reactions'
   | 'tenants';
 
@@ -144,6 +145,17 @@ export const saltOptions: OptionTable<SaltOptions> = {
   minionDataCacheEvents: row('minion_data_cache_events', flag, true),
   preserveMinionCache: row('preserve_minion_cache', flag, false),
   fileRoots: row('file_roots', fileRoots, { base: ['/srv/salt', '/srv/spm/salt'] }),
+  pillarRoots: row('pillar_roots', fileRoots, { base: ['/srv/pillar', '/srv/spm/pillar'] }),
+  pillarenv: row('pillarenv', numericText, null),
+  pillarSourceMergingStrategy: row(
+    'pillar_source_merging_strategy',
+    oneOf(['smart', 'recurse', 'aggregate', 'overwrite', 'list', 'none']),
+    'smart',
+  ),
+  pillarMergeLists: row('pillar_merge_lists', flag, false),
+  pillarIncludesOverrideSls: row('pillar_includes_override_sls', flag, false),
+  pillarSafeRenderError: row('pillar_safe_render_error', flag, true),
+  pillarRaiseOnMissing: row('pillar_raise_on_missing', flag, false),
   fileIgnoreGlob: row('file_ignore_glob', textList, []),
   fileIgnoreRegex: row('file_ignore_regex', patternList, []),
   fileserverFollowsymlinks: row('fileserver_followsymlinks', flag, true),
@@ -198,6 +210,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
+  pillarTrustsGrains: row('pillar_trusts_grains', flag, true),
   tenants: row('tenants', tenantDirectories, {}),
   reactions: row('reactions', reactions, []),
 };

@@ -1,13 +1,13 @@
 /** The `pillar` runner [salt/runners/pillar.py]. */
 import type { FactMap, WireMap } from '../../minion-protocol/index.ts';
-import type { PillarProvider } from '../requests/pillar.ts';
+import type { PillarSource } from '../pillar/answer.ts';
 import type { KnownFacts } from '../targeting/minion-facts.ts';
 import { type FunctionTable, masterFunction } from './function.ts';
 import { optional, text } from './parameters.ts';
 
 /** What these runners need. */
 export interface PillarRunnerParts {
-  readonly pillar: PillarProvider;
+  readonly pillar: PillarSource;
   readonly facts: KnownFacts;
 }
 
@@ -21,9 +21,11 @@ export function pillarRunner({ pillar, facts }: PillarRunnerParts): FunctionTabl
         pillarenv: optional(text),
       },
       takesMore: true,
-      call: ({ minion: id, saltenv, pillarenv }, _context, more) => {
+      call: async ({ minion: id, saltenv, pillarenv }, _context, more) => {
         const known = textKeys(facts.of(id).grains?.whole() ?? { fqdn: id });
-        return pillar({ id, grains: { ...known, ...more, id }, saltenv, pillarenv });
+        const grains = { ...known, ...more, id };
+        const { pillar: shown } = await pillar({ id, grains, saltenv, pillarenv });
+        return shown;
       },
     }),
   };
