@@ -94,6 +94,7 @@ export class OwnPillar {
   readonly #yaml: ParsedYaml = new ParsedYaml();
   readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
   readonly #told = new Set<string>();
+  #made = 0;
 
   constructor(config: PillarConfig, sources: PillarSources, surroundings: PillarSurroundings) {
     this.#config = config;
@@ -104,6 +105,11 @@ export class OwnPillar {
   /** How many files were parsed since the start. */
   get parsed(): number {
     return this.#sources.parsed;
+  }
+
+  /** How many pillars were made since the start, those that were kept not counted. */
+  get made(): number {
+    return this.#made;
   }
 
   /** A minion's pillar, with `_errors` where something is wrong with its files. */
@@ -138,6 +144,7 @@ export class OwnPillar {
   }
 
   async #make(request: PillarRequest, reads: Reads): Promise<PillarAnswer> {
+    this.#made += 1;
     const compiled = await this.compile(request, reads);
     this.#tell(compiled, request.id);
     const pillar = answerOf(compiled);
