@@ -36,6 +36,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_NOT_SERVED', exitCodes.usage],
   ['ERR_REACTION_UNKNOWN', exitCodes.usage],
   ['ERR_OWN_KEY', exitCodes.unavailable],
+  ['ERR_PILLAR_FILE', exitCodes.failure],
+  ['ERR_RENDERER', exitCodes.failure],
   ['ERR_READER_DROPPED', exitCodes.tryAgain],
   ['ERR_RPC_UNKNOWN_METHOD', exitCodes.unavailable],
   ['ERR_RSA_OVERLOAD', exitCodes.tryAgain],

@@ -10,6 +10,7 @@ import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMigrateCommand } from './commands/migrate.ts';
 import { addMinionCommand } from './commands/minion.ts';
+import { addPillarCommand } from './commands/pillar.ts';
 import { addReactionsCommand } from './commands/reactions.ts';
 import { addSaltCommand } from './commands/salt.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
@@ -32,6 +33,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStatusCommand,
   addStoreCommand,
   addAclCommand,
+  addPillarCommand,
   addReactionsCommand,
   addMigrateCommand,
   addDoctorCommand,

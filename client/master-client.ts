@@ -14,12 +14,15 @@ import type {
   MasterApi,
   MasterEvent,
   MasterStatus,
+  PillarDifference,
+  PillarExplanation,
   PresentMinion,
   ReactionInfo,
   ReactionRun,
   StartedCall,
   TargetPlan,
 } from '../master/index.ts';
+import type { FactMap } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import { callOnce, callStream } from './rpc.ts';
 
@@ -68,6 +71,12 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
       show: (name) => callOnce<ReactionInfo>(socketPath, 'reactions.show', { name }),
       runs: (request = {}) =>
         callOnce<readonly ReactionRun[]>(socketPath, 'reactions.runs', request),
+    },
+    pillar: {
+      show: (question) => callOnce<FactMap>(socketPath, 'pillar.show', question),
+      explain: (question) => callOnce<PillarExplanation>(socketPath, 'pillar.explain', question),
+      diff: (question) =>
+        callOnce<readonly PillarDifference[]>(socketPath, 'pillar.diff', question),
     },
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
     runners: functions(socketPath, 'runners'),

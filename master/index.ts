@@ -15,6 +15,9 @@ export type {
   LocalKeyInfo,
   MasterApi,
   MasterStatus,
+  PillarApi,
+  PillarExplanation,
+  PillarQuestion,
   ReactionInfo,
   ReactionRun,
   ReactionRunsRequest,
@@ -90,6 +93,8 @@ export type { MigrationFinding, MigrationOutcome, MigrationReport } from './migr
 export type { PlannedRule, SignalPlan, UnplannedPattern } from './migration/signal-plan.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
+export type { PillarDifference } from './pillar/difference.ts';
+export type { PillarOrigin } from './pillar/explain.ts';
 export type { ExplainRequest } from './policy/explain.ts';
 export { lintConfiguredPolicy } from './policy/lint.ts';
 export type { PresenceEvidence, PresentMinion } from './presence/present.ts';

@@ -52,6 +52,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
       explain: async (request) => explainRequest(parts, request),
     },
     reactions: parts.reactions,
+    pillar: services.pillar,
     presence: async () => parts.present(),
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),

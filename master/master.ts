@@ -10,6 +10,7 @@ import type {
   KeysApi,
   MasterApi,
   MasterStatus,
+  PillarApi,
   ReactionsApi,
   StoreApi,
 } from './api.ts';
@@ -94,6 +95,10 @@ class MasterInProcess implements Master {
 
   get acl(): AclApi {
     return this.#running().api.acl;
+  }
+
+  get pillar(): PillarApi {
+    return this.#running().api.pillar;
   }
 
   get reactions(): ReactionsApi {

@@ -57,17 +57,16 @@ export class PillarCache {
       proven: proven === pillar ? packed : packLocal(proven),
     };
     const others = (this.#entries.get(key.id) ?? []).filter((it) => !isFor(it, key));
-    this.forget(key.id);
+    this.#forget(key.id);
     this.#entries.set(key.id, [entry, ...others].slice(0, maxPerMinion));
     this.#bytes += this.#bytesOf(key.id);
     for (const oldest of this.#entries.keys()) {
       if (this.#bytes <= this.#maxBytes) return;
-      this.forget(oldest);
+      this.#forget(oldest);
     }
   }
 
-  /** Forgets all of a minion. */
-  forget(id: string): void {
+  #forget(id: string): void {
     this.#bytes -= this.#bytesOf(id);
     this.#entries.delete(id);
   }

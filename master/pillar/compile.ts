@@ -2,12 +2,13 @@
 import { compileGlob } from '../../minion-protocol/index.ts';
 import { type PlainData, TemplateError } from '../../template/index.ts';
 import { MasterError } from '../errors.ts';
-import { matchTop } from './match.ts';
+import { type Matches, matchTop } from './match.ts';
 import { isPillarMap, mergePillar, type PillarMap } from './merge.ts';
 import type { Reads } from './reads.ts';
 import { SlsRenderer } from './render-sls.ts';
 import type { PillarSetting } from './setting.ts';
 import { findSls } from './sls-file.ts';
+import type { SourceFile } from './sources.ts';
 import { readTop, type Top } from './top.ts';
 
 /** A pillar as it was made. */
@@ -18,15 +19,24 @@ export interface CompiledPillar {
   readonly errors: readonly string[];
   /** What went wrong, in full, for the log. */
   readonly failures: readonly unknown[];
+  /** What the top files give this minion. */
+  readonly matches: Matches;
   /** Each file that gave data, in the order in which they lie over each other. */
   readonly layers: readonly PillarLayer[];
 }
 
-/** The data that one SLS of the top file gave, with what it includes. */
+/** The data that one file gave by itself, under the keys that it was included under. */
 export interface PillarLayer {
   readonly saltenv: string;
   readonly sls: string;
+  readonly file: SourceFile;
   readonly data: PillarMap;
+}
+
+/** The data of an SLS with all that it includes, and what they were made of. */
+interface Rendered {
+  readonly data: PlainData | undefined;
+  readonly layers: readonly PillarLayer[];
 }
 
 /** SLS that one pillar may have, included ones counted. */
@@ -57,16 +67,18 @@ class PillarCompiler {
     const targetErrors: string[] = [];
     const matches = await matchTop(top.targets, this.#setting, this.#reads, targetErrors);
     const layers: PillarLayer[] = [];
+    let pillar: PillarMap = new Map();
     for (const [saltenv, patterns] of matches) {
       const names = await this.#expand(patterns, saltenv);
-      layers.push(...(await new EnvironmentRun(saltenv, this).run(names)));
+      for (const rendered of await new EnvironmentRun(saltenv, this).run(names)) {
+        if (!isPillarMap(rendered.data)) continue;
+        pillar = this.merge(pillar, rendered.data);
+        layers.push(...rendered.layers);
+      }
     }
-    const pillar = layers.reduce<PillarMap>(
-      (lower, { data }) => this.merge(lower, data),
-      new Map(),
-    );
     return {
       pillar,
+      matches,
       errors: [...this.#errors, ...top.errors, ...targetErrors],
       failures: this.#failures,
       layers,
@@ -111,20 +123,19 @@ class PillarCompiler {
     sls: string,
     saltenv: string,
     defaults: PillarMap,
-  ): Promise<{ readonly data: PlainData | undefined; readonly isInit: boolean }> {
+  ): Promise<{ readonly data: PlainData | undefined; readonly file: SourceFile | undefined }> {
     this.#count += 1;
     if (this.#count > maxSls) {
       throw new MasterError('ERR_PILLAR_FILE', `a pillar has more than ${maxSls} SLS`);
     }
     const isKnown = this.#setting.rooted.has(saltenv);
     const file = isKnown ? await findSls(this.#reads, sls, saltenv) : undefined;
-    if (file === undefined) return { data: this.#missing(sls, saltenv, isKnown), isInit: false };
-    const isInit = file.path.endsWith('/init.sls');
+    if (file === undefined) return { data: this.#missing(sls, saltenv, isKnown), file };
     try {
-      return { data: await this.#renderer.render(file, { saltenv, sls, defaults }), isInit };
+      return { data: await this.#renderer.render(file, { saltenv, sls, defaults }), file };
     } catch (error) {
       this.#fail(sls, error);
-      return { data: undefined, isInit };
+      return { data: undefined, file };
     }
   }
 
@@ -151,42 +162,51 @@ class EnvironmentRun {
   readonly #saltenv: string;
   readonly #compiler: PillarCompiler;
   /** What each file gave by itself, without what it includes. */
-  readonly #done = new Map<string, PlainData | undefined>();
+  readonly #done = new Map<string, Rendered>();
 
   constructor(saltenv: string, compiler: PillarCompiler) {
     this.#saltenv = saltenv;
     this.#compiler = compiler;
   }
 
-  async run(names: readonly string[]): Promise<PillarLayer[]> {
-    const layers: PillarLayer[] = [];
-    for (const sls of names) {
-      const data = await this.#render(sls, new Map());
-      if (isPillarMap(data)) layers.push({ saltenv: this.#saltenv, sls, data });
-    }
-    return layers;
+  async run(names: readonly string[]): Promise<Rendered[]> {
+    const rendered: Rendered[] = [];
+    for (const sls of names) rendered.push(await this.#render(sls, new Map()));
+    return rendered;
   }
 
-  async #render(sls: string, defaults: PillarMap): Promise<PlainData | undefined> {
-    const { data, isInit } = await this.#compiler.load(sls, this.#saltenv, defaults);
+  async #render(sls: string, defaults: PillarMap): Promise<Rendered> {
+    const { data, file } = await this.#compiler.load(sls, this.#saltenv, defaults);
     if (data !== undefined && !isPillarMap(data)) {
       this.#compiler.tell(`SLS '${sls}' does not render to a dictionary`);
     }
-    this.#done.set(sls, data);
-    if (!isPillarMap(data) || !data.has('include')) return data;
+    if (!isPillarMap(data) || !data.has('include')) return this.#keep(sls, data, file);
     const include = data.get('include');
     if (!Array.isArray(include)) {
       this.#compiler.tell(`Include Declaration in SLS '${sls}' is not formed as a list`);
-      return data;
+      return this.#keep(sls, data, file);
     }
-    const own = new Map([...data].filter(([key]) => key !== 'include'));
-    this.#done.set(sls, own);
-    return this.#merge(own, await this.#included(include, isInit ? sls : parentOf(sls), defaults));
+    const rest = new Map([...data].filter(([key]) => key !== 'include'));
+    const own = this.#keep(sls, rest, file);
+    const place = file?.path.endsWith('/init.sls') === true ? sls : parentOf(sls);
+    return this.#merge(own, await this.#included(include, place, defaults));
   }
 
-  #merge(own: PillarMap, included: readonly PillarMap[]): PillarMap {
-    const layers = this.#compiler.includesOverride ? [own, ...included] : [...included, own];
-    return layers.reduce((lower, upper) => this.#compiler.merge(lower, upper));
+  #keep(sls: string, data: PlainData | undefined, file: SourceFile | undefined): Rendered {
+    const isLayer = isPillarMap(data) && file !== undefined;
+    const layers = isLayer ? [{ saltenv: this.#saltenv, sls, file, data }] : [];
+    const rendered = { data, layers };
+    this.#done.set(sls, rendered);
+    return rendered;
+  }
+
+  #merge(own: Rendered, included: readonly Rendered[]): Rendered {
+    const parts = this.#compiler.includesOverride ? [own, ...included] : [...included, own];
+    const data = parts.flatMap((part) => (isPillarMap(part.data) ? [part.data] : []));
+    return {
+      data: data.reduce((lower, upper) => this.#compiler.merge(lower, upper)),
+      layers: parts.flatMap(({ layers }) => layers),
+    };
   }
 
   /** @param place of names that begin with a dot */
@@ -194,19 +214,21 @@ class EnvironmentRun {
     include: readonly PlainData[],
     place: string,
     inherited: PillarMap,
-  ): Promise<PillarMap[]> {
-    const layers: PillarMap[] = [];
+  ): Promise<Rendered[]> {
+    const parts: Rendered[] = [];
     // Salt hands on the defaults of an include to those that follow it without any of their own.
     let defaults = inherited;
     for (const item of include) {
       const { name, key, given } = readInclude(item);
       defaults = given ?? defaults;
       for (const sls of await this.#namesOf(name, place)) {
-        const data = this.#done.has(sls) ? this.#done.get(sls) : await this.#render(sls, defaults);
-        if (isPillarMap(data) && data.size > 0) layers.push(under(key, data));
+        const { data, layers } = this.#done.get(sls) ?? (await this.#render(sls, defaults));
+        if (!isPillarMap(data) || data.size === 0) continue;
+        const moved = layers.map((layer) => ({ ...layer, data: under(key, layer.data) }));
+        parts.push({ data: under(key, data), layers: moved });
       }
     }
-    return layers;
+    return parts;
   }
 
   async #namesOf(name: string, place: string): Promise<string[]> {

@@ -77,8 +77,7 @@ export async function openPillarSource(
 ): Promise<PillarSource> {
   if (provider !== undefined) return fromProvider(provider);
   const own = await openPillar(config, surroundings);
-  surroundings.closers.add(own, (it) => it.close());
-  return (request) => own.provide(request);
+  return surroundings.closers.add(own, (it) => it.close());
 }
 
 /** Messages that are remembered as told. */
@@ -86,7 +85,7 @@ const maxTold = 1000;
 const anyEnv = '__env__';
 
 /** Makes pillars of files, or gives those that were made from the same. */
-export class OwnPillar {
+export class OwnPillar implements PillarSource {
   readonly #config: PillarConfig;
   readonly #sources: PillarSources;
   readonly #surroundings: PillarSurroundings;
@@ -126,31 +125,26 @@ export class OwnPillar {
   }
 
   /** A pillar as it is made, file by file; nothing of it is kept. */
-  async compile(request: PillarRequest, reads: Reads = this.#newReads()): Promise<CompiledPillar> {
-    return compilePillar(this.#settingOf(request), reads);
-  }
-
-  /** Forgets what was made for a minion. */
-  forget(id: string): void {
-    this.#cache.forget(id);
+  compile(request: PillarRequest): Promise<CompiledPillar> {
+    return this.#compile(request, new Reads(this.#sources));
   }
 
   async close(): Promise<void> {
     await this.#sources.close();
   }
 
-  #newReads(): Reads {
-    return new Reads(this.#sources);
+  #compile(request: PillarRequest, reads: Reads): Promise<CompiledPillar> {
+    return compilePillar(this.#settingOf(request), reads);
   }
 
   async #make(request: PillarRequest, reads: Reads): Promise<PillarAnswer> {
     this.#made += 1;
-    const compiled = await this.compile(request, reads);
+    const compiled = await this.#compile(request, reads);
     this.#tell(compiled, request.id);
     const pillar = answerOf(compiled);
     if (reads.grains.isEmpty) return { pillar, proven: pillar };
     const unclaimed = { ...request, grains: { id: request.id } };
-    const proven = await this.compile(unclaimed, reads.beside());
+    const proven = await this.#compile(unclaimed, reads.beside());
     return { pillar, proven: answerOf(proven) };
   }
 

@@ -1,30 +1,31 @@
 /** Pillar data as they are sent. */
 import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { Float, type PlainData } from '../../template/index.ts';
-import type { PillarMap } from './merge.ts';
+import { isPillarMap, type PillarMap } from './merge.ts';
 
-/** A float without a fraction is sent as an integer: MessagePack of ours knows one kind of number. */
+/** A float without a fraction is sent as an integer: our MessagePack knows one kind of number. */
 export function toWire(data: PlainData): WireValue {
   if (typeof data !== 'object' || data === null) return data;
   if (data instanceof Float) return data.value;
   if (data instanceof Uint8Array) return data;
-  if (isList(data)) return data.map(toWire);
-  return new Map(Array.from(data, ([key, value]) => [toWire(key), toWire(value)]));
+  return isPillarMap(data) ? toWirePillar(data) : listOf(data).map(toWire);
 }
 
-/** A whole pillar. */
+/** A map: an object, unless keys are no text, or an object would change their order. */
 export function toWirePillar(pillar: PillarMap): FactMap {
   const entries = Array.from(pillar, ([key, value]): [WireValue, WireValue] => {
     return [toWire(key), toWire(value)];
   });
-  if (!entries.every(([key]) => typeof key === 'string')) return new Map(entries);
+  if (!entries.every(([key]) => typeof key === 'string' && !/^\d+$/.test(key))) {
+    return new Map(entries);
+  }
   const map: WireMap = Object.create(null);
   for (const [key, value] of entries) map[String(key)] = value;
   return map;
 }
 
-function isList(data: PlainData): data is readonly PlainData[] {
-  return Array.isArray(data);
+function listOf(data: PlainData): readonly PlainData[] {
+  return Array.isArray(data) ? data : [];
 }
 
 /** What a minion sent, as pillar data. */

@@ -48,7 +48,7 @@ export function pillarHandler(source: PillarSource, options: PillarHandlerOption
     const { grains, saltenv, pillarenv, pillar_override: override } = parsed.value;
     try {
       const facts = { id: minionId, grains: { ...grains, id: minionId } };
-      const { pillar, proven } = await source({ ...facts, saltenv, pillarenv });
+      const { pillar, proven } = await source.provide({ ...facts, saltenv, pillarenv });
       await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
         // The minion works with its pillar all the same; targets go by what was known before.
         options.log.error({ minion: minionId, err: error }, 'minion data were not kept');

@@ -9,6 +9,7 @@ import type {
   KeysApi,
   MasterApi,
   MasterStatus,
+  PillarApi,
   ReactionsApi,
   StoreApi,
 } from '../../master/index.ts';
@@ -35,6 +36,7 @@ export interface FakeMaster {
   readonly jobs?: Partial<JobsApi>;
   readonly events?: Partial<EventsApi>;
   readonly reactions?: Partial<ReactionsApi>;
+  readonly pillar?: Partial<PillarApi>;
   readonly runners?: Partial<FunctionsApi>;
   readonly wheel?: Partial<FunctionsApi>;
   readonly store?: Partial<StoreApi>;
@@ -69,7 +71,7 @@ function unexpected(): never {
 const noFunctions: FunctionsApi = { run: unexpected, start: unexpected, docs: unexpected };
 
 function completeApi(master: FakeMaster): MasterApi {
-  const { keys, jobs, events, reactions, runners, wheel, store, status } = master;
+  const { keys, jobs, events, reactions, pillar, runners, wheel, store, status } = master;
   return {
     keys: {
       list: unexpected,
@@ -91,6 +93,7 @@ function completeApi(master: FakeMaster): MasterApi {
     },
     events: { subscribe: unexpected, denials: unexpected, ...events },
     acl: { explain: unexpected },
+    pillar: { show: unexpected, explain: unexpected, diff: unexpected, ...pillar },
     reactions: { list: unexpected, show: unexpected, runs: unexpected, ...reactions },
     presence: unexpected,
     runners: { ...noFunctions, ...runners },
