@@ -52,8 +52,14 @@ export interface CompiledRule {
   readonly reason: string;
 }
 
+const ownNames: ReadonlySet<string> = new Set(['default-deny', 'learning']);
+
 /** @throws PolicyError */
 export function compileRule(rule: PolicyRule, order: number, world: PolicyWorld): CompiledRule {
+  if (ownNames.has(rule.name)) {
+    const problem = 'decisions without a rule have this name; choose another one';
+    throw new PolicyError('ERR_POLICY_FORM', { rule: rule.name, field: '' }, problem);
+  }
   if (rule.effect === 'deny' && rule.rate !== undefined) {
     const place = { rule: rule.name, field: 'rate' };
     throw new PolicyError('ERR_POLICY_FORM', place, 'a rule that denies has no rate');

@@ -1,6 +1,7 @@
-import type { CompiledRule, Request } from './compile-rule.ts';
+import { type CompiledRule, namesATag, type Request } from './compile-rule.ts';
 import { lifecycleSignals, signalGuards } from './lifecycle-signals.ts';
 import { signalBounds } from './masters-tags.ts';
+import { literalGlob } from './patterns.ts';
 import { mineGuards, publishGuards } from './peers.ts';
 import { emptyPolicy, type Policy } from './policy.ts';
 import { returnRules } from './returns.ts';
@@ -38,6 +39,17 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
 /** Whether some rule of the policy permits this subject anything of the kind. */
 export function hasRules(subject: Subject, action: RuleAction, policy: Policy): boolean {
   return policy.ofSubjects.of(subject, action).allow.length > 0;
+}
+
+/**
+ * Whether a rule that allows could permit this: what is asked is neither malformed nor somebody
+ * else's, nor a tag that no rule can be about.
+ */
+export function isGrantable(question: Question): boolean {
+  if (question.action === 'return' || judgeBounds(question) !== undefined) return false;
+  if (question.action !== 'signal') return true;
+  const isBound = firstThatApplies(signalBounds, question) !== undefined;
+  return !isBound && namesATag(literalGlob(question.resource.tag));
 }
 
 /** What {@link decide} says, without using up anything. */
@@ -110,6 +122,14 @@ export function obstaclesTo(it: CompiledRule, request: Request, now: number): st
   ].filter((obstacle) => obstacle !== undefined);
 }
 
+/** What a question is about: tag, functions, path or operation. */
+export function textOf(question: Exclude<Question, { action: 'return' }>): string {
+  if (question.action === 'signal') return question.resource.tag;
+  return requestsOf(question)
+    .map(({ text }) => text)
+    .join(',');
+}
+
 /** What is asked, one by one. */
 export function requestsOf(question: Exclude<Question, { action: 'return' }>): Request[] {
   const { subject, action } = question;
@@ -159,6 +179,13 @@ function judgeBounds(question: Question): Decision | undefined {
       return undefined;
   }
 }
+
+/** Names of the bounds that deny, whatever the rules say. */
+export const boundNames: ReadonlySet<string> = new Set(
+  [signalGuards, signalBounds, publishGuards, mineGuards].flatMap((rules) =>
+    rules.map(({ name }) => name),
+  ),
+);
 
 /** What a minion may without a rule, and what no rule that allows reaches. */
 function judgeSignal(question: Question, hasAllowing: boolean): Decision | undefined {

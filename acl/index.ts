@@ -1,5 +1,5 @@
 export { namesATag } from './compile-rule.ts';
-export { decide, hasRules } from './decide.ts';
+export { boundNames, decide, hasRules, isGrantable, textOf } from './decide.ts';
 export {
   PolicyError,
   type PolicyErrorCode,
@@ -15,13 +15,16 @@ export {
   type Pattern,
   parseGrants,
 } from './grants.ts';
+export { isOwnLifecycle } from './lifecycle-signals.ts';
 export { type LintFinding, lintPolicy } from './lint.ts';
 export { isMastersTag } from './masters-tags.ts';
 export { parseRule } from './parse-rule.ts';
+export { literalGlob } from './patterns.ts';
 export { createPolicy, type Policy } from './policy.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { parseRate, RateMeter } from './rate.ts';
+export { type GrantedRights, rightsOfUser } from './rights-of-user.ts';
 export {
   type ArgumentPattern,
   allow,
@@ -54,6 +57,7 @@ export type {
   Subject,
   UserSubject,
 } from './types.ts';
+export { isUnlimited } from './unlimited.ts';
 export {
   type RightsWarning,
   readUserRights,

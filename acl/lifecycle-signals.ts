@@ -2,7 +2,7 @@
  * What an unmodified minion says of itself without being asked, under its own id. It works
  * without any policy; everything else that a minion may emit needs a rule of the operator's.
  */
-import type { BuiltInRule, Subject } from './types.ts';
+import type { BuiltInRule, Decision, Subject } from './types.ts';
 
 const plainTags: ReadonlySet<string> = new Set(['minion_start', 'minion_ping', '_salt_error']);
 const progressTag = /^salt\/job\/(\d{20})\/prog\/(.+)\/\d{1,10}$/s;
@@ -60,6 +60,13 @@ export const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
     },
   },
 ];
+
+const ownNames: ReadonlySet<string> = new Set(lifecycleSignals.map(({ name }) => name));
+
+/** Whether a minion may do so without a rule of the operator's. */
+export function isOwnLifecycle({ rule, origin }: Decision): boolean {
+  return origin === undefined && ownNames.has(rule);
+}
 
 function idOf(subject: Subject): string | undefined {
   return subject.kind === 'minion' ? subject.id : undefined;

@@ -15,7 +15,11 @@ const maxRemembered = 512;
 const maxRememberedLength = 256;
 
 /** @throws PolicyError ERR_POLICY_PATTERN */
-export function compileTexts(patterns: TextPatterns, syntax: PolicySyntax, place: Place): TextTest {
+export function compileTexts(
+  patterns: TextPatterns,
+  syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
+  place: Place,
+): TextTest {
   const list: readonly TextPattern[] = asList(patterns);
   if (list.includes('*')) return () => true;
   const [first, ...more] = list.map((pattern) => compileText(pattern, syntax, place));
@@ -24,7 +28,11 @@ export function compileTexts(patterns: TextPatterns, syntax: PolicySyntax, place
 }
 
 /** @throws PolicyError ERR_POLICY_PATTERN */
-function compileText(pattern: TextPattern, syntax: PolicySyntax, place: Place): TextTest {
+function compileText(
+  pattern: TextPattern,
+  syntax: Pick<PolicySyntax, 'glob' | 'regex'>,
+  place: Place,
+): TextTest {
   return orRefuse(place, () =>
     typeof pattern === 'string'
       ? compileGlob(pattern, syntax)
@@ -104,4 +112,9 @@ function remembering(test: TextTest): TextTest {
     }
     return fresh;
   };
+}
+
+/** A glob that means this text alone; in a tag, placeholders in it mean nothing either. */
+export function literalGlob(text: string): string {
+  return text.replace(/[*?[]|(?<=\$)\{/g, (character) => `[${character}]`);
 }

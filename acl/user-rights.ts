@@ -62,15 +62,14 @@ class RightsReader implements UserRights {
     this.#syntax = { compile, mapKey: 'function' };
   }
 
-  /** As Salt compares names: as a glob, and as an expression where it can be read as one. */
   namesOf(pattern: string): TextPatterns {
-    if (/^[\w.@-]+$/.test(pattern) || !this.#isExpression(pattern)) return pattern;
-    return [pattern, { regex: pattern }];
+    return namesOf(pattern, this.#syntax.compile);
   }
 
   /** The same where it takes away: what cannot be read takes away from everybody. */
   #exclusionOf(path: readonly string[], pattern: string): TextPatterns {
-    if (this.#isExpression(pattern) || !/[()^$|+\\{}]/.test(pattern)) return this.namesOf(pattern);
+    if (isExpression(pattern, this.#syntax.compile) || !/[()^$|+\\{}]/.test(pattern))
+      return this.namesOf(pattern);
     this.#warn(path, `${pattern} cannot be read (lookaround is not taken); it stands for all`);
     return '*';
   }
@@ -81,11 +80,14 @@ class RightsReader implements UserRights {
       this.#warn(place, 'expected a map of users; it permits nothing');
       return;
     }
-    const names = Object.keys(users).filter((name) => name !== '*' && !isGroup(name));
+    const names = Object.keys(users).filter(
+      (name) => name !== '*' && !isGroup(name) && !name.startsWith('^'),
+    );
     for (const [name, list] of Object.entries(users)) {
       const path = [...place, name];
-      if (name.startsWith('^')) this.#warn(path, 'models are not served; it permits nothing');
-      else if (isGroup(name)) {
+      // How users are authenticated, not who.
+      if (name.startsWith('^')) continue;
+      if (isGroup(name)) {
         this.readList(path, { group: this.namesOf(name.replace(/%+$/, '')), eauth }, list);
       } else if (name === '*' && !isPermissive && names.length > 0) {
         // Only for users that are not named themselves.
@@ -187,18 +189,24 @@ class RightsReader implements UserRights {
     return parseFunctionGrants(value, this.#syntax);
   }
 
-  #isExpression(pattern: string): boolean {
-    try {
-      this.#syntax.compile(pattern);
-      return true;
-    } catch (error) {
-      if (error instanceof SyntaxError) return false;
-      throw error;
-    }
-  }
-
   #warn(path: readonly string[], text: string): void {
     this.warnings.push({ path, text });
+  }
+}
+
+/** As Salt compares names: as a glob, and as an expression where it can be read as one. */
+export function namesOf(pattern: string, compile: GrantSyntax['compile']): TextPatterns {
+  if (/^[\w.@-]+$/.test(pattern) || !isExpression(pattern, compile)) return pattern;
+  return [pattern, { regex: pattern }];
+}
+
+function isExpression(pattern: string, compile: GrantSyntax['compile']): boolean {
+  try {
+    compile(pattern);
+    return true;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
   }
 }
 

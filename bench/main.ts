@@ -3,10 +3,10 @@
  * soak. `npm run bench -- crash [kills [seed]]`: a master that is killed under load.
  * `npm run bench -- flood [seconds]`: what a flood costs those who do not flood. `npm run bench --
  * policy`: what 1,000 rules cost events and returns. `npm run bench -- tenants [count]`: what one more
- * master in a process costs.
+ * master in a process costs. `npm run bench -- fleet [minions]`: one fleet of them.
  */
 import { runCrash } from './crash/command.ts';
-import { printFigures } from './figures.ts';
+import { printFigures, printFleet } from './figures.ts';
 import { runFlood } from './flood/command.ts';
 import { benchPolicyCost } from './policy-cost.ts';
 import { runSoak } from './soak/command.ts';
@@ -29,6 +29,8 @@ if (what === 'soak') {
     const more = ((withRules / without - 1) * 100).toFixed(1);
     print(`${name.padEnd(8)} ${without.toFixed(1)} µs, ${withRules.toFixed(1)} µs (${more} %)`);
   }
+} else if (what === 'fleet') {
+  await printFleet(Number(first ?? '2000'), print);
 } else if (what === 'tenants') {
   print(JSON.stringify(await benchTenants(Number(first ?? '10'))));
 } else await printFigures(print);

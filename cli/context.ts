@@ -12,6 +12,10 @@ export interface CommandContext {
   readonly stderr: OutputStream;
   /** Asks a person; `undefined` where there is none. */
   readonly ask: ((question: string) => Promise<string>) | undefined;
+  /** The same, and shows nothing of the answer. */
+  readonly askSecret: ((question: string) => Promise<string>) | undefined;
+  /** Where the token of whoever uses the command line is kept. */
+  readonly tokenFile: string;
   /** One line of standard input, whatever it is; `undefined` at its end. */
   readonly readLine: () => Promise<string | undefined>;
   /** Fires at the first Ctrl-C after the call. */

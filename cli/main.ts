@@ -1,14 +1,29 @@
 /** The process around the command line: its streams, its terminal, its end. */
 import { readFileSync } from 'node:fs';
-import { createInterface } from 'node:readline/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { createInterface, type Interface } from 'node:readline/promises';
+import { Writable } from 'node:stream';
 import { openLocalApi, openLocalKeys } from './connect.ts';
 import { run } from './program.ts';
 import { interruptionSignal } from './signals.ts';
 import { openLocalStore } from './store-access.ts';
 
 /** The answer; empty when the person leaves with Ctrl-C or Ctrl-D. */
-async function ask(question: string): Promise<string> {
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+function ask(question: string): Promise<string> {
+  return askOn(question, createInterface({ input: process.stdin, output: process.stderr }));
+}
+
+/** The same, with nothing on the terminal but the question. */
+async function askSecret(question: string): Promise<string> {
+  process.stderr.write(question);
+  const output = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const answer = await askOn('', createInterface({ input: process.stdin, output, terminal: true }));
+  process.stderr.write('\n');
+  return answer;
+}
+
+async function askOn(question: string, terminal: Interface): Promise<string> {
   const left = new Promise<string>((resolve) => terminal.once('close', () => resolve('')));
   terminal.once('SIGINT', () => terminal.close());
   try {
@@ -45,6 +60,8 @@ process.exitCode = await run(
     stdout: process.stdout,
     stderr: process.stderr,
     ask: process.stdin.isTTY && process.stderr.isTTY ? ask : undefined,
+    askSecret: process.stdin.isTTY && process.stderr.isTTY ? askSecret : undefined,
+    tokenFile: path.join(homedir(), '.saltbridge_token'),
     readLine,
     interruption: interruptionSignal,
     openApi: openLocalApi,

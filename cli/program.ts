@@ -1,6 +1,7 @@
 /** The commands put together; what they mean stands in `commands/`. */
 import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
+import { addAuditCommand } from './commands/audit.ts';
 import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
@@ -17,6 +18,7 @@ import { addSaltKeyCommand } from './commands/salt-key.ts';
 import { addSaltRunCommand } from './commands/salt-run.ts';
 import { addStatusCommand } from './commands/status.ts';
 import { addStoreCommand } from './commands/store.ts';
+import { addTokenCommand } from './commands/token.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { escapeLine } from './output/escape.ts';
@@ -34,6 +36,8 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStoreCommand,
   addAclCommand,
   addPillarCommand,
+  addAuditCommand,
+  addTokenCommand,
   addReactionsCommand,
   addMigrateCommand,
   addDoctorCommand,

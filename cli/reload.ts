@@ -6,6 +6,7 @@ import {
   type LoadedTenants,
   loadMasterConfig,
   type Master,
+  type MasterConfig,
 } from '../master/index.ts';
 import type { MasterLog } from './logger.ts';
 
@@ -14,6 +15,16 @@ export function tellWarnings(logger: Logger, warnings: readonly ConfigWarning[])
   for (const { key: option, message: reason, ...place } of warnings) {
     logger.warn({ option, reason, ...place }, 'configuration');
   }
+}
+
+/** What the files say now; warnings are logged. @throws ConfigError */
+export async function readAgain(
+  configDirectory: string,
+  { logger }: Pick<MasterLog, 'logger'>,
+): Promise<MasterConfig> {
+  const { config, warnings } = await loadMasterConfig(configDirectory);
+  tellWarnings(logger, warnings);
+  return config;
 }
 
 /**
@@ -27,10 +38,9 @@ export async function reload(
 ): Promise<void> {
   const { logger } = log;
   try {
-    const { config, warnings } = await loadMasterConfig(configDirectory);
+    const config = await readAgain(configDirectory, log);
     const { applied, needRestart } = await master.reload(config);
     log.setLevels(config);
-    tellWarnings(logger, warnings);
     logger.info({ applied }, 'configuration reloaded');
     if (needRestart.length > 0) logger.warn({ needRestart }, 'options wait for a restart');
   } catch (error) {

@@ -1,12 +1,13 @@
 /** The options of Salt's own `salt` command [salt utils/parsers.py]. */
 import { type Command, Option } from 'commander';
 import { configOption, logLevelOption, parseCount, parseSeconds } from './common-options.ts';
+import { addLoginOptions, type LoginOptions } from './login-options.ts';
 import { addOutputOptions, type OutputCommandOptions } from './output-options.ts';
 import type { SaltRequestOptions } from './salt-request.ts';
 import { addTargetOptions } from './target-options.ts';
 
 /** As commander names them. */
-export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions {
+export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOptions {
   readonly configDir: string;
   readonly static?: boolean;
   readonly async?: boolean;
@@ -58,6 +59,7 @@ export function addSaltOptions(command: Command): void {
     .addOption(
       new Option('--no-parse <names>', 'keywords whose value is text').default('', 'none'),
     );
+  addLoginOptions(command);
   addOutputOptions(command);
   command.addOption(logLevelOption());
 }

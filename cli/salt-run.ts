@@ -1,15 +1,16 @@
 /** What `salt-run` does and prints [salt/cli/run.py, salt/runner.py, salt/client/mixins.py]. */
-import { type FunctionResult, parseArguments } from '../master/index.ts';
+import { type FunctionResult, type FunctionsApi, parseArguments } from '../master/index.ts';
 import { isWireMap, type WireValue } from '../minion-protocol/index.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodes } from './exit-codes.ts';
+import type { LoginOptions } from './login-options.ts';
 import { formatData } from './output/returns.ts';
 import { chooseOutput, type OutputCommandOptions } from './output-options.ts';
 import { printLine } from './print.ts';
+import { openSession } from './user-session.ts';
 
 /** As commander names them. */
-export interface SaltRunOptions extends OutputCommandOptions {
-  readonly configDir: string;
+export interface SaltRunOptions extends OutputCommandOptions, LoginOptions {
   readonly timeout?: number;
   readonly doc?: boolean;
   readonly documentation?: boolean;
@@ -41,7 +42,21 @@ export async function runFunction(
   args: readonly string[],
   options: SaltRunOptions,
 ): Promise<number> {
-  const { runners } = await context.openApi(options.configDir);
+  const session = await openSession(context, options);
+  try {
+    return await callFunction(session.runners, fun, args, options, context);
+  } finally {
+    await session.close();
+  }
+}
+
+async function callFunction(
+  runners: FunctionsApi,
+  fun: string,
+  args: readonly string[],
+  options: SaltRunOptions,
+  context: CommandContext,
+): Promise<number> {
   const { timeout, jid, parse } = options;
   const call = {
     fun,

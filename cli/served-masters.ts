@@ -10,7 +10,7 @@ import {
 import type { Account } from './accounts.ts';
 import { CommandError } from './errors.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './logger.ts';
-import { reload, tellWarnings } from './reload.ts';
+import { readAgain, reload, tellWarnings } from './reload.ts';
 
 /** One of them. */
 interface ServedMaster {
@@ -109,7 +109,8 @@ function toServe(
   config: MasterConfig,
   log: MasterLog,
 ): ServedMaster {
-  const master = createMaster({ config, logger: log.logger });
+  const readConfig = (): Promise<MasterConfig> => readAgain(directory, log);
+  const master = createMaster({ config, logger: log.logger, readConfig });
   return { tenant, directory, config, log, master };
 }
 

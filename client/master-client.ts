@@ -10,7 +10,9 @@ import type {
   JobUpdate,
   KeyChange,
   KeyInfo,
+  LearnedPolicy,
   LocalKeyInfo,
+  Login,
   MasterApi,
   MasterEvent,
   MasterStatus,
@@ -19,8 +21,13 @@ import type {
   PresentMinion,
   ReactionInfo,
   ReactionRun,
+  ReloadReport,
+  ReplayReport,
   StartedCall,
+  StoredHead,
   TargetPlan,
+  TokenInfo,
+  UserApi,
 } from '../master/index.ts';
 import type { FactMap } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
@@ -65,7 +72,24 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
     },
     acl: {
       explain: (request) => callOnce<Explanation>(socketPath, 'acl.explain', request),
+      learn: (request = {}) => callOnce<LearnedPolicy>(socketPath, 'acl.learn', request),
+      replay: (request) => callOnce<ReplayReport>(socketPath, 'acl.replay', request),
+      reload: () => callOnce<ReloadReport>(socketPath, 'acl.reload', {}),
+      forget: async () => {
+        await callOnce<null>(socketPath, 'acl.forget', {});
+      },
     },
+    audit: { flush: () => callOnce<StoredHead | null>(socketPath, 'audit.flush', {}) },
+    logins: {
+      login: (request) => callOnce<Login>(socketPath, 'logins.login', request),
+      identify: (token) => callOnce<TokenInfo>(socketPath, 'logins.identify', { token }),
+      logout: (token) => callOnce<boolean>(socketPath, 'logins.logout', { token }),
+      list: () => callOnce<readonly TokenInfo[]>(socketPath, 'logins.list', {}),
+      revoke: (selection) => callOnce<readonly TokenInfo[]>(socketPath, 'logins.revoke', selection),
+      follow: (token, signal) =>
+        callStream<TokenInfo>(socketPath, 'logins.follow', { token }, signal),
+    },
+    asUser: (token) => asUser(socketPath, token),
     reactions: {
       list: () => callOnce<readonly ReactionInfo[]>(socketPath, 'reactions.list', {}),
       show: (name) => callOnce<ReactionInfo>(socketPath, 'reactions.show', { name }),
@@ -86,6 +110,32 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
     },
     status: () => callOnce<MasterStatus>(socketPath, 'status', {}),
   };
+}
+
+function asUser(socketPath: string, token: string): UserApi {
+  const functionsOf = (room: 'runners' | 'wheel'): UserApi['runners'] => {
+    const { run, start } = functions(socketPath, room);
+    return {
+      run: (call) => run(withToken(call, token)),
+      start: (call) => start(withToken(call, token)),
+    };
+  };
+  return {
+    jobs: {
+      publish: (request) => callOnce<JobReceipt>(socketPath, 'jobs.publish', { ...request, token }),
+      batch: (request, signal) =>
+        callStream<BatchUpdate>(socketPath, 'jobs.batch', { ...request, token }, signal),
+      run: (request, signal) =>
+        callStream<JobUpdate>(socketPath, 'jobs.run', { ...request, token }, signal),
+    },
+    runners: functionsOf('runners'),
+    wheel: functionsOf('wheel'),
+  };
+}
+
+/** The call as this user's. */
+function withToken<T extends object>(call: T, token: string): T & { readonly token: string } {
+  return { ...call, token };
 }
 
 function functions(socketPath: string, room: 'runners' | 'wheel'): FunctionsApi {

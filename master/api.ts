@@ -3,9 +3,14 @@
  * socket to commands on the same host: both are this one interface.
  */
 
-import type { Explanation } from '../acl/index.ts';
+import type { Explanation, PolicyRule } from '../acl/index.ts';
 import type { FactMap, WireValue } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
+import type { StoredHead } from './audit/head.ts';
+import type { ReloadReport } from './config/live-config.ts';
+import type { LearnedPolicy } from './decisions/learn.ts';
+import type { ReplayReport } from './decisions/replay.ts';
+import type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/logins.ts';
 import type { MasterEvent } from './events/bus.ts';
 import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
@@ -88,6 +93,10 @@ export interface MasterStatus {
   readonly subscribers: number;
   /** Whether the disk of the store is full: nothing new is kept, everything else goes on. */
   readonly storeFull: boolean;
+  /** Whether the audit log cannot be written: records wait, then are lost and counted. */
+  readonly auditFull: boolean;
+  /** `learn`: minions may do what no rule permits. */
+  readonly aclMode: 'enforce' | 'learn';
   readonly keys: Readonly<Record<KeyState, number>>;
   /** Requests refused, delayed or dropped since the start, by reason. */
   readonly counters: Readonly<Record<string, number>>;
@@ -159,6 +168,22 @@ export interface EventsApi {
   denials(): Promise<readonly Denial[]>;
 }
 
+/** From when on, and how, to learn. */
+export interface LearnRequest {
+  /** Milliseconds since 1970: what was asked for since then. Default: all that is recorded. */
+  readonly since?: number;
+  /** Put `${minion.id}` where a part of a tag is the sender's id. Default false. */
+  readonly generalise?: boolean;
+}
+
+/** Rules to try. */
+export interface ReplayRequest {
+  /** All of them: what `peer`, `mine_get` and the like make of a configuration too. */
+  readonly rules: readonly PolicyRule[];
+  /** Milliseconds since 1970. Default: all that is recorded. */
+  readonly since?: number;
+}
+
 /** The policy: who may do what. */
 export interface AclApi {
   /**
@@ -166,6 +191,31 @@ export interface AclApi {
    * @throws MasterError ERR_BAD_TGT
    */
   explain(request: ExplainRequest): Promise<Explanation>;
+  /** The least policy that permits what no rule permitted until now. Nothing is put in force. */
+  learn(request?: LearnRequest): Promise<LearnedPolicy>;
+  /**
+   * What rules would decide otherwise than was decided, in place of those in force. Nothing is
+   * put in force.
+   * @throws PolicyError for rules that cannot be used
+   */
+  replay(request: ReplayRequest): Promise<ReplayReport>;
+  /**
+   * Reads the configuration again and takes over what a running master can, the policy among it:
+   * all of it or nothing.
+   * @throws ConfigError, PolicyError: what was in force stays; MasterError ERR_NOT_RELOADABLE
+   */
+  reload(): Promise<ReloadReport>;
+  /** Forgets the recorded decisions: what is learned begins anew. */
+  forget(): Promise<void>;
+}
+
+/** The log of who did what. */
+export interface AuditApi {
+  /**
+   * Resolves when all that was audited until now is on disk.
+   * @returns the last record; `null` where nothing is audited
+   */
+  flush(): Promise<StoredHead | null>;
 }
 
 /** A reaction as it is configured, and how busy it is. */
@@ -272,12 +322,53 @@ export interface StoreApi {
   backup(target: string): Promise<BackupReceipt>;
 }
 
+/** What somebody who logged in may ask for; the policy decides each time. */
+export interface UserApi {
+  /**
+   * As {@link JobsApi}; a job goes to the minions that its target means for certain, by name.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN; nothing was done then
+   */
+  readonly jobs: Pick<JobsApi, 'publish' | 'run' | 'batch'>;
+  /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
+  readonly runners: Pick<FunctionsApi, 'run' | 'start'>;
+  /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
+  readonly wheel: Pick<FunctionsApi, 'run' | 'start'>;
+}
+
+/** Log-ins of users, by what `external_auth` names. */
+export interface LoginsApi {
+  /**
+   * Makes a token for whoever the credentials belong to.
+   * @throws AuthenticationError ERR_EAUTH (not before a quarter of a second), ERR_EAUTH_LIMIT,
+   * ERR_EAUTH_UNAVAILABLE
+   */
+  login(request: LoginRequest): Promise<Login>;
+  /** Whom a token belongs to. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE */
+  identify(token: string): Promise<TokenInfo>;
+  /** Ends a token at once. @returns whether it was valid */
+  logout(token: string): Promise<boolean>;
+  /** The tokens that are valid. */
+  list(): Promise<readonly TokenInfo[]>;
+  /** Ends tokens at once, for everybody. @returns those that it ended */
+  revoke(selection: TokenSelection): Promise<readonly TokenInfo[]>;
+  /**
+   * Whom a token belongs to, once; the iteration is over when the token is: at once after a
+   * log-out, within a minute after its user was disabled.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
+   */
+  follow(token: string, signal?: AbortSignal): AsyncIterable<TokenInfo>;
+}
+
 /** Everything that a running master offers. */
 export interface MasterApi {
   readonly keys: KeysApi;
   readonly jobs: JobsApi;
   readonly events: EventsApi;
   readonly acl: AclApi;
+  readonly audit: AuditApi;
+  readonly logins: LoginsApi;
+  /** The interface as the owner of a token has it. The token is looked at by each call. */
+  asUser(token: string): UserApi;
   readonly reactions: ReactionsApi;
   readonly pillar: PillarApi;
   /** The minions that listen to publications now, and how that is known. */

@@ -2,10 +2,20 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { MasterApi } from './api.ts';
+import { tellKeyChange } from './audit/audited-keys.ts';
+import { LoginAudit } from './audit/audited-logins.ts';
+import { auditedReload } from './audit/audited-reload.ts';
+import type { AuditTrail } from './audit/record.ts';
+import { RuledDecisions } from './audit/ruled-decisions.ts';
 import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
+import type { Logins } from './eauth/logins.ts';
+import { createAsUser, createLoginsApi, openLogins, tellObstacles } from './eauth/open.ts';
+import { holdSudoUsers } from './eauth/sudo-users.ts';
+import { MasterError } from './errors.ts';
 import { EventBus } from './events/bus.ts';
+import { tags } from './events/tags.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
@@ -18,6 +28,7 @@ import type { MasterParts } from './master.ts';
 import type { MineStore } from './mine/mine-store.ts';
 import { openMine } from './mine/open-mine.ts';
 import { openPillarSource } from './pillar/open.ts';
+import { PolicyGate } from './policy/gate.ts';
 import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
@@ -26,8 +37,9 @@ import { LastHeard } from './requests/last-heard.ts';
 import { openRequests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
-import { createServices } from './services.ts';
+import { createServices, toFunctionsApi } from './services.ts';
 import { createTransports } from './transports.ts';
+import { version } from './version.ts';
 
 /** A running master. */
 export interface Assembly {
@@ -44,24 +56,27 @@ export async function assemble(
   const closers = new Closers();
   try {
     const live = new LiveConfig(parts.config);
-    const { api, foundations, policy, reactions } = await open(
-      { ...parts, config: live.view },
-      closers,
-    );
-    return {
-      api,
-      reload: async (next) => {
-        // First, because it may throw: then nothing changes.
-        const coming = live.preview(next);
-        const takeOver = [policy.prepare(coming), reactions.prepare(coming)];
-        const report = live.replace(next);
-        for (const each of takeOver) each();
-        foundations.keys.setPendingLimits(live.view.limits);
-        await foundations.autoAccept.configure(live.view);
-        return report;
-      },
-      close: () => closers.close(),
+    let reload: Assembly['reload'] = async () => {
+      throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
     };
+    const own = { ...parts, config: live.view };
+    const { api, foundations, policy, logins, reactions } = await open(own, closers, (next) =>
+      reload(next),
+    );
+    reload = auditedReload(foundations.audit, async (next) => {
+      // First, because it may throw: then nothing changes.
+      const coming = live.preview(next);
+      const takeOver = [policy.prepare(coming), reactions.prepare(coming)];
+      const report = live.replace(next);
+      for (const each of takeOver) each();
+      foundations.keys.setPendingLimits(live.view.limits);
+      await foundations.autoAccept.configure(live.view);
+      logins.configure();
+      await tellObstacles(logins, parts.logger);
+      tellMode(live.view, parts.logger);
+      return report;
+    });
+    return { api, reload, close: () => closers.close() };
   } catch (error) {
     await closers.close();
     throw error;
@@ -71,10 +86,12 @@ export async function assemble(
 async function open(
   parts: MasterParts & { readonly logger: Logger },
   closers: Closers,
+  reload: Assembly['reload'],
 ): Promise<{
   readonly api: MasterApi;
   readonly foundations: Foundations;
   readonly policy: LivePolicy;
+  readonly logins: Logins;
   readonly reactions: Reactions;
 }> {
   const { config, logger } = parts;
@@ -103,9 +120,21 @@ async function open(
     factsOf: (id) => foundations.facts.rightsOf(id),
     now,
   });
+  const { audit } = foundations;
+  audit.onChange((isFull) => bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
+  foundations.keys.onChange((change) => tellKeyChange(audit, change));
+  tellLife(audit, config.id, closers);
+  const ruled = closers.add(new RuledDecisions({ audit, now }), (it) => it.flush());
+  const gate = new PolicyGate({
+    policy: () => policy.current,
+    options: () => config.acl,
+    ruled,
+    recorder: foundations.decisions,
+  });
+  tellMode(config, logger);
   const mine = await openMine({
     config,
-    policy: () => policy.current,
+    gate,
     store: foundations.store,
     targets,
     hasKey: (id) => foundations.keys.get(id) !== undefined,
@@ -187,7 +216,7 @@ async function open(
   const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
-    policy: () => policy.current,
+    gate,
     foundations,
     bus,
     jobs,
@@ -217,21 +246,47 @@ async function open(
     );
     bound.push({ transport: transport.name, ...ports });
   }
-  closers.add(startMaintenance({ config, foundations, revocation, now, log: logger }), (it) =>
-    it.stop(),
+  const logins = closers.add(
+    await openLogins({
+      config,
+      store: foundations.store,
+      now,
+      audit: new LoginAudit(audit, ruled),
+      log: logger.child({ component: 'eauth' }),
+    }),
+    (it) => it.close(),
+  );
+  closers.add(
+    startMaintenance({ config, foundations, revocation, logins, now, log: logger }),
+    (it) => it.stop(),
   );
   if (config.presenceEvents) {
     const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
     closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
   }
+  const forUsers = {
+    jobs: services.jobs,
+    runners: toFunctionsApi(services.runners),
+    wheel: toFunctionsApi(services.wheel),
+    targets,
+    policy,
+    counters,
+    ruled,
+    log: logger.child({ component: 'eauth' }),
+  };
   reactions.start();
   const api = createApi({
     config,
     policy: () => policy.current,
+    livePolicy: policy,
+    reload,
+    readConfig: parts.readConfig,
     targets,
     foundations,
     bus,
-    services,
+    services: { ...services, jobs: holdSudoUsers({ ...forUsers, config }) },
+    logins: createLoginsApi(logins),
+    asUser: createAsUser({ ...forUsers, logins }),
     reactions: reactions.api,
     present,
     transports,
@@ -246,7 +301,22 @@ async function open(
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());
   logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations, policy, reactions };
+  return { api, foundations, policy, logins, reactions };
+}
+
+/** A master that learns is no border: nobody may forget it. */
+function tellMode({ acl }: MasterConfig, logger: Logger): void {
+  if (acl.mode !== 'learn') return;
+  const log = logger.child({ component: 'policy' });
+  log.warn({ actions: acl.learnActions }, 'acl is learning: what no rule permits is permitted');
+}
+
+/** Audits that the master starts, and when it is closed. */
+function tellLife(audit: AuditTrail, id: string, closers: Closers): void {
+  const who = { kind: 'master', name: id } as const;
+  const detail = `saltbridge ${version}, process ${process.pid}`;
+  audit.append({ who, action: 'master.start', outcome: 'done', detail });
+  closers.add(audit, (it) => it.append({ who, action: 'master.stop', outcome: 'done' }));
 }
 
 /** Ends with an id's last key what is known of it. */

@@ -14,6 +14,7 @@ export type MasterErrorCode =
   | 'ERR_JOB_LIMIT'
   | 'ERR_JOB_UNKNOWN'
   | 'ERR_NOT_SERVED'
+  | 'ERR_NOT_RELOADABLE'
   | 'ERR_OWN_KEY'
   | 'ERR_PILLAR_FILE'
   | 'ERR_RENDERER'
@@ -50,6 +51,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_NOT_SERVED: {
     meaning: 'Salt has a runner or wheel function of this name, and this master does not.',
     action: 'salt-run -d lists what there is; docs/compatibility.md says what takes its place.',
+    retry: false,
+  },
+  ERR_NOT_RELOADABLE: {
+    meaning: 'The master has no files to read again: its program gave it its configuration.',
+    action: 'Call reload with another configuration in that program.',
     retry: false,
   },
   ERR_OWN_KEY: {

@@ -1,8 +1,10 @@
 /** What a master stands on: its store, its secrets, and the keys of its minions. */
 import type { Logger } from 'pino';
 import type { Store } from '../store/index.ts';
+import { type Audit, openAudit } from './audit/open.ts';
 import type { Closers } from './closers.ts';
 import type { MasterConfig } from './config/options.ts';
+import { DecisionRecorder } from './decisions/recorder.ts';
 import { preparePrivateDirectories } from './directories.ts';
 import { type AutoAccept, openAutoAccept } from './keys/auto-accept.ts';
 import type { KeyStore } from './keys/key-store.ts';
@@ -23,6 +25,10 @@ import { takeOverFacts } from './targeting/salt-data-cache.ts';
 export interface Foundations {
   readonly store: Store;
   readonly storeKeeper: StoreKeeper;
+  /** Who did what. */
+  readonly audit: Audit;
+  /** What was decided about minions. */
+  readonly decisions: DecisionRecorder;
   readonly rsa: RsaPool;
   readonly masterKeys: MasterKeyPair;
   /** With `master_sign_pubkey`: what vouches for the master's key. */
@@ -51,6 +57,20 @@ export async function openFoundations(
   await preparePrivateDirectories([config.stateDir, config.pkiDir]);
   const { store, storeKeeper } = await openStore(parts, closers, now);
   const seal = await openSeal(config.stateDir);
+  const auditLog = parts.logger.child({ component: 'audit' });
+  const audit = closers.add(await openAudit({ config, store, seal, now, log: auditLog }), (it) =>
+    it.close(),
+  );
+  const decisions = closers.add(
+    await DecisionRecorder.open({
+      store,
+      seal,
+      keepsValues: () => config.acl.recordData,
+      now,
+      log: auditLog,
+    }),
+    (it) => it.close(),
+  );
   const rsa = closers.add(new RsaPool(), (it) => it.close());
   const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
   const voucher = await openVoucher(config, masterKeys.publicPem);
@@ -73,6 +93,8 @@ export async function openFoundations(
   return {
     store,
     storeKeeper,
+    audit,
+    decisions,
     rsa,
     masterKeys,
     voucher,

@@ -2,6 +2,7 @@
 export type { Explanation, LintFinding, NearRule } from '../acl/index.ts';
 export type {
   AclApi,
+  AuditApi,
   EventsApi,
   EventsRequest,
   FunctionsApi,
@@ -12,7 +13,9 @@ export type {
   KeySelection,
   KeyState,
   KeysApi,
+  LearnRequest,
   LocalKeyInfo,
+  LoginsApi,
   MasterApi,
   MasterStatus,
   PillarApi,
@@ -22,14 +25,29 @@ export type {
   ReactionRun,
   ReactionRunsRequest,
   ReactionsApi,
+  ReplayRequest,
   StoreApi,
   TransportStatus,
+  UserApi,
 } from './api.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { parseArgument, parseArguments } from './arguments/arguments.ts';
 /** @internal */
 export { isPlainYamlText } from './arguments/yaml.ts';
+export type { AuditHead } from './audit/chain.ts';
+export type { StoredHead } from './audit/head.ts';
+export { type AuditFilter, readAuditLog, verifyAuditLog } from './audit/read.ts';
+export type { AuditActor, AuditEntry, AuditOutcome, AuditRecord } from './audit/record.ts';
+export type { AuditRequester } from './audit/requester.ts';
+export {
+  type AuditProblem,
+  type AuditReport,
+  type ExpectedLog,
+  verifyAudit,
+} from './audit/verify.ts';
+export { type CandidatePolicy, loadCandidatePolicy } from './config/candidate.ts';
+export type { EauthOptions, ExpireOverride } from './config/eauth-options.ts';
 export {
   ConfigError,
   type ConfigErrorCode,
@@ -51,9 +69,21 @@ export type { SslOptions } from './config/ssl.ts';
 export { type LoadedTenants, loadTenants, type Tenant } from './config/tenants.ts';
 export type { TransportName, TransportOptions, TransportOpts } from './config/transport-opts.ts';
 export type { ConfigWarning } from './config/warnings.ts';
+export type { LearnedPolicy, LearnedRule } from './decisions/learn.ts';
+export { learnedText } from './decisions/learn-text.ts';
+export type { RecordedDecision } from './decisions/record.ts';
+export type { ReplayChange, ReplayReport } from './decisions/replay.ts';
 export { type DoctorOptions, examine } from './doctor/doctor.ts';
 export type { DiskRoom, DoctorWorld } from './doctor/patient.ts';
 export type { DoctorCode, DoctorFinding, DoctorReport } from './doctor/report.ts';
+export {
+  AuthenticationError,
+  type AuthenticationErrorCode,
+  AuthorizationError,
+  authenticationErrors,
+  authorizationErrors,
+} from './eauth/errors.ts';
+export type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/logins.ts';
 export {
   type ErrorEntry,
   MasterError,

@@ -2,13 +2,16 @@
 import path from 'node:path';
 import { type BoundPorts, compileGlob, type MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
-import type { MasterApi, ReactionsApi, TransportStatus } from './api.ts';
+import type { LoginsApi, MasterApi, ReactionsApi, TransportStatus, UserApi } from './api.ts';
+import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
+import { createDecisionsApi } from './decisions/decisions-api.ts';
 import { MasterError } from './errors.ts';
 import type { EventBus } from './events/bus.ts';
 import type { Foundations } from './foundations.ts';
 import type { RequestCounters } from './limits/counters.ts';
 import { type ExplainParts, explainRequest } from './policy/explain.ts';
+import type { LivePolicy } from './policy/live-policy.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { DenialLog } from './requests/denial-log.ts';
 import { type Services, toFunctionsApi } from './services.ts';
@@ -25,7 +28,12 @@ export interface InterfaceParts extends ExplainParts {
   readonly config: MasterConfig;
   readonly foundations: Foundations;
   readonly bus: EventBus;
+  readonly livePolicy: LivePolicy;
+  readonly reload: (config: MasterConfig) => Promise<ReloadReport>;
+  readonly readConfig: (() => Promise<MasterConfig>) | undefined;
   readonly services: Services;
+  readonly logins: LoginsApi;
+  readonly asUser: (token: string) => UserApi;
   readonly reactions: ReactionsApi;
   readonly present: () => readonly PresentMinion[];
   readonly transports: readonly MasterTransport[];
@@ -50,7 +58,16 @@ export function createApi(parts: InterfaceParts): MasterApi {
     },
     acl: {
       explain: async (request) => explainRequest(parts, request),
+      reload: () => reloadFiles(parts),
+      ...createDecisionsApi({
+        decisions: parts.foundations.decisions,
+        policy: parts.livePolicy,
+        targets: parts.targets,
+      }),
     },
+    audit: { flush: () => parts.foundations.audit.flush() },
+    logins: parts.logins,
+    asUser: parts.asUser,
     reactions: parts.reactions,
     pillar: services.pillar,
     presence: async () => parts.present(),
@@ -59,6 +76,15 @@ export function createApi(parts: InterfaceParts): MasterApi {
     store: { backup: (target) => backUp(parts, target) },
     status: async () => describeStatus(parts),
   };
+}
+
+/** All or nothing: what cannot be read, or used, is told to whoever asked. */
+async function reloadFiles({ reload, readConfig }: InterfaceParts): Promise<ReloadReport> {
+  if (readConfig === undefined) {
+    const problem = 'this master was given its configuration by its program';
+    throw new MasterError('ERR_NOT_RELOADABLE', problem);
+  }
+  return reload(await readConfig());
 }
 
 async function backUp({ foundations }: InterfaceParts, target: string): Promise<BackupReceipt> {
@@ -78,6 +104,8 @@ function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['st
     publishPort: first?.publishPort ?? 0,
     transports: describeTransports(parts),
     subscribers: parts.transports.reduce((sum, it) => sum + it.subscribers().length, 0),
+    aclMode: parts.config.acl.mode,
+    auditFull: parts.foundations.audit.isFull(),
     storeFull: parts.foundations.storeKeeper.isFull(),
     keys: {
       accepted: accepted.length,

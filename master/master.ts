@@ -4,15 +4,18 @@ import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { Store } from '../store/index.ts';
 import type {
   AclApi,
+  AuditApi,
   EventsApi,
   FunctionsApi,
   JobsApi,
   KeysApi,
+  LoginsApi,
   MasterApi,
   MasterStatus,
   PillarApi,
   ReactionsApi,
   StoreApi,
+  UserApi,
 } from './api.ts';
 import { type Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
@@ -40,6 +43,8 @@ export interface MasterParts {
   readonly transports?: readonly MasterTransport[];
   /** Default: the embedded store in `saltbridge: state_dir`. */
   readonly store?: Store;
+  /** Reads the configuration again, for `acl.reload` of the interface. Default: that is refused. */
+  readonly readConfig?: () => Promise<MasterConfig>;
   /** Milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
 }
@@ -99,6 +104,18 @@ class MasterInProcess implements Master {
 
   get pillar(): PillarApi {
     return this.#running().api.pillar;
+  }
+
+  get audit(): AuditApi {
+    return this.#running().api.audit;
+  }
+
+  get logins(): LoginsApi {
+    return this.#running().api.logins;
+  }
+
+  asUser(token: string): UserApi {
+    return this.#running().api.asUser(token);
   }
 
   get reactions(): ReactionsApi {

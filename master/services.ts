@@ -1,6 +1,7 @@
 /** Keys, jobs, runners and wheel over their parts: what the interface gives, and minions may ask. */
 import type { Logger } from 'pino';
 import type { FunctionsApi, JobsApi, KeysApi, PillarApi } from './api.ts';
+import { auditedKeys } from './audit/audited-keys.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { EventBus } from './events/bus.ts';
 import type { FileServer } from './fileserver/file-server.ts';
@@ -51,13 +52,16 @@ export interface Services {
 export function createServices(parts: ServiceParts): Services {
   const { config, foundations, dispatcher, targets, lastHeard } = parts;
   const ownKeys = ownKeysOf(parts);
-  const keys = createKeysApi({
-    keys: foundations.keys,
-    hashType: config.hashType,
-    protocolOf: (id) => foundations.pins.of(id),
-    unpin: (id) => foundations.pins.forget([id]),
-    ownKeys: async () => ownKeys,
-  });
+  const keys = auditedKeys(
+    createKeysApi({
+      keys: foundations.keys,
+      hashType: config.hashType,
+      protocolOf: (id) => foundations.pins.of(id),
+      unpin: (id) => foundations.pins.forget([id]),
+      ownKeys: async () => ownKeys,
+    }),
+    foundations.audit,
+  );
   const jobs = createJobsApi({
     dispatcher,
     targets,
@@ -91,6 +95,7 @@ function createCallers(
   const acceptedIds = (): readonly string[] => foundations.keys.acceptedIds();
   const common: Omit<FunctionCallerOptions, 'table' | 'kind' | 'notServed'> = {
     bus,
+    audit: foundations.audit,
     nextJid,
     cache: config.runnerReturns ? parts.jobs : undefined,
     masterId: config.id,

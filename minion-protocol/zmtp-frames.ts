@@ -39,7 +39,7 @@ export type FrameAdmission<Refusal extends string> = (
 export class FrameReader<Refusal extends string> {
   /** Flags of the frame that `next()` reported last. */
   flags = 0;
-  /** Body of that frame. */
+  /** Body of that frame, until the next call. */
   body: Uint8Array = EMPTY;
 
   readonly #admit: FrameAdmission<Refusal>;
@@ -74,7 +74,6 @@ export class FrameReader<Refusal extends string> {
   release(): void {
     this.#assembly = undefined;
     this.#phase = 'flags';
-    this.body = EMPTY;
     this.#starve();
   }
 
@@ -142,6 +141,8 @@ export class FrameReader<Refusal extends string> {
   #starve(): 'starved' {
     this.#chunk = EMPTY;
     this.#position = 0;
+    // A view would keep the whole chunk for as long as an idle peer is silent.
+    this.body = EMPTY;
     return 'starved';
   }
 }

@@ -2,9 +2,17 @@ import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { policyErrors } from '../acl/index.ts';
 import { commandErrors } from '../cli/errors.ts';
-import { configErrors, type ErrorEntry, keyErrors, masterErrors } from '../master/index.ts';
+import {
+  authenticationErrors,
+  authorizationErrors,
+  configErrors,
+  type ErrorEntry,
+  keyErrors,
+  masterErrors,
+} from '../master/index.ts';
 import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
 import { storeErrors } from '../store/index.ts';
+import { templateErrors } from '../template/index.ts';
 
 const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   protocolErrors,
@@ -14,7 +22,10 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   policyErrors,
   keyErrors,
   masterErrors,
+  authenticationErrors,
+  authorizationErrors,
   commandErrors,
+  templateErrors,
 ];
 const entries = rooms.flatMap((room) => Object.entries(room));
 const document = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');

@@ -6,7 +6,9 @@ import {
   fromJson,
   type LintFinding,
   lintConfiguredPolicy,
+  loadCandidatePolicy,
   loadMasterConfig,
+  type ReloadReport,
 } from '../../master/index.ts';
 import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
@@ -14,6 +16,7 @@ import { CommandError } from '../errors.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { escapeName } from '../output/escape.ts';
 import { printJson, printLine } from '../print.ts';
+import { addLearnCommand, addReplayCommand } from './acl-learn.ts';
 
 interface AclOptions {
   readonly configDir: string;
@@ -48,6 +51,9 @@ export function addAclCommand(program: Command, context: CommandContext): void {
   addDenials(acl, context);
   addExplain(acl, context);
   addCheck(acl, context);
+  addReload(acl, context);
+  addLearnCommand(acl, context);
+  addReplayCommand(acl, context);
 }
 
 function addDenials(acl: Command, context: CommandContext): void {
@@ -98,12 +104,15 @@ function addExplain(acl: Command, context: CommandContext): void {
 function addCheck(acl: Command, context: CommandContext): void {
   acl
     .command('check')
-    .description('look for rules in the configuration that do nothing; changes nothing')
+    .description('look for rules that do nothing; changes nothing')
+    .argument('[file]', 'a policy that is not in force; without it, that of the configuration')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async ({ configDir, json }: AclOptions) => {
-      const { config } = await loadMasterConfig(configDir);
+    .action(async (file: string | undefined, { configDir, json }: AclOptions) => {
+      const { config } = await (file === undefined
+        ? loadMasterConfig(configDir)
+        : loadCandidatePolicy(configDir, file));
       const { keys, close } = await context.openKeys(configDir);
       const known = await keys.list().finally(close);
       const accepted = known.filter(({ state }) => state === 'accepted').map(({ id }) => id);
@@ -115,6 +124,25 @@ function addCheck(acl: Command, context: CommandContext): void {
       }
       if (findings.length > 0) context.setExitCode(exitCodes.failure);
     });
+}
+
+function addReload(acl: Command, context: CommandContext): void {
+  acl
+    .command('reload')
+    .description('let the running master read its configuration again, all of it or nothing')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json }: AclOptions) => {
+      const report = await (await context.openApi(configDir)).acl.reload();
+      if (json) await printJson(context.stdout, report);
+      else await printLine(context.stdout, formatReload(report));
+    });
+}
+
+function formatReload({ applied, needRestart }: ReloadReport): string {
+  const list = (names: readonly string[]): string => names.join(', ') || 'nothing';
+  return `in force now: ${list(applied)}\nafter a restart: ${list(needRestart)}`;
 }
 
 function readRequest(

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { configOption, logLevelOption, parseSeconds } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
+import { addLoginOptions } from '../login-options.ts';
 import { addOutputOptions } from '../output-options.ts';
 import { runFunction, type SaltRunOptions, showDocs } from '../salt-run.ts';
 
@@ -22,6 +23,7 @@ export function addSaltRunCommand(program: Command, context: CommandContext): vo
     .addOption(new Option('--no-parse <names>', 'keywords whose value is text').default('', 'none'))
     .addOption(new Option('--skip-grains').hideHelp())
     .addOption(new Option('--hard-crash').hideHelp());
+  addLoginOptions(command);
   addOutputOptions(command);
   command
     .addOption(logLevelOption())

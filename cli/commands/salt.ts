@@ -11,6 +11,7 @@ import { printJson, printLine } from '../print.ts';
 import { addSaltOptions, type SaltOptions } from '../salt-options.ts';
 import { parseBatchSize, toRunRequest } from '../salt-request.ts';
 import { toTarget } from '../target-options.ts';
+import { openSession } from '../user-session.ts';
 
 /** `saltbridge salt`: takes the flags of Salt's own command and prints what it prints. */
 export function addSaltCommand(program: Command, context: CommandContext): void {
@@ -53,13 +54,32 @@ async function runSalt(
     await printLine(context.stderr, error.message);
     return exitCodes.incomplete;
   }
-  const { jobs } = await context.openApi(options.configDir);
+  const session = await openSession(context, options);
+  try {
+    return await runJob(session.jobs, { ...request, ...whoever() }, options, context);
+  } finally {
+    await session.close();
+  }
+}
+
+async function runJob(
+  jobs: JobsApi,
+  request: RunRequest,
+  options: SaltOptions,
+  context: CommandContext,
+): Promise<number> {
   const batch =
     options.batch ?? options.batchSize ?? (await safeBatch(jobs, request, options, context));
   if (options.async === true && batch === undefined) return publish(jobs, request, context);
   return batch === undefined || options.static === true
     ? followJob(jobs, request, options, context)
     : followBatch(jobs, request, batch, options, context);
+}
+
+/** Who came by sudo is told, for `sudo_acl`. */
+function whoever(): Pick<RunRequest, 'user'> {
+  const { SUDO_USER: name } = process.env;
+  return name === undefined ? {} : { user: `sudo_${name}` };
 }
 
 /** `--batch-safe-limit`: a batch where the target means so many. */

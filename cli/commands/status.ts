@@ -36,6 +36,10 @@ function formatStatus(status: MasterStatus): string {
     `since        ${new Date(status.startedAt).toISOString()}`,
     ...status.transports.map(formatTransport),
     ...(status.storeFull ? ['store        its disk is full: nothing new is kept'] : []),
+    ...(status.aclMode === 'learn'
+      ? ['acl          learning: minions may do what no rule permits']
+      : []),
+    ...(status.auditFull ? ['audit        cannot be written: records wait, then are lost'] : []),
     `keys         ${keys.join(', ')}`,
     ...counters.map(([name, count]) => `counter      ${escapeName(name)}: ${count}`),
   ].join('\n');

@@ -1,4 +1,5 @@
 import { findNodegroupLoop } from '../../minion-protocol/index.ts';
+import { eauthOptions } from './eauth-options.ts';
 import { ConfigError, type OptionOrigin } from './errors.ts';
 import {
   aclOptions,
@@ -23,10 +24,11 @@ import { findSharedPort, servedTransports } from './transport-opts.ts';
 export function completeConfig(given: GivenOptions): MasterConfig {
   const salt = readTable(saltOptions, given.salt);
   const rights = readTable(rightsOptions, given.salt);
+  const eauth = Object.freeze(readTable(eauthOptions, given.salt));
   const own = readTable(ownOptions, given.own);
   const limits = Object.freeze(readTable(limitOptions, given.limits));
   const acl = Object.freeze(readTable(aclOptions, given.acl));
-  const rooted = joinRootDir({ ...salt, ...rights, ...own, limits, acl }, given);
+  const rooted = joinRootDir({ ...salt, ...rights, ...own, eauth, limits, acl }, given);
   const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
   refuseConflicts(config, given);
   checkPolicy(config, given.acl);

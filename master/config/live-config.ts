@@ -1,5 +1,6 @@
 /** The configuration of a master that runs, some of which can change. */
 import { isDeepStrictEqual } from 'node:util';
+import { eauthOptions } from './eauth-options.ts';
 import {
   aclOptions,
   limitOptions,
@@ -67,14 +68,18 @@ function pick<T, Name extends keyof T>(values: T, names: readonly Name[]): Pick<
 
 /** The names in files of the options whose values differ. */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
-  const { limits: limitsOfA, acl: aclOfA, ...restOfA } = a;
-  const { limits: limitsOfB, acl: aclOfB, ...restOfB } = b;
+  const { limits: limitsOfA, acl: aclOfA, eauth: eauthOfA, ...restOfA } = a;
+  const { limits: limitsOfB, acl: aclOfB, eauth: eauthOfB, ...restOfB } = b;
   const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const rest = namesOf(restOfA).filter((name) => !isDeepStrictEqual(restOfA[name], restOfB[name]));
   const acl = namesOf(aclOfA).filter((name) => !isDeepStrictEqual(aclOfA[name], aclOfB[name]));
+  const eauth = namesOf(eauthOfA).filter(
+    (name) => !isDeepStrictEqual(eauthOfA[name], eauthOfB[name]),
+  );
   const limits = namesOf(limitsOfA).filter((name) => limitsOfA[name] !== limitsOfB[name]);
   return [
     ...rest.map((name) => (name in ownOptions ? 'saltbridge:' : '') + rows[name].name),
+    ...eauth.map((name) => eauthOptions[name].name),
     ...acl.map((name) => `saltbridge:acl:${aclOptions[name].name}`),
     ...limits.map((name) => `saltbridge:limits:${limitOptions[name].name}`),
   ];

@@ -1,6 +1,8 @@
 import path from 'node:path';
 import { warnOfReactorTags } from '../migration/reactor-tags.ts';
+import { warnOfBackends } from './backend-warnings.ts';
 import { completeConfig } from './complete.ts';
+import { eauthOptions } from './eauth-options.ts';
 import type { OptionOrigin } from './errors.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import {
@@ -8,6 +10,7 @@ import {
   limitOptions,
   type OptionTable,
   ownOptions,
+  rightsOptions,
   saltOptions,
 } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
@@ -31,6 +34,8 @@ const ofOtherPrograms = /^saltgui_/;
 
 const servedNames: ReadonlySet<string> = new Set([
   ...namesOf(saltOptions),
+  ...namesOf(rightsOptions),
+  ...namesOf(eauthOptions),
   'saltbridge',
   'include',
   'default_include',
@@ -51,6 +56,7 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
     ...warnOfValues(config, settings),
     ...warnOfNarrowed(config, settings),
     ...warnOfRights(config, settings),
+    ...warnOfBackends(config, settings),
     ...warnOfReactorTags(config, settings),
   ];
   return { config, warnings: [...warnings, ...more], files };

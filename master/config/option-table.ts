@@ -1,5 +1,7 @@
 import { hostname } from 'node:os';
+import { auditDefaults, auditOptions } from './audit-options.ts';
 import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
+import { learnActions } from './learn-actions.ts';
 import { nodegroups } from './nodegroups.ts';
 import {
   authVersion,
@@ -40,16 +42,21 @@ export type OptionTable<T> = { readonly [Name in keyof T]: OptionRow<T[Name]> };
 /** Names of our own options, which stand under `saltbridge:`. */
 export type OwnOptionName =
   | 'stateDir'
+  | 'audit'
   | 'socket'
   | 'publishSerialBlock'
   | 'confirmOpenMode'
+  | 'confirmAutoEauth'
   | 'mineTrustsGrains'
   | 'pillarTrustsGrains'
   | 'reactions'
   | 'tenants';
 
 /** Salt's options, which stand at the top of a file. */
-export type SaltOptions = Omit<MasterConfig, OwnOptionName | RightsOptionName | 'limits' | 'acl'>;
+export type SaltOptions = Omit<
+  MasterConfig,
+  OwnOptionName | RightsOptionName | 'limits' | 'acl' | 'eauth'
+>;
 
 /** Salt's options on the rights of users. */
 export type RightsOptionName =
@@ -192,10 +199,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   logFile: row('log_file', pathOrUrl, '/var/log/salt/master'),
 };
 
-/**
- * Rights of users: they are read and become rules, but nobody can log in yet, so their warnings
- * stay those of options that are not served.
- */
+/** Salt's options on the rights of users. */
 export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = {
   publisherAcl: row('publisher_acl', rights, {}),
   publisherAclBlacklist: row('publisher_acl_blacklist', rights, {}),
@@ -207,8 +211,10 @@ export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = 
 export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   stateDir: row('state_dir', path, '/var/lib/saltbridge'),
   socket: row('socket', path, 'saltbridge.sock'),
+  audit: row('audit', auditOptions, auditDefaults),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
+  confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
   pillarTrustsGrains: row('pillar_trusts_grains', flag, true),
   tenants: row('tenants', tenantDirectories, {}),
@@ -238,6 +244,9 @@ export const limitOptions: OptionTable<Limits> = {
 export const aclOptions: OptionTable<AclOptions> = {
   signals: row('signals', signalRules, []),
   rules: row('rules', policyRules, []),
+  mode: row('mode', oneOf(['enforce', 'learn']), 'enforce'),
+  learnActions: row('learn_actions', learnActions, ['signal', 'mine']),
+  recordData: row('record_data', flag, true),
 };
 
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): OptionRow<T>;

@@ -7,7 +7,10 @@
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { Reaction } from '../reactions/reaction.ts';
+import type { AuditOptions } from './audit-options.ts';
+import type { EauthOptions } from './eauth-options.ts';
 import type { FileRoots } from './file-options.ts';
+import type { LearnAction } from './learn-actions.ts';
 import type { Permissions } from './permissions.ts';
 import type { SslOptions } from './ssl.ts';
 import type { TenantDirectories } from './tenant-directories.ts';
@@ -100,6 +103,21 @@ export interface AclOptions {
    * of `saltbridge/acl` make. Default: none.
    */
   readonly rules: readonly PolicyRule[];
+  /**
+   * `mode`: with `learn`, minions may do of {@link AclOptions.learnActions} what no rule permits
+   * and a rule could; rules that deny hold. Default `enforce`.
+   */
+  readonly mode: 'enforce' | 'learn';
+  /**
+   * `learn_actions`: what `learn` permits. Default `signal` and `mine`: the others give power over
+   * other minions and the master, and are recorded without being permitted.
+   */
+  readonly learnActions: readonly LearnAction[];
+  /**
+   * `record_data`: keep examples of what minions say and of arguments with the decisions, sealed.
+   * Default true; false: their shapes alone.
+   */
+  readonly recordData: boolean;
 }
 
 /** A complete, checked configuration. Paths are absolute. */
@@ -366,10 +384,16 @@ export interface MasterConfig {
   /** `log_file`: path, or an address such as `file:///dev/log`. Default `/var/log/salt/master`. */
   readonly logFile: string;
 
+  /** Log-ins and tokens. */
+  readonly eauth: EauthOptions;
+  /** `saltbridge:confirm_auto_eauth`: the eauth `auto` is meant. Default false. */
+  readonly confirmAutoEauth: boolean;
   /** `saltbridge:state_dir`: the embedded store. Default `/var/lib/saltbridge`. */
   readonly stateDir: string;
   /** `saltbridge:socket`: local interface. Default `<sock_dir>/saltbridge.sock`. */
   readonly socket: string;
+  /** `saltbridge:audit`: the log of who did what. */
+  readonly audit: AuditOptions;
   /** `saltbridge:limits`. */
   readonly limits: Limits;
   /** `saltbridge:acl`. */
@@ -403,7 +427,9 @@ export interface MasterConfig {
 }
 
 /** What a program may set; the rest has its default. */
-export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl'> {
+export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'audit' | 'eauth'> {
+  readonly audit: Partial<AuditOptions>;
+  readonly eauth: Partial<EauthOptions>;
   readonly limits: Partial<Limits>;
   readonly acl: Partial<AclOptions>;
 }

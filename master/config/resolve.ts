@@ -1,4 +1,5 @@
 import { completeConfig } from './complete.ts';
+import { eauthOptions } from './eauth-options.ts';
 import type { OptionOrigin } from './errors.ts';
 import {
   aclOptions,
@@ -18,16 +19,20 @@ import type { Settings } from './settings.ts';
  * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN
  */
 export function resolveMasterConfig(options: Partial<MasterOptions> = {}): MasterConfig {
-  const { limits = {}, acl = {}, ...rest } = options;
+  const { limits = {}, acl = {}, eauth = {}, ...rest } = options;
   refuseOther('limits', limits);
   refuseOther('acl', acl);
+  refuseOther('eauth', eauth);
   const own = new Map(Object.entries(rest).filter(([name]) => Object.hasOwn(ownOptions, name)));
   const salt = Object.entries(rest).filter(([name]) => !own.has(name));
   return completeConfig({
-    salt: toSettings(salt, { ...saltOptions, ...rightsOptions }, [
-      ...Object.keys(saltOptions),
-      ...Object.keys(rightsOptions),
-      ...Object.keys(ownOptions),
+    salt: new Map([
+      ...toSettings(salt, { ...saltOptions, ...rightsOptions }, [
+        ...Object.keys(saltOptions),
+        ...Object.keys(rightsOptions),
+        ...Object.keys(ownOptions),
+      ]),
+      ...toSettings(Object.entries(eauth), eauthOptions, Object.keys(eauthOptions)),
     ]),
     own: toSettings([...own], ownOptions, []),
     limits: toSettings(Object.entries(limits), limitOptions, Object.keys(limitOptions)),

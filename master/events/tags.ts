@@ -19,4 +19,7 @@ export const tags = {
   /** Ours: the disk of the store was found full; there is room again. */
   storeFull: 'saltbridge/store/full',
   storeRoom: 'saltbridge/store/room',
+  /** Ours: the audit log finds no room; it finds some again. */
+  auditFull: 'saltbridge/audit/full',
+  auditRoom: 'saltbridge/audit/room',
 } as const;

@@ -6,6 +6,8 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
+import { type AuditTrail, named } from '../audit/record.ts';
+import { type AuditRequester, auditOf } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
@@ -37,6 +39,8 @@ export interface PublishRequest extends TargetRequest {
   readonly jid?: string;
   /** The minion that asks for it; told to the minions, as Salt does. */
   readonly requestedBy?: string;
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
 }
 
 /** A job that is on its way. */
@@ -56,6 +60,7 @@ export interface JobDispatcherOptions {
   readonly cache: JobCache;
   readonly bus: EventBus;
   readonly publisher: Publisher;
+  readonly audit: AuditTrail;
   readonly nextJid: () => string;
   /** `master_id`, told in every publication; `null`: none. */
   readonly masterId: string | null;
@@ -111,9 +116,25 @@ export class JobDispatcher {
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
     const delivery = await this.#options.publisher.publish(load, addresseesOf(record));
+    this.#tellAudit(record, request);
     const { skipped } = delivery;
     if (skipped > 0) await this.#options.cache.update({ ...record, skipped });
     return { job, record: { ...record, skipped }, delivery, stopListening };
+  }
+
+  #tellAudit(record: JobRecord, { by, user = 'saltbridge' }: PublishRequest): void {
+    const { audit } = this.#options;
+    const { fun, arg, tgt, tgtType, minions, jid } = record;
+    audit.append({
+      ...auditOf(by, user),
+      action: 'job.publish',
+      what: String(fun),
+      ...(arg.length === 0 ? {} : { arguments: audit.digest(arg) }),
+      target: `${tgtType} ${String(tgt)}`,
+      ...named(minions),
+      outcome: 'done',
+      jid,
+    });
   }
 
   /** The clock may have gone back since an earlier run: a jid that a job has is passed over. */

@@ -56,6 +56,7 @@ export function openJobs({ config, foundations, transports, bus, closing, now }:
     cache: jobs,
     bus,
     publisher,
+    audit: foundations.audit,
     nextJid,
     masterId: config.masterId,
     closing,

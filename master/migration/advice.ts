@@ -31,10 +31,6 @@ const returner = refused(
   "Python returners do not run in the master; jobs and returns are in the master's own store.",
   'Follow the events or the returns with a program (saltbridge events, jobs.show), or give the minions the returner.',
 );
-const publisherRights = refused(
-  'Nobody but the user of the local socket may publish, so what is granted here is not granted.',
-  'Let people use saltbridge as the user of the socket, or put a service before it.',
-);
 const api = refused(
   'The HTTP interface is not served.',
   'Use the local socket (saltbridge/client), or keep salt-api beside a salt-master.',
@@ -103,8 +99,8 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
     'thorium_roots thorium_top thorium_interval',
   ),
   ...rows(
-    publisherRights,
-    'publisher_acl publisher_acl_blacklist client_acl client_acl_blacklist external_auth sudo_acl',
+    refused('Salt has renamed it.', 'Call it publisher_acl, publisher_acl_blacklist.'),
+    'client_acl client_acl_blacklist',
   ),
   ...rows(api, 'rest_cherrypy rest_tornado rest_wsgi netapi_enable_clients'),
   ...rows(

@@ -15,7 +15,6 @@ const moduleLists: ReadonlySet<string> = new Set([
   'event_return',
   'ext_job_cache',
   'ext_pillar',
-  'external_auth',
   'fileserver_backend',
   'master_job_cache',
   'master_tops',

@@ -1,6 +1,6 @@
-import { decide, type Policy } from '../../acl/index.ts';
 import { unpackLocal, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
+import type { PolicyGate } from '../policy/gate.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { readMineEntry } from './mine-entry.ts';
@@ -21,7 +21,7 @@ export interface MineQuery {
 export interface MineReaderOptions {
   readonly mine: MineStore;
   readonly targets: Pick<TargetResolver, 'resolveForMinion' | 'entitles' | 'matches'>;
-  readonly policy: () => Policy;
+  readonly gate: PolicyGate;
   /** `mine_trusts_grains` */
   readonly trustsGrains: boolean;
   /** `mine_reply_bytes` */
@@ -70,8 +70,8 @@ export class MineReader {
   #mayAsk(readerId: string | undefined, fun: string): boolean {
     if (readerId === undefined) return true;
     const subject = { kind: 'minion', id: readerId } as const;
-    const { policy } = this.#options;
-    return decide({ subject, action: 'mine', resource: { fun } }, policy()).effect === 'allow';
+    const question = { subject, action: 'mine', resource: { fun } } as const;
+    return this.#options.gate.decide(question).effect === 'allow';
   }
 }
 
@@ -116,7 +116,7 @@ class Reading {
       isAllowedByOwner: () => allowed === undefined || this.#isAllowed(allowed, id),
     };
     const question = { subject: { kind: 'minion', id }, action: 'mine', resource } as const;
-    return decide(question, this.#options.policy()).effect === 'allow';
+    return this.#options.gate.decide(question).effect === 'allow';
   }
 
   #isAllowed(allowed: TargetRequest, readerId: string): boolean {

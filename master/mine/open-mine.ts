@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
-import type { Policy } from '../../acl/index.ts';
 import type { Store } from '../../store/index.ts';
 import type { MasterConfig } from '../config/options.ts';
+import type { PolicyGate } from '../policy/gate.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { MineReader } from './mine-reader.ts';
 import { MineStore } from './mine-store.ts';
@@ -12,7 +12,7 @@ export interface MineParts {
   readonly config: MasterConfig;
   readonly store: Store;
   readonly targets: TargetResolver;
-  readonly policy: () => Policy;
+  readonly gate: PolicyGate;
   /** Whether an id has a key in any state; the mines of others are forgotten. */
   readonly hasKey: (id: string) => boolean;
   readonly acceptedIds: () => readonly string[];
@@ -52,7 +52,7 @@ export async function openMine(parts: MineParts): Promise<Mine> {
   const mineReader = new MineReader({
     mine,
     targets,
-    policy: parts.policy,
+    gate: parts.gate,
     trustsGrains: config.mineTrustsGrains,
     maxBytes: config.limits.mineReplyBytes,
   });

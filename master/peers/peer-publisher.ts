@@ -1,12 +1,14 @@
 import type { Logger } from 'pino';
-import { type Decision, decide, hasRules, type Policy } from '../../acl/index.ts';
+import type { Decision } from '../../acl/index.ts';
 import { isJid, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { minionActor } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { JobDispatcher, PublishRequest } from '../jobs/dispatcher.ts';
 import type { JobReturn } from '../jobs/job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { type RunParts, runJob } from '../jobs/run.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import type { PolicyGate } from '../policy/gate.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { type PeerCall, readCalls, readTarget, toCall } from './peer-load.ts';
@@ -16,7 +18,7 @@ export interface PeerPublisherOptions extends RunParts {
   readonly dispatcher: JobDispatcher;
   readonly cache: JobCache;
   readonly targets: Pick<TargetResolver, 'resolveForMinion' | 'entitled'>;
-  readonly policy: () => Policy;
+  readonly gate: PolicyGate;
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
@@ -102,7 +104,8 @@ export class PeerPublisher {
       { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason },
       'job published for a minion',
     );
-    const target = { tgt: minions, tgtType: 'list', user: minionId, requestedBy: minionId };
+    const by = { who: minionActor(minionId), rule: decision.rule };
+    const target = { tgt: minions, tgtType: 'list', user: minionId, requestedBy: minionId, by };
     const [first, ...more] = calls;
     if (first === undefined || more.length > 0) {
       return { ...target, fun, arg: calls.map(argumentsOfOne) };
@@ -111,10 +114,10 @@ export class PeerPublisher {
   }
 
   #judge(minionId: string, load: WireMap): Permitted | undefined {
-    const { policy, counters, targets, log } = this.#options;
+    const { gate, counters, targets, log } = this.#options;
     // The common case, before anything that the minion wrote is looked at.
     const subject = { kind: 'minion', id: minionId } as const;
-    if (!hasRules(subject, 'publish', policy())) return this.#refuse('peer-off');
+    if (!gate.mayPermit(subject, 'publish')) return this.#refuse('peer-off');
     const calls = readCalls(load);
     const target = readTarget(load);
     if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
@@ -125,7 +128,7 @@ export class PeerPublisher {
       return minions.every((id) => allowed.has(id));
     };
     const resource = { calls: calls.map(toCall), isWithin };
-    const decision = decide({ subject, action: 'publish', resource }, policy());
+    const decision = gate.decide({ subject, action: 'publish', resource }, minions);
     if (decision.effect === 'allow') return { calls, minions, decision };
     counters.count(`peer-${decision.rule}`);
     log.info({ minion: minionId, rule: decision.rule }, 'job of a minion refused');

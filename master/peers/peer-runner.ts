@@ -1,9 +1,10 @@
 import type { Logger } from 'pino';
-import { decide, hasRules, type Policy } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { minionActor } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import type { PolicyGate } from '../policy/gate.ts';
 import type { FunctionCaller } from '../runners/caller.ts';
 import { readCalls, toCall } from './peer-load.ts';
 
@@ -11,7 +12,7 @@ import { readCalls, toCall } from './peer-load.ts';
 export interface PeerRunnerOptions {
   readonly runners: FunctionCaller;
   readonly cache: JobCache;
-  readonly policy: () => Policy;
+  readonly gate: PolicyGate;
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
@@ -29,13 +30,13 @@ export class PeerRunner {
    * @returns what the runner gave; an empty map if it is refused
    */
   async run(minionId: string, load: WireMap, mark: string | undefined): Promise<WireValue> {
-    const { policy, counters, log, cache, runners } = this.#options;
+    const { gate, counters, log, cache, runners } = this.#options;
     const subject = { kind: 'minion', id: minionId } as const;
-    if (!hasRules(subject, 'runner', policy())) return this.#refuse('peer-off');
+    if (!gate.mayPermit(subject, 'runner')) return this.#refuse('peer-off');
     const [call, ...more] = readCalls(load) ?? [];
     if (call === undefined || more.length > 0) return this.#refuse('peer-malformed');
     const resource = { call: toCall(call) };
-    const decision = decide({ subject, action: 'runner', resource }, policy());
+    const decision = gate.decide({ subject, action: 'runner', resource });
     if (decision.effect === 'deny') {
       counters.count(`runner-${decision.rule}`);
       log.info({ minion: minionId, rule: decision.rule }, 'runner of a minion refused');
@@ -44,7 +45,8 @@ export class PeerRunner {
     if (!(await cache.addMark(minionId, mark))) return {};
     log.info({ minion: minionId, fun: call.fun, rule: decision.reason }, 'runner for a minion');
     try {
-      return (await runners.run({ ...call, user: minionId })).return;
+      const by = { who: minionActor(minionId), rule: decision.rule };
+      return (await runners.run({ ...call, user: minionId, by })).return;
     } catch (error) {
       if (error instanceof MasterError) return error.message;
       throw error;

@@ -1,5 +1,5 @@
-import { createPolicy, type Policy } from '../../acl/index.ts';
-import { type MinionFacts, traverse } from '../../minion-protocol/index.ts';
+import { createPolicy, type Policy, type PolicyWorld } from '../../acl/index.ts';
+import { type MinionFacts, type Nodegroups, traverse } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { rulesOf } from '../config/policy-rules.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
@@ -13,20 +13,32 @@ export interface LivePolicyOptions {
   readonly now: () => number;
 }
 
+/** Policies that are remembered for tokens. */
+const maxOfTokens = 100;
+
 /** The policy of a running master: compiled at the start and at each reload, never between. */
 export class LivePolicy {
   readonly #options: Omit<LivePolicyOptions, 'config'>;
   #policy: Policy;
+  #config: MasterConfig;
+  /** Policies of tokens that keep their rights, by these. */
+  readonly #ofTokens = new Map<string, Policy>();
 
   /** @throws PolicyError */
   constructor({ config, ...options }: LivePolicyOptions) {
     this.#options = options;
+    this.#config = config;
     this.#policy = this.#compile(config);
   }
 
   /** The policy in force. */
   get current(): Policy {
     return this.#policy;
+  }
+
+  /** What the rules look at besides the question, as it is now. */
+  get world(): PolicyWorld {
+    return this.#world(this.#config.nodegroups);
   }
 
   /**
@@ -38,17 +50,39 @@ export class LivePolicy {
     const next = this.#compile(config);
     return () => {
       this.#policy = next;
+      this.#config = config;
+      this.#ofTokens.clear();
     };
   }
 
+  /**
+   * The policy in force, but for what `external_auth` grants to those whom `eauth` authenticated:
+   * to them it is these entries. It is for one of them alone (`keep_acl_in_token`).
+   * @throws PolicyError
+   */
+  withRights(eauth: string, rights: readonly unknown[]): Policy {
+    const key = JSON.stringify([eauth, rights]);
+    const known = this.#ofTokens.get(key);
+    if (known !== undefined) return known;
+    const externalAuth = { ...this.#config.externalAuth, [eauth]: { '*': rights } };
+    const policy = this.#compile({ ...this.#config, externalAuth });
+    if (this.#ofTokens.size >= maxOfTokens) this.#ofTokens.clear();
+    this.#ofTokens.set(key, policy);
+    return policy;
+  }
+
   #compile(config: MasterConfig): Policy {
+    return createPolicy(rulesOf(config), this.#world(config.nodegroups));
+  }
+
+  #world(nodegroups: Nodegroups): PolicyWorld {
     const { targets, factsOf, now } = this.#options;
-    return createPolicy(rulesOf(config), {
+    return {
       ...policySyntax,
-      target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, config.nodegroups),
+      target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, nodegroups),
       pillarOf: (id, path) => pillarText(factsOf(id), path),
       now,
-    });
+    };
   }
 }
 

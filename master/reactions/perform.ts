@@ -78,8 +78,9 @@ async function performJob(
     return { outcome: 'interrupted' };
   }
   const { fun, arg, kwarg } = call;
-  const user = serviceOf(reaction).name;
-  const request = { tgt: minions, tgtType: 'list', fun, arg, kwarg, user, jid };
+  const who = serviceOf(reaction);
+  const by = { who, rule: decision.rule };
+  const request = { tgt: minions, tgtType: 'list', fun, arg, kwarg, user: who.name, jid, by };
   let failed = 0;
   let silent = 0;
   for await (const update of parts.jobs.run(request, deadline)) {
@@ -104,7 +105,9 @@ async function performRunner(
   // Before it starts: nothing knows a runner's jid again, so it is rather not done than done twice.
   await parts.markSent(jid);
   const { fun, arg, kwarg } = call;
-  const work = parts.runners.run({ fun, arg, kwarg, user: serviceOf(reaction).name, jid });
+  const who = serviceOf(reaction);
+  const by = { who, rule: decision.rule };
+  const work = parts.runners.run({ fun, arg, kwarg, user: who.name, jid, by });
   const result = await Promise.race([work, aborted(deadline)]);
   if (result === undefined) return { outcome: 'timeout' };
   const isFailure = !result.success || isFailureCode(result.retcode ?? 0);

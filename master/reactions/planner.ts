@@ -30,10 +30,10 @@ export type PlannedCall =
     };
 
 /** Why nothing follows from an event; counted as `reaction-<reason>`. */
-export type PlanObstacle = 'no-sender' | 'no-value' | 'dash' | 'positional-text';
+type PlanObstacle = 'no-sender' | 'no-value' | 'dash' | 'positional-text';
 
 /** What follows from an event. */
-export type Plan =
+type Plan =
   | { readonly ok: true; readonly calls: readonly PlannedCall[] }
   | { readonly ok: false; readonly reason: PlanObstacle };
 

@@ -1,7 +1,6 @@
 /** What minions may ask for, from the parts of a master. */
 
 import type { Logger } from 'pino';
-import type { Policy } from '../../acl/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
@@ -20,6 +19,7 @@ import type { MineStore } from '../mine/mine-store.ts';
 import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
 import type { PillarSource } from '../pillar/answer.ts';
+import type { PolicyGate } from '../policy/gate.ts';
 import type { ReactionIntake } from '../reactions/intake.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { Services } from '../services.ts';
@@ -48,8 +48,8 @@ const selfMadeJobsPerHour = 600;
 /** What the handlers are made from. */
 export interface HandlerParts {
   readonly config: MasterConfig;
-  /** What is permitted now. */
-  readonly policy: () => Policy;
+  /** Decides what minions may. */
+  readonly gate: PolicyGate;
   readonly foundations: Foundations;
   readonly bus: EventBus;
   readonly jobs: JobCache;
@@ -99,7 +99,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       rate: eventRate,
       counters,
       denials: parts.denials,
-      policy: parts.policy,
+      gate: parts.gate,
       reactions: parts.reactions,
       get maxBytes() {
         return config.limits.eventBytes;
@@ -118,7 +118,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     }),
     ...peerHandlers(openPeers(parts)),
     ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
-    revoke_auth: revokeHandler(foundations.keys, parts.policy),
+    revoke_auth: revokeHandler(foundations.keys, parts.gate),
     _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
     _master_tops: topsHandler(parts.tops, log),
   });
@@ -126,7 +126,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
 
 function createFileHandlers({
   config,
-  policy,
+  gate,
   fileServer: server,
   counters,
   log,
@@ -142,7 +142,7 @@ function createFileHandlers({
     ...fileHandlers({ server, meter, hashType, bufferBytes }),
     _file_recv: fileRecvHandler({
       pushed,
-      policy,
+      gate,
       meter,
       counters,
       log,
@@ -162,14 +162,14 @@ function openPeers(parts: HandlerParts): PeerHandlerOptions {
       lastHeardAt: (id) => lastHeard.of(id),
     },
     defaults: config,
-    policy: parts.policy,
+    gate: parts.gate,
     counters,
     log,
   });
   const runner = new PeerRunner({
     runners: parts.services.runners,
     cache,
-    policy: parts.policy,
+    gate: parts.gate,
     counters,
     log,
   });

@@ -1,7 +1,8 @@
 /** Seconds since 1970 that never come. */
 const never = 0xffff_ffff;
 const digestBytes = 8;
-const firstCapacity = 16;
+const expiryBytes = 4;
+const firstCapacity = 4;
 
 /**
  * Digests of requests in the order in which they came, each until it expires. Twelve bytes apiece:
@@ -12,8 +13,9 @@ const firstCapacity = 16;
  */
 export class MarkRing {
   readonly #maxMarks: number;
-  #digests: Buffer = Buffer.alloc(firstCapacity * digestBytes);
-  #expiries = new Uint32Array(firstCapacity);
+  /** All digests, then all expiries: one piece of memory, because there is a ring for each minion. */
+  #marks = allocate(firstCapacity);
+  #capacity = firstCapacity;
   #first = 0;
   #count = 0;
 
@@ -29,47 +31,62 @@ export class MarkRing {
 
   /** @param digest - at least eight bytes */
   has(digest: Buffer): boolean {
-    return this.#digests.includes(digest.subarray(0, digestBytes));
+    const digests = this.#marks.subarray(0, this.#capacity * digestBytes);
+    return digests.includes(digest.subarray(0, digestBytes));
   }
 
   /** @param expiresAt - seconds since 1970, or infinity */
   add(digest: Buffer, expiresAt: number): void {
     if (this.#count === this.#maxMarks) this.#removeFirst();
-    if (this.#count === this.#expiries.length) this.#grow();
+    if (this.#count === this.#capacity) this.#grow();
     const place = this.#place(this.#count);
-    this.#digests.set(digest.subarray(0, digestBytes), place * digestBytes);
-    this.#expiries[place] = Math.min(Math.ceil(expiresAt), never);
+    this.#marks.set(digest.subarray(0, digestBytes), place * digestBytes);
+    this.#marks.writeUInt32LE(Math.min(Math.ceil(expiresAt), never), this.#expiryAt(place));
     this.#count += 1;
   }
 
   /** Removes from the oldest on what has expired. @param now - seconds since 1970 */
   removeExpired(now: number): void {
-    while (this.#count > 0 && (this.#expiries[this.#first] ?? never) < now) this.#removeFirst();
+    while (this.#count > 0 && this.#marks.readUInt32LE(this.#expiryAt(this.#first)) < now) {
+      this.#removeFirst();
+    }
   }
 
   #removeFirst(): void {
     const start = this.#first * digestBytes;
-    this.#digests.fill(0, start, start + digestBytes);
+    this.#marks.fill(0, start, start + digestBytes);
     this.#first = this.#place(1);
     this.#count -= 1;
   }
 
   #place(index: number): number {
-    return (this.#first + index) % this.#expiries.length;
+    return (this.#first + index) % this.#capacity;
+  }
+
+  #expiryAt(place: number): number {
+    return this.#capacity * digestBytes + place * expiryBytes;
   }
 
   /** Called when it is full: what wraps around is put in order again. */
   #grow(): void {
-    const { length } = this.#expiries;
-    const expiries = new Uint32Array(2 * length);
-    expiries.set(this.#expiries.subarray(this.#first));
-    expiries.set(this.#expiries.subarray(0, this.#first), length - this.#first);
-    const split = this.#first * digestBytes;
-    const digests = Buffer.alloc(2 * length * digestBytes);
-    digests.set(this.#digests.subarray(split));
-    digests.set(this.#digests.subarray(0, split), length * digestBytes - split);
-    this.#expiries = expiries;
-    this.#digests = digests;
+    const length = this.#capacity;
+    const digests = this.#marks.subarray(0, length * digestBytes);
+    const expiries = this.#marks.subarray(length * digestBytes);
+    const grown = allocate(2 * length);
+    putInOrder(grown, digests, this.#first * digestBytes);
+    putInOrder(grown.subarray(2 * length * digestBytes), expiries, this.#first * expiryBytes);
+    this.#marks = grown;
+    this.#capacity = 2 * length;
     this.#first = 0;
   }
+}
+
+/** Small ones share a page. */
+function allocate(capacity: number): Buffer {
+  return Buffer.allocUnsafe(capacity * (digestBytes + expiryBytes)).fill(0);
+}
+
+function putInOrder(into: Buffer, from: Buffer, first: number): void {
+  into.set(from.subarray(first));
+  into.set(from.subarray(0, first), from.length - first);
 }

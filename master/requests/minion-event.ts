@@ -1,4 +1,4 @@
-import { type Decision, decide, type Policy } from '../../acl/index.ts';
+import type { Decision } from '../../acl/index.ts';
 import {
   isWireMap,
   type MinionEventLoad,
@@ -12,6 +12,7 @@ import { tags } from '../events/tags.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { PolicyGate } from '../policy/gate.ts';
 import type { ReactionIntake } from '../reactions/intake.ts';
 import { jidOf } from '../reactions/own-events.ts';
 import type { DenialLog } from './denial-log.ts';
@@ -28,7 +29,7 @@ export interface MinionEventOptions {
   /** What follows from events is kept before the reply. */
   readonly reactions: Pick<ReactionIntake, 'isWanted' | 'take'>;
   /** What the operator lets minions emit. */
-  readonly policy: () => Policy;
+  readonly gate: PolicyGate;
   /** Largest event, bytes as sent (`event_bytes`). */
   readonly maxBytes: number;
   /** Whether a request was made before this master started, and may be a replay. */
@@ -131,21 +132,18 @@ interface Question {
 function judge(options: MinionEventOptions, question: Question): Decision {
   const { minionId, event, bytes, ownJid } = question;
   const { tag, said } = event;
-  const decision = decide(
-    {
-      subject: { kind: 'minion', id: minionId },
-      action: 'signal',
-      resource: {
-        tag,
-        get data() {
-          return withoutPublication(said);
-        },
-        bytes: () => bytes,
-        wasPublishedToSubject: (jid) => jid === ownJid,
+  const decision = options.gate.decide({
+    subject: { kind: 'minion', id: minionId },
+    action: 'signal',
+    resource: {
+      tag,
+      get data() {
+        return withoutPublication(said);
       },
+      bytes: () => bytes,
+      wasPublishedToSubject: (jid) => jid === ownJid,
     },
-    options.policy(),
-  );
+  });
   if (decision.effect === 'allow') return decision;
   options.counters.count(`signal-${decision.rule}`);
   if (options.denials.note(minionId, tag, decision)) {

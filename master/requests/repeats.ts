@@ -17,10 +17,9 @@ interface OddReply {
 
 /** What is known of one minion's requests. */
 interface Marks {
-  readonly underWay: Map<string, Promise<Reply>>;
   readonly done: MarkRing;
-  /** Replies other than the usual one. */
-  readonly odd: Map<string, OddReply>;
+  /** Replies other than the usual one, if there were any. */
+  odd: Map<string, OddReply> | undefined;
 }
 
 /** How long marks are needed. */
@@ -40,6 +39,8 @@ export interface RepeatGuardOptions {
 export class RepeatGuard {
   readonly #options: RepeatGuardOptions;
   readonly #marks = new Map<string, Marks>();
+  /** By minion and digest. */
+  readonly #underWay = new Map<string, Promise<Reply>>();
 
   constructor(options: RepeatGuardOptions) {
     this.#options = options;
@@ -50,16 +51,17 @@ export class RepeatGuard {
     const digest = requestDigest(request);
     if (request.minionId === undefined || digest === undefined) return run();
     const name = digest.toString('latin1');
+    const key = `${request.minionId} ${name}`;
     const marks = this.#marksOf(request.minionId);
-    const first = marks.underWay.get(name) ?? marks.odd.get(name)?.reply;
+    const first = this.#underWay.get(key) ?? marks.odd?.get(name)?.reply;
     if (first !== undefined) return first;
     if (marks.done.has(digest)) return usualReply;
     const reply = run();
-    marks.underWay.set(name, reply);
+    this.#underWay.set(key, reply);
     try {
       this.#keep(marks, name, digest, await reply, this.#expiry(request));
     } finally {
-      marks.underWay.delete(name);
+      this.#underWay.delete(key);
     }
     return reply;
   }
@@ -76,6 +78,7 @@ export class RepeatGuard {
       marks.done.add(digest, expiresAt);
       return;
     }
+    marks.odd ??= new Map();
     marks.odd.set(name, { reply, expiresAt });
     for (const [oldest, mark] of marks.odd) {
       if (marks.odd.size <= maxPerMinion && mark.expiresAt >= now) return;
@@ -92,7 +95,7 @@ export class RepeatGuard {
   #marksOf(minionId: string): Marks {
     const known = this.#marks.get(minionId);
     if (known !== undefined) return known;
-    const fresh = { underWay: new Map(), done: new MarkRing(maxPerMinion), odd: new Map() };
+    const fresh = { done: new MarkRing(maxPerMinion), odd: undefined };
     this.#marks.set(minionId, fresh);
     return fresh;
   }

@@ -4,8 +4,9 @@
  */
 import Type, { type Static, type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import type { MasterApi } from '../api.ts';
+import type { MasterApi, UserApi } from '../api.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Object({}));
@@ -49,11 +50,14 @@ const runFields = {
   gatherJobTimeout: Type.Optional(Seconds),
   subset: Type.Optional(Type.Integer({ minimum: 1 })),
 };
-const Publish = Type.Object(publishFields, strict);
-const Run = Type.Object(runFields, strict);
+/** Whoever it is of asks, not the master's own user. */
+const asUser = { token: Type.Optional(Text) };
+const Publish = Type.Object({ ...publishFields, ...asUser }, strict);
+const Run = Type.Object({ ...runFields, ...asUser }, strict);
 const Batch = Type.Object(
   {
     ...runFields,
+    ...asUser,
     size: Type.Union([Type.Integer({ minimum: 1 }), Text]),
     waitSeconds: Type.Optional(Seconds),
     failHard: Type.Optional(Type.Boolean()),
@@ -69,6 +73,7 @@ const Call = Type.Object(
     user: Type.Optional(Text),
     jid: Type.Optional(Text),
     timeout: Type.Optional(Seconds),
+    ...asUser,
   },
   strict,
 );
@@ -79,6 +84,21 @@ const pillarFields = {
   pillarenv: Type.Optional(Text),
 };
 const OfPillar = Type.Object(pillarFields, strict);
+const LoginForm = Type.Object(
+  {
+    username: Text,
+    password: Text,
+    eauth: Text,
+    tokenExpire: Type.Optional(Seconds),
+    source: Type.Optional(Text),
+  },
+  strict,
+);
+const Token = Type.Object({ token: Text }, strict);
+const Tokens = Type.Object(
+  { id: Type.Optional(Text), user: Type.Optional(Text), eauth: Type.Optional(Text) },
+  strict,
+);
 const JobId = Type.Object({ jid: Text }, strict);
 
 const Subject = Type.Union([
@@ -121,6 +141,9 @@ const Explain = Type.Object(
   strict,
 );
 
+/** More of a rule is looked at where it is read. */
+const RuleForm = Type.Object({ name: Text, action: Text });
+
 interface Call<S extends TSchema, R> {
   readonly parameters: S;
   readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R;
@@ -153,6 +176,26 @@ function method<S extends TSchema>(
   };
 }
 
+interface ByToken {
+  readonly token?: string;
+}
+
+function jobsOf(api: MasterApi, { token }: ByToken): UserApi['jobs'] {
+  return token === undefined ? api.jobs : api.asUser(token).jobs;
+}
+
+function runnersOf(api: MasterApi, { token }: ByToken): UserApi['runners'] {
+  return token === undefined ? api.runners : api.asUser(token).runners;
+}
+
+function wheelOf(api: MasterApi, { token }: ByToken): UserApi['wheel'] {
+  return token === undefined ? api.wheel : api.asUser(token).wheel;
+}
+
+function bare<T extends ByToken>({ token: _, ...parameters }: T): Omit<T, 'token'> {
+  return parameters;
+}
+
 /** Every method of the local socket. */
 export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   ['status', method({ parameters: Nothing, call: (api) => api.status() })],
@@ -169,11 +212,20 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
       call: (api, { id }) => api.keys.unpin(id),
     }),
   ],
-  ['jobs.publish', method({ parameters: Publish, call: (api, p) => api.jobs.publish(p) })],
-  ['jobs.batch', method({ parameters: Batch, call: (api, p, end) => api.jobs.batch(p, end) })],
+  [
+    'jobs.publish',
+    method({ parameters: Publish, call: (api, p) => jobsOf(api, p).publish(bare(p)) }),
+  ],
+  [
+    'jobs.batch',
+    method({ parameters: Batch, call: (api, p, end) => jobsOf(api, p).batch(bare(p), end) }),
+  ],
   ['jobs.list', method({ parameters: JobList, call: (api, p) => api.jobs.list(p) })],
   ['jobs.show', method({ parameters: JobId, call: (api, { jid }) => api.jobs.show(jid) })],
-  ['jobs.run', method({ parameters: Run, call: (api, p, signal) => api.jobs.run(p, signal) })],
+  [
+    'jobs.run',
+    method({ parameters: Run, call: (api, p, end) => jobsOf(api, p).run(bare(p), end) }),
+  ],
   [
     'jobs.plan',
     method({ parameters: Type.Object(target, strict), call: (api, p) => api.jobs.plan(p) }),
@@ -185,14 +237,17 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
       call: (api, p, signal) => api.events.subscribe(p, signal),
     }),
   ],
-  ['runners.run', method({ parameters: Call, call: (api, p) => api.runners.run(p) })],
-  ['runners.start', method({ parameters: Call, call: (api, p) => api.runners.start(p) })],
+  ['runners.run', method({ parameters: Call, call: (api, p) => runnersOf(api, p).run(bare(p)) })],
+  [
+    'runners.start',
+    method({ parameters: Call, call: (api, p) => runnersOf(api, p).start(bare(p)) }),
+  ],
   [
     'runners.docs',
     method({ parameters: Prefix, call: (api, { prefix }) => api.runners.docs(prefix) }),
   ],
-  ['wheel.run', method({ parameters: Call, call: (api, p) => api.wheel.run(p) })],
-  ['wheel.start', method({ parameters: Call, call: (api, p) => api.wheel.start(p) })],
+  ['wheel.run', method({ parameters: Call, call: (api, p) => wheelOf(api, p).run(bare(p)) })],
+  ['wheel.start', method({ parameters: Call, call: (api, p) => wheelOf(api, p).start(bare(p)) })],
   ['wheel.docs', method({ parameters: Prefix, call: (api, { prefix }) => api.wheel.docs(prefix) })],
   [
     'store.backup',
@@ -201,7 +256,45 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
       call: (api, { target }) => api.store.backup(target),
     }),
   ],
+  ['logins.login', method({ parameters: LoginForm, call: (api, p) => api.logins.login(p) })],
+  [
+    'logins.identify',
+    method({ parameters: Token, call: (api, { token }) => api.logins.identify(token) }),
+  ],
+  [
+    'logins.logout',
+    method({ parameters: Token, call: (api, { token }) => api.logins.logout(token) }),
+  ],
+  ['logins.list', method({ parameters: Nothing, call: (api) => api.logins.list() })],
+  ['logins.revoke', method({ parameters: Tokens, call: (api, p) => api.logins.revoke(p) })],
+  [
+    'logins.follow',
+    method({ parameters: Token, call: (api, { token }, end) => api.logins.follow(token, end) }),
+  ],
   ['acl.explain', method({ parameters: Explain, call: (api, p) => api.acl.explain(p) })],
+  [
+    'acl.learn',
+    method({
+      parameters: Type.Object(
+        { since: Type.Optional(Seconds), generalise: Type.Optional(Type.Boolean()) },
+        strict,
+      ),
+      call: (api, p) => api.acl.learn(p),
+    }),
+  ],
+  [
+    'acl.replay',
+    method({
+      parameters: Type.Object(
+        { rules: Type.Array(Type.Unsafe<PolicyRule>(RuleForm)), since: Type.Optional(Seconds) },
+        strict,
+      ),
+      call: (api, p) => api.acl.replay(p),
+    }),
+  ],
+  ['acl.reload', method({ parameters: Nothing, call: (api) => api.acl.reload() })],
+  ['acl.forget', method({ parameters: Nothing, call: (api) => api.acl.forget() })],
+  ['audit.flush', method({ parameters: Nothing, call: (api) => api.audit.flush() })],
   ['reactions.list', method({ parameters: Nothing, call: (api) => api.reactions.list() })],
   [
     'reactions.show',

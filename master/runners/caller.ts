@@ -1,5 +1,7 @@
 import type { Logger } from 'pino';
 import { isJid, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { AuditTrail } from '../audit/record.ts';
+import { type AuditRequester, auditOf } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
@@ -17,6 +19,8 @@ export interface FunctionCall {
   readonly jid?: string;
   /** Seconds that minions have to answer, where it asks minions and is not told itself. */
   readonly timeout?: number;
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
 }
 
 /** What came of it; the fields are those of the event `…/ret`. */
@@ -44,6 +48,7 @@ export interface FunctionCallerOptions {
   /** Names of functions that Salt has; those that `table` has not are told from unknown ones. */
   readonly notServed: ReadonlySet<string>;
   readonly bus: EventBus;
+  readonly audit: AuditTrail;
   readonly nextJid: () => string;
   /** Keeps what was started and not waited for; `undefined`: it is only told. */
   readonly cache: JobCache | undefined;
@@ -62,6 +67,7 @@ interface Ready {
   readonly data: WireMap;
   readonly user: string;
   readonly timeout: number | undefined;
+  readonly by: AuditRequester | undefined;
 }
 
 /**
@@ -118,7 +124,7 @@ export class FunctionCaller {
     const keywords = Object.keys(kwarg).length > 0 ? [{ ...kwarg }] : [];
     const data = { fun: `${kind}.${fun}`, jid, user, fun_args: [...arg, ...keywords] };
     this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
-    return { call: bound, jid, tag, data, user, timeout: call.timeout };
+    return { call: bound, jid, tag, data, user, timeout: call.timeout, by: call.by };
   }
 
   #unknown(fun: string): MasterError {
@@ -136,7 +142,22 @@ export class FunctionCaller {
     const event =
       this.#options.kind === 'wheel' ? { ...data, tag, ...outcome } : { ...data, ...outcome };
     this.#options.bus.fire(`${tag}/ret`, event);
+    this.#tellAudit(ready, outcome.success);
     return { jid, fun: String(data.fun), ...outcome };
+  }
+
+  #tellAudit({ jid, data, user, by }: Ready, isDone: boolean): void {
+    const { audit } = this.#options;
+    const args = data.fun_args;
+    const hasArguments = Array.isArray(args) && args.length > 0;
+    audit.append({
+      ...auditOf(by, user),
+      action: `${this.#options.kind}.run`,
+      what: String(data.fun),
+      ...(hasArguments ? { arguments: audit.digest(args) } : {}),
+      outcome: isDone ? 'done' : 'failed',
+      jid,
+    });
   }
 
   async #call({

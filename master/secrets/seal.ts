@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { hkdfSync, randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import nacl from 'tweetnacl';
@@ -10,6 +10,8 @@ export interface Seal {
   seal(plain: Uint8Array): Uint8Array;
   /** @throws MasterError ERR_SEAL when it was sealed with another key, or altered */
   open(sealed: Uint8Array): Uint8Array;
+  /** Another key of 32 bytes, always the same for a purpose; the seal's own is not known by it. */
+  derive(purpose: string): Uint8Array;
 }
 
 /** A seal with a given key of 32 bytes (XSalsa20-Poly1305, a random nonce in front). */
@@ -33,6 +35,7 @@ export function createSeal(key: Uint8Array): Seal {
       }
       return plain;
     },
+    derive: (purpose) => new Uint8Array(hkdfSync('sha256', key, '', purpose, 32)),
   };
 }
 

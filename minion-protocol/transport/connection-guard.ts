@@ -45,6 +45,8 @@ export interface GuardedConnectionOptions {
   readonly onEnd: () => void;
 }
 
+const NOBODY: ReadonlySet<string> = new Set();
+
 /** One connection as its guard sees it. */
 export class GuardedConnection {
   readonly address: string;
@@ -54,7 +56,7 @@ export class GuardedConnection {
   readonly connectedAt: number;
   /** Since when output waits that the peer does not take; `undefined`: none waits. */
   stalledSince: number | undefined;
-  readonly minionIds: Set<string> = new Set();
+  #minionIds: Set<string> | undefined;
   readonly #guard: ConnectionGuard;
   readonly #options: GuardedConnectionOptions;
   #phase: Phase = 'handshake';
@@ -69,6 +71,17 @@ export class GuardedConnection {
     this.address = options.address;
     this.limitKey = limitKey(options.address);
     this.connectedAt = guard.now();
+  }
+
+  /** Who has been verified to send from here. */
+  get minionIds(): ReadonlySet<string> {
+    return this.#minionIds ?? NOBODY;
+  }
+
+  /** Most connections are not anybody's, so a set is made for the first one. */
+  addMinion(minionId: string): void {
+    this.#minionIds ??= new Set();
+    this.#minionIds.add(minionId);
   }
 
   get phase(): Phase {
@@ -223,7 +236,7 @@ export class ConnectionGuard {
   identified(connection: GuardedConnection, minionId: string): void {
     this.#remember(connection.limitKey);
     if (connection.minionIds.has(minionId)) return;
-    connection.minionIds.add(minionId);
+    connection.addMinion(minionId);
     const siblings = this.#byMinion.get(minionId);
     if (siblings === undefined) this.#byMinion.set(minionId, new Set([connection]));
     else siblings.add(connection);

@@ -1,4 +1,6 @@
 /** All filters and tests: closed tables, in which nothing else can be found. */
+
+import { hashKey, type Value } from '../python/values.ts';
 import { type Definition, leftOut, simple } from './definition.ts';
 import { networkFilters } from './network.ts';
 import { numberFilters } from './number.ts';
@@ -67,11 +69,17 @@ export const filters: ReadonlyMap<string, Definition> = new Map([
   ...Object.entries(networkFilters),
 ]);
 
+/** A name to look up; what has no hash cannot be looked up in Python either. */
+function asName(value: Value): string {
+  const key = hashKey(value);
+  return typeof key === 'string' ? key : '';
+}
+
 const known = new Set([...Object.keys(testDefinitions), 'filter', 'test']);
 
 /** Every test. */
 export const tests: ReadonlyMap<string, Definition> = new Map([
   ...Object.entries(testDefinitions),
-  ['filter', simple((value) => typeof value === 'string' && filters.has(value))] as const,
-  ['test', simple((value) => typeof value === 'string' && known.has(value))] as const,
+  ['filter', simple((value) => filters.has(asName(value)))] as const,
+  ['test', simple((value) => known.has(asName(value)))] as const,
 ]);

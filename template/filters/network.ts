@@ -1,9 +1,9 @@
 /** Salt's filters for addresses [salt/utils/network.py], over Python's `ipaddress`. */
 
-import { normalize } from '../python/integer.ts';
+import { normalize, toInteger } from '../python/integer.ts';
 import { isTrue } from '../python/iterate.ts';
 import { str } from '../python/repr.ts';
-import { isText, Lazy, Tuple, textOf, Undefined, type Value } from '../python/values.ts';
+import { isInteger, isText, Lazy, Tuple, textOf, Undefined, type Value } from '../python/values.ts';
 import {
   type Definition,
   type Definitions,
@@ -101,9 +101,18 @@ function passes(address: Interface, wanted: Value): boolean {
 /** The address as Python prints it, or `None`. */
 function checked(value: Value, version: number, wanted: Value): string | null {
   if (value instanceof Undefined) throw value.error();
-  const address = isText(value) ? parseInterface(textOf(value)) : undefined;
+  const address = isText(value) ? parseInterface(textOf(value)) : fromNumber(value);
   if (address?.version !== version || !passes(address, wanted)) return null;
   return formatAddress(address);
+}
+
+/** A number is an address too. */
+function fromNumber(value: Value): Interface | undefined {
+  if (!isInteger(value)) return undefined;
+  const number = BigInt(toInteger(value));
+  if (number < 0n || number >= 1n << 128n) return undefined;
+  const version = number < 1n << 32n ? 4 : 6;
+  return { version, number, prefix: version === 4 ? 32 : 128, isNetwork: false, zone: '' };
 }
 
 function isList(value: Value): boolean {

@@ -29,7 +29,7 @@ import {
 import { type Definitions, define, simple } from './definition.ts';
 
 /** `int(value)`. @throws Raised ValueError, TypeError, OverflowError */
-export function toInt(value: Value): Integer {
+function toInt(value: Value): Integer {
   if (isInteger(value)) return toInteger(value);
   if (value instanceof Float) return truncate(value.value);
   if (isText(value)) return textToInt(textOf(value), 10);
@@ -95,7 +95,6 @@ function floatFilter(value: Value, fallback: Value): Value {
 function round(value: Value, precision: number): Value {
   if (value instanceof Float) return new Float(roundFloat(value.value, precision));
   if (isInteger(value)) return roundInteger(toInteger(value), precision);
-  if (value instanceof Undefined) throw value.error();
   throw typeError(`type ${typeName(value)} doesn't define __round__ method`);
 }
 
@@ -153,7 +152,6 @@ function fileSize(value: Value, isBinary: boolean): string {
 export const numberFilters: Definitions = {
   abs: simple((value) => {
     if (value instanceof Float) return new Float(Math.abs(value.value));
-    if (value instanceof Undefined) throw value.error();
     if (!isInteger(value)) throw typeError(`bad operand type for abs(): '${typeName(value)}'`);
     return toInteger(value) < 0 ? unary('-', value) : toInteger(value);
   }),

@@ -1,8 +1,8 @@
 /** `pprint.pformat`. */
 import type { Meter } from '../limits.ts';
+import { isOrdered } from '../python/compare.ts';
 import { LimitExceeded, Raised } from '../python/raise.ts';
-import { repr } from '../python/repr.ts';
-import { sorted } from '../python/sort.ts';
+import { repr, typeName } from '../python/repr.ts';
 import { Dict, PySet, Tuple, Undefined, type Value } from '../python/values.ts';
 
 const width = 80;
@@ -74,12 +74,20 @@ function orderKeys(value: Value, meter: Meter, level: number): Value {
   );
 }
 
+/** Keys that have no order among them go by the names of their types. */
 function keysInOrder(dict: Dict, meter: Meter): Value[] {
-  const keys = dict.keys();
+  meter.step(dict.size);
+  return dict.keys().sort((left, right) => {
+    if (isBefore(left, right)) return -1;
+    return isBefore(right, left) ? 1 : 0;
+  });
+}
+
+function isBefore(left: Value, right: Value): boolean {
   try {
-    return sorted(keys, {}, meter);
+    return isOrdered(left, '<', right);
   } catch (error) {
-    if (error instanceof Raised) return keys;
-    throw error;
+    if (!(error instanceof Raised)) throw error;
+    return typeName(left) < typeName(right);
   }
 }

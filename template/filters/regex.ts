@@ -109,7 +109,6 @@ export function compilePython(pattern: Value, { ignoreCase, multiline }: RegexFl
 
 /** The text that an expression is run over. @throws Raised TypeError */
 export function subject(value: Value, meter: Meter): string {
-  if (value instanceof Undefined) throw value.error();
   if (!isText(value)) {
     throw typeError(`expected string or bytes-like object, got '${typeName(value)}'`);
   }

@@ -2,7 +2,7 @@
 import { contains, equals } from '../python/compare.ts';
 import { isTrue, lengthOf } from '../python/iterate.ts';
 import { binary } from '../python/operators.ts';
-import { typeError } from '../python/raise.ts';
+import { Raised, typeError } from '../python/raise.ts';
 import { typeName } from '../python/repr.ts';
 import { isHashable, tryItem } from '../python/slice.ts';
 import { sorted } from '../python/sort.ts';
@@ -32,10 +32,11 @@ import {
 } from './definition.ts';
 import { toFloat } from './number.ts';
 import { extreme } from './sequence.ts';
+import { isIterable } from './text.ts';
 
 /** Salt's `isinstance(value, Hashable)`, which looks at the type only. */
 function hasHash(value: Value): boolean {
-  if (value instanceof Undefined && value.isStrict) return false;
+  if (isPyObject(value) && /^dict_(keys|items)$/.test(value.typeName)) return false;
   return value instanceof Tuple || isHashable(value);
 }
 
@@ -66,14 +67,19 @@ function setOperation(
       const both = new PySet([...first.values(), ...second.values()]).values();
       return new PySet(both.filter((item) => keep(first.has(item), second.has(item))));
     }
-    if (isUnion) return distinct(asList(binary(left, '+', right, context.meter)), context);
-    const all = [...items(left, context), ...(keep(false, true) ? items(right, context) : [])];
+    if (isUnion) return distinct(sumOf(left, right, context), context);
+    const all = keep(false, true) ? sumOf(left, right, context) : [...items(left, context)];
     context.meter.step(all.length * (1 + lengthOf(right)));
     return distinct(
       all.filter((item) => keep(contains(left, item), contains(right, item))),
       context,
     );
   });
+}
+
+/** `left + right`, as a list. @throws Raised TypeError */
+function sumOf(left: Value, right: Value, context: FilterContext): readonly Value[] {
+  return asList(binary(left, '+', right, context.meter));
 }
 
 function asList(value: Value): readonly Value[] {
@@ -138,12 +144,13 @@ function* flatten(
 ): Generator<Value> {
   for (const item of items(value, context)) {
     if (!keepNulls && (item === null || item === 'None' || item === 'null')) continue;
-    const isNested = Array.isArray(item) || item instanceof Tuple;
-    if (isNested && levels !== 0) {
-      context.meter.enter();
-      yield* flatten(item, levels - 1, keepNulls, context);
-      context.meter.leave();
-    } else yield item;
+    if (levels === 0 || isText(item) || !isIterable(item)) {
+      yield item;
+      continue;
+    }
+    context.meter.enter();
+    yield* flatten(item, levels - 1, keepNulls, context);
+    context.meter.leave();
   }
 }
 
@@ -279,7 +286,11 @@ function toEntries(data: Value): Value {
         ]),
     );
   }
-  return asList(data).map(
+  if (data instanceof Undefined) throw data.error();
+  if (!Array.isArray(data)) {
+    throw new Raised('SaltException', 'Input data must be a dict or list');
+  }
+  return data.map(
     (value, index) =>
       new Dict([
         ['key', index],
@@ -288,13 +299,15 @@ function toEntries(data: Value): Value {
   );
 }
 
+/** The first of `key` and `name` that says something, in any case. */
 function fromEntries(entries: Value, context: FilterContext): Value {
   const result = new Dict();
   for (const entry of items(entries, context)) {
-    if (!(entry instanceof Dict)) continue;
-    const named = (...names: string[]): Value =>
-      names.map((name) => entry.get(name)).find((v) => v !== undefined) ?? null;
-    result.set(named('key', 'Key', 'name', 'Name'), named('value', 'Value'));
+    if (!(entry instanceof Dict)) throw typeError('an entry must be a dict');
+    const folds = new Dict(Array.from(entry.entries(), ([k, v]) => [folded(k), v] as const));
+    const key = folds.get('key') ?? null;
+    const name = isTrue(key) ? key : (folds.get('name') ?? null);
+    if (isTrue(name)) result.set(name, folds.get('value') ?? null);
   }
   return result;
 }
@@ -307,6 +320,12 @@ function callMethod(context: FilterContext, { positional, named }: Arguments): V
   if (!isPyObject(found) || found.call === undefined)
     throw typeError('the attribute is not callable');
   return found.call({ positional: args, named });
+}
+
+function lowered(value: Value): Value {
+  if (value instanceof Undefined) throw value.error();
+  if (isText(value)) return textOf(value).toLowerCase();
+  throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'lower'`);
 }
 
 /** The filters by name. */
@@ -358,10 +377,7 @@ export const saltDataFilters: Definitions = {
   ),
   from_entries: simple(fromEntries),
   intersect: setOperation((inLeft, inRight) => inLeft && inRight),
-  is_iter: simple(
-    (value) =>
-      Array.isArray(value) || (typeof value === 'object' && value !== null && !isText(value)),
-  ),
+  is_iter: simple((value) => !isText(value) && isIterable(value)),
   is_list: simple(Array.isArray),
   is_sorted: simple((value, context) => {
     const list = [...items(value, context)];
@@ -387,7 +403,7 @@ export const saltDataFilters: Definitions = {
       : [value],
   ),
   sorted_ignorecase: simple((value, context) =>
-    sorted([...items(value, context)], { key: folded }, context.meter),
+    sorted([...items(value, context)], { key: lowered }, context.meter),
   ),
   substring_in_list: define(
     ['string_to_search_for', 'list_to_search'],

@@ -5,16 +5,8 @@ import { dumpJson, loadJson } from '../python/json.ts';
 import { Raised, typeError } from '../python/raise.ts';
 import { str, typeName } from '../python/repr.ts';
 import { asIndex } from '../python/slice.ts';
-import {
-  Dict,
-  isPyObject,
-  isText,
-  Markup,
-  textOf,
-  Undefined,
-  type Value,
-} from '../python/values.ts';
-import { dumpYaml } from '../yaml/dump.ts';
+import { Dict, isPyObject, Markup, Undefined, type Value } from '../python/values.ts';
+import { dumpYaml, isCollection } from '../yaml/dump.ts';
 import { loadYaml } from '../yaml/load.ts';
 import { doubleQuoted, singleQuoted } from '../yaml/quote.ts';
 import { representScalar } from '../yaml/represent.ts';
@@ -28,6 +20,8 @@ function source(value: Value): Value {
 }
 
 function readYaml(value: Value, { meter }: FilterContext): Value {
+  // libyaml takes no subclass of text.
+  if (value instanceof Markup) throw typeError('a string or stream input is required');
   const text = source(value);
   if (text instanceof Undefined) throw text.error();
   if (typeof text !== 'string') {
@@ -115,10 +109,10 @@ export const saltSerialFilters: Definitions = {
   ),
   yaml_dquote: simple((value) => doubleQuoted(str(value))),
   yaml_encode: simple((value) => {
-    if (value instanceof Undefined && value.isStrict) throw typeError('cannot represent an object');
-    if (isText(value)) return doubleQuoted(textOf(value));
+    if (typeof value === 'string') return doubleQuoted(value);
     const scalar = representScalar(value);
     if (scalar === undefined) {
+      if (!isCollection(value)) throw new Raised('RepresenterError', 'cannot represent an object');
       throw typeError(
         `yaml_encode() only works with YAML scalar data; failed for <class '${typeName(value)}'>`,
       );

@@ -10,6 +10,7 @@ import { str, typeName } from '../python/repr.ts';
 import { characters, isWhitespace } from '../python/text.ts';
 import {
   Bytes,
+  Dict,
   Float,
   isText,
   type Markup,
@@ -23,6 +24,7 @@ import {
   type Definitions,
   define,
   type FilterContext,
+  items,
   simple,
 } from './definition.ts';
 import { compilePython, subject } from './regex.ts';
@@ -60,8 +62,8 @@ function search(atStart: boolean): Definition {
 
 /** `shlex.quote`. */
 function shellQuote(value: Value): string {
+  if (!isTrue(value)) return "''";
   const text = textOf(asText(value));
-  if (text === '') return "''";
   return /[^\w@%+=:,./-]/u.test(text) || /[^\0-\x7f]/.test(text)
     ? `'${text.replaceAll("'", `'"'"'`)}'`
     : text;
@@ -99,8 +101,22 @@ function toNumber(value: Value): Value {
   return float === undefined ? value : new Float(float);
 }
 
+/** A list of texts counts as letters, as everything in Python that looks like it. @throws Raised */
+function lettersOf(value: Value): string[] {
+  if (value instanceof Undefined) throw value.error();
+  if (isText(value)) return characters(textOf(value));
+  if (value instanceof Dict) throw new Raised('KeyError', '0');
+  if (!Array.isArray(value) && !(value instanceof Tuple)) {
+    throw typeError(`'${typeName(value)}' object is not subscriptable`);
+  }
+  return (Array.isArray(value) ? value : value.items).map((item) => {
+    if (isText(item)) return textOf(item);
+    throw new Raised('AttributeError', `'${typeName(item)}' object has no attribute 'lower'`);
+  });
+}
+
 function camelToSnake(value: Value): string {
-  const letters = characters(textOf(asText(value)));
+  const letters = lettersOf(value);
   const [first] = letters;
   if (first === undefined) throw new Raised('IndexError', 'string index out of range');
   let result = first.toLowerCase();
@@ -115,12 +131,20 @@ function camelToSnake(value: Value): string {
 }
 
 function snakeToCamel(value: Value, upper: Value): string {
-  const [first = '', ...words] = textOf(asText(value)).split('_');
+  if (value instanceof Undefined) throw value.error();
+  if (!isText(value)) {
+    throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'split'`);
+  }
+  const [first = '', ...words] = textOf(value).split('_');
   return (isTrue(upper) ? capitalize(first) : first) + words.map(capitalize).join('');
 }
 
 function humanToBytes(size: Value, unit: Value, metric: Value): Value {
-  const [, number = '', given = ''] = /^([0-9.]*)\s*(.*)$/s.exec(str(size).trim()) ?? [];
+  const match = /^([0-9.]*)\s*(.*)$/.exec(str(size).trim());
+  if (match === null) {
+    throw new Raised('AttributeError', "'NoneType' object has no attribute 'group'");
+  }
+  const [, number = '', given = ''] = match;
   const name = (given === '' ? str(unit) : given).toLowerCase();
   const value = parseInteger(number) ?? parseFloatText(number);
   if (value === undefined) return 0;
@@ -209,7 +233,15 @@ export const saltTextFilters: Definitions = {
     (_context, value = null, whitelist = null, blacklist = null) =>
       whitelisted(value, whitelist, blacklist),
   ),
-  contains_whitespace: simple((value) => characters(textOf(asText(value))).some(isWhitespace)),
+  contains_whitespace: simple((value, context) => {
+    for (const item of items(value, context)) {
+      if (!isText(item)) {
+        throw new Raised('AttributeError', `'${typeName(item)}' object has no attribute 'isspace'`);
+      }
+      if (isWhitespace(textOf(item))) return true;
+    }
+    return false;
+  }),
   date_format: define(['date', 'format'], [null, '%Y-%m-%d'], formatTime),
   hmac: define(
     ['string', 'shared_secret', 'challenge_hmac'],
@@ -227,7 +259,6 @@ export const saltTextFilters: Definitions = {
     (_context, size = null, unit = 'B', metric = false) => humanToBytes(size, unit, metric),
   ),
   is_hex: simple((value) => {
-    if (value instanceof Undefined) throw value.error();
     return isText(value) && parseInteger(textOf(value), 16) !== undefined;
   }),
   md5: digest('md5'),

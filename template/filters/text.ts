@@ -1,10 +1,10 @@
 /** jinja2's filters for text. */
 import { escapeHtml } from '../python/html.ts';
-import { isTrue, iterate } from '../python/iterate.ts';
+import { isTrue, iterate, lengthOf } from '../python/iterate.ts';
 import { capitalize } from '../python/letter-case.ts';
 import { binary } from '../python/operators.ts';
 import { formatPercent } from '../python/percent-format.ts';
-import { Raised, typeError } from '../python/raise.ts';
+import { Raised, typeError, valueError } from '../python/raise.ts';
 import { str, typeName } from '../python/repr.ts';
 import { asIndex } from '../python/slice.ts';
 import { replaceText, stringMethods } from '../python/string-methods.ts';
@@ -42,7 +42,7 @@ function indent(
   blank: Value,
 ): Value {
   if (!isText(value)) {
-    binary(value, '+', '\n', context.meter);
+    if (!Array.isArray(value)) binary(value, '+', '\n', context.meter);
     throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'splitlines'`);
   }
   const indention = isText(width) ? textOf(width) : ' '.repeat(spaces(context, width));
@@ -73,8 +73,9 @@ function truncate(
   }
   if (slack < 0) throw new Raised('AssertionError', `expected leeway >= 0, got ${slack}`);
   if (!isText(value)) {
-    if (value instanceof Undefined) throw value.error();
-    throw typeError(`object of type '${typeName(value)}' has no len()`);
+    if (lengthOf(value) <= most + slack) return value;
+    if (isTrue(killWords)) throw typeError('only text can be cut');
+    throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'rsplit'`);
   }
   const all = characters(textOf(value));
   if (all.length <= most + slack) return value;
@@ -113,7 +114,10 @@ function urlEncode(value: Value, context: FilterContext): Value {
 
 function pairsOf(value: Value, context: FilterContext): (readonly [Value, Value])[] {
   return Array.from(items(value, context), (pair) => {
-    const [key = null, item = null] = items(pair, context);
+    const [key, item, ...more] = items(pair, context);
+    if (key === undefined || item === undefined || more.length > 0) {
+      throw valueError('each item must be a pair');
+    }
     return [key, item] as const;
   });
 }
@@ -147,7 +151,8 @@ function wordWrap(context: FilterContext, value: Value, args: readonly Value[]):
     throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'splitlines'`);
   }
   const lines = splitLines(textOf(value)).map((line) => {
-    context.meter.step(line.length);
+    // Every hyphen may be looked at to the end of its run.
+    context.meter.step(line.length + (line.split('-').length * line.length) / 1000);
     return wrapLine(line, {
       width: asIndex(width),
       breakLongWords: isTrue(breakLong),
@@ -198,15 +203,18 @@ export const textFilters: Definitions = {
   ),
   safe: simple((value) => new Markup(str(value))),
   string: simple((value) => (isText(value) ? value : str(value))),
-  striptags: simple((value) =>
-    softText(value)
+  striptags: simple((value, { meter }) => {
+    const source = softText(value);
+    // Every bracket may be looked at to the end of the text.
+    meter.step((source.split('<').length * source.length) / 1000);
+    return source
       .replace(/<!--.*?-->/gs, '')
       .replace(/<.*?>/gs, '')
       .split(/\s+/)
       .filter((word) => word !== '')
       .join(' ')
-      .replace(/&(amp|lt|gt|quot|#39|#34);/g, (_, name) => unescaped[name] ?? ''),
-  ),
+      .replace(/&(amp|lt|gt|quot|#39|#34);/g, (_, name) => unescaped[name] ?? '');
+  }),
   title: simple((value) => title(softText(value))),
   trim: define(['value', 'chars'], [null], (context, value = null, chars = null) => {
     const text = stringMethod('strip', context, softText(value), chars);

@@ -1,6 +1,6 @@
 /** `textwrap.wrap` for one line, tabs and spaces left as they are. */
 import { Raised } from '../python/raise.ts';
-import { isWhitespace } from '../python/text.ts';
+import { characters, isWhitespace, textLength } from '../python/text.ts';
 
 /** How a line is wrapped. */
 export interface WrapOptions {
@@ -11,7 +11,7 @@ export interface WrapOptions {
 
 /** Words with the hyphens that may end a line, and the space between them. */
 const withHyphens =
-  /[\t\n\v\f\r ]+|(?<=[\w!"'&.,?])-{2,}(?=\w)|[^\s-]*?[^\s\d\W]-(?=[^\d\W]{1}-?[^\d\W])|(?:[^\t\n\v\f\r -]|-(?!-+\w)|-(?<!\w-)|-)+?(?:-(?:(?<=[^\d\W]{2}-)|(?<=[^\d\W]-[^\d\W]-))(?=[^\d\W]-?[^\d\W])|(?=[\t\n\v\f\r ]|$)|(?<=[\w!"'&.,?])(?=-{2,}\w))/g;
+  /[\t\n\v\f\r ]+|(?<=[\w!"'&.,?])-{2,}(?=\w)|[^\t\n\v\f\r ]+?(?:-(?:(?<=[^\d\W]{2}-)|(?<=[^\d\W]-[^\d\W]-))(?=[^\d\W]-?[^\d\W])|(?=[\t\n\v\f\r ]|$)|(?<=[\w!"'&.,?])(?=-{2,}\w))/g;
 
 /** @throws Raised ValueError */
 export function wrapLine(
@@ -27,8 +27,9 @@ export function wrapLine(
     if (lines.length > 0 && isWhitespace(chunks.at(-1) ?? '')) chunks.pop();
     const current = takeLine(chunks, width);
     const next = chunks.at(-1) ?? '';
-    if (next.length > width) breakWord(chunks, current, width, breakLongWords);
-    if (isWhitespace(current.at(-1) ?? '')) current.pop();
+    if (textLength(next) > width)
+      breakWord(chunks, current, width, { breakLongWords, breakOnHyphens });
+    if (current.at(-1)?.trim() === '') current.pop();
     if (current.length > 0) lines.push(current.join(''));
   }
   return lines;
@@ -38,19 +39,27 @@ function takeLine(chunks: string[], width: number): string[] {
   const current: string[] = [];
   let length = 0;
   for (let next = chunks.at(-1); next !== undefined; next = chunks.at(-1)) {
-    if (length + next.length > width) break;
+    if (length + textLength(next) > width) break;
     current.push(next);
-    length += next.length;
+    length += textLength(next);
     chunks.pop();
   }
   return current;
 }
 
-function breakWord(chunks: string[], current: string[], width: number, isAllowed: boolean): void {
+function breakWord(
+  chunks: string[],
+  current: string[],
+  width: number,
+  options: { readonly breakLongWords: boolean; readonly breakOnHyphens: boolean },
+): void {
   const word = chunks.pop() ?? '';
-  const room = width - current.join('').length;
-  if (isAllowed) {
-    const end = Math.max(1, room);
+  const room = width - textLength(current.join(''));
+  const all = characters(word);
+  const cut = all.slice(0, room).join('');
+  if (options.breakLongWords) {
+    const hyphen = options.breakOnHyphens ? cut.lastIndexOf('-') : -1;
+    const end = hyphen > 0 && /[^-]/.test(word.slice(0, hyphen)) ? hyphen + 1 : cut.length;
     current.push(word.slice(0, end));
     chunks.push(word.slice(end));
   } else if (current.length === 0) {

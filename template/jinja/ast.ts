@@ -110,7 +110,7 @@ export interface FilterNode extends CallArguments {
 }
 
 /** `target is name(…)`. */
-export interface TestNode extends CallArguments {
+interface TestNode extends CallArguments {
   readonly kind: 'test';
   readonly line: number;
   readonly target: Expression;

@@ -134,7 +134,7 @@ function concat(items: readonly Expression[], frame: Frame): string {
 }
 
 /** Calls a value as a template does. @throws Raised TypeError for what cannot be called */
-export function call(target: Value, args: Arguments, frame: Frame): Value {
+function call(target: Value, args: Arguments, frame: Frame): Value {
   const { rendering } = frame.run;
   rendering.meter.step();
   if (target instanceof Undefined) throw target.error();
@@ -155,7 +155,7 @@ export function callNode(node: CallNode, caller: Value, frame: Frame): Value {
 }
 
 /** Runs a filter, and those before it where they stand without a target. */
-export function filter(node: FilterNode, target: Value, frame: Frame): Value {
+function filter(node: FilterNode, target: Value, frame: Frame): Value {
   const args = argumentsFor(node, frame);
   return callFilter(frame.run.rendering, node.name, withTarget(target, args));
 }

@@ -229,11 +229,8 @@ function runLoop(
     if (node.hasLoop) frame.set('loop', items);
     frame.enter();
     const completion = execute(node.body, frame, output);
-    if (completion === 'break') {
-      isEmpty = false;
-      break;
-    }
-    // `continue` jumps over the mark that something was there, in jinja2 as well.
+    if (completion === 'break') break;
+    // `break` and `continue` jump over the mark that something was there, in jinja2 as well.
     if (completion === 'normal') isEmpty = false;
     rendering.line = node.line;
   }

@@ -57,7 +57,7 @@ export function* namesInExpression(node: Expression): Generator<NameNode> {
 }
 
 /** Every name in what is assigned to; the name of a namespace is read. */
-export function* namesInTarget(target: Target): Generator<NameNode> {
+function* namesInTarget(target: Target): Generator<NameNode> {
   if (target.kind === 'name') yield target;
   else if (target.kind === 'targets') {
     for (const item of target.items) yield* namesInTarget(item);

@@ -318,8 +318,3 @@ export class TemplateReference implements PyObject {
     return '<TemplateReference>';
   }
 }
-
-/** Whether a value can be called. */
-export function isCallable(value: Value): boolean {
-  return typeof value === 'object' && value !== null && 'call' in value && value.call !== undefined;
-}

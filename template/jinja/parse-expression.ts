@@ -373,7 +373,7 @@ function parseDottedName(stream: TokenStream): string {
 }
 
 /** One filter, its `|` already taken. @throws SyntaxProblem */
-export function parseFilter(stream: TokenStream, target: Expression | undefined): FilterNode {
+function parseFilter(stream: TokenStream, target: Expression | undefined): FilterNode {
   const { line } = stream.current;
   const name = parseDottedName(stream);
   const args = stream.at('(') ? parseArguments(stream) : noArguments;

@@ -78,8 +78,8 @@ export class Rendering implements FieldLookup {
 
   /** `value.name` as jinja2's sandbox reads it. */
   attribute(value: Value, name: string): Value {
-    if (value instanceof Undefined) throw value.error();
     if (dunder.test(name) && isKnownDunder(name)) return this.#unsafe(value, name);
+    if (value instanceof Undefined) throw value.error();
     const found = tryAttribute(value, name, { meter: this.meter, lookup: this });
     return found ?? (found === null ? null : this.#itemOr(value, name));
   }

@@ -59,10 +59,10 @@ export function asTemplateError(
     const code = codes.get(kind) ?? 'ERR_TEMPLATE_RUNTIME';
     return new TemplateError(code, { place, kind, detail: message, cause: error });
   }
-  if (error instanceof LimitExceeded) return limitError(error.message, place, error);
+  if (error instanceof LimitExceeded) return limitError(error.message, error.kind, place, error);
   // The engine's own stack: recursion that costs more of it than the limit of depth allows for.
   if (error instanceof RangeError)
-    return limitError('the template is nested too deep', place, error);
+    return limitError('the template is nested too deep', 'RecursionError', place, error);
   if (error instanceof Unsupported) {
     return new TemplateError('ERR_TEMPLATE_UNSUPPORTED', {
       place,
@@ -76,8 +76,9 @@ export function asTemplateError(
 
 function limitError(
   detail: string,
+  kind: string,
   place: { readonly file: string; readonly line: number },
   cause: unknown,
 ): TemplateError {
-  return new TemplateError('ERR_TEMPLATE_LIMIT', { place, kind: 'LimitExceeded', detail, cause });
+  return new TemplateError('ERR_TEMPLATE_LIMIT', { place, kind, detail, cause });
 }

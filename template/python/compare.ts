@@ -197,11 +197,19 @@ export function contains(container: Value, member: Value): boolean {
   }
   if (container instanceof Undefined && container.isStrict) throw container.error();
   if (container instanceof Dict || container instanceof PySet) return container.has(member);
+  if (container instanceof Bytes) return bytesContain(container, member);
   if (typeof container === 'object' && container !== null && 'typeName' in container) {
     if (container.typeName === 'dict_keys')
       return [...iterateAll(container)].some((k) => equals(k, member));
   }
   return anyEqual(container, member);
+}
+
+/** @throws Raised TypeError */
+function bytesContain({ bytes }: Bytes, member: Value): boolean {
+  if (isInteger(member)) return bytes.includes(Number(member));
+  if (member instanceof Bytes) return Buffer.from(bytes).includes(Buffer.from(member.bytes));
+  throw typeError(`a bytes-like object is required, not '${typeName(member)}'`);
 }
 
 function anyEqual(container: Value, member: Value): boolean {

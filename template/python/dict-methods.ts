@@ -8,7 +8,7 @@ import { keyError } from './slice.ts';
 import { type Arguments, Dict, type PyObject, Tuple, type Value } from './values.ts';
 
 /** What `keys()`, `values()` and `items()` give: looks at the dict as it is now. */
-export class DictView implements PyObject {
+class DictView implements PyObject {
   readonly typeName: string;
   readonly #dict: Dict;
   readonly #pick: (key: Value, value: Value) => Value;

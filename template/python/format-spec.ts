@@ -8,7 +8,7 @@ import { characters, textLength } from './text.ts';
 import { Float, isInteger, isText, textOf, Undefined, type Value } from './values.ts';
 
 /** A format specification, taken apart. */
-export interface Spec {
+interface Spec {
   readonly fill: string;
   readonly align: string;
   readonly sign: string;
@@ -161,7 +161,11 @@ function signOf(isNegative: boolean, sign: string): string {
 
 function group(digits: string, separator: string, size: number): string {
   if (separator === '') return digits;
-  return digits.replace(new RegExp(`\\B(?=(?:\\w{${size}})+$)`, 'g'), separator);
+  const parts: string[] = [];
+  for (let end = digits.length; end > 0; end -= size) {
+    parts.push(digits.slice(Math.max(0, end - size), end));
+  }
+  return parts.reverse().join(separator);
 }
 
 /** @throws LimitExceeded */
@@ -182,7 +186,8 @@ function zeroFill(text: string, missing: number, { fill, grouping }: Spec): stri
   if (grouping === '' || fill !== '0') return fill.repeat(missing) + text;
   const [, whole = '', rest = ''] = /^([\d,_]*)(.*)$/.exec(text) ?? [];
   const width = whole.length + missing;
-  let filled = whole.replaceAll(grouping, '');
-  while (group(filled, grouping, 3).length < width) filled = `0${filled}`;
-  return group(filled, grouping, 3) + rest;
+  const digits = whole.replaceAll(grouping, '');
+  let count = digits.length;
+  while (count + Math.floor((count - 1) / 3) < width) count += 1;
+  return group(digits.padStart(count, '0'), grouping, 3) + rest;
 }

@@ -3,9 +3,6 @@ import type { Meter } from '../limits.ts';
 import { typeError } from './raise.ts';
 import type { Arguments, PyObject, Value } from './values.ts';
 
-/** No keyword arguments. */
-export const noNames: ReadonlyMap<string, Value> = new Map();
-
 /** The parameters of a function. */
 export interface Parameters {
   readonly names: readonly string[];

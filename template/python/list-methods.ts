@@ -38,8 +38,8 @@ function sortInPlace(list: Value[], key: Value, reverse: Value, meter: Meter): n
 }
 
 function pop(list: Value[], at: Value): Value {
-  if (list.length === 0) throw new Raised('IndexError', 'pop from empty list');
   const index = asIndex(at);
+  if (list.length === 0) throw new Raised('IndexError', 'pop from empty list');
   const [item] = list.splice(
     index < 0 ? Math.max(index, -list.length - 1) : index,
     inside(list, index) ? 1 : 0,

@@ -67,7 +67,7 @@ function integers(left: Integer, operator: BinaryOperator, right: Integer): Valu
     case '*':
       return multiply(left, right);
     case '/':
-      return divide(toDouble(left), toDouble(right), 'division by zero');
+      return divideIntegers(left, right);
     case '//':
       return floorDivide(left, right);
     case '%':
@@ -96,6 +96,29 @@ function doubles(left: number, operator: BinaryOperator, right: number): Value {
     case '**':
       return doublePower(left, right);
   }
+}
+
+/** Correctly rounded, whatever the size: enough bits of the quotient, and whether any are lost. */
+function divideIntegers(left: Integer, right: Integer): Float {
+  if (typeof left === 'number' && typeof right === 'number') {
+    return divide(left, right, 'division by zero');
+  }
+  if (right === 0) throw zeroDivision('division by zero');
+  const dividend = BigInt(left);
+  const divisor = BigInt(right);
+  const shift = BigInt(Math.max(0, sizeInBits(divisor) - sizeInBits(dividend) + 64));
+  const scaled = dividend << shift;
+  const quotient = scaled / divisor;
+  const isExact = quotient * divisor === scaled;
+  const sticky =
+    isExact || quotient % 2n !== 0n
+      ? quotient
+      : quotient + (scaled < 0n !== divisor < 0n ? -1n : 1n);
+  return new Float(toDouble(sticky) / 2 ** Number(shift));
+}
+
+function sizeInBits(value: bigint): number {
+  return value.toString(16).replace('-', '').length * 4;
 }
 
 function divide(left: number, right: number, message: string): Float {

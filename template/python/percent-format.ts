@@ -84,6 +84,7 @@ class Source {
 
   /** @throws Raised TypeError, KeyError */
   named(key: string): void {
+    if (this.#values instanceof Undefined) throw this.#values.error();
     if (!(this.#values instanceof Dict)) throw typeError('format requires a mapping');
     const value = this.#values.get(key);
     if (value === undefined) throw new Raised('KeyError', textRepr(key));
@@ -189,7 +190,7 @@ function integerConversion(value: Value, conversion: Conversion, meter: Meter): 
 function asInteger(value: Value, type: string): Integer {
   if (isInteger(value)) return toInteger(value);
   if (value instanceof Float && 'diu'.includes(type)) return truncate(value.value);
-  if (value instanceof Undefined) throw value.error();
+  if (value instanceof Undefined && 'diu'.includes(type)) throw value.error();
   const wanted = 'diu'.includes(type) ? 'a real number is required' : 'an integer is required';
   throw typeError(`%${type} format: ${wanted}, not ${typeName(value)}`);
 }

@@ -22,8 +22,12 @@ export class LimitExceeded extends Error {
     LimitExceeded.prototype.name = LimitExceeded.name;
   }
 
+  /** What Python would say, where it has such a limit. */
+  readonly kind: string;
+
   constructor(limit: string, value: number) {
     super(`the limit of ${value} ${limit} is exceeded`);
+    this.kind = limit === 'depth' ? 'RecursionError' : 'LimitExceeded';
   }
 }
 

@@ -29,7 +29,7 @@ import { Bytes, Dict, isText, Tuple, textOf, Undefined, type Value } from './val
 type TextMethod = Method<string>;
 
 /** An argument that must be text. @throws Raised TypeError */
-export function asText(value: Value): string {
+function asText(value: Value): string {
   if (isText(value)) return textOf(value);
   if (value instanceof Undefined) throw value.error();
   throw typeError(`must be str, not ${typeName(value)}`);
@@ -161,7 +161,7 @@ function splitWordsFromEnd(text: string, limit: number): string[] {
 }
 
 /** `separator.join(items)`. @throws Raised TypeError */
-export function joinTexts(separator: string, items: Value, meter: Meter): string {
+function joinTexts(separator: string, items: Value, meter: Meter): string {
   const texts: string[] = [];
   const iterator = iterate(items);
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) {

@@ -7,7 +7,8 @@ export const spaceClass: string =
 const leading = new RegExp(`^${spaceClass}+`);
 const spaces = new RegExp(`^${spaceClass}+$`);
 const isSpace = new RegExp(spaceClass);
-const lineBreak = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
+const lineBreaks = '\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
+const lineBreak = new RegExp(`\\r\\n|[${lineBreaks}]`, 'g');
 
 /** `len()`. */
 export function textLength(text: string): number {

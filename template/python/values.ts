@@ -106,6 +106,9 @@ export function hashKey(value: Value): HashKey {
   if (Array.isArray(value)) throw typeError("unhashable type: 'list'");
   if (value instanceof Dict) throw typeError("unhashable type: 'dict'");
   if (value instanceof PySet) throw typeError("unhashable type: 'set'");
+  if (isPyObject(value) && /^dict_(keys|items)$/.test(value.typeName)) {
+    throw typeError(`unhashable type: '${value.typeName}'`);
+  }
   return value;
 }
 

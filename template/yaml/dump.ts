@@ -28,7 +28,8 @@ interface Place {
   readonly isInMapping: boolean;
 }
 
-type Collection = Value[] | Tuple | Dict | PySet;
+/** What is written as a mapping or a sequence. */
+export type Collection = Value[] | Tuple | Dict | PySet;
 
 class Writer {
   readonly #options: DumpOptions;
@@ -173,7 +174,13 @@ class Writer {
     return typeof key !== 'string' || isSimpleKey(key);
   }
 
-  #scalar(value: Value, { isInFlow, isKey }: Place): void {
+  #scalar(value: Value, place: Place): void {
+    this.#emitter.indent += 2;
+    this.#writeScalar(value, place);
+    this.#emitter.indent -= 2;
+  }
+
+  #writeScalar(value: Value, { isInFlow, isKey }: Place): void {
     if (value instanceof Bytes) {
       this.#emitter.indicator('!!binary', { needsSpace: true });
       this.#emitter.double(`${Buffer.from(value.bytes).toString('base64')}\n`, !isKey);
@@ -208,7 +215,8 @@ class Writer {
   }
 }
 
-function isCollection(value: Value): value is Collection {
+/** What is written as a mapping or a sequence. */
+export function isCollection(value: Value): value is Collection {
   return (
     Array.isArray(value) ||
     value instanceof Tuple ||

@@ -55,6 +55,10 @@ export function loadYaml(text: string, options: YamlOptions): Value {
     problems.fail('ReaderError', 'special characters are not allowed', control.index);
   }
   const [error] = document.errors;
+  // The reader's own stack ended before it could count the levels.
+  if (error?.message.includes('call stack')) {
+    problems.tooMuch('levels of nesting', defaultDepth, error.pos[0]);
+  }
   if (error !== undefined) problems.fail('ParserError', firstLine(error.message), error.pos[0]);
   const root: Node | null = document.contents;
   if (root === null) return null;
@@ -71,7 +75,7 @@ function parse(text: string, lineCounter: LineCounter, problems: Problems): Docu
   try {
     return parseDocument<Node>(text, {
       lineCounter,
-      logLevel: 'silent',
+      logLevel: 'error',
       prettyErrors: true,
       schema: 'failsafe',
       uniqueKeys: false,

@@ -27,12 +27,13 @@ export function doubleQuoted(text: string, unicode = false): string {
 
 /** A character as it stands between double quotes. */
 export function escapeCharacter(character: string, unicode: boolean): string {
+  if (unicode && character === '\xa0') return character;
   const known = short[character];
   if (known !== undefined) return known;
   if (character >= ' ' && character <= '~') return character;
   if (unicode && /[\xa1-\ud7ff\ue000-\ufefe\uff00-\ufffd]/.test(character)) return character;
+  // libyaml takes no character beyond the basic plane for printable.
   const code = character.codePointAt(0) ?? 0;
-  if (unicode && code > 0xffff) return character;
   const hex = code.toString(16).toUpperCase();
   if (code <= 0xff) return `\\x${hex.padStart(2, '0')}`;
   return code <= 0xffff ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;

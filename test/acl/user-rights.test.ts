@@ -154,13 +154,13 @@ test('what is granted to * is for those without grants of their own, unless perm
 
 test('what cannot be read permits nothing and is told, and the rest holds', (t) => {
   const externalAuth = {
-    pam: { fred: ['(', 7, { a: ['x'], b: ['y'] }, '@no.module', 'test.ping'], '^model': ['.*'] },
+    pam: { fred: ['(', 7, { a: ['x'], b: ['y'] }, '@no.module', 'test.ping'], '^filename': '/u' },
     ldap: ['fred'],
   };
   const { warnings, rules } = readUserRights({ ...none, externalAuth }, compileWholePattern);
   t.deepEqual(
     warnings.map(({ path }) => path.join(':')),
-    [...Array(4).fill('external_auth:pam:fred'), 'external_auth:pam:^model', 'external_auth:ldap'],
+    [...Array(4).fill('external_auth:pam:fred'), 'external_auth:ldap'],
   );
   t.is(rules.length, 1);
   t.is(asker({ externalAuth })(user('fred', 'pam'), 'test.ping'), 'allow');

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import test from 'ava';
-import type { ExplainRequest } from '../../master/index.ts';
-import { startVectorMaster } from '../helpers/vector-master.ts';
+import { type ExplainRequest, type MasterConfig, resolveMasterConfig } from '../../master/index.ts';
+import { directories, startVectorMaster } from '../helpers/vector-master.ts';
 import { keys } from '../helpers/vectors.ts';
 import { configDirectory } from '../master/config/files.ts';
 import { runCli } from './run-cli.ts';
@@ -15,6 +15,7 @@ test('explain names the rule that decides, its place, and ends with 1 where it d
     return {
       ...master,
       acl: {
+        ...master.acl,
         explain: async (request: ExplainRequest) => {
           seen.push(request);
           return explain(request);
@@ -84,4 +85,22 @@ test('check says of a rule that cannot be read where it is', async (t) => {
   const { code, stderr } = await runCli(['acl', 'check', '-c', directory]);
   t.is(code, 64);
   t.regex(stderr, /master:4: saltbridge:acl:rules:bad: must have required properties subject/);
+});
+
+test('reload says what is in force now, and of a mistake that nothing changed', async (t) => {
+  let readConfig = async (): Promise<MasterConfig> => resolveMasterConfig();
+  const { master, directory } = await startVectorMaster(t, { readConfig: () => readConfig() });
+  const openApi = async () => master;
+  const own = directories(directory);
+  const signals = [{ tag: 'my/*', minions: '*' }];
+  readConfig = async () => resolveMasterConfig({ ...own, timeout: 9, acl: { signals } });
+  const { code, stdout } = await runCli(['acl', 'reload'], { openApi });
+  t.is(code, 0);
+  t.regex(stdout, /^in force now: timeout, saltbridge:acl:signals\nafter a restart: /);
+  readConfig = async () => resolveMasterConfig({ ...own, acl: { signals: 'x' as never } });
+  t.is((await runCli(['acl', 'reload'], { openApi })).code, 64);
+  const ask = ['acl', 'explain', keys.minionId, 'signal', 'my/tag'];
+  t.is((await runCli(ask, { openApi })).code, 0);
+  const { master: other } = await startVectorMaster(t);
+  await t.throwsAsync(other.acl.reload(), { code: 'ERR_NOT_RELOADABLE' });
 });

@@ -7,6 +7,7 @@ import type {
   FunctionsApi,
   JobsApi,
   KeysApi,
+  LoginsApi,
   MasterApi,
   MasterStatus,
   PillarApi,
@@ -35,6 +36,8 @@ export interface FakeMaster {
   readonly keys?: Partial<KeysApi>;
   readonly jobs?: Partial<JobsApi>;
   readonly events?: Partial<EventsApi>;
+  readonly logins?: Partial<LoginsApi>;
+  readonly asUser?: MasterApi['asUser'];
   readonly reactions?: Partial<ReactionsApi>;
   readonly pillar?: Partial<PillarApi>;
   readonly runners?: Partial<FunctionsApi>;
@@ -49,6 +52,9 @@ export interface CliOptions {
   readonly stdout?: Writable & { readonly text: string };
   readonly stderr?: TextStream;
   readonly ask?: (question: string) => Promise<string>;
+  readonly askSecret?: (question: string) => Promise<string>;
+  /** Default: none can be read or written. */
+  readonly tokenFile?: string;
   /** What stands on standard input. Default: nothing. */
   readonly input?: string;
   readonly interruption?: AbortSignal;
@@ -71,7 +77,8 @@ function unexpected(): never {
 const noFunctions: FunctionsApi = { run: unexpected, start: unexpected, docs: unexpected };
 
 function completeApi(master: FakeMaster): MasterApi {
-  const { keys, jobs, events, reactions, pillar, runners, wheel, store, status } = master;
+  const { keys, jobs, events, logins, reactions, pillar, runners, wheel, store, status, asUser } =
+    master;
   return {
     keys: {
       list: unexpected,
@@ -92,8 +99,25 @@ function completeApi(master: FakeMaster): MasterApi {
       ...jobs,
     },
     events: { subscribe: unexpected, denials: unexpected, ...events },
-    acl: { explain: unexpected },
     pillar: { show: unexpected, explain: unexpected, diff: unexpected, ...pillar },
+    acl: {
+      explain: unexpected,
+      learn: unexpected,
+      replay: unexpected,
+      reload: unexpected,
+      forget: unexpected,
+    },
+    audit: { flush: unexpected },
+    logins: {
+      login: unexpected,
+      identify: unexpected,
+      logout: unexpected,
+      list: unexpected,
+      revoke: unexpected,
+      follow: unexpected,
+      ...logins,
+    },
+    asUser: asUser ?? unexpected,
     reactions: { list: unexpected, show: unexpected, runs: unexpected, ...reactions },
     presence: unexpected,
     runners: { ...noFunctions, ...runners },
@@ -115,6 +139,8 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       stdout,
       stderr,
       ask: options.ask,
+      askSecret: options.askSecret,
+      tokenFile: options.tokenFile ?? '/nonexistent/token',
       readLine: async () => options.input?.split('\n')[0],
       interruption: () => interruption,
       openApi: options.openApi ?? (async () => api),

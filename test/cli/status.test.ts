@@ -14,6 +14,8 @@ const status: MasterStatus = {
     { transport: 'tcp', requestPort: 4516, publishPort: 4515, subscribers: 0 },
   ],
   subscribers: 2,
+  aclMode: 'enforce',
+  auditFull: false,
   storeFull: false,
   keys: { accepted: 2, denied: 0, pending: 1, rejected: 0 },
   counters: { bad_load: 3, 'auth\x1b': 1 },

@@ -5,6 +5,9 @@ import {
   type PolicyRule,
   type PolicyWorld,
 } from '../../acl/index.ts';
+import { noAudit } from '../../master/audit/record.ts';
+import { RuledDecisions } from '../../master/audit/ruled-decisions.ts';
+import { PolicyGate } from '../../master/policy/gate.ts';
 import { policySyntax } from '../../master/policy/syntax.ts';
 
 /** What a policy of a test knows. */
@@ -31,4 +34,12 @@ function policyWorld({ pillar = {}, target, now = () => 0 }: World = {}): Policy
 /** A policy of these rules. */
 export function policyOf(rules: readonly PolicyRule[], world: World = {}): Policy {
   return createPolicy(rules, policyWorld(world));
+}
+
+/** What handlers of minions' requests ask, with nobody to tell. */
+export function gateOf(policy: Policy): PolicyGate {
+  const ruled = new RuledDecisions({ audit: noAudit, now: () => 0 });
+  const options = () => ({ mode: 'enforce', learnActions: [] }) as const;
+  const recorder = { note: () => {} };
+  return new PolicyGate({ policy: () => policy, options, ruled, recorder });
 }

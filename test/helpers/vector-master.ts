@@ -46,6 +46,7 @@ export interface VectorMasterOptions {
   readonly tops?: NonNullable<MasterParts['tops']>;
   readonly fileserver?: NonNullable<MasterParts['fileserver']>;
   readonly logger?: Logger;
+  readonly readConfig?: NonNullable<MasterParts['readConfig']>;
   /** Of a master before this one. Default: new ones. */
   readonly directory?: string;
   readonly store?: Store;
@@ -102,6 +103,7 @@ export async function startVectorMaster(
     ...(options.pillar === undefined ? {} : { pillar: options.pillar }),
     ...(options.tops === undefined ? {} : { tops: options.tops }),
     ...(options.fileserver === undefined ? {} : { fileserver: options.fileserver }),
+    ...(options.readConfig === undefined ? {} : { readConfig: options.readConfig }),
     ...(options.logger === undefined ? {} : { logger: options.logger }),
   });
   t.teardown(() => master.close());

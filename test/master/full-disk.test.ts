@@ -40,7 +40,10 @@ onSmallDisk(
     const events: MasterEvent[] = [];
     const end = new AbortController();
     const following = (async (): Promise<void> => {
-      for await (const event of master.events.subscribe({ match: 'saltbridge/*' }, end.signal)) {
+      for await (const event of master.events.subscribe(
+        { match: 'saltbridge/store/*' },
+        end.signal,
+      )) {
         events.push(event);
       }
     })();

@@ -117,7 +117,7 @@ test('the rules are taken over as a whole, or not at all', async (t) => {
   t.true(await isFired('my/tag'));
   const broken = {
     ...resolveMasterConfig(directories(running.directory)),
-    acl: { signals: [], rules },
+    acl: { ...resolveMasterConfig().acl, rules },
   };
   await t.throwsAsync(running.master.reload(broken), { instanceOf: PolicyError });
   t.true(await isFired('my/tag'));

@@ -58,6 +58,16 @@ export const notNeeded: readonly AdviceGroup[] = [
       enable_gpu_grains: false,
     },
   },
+  // Log-ins.
+  {
+    advice:
+      'tokens are kept in the store, by their digests, and no files of keys are made for users',
+    options: {
+      client_acl_verify: true,
+      eauth_tokens: 'localfs',
+      token_dir: anyValue,
+    },
+  },
   // Requests of Salt's own to the web.
   {
     advice: 'the master fetches nothing from the web',

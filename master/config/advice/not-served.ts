@@ -181,6 +181,11 @@ export const notServed: readonly AdviceGroup[] = [
       eauth_acl_module: '',
     },
   },
+  // Renamed in Salt 2016.11.
+  {
+    advice: 'it is called publisher_acl',
+    options: { client_acl: anyValue },
+  },
   // Jobs, keys and data elsewhere.
   {
     advice:

@@ -39,24 +39,6 @@ export const notYet: readonly AdviceGroup[] = [
     },
   },
   // Users' rights.
-  {
-    advice:
-      "there is no log-in yet; only the master's own user may use the local socket, and may do everything",
-    options: {
-      external_auth: {},
-      publisher_acl: {},
-      publisher_acl_blacklist: {},
-      client_acl: anyValue,
-      client_acl_verify: true,
-      token_dir: anyValue,
-      token_expire: 43200,
-      token_expire_user_override: false,
-      eauth_tokens: 'localfs',
-      keep_acl_in_token: false,
-      sudo_acl: false,
-      permissive_acl: false,
-    },
-  },
   // Salt's HTTP API.
   {
     advice: 'use the local socket, or make the master in a service',

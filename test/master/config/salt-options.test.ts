@@ -5,7 +5,8 @@ import { anyValue } from '../../../master/config/advice/group.ts';
 import { notNeeded } from '../../../master/config/advice/not-needed.ts';
 import { notServed } from '../../../master/config/advice/not-served.ts';
 import { notYet } from '../../../master/config/advice/not-yet.ts';
-import { saltOptions } from '../../../master/config/option-table.ts';
+import { eauthOptions } from '../../../master/config/eauth-options.ts';
+import { rightsOptions, saltOptions } from '../../../master/config/option-table.ts';
 import { findUnserved, unservedNames } from '../../../master/config/unserved-options.ts';
 
 interface SaltOption {
@@ -19,7 +20,12 @@ const parsed: { readonly options: Readonly<Record<string, SaltOption>> } = JSON.
   readFileSync(fixture, 'utf8'),
 );
 const salts = Object.entries(parsed.options);
-const served = new Map(Object.values(saltOptions).map((row) => [row.name, row]));
+const served = new Map(
+  Object.values({ ...saltOptions, ...rightsOptions, ...eauthOptions }).map((row) => [
+    row.name,
+    row,
+  ]),
+);
 const usual = new Map(
   [...notServed, ...notYet, ...notNeeded].flatMap(({ options }) => Object.entries(options)),
 );

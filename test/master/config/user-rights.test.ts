@@ -64,10 +64,13 @@ test('a site of 200 lines of rights loads with warnings only', async (t) => {
   const rights = warnings.filter(({ kind }) => kind === 'rights');
   t.deepEqual(
     rights.map(({ line }) => lines[line - 1]?.trim()),
-    ['users: [root, "^(?!sudo_).*$"]', 'admins%:', 'admins%:'],
+    ['users: [root, "^(?!sudo_).*$"]', 'admins%:', 'admins%:', 'ldap:'],
   );
-  const unserved = warnings.filter(({ kind }) => kind === 'not-served').map(({ key }) => key);
-  t.true(['external_auth', 'publisher_acl', 'token_expire'].every((key) => unserved.includes(key)));
+  t.deepEqual(
+    warnings.filter(({ kind }) => kind === 'not-served'),
+    [],
+  );
+  t.is(config.eauth.tokenExpire, 3600);
 });
 
 test('an expression that Salt reads as a beginning is told at its user', async (t) => {

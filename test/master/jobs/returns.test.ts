@@ -137,7 +137,7 @@ test('self-made jobs are bounded by the hour', async (t) => {
     return openReply(selfMade, await master.ask(altered(selfMade, { load: { nonce } })), nonce);
   };
   let kept = 0;
-  while ((await ask()) === null) kept += 1;
+  while (kept < 700 && (await ask()) === null) kept += 1;
   // One more may come every six seconds.
   t.true(kept >= 600 && kept < 660, `${kept} were kept`);
   t.is((await master.counters())['return-self-made-jobs-per-hour'], 1);

@@ -89,22 +89,21 @@ test('the modules that an option brings into use are named, and no values', asyn
   const yaml = [
     'ext_pillar: [{cmd_yaml: secret-command}, {git: [main https://secret]}]',
     'engines: [{slack: {token: secret}}, stalekey]',
-    'external_auth: {pam: {secret-user: [test.*]}}',
     'master_job_cache: mysql',
     'event_return: [mysql, elastic]',
   ];
   const report = await check(site(t, { 'etc/master': yaml.join('\n') }));
   const meanings = report.findings.map(({ meaning }) => meaning).join(' ');
-  for (const names of ['cmd_yaml, git', 'slack, stalekey', 'pam', 'mysql', 'mysql, elastic']) {
+  for (const names of ['cmd_yaml, git', 'slack, stalekey', 'mysql', 'mysql, elastic']) {
     t.true(meanings.includes(`In use: ${names}.`), names);
   }
   t.notRegex(JSON.stringify(report.findings), /secret/);
 });
 
 test('a part that is switched off, or what Salt does anyway, is not refused', async (t) => {
-  const yaml = 'ext_pillar: []\nmaster_job_cache: local_cache\npublisher_acl: {}\nreactor:\n';
+  const yaml = 'ext_pillar: []\nmaster_job_cache: local_cache\nreactor:\n';
   const report = await check(site(t, { 'etc/master': yaml }));
-  for (const name of ['ext_pillar', 'master_job_cache', 'publisher_acl', 'reactor']) {
+  for (const name of ['ext_pillar', 'master_job_cache', 'reactor']) {
     t.is(said(report, name)?.[0], 'ignored', name);
   }
 });

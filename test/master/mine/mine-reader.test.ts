@@ -7,7 +7,7 @@ import { MineStore } from '../../../master/mine/mine-store.ts';
 import { TargetResolver } from '../../../master/targeting/resolve.ts';
 import { factsOf, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
-import { policyOf } from '../../helpers/policies.ts';
+import { gateOf, policyOf } from '../../helpers/policies.ts';
 
 /** `db3` is one of whom nothing is known. */
 const facts = new Map<string, { grains: WireMap; pillar: WireMap }>([
@@ -42,7 +42,7 @@ async function startMine(
   const all = {
     mine,
     targets,
-    policy: () => policyOf(rulesOf(resolveMasterConfig())),
+    gate: gateOf(policyOf(rulesOf(resolveMasterConfig()))),
     trustsGrains: false,
     maxBytes: 1_000_000,
   };
@@ -152,7 +152,7 @@ test('values that are wrapped without a target are for everybody', async (t) => 
 test('functions that mine_get does not name are not there', async (t) => {
   const mineGet = { 'web.*': ['test.*'] };
   const policy = policyOf(rulesOf(resolveMasterConfig({ mineGet })));
-  const { reader } = await startMine({ policy: () => policy });
+  const { reader } = await startMine({ gate: gateOf(policy) });
   t.deepEqual(await read(reader, 'web1', 'web2', 'glob'), { web2: 'web2' });
   t.deepEqual(await read(reader, 'db1', 'web2', 'glob'), {});
 });

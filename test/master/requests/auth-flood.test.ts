@@ -130,6 +130,8 @@ test('what is no usable key is refused and kept nowhere', async (t) => {
 test('unknown ids leave no trace: not in the store, not on disk', async (t) => {
   const master = await startVectorMaster(t);
   const vector = recorded('minion_event', 'start event v3');
+  // That the master started is audited, and in the store within a second.
+  await master.master.audit.flush();
   const before = { files: inventory(master.directory), rows: await rows(master) };
   for (const id of [
     'nobody',

@@ -1,0 +1,131 @@
+import type { Command } from 'commander';
+import {
+  type AuditFilter,
+  type AuditRecord,
+  type AuditReport,
+  loadMasterConfig,
+  readAuditLog,
+  type StoredHead,
+  verifyAudit,
+  verifyAuditLog,
+} from '../../master/index.ts';
+import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
+import { isNobodyThere } from '../connect.ts';
+import type { CommandContext } from '../context.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { escapeName } from '../output/escape.ts';
+import { printJson, printLine } from '../print.ts';
+import { readSince } from '../since.ts';
+
+interface AuditOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface ShowOptions extends AuditOptions, Omit<AuditFilter, 'since'> {
+  readonly since?: string;
+}
+
+/** `saltbridge audit`. */
+export function addAuditCommand(program: Command, context: CommandContext): void {
+  const audit = program.command('audit').description('who did what, on whom, by which rule');
+  audit
+    .command('show')
+    .description('print the records of the audit log, oldest first')
+    .option('--since <time>', 'from then on: 30m, 1h, 7d, or a date')
+    .option('--who <name>', 'done by this minion, user, service or token')
+    .option('--action <name>', 'an action, or all that begin with this word: job, key, runner, …')
+    .option('--minion <id>', 'done by this minion, or on it')
+    .option('--jid <jid>', 'of this job')
+    .option('--outcome <word>', 'done, failed, permitted or denied')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((options: ShowOptions) => show(options, context));
+  audit
+    .command('verify')
+    .description('look whether the audit log is as it was written, or copied files of one')
+    .argument('[files...]', 'copies, in their order; without them, the log itself')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action((files: readonly string[], options: AuditOptions) => verify(files, options, context));
+}
+
+async function show(options: ShowOptions, context: CommandContext): Promise<void> {
+  const { configDir, json, since, ...filter } = options;
+  const from = since === undefined ? {} : { since: readSince(since) };
+  const { config } = await loadMasterConfig(configDir);
+  await flush(configDir, context);
+  for await (const record of readAuditLog(config, { ...filter, ...from })) {
+    await printLine(context.stdout, json ? JSON.stringify(record) : formatRecord(record));
+  }
+}
+
+async function verify(
+  files: readonly string[],
+  { configDir, json }: AuditOptions,
+  context: CommandContext,
+): Promise<void> {
+  const report = files.length > 0 ? await verifyAudit(files) : await verifyOwn(configDir, context);
+  if (json) await printJson(context.stdout, report);
+  else await printLine(context.stdout, formatReport(report));
+  if (report.problems.length > 0) context.setExitCode(exitCodes.failure);
+}
+
+async function verifyOwn(configDir: string, context: CommandContext): Promise<AuditReport> {
+  const { config } = await loadMasterConfig(configDir);
+  return verifyAuditLog(config, await flush(configDir, context));
+}
+
+/** What the running master wrote last; `null`: nothing is audited; `undefined`: none runs. */
+async function flush(
+  configDir: string,
+  context: CommandContext,
+): Promise<StoredHead | null | undefined> {
+  const api = await context.openApi(configDir);
+  try {
+    return await api.audit.flush();
+  } catch (error) {
+    if (!isNobodyThere(error)) throw error;
+    return undefined;
+  }
+}
+
+function formatRecord(record: AuditRecord): string {
+  const { sequence, time, who, action, what, target, on, onCount, rule, outcome } = record;
+  const actor = who.name === '' ? who.kind : `${who.kind} ${who.name}`;
+  const { jid, count, detail } = record;
+  const parts = [
+    `${sequence} ${time} ${actor}: ${action}`,
+    what,
+    target === undefined ? undefined : `to ${target}`,
+    on === undefined ? undefined : `on ${on.join(',') || 'nobody'}`,
+    onCount === undefined ? undefined : `and ${onCount - (on?.length ?? 0)} more`,
+    record.arguments === undefined ? undefined : `arguments ${record.arguments}`,
+    outcome,
+    count === undefined ? undefined : `${count} times`,
+    rule === undefined ? undefined : `by ${rule}`,
+    jid === undefined ? undefined : `jid ${jid}`,
+    detail === undefined ? undefined : `(${detail})`,
+  ];
+  return escapeName(parts.filter((part) => part !== undefined).join(' '));
+}
+
+function formatReport(report: AuditReport): string {
+  const { records, first, last, isEndKnown, isUnfinished, problems } = report;
+  const lines = problems.map(
+    ({ kind, file, line, reason }) => `${kind}: ${file}:${line}: ${reason}`,
+  );
+  const summary = problems.length === 0 ? 'as they were written' : `${problems.length} problems`;
+  return [
+    ...lines,
+    ...(isUnfinished
+      ? ['the last line is not finished: it is being written, or a crash tore it']
+      : []),
+    ...(isEndKnown ? [] : ['whether records are missing at the end cannot be said']),
+    `${records} records, ${first} to ${last}: ${summary}`,
+  ]
+    .map(escapeName)
+    .join('\n');
+}

@@ -1,0 +1,90 @@
+import type { Command } from 'commander';
+import type { TokenInfo, TokenSelection } from '../../master/index.ts';
+import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
+import type { CommandContext } from '../context.ts';
+import { CommandError } from '../errors.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { escapeName } from '../output/escape.ts';
+import { printJson, printLine } from '../print.ts';
+
+interface TokenOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface RevokeOptions extends TokenOptions {
+  readonly user?: string;
+  readonly eauth?: string;
+  readonly all?: boolean;
+}
+
+/** `saltbridge token`. */
+export function addTokenCommand(program: Command, context: CommandContext): void {
+  const token = program.command('token').description('tokens of users who logged in');
+  addList(token, context);
+  addRevoke(token, context);
+}
+
+function addList(token: Command, context: CommandContext): void {
+  token
+    .command('list')
+    .description('list the tokens that are valid; what is listed lets nobody in')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json }: TokenOptions) => {
+      const { logins } = await context.openApi(configDir);
+      await print(await logins.list(), json, 'Nobody has a token.', context);
+    });
+}
+
+function addRevoke(token: Command, context: CommandContext): void {
+  token
+    .command('revoke')
+    .description('end tokens at once')
+    .argument('[id]', 'of a token, as list shows it')
+    .option('--user <name>', 'those of this user')
+    .option('--eauth <name>', 'those that this eauth was asked for')
+    .option('--all', 'all of them')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (id: string | undefined, options: RevokeOptions) => {
+      const selection = toSelection(id, options);
+      const { logins } = await context.openApi(options.configDir);
+      const ended = await logins.revoke(selection);
+      await print(ended, options.json, 'No token was ended.', context);
+      if (ended.length === 0) context.setExitCode(exitCodes.failure);
+    });
+}
+
+function toSelection(
+  id: string | undefined,
+  { user, eauth, all }: Pick<RevokeOptions, 'all' | 'eauth' | 'user'>,
+): TokenSelection {
+  const isNamed = [id, user, eauth].some((it) => it !== undefined);
+  if (isNamed === (all === true)) {
+    throw new CommandError('ERR_ARGS', 'name a token, --user or --eauth; or else --all');
+  }
+  return {
+    ...(id === undefined ? {} : { id }),
+    ...(user === undefined ? {} : { user }),
+    ...(eauth === undefined ? {} : { eauth }),
+  };
+}
+
+async function print(
+  tokens: readonly TokenInfo[],
+  json: boolean | undefined,
+  nothing: string,
+  { stdout, stderr }: CommandContext,
+): Promise<void> {
+  if (json) return printJson(stdout, tokens);
+  if (tokens.length === 0) return printLine(stderr, nothing);
+  for (const token of tokens) await printLine(stdout, format(token));
+}
+
+function format({ id, user, eauth, groups, expire }: TokenInfo): string {
+  const whose = [eauth, user, ...groups.map((group) => `${group}%`)].map(escapeName).join(' ');
+  return `${id} until ${new Date(expire).toISOString()} ${whose}`;
+}

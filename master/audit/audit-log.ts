@@ -1,0 +1,185 @@
+/** The audit log of a running master. */
+import { createHmac } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { StoredHead } from './head.ts';
+import type { AuditEntry, AuditTrail } from './record.ts';
+import { AuditWriter, type AuditWriterOptions, type TimedEntry } from './writer.ts';
+
+/** What {@link AuditLog} needs. */
+export interface AuditLogOptions extends AuditWriterOptions {
+  /** Keys the digests of arguments. */
+  readonly digestKey: Uint8Array;
+  /** Told when records find no room, and when they do again. */
+  readonly onFull: (isFull: boolean) => void;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** Records that wait for room; then they are counted. */
+const maxWaiting = 50_000;
+/** Records that are written at once. */
+const maxBatch = 1_000;
+/** What was written is on disk after this time, milliseconds. */
+const syncAfterMs = 1_000;
+/** How long a disk that took nothing is left alone, milliseconds. */
+const retryAfterMs = 2_000;
+const digestCharacters = 32;
+
+/**
+ * Takes entries without waiting, writes them in batches and synchronises them within a second. A
+ * disk that is full holds nobody up: entries wait, then are counted, and the log says how many it
+ * lacks.
+ */
+export class AuditLog implements AuditTrail {
+  readonly #options: AuditLogOptions;
+  readonly #writer: AuditWriter;
+  #waiting: TimedEntry[] = [];
+  #lost = 0;
+  #isFull = false;
+  #isClosed = false;
+  /** Writes and synchronisations come one after the other. */
+  #turn: Promise<void> = Promise.resolve();
+  #isWriting = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  private constructor(options: AuditLogOptions, writer: AuditWriter) {
+    this.#options = options;
+    this.#writer = writer;
+  }
+
+  /** Opens the log where it ended, and tells in it how it did. */
+  static async open(options: AuditLogOptions): Promise<AuditLog> {
+    const { writer, findings } = await AuditWriter.open(options);
+    const audit = new AuditLog(options, writer);
+    for (const { action, detail } of findings) {
+      options.log.warn({ action, reason: detail }, 'audit log was not as it was left');
+    }
+    for (const finding of findings) audit.append(finding);
+    return audit;
+  }
+
+  /** Whether records find no room. */
+  get isFull(): boolean {
+    return this.#isFull;
+  }
+
+  append(entry: AuditEntry): void {
+    if (this.#isClosed) return;
+    if (this.#waiting.length >= maxWaiting) {
+      this.#lost += 1;
+      return;
+    }
+    this.#waiting.push({ entry, time: this.#options.now() });
+    if (!this.#isWriting && !this.#isFull) this.#write();
+  }
+
+  digest(value: unknown): string {
+    const mac = createHmac('sha256', this.#options.digestKey);
+    return mac.update(describe(value)).digest('hex').slice(0, digestCharacters);
+  }
+
+  /** Resolves with the head when all that was appended is on disk. @throws the system's error */
+  async flush(): Promise<StoredHead> {
+    let head = this.#writer.head;
+    await this.#inTurn(async () => {
+      await this.#writeWaiting();
+      await this.#writer.sync();
+      head = this.#writer.head;
+    });
+    return head;
+  }
+
+  /** Writes what waits, if there is room. May be called twice. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    try {
+      await this.flush();
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'audit log was not written to its end');
+    }
+    await this.#writer.close();
+  }
+
+  /** Begins after what is under way now: a burst becomes one write. */
+  #write(): void {
+    this.#isWriting = true;
+    setImmediate(() => {
+      this.#inTurn(() => this.#writeWaiting())
+        .then(
+          () => this.#room(),
+          (error: unknown) => this.#noRoom(error),
+        )
+        .finally(() => {
+          this.#isWriting = false;
+          // What came while the last batch was being finished.
+          if (this.#waiting.length > 0 && !this.#isFull) this.#write();
+        });
+    });
+  }
+
+  async #writeWaiting(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.slice(0, maxBatch);
+      await this.#writer.write(batch);
+      this.#waiting = this.#waiting.slice(batch.length);
+      if (this.#waiting.length === 0 && this.#lost > 0) this.#tellLost();
+    }
+  }
+
+  #tellLost(): void {
+    const time = this.#options.now();
+    const detail = `${this.#lost} records found no room and are lost`;
+    const who = { kind: 'master', name: '' } as const;
+    this.#waiting.push({ entry: { who, action: 'audit.gap', outcome: 'failed', detail }, time });
+    this.#lost = 0;
+  }
+
+  #room(): void {
+    if (this.#isFull) {
+      this.#isFull = false;
+      this.#options.onFull(false);
+    }
+    this.#plan(syncAfterMs, () => {
+      this.#inTurn(() => this.#writer.sync()).catch((error: unknown) => this.#noRoom(error));
+    });
+  }
+
+  #noRoom(error: unknown): void {
+    if (!this.#isFull) {
+      this.#isFull = true;
+      this.#options.log.error({ err: error }, 'audit log cannot be written: records wait');
+      this.#options.onFull(true);
+    }
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#plan(retryAfterMs, () => this.#write());
+  }
+
+  #plan(afterMs: number, work: () => void): void {
+    if (this.#timer !== undefined || this.#isClosed) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      work();
+    }, afterMs).unref();
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => {
+      // Whoever asked for it is told.
+    });
+    return done;
+  }
+}
+
+/** Bytes and maps are told apart; what no form of text exists for has its type's. */
+function describe(value: unknown): string {
+  const text = JSON.stringify(value, (_, part: unknown) => {
+    if (part instanceof Uint8Array) return `bytes ${Buffer.from(part).toString('base64')}`;
+    if (part instanceof Map) return [...part];
+    return typeof part === 'bigint' ? `integer ${part}` : part;
+  });
+  return text ?? 'nothing';
+}

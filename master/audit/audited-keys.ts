@@ -1,0 +1,48 @@
+import type { KeyChange, KeySelection, KeysApi } from '../api.ts';
+import type { KeyChange as KeyTransition } from '../keys/key-table.ts';
+import { type AuditTrail, named } from './record.ts';
+import { auditOf } from './requester.ts';
+
+/** The interface to keys, each operation of which is audited with what came of it. */
+export function auditedKeys(keys: KeysApi, audit: AuditTrail): KeysApi {
+  const tell = (action: string, what: string, ids: readonly string[], isDone: boolean): void => {
+    const outcome = isDone ? 'done' : 'failed';
+    audit.append({ ...auditOf(undefined, ''), action, what, ...named(ids), outcome });
+  };
+  const audited =
+    (action: string, change: (selection: KeySelection) => Promise<readonly KeyChange[]>) =>
+    async (selection: KeySelection): Promise<readonly KeyChange[]> => {
+      try {
+        const changes = await change(selection);
+        const ids = changes.map(({ id }) => id);
+        tell(action, selection.match, ids, true);
+        return changes;
+      } catch (error) {
+        tell(action, selection.match, [], false);
+        throw error;
+      }
+    };
+  return {
+    ...keys,
+    accept: audited('key.accept', keys.accept),
+    reject: audited('key.reject', keys.reject),
+    delete: audited('key.delete', keys.delete),
+    unpin: async (id) => {
+      await keys.unpin(id);
+      tell('key.unpin', id, [id], true);
+    },
+  };
+}
+
+/** What happened to a key, whoever did it: by itself, in the PKI directory, or by an operation. */
+export function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void {
+  const wasOrIsAccepted = from === 'accepted' || to === 'accepted';
+  if (!wasOrIsAccepted) return;
+  audit.append({
+    who: { kind: 'master', name: '' },
+    action: to === 'accepted' ? 'key.accepted' : 'key.revoked',
+    on: [id],
+    outcome: 'done',
+    detail: `from ${from ?? 'nowhere'} to ${to ?? 'nowhere'}`,
+  });
+}

@@ -1,0 +1,49 @@
+import type { AuditActor, AuditTrail } from './record.ts';
+import type { RuledDecisions } from './ruled-decisions.ts';
+
+/** A token, as far as the log names it. */
+interface AuditedToken {
+  readonly id: string;
+  readonly user: string;
+  readonly eauth: string;
+}
+
+/** Tells of log-ins, and of tokens that end before their time. */
+export class LoginAudit {
+  readonly #audit: AuditTrail;
+  readonly #ruled: RuledDecisions;
+
+  constructor(audit: AuditTrail, ruled: RuledDecisions) {
+    this.#audit = audit;
+    this.#ruled = ruled;
+  }
+
+  loggedIn(token: AuditedToken, source: string): void {
+    const { id, user, eauth } = token;
+    const who = { kind: 'user', name: user, eauth } as const;
+    this.#audit.append({
+      who,
+      action: 'login',
+      what: source,
+      outcome: 'done',
+      detail: `token ${id}`,
+    });
+  }
+
+  /** Without a name: people type their passwords there. @param eauth - if it is one that serves */
+  failed(eauth: string | undefined, source: string): void {
+    const who: AuditActor = { kind: 'user', name: '', ...(eauth === undefined ? {} : { eauth }) };
+    this.#ruled.note(
+      { who, action: 'login', what: source },
+      { effect: 'deny', rule: 'credentials' },
+    );
+  }
+
+  /** Logged out, revoked, or of a user who may not log in any more. */
+  ended(tokens: readonly AuditedToken[]): void {
+    for (const { id, user, eauth } of tokens) {
+      const who = { kind: 'user', name: user, eauth } as const;
+      this.#audit.append({ who, action: 'token.end', what: id, outcome: 'done' });
+    }
+  }
+}

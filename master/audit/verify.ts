@@ -1,0 +1,132 @@
+/** Whether an audit log is as it was written. */
+import { type AuditHead, readLine } from './chain.ts';
+import { linesOf } from './files.ts';
+import type { AuditRecord } from './record.ts';
+
+/** Something that is not as it was written. */
+export interface AuditProblem {
+  readonly kind: /** A line is not what its hash says. */
+    | 'altered'
+    /** A record does not follow the one before it. */
+    | 'broken-chain'
+    /** Records are missing between two others. */
+    | 'gap'
+    /** Records are missing at the beginning. */
+    | 'begin-missing'
+    /** Records are missing at the end, or others stand there. */
+    | 'end-missing';
+  readonly file: string;
+  /** 1 is the first; 0: the file as a whole. */
+  readonly line: number;
+  /** One sentence for a person. */
+  readonly reason: string;
+}
+
+/** What {@link verifyAudit} found. */
+export interface AuditReport {
+  readonly files: readonly string[];
+  readonly records: number;
+  /** Sequences of the first and the last record; 0: none. */
+  readonly first: number;
+  readonly last: number;
+  /** Time of the last record. */
+  readonly lastAt?: string;
+  /** Whether what a running master, or the store, says of the end was compared. */
+  readonly isEndKnown: boolean;
+  /** Whether a line at the end is not finished: being written, or torn by a crash. */
+  readonly isUnfinished: boolean;
+  readonly problems: readonly AuditProblem[];
+}
+
+/** What is known of a log from elsewhere. */
+export interface ExpectedLog extends AuditHead {
+  /** Sequence of the first record that is kept, if that is known. */
+  readonly first?: number;
+}
+
+/**
+ * Reads a log from its first line to its last.
+ * @param files - in their order
+ * @param expected - what is known of it from elsewhere: without it a missing end cannot be seen
+ */
+export async function verifyAudit(
+  files: readonly string[],
+  expected?: ExpectedLog,
+): Promise<AuditReport> {
+  const verifier = new Verifier(expected);
+  for (const file of files) await verifier.read(file);
+  return verifier.report(files);
+}
+
+class Verifier {
+  readonly #expected: ExpectedLog | undefined;
+  readonly #problems: AuditProblem[] = [];
+  #records = 0;
+  #first = 0;
+  #last: AuditRecord | undefined;
+  /** After an altered line nothing can be said of the next one's link. */
+  #isLinkKnown = true;
+  #hashAtExpected: string | undefined;
+  #isUnfinished = false;
+
+  constructor(expected: ExpectedLog | undefined) {
+    this.#expected = expected;
+  }
+
+  async read(file: string): Promise<void> {
+    for await (const { text, number: line, isWhole } of linesOf(file)) {
+      const record = readLine(text);
+      if (record !== undefined) this.#follow(record, file, line);
+      else if (isWhole) {
+        this.#isLinkKnown = false;
+        this.#complain('altered', file, line, 'the line is not what was written');
+      } else this.#isUnfinished = true;
+    }
+  }
+
+  report(files: readonly string[]): AuditReport {
+    const { sequence: last = 0, time } = this.#last ?? {};
+    this.#compareEnds(files.at(0) ?? '', files.at(-1) ?? '', last);
+    return {
+      files,
+      records: this.#records,
+      first: this.#first,
+      last,
+      ...(time === undefined ? {} : { lastAt: time }),
+      isEndKnown: this.#expected !== undefined,
+      isUnfinished: this.#isUnfinished,
+      problems: this.#problems,
+    };
+  }
+
+  #follow(record: AuditRecord, file: string, line: number): void {
+    const before = this.#last;
+    const next = (before?.sequence ?? record.sequence - 1) + 1;
+    if (record.sequence !== next && this.#isLinkKnown) {
+      const reason = `record ${record.sequence} stands where ${next} was expected`;
+      this.#complain('gap', file, line, reason);
+    } else if (before !== undefined && this.#isLinkKnown && record.previous !== before.hash) {
+      this.#complain('broken-chain', file, line, `record ${next} does not follow the one before`);
+    }
+    this.#isLinkKnown = true;
+    this.#records += 1;
+    if (before === undefined) this.#first = record.sequence;
+    if (record.sequence === this.#expected?.sequence) this.#hashAtExpected = record.hash;
+    this.#last = record;
+  }
+
+  #compareEnds(firstFile: string, lastFile: string, last: number): void {
+    const { sequence, hash, first } = this.#expected ?? {};
+    if (first !== undefined && this.#first > first) {
+      const reason = `it begins with record ${this.#first}; ${first} is the first one kept`;
+      this.#complain('begin-missing', firstFile, 0, reason);
+    }
+    if (sequence === undefined || sequence === 0 || this.#hashAtExpected === hash) return;
+    const reason = `it ends with record ${last}; record ${sequence} is known and not there`;
+    this.#complain('end-missing', lastFile, 0, reason);
+  }
+
+  #complain(kind: AuditProblem['kind'], file: string, line: number, reason: string): void {
+    this.#problems.push({ kind, file, line, reason });
+  }
+}

@@ -1,0 +1,181 @@
+/** The least policy that permits what was refused: a rule for what was asked, and nothing wider. */
+import {
+  boundNames,
+  isGrantable,
+  literalGlob,
+  type PolicyRule,
+  parseRule,
+  type RuleAction,
+} from '../../acl/index.ts';
+import { inferSchema } from './infer-schema.ts';
+import { questionsOf } from './question.ts';
+import type { RecordedDecision } from './record.ts';
+
+/** A rule, and what it was learned from. */
+export interface LearnedRule {
+  readonly rule: PolicyRule;
+  readonly count: number;
+  readonly firstAt: number;
+  readonly lastAt: number;
+  /** What to look at before it is put in force. */
+  readonly notes: readonly string[];
+}
+
+/** What was learned. */
+export interface LearnedPolicy {
+  readonly rules: readonly LearnedRule[];
+  /** Refused, and for no rule to permit. */
+  readonly ungrantable: readonly Omit<RecordedDecision, 'samples'>[];
+  /** Denied by a rule, which was meant. */
+  readonly denied: readonly Omit<RecordedDecision, 'samples'>[];
+}
+
+/** How rules are put together. */
+export interface LearnOptions {
+  /** Put `${minion.id}` where a part of a tag is the sender's id, so that one rule is for all of them. */
+  readonly generalise: boolean;
+}
+
+/** What is the same of all that one rule permits. */
+interface Grant {
+  readonly action: RuleAction;
+  readonly resource: Readonly<Record<string, unknown>>;
+  readonly notes: readonly string[];
+}
+
+const noSchema =
+  'no schema: too many shapes of data were seen, or large ones, or none that JSON can say';
+const powerful: ReadonlySet<RuleAction> = new Set(['publish', 'runner', 'key']);
+
+export function learnPolicy(
+  records: readonly RecordedDecision[],
+  options: LearnOptions,
+): LearnedPolicy {
+  const refused = records.filter(({ effect }) => effect === 'deny');
+  const [byNobody, byRule] = divide(refused, ({ rule }) => rule === 'default-deny');
+  const [grantable, ungrantable] = divide(byNobody, isPossible);
+  const groups = new Map<string, { grant: Grant; records: RecordedDecision[] }>();
+  for (const record of grantable.filter((it) => !isImplied(it, grantable))) {
+    const grant = grantFor(record, options);
+    const key = JSON.stringify([grant.action, grant.resource]);
+    const group = groups.get(key) ?? { grant, records: [] };
+    group.records.push(record);
+    groups.set(key, group);
+  }
+  const names = new Set<string>();
+  const isDenied = ({ rule }: RecordedDecision): boolean => !boundNames.has(rule);
+  const [denied, bound] = divide(byRule, isDenied);
+  return {
+    rules: [...groups.values()].map(({ grant, records: seen }) => toRule(grant, seen, names)),
+    ungrantable: [...ungrantable, ...bound].map(withoutSamples),
+    denied: denied.map(withoutSamples),
+  };
+}
+
+/** Characters of a text, or of a list of ids, that a rule can be about. */
+const maxText = 1000;
+
+function isPossible(record: RecordedDecision): boolean {
+  const { action, texts, minions = [] } = record;
+  const [question] = questionsOf(record, () => false);
+  const isTooLong = texts.some((text) => text.length > maxText);
+  if (question === undefined || isTooLong || !isGrantable(question)) return false;
+  if (action !== 'publish') return true;
+  // What cannot be named one by one would be permitted for others as well.
+  const areNames = minions.length > 0 && !minions.some((id) => /[\s,()]/.test(id));
+  return areNames && minions.join().length <= maxText;
+}
+
+/** Where it is known whose mine was read, that is all that is needed. */
+function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
+  if (record.action !== 'mine' || record.owner !== undefined) return false;
+  return all.some(
+    ({ action, minion, texts, owner }) =>
+      action === 'mine' &&
+      owner !== undefined &&
+      minion === record.minion &&
+      texts[0] === record.texts[0],
+  );
+}
+
+function grantFor(record: RecordedDecision, options: LearnOptions): Grant {
+  const { action, texts, samples, isWhole, owner } = record;
+  const [text = ''] = texts;
+  switch (action) {
+    case 'signal': {
+      const tag = options.generalise ? generalised(text, record.minion) : literalGlob(text);
+      if (isWhole && samples.length > 0) {
+        return { action, resource: { tag, schema: inferSchema(samples) }, notes: [] };
+      }
+      return { action, resource: { tag }, notes: [noSchema] };
+    }
+    case 'mine': {
+      const more = owner === undefined ? {} : { owner: literalGlob(owner) };
+      return { action, resource: { fun: literalGlob(text), ...more }, notes: [] };
+    }
+    case 'file-send':
+      return { action, resource: { path: literalGlob(text) }, notes: [] };
+    case 'key':
+      return { action, resource: { operation: literalGlob(text) }, notes: [] };
+    case 'subscribe':
+      return { action, resource: { tag: literalGlob(text) }, notes: [] };
+    default: {
+      const fun = [...new Set(texts)].sort().map(literalGlob);
+      return { action, resource: { fun, ...within(record) }, notes: ['with any arguments'] };
+    }
+  }
+}
+
+function within({ action, minions }: RecordedDecision): { readonly within?: string } {
+  if (action !== 'publish' || minions === undefined) return {};
+  return { within: `L@${[...minions].sort().join()}` };
+}
+
+// biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of the policy language
+const sender = '${minion.id}';
+
+/** Where a whole part of the tag is the sender's id. Wildcards may stand behind it only. */
+function generalised(tag: string, id: string): string {
+  const parts = tag.split('/');
+  const last = parts.lastIndexOf(id);
+  const isPlain = parts.slice(0, last).every((part) => literalGlob(part) === part);
+  if (last === -1 || !isPlain || parts.length === 1) return literalGlob(tag);
+  return parts.map((part) => (part === id ? sender : literalGlob(part))).join('/');
+}
+
+function toRule(
+  { action, resource, notes }: Grant,
+  records: readonly RecordedDecision[],
+  names: Set<string>,
+): LearnedRule {
+  const ids = [...new Set(records.map(({ minion }) => minion))].sort();
+  const name = freshName(`learned: ${action} ${records[0]?.texts.join(',') ?? ''}`, names);
+  const subject = { minion: ids.map(literalGlob) };
+  const rule = parseRule(name, { subject, action, resource });
+  const warnings = powerful.has(action) ? ['gives power beyond the minion itself: look twice'] : [];
+  return {
+    rule,
+    count: records.reduce((sum, { count }) => sum + count, 0),
+    firstAt: Math.min(...records.map(({ firstAt }) => firstAt)),
+    lastAt: Math.max(...records.map(({ lastAt }) => lastAt)),
+    notes: [...warnings, ...notes],
+  };
+}
+
+function freshName(name: string, names: Set<string>): string {
+  let fresh = name;
+  for (let number = 2; names.has(fresh); number += 1) fresh = `${name} (${number})`;
+  names.add(fresh);
+  return fresh;
+}
+
+function withoutSamples({
+  samples: _samples,
+  ...record
+}: RecordedDecision): Omit<RecordedDecision, 'samples'> {
+  return record;
+}
+
+function divide<T>(list: readonly T[], test: (item: T) => boolean): [T[], T[]] {
+  return [list.filter(test), list.filter((item) => !test(item))];
+}

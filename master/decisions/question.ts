@@ -1,0 +1,68 @@
+/** What a recorded decision was about, as questions to a policy. */
+import type { Call, MinionSubject } from '../../acl/index.ts';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { MinionQuestion } from '../policy/gate.ts';
+import type { RecordedDecision } from './record.ts';
+
+/** Whether every one of some minions is one that a compound target means. */
+export type WithinTest = (minions: readonly string[], target: string) => boolean;
+
+/** One question for each sample; one where there is none. */
+export function questionsOf(record: RecordedDecision, isWithin: WithinTest): MinionQuestion[] {
+  const samples: readonly (WireValue | undefined)[] =
+    record.samples.length > 0 ? record.samples : [undefined];
+  return samples.flatMap((sample) => questionOf(record, sample, isWithin) ?? []);
+}
+
+function questionOf(
+  record: RecordedDecision,
+  sample: WireValue | undefined,
+  isWithin: WithinTest,
+): MinionQuestion | undefined {
+  const { action, texts, owner, minions = [] } = record;
+  const [text = ''] = texts;
+  const subject: MinionSubject = { kind: 'minion', id: record.minion };
+  switch (action) {
+    case 'signal': {
+      const wasPublishedToSubject = (): boolean => false;
+      const resource = {
+        tag: text,
+        data: sample,
+        bytes: () => record.bytes,
+        wasPublishedToSubject,
+      };
+      return { subject, action, resource };
+    }
+    case 'publish': {
+      const calls = callsOf(record, sample);
+      const resource = { calls, isWithin: (target: string) => isWithin(minions, target) };
+      return { subject, action, resource };
+    }
+    case 'runner':
+    case 'wheel':
+    case 'command': {
+      const [call] = callsOf(record, sample);
+      return call && { subject, action, resource: { call } };
+    }
+    case 'mine': {
+      const resource = owner === undefined ? { fun: text } : { fun: text, owner };
+      return { subject, action, resource };
+    }
+    case 'file-send':
+      return { subject, action, resource: { path: text } };
+    case 'key':
+      return { subject, action, resource: { operation: text } };
+    case 'subscribe':
+      return { subject, action, resource: { tag: text } };
+  }
+}
+
+function callsOf({ texts }: RecordedDecision, sample: WireValue | undefined): Call[] {
+  const kept = Array.isArray(sample) ? sample : [];
+  return texts.map((fun, index) => {
+    const call = kept[index];
+    const args = isWireMap(call) && Array.isArray(call.args) ? call.args.map(String) : [];
+    const kwargs = isWireMap(call) && isWireMap(call.kwargs) ? Object.entries(call.kwargs) : [];
+    return { fun, args, kwargs: new Map(kwargs.map(([name, value]) => [name, String(value)])) };
+  });
+}

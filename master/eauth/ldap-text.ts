@@ -1,0 +1,34 @@
+/** Names of users inside filters [RFC 4515] and distinguished names [RFC 4514]. */
+
+const placeholder = /\{\{\s*username\s*\}\}/g;
+
+/** A filter in which `{{ username }}` stands for a name: nothing in the name means anything. */
+export function fillFilter(template: string, username: string): string {
+  return template.replace(placeholder, () => escapeFilter(username));
+}
+
+/** A name in which `{{ username }}` stands for another one. */
+export function fillName(template: string, username: string): string {
+  return template.replace(placeholder, () => escapeName(username));
+}
+
+/** Text as the value of a filter. */
+export function escapeFilter(text: string): string {
+  return text.replace(/[\0()*\\]/g, (it) => `\\${it.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}
+
+/** Text as the value in a distinguished name. */
+export function escapeName(text: string): string {
+  return text
+    .replace(/[\\"+,;<=>]/g, (it) => `\\${it}`)
+    .replace(/^[ #]/, (it) => `\\${it}`)
+    .replace(/ $/, '\\ ');
+}
+
+/** The value of the first part of a distinguished name: `cn=admins,ou=…` → `admins`. */
+export function firstValue(name: string): string {
+  const [, value = ''] = /^[^=]*=((?:\\.|[^,\\])*)/s.exec(name) ?? [];
+  return value
+    .replace(/\\([0-9a-fA-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replace(/\\(.)/gs, '$1');
+}

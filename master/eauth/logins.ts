@@ -1,0 +1,335 @@
+/** Log-ins and their tokens: who somebody is, for as long as it holds [salt/auth/__init__.py]. */
+import type { Logger } from 'pino';
+import type { LoginAudit } from '../audit/audited-logins.ts';
+import type { MasterConfig } from '../config/options.ts';
+import { Gate } from '../limits/gate.ts';
+import type { Authenticated, LoginBackend } from './backend.ts';
+import { type Backends, createBackends } from './backends.ts';
+import { areCredentials } from './credentials.ts';
+import { AuthenticationError } from './errors.ts';
+import { FailedLogins } from './failed-logins.ts';
+import { Standings } from './standings.ts';
+import { TokenWatch, type Watched } from './token-watch.ts';
+import type { KnownToken, TokenTable } from './tokens.ts';
+
+/** A log-in as somebody asks for it. Nothing else of what they send is looked at. */
+export interface LoginRequest {
+  readonly username: string;
+  readonly password: string;
+  /** One of those under `external_auth`. */
+  readonly eauth: string;
+  /** Seconds that the token shall live, where `token_expire_user_override` lets the user choose. */
+  readonly tokenExpire?: number;
+  /** Where they are, for counting failures: an address. Default `local`. */
+  readonly source?: string;
+}
+
+/** A token without the token. */
+export interface TokenInfo {
+  /** Names it to operators; nobody can log in with it. */
+  readonly id: string;
+  readonly user: string;
+  readonly eauth: string;
+  readonly groups: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly start: number;
+  /** Milliseconds since 1970. */
+  readonly expire: number;
+}
+
+/** What a log-in gives. */
+export interface Login extends TokenInfo {
+  /** 64 hexadecimal digits, told this once. */
+  readonly token: string;
+  /** Entries of `external_auth` that are this user's: texts first, sorted, then maps. */
+  readonly perms: readonly unknown[];
+}
+
+/** Which tokens to revoke: all that fit everything that is named. */
+export interface TokenSelection {
+  readonly id?: string;
+  readonly user?: string;
+  readonly eauth?: string;
+}
+
+/** Rights of a user in `external_auth`, as they stand there. */
+type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
+
+/** What {@link Logins} needs. */
+export interface LoginsOptions {
+  /** Its members change with a reload. */
+  readonly config: MasterConfig;
+  readonly tokens: TokenTable;
+  readonly rightsOf: RightsOf;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly monotonic: () => number;
+  /** Waits so many milliseconds. */
+  readonly delay: (milliseconds: number) => Promise<void>;
+  readonly audit: LoginAudit;
+  readonly log: Logger;
+  /** Default: those of the configuration. */
+  readonly backends?: Backends;
+}
+
+/** What a failed log-in takes, or twice or three times that, but nothing in between. */
+const failureStepMs = 250;
+
+/** Log-ins that a back end is asked about at once, and that may be under way. */
+const atOnce = 8;
+const maxUnderWay = 256;
+const maxUnderWayOfSource = 16;
+
+/** How long a back end has. */
+const timeoutMs = 15_000;
+
+/** Where a back end cannot tell whether a user may still log in. */
+const longestWithoutStanding = 3_600_000;
+
+/** Whoever logs in is one of these. */
+export class Logins {
+  readonly #options: LoginsOptions;
+  readonly #failures: FailedLogins;
+  readonly #standings: Standings;
+  readonly #watch: TokenWatch;
+  readonly #gates = new Map<string, Gate>();
+  readonly #underWay = new Map<string, number>();
+  #backends: Backends;
+
+  constructor(options: LoginsOptions) {
+    this.#options = options;
+    this.#failures = new FailedLogins({ now: options.monotonic });
+    this.#standings = new Standings(options.monotonic);
+    this.#backends = options.backends ?? createBackends(options.config, options.now);
+    this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
+  }
+
+  /** Takes over the back ends of another configuration. */
+  configure(backends?: Backends): void {
+    const { config, now } = this.#options;
+    this.#backends = backends ?? createBackends(config, now, this.#backends);
+    this.#standings.clear();
+  }
+
+  /** Back ends that cannot let in everybody on this machine, and why. */
+  async obstacles(): Promise<readonly (readonly [eauth: string, reason: string])[]> {
+    const found = [...this.#backends].map(async ([name, backend]) => {
+      const reason = await backend.obstacle?.();
+      return reason === undefined ? [] : [[name, reason] as const];
+    });
+    return (await Promise.all(found)).flat();
+  }
+
+  /**
+   * Makes a token for whoever the credentials belong to.
+   * @throws AuthenticationError ERR_EAUTH after a quarter of a second at least, whatever was wrong;
+   * ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
+   */
+  async login(request: LoginRequest): Promise<Login> {
+    const { source = 'local', eauth } = request;
+    const leave = this.#enter(source);
+    const startedAt = this.#options.monotonic();
+    try {
+      const found = await this.#authenticate(request, source);
+      if (found !== undefined) return await this.#createToken(found, request);
+      const took = this.#options.monotonic() - startedAt;
+      const steps = Math.floor(took / failureStepMs) + 1;
+      await this.#options.delay(steps * failureStepMs - took);
+    } finally {
+      leave();
+    }
+    const known = this.#backends.has(eauth) ? { eauth } : {};
+    this.#options.log.info({ ...known, remote: source }, 'log-in failed');
+    this.#options.audit.failed(known.eauth, source);
+    throw new AuthenticationError('ERR_EAUTH', 'Authentication failure occurred');
+  }
+
+  /**
+   * Whom a token belongs to, now.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
+   */
+  async identify(secret: string): Promise<KnownToken> {
+    const found = this.#options.tokens.find(secret);
+    const token = found && (await this.#validate(found.hash));
+    if (token === undefined) {
+      await this.#options.tokens.dropExpired(secret);
+      throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token is not valid (any more)');
+    }
+    return token;
+  }
+
+  /**
+   * The same, for something that is held open: what it gives is to be stopped in the end.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
+   */
+  async hold(secret: string): Promise<{ readonly token: KnownToken } & Watched> {
+    const token = await this.identify(secret);
+    const watched = this.#watch.watch(token.hash);
+    return { token, ...watched };
+  }
+
+  /** Ends a token. @returns whether it was valid */
+  async logout(secret: string): Promise<boolean> {
+    const token = this.#options.tokens.find(secret);
+    if (token === undefined) return false;
+    await this.#end([token]);
+    return true;
+  }
+
+  /** The tokens that are valid. */
+  list(): TokenInfo[] {
+    return this.#options.tokens.list().map(toInfo);
+  }
+
+  /** Ends tokens. @returns those that it ended */
+  async revoke({ id, user, eauth }: TokenSelection): Promise<readonly TokenInfo[]> {
+    const chosen = this.#options.tokens
+      .list()
+      .filter(
+        (it) =>
+          (id === undefined || idOf(it) === id) &&
+          (user === undefined || it.user === user) &&
+          (eauth === undefined || it.eauth === eauth),
+      );
+    await this.#end(chosen);
+    return chosen.map(toInfo);
+  }
+
+  /** Deletes expired tokens from the store. */
+  async sweep(): Promise<void> {
+    this.#watch.end(await this.#options.tokens.sweep());
+  }
+
+  close(): void {
+    this.#watch.close();
+  }
+
+  /** The token, if it is valid and its user may still log in. Ends it if not. */
+  async #validate(hash: string): Promise<KnownToken | undefined> {
+    const { tokens } = this.#options;
+    const token = tokens.get(hash);
+    if (token === undefined) return undefined;
+    // As in Salt: what is no longer under external_auth lets nobody in, old tokens included.
+    const backend = this.#backends.get(token.eauth);
+    if (backend === undefined) return undefined;
+    const standing = await this.#standings.of(backend, token);
+    if (standing.state === 'gone') {
+      await this.#end([token]);
+      return undefined;
+    }
+    if (!isSame(standing.groups, token.groups)) await tokens.setGroups(hash, standing.groups);
+    // Asking takes time: it may have been revoked meanwhile.
+    return tokens.get(hash);
+  }
+
+  async #end(tokens: readonly KnownToken[]): Promise<void> {
+    const hashes = tokens.map(({ hash }) => hash);
+    const done = this.#options.tokens.revoke(hashes);
+    this.#watch.end(hashes);
+    await done;
+    this.#options.audit.ended(tokens.map(toInfo));
+  }
+
+  async #authenticate(
+    request: LoginRequest,
+    source: string,
+  ): Promise<{ readonly backend: LoginBackend; readonly identity: Authenticated } | undefined> {
+    const { username, password, eauth } = request;
+    const backend = this.#backends.get(eauth);
+    if (backend === undefined || !areCredentials({ username, password }, eauth)) return undefined;
+    const succeed = this.#failures.begin(username, source);
+    if (succeed === undefined) throw limit('too many failed log-ins of this user from there');
+    const gate = this.#gates.get(eauth) ?? new Gate(atOnce);
+    this.#gates.set(eauth, gate);
+    try {
+      const identity = await gate.run(() =>
+        backend.authenticate({ username, password }, AbortSignal.timeout(timeoutMs)),
+      );
+      if (identity === undefined) return undefined;
+      succeed();
+      return { backend, identity };
+    } catch (error) {
+      // Nobody was found to be wrong.
+      succeed();
+      throw error;
+    }
+  }
+
+  async #createToken(
+    { backend, identity }: { readonly backend: LoginBackend; readonly identity: Authenticated },
+    request: LoginRequest,
+  ): Promise<Login> {
+    const { tokens, config, now, log, audit, rightsOf } = this.#options;
+    const eauth = backend.name;
+    const start = now();
+    const expire = Math.min(
+      start + this.#lifeSeconds(eauth, request) * 1000,
+      backend.standingOf === undefined ? start + longestWithoutStanding : Infinity,
+      identity.until ?? Infinity,
+    );
+    const user = { ...identity, eauth };
+    const perms = rightsOf(user);
+    const record = {
+      user: identity.user,
+      eauth,
+      groups: [...identity.groups],
+      start,
+      expire,
+      ...(config.eauth.keepAclInToken ? { rights: [...perms] } : {}),
+    };
+    const { secret, hash } = await tokens.create(record);
+    this.#standings.note(backend, identity);
+    const info = toInfo({ ...record, hash });
+    const { source: remote = 'local' } = request;
+    log.info({ user: identity.user, eauth, remote, tokenId: info.id }, 'logged in');
+    audit.loggedIn(info, remote);
+    return { ...info, token: secret, perms };
+  }
+
+  /** [salt/auth/__init__.py _allow_custom_expire] */
+  #lifeSeconds(eauth: string, { username, tokenExpire }: LoginRequest): number {
+    const { tokenExpire: usual, tokenExpireUserOverride: override } = this.#options.config.eauth;
+    const mayChoose =
+      typeof override === 'boolean'
+        ? override
+        : Object.hasOwn(override, eauth) && override[eauth]?.includes(username) === true;
+    const isLife = tokenExpire !== undefined && tokenExpire >= 1 && tokenExpire <= 1e9;
+    return mayChoose && isLife ? tokenExpire : usual;
+  }
+
+  /** @returns to be called when the log-in is over */
+  #enter(source: string): () => void {
+    const ofSource = this.#underWay.get(source) ?? 0;
+    let all = 0;
+    for (const count of this.#underWay.values()) all += count;
+    if (ofSource >= maxUnderWayOfSource || all >= maxUnderWay) {
+      throw limit('too many log-ins are under way');
+    }
+    this.#underWay.set(source, ofSource + 1);
+    return () => {
+      const left = (this.#underWay.get(source) ?? 1) - 1;
+      if (left > 0) this.#underWay.set(source, left);
+      else this.#underWay.delete(source);
+    };
+  }
+}
+
+/** A token as operators see it. */
+export function toInfo(token: KnownToken): TokenInfo {
+  const { user, eauth, groups, start, expire } = token;
+  return { id: idOf(token), user, eauth, groups, start, expire };
+}
+
+/** The beginning of the digest: says nothing of the token. */
+function idOf({ hash }: Pick<KnownToken, 'hash'>): string {
+  return hash.slice(0, 16);
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((group) => b.includes(group));
+}
+
+function limit(text: string): AuthenticationError {
+  return new AuthenticationError('ERR_EAUTH_LIMIT', text);
+}

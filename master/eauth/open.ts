@@ -1,0 +1,95 @@
+/** Log-ins, from the parts of a master, and the interface that users have by them. */
+import { once } from 'node:events';
+import type { Logger } from 'pino';
+import { rightsOfUser } from '../../acl/index.ts';
+import type { Store } from '../../store/index.ts';
+import type { LoginsApi, UserApi } from '../api.ts';
+import type { LoginAudit } from '../audit/audited-logins.ts';
+import type { MasterConfig } from '../config/options.ts';
+import { delay } from '../limits/delay.ts';
+import type { LivePolicy } from '../policy/live-policy.ts';
+import { policySyntax } from '../policy/syntax.ts';
+import { Logins, type TokenInfo, toInfo } from './logins.ts';
+import { TokenTable } from './tokens.ts';
+import { createUserApi, type UserApiParts } from './user-api.ts';
+
+/** What they are made from. */
+export interface LoginParts {
+  /** Its members change with a reload. */
+  readonly config: MasterConfig;
+  readonly store: Store;
+  readonly now: () => number;
+  readonly audit: LoginAudit;
+  readonly log: Logger;
+}
+
+/** Opens the tokens that were given, and tells what nobody can log in by on this machine. */
+export async function openLogins(parts: LoginParts): Promise<Logins> {
+  const { config, store, now, audit, log } = parts;
+  const monotonic = (): number => performance.now();
+  const logins = new Logins({
+    config,
+    tokens: await TokenTable.open(store, { now, monotonic }),
+    rightsOf: ({ user, groups, eauth }) =>
+      rightsOfUser(config, { kind: 'user', name: user, groups, eauth }, policySyntax),
+    now,
+    monotonic,
+    delay,
+    audit,
+    log,
+  });
+  await tellObstacles(logins, log);
+  return logins;
+}
+
+/** Names the back ends that are configured and cannot serve. */
+export async function tellObstacles(logins: Logins, log: Logger): Promise<void> {
+  for (const [eauth, reason] of await logins.obstacles()) {
+    log.warn({ eauth, reason }, 'eauth is not available, or not to all');
+  }
+}
+
+/** See ../api.ts. */
+export function createLoginsApi(logins: Logins): LoginsApi {
+  return {
+    login: (request) => logins.login(request),
+    identify: async (token) => toInfo(await logins.identify(token)),
+    logout: (token) => logins.logout(token),
+    list: async () => logins.list(),
+    revoke: (selection) => logins.revoke(selection),
+    follow: (token, signal) => follow(logins, token, signal),
+  };
+}
+
+/** The interface of whoever has a token; the policy is the one in force, or the token's own. */
+export function createAsUser(
+  parts: UserApiParts & { readonly logins: Logins; readonly policy: LivePolicy },
+): (token: string) => UserApi {
+  const { logins, policy } = parts;
+  return (secret) =>
+    createUserApi(parts, async () => {
+      const { token, ended, stop } = await logins.hold(secret);
+      const { user: name, groups, eauth, rights } = token;
+      return {
+        subject: { kind: 'user', name, groups, eauth },
+        policy: rights === undefined ? policy.current : policy.withRights(eauth, rights),
+        ended,
+        stop,
+      };
+    });
+}
+
+async function* follow(
+  logins: Logins,
+  secret: string,
+  signal?: AbortSignal,
+): AsyncGenerator<TokenInfo, void, void> {
+  const { token, ended, stop } = await logins.hold(secret);
+  try {
+    yield toInfo(token);
+    const end = signal === undefined ? ended : AbortSignal.any([ended, signal]);
+    if (!end.aborted) await once(end, 'abort');
+  } finally {
+    stop();
+  }
+}

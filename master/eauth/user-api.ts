@@ -1,0 +1,173 @@
+/** The master's interface as a user has it: everything is decided by the policy before it begins. */
+import type { Logger } from 'pino';
+import {
+  decide,
+  isUnlimited,
+  type Policy,
+  type Question,
+  type UserSubject,
+} from '../../acl/index.ts';
+import type { FunctionsApi, JobsApi, UserApi } from '../api.ts';
+import type { AuditRequester } from '../audit/requester.ts';
+import type { RuledDecisions } from '../audit/ruled-decisions.ts';
+import type { PublishRequest } from '../jobs/dispatcher.ts';
+import type { RequestCounters } from '../limits/counters.ts';
+import type { FunctionCall } from '../runners/caller.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
+import { AuthenticationError, AuthorizationError } from './errors.ts';
+import { type AskedCalls, toCalls } from './user-calls.ts';
+
+/** Whoever asks, as long as they may. */
+export interface UserSession {
+  readonly subject: UserSubject;
+  /** The rules that hold for them. */
+  readonly policy: Policy;
+  /** Fires when what they began is to end. */
+  readonly ended: AbortSignal;
+  /** Nothing is under way any more. */
+  stop(): void;
+}
+
+/** What {@link createUserApi} needs. */
+export interface UserApiParts {
+  readonly jobs: JobsApi;
+  readonly runners: FunctionsApi;
+  readonly wheel: FunctionsApi;
+  readonly targets: Pick<TargetResolver, 'resolve' | 'resolveForMinion' | 'entitled'>;
+  readonly counters: RequestCounters;
+  /** Keeps account of what was refused. */
+  readonly ruled: RuledDecisions;
+  readonly log: Logger;
+}
+
+/** @param open says who asks, anew for each call @throws AuthenticationError */
+export function createUserApi(parts: UserApiParts, open: () => Promise<UserSession>): UserApi {
+  const gate = new UserGate(parts);
+  /** Judged before the first thing is done; ends with the token. */
+  async function* judged<R extends PublishRequest, T>(
+    run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
+    request: R,
+    signal?: AbortSignal,
+  ): AsyncGenerator<T, void, void> {
+    const session = await open();
+    try {
+      const permitted = gate.judgeJob(session, request);
+      const end = signal === undefined ? session.ended : AbortSignal.any([session.ended, signal]);
+      yield* run(permitted, end);
+      if (session.ended.aborted)
+        throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has ended');
+    } finally {
+      session.stop();
+    }
+  }
+  async function once<T>(work: (session: UserSession) => Promise<T>): Promise<T> {
+    const session = await open();
+    try {
+      return await work(session);
+    } finally {
+      session.stop();
+    }
+  }
+  const functions = (kind: 'runner' | 'wheel', api: FunctionsApi): UserApi['runners'] => ({
+    run: (call) => once((session) => api.run(gate.judgeCall(session, kind, call))),
+    start: (call) => once((session) => api.start(gate.judgeCall(session, kind, call))),
+  });
+  return {
+    jobs: {
+      publish: (request) => once((session) => parts.jobs.publish(gate.judgeJob(session, request))),
+      run: (request, signal) => judged(parts.jobs.run, request, signal),
+      batch: (request, signal) => judged(parts.jobs.batch, request, signal),
+    },
+    runners: functions('runner', parts.runners),
+    wheel: functions('wheel', parts.wheel),
+  };
+}
+
+/** What is told as the rule where none was needed, and where none was asked. */
+const unlimitedRule = 'unlimited';
+const nobodysRule = 'default-deny';
+
+function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
+  return { who: { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) }, rule };
+}
+
+/** The one gate in front of everything that users ask for. */
+class UserGate {
+  readonly #parts: UserApiParts;
+
+  constructor(parts: UserApiParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * The job as it may be published. Whom it is for is settled first, by what is known for certain,
+   * and it goes to these by name: what was judged is what is published [THREATS A-10]. Only who
+   * may do everything keeps the target as it was written, and fields beyond the job's own (A-11).
+   * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT
+   */
+  judgeJob<R extends PublishRequest>({ subject, policy }: UserSession, request: R): R {
+    const { targets } = this.#parts;
+    const { requestedBy: _, ...asked } = request;
+    if (isUnlimited(subject, policy)) {
+      const by = requester(subject, unlimitedRule);
+      return { ...asked, user: subject.name, by } as R; // without what only minions have
+    }
+    const calls = toCalls(request);
+    const { minions } = targets.resolveForMinion(request);
+    const isWithin = (tgt: string): boolean => {
+      const allowed = targets.entitled({ tgt, tgtType: 'compound' });
+      return minions.every((id) => allowed.has(id));
+    };
+    const environments = new Set(calls.flatMap((call) => call.kwargs.get('saltenv') ?? []));
+    // Nobody is meant: nothing says that the caller may do this to anybody.
+    if (minions.length === 0) this.#refuse(subject, 'publish', request, 'nobody is meant');
+    let rule = '';
+    for (const environment of environments.size === 0 ? [undefined] : environments) {
+      const more = environment === undefined ? {} : { environment };
+      const resource = { calls, isWithin, ...more };
+      rule = this.#judge({ subject, action: 'publish', resource }, policy, request);
+    }
+    const { jid: _jid, ret: _ret, metadata: _metadata, delimiter: _delimiter, ...rest } = asked;
+    const by = requester(subject, rule);
+    return { ...rest, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields
+  }
+
+  /** The call as it may be made. @throws AuthorizationError, MasterError ERR_ARGS */
+  judgeCall(
+    { subject, policy }: UserSession,
+    action: 'runner' | 'wheel',
+    { jid: _, ...asked }: FunctionCall,
+  ): FunctionCall {
+    let rule = '';
+    for (const call of toCalls(asked)) {
+      rule = this.#judge({ subject, action, resource: { call } }, policy, asked);
+    }
+    return { ...asked, user: subject.name, by: requester(subject, rule) };
+  }
+
+  /** @returns the rule that permits it */
+  #judge(question: Question, policy: Policy, { fun }: AskedCalls): string {
+    const { effect, rule, reason } = decide(question, policy);
+    if (effect === 'deny') this.#refuse(question.subject, question.action, { fun }, reason, rule);
+    const { name: user } = question.subject as UserSubject; // nobody else is asked about here
+    this.#parts.log.info({ user, fun, rule }, 'permitted to a user');
+    return rule;
+  }
+
+  #refuse(
+    subject: Question['subject'],
+    action: Question['action'],
+    { fun }: Pick<AskedCalls, 'fun'>,
+    reason: string,
+    rule = nobodysRule,
+  ): never {
+    const user = subject as UserSubject; // as above
+    const { name, eauth } = user;
+    this.#parts.counters.count(`user-${action}-denied`);
+    this.#parts.log.info({ user: name, eauth, fun, reason }, 'refused to a user');
+    const { who } = requester(user, rule);
+    const what = [fun].flat().join(', ');
+    this.#parts.ruled.note({ who, action, what }, { effect: 'deny', rule });
+    throw new AuthorizationError('Authorization error occurred.');
+  }
+}

@@ -1,0 +1,90 @@
+/** What minions ask for meets the policy here: decided, and told to who keeps account of it. */
+import {
+  type Decision,
+  decide,
+  hasRules,
+  isGrantable,
+  isOwnLifecycle,
+  type MinionSubject,
+  type Policy,
+  type Question,
+  type RuleAction,
+  textOf,
+} from '../../acl/index.ts';
+import { minionActor } from '../audit/requester.ts';
+import type { RuledDecisions } from '../audit/ruled-decisions.ts';
+import type { AclOptions } from '../config/options.ts';
+
+/** What a minion asks for that rules are about. */
+export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
+  readonly subject: MinionSubject;
+};
+
+/** Keeps decisions, so that another policy can be asked the same. */
+interface DecisionNotes {
+  /** @param minions - whom a job is for */
+  note(question: MinionQuestion, decision: Decision, minions?: readonly string[]): void;
+}
+
+/** What {@link PolicyGate} needs. */
+export interface PolicyGateOptions {
+  readonly policy: () => Policy;
+  /** The mode, and what it permits, as they are now. */
+  readonly options: () => Pick<AclOptions, 'learnActions' | 'mode'>;
+  readonly ruled: RuledDecisions;
+  readonly recorder: DecisionNotes;
+}
+
+/** The rule that decides where no rule does. */
+const nobodysRule = 'default-deny';
+
+/** Asked by every handler of minions' requests. */
+export class PolicyGate {
+  readonly #options: PolicyGateOptions;
+
+  constructor(options: PolicyGateOptions) {
+    this.#options = options;
+  }
+
+  /** Whether it is worth to read what a minion wants: some rule may permit it, or it is noted. */
+  mayPermit(subject: MinionSubject, action: RuleAction): boolean {
+    const { policy, options } = this.#options;
+    return options().mode === 'learn' || hasRules(subject, action, policy());
+  }
+
+  /** @param minions - whom a job is for */
+  decide(question: MinionQuestion, minions?: readonly string[]): Decision {
+    const { policy, ruled, recorder } = this.#options;
+    const decision = decide(question, policy());
+    if (isOwnLifecycle(decision) || isReadingOfOne(question, decision)) return decision;
+    recorder.note(question, decision, minions);
+    const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
+    if (!isAuditedElsewhere(question, outcome)) {
+      const { subject, action } = question;
+      ruled.note({ who: minionActor(subject.id), action, what: textOf(question) }, outcome);
+    }
+    return outcome;
+  }
+
+  /** What a rule denies, and what no rule could permit, stays denied. */
+  #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
+    if (effect === 'allow' || rule !== nobodysRule) return false;
+    const { mode, learnActions } = this.#options.options();
+    const isMeant = mode === 'learn' && learnActions.some((it) => it === question.action);
+    return isMeant && isGrantable(question);
+  }
+}
+
+function learned({ reason }: Decision): Decision {
+  return { effect: 'allow', rule: 'learning', reason: `permitted while learning: ${reason}` };
+}
+
+/** Mines are read all the time, each owner's by itself: that a function may be read is enough. */
+function isReadingOfOne(question: MinionQuestion, { effect }: Decision): boolean {
+  return effect === 'allow' && question.action === 'mine' && question.resource.owner !== undefined;
+}
+
+/** Jobs and runners are audited where they are run; reading mines is no news. */
+function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
+  return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');
+}

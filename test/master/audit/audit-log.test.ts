@@ -1,0 +1,219 @@
+/** The audit log holds what was appended, and shows what was done to it [THREATS B-07]. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import { named } from '../../../master/audit/record.ts';
+import { until } from '../../helpers/deadline.ts';
+import { canMount, mountSmallDisk } from '../../helpers/small-disk.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { entry, type TestLog, testLog } from './helpers.ts';
+
+const endless = fileURLToPath(new URL('./endless-audit.js', import.meta.url));
+const onSmallDisk = canMount ? test : test.skip;
+
+async function written(t: ExecutionContext, count: number): Promise<TestLog & { file: string }> {
+  const log = testLog(t);
+  const audit = await log.open();
+  for (let index = 0; index < count; index += 1) audit.append(entry(`tag/${index}`));
+  await audit.close();
+  const [file = ''] = await log.files();
+  return { ...log, file };
+}
+
+function changeLines(file: string, change: (lines: string[]) => string[]): void {
+  const lines = readFileSync(file, 'utf8').split('\n').slice(0, -1);
+  writeFileSync(
+    file,
+    change(lines)
+      .map((line) => `${line}\n`)
+      .join(''),
+  );
+}
+
+async function kinds(log: TestLog): Promise<string[]> {
+  return (await log.verify()).problems.map(({ kind }) => kind);
+}
+
+test('what was appended is there, in its order, for nobody else to read', async (t) => {
+  const log = await written(t, 3);
+  const report = await log.verify();
+  t.like(report, { records: 3, first: 1, last: 3, problems: [], isUnfinished: false });
+  const tags = (await log.lines()).map((line) => JSON.parse(line).what);
+  t.deepEqual(tags, ['tag/0', 'tag/1', 'tag/2']);
+  t.is(statSync(log.file).mode & 0o777, 0o600);
+});
+
+test('whatever texts records hold, the log is one line a record and as it was written', async (t) => {
+  const text = fc.string({ unit: 'binary', maxLength: 600 });
+  await fc.assert(
+    fc.asyncProperty(fc.array(text, { maxLength: 8 }), async (texts) => {
+      const log = testLog(t);
+      const audit = await log.open();
+      for (const what of texts) audit.append({ ...entry(what), detail: what });
+      await audit.close();
+      t.is((await log.lines()).length, texts.length);
+      t.deepEqual((await log.verify()).problems, []);
+    }),
+    { numRuns: 20 },
+  );
+});
+
+test('a byte that was changed, wherever it is, is found', async (t) => {
+  const log = await written(t, 4);
+  const original = readFileSync(log.file);
+  await fc.assert(
+    fc.asyncProperty(
+      fc.nat({ max: original.length - 1 }),
+      fc.integer({ min: 1, max: 255 }),
+      async (place, change) => {
+        const bytes = Buffer.from(original);
+        bytes[place] = (bytes[place] ?? 0) ^ change;
+        writeFileSync(log.file, bytes);
+        t.true((await log.verify()).problems.length > 0);
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
+test('records that were taken out or exchanged are missed, wherever they stood', async (t) => {
+  for (const [what, change, expected] of [
+    ['the first', (lines: string[]) => lines.slice(1), 'begin-missing'],
+    ['one between', (lines: string[]) => lines.toSpliced(1, 1), 'gap'],
+    ['the last', (lines: string[]) => lines.slice(0, -1), 'end-missing'],
+    ['all', () => [], 'end-missing'],
+    ['two exchanged', ([a = '', b = '', ...c]: string[]) => [b, a, ...c], 'gap'],
+  ] as const) {
+    const log = await written(t, 4);
+    changeLines(log.file, change);
+    t.true((await kinds(log)).includes(expected), what);
+  }
+});
+
+test('a record that was written again with a hash of its own breaks the chain', async (t) => {
+  const log = await written(t, 3);
+  const other = testLog(t);
+  const audit = await other.open();
+  audit.append(entry('tag/0'));
+  audit.append(entry('forged'));
+  await audit.close();
+  const [, forged = ''] = await other.lines();
+  changeLines(log.file, ([first = '', , last = '']) => [first, forged, last]);
+  t.deepEqual(await kinds(log), ['broken-chain']);
+});
+
+test('a last line that a crash tore is put aside, and the log goes on and says so', async (t) => {
+  const log = await written(t, 2);
+  appendFileSync(log.file, '{"sequence":3,"time":"20');
+  t.true((await log.verify()).isUnfinished);
+  const audit = await log.open();
+  audit.append(entry('after'));
+  await audit.close();
+  t.like(await log.verify(), { records: 4, last: 4, problems: [], isUnfinished: false });
+  const actions = (await log.lines()).map((line) => JSON.parse(line).action);
+  t.deepEqual(actions, ['signal', 'signal', 'audit.torn', 'signal']);
+  t.is(readFileSync(path.join(log.directory, 'torn-3.part'), 'utf8'), '{"sequence":3,"time":"20');
+});
+
+for (const [what, damage] of [
+  ['cut off', (lines: string[]) => lines.slice(0, 2)],
+  ['altered', (lines: string[]) => lines.map((line) => line.replace('tag/4', 'tag/x'))],
+  ['removed', undefined],
+] as const) {
+  test(`an end that was ${what} while no master ran stays to be seen for ever`, async (t) => {
+    const log = await written(t, 5);
+    if (damage === undefined) rmSync(log.file);
+    else changeLines(log.file, damage);
+    const audit = await log.open();
+    audit.append(entry('after'));
+    await audit.close();
+    const report = await log.verify();
+    t.is(report.last, 7);
+    if (what !== 'removed') t.true(report.problems.length > 0);
+    else t.deepEqual(report.first, 6);
+    t.true((await log.lines()).some((line) => JSON.parse(line).action === 'audit.mismatch'));
+  });
+}
+
+test('a full file is followed by the next one, and only so many are kept', async (t) => {
+  const log = testLog(t);
+  const audit = await log.open({ fileBytes: 4096, keepFiles: 3 });
+  for (let index = 0; index < 100; index += 1) {
+    audit.append(entry(`tag/${index}`));
+    await audit.flush();
+  }
+  await audit.close();
+  const report = await log.verify();
+  t.is(report.files.length, 3);
+  t.is(report.last, 100);
+  t.deepEqual(report.problems, []);
+  for (const file of report.files) t.true(statSync(file).size <= 4096);
+  rmSync(report.files[0] ?? '');
+  t.deepEqual(await kinds(log), ['begin-missing']);
+});
+
+test('digests tell the same arguments from others, and give none of them away', async (t) => {
+  const audit = await testLog(t).open();
+  const other = await testLog(t).open({ digestKey: new Uint8Array(32).fill(1) });
+  t.is(audit.digest(['hunter2']), audit.digest(['hunter2']));
+  t.not(audit.digest(['hunter2']), audit.digest(['hunter3']));
+  t.not(audit.digest(['hunter2']), other.digest(['hunter2']));
+  t.regex(audit.digest([new Uint8Array(3), 1n, new Map([['a', 1]]), undefined]), /^[0-9a-f]{32}$/);
+});
+
+test('a record is bounded, whatever it is about', async (t) => {
+  const log = testLog(t);
+  const audit = await log.open();
+  const ids = Array.from({ length: 20_000 }, (_, index) => `minion-${index}`);
+  const long = 'x'.repeat(1_000_000);
+  const who = { kind: 'user', name: long, eauth: long } as const;
+  const texts = { what: long, target: long, rule: long, jid: long, detail: long };
+  audit.append({ who, action: 'job.publish', ...texts, ...named(ids), outcome: 'done' });
+  await audit.close();
+  const [line = ''] = await log.lines();
+  t.true(line.length < 8_000);
+  const { on, onCount } = JSON.parse(line);
+  t.deepEqual([on.length, onCount], [100, 20_000]);
+});
+
+test('records outlive a process that is killed, and a torn one is no problem', async (t) => {
+  const directory = temporaryDirectory(t);
+  const child = fork(endless, [directory], { stdio: 'ignore' });
+  let flushed = 0;
+  child.on('message', (sequence) => {
+    flushed = Number(sequence);
+    if (flushed >= 2000) child.kill('SIGKILL');
+  });
+  await once(child, 'close');
+  const log = testLog(t, directory);
+  await (await log.open()).close();
+  const report = await log.verify();
+  t.true(report.last >= flushed && flushed >= 2000);
+  t.deepEqual(report.problems, []);
+});
+
+onSmallDisk('a full disk loses nothing that fits in memory, and says when', async (t) => {
+  const disk = mountSmallDisk(t, 1);
+  const log = testLog(t, path.join(disk.directory, 'audit'));
+  const told: boolean[] = [];
+  const audit = await log.open({ onFull: (isFull) => told.push(isFull) });
+  audit.append(entry('before'));
+  await audit.flush();
+  disk.fill();
+  for (let index = 0; index < 200; index += 1) audit.append(entry(`full/${index}`));
+  await until('the disk to be found full', () => audit.isFull);
+  disk.free();
+  await until('room', () => !audit.isFull);
+  await audit.close();
+  t.deepEqual(told, [true, false]);
+  t.like(await log.verify(), { records: 201, problems: [] });
+  t.deepEqual(
+    (await readdir(log.directory)).filter((name) => !name.startsWith('audit-')),
+    [],
+  );
+});

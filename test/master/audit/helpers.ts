@@ -1,0 +1,55 @@
+import { readFileSync } from 'node:fs';
+import type { ExecutionContext } from 'ava';
+import { AuditLog, type AuditLogOptions } from '../../../master/audit/audit-log.ts';
+import { auditFiles } from '../../../master/audit/files.ts';
+import { readHead } from '../../../master/audit/head.ts';
+import type { AuditEntry } from '../../../master/audit/record.ts';
+import { type AuditReport, verifyAudit } from '../../../master/audit/verify.ts';
+import { createLogger } from '../../../master/log.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+
+/** A log that a test opens and closes as it likes. */
+export interface TestLog {
+  readonly directory: string;
+  readonly store: Store;
+  open(options?: Partial<AuditLogOptions>): Promise<AuditLog>;
+  /** With what the store knows of its end. */
+  verify(): Promise<AuditReport>;
+  files(): Promise<string[]>;
+  lines(): Promise<string[]>;
+}
+
+export function testLog(t: ExecutionContext, directory: string = temporaryDirectory(t)): TestLog {
+  const store = createMemoryStore();
+  const files = (): Promise<string[]> => auditFiles(directory);
+  return {
+    directory,
+    store,
+    files,
+    open: async (options = {}) => {
+      const audit = await AuditLog.open({
+        directory,
+        store,
+        fileBytes: 1_000_000,
+        keepFiles: 10,
+        digestKey: new Uint8Array(32),
+        onFull: () => {},
+        now: () => 1_700_000_000_000,
+        log: createLogger('quiet'),
+        ...options,
+      });
+      t.teardown(() => audit.close());
+      return audit;
+    },
+    verify: async () => verifyAudit(await files(), await readHead(store)),
+    lines: async () => {
+      const texts = (await files()).map((file) => readFileSync(file, 'utf8'));
+      return texts.flatMap((text) => text.split('\n').filter(Boolean));
+    },
+  };
+}
+
+export function entry(what: string): AuditEntry {
+  return { who: { kind: 'minion', name: 'web1' }, action: 'signal', what, outcome: 'denied' };
+}

@@ -1,0 +1,60 @@
+import type { ExecutionContext } from 'ava';
+import type { Policy } from '../../../acl/index.ts';
+import { noAudit } from '../../../master/audit/record.ts';
+import { RuledDecisions } from '../../../master/audit/ruled-decisions.ts';
+import type { AclOptions } from '../../../master/config/options.ts';
+import { DecisionRecorder } from '../../../master/decisions/recorder.ts';
+import { createLogger } from '../../../master/log.ts';
+import { type MinionQuestion, PolicyGate } from '../../../master/policy/gate.ts';
+import { createSeal } from '../../../master/secrets/seal.ts';
+import type { WireValue } from '../../../minion-protocol/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { policyOf } from '../../helpers/policies.ts';
+
+export interface Journal {
+  readonly store: Store;
+  readonly clock: { now: number };
+  readonly recorder: DecisionRecorder;
+  readonly gate: PolicyGate;
+}
+
+export interface JournalOptions {
+  readonly policy?: Policy;
+  readonly options?: Pick<AclOptions, 'learnActions' | 'mode'>;
+  readonly keepsValues?: boolean;
+  /** Of a journal before. */
+  readonly store?: Store;
+}
+
+/** A gate whose decisions are recorded. */
+export async function openJournal(
+  t: ExecutionContext,
+  given: JournalOptions = {},
+): Promise<Journal> {
+  const store = given.store ?? createMemoryStore();
+  const clock = { now: 1_700_000_000_000 };
+  const recorder = await DecisionRecorder.open({
+    store,
+    seal: createSeal(new Uint8Array(32)),
+    keepsValues: () => given.keepsValues ?? true,
+    now: () => clock.now,
+    log: createLogger('quiet'),
+  });
+  t.teardown(() => recorder.close());
+  const policy = given.policy ?? policyOf([]);
+  const gate = new PolicyGate({
+    policy: () => policy,
+    options: () => given.options ?? { mode: 'enforce', learnActions: [] },
+    ruled: new RuledDecisions({ audit: noAudit, now: () => clock.now }),
+    recorder,
+  });
+  return { store, clock, recorder, gate };
+}
+
+export function signal(id: string, tag: string, data?: WireValue): MinionQuestion {
+  return {
+    subject: { kind: 'minion', id },
+    action: 'signal',
+    resource: { tag, data, bytes: () => 100, wasPublishedToSubject: () => false },
+  };
+}

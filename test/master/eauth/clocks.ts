@@ -1,0 +1,84 @@
+/** Log-ins with a store in memory, clocks that a test turns, and delays that are only noted. */
+import type { ExecutionContext } from 'ava';
+import { LoginAudit } from '../../../master/audit/audited-logins.ts';
+import { noAudit } from '../../../master/audit/record.ts';
+import { RuledDecisions } from '../../../master/audit/ruled-decisions.ts';
+import type { LoginBackend, Standing } from '../../../master/eauth/backend.ts';
+import type { Backends } from '../../../master/eauth/backends.ts';
+import { Logins, type LoginsOptions } from '../../../master/eauth/logins.ts';
+import { TokenTable } from '../../../master/eauth/tokens.ts';
+import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
+import { createSilentLogger } from '../../../master/log.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
+
+/** Milliseconds since 1970. */
+export const startAt = 1_700_000_000_000;
+
+export interface Bench {
+  readonly logins: Logins;
+  readonly store: Store;
+  readonly clock: { now: number; monotonic: number };
+  /** Milliseconds that were waited. */
+  readonly delays: number[];
+  /** Other log-ins over the same store, as after a restart. */
+  restart(): Promise<Logins>;
+  /** Lets time pass on both clocks. */
+  pass(milliseconds: number): void;
+}
+
+export interface BenchOptions {
+  readonly config?: Partial<MasterOptions>;
+  readonly backends?: readonly LoginBackend[];
+  readonly rightsOf?: LoginsOptions['rightsOf'];
+  readonly delay?: LoginsOptions['delay'];
+}
+
+export async function openBench(t: ExecutionContext, options: BenchOptions = {}): Promise<Bench> {
+  const clock = { now: startAt, monotonic: 0 };
+  const store = createMemoryStore({ now: () => clock.now });
+  const delays: number[] = [];
+  const backends: Backends | undefined =
+    options.backends && new Map(options.backends.map((it) => [it.name, it]));
+  const open = async (): Promise<Logins> => {
+    const clocks = { now: () => clock.now, monotonic: () => clock.monotonic };
+    const logins = new Logins({
+      ...clocks,
+      config: resolveMasterConfig(options.config),
+      tokens: await TokenTable.open(store, clocks),
+      rightsOf: options.rightsOf ?? (() => []),
+      delay: options.delay ?? (async (milliseconds) => void delays.push(milliseconds)),
+      audit: new LoginAudit(noAudit, new RuledDecisions({ audit: noAudit, now: clocks.now })),
+      log: createSilentLogger(),
+      ...(backends === undefined ? {} : { backends }),
+    });
+    t.teardown(() => logins.close());
+    return logins;
+  };
+  return {
+    logins: await open(),
+    store,
+    clock,
+    delays,
+    restart: open,
+    pass: (milliseconds) => {
+      clock.now += milliseconds;
+      clock.monotonic += milliseconds;
+    },
+  };
+}
+
+/** A back end with one password for everybody, and an opinion of them that a test changes. */
+export function passwordBackend(
+  password: string,
+  standing: { current: Standing | Error } = { current: { state: 'valid', groups: ['staff'] } },
+): LoginBackend {
+  return {
+    name: 'file',
+    authenticate: async (given) =>
+      given.password === password ? { user: given.username, groups: ['staff'] } : undefined,
+    standingOf: async () => {
+      if (standing.current instanceof Error) throw standing.current;
+      return standing.current;
+    },
+  };
+}

@@ -1,0 +1,155 @@
+/** Users of files. Those of Apache's forms were made by openssl and htpasswd, not by us. */
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import type { LoginBackend } from '../../../master/eauth/backend.ts';
+import { createBackends } from '../../../master/eauth/backends.ts';
+import { resolveMasterConfig } from '../../../master/index.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+
+const long =
+  'pässword with a long tail, longer than thirty-two bytes, longer than sixty-four bytes anyway';
+
+interface Users {
+  readonly backend: LoginBackend;
+  write(text: string): void;
+  isLetIn(username: string, password: string): Promise<boolean>;
+  isThere(user: string): Promise<boolean>;
+}
+
+function users(t: ExecutionContext, text: string, options: Record<string, unknown> = {}): Users {
+  const filename = path.join(temporaryDirectory(t), 'users');
+  const write = (content: string): void => writeFileSync(filename, content);
+  write(text);
+  const given = { '^filename': filename, ...options };
+  const config = resolveMasterConfig({ externalAuth: { file: { ...given, fred: ['.*'] } } });
+  const backend = createBackends(config, () => 0).get('file');
+  if (backend === undefined) throw new Error('there is no back end');
+  const signal = AbortSignal.timeout(30_000);
+  return {
+    backend,
+    write,
+    isLetIn: async (username, password) =>
+      (await backend.authenticate({ username, password }, signal))?.user === username,
+    isThere: async (user) =>
+      (await backend.standingOf?.({ user, groups: [] }, signal))?.state === 'valid',
+  };
+}
+
+test('text files have plain passwords by default', async (t) => {
+  const { isLetIn } = users(t, '\n# people\ngene:OceanMan\ndean:goneFishing:more\n');
+  t.true(await isLetIn('gene', 'OceanMan'));
+  t.true(await isLetIn('dean', 'goneFishing'));
+  t.false(await isLetIn('gene', 'oceanman'));
+  t.false(await isLetIn('gene', ''));
+  t.false(await isLetIn('nobody', '{SHA}'));
+});
+
+test('fields, separator and digest of a text file are chosen by options', async (t) => {
+  const { isLetIn } = users(t, '46|trey|5ebe2294ecd0e0f08eab7690d2a6ee69\n', {
+    '^hashtype': 'md5',
+    '^field_separator': '|',
+    '^username_field': 2,
+    '^password_field': '3',
+  });
+  t.true(await isLetIn('trey', 'secret'));
+  t.false(await isLetIn('trey', '5ebe2294ecd0e0f08eab7690d2a6ee69'));
+  t.false(await isLetIn('46', 'secret'));
+});
+
+const kept: readonly (readonly [name: string, line: string, password: string])[] = [
+  ['MD5', '$1$abcdefgh$nqwOOCzgGs.yq66madZef.', long],
+  ['MD5, short', '$1$xy$93sbPXpiY9Sa7GrWxhkre0', 'a'],
+  ['APR1', '$apr1$abcdefgh$5LrNyDzHbxvNJuj8OzW/B0', long],
+  ['APR1, short', '$apr1$xy$T6yk43HTfQwCY.mtbxwJ8/', 'a'],
+  ['SHA-256', '$5$abcdefgh$cmxU6Z9FTxTwoFLI.fLAX2jyRfBDmICzd1oN223iFS9', long],
+  ['SHA-256, short', '$5$xy$Rfzb2MdNrPGYrrk7mfvDuwXhFhgd5SRGXwg1yTKBEA3', 'a'],
+  [
+    'SHA-512',
+    '$6$abcdefgh$D3gF5en3oGcGOKFWTxcLnXqsCeyrEIefLA27wBAo.Zel1DrA99qYH.aXJhyCf8FNZW8vFqJl29z/48ZghceKF1',
+    long,
+  ],
+  [
+    'SHA-512, short',
+    '$6$xy$5250cwD6G0HaskWEVps7HLt3iuI6RaW0CtpUDWt4NW09jSLinak2eYcP4KwS5.Qo0wBM5cNC2oN8ZPa0MGMfh1',
+    'a',
+  ],
+  [
+    'SHA-512 with rounds',
+    '$6$rounds=7000$abc$E6vJphPAFHzt6ZQpFxF36v.6KzMGR0483CDOLz8tb5FBcbqLIfeQSEk.zQfiCQBuQQoyl0G33SVMwwB.5LuxY0',
+    'secret',
+  ],
+  ['SHA-1', '{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=', 'secret'],
+  ['plain text', 'secret', 'secret'],
+];
+
+for (const [name, line, password] of kept) {
+  test(`htpasswd files: ${name}`, async (t) => {
+    const { isLetIn } = users(t, `gene:other\nfred:${line}\n`, { '^filetype': 'htpasswd' });
+    t.true(await isLetIn('fred', password));
+    t.false(await isLetIn('fred', `${password}x`));
+    t.false(await isLetIn('fred', line.startsWith('s') ? 'x' : line));
+  });
+}
+
+test('bcrypt and DES are not read: nobody is let in by them, and the start tells it', async (t) => {
+  const lines = [
+    'gene:$2y$05$PPpdiVRDCuGzzSZ1wU3mPeIL.7w3rD9tVnWKNRoRqRIkSbIyMzwJm',
+    'dean:rqXexS6ZhobKA',
+    'fred:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=',
+  ];
+  const { backend, isLetIn } = users(t, lines.join('\n'), { '^filetype': 'htpasswd' });
+  t.regex(
+    (await backend.obstacle?.()) ?? '',
+    /^2 users have a password in a form that is not read/,
+  );
+  for (const password of ['secret', 'rqXexS6ZhobKA', '$2y$05$PPpdiVRDCuGzzSZ1wU3mPeIL']) {
+    t.false(await isLetIn('dean', password));
+    t.false(await isLetIn('gene', password));
+  }
+  t.true(await isLetIn('fred', 'secret'));
+});
+
+test('htdigest files have a realm', async (t) => {
+  // printf 'fred:Realm:secret' | md5sum
+  const line = 'fred:Realm:890e38dac0eeba199ddb7a7c6400062b\nfred:Other:abc\n';
+  const { isLetIn } = users(t, line, {
+    '^filetype': 'htdigest',
+    '^realm': 'Realm',
+  });
+  t.true(await isLetIn('fred', 'secret'));
+  t.false(await isLetIn('fred', 'other'));
+});
+
+test('who is taken out of the file, or locked in it, may no longer log in', async (t) => {
+  const { isThere, write } = users(t, 'fred:{SHA}x\n', { '^filetype': 'htpasswd' });
+  t.true(await isThere('fred'));
+  t.false(await isThere('gene'));
+  write('fred:!{SHA}x\n');
+  t.false(await isThere('fred'));
+  write('gene:{SHA}x\n');
+  t.false(await isThere('fred'));
+});
+
+test('a file that is not there is told, and is no wrong password', async (t) => {
+  const { backend } = users(t, '', { '^filename': '/nonexistent/users' });
+  const signal = AbortSignal.timeout(1000);
+  await t.throwsAsync(backend.authenticate({ username: 'a', password: 'b' }, signal), {
+    code: 'ERR_EAUTH_UNAVAILABLE',
+  });
+  t.truthy(await backend.obstacle?.());
+});
+
+test('back ends with a mistake in their options are left out', (t) => {
+  const names = (externalAuth: Record<string, unknown>): string[] => [
+    ...createBackends(resolveMasterConfig({ externalAuth }), () => 0).keys(),
+  ];
+  t.deepEqual(names({ file: { fred: ['.*'] } }), []);
+  t.deepEqual(names({ file: { '^filename': 'users' } }), []);
+  t.deepEqual(names({ file: { '^filename': '/u', '^filetype': 'csv' } }), []);
+  t.deepEqual(names({ file: { '^filename': '/u', '^hashtype': 'shake256' } }), []);
+  t.deepEqual(names({ file: { '^filename': '/u', '^filetype': 'htdigest' } }), []);
+  t.deepEqual(names({ file: { '^filename': '/u', '^file': '/v' } }), []);
+  t.deepEqual(names({ auto: { fred: ['.*'] }, django: {}, constructor: {}, sharedsecret: {} }), []);
+  t.deepEqual(names({ file: { '^filename': '/u' }, pam: null }), ['file', 'pam']);
+});

@@ -1,0 +1,161 @@
+/** Log-ins by a real OpenLDAP server, over its socket; skipped where slapd is not installed. */
+import test from 'ava';
+import fc from 'fast-check';
+import type { LoginBackend } from '../../../master/eauth/backend.ts';
+import { createBackends } from '../../../master/eauth/backends.ts';
+import { escapeFilter, escapeName, fillName, firstValue } from '../../../master/eauth/ldap-text.ts';
+import { type EauthOptions, resolveMasterConfig } from '../../../master/index.ts';
+import {
+  adminDn,
+  adminPassword,
+  baseDn,
+  type Slapd,
+  slapdIsMissing,
+  startSlapd,
+} from '../../helpers/slapd.ts';
+
+const withSlapd = slapdIsMissing === undefined ? test : test.skip;
+
+const searching: Partial<EauthOptions> = {
+  ldapBasedn: baseDn,
+  ldapBinddn: adminDn,
+  ldapBindpw: adminPassword,
+  ldapFilter: '(uid={{ username }})',
+};
+
+function backendOf(
+  { port }: Pick<Slapd, 'port'>,
+  options: Partial<EauthOptions> = searching,
+): LoginBackend {
+  const config = resolveMasterConfig({
+    externalAuth: { ldap: { fred: ['.*'] } },
+    eauth: { ldapServer: '127.0.0.1', ldapPort: port, ...options },
+  });
+  const backend = createBackends(config, Date.now).get('ldap');
+  if (backend === undefined) throw new Error('there is no back end');
+  return backend;
+}
+
+function asker(backend: LoginBackend): (username: string, password: string) => Promise<unknown> {
+  return (username, password) =>
+    backend.authenticate({ username, password }, AbortSignal.timeout(20_000));
+}
+
+async function standing(backend: LoginBackend, user: string): Promise<unknown> {
+  return backend.standingOf?.({ user, groups: [] }, AbortSignal.timeout(20_000));
+}
+
+withSlapd('a user is found by the filter, and binds with their own password', async (t) => {
+  const ask = asker(backendOf(await startSlapd(t)));
+  t.deepEqual(await ask('fred', 'freds password'), { user: 'fred', groups: ['ops', 'staff'] });
+  t.deepEqual(await ask('gina', 'ginas password'), { user: 'gina', groups: ['staff'] });
+  t.is(await ask('fred', 'ginas password'), undefined);
+  t.is(await ask('nobody', 'freds password'), undefined);
+});
+
+withSlapd('an empty password lets nobody in, though the server would', async (t) => {
+  const slapd = await startSlapd(t);
+  t.is(await asker(backendOf(slapd))('fred', ''), undefined);
+  const direct = { ldapBasedn: baseDn, ldapBinddn: `uid={{username}},ou=People,${baseDn}` };
+  t.is(await asker(backendOf(slapd, direct))('fred', ''), undefined);
+});
+
+withSlapd('nothing in a name means anything in a filter', async (t) => {
+  const ask = asker(backendOf(await startSlapd(t)));
+  for (const name of ['*', 'f*', 'fred)(uid=*', 'nobody)(|(uid=fred)', '\\66red', 'gina)(cn=*)']) {
+    t.is(await ask(name, 'freds password'), undefined, name);
+  }
+  t.deepEqual(await ask('a*b(c)\\d', 'odd password'), { user: 'a*b(c)\\d', groups: [] });
+});
+
+withSlapd('without an account that searches, the name is part of the one that binds', async (t) => {
+  const backend = backendOf(await startSlapd(t), {
+    ldapBasedn: baseDn,
+    ldapBinddn: `uid={{ username }},ou=People,${baseDn}`,
+  });
+  const ask = asker(backend);
+  t.deepEqual(await ask('gina', 'ginas password'), { user: 'gina', groups: ['staff'] });
+  t.is(await ask('gina', 'x'), undefined);
+  t.is(await ask(`gina,ou=People,${baseDn}`, 'ginas password'), undefined);
+  // It cannot tell later whether she may still log in.
+  t.is(backend.standingOf, undefined);
+});
+
+withSlapd('anonymous search finds the user, who still needs a password', async (t) => {
+  const ask = asker(
+    backendOf(await startSlapd(t), {
+      ldapBasedn: baseDn,
+      ldapAnonymous: true,
+      ldapFilter: '(uid={{username}})',
+    }),
+  );
+  t.deepEqual(await ask('gina', 'ginas password'), { user: 'gina', groups: ['staff'] });
+  t.is(await ask('gina', 'wrong'), undefined);
+});
+
+withSlapd('a filter that means several people lets in none of them', async (t) => {
+  const ask = asker(
+    backendOf(await startSlapd(t), {
+      ...searching,
+      ldapFilter: '(|(uid={{username}})(objectClass=inetOrgPerson))',
+    }),
+  );
+  t.is(await ask('fred', 'freds password'), undefined);
+});
+
+withSlapd('groups are followed, and who is deleted is gone', async (t) => {
+  const slapd = await startSlapd(t);
+  const backend = backendOf(slapd);
+  t.deepEqual(await standing(backend, 'gina'), { state: 'valid', groups: ['staff'] });
+  const group = `dn: cn=ops,ou=Groups,${baseDn}\nchangetype: modify\nadd: memberUid\n`;
+  slapd.modify(`${group}memberUid: gina\n`);
+  t.deepEqual(await standing(backend, 'gina'), { state: 'valid', groups: ['ops', 'staff'] });
+  slapd.modify(`dn: uid=gina,ou=People,${baseDn}\nchangetype: delete\n`);
+  t.deepEqual(await standing(backend, 'gina'), { state: 'gone' });
+});
+
+withSlapd('a server that is away is no wrong password, and nobody is gone', async (t) => {
+  const slapd = await startSlapd(t);
+  const backend = backendOf(slapd);
+  await slapd.stop();
+  const unavailable = { code: 'ERR_EAUTH_UNAVAILABLE' };
+  await t.throwsAsync(asker(backend)('fred', 'freds password'), unavailable);
+  await t.throwsAsync(standing(backend, 'fred'), unavailable);
+});
+
+withSlapd(
+  'STARTTLS is demanded where it is configured, with a certificate that holds',
+  async (t) => {
+    const slapd = await startSlapd(t);
+    const tls = { ...searching, ldapStarttls: true };
+    await t.throwsAsync(asker(backendOf(slapd, tls))('fred', 'freds password'), {
+      code: 'ERR_EAUTH_UNAVAILABLE',
+    });
+    const trusting = backendOf(slapd, { ...tls, ldapNoVerify: true });
+    t.truthy(await asker(trusting)('fred', 'freds password'));
+  },
+);
+
+test('options that would let in anybody, or find nobody, serve nobody', (t) => {
+  const isServed = (eauth: Partial<EauthOptions>): boolean =>
+    createBackends(resolveMasterConfig({ externalAuth: { ldap: {} }, eauth }), Date.now).has(
+      'ldap',
+    );
+  t.true(isServed(searching));
+  t.false(isServed({}));
+  t.false(isServed({ ...searching, ldapByGroupOnly: true }));
+  t.false(isServed({ ...searching, ldapStarttls: true, ldapTls: true }));
+  t.false(isServed({ ...searching, ldapFilter: '(uid=fred)' }));
+  t.false(isServed({ ldapBinddn: adminDn }));
+});
+
+test('an escaped name has nothing left that means something', (t) => {
+  fc.assert(
+    fc.property(fc.string(), (name) => {
+      t.notRegex(escapeFilter(name).replace(/\\[0-9a-f]{2}/g, ''), /[\0()*\\]/);
+      t.notRegex(escapeName(name).replace(/\\./gsu, ''), /[,+"<>;=\\]/);
+    }),
+  );
+  t.is(fillName('uid={{username}},o=x', 'a,b'), 'uid=a\\,b,o=x');
+  t.is(firstValue('cn=a\\,b\\2c,ou=Groups,o=x'), 'a,b,');
+});

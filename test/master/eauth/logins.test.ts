@@ -1,0 +1,363 @@
+import test from 'ava';
+import fc from 'fast-check';
+import type { Standing } from '../../../master/eauth/backend.ts';
+import { AuthenticationError } from '../../../master/eauth/errors.ts';
+import type { LoginRequest } from '../../../master/eauth/logins.ts';
+import { openBench, passwordBackend, startAt } from './clocks.ts';
+
+const good = { username: 'fred', password: 'right', eauth: 'file' };
+const bad = { ...good, password: 'wrong' };
+const refused = { instanceOf: AuthenticationError, code: 'ERR_EAUTH' } as const;
+const limited = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_LIMIT' } as const;
+const noToken = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_TOKEN' } as const;
+
+test('a log-in gives a token of 256 bits that tells who it belongs to', async (t) => {
+  const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
+  const { token, id, ...login } = await logins.login(good);
+  t.regex(token, /^[0-9a-f]{64}$/);
+  t.deepEqual(login, {
+    user: 'fred',
+    eauth: 'file',
+    groups: ['staff'],
+    start: startAt,
+    expire: startAt + 43_200_000,
+    perms: [],
+  });
+  const known = await logins.identify(token);
+  t.is(known.user, 'fred');
+  t.deepEqual(
+    logins.list().map((it) => it.id),
+    [id],
+  );
+});
+
+test('two log-ins give two tokens', async (t) => {
+  const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
+  t.not((await logins.login(good)).token, (await logins.login(good)).token);
+});
+
+test('the store has the digest of a token, not the token or the password', async (t) => {
+  const { logins, store } = await openBench(t, { backends: [passwordBackend('right')] });
+  const { token } = await logins.login(good);
+  let count = 0;
+  for await (const { key, value } of store.list([])) {
+    count += 1;
+    const text = `${key.join('/')} ${Buffer.from(value).toString('latin1')}`;
+    t.notRegex(text, new RegExp(`${token}|right`));
+  }
+  t.is(count, 1);
+});
+
+test('the same answer and the same steps of time for whatever is wrong', async (t) => {
+  const { logins, delays } = await openBench(t, { backends: [passwordBackend('right')] });
+  const wrong: LoginRequest[] = [
+    bad,
+    { ...bad, username: 'nobody' },
+    { ...good, eauth: 'pam' },
+    { ...good, eauth: 'constructor' },
+    { ...good, eauth: '__proto__' },
+    { ...good, username: 'fred ' },
+    { ...good, username: 'fr\0ed' },
+    { ...good, username: '' },
+    { ...good, username: '-x' },
+    { ...good, username: 'f'.repeat(257) },
+    { ...good, password: '' },
+    { ...good, password: 'right\n' },
+    { ...good, password: 'right\0' },
+    { ...good, password: 'r'.repeat(1025) },
+    { ...good, password: '\ud800' },
+  ];
+  const texts = new Set<string>();
+  for (const request of wrong) {
+    const error = await t.throwsAsync(logins.login({ ...request, source: 'x' }), refused);
+    texts.add(error?.message ?? '');
+  }
+  t.is(texts.size, 1);
+  t.deepEqual(new Set(delays), new Set([250]));
+  t.is(delays.length, wrong.length);
+});
+
+test('a slow failure is rounded up to the next quarter of a second', async (t) => {
+  const bench = await openBench(t, {
+    backends: [
+      {
+        name: 'file',
+        authenticate: async () => {
+          bench.pass(260);
+          return undefined;
+        },
+      },
+    ],
+  });
+  await t.throwsAsync(bench.logins.login(bad), refused);
+  t.deepEqual(bench.delays, [240]);
+});
+
+test('what is no text is refused like a wrong password', async (t) => {
+  const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
+  await fc.assert(
+    fc.asyncProperty(fc.anything(), fc.anything(), async (username, password) => {
+      fc.pre(typeof username !== 'string' || typeof password !== 'string');
+      const request = { username, password, eauth: 'file' } as unknown as LoginRequest;
+      await t.throwsAsync(logins.login(request), refused);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test('five failures in a minute refuse that user from that source, and nobody else', async (t) => {
+  const { logins, pass } = await openBench(t, { backends: [passwordBackend('right')] });
+  for (let count = 0; count < 5; count += 1) {
+    await t.throwsAsync(logins.login({ ...bad, source: 'a' }), refused);
+  }
+  await t.throwsAsync(logins.login({ ...good, source: 'a' }), limited);
+  await t.notThrowsAsync(logins.login({ ...good, source: 'b' }));
+  await t.notThrowsAsync(logins.login({ ...good, username: 'gina', source: 'a' }));
+  pass(60_001);
+  await t.notThrowsAsync(logins.login({ ...good, source: 'a' }));
+});
+
+test('attempts at the same time are no way around the limit', async (t) => {
+  let asked = 0;
+  const { logins } = await openBench(t, {
+    backends: [
+      {
+        name: 'file',
+        authenticate: async () => {
+          asked += 1;
+          return undefined;
+        },
+      },
+    ],
+  });
+  await Promise.allSettled(Array.from({ length: 12 }, () => logins.login(bad)));
+  t.is(asked, 5);
+});
+
+test('failures of many other users do not make those of one forgotten', async (t) => {
+  const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
+  for (let count = 0; count < 5; count += 1) {
+    await t.throwsAsync(logins.login({ ...bad, source: 'victim' }), refused);
+  }
+  for (let count = 0; count < 1500; count += 1) {
+    const other = { ...bad, username: `u${count}`, source: 'flood' };
+    await t.throwsAsync(logins.login(other), refused);
+  }
+  await t.throwsAsync(logins.login({ ...bad, source: 'victim' }), limited);
+});
+
+test('a source can have so many log-ins under way, and others log in meanwhile', async (t) => {
+  const waiting: (() => void)[] = [];
+  const { logins } = await openBench(t, {
+    backends: [passwordBackend('right')],
+    delay: () => new Promise((resolve) => waiting.push(resolve)),
+  });
+  const failing = Array.from({ length: 16 }, (_, index) =>
+    logins.login({ ...bad, username: `u${index}`, source: 'flood' }),
+  );
+  await t.throwsAsync(logins.login({ ...good, source: 'flood' }), limited);
+  await t.notThrowsAsync(logins.login({ ...good, source: 'elsewhere' }));
+  const ended = Promise.allSettled(failing);
+  while (waiting.length < 16) await new Promise((resolve) => setImmediate(resolve));
+  for (const resolve of waiting) resolve();
+  await ended;
+  await t.notThrowsAsync(logins.login({ ...good, source: 'flood' }));
+});
+
+test('a token ends when its time is over, the first time it is asked about', async (t) => {
+  const { logins, pass, store } = await openBench(t, {
+    backends: [passwordBackend('right')],
+    config: { eauth: { tokenExpire: 60 } },
+  });
+  const { token } = await logins.login(good);
+  pass(59_999);
+  await t.notThrowsAsync(logins.identify(token));
+  pass(1);
+  await t.throwsAsync(logins.identify(token), noToken);
+  t.deepEqual(logins.list(), []);
+  t.is(
+    await store
+      .list(['tokens'])
+      [Symbol.asyncIterator]()
+      .next()
+      .then((it) => it.done),
+    true,
+  );
+});
+
+test('turning the clock back revives no token', async (t) => {
+  const { logins, clock, pass, restart } = await openBench(t, {
+    backends: [passwordBackend('right')],
+    config: { eauth: { tokenExpire: 60 } },
+  });
+  const { token } = await logins.login(good);
+  clock.now -= 3_600_000;
+  await t.notThrowsAsync(logins.identify(token));
+  pass(60_000);
+  await t.throwsAsync(logins.identify(token), noToken);
+  clock.now = startAt;
+  await t.throwsAsync((await restart()).identify(token), noToken);
+});
+
+test('a clock that goes past the end of a token ends it', async (t) => {
+  const { logins, clock } = await openBench(t, { backends: [passwordBackend('right')] });
+  const { token, expire } = await logins.login(good);
+  clock.now = expire;
+  await t.throwsAsync(logins.identify(token), noToken);
+  clock.now = startAt;
+  await t.throwsAsync(logins.identify(token), noToken);
+});
+
+test('a token of the future is dropped at the start', async (t) => {
+  const { logins, clock, restart } = await openBench(t, { backends: [passwordBackend('right')] });
+  const { token } = await logins.login(good);
+  t.is((await (await restart()).identify(token)).user, 'fred');
+  clock.now -= 1000;
+  await t.throwsAsync((await restart()).identify(token), noToken);
+});
+
+test('logout and revocation hold at once, and after a restart', async (t) => {
+  const { logins, restart } = await openBench(t, { backends: [passwordBackend('right')] });
+  const [a, b, c] = [
+    await logins.login(good),
+    await logins.login(good),
+    await logins.login({ ...good, username: 'gina' }),
+  ];
+  t.true(await logins.logout(a.token));
+  t.false(await logins.logout(a.token));
+  t.deepEqual(
+    (await logins.revoke({ user: 'fred' })).map(({ id }) => id),
+    [b.id],
+  );
+  await t.throwsAsync(logins.identify(a.token), noToken);
+  await t.throwsAsync(logins.identify(b.token), noToken);
+  const later = await restart();
+  await t.throwsAsync(later.identify(b.token), noToken);
+  t.is((await later.identify(c.token)).user, 'gina');
+});
+
+test('what has not the form of a token is none', async (t) => {
+  const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
+  const { token, id } = await logins.login(good);
+  for (const other of [
+    '',
+    '../../etc/passwd',
+    token.toUpperCase(),
+    `${token}\n`,
+    id,
+    token.slice(1),
+  ]) {
+    await t.throwsAsync(logins.identify(other), noToken);
+  }
+});
+
+test('a user who is gone loses the token for good within a minute', async (t) => {
+  const standing: { current: Standing | Error } = {
+    current: { state: 'valid', groups: ['staff'] },
+  };
+  const { logins, pass } = await openBench(t, { backends: [passwordBackend('right', standing)] });
+  const { token } = await logins.login(good);
+  standing.current = { state: 'gone' };
+  pass(31_000);
+  await t.throwsAsync(logins.identify(token), noToken);
+  standing.current = { state: 'valid', groups: ['staff'] };
+  await t.throwsAsync(logins.identify(token), noToken);
+});
+
+test('other groups of a user count within a minute', async (t) => {
+  const standing: { current: Standing } = { current: { state: 'valid', groups: ['staff'] } };
+  const { logins, pass } = await openBench(t, { backends: [passwordBackend('right', standing)] });
+  const { token } = await logins.login(good);
+  standing.current = { state: 'valid', groups: ['staff', 'admins'] };
+  pass(31_000);
+  t.deepEqual((await logins.identify(token)).groups, ['staff', 'admins']);
+});
+
+test('while a back end cannot be asked, its tokens are refused but not ended', async (t) => {
+  const standing: { current: Standing | Error } = {
+    current: { state: 'valid', groups: [] },
+  };
+  const { logins, pass } = await openBench(t, { backends: [passwordBackend('right', standing)] });
+  const { token } = await logins.login(good);
+  standing.current = new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'down');
+  pass(31_000);
+  await t.throwsAsync(logins.identify(token), { code: 'ERR_EAUTH_UNAVAILABLE' });
+  standing.current = { state: 'valid', groups: [] };
+  await t.notThrowsAsync(logins.identify(token));
+});
+
+test('a back end that is down counts against nobody', async (t) => {
+  const { logins } = await openBench(t, {
+    backends: [
+      {
+        name: 'file',
+        authenticate: async () => {
+          throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'down');
+        },
+      },
+    ],
+  });
+  for (let count = 0; count < 8; count += 1) {
+    await t.throwsAsync(logins.login(good), { code: 'ERR_EAUTH_UNAVAILABLE' });
+  }
+});
+
+test('tokens of a back end that is no longer served are none', async (t) => {
+  const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
+  const { token } = await logins.login(good);
+  logins.configure(new Map());
+  await t.throwsAsync(logins.identify(token), noToken);
+});
+
+test('where a back end cannot tell whether a user may still log in, a token lives an hour', async (t) => {
+  const { standingOf: _, ...blind } = passwordBackend('right');
+  const { logins } = await openBench(t, { backends: [blind] });
+  const { expire, start } = await logins.login(good);
+  t.is(expire - start, 3_600_000);
+});
+
+test('a token does not outlive what its back end vouches for', async (t) => {
+  const backend = {
+    ...passwordBackend('right'),
+    authenticate: async () => ({ user: 'fred', groups: [], until: startAt + 5000 }),
+  };
+  const { logins } = await openBench(t, { backends: [backend] });
+  t.is((await logins.login(good)).expire, startAt + 5000);
+});
+
+test('only those whom token_expire_user_override names choose how long a token lives', async (t) => {
+  const lifeOf = async (tokenExpireUserOverride: boolean | Record<string, string[]>) => {
+    const { logins } = await openBench(t, {
+      backends: [passwordBackend('right')],
+      config: { eauth: { tokenExpireUserOverride } },
+    });
+    const { expire, start } = await logins.login({ ...good, tokenExpire: 90_000 });
+    return (expire - start) / 1000;
+  };
+  t.is(await lifeOf(false), 43_200);
+  t.is(await lifeOf({ file: ['gina'], pam: ['fred'] }), 43_200);
+  t.is(await lifeOf({ file: ['fred'] }), 90_000);
+  t.is(await lifeOf(true), 90_000);
+});
+
+test('what is held open for a token is told of its end', async (t) => {
+  const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
+  const { token } = await logins.login(good);
+  const other = await logins.login(good);
+  const held = await logins.hold(token);
+  const stays = await logins.hold(other.token);
+  await logins.logout(token);
+  t.true(held.ended.aborted);
+  t.false(stays.ended.aborted);
+  held.stop();
+  stays.stop();
+});
+
+test('keep_acl_in_token keeps with a token what was granted then', async (t) => {
+  const { logins } = await openBench(t, {
+    backends: [passwordBackend('right')],
+    config: { eauth: { keepAclInToken: true } },
+    rightsOf: () => ['test.*'],
+  });
+  t.deepEqual((await logins.identify((await logins.login(good)).token)).rights, ['test.*']);
+});

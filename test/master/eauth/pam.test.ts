@@ -1,0 +1,63 @@
+/**
+ * Accounts of this machine, through the real pamtester; skipped where it is not installed. With
+ * `SALTBRIDGE_TEST_PAM=user:password` that account logs in.
+ */
+import { existsSync } from 'node:fs';
+import test from 'ava';
+import { createPamBackend } from '../../../master/eauth/pam.ts';
+import { runProgram } from '../../../master/eauth/program.ts';
+
+const isThere = existsSync('/usr/bin/pamtester');
+const withPam = isThere ? test : test.skip;
+const [, account = '', password = ''] =
+  /^([^:]+):(.*)$/.exec(process.env.SALTBRIDGE_TEST_PAM ?? '') ?? [];
+const withAccount = account === '' ? test.skip : test;
+const signal = (): AbortSignal => AbortSignal.timeout(30_000);
+
+withPam('an account that is not there is refused, and gone', async (t) => {
+  const pam = createPamBackend('login');
+  const nobody = { username: 'no.such.account', password: 'x' };
+  t.is(await pam.authenticate(nobody, signal()), undefined);
+  t.deepEqual(await pam.standingOf?.({ user: nobody.username, groups: [] }, signal()), {
+    state: 'gone',
+  });
+});
+
+withPam('pam is available where the program is', async (t) => {
+  t.is(await createPamBackend('login').obstacle?.(), undefined);
+});
+
+withAccount('an account logs in with its password, and has its groups', async (t) => {
+  const pam = createPamBackend('login');
+  const found = await pam.authenticate({ username: account, password }, signal());
+  t.is(found?.user, account);
+  t.true((found?.groups.length ?? 0) > 0);
+  const wrong = { username: account, password: `${password}x` };
+  t.is(await pam.authenticate(wrong, signal()), undefined);
+  const standing = await pam.standingOf?.({ user: account, groups: [] }, signal());
+  t.is(standing?.state, 'valid');
+});
+
+test('what a program is told on standard input is not among its words', async (t) => {
+  const script = 'tr "\\0" " " < /proc/$$/cmdline; cat';
+  const { output } = await runProgram('sh', ['-c', script], { input: 'secret', signal: signal() });
+  t.is(output.split('secret').length, 2);
+  t.true(output.endsWith('secret'));
+});
+
+test('a program is given nothing of our environment', async (t) => {
+  process.env.SALTBRIDGE_TEST_SECRET = 'secret';
+  const { output } = await runProgram('env', [], { signal: signal() });
+  t.notRegex(output, /SALTBRIDGE/);
+});
+
+test('a program that takes too long is ended', async (t) => {
+  const end = new AbortController();
+  const running = runProgram('sleep', ['60'], { signal: end.signal });
+  end.abort();
+  t.is((await running).code, null);
+});
+
+test('a program that is not there is told as such', async (t) => {
+  await t.throwsAsync(runProgram('no-such-program', [], { signal: signal() }), { code: 'ENOENT' });
+});

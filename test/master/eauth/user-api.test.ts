@@ -1,0 +1,377 @@
+/** What users may do who logged in: over a running master, its store and its bus. */
+import test, { type ExecutionContext } from 'ava';
+import { AuthenticationError, AuthorizationError } from '../../../master/eauth/errors.ts';
+import type { AuditRecord, MasterEvent, MasterOptions, UserApi } from '../../../master/index.ts';
+import { createLogger, readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
+import type { StoredKey, VectorMaster } from '../../helpers/vector-master.ts';
+import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
+import { pem } from '../../helpers/vectors.ts';
+
+const denied = { instanceOf: AuthorizationError, code: 'ERR_DENIED' } as const;
+const noToken = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_TOKEN' } as const;
+
+const minions: readonly StoredKey[] = ['web1', 'web2', 'db1'].map((id) => ({
+  directory: 'minions',
+  id,
+  publicPem: pem('minion').publicPem,
+}));
+
+interface Running extends VectorMaster {
+  /** Logs in. */
+  as(user: string): Promise<UserApi>;
+  reload(config: Partial<MasterOptions>): Promise<unknown>;
+}
+
+async function start(
+  t: ExecutionContext,
+  rights: Record<string, unknown>,
+  config: Partial<MasterOptions> = {},
+): Promise<Running> {
+  const base: Partial<MasterOptions> = {
+    externalAuth: { sharedsecret: rights },
+    ...config,
+    eauth: { sharedsecret: 'secret', ...config.eauth },
+  };
+  const running = await startVectorMaster(t, { keys: minions, config: base });
+  const { master, directory } = running;
+  return {
+    ...running,
+    as: async (username) => {
+      const credentials = { username, password: 'secret', eauth: 'sharedsecret' };
+      return master.asUser((await master.logins.login(credentials)).token);
+    },
+    reload: (more) =>
+      master.reload(resolveMasterConfig({ ...directories(directory), ...base, ...more })),
+  };
+}
+
+/** The publication of the job that `work` publishes. */
+async function published(
+  running: Running,
+  work: () => Promise<unknown>,
+): Promise<MasterEvent['data'] | undefined> {
+  const events = await running.eventsDuring(work);
+  return events.find(({ tag }) => /^salt\/job\/\d+\/publish$/.test(tag))?.data;
+}
+
+test('a user may publish what external_auth grants, and nothing else', async (t) => {
+  const running = await start(t, { fred: ['test.ping'] });
+  const fred = await running.as('fred');
+  const load = await published(running, () => fred.jobs.publish({ tgt: '*', fun: 'test.ping' }));
+  t.is(load?.fun, 'test.ping');
+  t.is(load?.user, 'fred');
+  for (const fun of ['test.ping_x', 'testXping', 'test.echo', 'cmd.run', 'test.ping\n']) {
+    const nothing = await published(running, async () => {
+      await t.throwsAsync(fred.jobs.publish({ tgt: '*', fun }), denied);
+    });
+    t.is(nothing, undefined);
+  }
+  await t.throwsAsync(fred.runners.run({ fun: 'jobs.list_jobs' }), denied);
+  await t.throwsAsync(fred.runners.start({ fun: 'jobs.list_jobs' }), denied);
+  await t.throwsAsync(fred.wheel.run({ fun: 'key.list_all' }), denied);
+  await t.throwsAsync(fred.wheel.start({ fun: 'key.list_all' }), denied);
+});
+
+test('whoever external_auth does not name may do nothing', async (t) => {
+  const running = await start(t, { fred: ['.*', '@runner', '@wheel'] });
+  const ann = await running.as('ann');
+  await t.throwsAsync(ann.jobs.publish({ tgt: '*', fun: 'test.ping' }), denied);
+  await t.throwsAsync(ann.runners.run({ fun: 'jobs.list_jobs' }), denied);
+  await t.throwsAsync(ann.wheel.run({ fun: 'key.list_all' }), denied);
+});
+
+test('what a limited user asks goes to the minions that were judged, by name', async (t) => {
+  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
+  const { jobs } = await running.as('fred');
+  const load = await published(running, () =>
+    jobs.publish({ tgt: 'E@web[12]', tgtType: 'compound', fun: 'test.ping' }),
+  );
+  t.deepEqual(load?.tgt, ['web1', 'web2']);
+  t.is(load?.tgt_type, 'list');
+});
+
+test('a target with one minion that is not permitted is refused as a whole', async (t) => {
+  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
+  const { jobs } = await running.as('fred');
+  const targets: [tgt: string | string[], tgtType: string][] = [
+    ['*', 'glob'],
+    ['.*', 'pcre'],
+    [['web1', 'db1'], 'list'],
+    ['web1,db1', 'list'],
+    ['web* or db1', 'compound'],
+    ['not web1', 'compound'],
+    ['nobody', 'glob'],
+    ['os:Debian', 'grain'],
+    [[], 'list'],
+  ];
+  for (const [tgt, tgtType] of targets) {
+    await t.throwsAsync(jobs.publish({ tgt, tgtType, fun: 'test.ping' }), denied, String(tgt));
+  }
+});
+
+test('run and batch are judged before anything is published', async (t) => {
+  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
+  const { jobs } = await running.as('fred');
+  const events = await running.eventsDuring(async () => {
+    const request = { tgt: '*', fun: 'test.ping' };
+    await t.throwsAsync(jobs.run(request)[Symbol.asyncIterator]().next(), denied);
+    await t.throwsAsync(
+      jobs
+        .batch({ ...request, size: 1 })
+        [Symbol.asyncIterator]()
+        .next(),
+      denied,
+    );
+    const subset = { ...request, subset: 1 };
+    await t.throwsAsync(jobs.run(subset)[Symbol.asyncIterator]().next(), denied);
+  });
+  t.deepEqual(
+    events.filter(({ tag }) => tag.startsWith('salt/job/')),
+    [],
+  );
+});
+
+test('of several functions each must be permitted', async (t) => {
+  const running = await start(t, { fred: ['test.ping', 'test.version'] });
+  const { jobs } = await running.as('fred');
+  const both = { tgt: '*', arg: [[], []] };
+  await t.notThrowsAsync(jobs.publish({ ...both, fun: ['test.ping', 'test.version'] }));
+  await t.throwsAsync(jobs.publish({ ...both, fun: ['test.ping', 'cmd.run'] }), denied);
+  await t.throwsAsync(jobs.publish({ tgt: '*', fun: 'test.ping,cmd.run' }), denied);
+});
+
+test('arguments are judged as the minion takes them', async (t) => {
+  const rights = { fred: [{ 'web*': [{ 'service.restart': { kwargs: { name: 'nginx' } } }] }] };
+  const running = await start(t, rights);
+  const { jobs } = await running.as('fred');
+  const request = { tgt: 'web1', fun: 'service.restart' };
+  await t.notThrowsAsync(jobs.publish({ ...request, kwarg: { name: 'nginx' } }));
+  const marked = { __kwarg__: true, name: 'nginx' };
+  await t.notThrowsAsync(jobs.publish({ ...request, arg: [marked] }));
+  await t.throwsAsync(jobs.publish({ ...request, kwarg: { name: 'sshd' } }), denied);
+  await t.throwsAsync(jobs.publish({ ...request, arg: ['nginx'] }), denied);
+  await t.throwsAsync(
+    jobs.publish({ ...request, arg: [marked, { ...marked, name: 'x' }] }),
+    denied,
+  );
+  const hidden = { ...request, kwarg: { name: 'nginx' }, arg: ['name=sshd'] };
+  await t.throwsAsync(jobs.publish(hidden), { code: 'ERR_ARGS' });
+  const odd = { ...request, kwarg: { name: 'nginx' }, arg: [{ __kwarg__: 1, name: 'sshd' }] };
+  await t.throwsAsync(jobs.publish(odd), { code: 'ERR_ARGS' });
+});
+
+test('who may do everything keeps the target and the fields as they are; others do not', async (t) => {
+  const running = await start(t, { root: ['.*'], fred: ['test.*'] });
+  const request = {
+    tgt: 'G@os:Debian or web*',
+    tgtType: 'compound',
+    fun: 'test.ping',
+    ret: 'mysql',
+    metadata: { a: 1 },
+    jid: '20300101000000000000',
+    user: 'somebody else',
+  };
+  const root = await running.as('root');
+  const open = await published(running, () => root.jobs.publish(request));
+  t.is(open?.tgt, request.tgt);
+  t.is(open?.ret, 'mysql');
+  t.is(open?.jid, request.jid);
+  t.is(open?.user, 'root');
+  const fred = await running.as('fred');
+  const limited = await published(running, () => fred.jobs.publish(request));
+  t.deepEqual(limited?.tgt, ['web1', 'web2']);
+  t.is(limited?.ret, '');
+  t.false('metadata' in (limited ?? {}));
+  t.not(limited?.jid, request.jid);
+  t.is(limited?.user, 'fred');
+});
+
+test('a user with a rule that denies is not one who may do everything', async (t) => {
+  const running = await start(
+    t,
+    { root: ['.*'] },
+    { publisherAclBlacklist: { modules: ['cmd.*'] } },
+  );
+  const { jobs } = await running.as('root');
+  await t.throwsAsync(jobs.publish({ tgt: '*', fun: 'cmd.run', arg: ['id'] }), denied);
+  const load = await published(running, () => jobs.publish({ tgt: '*', fun: 'test.ping' }));
+  t.deepEqual(load?.tgt, ['db1', 'web1', 'web2']);
+});
+
+test('runners and wheel functions go by their own rights', async (t) => {
+  const running = await start(t, { fred: ['@jobs', { '@wheel': ['key.list_all'] }] });
+  const fred = await running.as('fred');
+  const events = await running.eventsDuring(async () => {
+    const { success } = await fred.runners.run({ fun: 'jobs.list_jobs', user: 'root' });
+    t.true(success);
+  });
+  t.is(events.find(({ tag }) => tag.endsWith('/new'))?.data.user, 'fred');
+  t.true((await fred.wheel.run({ fun: 'key.list_all' })).success);
+  await t.throwsAsync(fred.wheel.run({ fun: 'key.delete', arg: ['*'] }), denied);
+  await t.throwsAsync(fred.runners.run({ fun: 'manage.up' }), denied);
+});
+
+test('each call looks at the token', async (t) => {
+  const running = await start(t, { fred: ['test.*'] });
+  const { token } = await running.master.logins.login({
+    username: 'fred',
+    password: 'secret',
+    eauth: 'sharedsecret',
+  });
+  const { jobs } = running.master.asUser(token);
+  await jobs.publish({ tgt: '*', fun: 'test.ping' });
+  t.is((await running.master.logins.identify(token)).user, 'fred');
+  await running.master.logins.logout(token);
+  await t.throwsAsync(jobs.publish({ tgt: '*', fun: 'test.ping' }), noToken);
+  await t.throwsAsync(
+    running.master.asUser('').jobs.publish({ tgt: '*', fun: 'test.ping' }),
+    noToken,
+  );
+});
+
+test('a job that is followed ends with the token', async (t) => {
+  const running = await start(t, { fred: ['test.*'] });
+  const credentials = { username: 'fred', password: 'secret', eauth: 'sharedsecret' };
+  const { token } = await running.master.logins.login(credentials);
+  const updates = running.master.asUser(token).jobs.run({ tgt: '*', fun: 'test.ping' });
+  const reading = (async () => {
+    const types: string[] = [];
+    for await (const update of updates) {
+      types.push(update.type);
+      if (update.type === 'published') await running.master.logins.logout(token);
+    }
+    return types;
+  })();
+  await t.throwsAsync(reading, noToken);
+});
+
+test('who follows a token is told whose it is, and when it ends', async (t) => {
+  const { logins } = (await start(t, { fred: ['test.*'] })).master;
+  const credentials = { username: 'fred', password: 'secret', eauth: 'sharedsecret' };
+  const following = logins.follow((await logins.login(credentials)).token)[Symbol.asyncIterator]();
+  t.is((await following.next()).value.user, 'fred');
+  const end = following.next();
+  t.is((await logins.revoke({ user: 'fred' })).length, 1);
+  t.true((await end).done);
+});
+
+test('a reload changes rights and back ends at once', async (t) => {
+  const running = await start(t, { fred: ['test.*'] });
+  const { jobs } = await running.as('fred');
+  const ping = { tgt: '*', fun: 'test.ping' };
+  await t.notThrowsAsync(jobs.publish(ping));
+  await running.reload({ externalAuth: { sharedsecret: { fred: ['test.echo'] } } });
+  await t.throwsAsync(jobs.publish(ping), denied);
+  await running.reload({ externalAuth: {} });
+  await t.throwsAsync(jobs.publish(ping), noToken);
+  await t.throwsAsync(running.as('fred'), { code: 'ERR_EAUTH' });
+});
+
+test('with keep_acl_in_token a token keeps what was granted, but nothing that is forbidden', async (t) => {
+  const running = await start(t, { fred: ['test.*'] }, { eauth: { keepAclInToken: true } });
+  const { jobs } = await running.as('fred');
+  const ping = { tgt: '*', fun: 'test.ping' };
+  await running.reload({
+    externalAuth: { sharedsecret: { fred: ['cmd.*'] } },
+    eauth: { keepAclInToken: true, sharedsecret: 'secret' },
+  });
+  await t.notThrowsAsync(jobs.publish(ping));
+  await t.throwsAsync(jobs.publish({ tgt: '*', fun: 'cmd.run' }), denied);
+  await running.reload({
+    publisherAclBlacklist: { modules: ['test.ping'] },
+    eauth: { keepAclInToken: true, sharedsecret: 'secret' },
+  });
+  await t.throwsAsync(jobs.publish(ping), denied);
+});
+
+test('perms are the entries of the user, of groups and of *, as Salt gives them', async (t) => {
+  const { master } = await start(t, {
+    fred: ['test.*', '@jobs', { 'web*': ['pkg.*'] }],
+    'f.*': ['grains.items', 'test.*'],
+    'admins%': ['.*'],
+    '*': ['test.ping'],
+  });
+  const login = (username: string) =>
+    master.logins.login({ username, password: 'secret', eauth: 'sharedsecret' });
+  t.deepEqual((await login('fred')).perms, [
+    '@jobs',
+    'grains.items',
+    'test.*',
+    { 'web*': ['pkg.*'] },
+  ]);
+  t.deepEqual((await login('ann')).perms, ['test.ping']);
+});
+
+test('who came by sudo is held to publisher_acl, if sudo_acl says so', async (t) => {
+  const publisherAcl = { fred: ['test.*'] };
+  const jobsOf = async (sudoAcl: boolean, acl = publisherAcl) =>
+    (await start(t, {}, { publisherAcl: acl, eauth: { sudoAcl } })).master.jobs;
+  const request = { tgt: '*', fun: 'cmd.run', user: 'sudo_fred' };
+  const held = await jobsOf(true);
+  await t.throwsAsync(held.publish(request), denied);
+  await t.throwsAsync(held.run(request)[Symbol.asyncIterator]().next(), denied);
+  await t.notThrowsAsync(held.publish({ ...request, fun: 'test.ping' }));
+  await t.throwsAsync(held.publish({ ...request, fun: 'test.ping', user: 'sudo_ann' }), denied);
+  await t.notThrowsAsync(held.publish({ ...request, user: 'root' }));
+  await t.notThrowsAsync((await jobsOf(false)).publish(request));
+  await t.notThrowsAsync((await jobsOf(true, {} as typeof publisherAcl)).publish(request));
+});
+
+test('neither passwords nor tokens come into the log', async (t) => {
+  let text = '';
+  const destination = {
+    write: (line: string) => {
+      text += line;
+    },
+  };
+  const { master } = await startVectorMaster(t, {
+    keys: minions,
+    logger: createLogger('trace', destination),
+    config: {
+      externalAuth: { sharedsecret: { fred: ['test.*'] } },
+      eauth: { sharedsecret: 'planted-secret' },
+    },
+  });
+  const credentials = { username: 'fred', password: 'planted-secret', eauth: 'sharedsecret' };
+  const { token } = await master.logins.login(credentials);
+  await master.asUser(token).jobs.publish({ tgt: '*', fun: 'test.ping' });
+  await t.throwsAsync(master.logins.login({ ...credentials, password: 'planted-wrong' }));
+  t.regex(text, /"logged in"/);
+  t.regex(text, /"log-in failed"/);
+  t.notRegex(text, new RegExp(`planted|${token}`));
+});
+
+test('the audit log names who logged in, what they did and by which rule, and what was refused', async (t) => {
+  const running = await start(t, { fred: ['test.ping'] });
+  const { master, directory } = running;
+  const fred = await running.as('fred');
+  await fred.jobs.publish({ tgt: 'web1', fun: 'test.ping' });
+  await t.throwsAsync(fred.runners.run({ fun: 'jobs.list_jobs' }), denied);
+  const wrong = {
+    username: 'fred',
+    password: 'passw0rd',
+    eauth: 'sharedsecret',
+    source: '192.0.2.1',
+  };
+  await t.throwsAsync(master.logins.login(wrong));
+  await master.logins.revoke({ user: 'fred' });
+  await master.audit.flush();
+  const records: AuditRecord[] = [];
+  for await (const record of readAuditLog(directories(directory))) records.push(record);
+  const ofUsers = records.filter(({ who }) => who.kind === 'user');
+  t.deepEqual(
+    ofUsers.map(({ who, action, outcome }) => `${who.eauth}:${who.name} ${action} ${outcome}`),
+    [
+      'sharedsecret:fred login done',
+      'sharedsecret:fred job.publish done',
+      'sharedsecret:fred runner denied',
+      'sharedsecret: login denied',
+      'sharedsecret:fred token.end done',
+    ],
+  );
+  const [, job, , failed] = ofUsers;
+  t.deepEqual(job?.on, ['web1']);
+  t.true((job?.rule ?? '').length > 0);
+  t.is(failed?.what, '192.0.2.1');
+  t.false(JSON.stringify(records).includes('passw0rd'));
+});

@@ -1,0 +1,756 @@
+/**
+ * The catalogue of threats, each with the tests that show our refusal, or with the sentence in
+ * SECURITY.md where the part that it is about does not exist. C: what happened to others before;
+ * N: strangers on the network; M: accepted minions; G: what holds everywhere.
+ */
+
+/** A threat and what shows that it comes to nothing. */
+export interface Threat {
+  readonly id: string;
+  readonly threat: string;
+  /** `<file below test/>: <title as it stands in the file>`. */
+  readonly tests: readonly string[];
+  /** In place of tests, or beside them for the rest of it: words of SECURITY.md. */
+  readonly sentence?: string;
+}
+
+const strangers = (title: string): string => `security/stranger.test.ts: over \${wire}, ${title}`;
+const identity = (title: string): string =>
+  `security/minion-identity.test.ts: over \${wire}, ${title}`;
+const reports = (title: string): string =>
+  `security/minion-reports.test.ts: over \${wire}, ${title}`;
+const data = (title: string): string => `security/minion-data.test.ts: over \${wire}, ${title}`;
+const stolen = (title: string): string => `security/stolen-key.test.ts: with a stolen key ${title}`;
+const inFile = (file: string) => (title: string) => `${file}: ${title}`;
+const signIns = inFile('master/requests/auth-flood.test.ts');
+const handshake = inFile('minion-protocol/handshake.test.ts');
+const envelope = inFile('minion-protocol/envelope.test.ts');
+const limits = inFile('minion-protocol/payload-limits.test.ts');
+const peers = inFile('master/peers/peer-requests.test.ts');
+const returns = inFile('master/jobs/returns.test.ts');
+const reactions = inFile('master/reactions/reactions.test.ts');
+const events = inFile('master/requests/events.test.ts');
+
+const identityInTheDispatcher =
+  'master/requests/identity.test.ts: no variant of somebody else is heard, and each is counted by its reason';
+const redaction =
+  'master/redaction.test.ts: no secret reaches the log at level trace, whatever was asked';
+const ownFiles =
+  'security/traces.test.ts: what a master keeps is for its own user alone, but for public keys';
+
+export const catalogue: readonly Threat[] = [
+  {
+    id: 'C-01',
+    threat: 'a MAC is compared in a time that tells, or after decryption',
+    tests: [
+      'minion-protocol/crypticle.test.ts: every changed bit and every cut of a blob is noticed by its HMAC',
+      'minion-protocol/crypticle.test.ts: bad padding shows only to somebody who could sign it',
+    ],
+    sentence: 'MACs, tokens and digests are compared by `timingSafeEqual`',
+  },
+  {
+    id: 'C-02',
+    threat: 'a pillar is fetched by somebody else',
+    tests: [
+      'master/requests/pillar-vectors.test.ts: a pillar is encrypted to the accepted key, whatever key is in the request',
+      data("a pillar is the asker's own, whatever it says of itself"),
+    ],
+  },
+  {
+    id: 'C-03',
+    threat: 'an id is a path',
+    tests: [strangers('what names any id leaves nothing behind')],
+  },
+  {
+    id: 'C-04',
+    threat: 'keys that are no protection: small, another exponent, no RSA',
+    tests: [
+      strangers('keys that are weak, or none, are kept nowhere'),
+      `minion-protocol/rsa-key.test.ts: a public key with \${what} is refused`,
+    ],
+  },
+  {
+    id: 'C-05',
+    threat: 'a request chooses a source of pillar',
+    tests: [
+      'master/requests/pillar-vectors.test.ts: a pillar is made from the verified id, the grains and the environments',
+      data("a pillar is the asker's own, whatever it says of itself"),
+    ],
+  },
+  {
+    id: 'C-06',
+    threat: 'a forbidden function beside a permitted one',
+    tests: [
+      'acl/grants.test.ts: every function of a list must be permitted',
+      'acl/user-rights.test.ts: expressions mean whole functions, and each of several must be permitted',
+    ],
+  },
+  {
+    id: 'C-07',
+    threat: 'unsafe temporary files; YAML that builds objects',
+    tests: ['master/arguments/arguments.test.ts: aliases that multiply are text', ownFiles],
+    sentence: 'There is no client for SSH',
+  },
+  {
+    id: 'C-08',
+    threat: 'a mine is written by another',
+    tests: [data('a mine is written by its owner, and says nothing of foreign pillars')],
+  },
+  {
+    id: 'C-09',
+    threat: 'groups of root are kept',
+    tests: [
+      "cli/accounts.test.ts: whoever gives up root keeps none of root's groups, and cannot come back",
+    ],
+    sentence: 'takes the groups of that account',
+  },
+  {
+    id: 'C-10',
+    threat: 'TLS peers are not verified on outgoing connections',
+    tests: [],
+    sentence: 'The master opens no connection to anybody',
+  },
+  { id: 'C-11', threat: 'credentials in logs', tests: [redaction] },
+  { id: 'C-12', threat: 'secrets in files that others may read', tests: [ownFiles] },
+  {
+    id: 'C-13',
+    threat: 'jobs in the clear',
+    tests: [strangers('a listener without a key reads nothing of a job')],
+  },
+  {
+    id: 'C-14',
+    threat: 'the caller chooses the service that authenticates it',
+    tests: [],
+    sentence: 'The HTTP API (log-ins',
+  },
+  {
+    id: 'C-15',
+    threat: 'a deleted minion goes on, or leaves something to the next of its name',
+    tests: [
+      identity('a deleted key ends at once, and leaves nothing to who comes after'),
+      'master/keys/revocation.test.ts: a later owner of the id gets a key of its own',
+      'minion-protocol/zeromq-deadlines.test.ts: disconnecting a minion ends its request connections',
+    ],
+  },
+  {
+    id: 'C-16',
+    threat: 'a kind of client without rights',
+    tests: [],
+    sentence: 'The HTTP API (log-ins',
+  },
+  {
+    id: 'C-17',
+    threat: 'the ssh client of the API',
+    tests: [],
+    sentence: 'There is no client for SSH',
+  },
+  {
+    id: 'C-18',
+    threat: 'the shared key passes for the master',
+    tests: [
+      strangers('a listener without a key reads nothing of a job'),
+      'minion-protocol/publication.test.ts: a minion that requires signatures refuses what has none, or another master made',
+      identity('nobody speaks as another minion'),
+    ],
+  },
+  {
+    id: 'C-19',
+    threat: 'a crafted id passes for another',
+    tests: [
+      signIns(
+        'ids of a crafted form are refused with a correct key too, signed from protocol 2 on',
+      ),
+      strangers('what names any id leaves nothing behind'),
+    ],
+  },
+  {
+    id: 'C-20',
+    threat: 'a crafted sign-in ends its handler',
+    tests: [strangers('each malformed sign-in costs one request and no more')],
+  },
+  { id: 'C-21', threat: 'tokens as file names', tests: [], sentence: 'The HTTP API (log-ins' },
+  {
+    id: 'C-22',
+    threat: 'the API without a valid token',
+    tests: [],
+    sentence: 'The HTTP API (log-ins',
+  },
+  {
+    id: 'C-23',
+    threat: 'internal functions in the clear',
+    tests: [
+      strangers('nothing but a sign-in and a ping is done in the clear'),
+      'master/requests/commands.test.ts: names of prototypes and of internal methods are unknown commands',
+    ],
+  },
+  {
+    id: 'C-24',
+    threat: 'functions of the wheel leave their directories',
+    tests: [
+      `master/wheel/file-roots.test.ts: \${what} finds and reads nothing`,
+      'master/keys/key-store.test.ts: what cannot be an id touches no file',
+    ],
+  },
+  { id: 'C-25', threat: 'an expired token', tests: [], sentence: 'The HTTP API (log-ins' },
+  {
+    id: 'C-26',
+    threat: 'wheel without rights',
+    tests: ['acl/user-rights.test.ts: runners and wheel functions need entries of their own'],
+  },
+  {
+    id: 'C-27',
+    threat: 'pillar is written through the API',
+    tests: [`master/wheel/file-roots.test.ts: \${what} finds and reads nothing`],
+    sentence: 'no function writes configuration, pillar or file roots',
+  },
+  {
+    id: 'C-28',
+    threat: 'data are rendered as a template',
+    tests: [],
+    sentence: 'There is no template engine',
+  },
+  { id: 'C-29', threat: 'data in a shell command', tests: [], sentence: 'starts no shell' },
+  { id: 'C-30', threat: 'planted files on minions', tests: [], sentence: 'the minions’ side' },
+  {
+    id: 'C-31',
+    threat: 'pillars that are not signed',
+    tests: [
+      data("a pillar is the asker's own, whatever it says of itself"),
+      `minion-protocol/reply.test.ts: the pillar reply "\${vector.name}" is made with the same fields and sizes`,
+    ],
+  },
+  {
+    id: 'C-32',
+    threat: 'answers to sign-ins that are not signed',
+    tests: [strangers('a wrong key for a known id costs its owner nothing')],
+  },
+  {
+    id: 'C-33',
+    threat: 'publications and replies are replayed',
+    tests: [
+      'master/secrets/publish-key.test.ts: serials rise over any number of kills at any write, and the key stays',
+      'master/requests/function-vectors.test.ts: a reply is bound to its request, and made with a new IV each time',
+    ],
+  },
+  {
+    id: 'C-34',
+    threat: 'a target that means nobody counts as permitted',
+    tests: [
+      peers('a rule for some minions does not let a job reach others'),
+      peers('a rule that goes by grains reaches nobody by them alone'),
+    ],
+  },
+  { id: 'C-35', threat: 'locked accounts go on', tests: [], sentence: 'The HTTP API (log-ins' },
+  {
+    id: 'C-36',
+    threat: 'malformed requests silence the master',
+    tests: [
+      strangers('each malformed sign-in costs one request and no more'),
+      'master/hostile.test.ts: 20,000 requests mutated outside or inside get answers that Salt could give, are counted, and leave no memory behind',
+    ],
+  },
+  {
+    id: 'C-37',
+    threat: 'files of one environment for another',
+    tests: [
+      'master/fileserver/requested-path.test.ts: a path is read with the environment of its load',
+      'master/fileserver/roots.test.ts: a changed file has another hash at once',
+    ],
+  },
+  {
+    id: 'C-38',
+    threat: 'predictable names of scripts',
+    tests: [],
+    sentence: 'There is no client for SSH',
+  },
+  {
+    id: 'C-39',
+    threat: 'the id of a relay is a path',
+    tests: [reports('nothing is started on others, on the master, or for a relay')],
+  },
+  {
+    id: 'C-40',
+    threat: 'files outside of the roots',
+    tests: [data('no file is read but those below the roots')],
+  },
+  {
+    id: 'C-41',
+    threat: 'part of a pillar',
+    tests: [
+      'master/requests/pillar-vectors.test.ts: a pillar that cannot be made is an error in the reply, never part of a pillar',
+    ],
+  },
+  {
+    id: 'C-42',
+    threat: 'functions without proof of identity',
+    tests: [identityInTheDispatcher, identity('nobody speaks as another minion')],
+  },
+  {
+    id: 'C-43',
+    threat: 'requests are replayed',
+    tests: [
+      identity('a signal that is replayed is fired once, a stale one never'),
+      'master/requests/replay.test.ts: an event from before the start is not fired again by the next master',
+    ],
+  },
+  {
+    id: 'C-44',
+    threat: 'pushed files go anywhere',
+    tests: [
+      data("a pushed file stays in the sender's folder and is never read again"),
+      'master/requests/files.test.ts: nothing is taken from a minion while file_recv is off',
+    ],
+  },
+  {
+    id: 'C-45',
+    threat: 'a certificate without its key',
+    tests: [
+      `minion-protocol/tls.test.ts: \${stream}: without a certificate nobody passes where one is required`,
+    ],
+  },
+  {
+    id: 'C-46',
+    threat: 'an event is taken for a job',
+    tests: [
+      reports('nothing is started on others, on the master, or for a relay'),
+      reactions('a signal that no rule permits leads to nothing'),
+      reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
+      reports('no tag of others is fired in any shape'),
+    ],
+  },
+  {
+    id: 'C-47',
+    threat: 'pillar on demand',
+    tests: [data("a pillar is the asker's own, whatever it says of itself")],
+  },
+  {
+    id: 'C-48',
+    threat: 'cached data under a name that is a path',
+    tests: [strangers('what names any id leaves nothing behind')],
+  },
+  {
+    id: 'C-49',
+    threat: 'any event on the bus',
+    tests: [reports('no tag of others is fired in any shape')],
+  },
+  {
+    id: 'C-50',
+    threat: 'environments that are paths',
+    tests: [data('no file is read but those below the roots')],
+  },
+  {
+    id: 'C-51',
+    threat: 'a pillar request writes into the key store',
+    tests: [stolen('one writes only under its own id, and fires only what it may')],
+  },
+  {
+    id: 'C-52',
+    threat: 'a job id is opened as a path',
+    tests: [reports('a return is taken from whom the job was for, once, as it was asked')],
+  },
+  {
+    id: 'C-53',
+    threat: 'an older version leaves out newer checks',
+    tests: [
+      'master/requests/identity.test.ts: a minion that proved protocol 3 is not heard below it, also after a restart',
+      'security/stolen-key.test.ts: of an id that has not proved protocol 3, these stay forgeable, and the doctor names it',
+    ],
+  },
+  {
+    id: 'C-54',
+    threat: 'YAML that runs code',
+    tests: ['master/arguments/arguments.test.ts: arguments are read as Salt reads them'],
+  },
+  {
+    id: 'C-55',
+    threat: 'noise fills the log; outdated parsers',
+    tests: [events('a flood of tags that nobody permits is a few lines in the log')],
+    sentence: 'docs/dependencies.md',
+  },
+  {
+    id: 'N-01',
+    threat: 'bytes that are not the protocol',
+    tests: [
+      strangers('who speaks another protocol is closed at once, on either port'),
+      'minion-protocol/zmtp-breaches.test.ts: 20,000 damaged streams end in events or one breach, within the limits',
+      `minion-protocol/stream-transports.test.ts: \${stream}: what is not the protocol is closed and counted`,
+    ],
+  },
+  {
+    id: 'N-02',
+    threat: 'half-open and slow connections',
+    tests: [
+      'minion-protocol/zeromq-deadlines.test.ts: a message must be complete 30 seconds after its first byte',
+      `minion-protocol/stream-transports.test.ts: \${stream}: half a request is closed after 30 seconds`,
+      'minion-protocol/zeromq-strangers.test.ts: 900 silent connections leave others served',
+    ],
+  },
+  {
+    id: 'N-03',
+    threat: 'lengths that promise gigabytes',
+    tests: [
+      'minion-protocol/zeromq-requests.test.ts: a request over the limit ends its connection; the next is served',
+      `minion-protocol/stream-transports.test.ts: \${stream}: a request over the limit is refused by its head`,
+      limits('a declared length costs no memory'),
+    ],
+  },
+  {
+    id: 'N-04',
+    threat: 'MessagePack bombs',
+    tests: [
+      limits('a million levels are refused without exhausting the stack'),
+      limits('elements are counted over lists and maps together'),
+      limits('bytes after the value are refused'),
+      envelope('an envelope with a key twice or a key that is not text is refused'),
+    ],
+  },
+  {
+    id: 'N-05',
+    threat: 'floods of sign-ins',
+    tests: [
+      signIns(
+        'a flood from one address is refused without signatures, and nobody else waits for it',
+      ),
+    ],
+  },
+  {
+    id: 'N-06',
+    threat: 'the list of waiting keys is filled',
+    tests: [
+      signIns('pending keys are bounded, in all and for each address'),
+      strangers('keys that are weak, or none, are kept nowhere'),
+    ],
+  },
+  {
+    id: 'N-07',
+    threat: 'harm to a named victim',
+    tests: [strangers('a wrong key for a known id costs its owner nothing')],
+  },
+  {
+    id: 'N-08',
+    threat: 'a waiting key is replaced',
+    tests: [
+      signIns('a pending key keeps its place; another one is denied and counted'),
+      'master/keys/key-store.test.ts: a key is accepted by its fingerprint, and not by that of another',
+    ],
+  },
+  {
+    id: 'N-09',
+    threat: 'state for whoever is named',
+    tests: [strangers('what names any id leaves nothing behind')],
+  },
+  {
+    id: 'N-10',
+    threat: 'the master signs what somebody else wrote',
+    tests: [
+      strangers('the master signs nothing that a stranger chose but 32 hex digits'),
+      handshake('nothing but a nonce of the grammar is ever signed'),
+    ],
+  },
+  {
+    id: 'N-11',
+    threat: 'lower versions and odd algorithms',
+    tests: [strangers('unknown versions and algorithms are given no key')],
+  },
+  {
+    id: 'N-12',
+    threat: 'replays and skewed clocks',
+    tests: [
+      identity('a signal that is replayed is fired once, a stale one never'),
+      'master/requests/replay.test.ts: a request whose time stamp is off or odd is refused',
+    ],
+  },
+  {
+    id: 'N-13',
+    threat: 'listening without a key',
+    tests: [strangers('a listener without a key reads nothing of a job')],
+    sentence: 'sizes and times are visible',
+  },
+  {
+    id: 'N-14',
+    threat: 'subscribers that flood or do not read',
+    tests: [
+      'minion-protocol/zeromq-strangers.test.ts: a thousand topics are taken, one more is not',
+      'minion-protocol/zeromq-publications.test.ts: who reads nothing is skipped over its limits, and delays nobody',
+      `minion-protocol/stream-transports.test.ts: \${stream}: a subscriber that reads nothing is skipped, and delays nobody`,
+    ],
+  },
+  {
+    id: 'N-15',
+    threat: 'listening as another minion',
+    tests: [
+      `master/presence/announcements.test.ts: an announcement \${title} is not believed, and its connection stays`,
+      'master/presence/announcements.test.ts: an announcement of a key that is not accepted is not believed',
+    ],
+    sentence: 'What a minion announces over TCP',
+  },
+  {
+    id: 'N-16',
+    threat: 'answers tell whether a token decrypts',
+    tests: [handshake('whether a token decrypts does not show in the form of the answer')],
+  },
+  {
+    id: 'N-17',
+    threat: 'answers change places',
+    tests: [
+      'minion-protocol/zeromq-requests.test.ts: answers leave in the order of the requests, whichever is ready first',
+      'minion-protocol/reply.test.ts: an answer to another request is refused',
+    ],
+  },
+  {
+    id: 'M-01',
+    threat: 'speaking as another minion',
+    tests: [identity('nobody speaks as another minion'), identityInTheDispatcher],
+  },
+  {
+    id: 'M-02',
+    threat: 'replays and games with time',
+    tests: [
+      identity('a signal that is replayed is fired once, a stale one never'),
+      'master/requests/replay.test.ts: a nonce is 32 hex digits; anything else is refused in encrypted requests',
+    ],
+  },
+  {
+    id: 'M-03',
+    threat: 'returns for others, for nothing, or twice',
+    tests: [
+      reports('a return is taken from whom the job was for, once, as it was asked'),
+      returns('fields of a return reach the event, but never in place of who and what it was'),
+    ],
+  },
+  {
+    id: 'M-04',
+    threat: 'odd job ids, and self-made jobs in bulk',
+    tests: [
+      reports('a return is taken from whom the job was for, once, as it was asked'),
+      returns('self-made jobs are bounded by the hour'),
+    ],
+  },
+  {
+    id: 'M-05',
+    threat: 'forged events in every shape',
+    tests: [
+      reports('no tag of others is fired in any shape'),
+      events(`no grant fires a tag of the master's from a \${name} event`),
+      events('the master says who an event is from'),
+    ],
+  },
+  {
+    id: 'M-06',
+    threat: 'jobs on others',
+    tests: [
+      reports('nothing is started on others, on the master, or for a relay'),
+      peers('a rule for some minions does not let a job reach others'),
+      'acl/grants.test.ts: publish functions are never published, whatever the rules say',
+    ],
+  },
+  {
+    id: 'M-07',
+    threat: 'functions of the master, and its insides',
+    tests: [reports('nothing is started on others, on the master, or for a relay')],
+  },
+  {
+    id: 'M-08',
+    threat: 'requests of relays',
+    tests: [reports('nothing is started on others, on the master, or for a relay')],
+    sentence: 'no relay is served',
+  },
+  {
+    id: 'M-09',
+    threat: 'a pillar of others',
+    tests: [data("a pillar is the asker's own, whatever it says of itself")],
+  },
+  {
+    id: 'M-10',
+    threat: 'a pushed file is rendered',
+    tests: [
+      data("a pushed file stays in the sender's folder and is never read again"),
+      'master/fileserver/roots.test.ts: hidden directories are not served though they lie below a root',
+    ],
+  },
+  {
+    id: 'M-11',
+    threat: 'mines of others',
+    tests: [
+      data('a mine is written by its owner, and says nothing of foreign pillars'),
+      'master/mine/mine-reader.test.ts: no pattern finds out what is in the pillar of another',
+      'master/mine/mine-store.test.ts: a mine never grows beyond its bound, whatever is written at the same time',
+    ],
+  },
+  {
+    id: 'M-12',
+    threat: 'expressions that explode',
+    tests: [
+      'master/mine/mine-reader.test.ts: expressions that may not end are not run for minions',
+      'minion-protocol/glob.test.ts: a pattern that would make a backtracking matcher explode is answered',
+    ],
+  },
+  {
+    id: 'M-13',
+    threat: 'files outside of the roots, and absurd numbers',
+    tests: [
+      data('no file is read but those below the roots'),
+      'master/requests/files.test.ts: offsets that are none get no content',
+      'master/requests/files.test.ts: a level of compression that gzip does not have is none',
+    ],
+  },
+  {
+    id: 'M-14',
+    threat: 'pushed files without end, or elsewhere',
+    tests: [
+      data("a pushed file stays in the sender's folder and is never read again"),
+      'master/fileserver/pushed-files.test.ts: all files of a minion together are bounded, small ones by the room they take',
+      'master/fileserver/pushed-files.test.ts: links that lead out of the folder are not followed',
+    ],
+  },
+  {
+    id: 'M-15',
+    threat: 'sizes and floods',
+    tests: [
+      events('events beyond the burst are dropped, counted, and nobody else is affected'),
+      events('an event that is too large is dropped and counted'),
+      returns('a return that is too large is counted, and the job says so in its place'),
+      'master/requests/pillar-vectors.test.ts: grains that are too large are named in the pillar, and no provider sees them',
+    ],
+  },
+  {
+    id: 'M-16',
+    threat: 'garbage under a good MAC',
+    tests: [
+      identity('garbage inside the encryption costs one request each'),
+      'minion-protocol/crypticle.test.ts: limits hold inside the encryption',
+    ],
+  },
+  {
+    id: 'M-17',
+    threat: 'going on after the key was deleted',
+    tests: [identity('a deleted key ends at once, and leaves nothing to who comes after')],
+  },
+  {
+    id: 'M-18',
+    threat: 'one key under two ids, one id on two machines',
+    tests: ['master/doctor/doctor.test.ts: a machine was cloned with its key'],
+    sentence: 'reported, not refused',
+  },
+  {
+    id: 'M-19',
+    threat: 'lines of the log, and what a terminal obeys',
+    tests: [
+      'security/traces.test.ts: no id, tag, job id or command writes a line of the log',
+      'cli/nested.test.ts: control characters cannot reach the terminal',
+      'cli/salt.test.ts: what minions send cannot steer the terminal',
+    ],
+  },
+  { id: 'M-20', threat: 'markup in returns', tests: [], sentence: 'The HTTP API (log-ins' },
+  {
+    id: 'G-01',
+    threat: 'identity is the key that opened the envelope',
+    tests: [identityInTheDispatcher],
+  },
+  {
+    id: 'G-02',
+    threat: 'a closed list of requests and fields',
+    tests: [
+      'master/requests/commands.test.ts: names of prototypes and of internal methods are unknown commands',
+      'minion-protocol/loads.test.ts: a reason names the field and not what was in it',
+    ],
+  },
+  {
+    id: 'G-03',
+    threat: 'what is received is no path, pattern, tag or name',
+    tests: [
+      data('no file is read but those below the roots'),
+      strangers('what names any id leaves nothing behind'),
+    ],
+  },
+  {
+    id: 'G-04',
+    threat: 'grammars',
+    tests: [
+      envelope('a nonce is 32 lower-case hex digits and nothing else'),
+      strangers('what names any id leaves nothing behind'),
+    ],
+  },
+  {
+    id: 'G-05',
+    threat: 'denied unless permitted',
+    tests: [
+      'master/config/policy-rules.test.ts: without options nothing is permitted but reading the mine',
+      peers('a minion publishes nothing while peer is not set'),
+    ],
+  },
+  {
+    id: 'G-06',
+    threat: 'one bad request costs one request',
+    tests: [
+      'master/requests/commands.test.ts: a request whose handler fails is answered with an empty text, and the next one is served',
+      strangers('each malformed sign-in costs one request and no more'),
+    ],
+  },
+  {
+    id: 'G-07',
+    threat: 'everything has a bound and an owner',
+    tests: [
+      'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are bounded in all its connections together',
+      'master/limits/in-flight.test.ts: an owner has so many under way and no more; others are not held up',
+    ],
+  },
+  {
+    id: 'G-08',
+    threat: 'nothing is evaluated',
+    tests: [
+      'minion-protocol/targeting/pattern.test.ts: nested repetition without lookaround costs no more than the text is long',
+    ],
+    sentence: 'There is no template engine',
+  },
+  {
+    id: 'G-09',
+    threat: 'names that objects inherit',
+    tests: [limits('names of the object prototype are ordinary keys')],
+  },
+  {
+    id: 'G-10',
+    threat: 'files of the state directory',
+    tests: [ownFiles, 'master/life-times.test.ts: folders that everybody may write to are refused'],
+  },
+  {
+    id: 'G-11',
+    threat: 'a passphrase for the key',
+    tests: [
+      'master/secrets/master-keys.test.ts: a new key is encrypted with the passphrase, and opens with no other',
+    ],
+  },
+  { id: 'G-12', threat: 'no secret is told', tests: [redaction], sentence: 'core dumps' },
+  {
+    id: 'G-13',
+    threat: 'the local door',
+    tests: [
+      'master/rpc/server.test.ts: the socket is for the user of the master alone',
+      'master/rpc/server.test.ts: parameters that are too large are refused before they are read',
+    ],
+  },
+  {
+    id: 'G-14',
+    threat: 'rights of the process',
+    tests: [
+      'packaging.test.ts: the unit hears the notifications of a process of its own, and keeps no core dumps',
+    ],
+    sentence: 'The systemd unit',
+  },
+  { id: 'G-15', threat: 'dependencies', tests: [], sentence: 'docs/dependencies.md' },
+  {
+    id: 'G-16',
+    threat: 'clocks that jump',
+    tests: [
+      'master/requests/repeats.test.ts: a mark lasts as long as its time stamp is good, not longer',
+      'minion-protocol/jid.test.ts: no jid is given twice, however the clock goes',
+    ],
+  },
+  {
+    id: 'G-17',
+    threat: 'killed at any moment',
+    tests: [
+      'master/keys/killed.test.ts: a killed process leaves whole keys, and only those accepted that it accepted',
+    ],
+  },
+];

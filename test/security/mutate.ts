@@ -1,0 +1,171 @@
+/**
+ * A program: takes protections out one by one, and sees that exactly the tests that show them turn
+ * red. It works in copies, two at a time; arguments are names of mutations, without them all.
+ * Exit code 1 when a mutation was not noticed, or by other tests than it names.
+ */
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { applied, isTitle, type Mutation, readMutations } from './mutation.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const copied = [
+  'acl',
+  'bin',
+  'cli',
+  'client',
+  'dist',
+  'docs',
+  'master',
+  'minion-protocol',
+  'packaging',
+  'store',
+  'test',
+];
+const files = ['package.json', 'tsconfig.json', 'CHANGELOG.md', 'SECURITY.md', 'README.md'];
+
+/** What a run of one file of tests says. */
+interface Outcome {
+  readonly passed: readonly string[];
+  readonly failed: readonly string[];
+}
+
+/** A copy of the repository, built, to be spoiled and mended. */
+class Copy {
+  readonly #directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-mutate-'));
+
+  constructor() {
+    for (const name of [...copied, ...files]) {
+      cpSync(path.join(root, name), path.join(this.#directory, name), { recursive: true });
+    }
+    symlinkSync(path.join(root, 'node_modules'), path.join(this.#directory, 'node_modules'));
+  }
+
+  /** The outcome of a mutation's tests with the protection taken out. */
+  async with(mutation: Mutation): Promise<Outcome> {
+    const spoiled = new Set(mutation.hunks.map(({ file }) => file));
+    const originals = new Map([...spoiled].map((file) => [file, this.#read(file)]));
+    for (const [file, content] of originals) this.#write(file, applied(mutation, file, content));
+    try {
+      await this.#build();
+      return await this.test(mutation.test);
+    } finally {
+      for (const [file, content] of originals) this.#write(file, content);
+    }
+  }
+
+  /** The outcome of a file of tests, as the copy was built last. */
+  async test(file: string): Promise<Outcome> {
+    const program = path.join(root, 'node_modules', 'ava', 'entrypoints', 'cli.mjs');
+    const compiled = path.join('dist', file.replace(/\.ts$/, '.js'));
+    return readTap(await this.#run([program, '--tap', '--no-worker-threads', compiled]));
+  }
+
+  remove(): void {
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  /** Types are none of our business here: a mutation may leave names that nobody uses. */
+  async #build(): Promise<void> {
+    const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+    const told = await this.#run([tsc, '--noCheck']);
+    if (told.trim() !== '') throw new Error(told);
+  }
+
+  #run(arguments_: readonly string[]): Promise<string> {
+    const options = { cwd: this.#directory, maxBuffer: 64 * 1024 * 1024 };
+    return new Promise((resolve) => {
+      execFile(process.execPath, [...arguments_], options, (_error, stdout) => resolve(stdout));
+    });
+  }
+
+  #read(file: string): string {
+    return readFileSync(path.join(this.#directory, file), 'utf8');
+  }
+
+  #write(file: string, content: string): void {
+    writeFileSync(path.join(this.#directory, file), content);
+  }
+}
+
+/** [testanything.org] One line a test; what was skipped counts for nothing. */
+function readTap(tap: string): Outcome {
+  const titles = (begin: RegExp): string[] =>
+    tap
+      .split('\n')
+      .filter((line) => begin.test(line) && !/# (SKIP|TODO)/.test(line))
+      .map((line) => line.replace(begin, '').replaceAll('\\#', '#'));
+  return { passed: titles(/^ok \d+ - /), failed: titles(/^not ok \d+ - /) };
+}
+
+/** What is wrong with an outcome; empty: the mutation was noticed as it should be. */
+function problemsOf({ red }: Mutation, { passed, failed }: Outcome): string[] {
+  if (passed.length + failed.length === 0) return ['no test ran'];
+  const unexpected = failed.filter((title) => !red.some((written) => isTitle(written, title)));
+  const unnoticed = red.filter((written) => passed.some((title) => isTitle(written, title)));
+  const missing = red.filter((written) => !failed.some((title) => isTitle(written, title)));
+  return [
+    ...unexpected.map((title) => `red, and should not be: ${title}`),
+    ...[...new Set([...unnoticed, ...missing])].map((title) => `not red: ${title}`),
+  ];
+}
+
+/** One thing to do in a copy. */
+type Task = (copy: Copy) => Promise<Report>;
+
+interface Report {
+  readonly what: string;
+  /** None: it is as it should be. */
+  readonly problems: readonly string[];
+}
+
+/** Without a mutation every file of tests must be green, or its red says nothing. */
+function unspoiled(file: string): Task {
+  return async (copy) => {
+    const { passed, failed } = await copy.test(file);
+    const problems = passed.length === 0 ? ['no test ran'] : failed;
+    return { what: `${''.padEnd(14)} ${file} without any mutation`, problems };
+  };
+}
+
+function spoiled(mutation: Mutation): Task {
+  return async (copy) => {
+    const problems = problemsOf(mutation, await copy.with(mutation));
+    const { name, rows, what } = mutation;
+    return { what: `${rows.join(' ').padEnd(14)} ${what} (${name})`, problems };
+  };
+}
+
+/** @returns how many tasks had problems */
+async function work(copy: Copy, queue: Task[]): Promise<number> {
+  let failures = 0;
+  for (let task = queue.shift(); task !== undefined; task = queue.shift()) {
+    const { what, problems } = await task(copy);
+    print(`${problems.length === 0 ? 'ok    ' : 'FAILED'}  ${what}`);
+    for (const problem of problems) print(`        ${problem}`);
+    if (problems.length > 0) failures += 1;
+  }
+  return failures;
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+const wanted = process.argv.slice(2);
+const mutations = readMutations().filter(
+  ({ name }) => wanted.length === 0 || wanted.includes(name),
+);
+const copies = [new Copy(), new Copy()];
+try {
+  const tests = new Set(mutations.map(({ test }) => test));
+  const queue = [...[...tests].map(unspoiled), ...mutations.map(spoiled)];
+  const failures = await Promise.all(copies.map((copy) => work(copy, queue)));
+  const total = failures.reduce((sum, count) => sum + count, 0);
+  print(`${mutations.length} protections taken out, ${total} problems`);
+  process.exitCode = total === 0 && mutations.length > 0 ? 0 : 1;
+} finally {
+  for (const copy of copies) copy.remove();
+}

@@ -1,0 +1,63 @@
+/** What `npm run mutate` needs to find: each patch its place, each row, each test. */
+import { readFileSync } from 'node:fs';
+import test from 'ava';
+import { catalogue } from './catalogue.ts';
+import { applied, isTitle, readMutations } from './mutation.ts';
+
+const mutations = readMutations();
+
+/** Rows whose tests show that something is not there: no line could be taken out. */
+const nothingToTakeOut: Readonly<Record<string, string>> = {
+  'C-07': 'no temporary file lies where others may write, and the parser of YAML builds no objects',
+  'C-39': 'no relay is served',
+  'C-51': 'no request names a file of the key store',
+  'C-52': 'no job is a file',
+  'C-54': 'the parser of YAML runs nothing',
+  'M-08': 'no relay is served',
+  'G-17': 'whether a kill hits the moment between two writes is chance',
+};
+
+function read(file: string): string {
+  return readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8');
+}
+
+test('every mutation still finds its place, and changes something', (t) => {
+  t.true(mutations.length > 30);
+  for (const mutation of mutations) {
+    for (const { file } of mutation.hunks) {
+      const content = read(file);
+      t.not(applied(mutation, file, content), content, mutation.name);
+    }
+  }
+});
+
+test('every mutation is of rows of the catalogue, and expects tests that are there', (t) => {
+  const ids = new Set(catalogue.map(({ id }) => id));
+  for (const { name, rows, test: file, red } of mutations) {
+    for (const row of rows) t.true(ids.has(row), `${name}: ${row}`);
+    const source = read(file).replaceAll("\\'", "'");
+    for (const title of red) t.true(isWritten(source, title), `${name}: ${title}`);
+  }
+});
+
+test('every row with tests has a mutation, or nothing that could be taken out', (t) => {
+  const mutated = new Set(mutations.flatMap(({ rows }) => rows));
+  const without = catalogue.filter(({ id, tests }) => tests.length > 0 && !mutated.has(id));
+  t.deepEqual(
+    without.map(({ id }) => id),
+    Object.keys(nothingToTakeOut),
+  );
+});
+
+/** Whether a test of the file has it as its title, or makes it. */
+function isWritten(source: string, title: string): boolean {
+  const titles = [...source.matchAll(/\w\(\s*(['"`])(.*?)\1/gs)].map((match) => match[2]);
+  return titles.some((written = '') => written === title || isTitle(written, title));
+}
+
+test('a title with placeholders is that of each test that it makes', (t) => {
+  const written = `over \${wire}, a (b) is c`;
+  t.true(isTitle(written, 'over tcp, a (b) is c'));
+  t.false(isTitle(written, 'over tcp, a (b) is cd'));
+  t.false(isTitle('over x, a', 'over y, a'));
+});
