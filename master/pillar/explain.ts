@@ -21,12 +21,24 @@ export function valueAt(data: WireValue, path: string): WireValue | undefined {
 
 /** The files that give something at a path, in the order in which they lie over each other. */
 export function originsOf(layers: readonly PillarLayer[], path: string): PillarOrigin[] {
-  return layers.flatMap(({ saltenv, sls, file, data }) => {
+  const origins = new Map<string, PillarOrigin>();
+  for (const { saltenv, sls, file, data } of layers) {
     const value = valueAt(toWire(data), path);
-    if (value === undefined) return [];
+    if (value === undefined) continue;
     const line = lineOf(file.text, path);
-    return [{ saltenv, sls, file: file.path, ...(line === undefined ? {} : { line }), value }];
-  });
+    const origin = {
+      saltenv,
+      sls,
+      file: file.path,
+      ...(line === undefined ? {} : { line }),
+      value,
+    };
+    // A file that is included several times counts where it lies uppermost.
+    const mark = `${saltenv}\0${sls}`;
+    origins.delete(mark);
+    origins.set(mark, origin);
+  }
+  return [...origins.values()];
 }
 
 function lineOf(text: string, path: string): number | undefined {
