@@ -41,6 +41,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_REACTION_UNKNOWN', exitCodes.usage],
   ['ERR_OWN_KEY', exitCodes.unavailable],
   ['ERR_PILLAR_FILE', exitCodes.failure],
+  ['ERR_PILLAR_SOURCE', exitCodes.unavailable],
   ['ERR_RENDERER', exitCodes.failure],
   ['ERR_READER_DROPPED', exitCodes.tryAgain],
   ['ERR_RPC_UNKNOWN_METHOD', exitCodes.unavailable],

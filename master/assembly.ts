@@ -166,7 +166,7 @@ async function open(
     await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
     (it) => it.close(),
   );
-  const pillar = await openPillarSource(config, parts.pillar, {
+  const pillar = await openPillarSource(config, parts, {
     closers,
     now,
     log: logger.child({ component: 'pillar' }),

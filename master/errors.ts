@@ -17,6 +17,7 @@ export type MasterErrorCode =
   | 'ERR_NOT_RELOADABLE'
   | 'ERR_OWN_KEY'
   | 'ERR_PILLAR_FILE'
+  | 'ERR_PILLAR_SOURCE'
   | 'ERR_RENDERER'
   | 'ERR_READER_DROPPED'
   | 'ERR_MASTER_STOPPED'
@@ -67,6 +68,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     meaning: 'A file of pillar is not UTF-8, is too big, or leads to too many others.',
     action: 'Correct the file that the message names.',
     retry: false,
+  },
+  ERR_PILLAR_SOURCE: {
+    meaning: 'A service that pillar is asked of did not answer as it should.',
+    action: 'Look at that service; minions ask again.',
+    retry: true,
   },
   ERR_RENDERER: {
     meaning: 'A file asks for a renderer that is not served, as `#!py` and `#!gpg` are not.',

@@ -4,11 +4,13 @@ import type { Closers } from '../closers.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { hiddenDirectories } from '../fileserver/open.ts';
 import { openRoots } from '../fileserver/roots.ts';
-import type { PillarProvider, PillarRequest } from '../requests/pillar.ts';
+import type { MasterParts } from '../master.ts';
+import type { PillarRequest } from '../requests/pillar.ts';
 import { SlowPatternRunner } from '../targeting/slow-patterns.ts';
 import { fromProvider, type PillarAnswer, type PillarSource } from './answer.ts';
 import { PillarCache } from './cache.ts';
 import { type CompiledPillar, compilePillar } from './compile.ts';
+import { withExtPillar } from './ext-pillar.ts';
 import { Reads } from './reads.ts';
 import { ParsedYaml } from './render-sls.ts';
 import type { PillarRules, PillarSetting } from './setting.ts';
@@ -69,15 +71,19 @@ export async function openPillar(
   return new OwnPillar(config, sources, surroundings);
 }
 
-/** A program's pillar where there is one, else that of the configuration's files. */
+/** A program's pillar where there is one, else that of the configuration's files; others over it. */
 export async function openPillarSource(
   config: PillarConfig,
-  provider: PillarProvider | undefined,
+  { pillar, extPillar = [] }: Pick<MasterParts, 'pillar' | 'extPillar'>,
   surroundings: PillarSurroundings & { readonly closers: Closers },
 ): Promise<PillarSource> {
-  if (provider !== undefined) return fromProvider(provider);
-  const own = await openPillar(config, surroundings);
-  return surroundings.closers.add(own, (it) => it.close());
+  const { closers, log } = surroundings;
+  const base =
+    pillar === undefined
+      ? closers.add(await openPillar(config, surroundings), (it) => it.close())
+      : fromProvider(pillar);
+  const { strategy, mergeLists } = rulesOf(config);
+  return withExtPillar(base, { sources: extPillar, strategy, mergeLists, log });
 }
 
 /** Messages that are remembered as told. */
