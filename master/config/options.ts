@@ -56,6 +56,11 @@ export interface Limits {
   readonly pushedBytes: number;
   /** `grains_bytes`: largest set of grains of a minion. Default 1 MiB, at most 100 MB. */
   readonly grainsBytes: number;
+  /**
+   * `pillar_steps`: what rendering one file of pillar may take: statements, turns of loops, calls
+   * and elements that are touched. Default 500,000, some tenths of a second.
+   */
+  readonly pillarSteps: number;
   /** `auths_per_second`: sign-ins of unknown or failing ids an address. Default 20; 0: off. */
   readonly authsPerSecond: number;
   /** `mine_bytes`: the whole mine of a minion, names included. Default 1 MiB, at most 100 MB. */

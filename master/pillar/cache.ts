@@ -66,6 +66,12 @@ export class PillarCache {
     }
   }
 
+  /** Forgets all. */
+  clear(): void {
+    this.#entries.clear();
+    this.#bytes = 0;
+  }
+
   #forget(id: string): void {
     this.#bytes -= this.#bytesOf(id);
     this.#entries.delete(id);

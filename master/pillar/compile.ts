@@ -112,10 +112,16 @@ class PillarCompiler {
       this.tell(`No matching pillar environment for environment '${saltenv}' found`);
       return [];
     }
+    if (!/[*?[]/.test(pattern)) return (await this.#isThere(pattern, saltenv)) ? [pattern] : [];
     const names = await this.#reads.names(saltenv);
-    if (!/[*?[]/.test(pattern)) return names.has(pattern) ? [pattern] : [];
     const matches = compileGlob(pattern);
     return [...names].filter((name) => matches(name));
+  }
+
+  /** Whether a list would have it; asked of the file, so that other files do not matter. */
+  async #isThere(sls: string, saltenv: string): Promise<boolean> {
+    if (sls.includes('/') || sls.endsWith('.init')) return false;
+    return (await findSls(this.#reads, sls, saltenv)) !== undefined;
   }
 
   /** The data of one file; `undefined` for one that may be missing, or that failed. */

@@ -33,6 +33,7 @@ export type PillarConfig = Pick<
   | 'jinjaTrimBlocks'
   | 'jinjaLstripBlocks'
   | 'nodegroups'
+  | 'limits'
   | 'fileIgnoreGlob'
   | 'fileIgnoreRegex'
   | 'fileserverFollowsymlinks'
@@ -99,10 +100,12 @@ export class OwnPillar implements PillarSource {
   readonly #yaml: ParsedYaml = new ParsedYaml();
   readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
   readonly #told = new Set<string>();
+  #nodegroups: PillarConfig['nodegroups'];
   #made = 0;
 
   constructor(config: PillarConfig, sources: PillarSources, surroundings: PillarSurroundings) {
     this.#config = config;
+    this.#nodegroups = config.nodegroups;
     this.#sources = sources;
     this.#surroundings = surroundings;
   }
@@ -121,6 +124,7 @@ export class OwnPillar implements PillarSource {
   async provide(request: PillarRequest): Promise<PillarAnswer> {
     const { id, saltenv, pillarenv } = request;
     const key = { id, saltenv, pillarenv };
+    this.#heedNodegroups();
     const kept = await this.#cache.find(key, request.grains);
     if (kept !== undefined) return kept;
     const reads = new Reads(this.#sources);
@@ -137,6 +141,14 @@ export class OwnPillar implements PillarSource {
 
   async close(): Promise<void> {
     await this.#sources.close();
+  }
+
+  /** Top files go by them, and a running master takes new ones over. */
+  #heedNodegroups(): void {
+    const { nodegroups } = this.#config;
+    if (nodegroups === this.#nodegroups) return;
+    this.#nodegroups = nodegroups;
+    this.#cache.clear();
   }
 
   #compile(request: PillarRequest, reads: Reads): Promise<CompiledPillar> {
@@ -199,7 +211,7 @@ function rulesOf(config: PillarConfig): PillarRules {
     trimBlocks: config.jinjaTrimBlocks,
     lstripBlocks: config.jinjaLstripBlocks,
     nodegroups: config.nodegroups,
-    limits: {},
+    limits: { steps: config.limits.pillarSteps },
   };
 }
 

@@ -11,6 +11,8 @@ import { temporaryDirectory } from './temporary-directory.ts';
 export interface OpenedPillar {
   readonly pillar: OwnPillar;
   readonly directory: string;
+  /** As a reload would. */
+  readonly configure: (changes: Partial<PillarConfig>) => void;
 }
 
 /** @param options `pillarRoots` are below the directory of the tree. Default: its `base` */
@@ -34,5 +36,5 @@ export async function openTree(
   };
   const pillar = await openPillar(config, { log: createSilentLogger(), now: Date.now });
   t.teardown(() => pillar.close());
-  return { pillar, directory };
+  return { pillar, directory, configure: (changes) => void Object.assign(config, changes) };
 }

@@ -4,6 +4,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { OwnPillar } from '../../../master/pillar/open.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
+import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';
 
 const top = "base:\n  '*':\n    - a\n";
@@ -72,6 +73,45 @@ test('a template that goes through all grains is made anew when any changes', as
   });
   t.like(await ask(pillar), { pillar: { a: 1 } });
   t.like(await ask(pillar, { grains: { role: 'db' } }), { pillar: { a: 2 } });
+});
+
+test('a file that has no part in a pillar does not make it anew, unless it comes under a pattern', async (t) => {
+  const { pillar, directory } = await openTree(t, {
+    'base/top.sls': "base:\n  'web*': [a, b.c]\n  'db*': ['x*']\n",
+    'base/a.sls': 'include: [.more, b/d]\na: 1\n',
+    'base/more.sls': 'more: 1\n',
+    'base/b/c.sls': 'c: 1\n',
+    'base/b/d.sls': 'd: 1\n',
+  });
+  t.like(await ask(pillar), { pillar: { a: 1, more: 1, c: 1, d: 1 } });
+  await ask(pillar, { id: 'db1' });
+  const before = pillar.made;
+  writeFileSync(path.join(directory, 'base/x1.sls'), 'x: 1\n');
+  await ask(pillar);
+  t.is(pillar.made, before);
+  const look = async (): Promise<void> => {
+    while (!('x' in (await ask(pillar, { id: 'db1' })).pillar)) {
+      await new Promise((resolve) => {
+        setTimeout(resolve, 5);
+      });
+    }
+  };
+  await within('the list to have the file', look());
+  t.is(pillar.made, before + 1);
+});
+
+test('new nodegroups are in the next pillar', async (t) => {
+  const { pillar, configure } = await openTree(
+    t,
+    {
+      'base/top.sls': 'base:\n  group:\n    - match: nodegroup\n    - a\n',
+      'base/a.sls': 'a: 1\n',
+    },
+    { nodegroups: { group: 'L@web1' } },
+  );
+  t.like(await ask(pillar), { pillar: { a: 1 } });
+  configure({ nodegroups: { group: 'L@web2' } });
+  t.deepEqual(Object.keys((await ask(pillar)).pillar), []);
 });
 
 test('a target by grains is matched anew when the grain changes', async (t) => {
