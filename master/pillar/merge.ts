@@ -16,7 +16,7 @@ export const mergeStrategies = [
 ] as const;
 
 /** A value of `pillar_source_merging_strategy`; `smart` and `none` merge as `recurse` does. */
-export type MergeStrategy = (typeof mergeStrategies)[number];
+type MergeStrategy = (typeof mergeStrategies)[number];
 
 /** How {@link mergePillar} merges. */
 export interface MergeOptions {
