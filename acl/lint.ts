@@ -1,6 +1,7 @@
 /** What in a policy does nothing, or not what it seems to. */
 import { type CompiledRule, textsOf } from './compile-rule.ts';
 import { isMastersTag } from './masters-tags.ts';
+import { mayOverlap } from './overlap.ts';
 import type { Policy } from './policy.ts';
 import type { PolicyRule } from './rule.ts';
 import type { RuleOrigin } from './types.ts';
@@ -11,6 +12,8 @@ export interface LintFinding {
     | 'expired'
     /** No accepted minion is one that it means. */
     | 'matches-no-minion'
+    /** A rule that denies may take part of it away. */
+    | 'overlapping'
     /** Another rule says the same, or more. */
     | 'redundant'
     /** It can never permit anything. */
@@ -70,8 +73,13 @@ function mastersTag(rule: PolicyRule): string | undefined {
 
 function judgePair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
   const { rule } = compiled;
-  if (compiled === other || !covers(other, compiled)) return [];
   const name = other.rule.name;
+  if (compiled === other) return [];
+  if (!covers(other, compiled)) {
+    const isCut = rule.effect === 'allow' && other.rule.effect === 'deny';
+    const reason = `${name} denies part of it, or may`;
+    return isCut && mayOverlap(rule, other.rule) ? [toFinding(rule, 'overlapping', reason)] : [];
+  }
   if (rule.effect !== other.rule.effect) {
     return rule.effect === 'allow'
       ? [toFinding(rule, 'unreachable', `${name} denies all of it`)]

@@ -40,7 +40,7 @@ export function createFileBackend(settings: FileBackendSettings): LoginBackend {
 }
 
 const unreadForms =
-  'users have a password in a form that is not read (bcrypt, DES) and cannot log in; ' +
+  'users have a password in a form that is not read (DES, bcrypt of a cost above 14) and cannot log in; ' +
   'set it anew with htpasswd -5 (SHA-512) or htpasswd -m';
 
 function formOf({ filetype, hashtype }: FileBackendSettings): PasswordForm {

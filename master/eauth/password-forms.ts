@@ -1,5 +1,6 @@
 /** Passwords as files keep them: digests as Salt compares them, Apache's forms, and crypt(3)'s. */
 import { createHash } from 'node:crypto';
+import { fitsBcrypt, isBcrypt } from './bcrypt.ts';
 import { md5Crypt } from './md5-crypt.ts';
 import { isSameText } from './same-text.ts';
 import { shaCrypt } from './sha-crypt.ts';
@@ -21,6 +22,7 @@ export async function isPassword(
   form: PasswordForm,
 ): Promise<boolean> {
   if (isDisabled(kept, form) || isUnread(kept, form)) return false;
+  if (form === 'htpasswd' && isBcrypt(kept)) return fitsBcrypt(given.password, kept);
   return isSameText(await inForm(given, kept, form), kept);
 }
 
@@ -29,9 +31,10 @@ export function isDisabled(kept: string, form: PasswordForm): boolean {
   return kept === '' || (form !== 'plaintext' && /^[!*]/.test(kept));
 }
 
-/** Whether a password is kept in a form that is not read: bcrypt, DES. */
+/** Whether a password is kept in a form that is not read: DES, bcrypt at too high a cost. */
 export function isUnread(kept: string, form: PasswordForm): boolean {
   if (form !== 'htpasswd' || isDisabled(kept, form) || kept.startsWith('{SHA}')) return false;
+  if (isBcrypt(kept)) return false;
   return /^(\$(?!apr1\$|1\$|5\$|6\$)|\{)/.test(kept) || /^[\w./]{13}$/.test(kept);
 }
 

@@ -1,5 +1,6 @@
 /** Decisions in words, and rules that do nothing. */
 import test from 'ava';
+import fc from 'fast-check';
 import {
   allow,
   decide,
@@ -9,6 +10,8 @@ import {
   type PolicyRule,
   type Question,
 } from '../../acl/index.ts';
+import { globsMeet } from '../../acl/overlap.ts';
+import { compileGlob } from '../../minion-protocol/index.ts';
 import { policyOf } from '../helpers/policies.ts';
 
 const puppet: PolicyRule = allow('puppet', {
@@ -86,6 +89,40 @@ test('rules without an effect are named', (t) => {
     t.deepEqual(lint([allow('own', { ...all, resource: { tag } })]), [['unreachable', 'own']], tag);
   }
   t.deepEqual(lint([allow('wide', { ...all, resource: { tag: 'salt/*' } })]), []);
+});
+
+test('a rule that another one takes part of away is named', (t) => {
+  const wide = allow('wide', { ...all, resource: { tag: 'my/*' } });
+  const cut = (tag: string, minion = '*') =>
+    deny('no', { action: 'signal', subject: { minion }, resource: { tag } });
+  t.deepEqual(lint([wide, cut('my/secret/*')]), [['overlapping', 'wide']]);
+  t.deepEqual(lint([wide, cut('*/secret')]), [['overlapping', 'wide']]);
+  t.deepEqual(lint([wide, cut('my/${minion.id}', 'web*')]), [['overlapping', 'wide']]);
+  t.deepEqual(lint([wide, cut('your/*')]), []);
+  const ofWeb = { ...wide, subject: { minion: 'web*' } };
+  t.deepEqual(lint([ofWeb, cut('my/secret', 'db*')]), []);
+});
+
+test('globs that match a common text meet', (t) => {
+  const piece = fc.constantFrom('a', 'b', '/', '?', '*', '[ab]');
+  const glob = fc.array(piece, { maxLength: 6 }).map((pieces) => pieces.join(''));
+  const text = fc.array(fc.constantFrom('a', 'b', '/'), { maxLength: 6 }).map((it) => it.join(''));
+  fc.assert(
+    fc.property(glob, glob, text, (left, right, it) => {
+      const isCommon = compileGlob(left)(it) && compileGlob(right)(it);
+      return !isCommon || globsMeet(left, right);
+    }),
+    { numRuns: 5000 },
+  );
+  for (const [left, right] of [
+    ['a*', 'b*'],
+    ['*a', '*b'],
+    ['a', 'ab'],
+    ['', 'a*'],
+    ['a?', 'a'],
+  ]) {
+    t.false(globsMeet(left ?? '', right ?? ''), `${left} ${right}`);
+  }
 });
 
 test('a rule with a condition does not make another one needless', (t) => {
