@@ -4,6 +4,7 @@ import { noFiles } from '../../../master/fileserver/backend.ts';
 import { PillarCache, type PillarKey } from '../../../master/pillar/cache.ts';
 import { Reads } from '../../../master/pillar/reads.ts';
 import { PillarSources } from '../../../master/pillar/sources.ts';
+import { traverse } from '../../../minion-protocol/index.ts';
 
 const sources = new PillarSources({
   backend: {
@@ -29,7 +30,7 @@ function keep(cache: PillarCache, its: PillarKey, text: string): void {
 
 async function textOf(cache: PillarCache, its: PillarKey): Promise<unknown> {
   const found = await cache.find(its, {});
-  return found && { ...found.pillar }.text;
+  return found && traverse(found.pillar, ['text']);
 }
 
 test('the pillar that was not asked for longest goes first', async (t) => {
