@@ -31,6 +31,7 @@ export async function openTree(
   );
   const config: PillarConfig = {
     ...resolveMasterConfig({ rootDir: directory }),
+    stateDir: path.join(directory, 'state'),
     ...options,
     pillarRoots,
   };

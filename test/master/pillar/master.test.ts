@@ -65,7 +65,12 @@ test('a pillar that a minion claims by its grains gives no right', async (t) => 
     const resource = { tag: `my/${pillar.split(':')[1]}` };
     return allow(pillar, { subject: { minion: '*', pillar }, action: 'signal', resource });
   });
-  const { master } = await start(t, tree, { acl: { rules } });
+  const ownTier = allow('tag', {
+    subject: { minion: '*' },
+    action: 'signal',
+    resource: { tag: `own/\${pillar:tier}` },
+  });
+  const { master } = await start(t, tree, { acl: { rules: [...rules, ownTier] } });
   const ask = async (resource: string): Promise<string> => {
     const subject = { kind: 'minion', id: 'web1' } as const;
     const { decision } = await master.acl.explain({ subject, action: 'signal', resource });
@@ -74,6 +79,8 @@ test('a pillar that a minion claims by its grains gives no right', async (t) => 
   t.is(await ask('my/web1'), 'allow');
   t.is(await ask('my/core'), 'deny');
   t.is(await ask('my/front'), 'allow');
+  t.is(await ask('own/core'), 'deny');
+  t.is(await ask('own/front'), 'allow');
 });
 
 test('files of pillar below a root of files are not there for minions', async (t) => {

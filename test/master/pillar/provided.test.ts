@@ -162,7 +162,7 @@ test('a grain that looks like a template is text, in templates and in names of f
   t.deepEqual({ ...made }, { a: grains.evil });
 });
 
-test('files behind links that leave the roots do not exist, nor do those of other masters parts', async (t) => {
+test('files behind links that leave the roots do not exist', async (t) => {
   const { pillar, directory } = await openTree(t, {
     'base/top.sls': "base:\n  '*': [out, key]\n",
     'outside/out.sls': 'out: 1\n',
@@ -172,6 +172,17 @@ test('files behind links that leave the roots do not exist, nor do those of othe
   symlinkSync(path.join(directory, 'state/key.sls'), path.join(directory, 'base/key.sls'));
   const { pillar: made } = await ask(pillar);
   t.deepEqual(Object.keys(made), ['_errors']);
+});
+
+test("the master's own folders are not read as pillar, whatever root they lie in", async (t) => {
+  const tree = {
+    'top.sls': "base:\n  '*': [state.key, open.a]\n",
+    'state/key.sls': 'key: 1\n',
+    'open/a.sls': 'a: 1\n',
+  };
+  const { pillar } = await openTree(t, tree, { pillarRoots: { base: ['.'] } });
+  const { pillar: made } = await ask(pillar);
+  t.deepEqual(Object.keys(made), ['a', '_errors']);
 });
 
 for (const [what, env] of Object.entries({
