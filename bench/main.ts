@@ -3,11 +3,12 @@
  * soak. `npm run bench -- crash [kills [seed]]`: a master that is killed under load.
  * `npm run bench -- flood [seconds]`: what a flood costs those who do not flood. `npm run bench --
  * policy`: what 1,000 rules cost events and returns. `npm run bench -- tenants [count]`: what one more
- * master in a process costs. `npm run bench -- fleet [minions]`: one fleet of them.
+ * master in a process costs. `npm run bench -- pillar`: pillar of files. `npm run bench -- fleet [minions]`: one fleet of them.
  */
 import { runCrash } from './crash/command.ts';
 import { printFigures, printFleet } from './figures.ts';
 import { runFlood } from './flood/command.ts';
+import { benchPillar } from './pillar.ts';
 import { benchPolicyCost } from './policy-cost.ts';
 import { runSoak } from './soak/command.ts';
 import { benchTenants } from './tenants.ts';
@@ -28,6 +29,10 @@ if (what === 'soak') {
   for (const [name, [without, withRules]] of Object.entries(await benchPolicyCost())) {
     const more = ((withRules / without - 1) * 100).toFixed(1);
     print(`${name.padEnd(8)} ${without.toFixed(1)} µs, ${withRules.toFixed(1)} µs (${more} %)`);
+  }
+} else if (what === 'pillar') {
+  for (const [name, perSecond] of Object.entries(await benchPillar())) {
+    print(`${name.padEnd(24)} ${Math.round(perSecond)}/s`);
   }
 } else if (what === 'fleet') {
   await printFleet(Number(first ?? '2000'), print);

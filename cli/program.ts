@@ -11,6 +11,7 @@ import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
 import { addMigrateCommand } from './commands/migrate.ts';
 import { addMinionCommand } from './commands/minion.ts';
+import { addPillarCommand } from './commands/pillar.ts';
 import { addReactionsCommand } from './commands/reactions.ts';
 import { addSaltCommand } from './commands/salt.ts';
 import { addSaltKeyCommand } from './commands/salt-key.ts';
@@ -34,6 +35,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addStatusCommand,
   addStoreCommand,
   addAclCommand,
+  addPillarCommand,
   addAuditCommand,
   addTokenCommand,
   addReactionsCommand,

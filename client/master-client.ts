@@ -16,6 +16,8 @@ import type {
   MasterApi,
   MasterEvent,
   MasterStatus,
+  PillarDifference,
+  PillarExplanation,
   PresentMinion,
   ReactionInfo,
   ReactionRun,
@@ -27,6 +29,7 @@ import type {
   TokenInfo,
   UserApi,
 } from '../master/index.ts';
+import type { FactMap } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import { callOnce, callStream } from './rpc.ts';
 
@@ -95,6 +98,12 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
       show: (name) => callOnce<ReactionInfo>(socketPath, 'reactions.show', { name }),
       runs: (request = {}) =>
         callOnce<readonly ReactionRun[]>(socketPath, 'reactions.runs', request),
+    },
+    pillar: {
+      show: (question) => callOnce<FactMap>(socketPath, 'pillar.show', question),
+      explain: (question) => callOnce<PillarExplanation>(socketPath, 'pillar.explain', question),
+      diff: (question) =>
+        callOnce<readonly PillarDifference[]>(socketPath, 'pillar.diff', question),
     },
     presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
     runners: functions(socketPath, 'runners'),

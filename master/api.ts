@@ -4,7 +4,7 @@
  */
 
 import type { Explanation, PolicyRule } from '../acl/index.ts';
-import type { WireMap } from '../minion-protocol/index.ts';
+import type { FactMap, WireMap, WireValue } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import type { StoredHead } from './audit/head.ts';
 import type { ReloadReport } from './config/live-config.ts';
@@ -16,6 +16,8 @@ import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
 import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
+import type { PillarDifference } from './pillar/difference.ts';
+import type { PillarOrigin } from './pillar/explain.ts';
 import type { ExplainRequest } from './policy/explain.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { Reaction } from './reactions/reaction.ts';
@@ -263,6 +265,37 @@ export interface ReactionsApi {
   runs(request?: ReactionRunsRequest): Promise<readonly ReactionRun[]>;
 }
 
+/** Whose pillar is asked about. */
+export interface PillarQuestion {
+  /** A minion's id; its grains are those that it last sent. */
+  readonly minion: string;
+  /** As if the minion asked with them. Default: neither. */
+  readonly saltenv?: string;
+  readonly pillarenv?: string;
+}
+
+/** Where a value of a pillar comes from. */
+export interface PillarExplanation {
+  /** `null` also where there is none. */
+  readonly value: WireValue;
+  /** Whether it would be another without the minion's own grains. */
+  readonly followsFromGrains: boolean;
+  /** The files that give something there, the one that wins last. */
+  readonly files: readonly PillarOrigin[];
+}
+
+/** Minions' pillar as it would be now. */
+export interface PillarApi {
+  show(question: PillarQuestion): Promise<FactMap>;
+  /**
+   * @param question with `key`: keys with `:` between them; default all of the pillar
+   * @throws MasterError ERR_NOT_SERVED where a program gives the pillar
+   */
+  explain(question: PillarQuestion & { readonly key?: string }): Promise<PillarExplanation>;
+  /** What would change in the pillar that the minion last got. */
+  diff(question: PillarQuestion): Promise<readonly PillarDifference[]>;
+}
+
 /** Functions that run on the master: runners, or wheel functions. */
 export interface FunctionsApi {
   /**
@@ -356,6 +389,7 @@ export interface MasterApi {
   /** The interface as the owner of a token has it. The token is looked at by each call. */
   asUser(token: string): UserApi;
   readonly reactions: ReactionsApi;
+  readonly pillar: PillarApi;
   /** The minions that listen to publications now, and how that is known. */
   presence(): Promise<readonly PresentMinion[]>;
   /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */

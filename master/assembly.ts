@@ -29,6 +29,7 @@ import { startMaintenance } from './maintenance.ts';
 import type { MasterParts } from './master.ts';
 import type { MineStore } from './mine/mine-store.ts';
 import { openMine } from './mine/open-mine.ts';
+import { openPillarSource } from './pillar/open.ts';
 import { PolicyGate } from './policy/gate.ts';
 import { LivePolicy } from './policy/live-policy.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
@@ -118,7 +119,7 @@ async function open(
   const policy = new LivePolicy({
     config,
     targets,
-    factsOf: (id) => foundations.facts.of(id),
+    factsOf: (id) => foundations.facts.rightsOf(id),
     now,
   });
   const { audit } = foundations;
@@ -167,7 +168,11 @@ async function open(
     await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
     (it) => it.close(),
   );
-  const pillar = parts.pillar ?? (async () => ({}));
+  const pillar = await openPillarSource(config, parts, {
+    closers,
+    now,
+    log: logger.child({ component: 'pillar' }),
+  });
   const { keys } = foundations;
   const present = (): PresentMinion[] =>
     presentMinions(transports, {

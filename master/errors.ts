@@ -16,6 +16,9 @@ export type MasterErrorCode =
   | 'ERR_NOT_SERVED'
   | 'ERR_NOT_RELOADABLE'
   | 'ERR_OWN_KEY'
+  | 'ERR_PILLAR_FILE'
+  | 'ERR_PILLAR_SOURCE'
+  | 'ERR_RENDERER'
   | 'ERR_READER_DROPPED'
   | 'ERR_MASTER_STOPPED'
   | 'ERR_REACTION_UNKNOWN'
@@ -59,6 +62,21 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_OWN_KEY: {
     meaning: "The master's own key in pki_dir cannot be read, or does not fit its public half.",
     action: 'Restore master.pem and master.pub from a backup; minions trust only that pair.',
+    retry: false,
+  },
+  ERR_PILLAR_FILE: {
+    meaning: 'A file of pillar is not UTF-8, is too big, or leads to too many others.',
+    action: 'Correct the file that the message names.',
+    retry: false,
+  },
+  ERR_PILLAR_SOURCE: {
+    meaning: 'A service that pillar is asked of did not answer as it should.',
+    action: 'Look at that service; minions ask again.',
+    retry: true,
+  },
+  ERR_RENDERER: {
+    meaning: 'A file asks for a renderer that is not served, as `#!py` and `#!gpg` are not.',
+    action: 'Write it in Jinja, or have a program give its data; see docs/pillar.md.',
     retry: false,
   },
   ERR_MASTER_STOPPED: {

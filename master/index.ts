@@ -18,6 +18,9 @@ export type {
   LoginsApi,
   MasterApi,
   MasterStatus,
+  PillarApi,
+  PillarExplanation,
+  PillarQuestion,
   ReactionInfo,
   ReactionRun,
   ReactionRunsRequest,
@@ -128,6 +131,12 @@ export type { MigrationFinding, MigrationOutcome, MigrationReport } from './migr
 export type { PlannedRule, SignalPlan, UnplannedPattern } from './migration/signal-plan.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './offline-store.ts';
+export type { PillarDifference } from './pillar/difference.ts';
+export type { PillarOrigin } from './pillar/explain.ts';
+export { type ExtPillarFilesOptions, extPillarFiles } from './pillar/ext-files.ts';
+export { type ExtPillarHttpOptions, extPillarHttp } from './pillar/ext-http.ts';
+export type { ExtPillar, ExtPillarRequest } from './pillar/ext-pillar.ts';
+export type { PillarTextFormat } from './pillar/ext-text.ts';
 export type { ExplainRequest } from './policy/explain.ts';
 export { lintConfiguredPolicy } from './policy/lint.ts';
 export type { PresenceEvidence, PresentMinion } from './presence/present.ts';

@@ -66,6 +66,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
     logins: parts.logins,
     asUser: parts.asUser,
     reactions: parts.reactions,
+    pillar: services.pillar,
     presence: async () => parts.present(),
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),

@@ -12,6 +12,7 @@ import type {
   LoginsApi,
   MasterApi,
   MasterStatus,
+  PillarApi,
   ReactionsApi,
   StoreApi,
   UserApi,
@@ -22,6 +23,7 @@ import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
 import type { FileServerOptions } from './fileserver/open.ts';
 import { createSilentLogger } from './log.ts';
+import type { ExtPillar } from './pillar/ext-pillar.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { PillarProvider } from './requests/pillar.ts';
 import type { TopsProvider } from './requests/tops.ts';
@@ -30,8 +32,10 @@ import type { TopsProvider } from './requests/tops.ts';
 export interface MasterParts {
   /** From `loadMasterConfig(directory)`, or `resolveMasterConfig({…})`. */
   readonly config: MasterConfig;
-  /** Each minion's pillar. Default: an empty one. */
+  /** Each minion's pillar. Default: that of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider;
+  /** Put over that pillar, in this order. Default: none. */
+  readonly extPillar?: readonly ExtPillar[];
   /** What each minion's highstate has besides its top file. Default: nothing. */
   readonly tops?: TopsProvider;
   /** Where files come from. Default: `file_roots`. */
@@ -99,6 +103,10 @@ class MasterInProcess implements Master {
 
   get acl(): AclApi {
     return this.#running().api.acl;
+  }
+
+  get pillar(): PillarApi {
+    return this.#running().api.pillar;
   }
 
   get audit(): AuditApi {

@@ -1,6 +1,6 @@
 /** Keys, jobs, runners and wheel over their parts: what the interface gives, and minions may ask. */
 import type { Logger } from 'pino';
-import type { FunctionsApi, JobsApi, KeysApi } from './api.ts';
+import type { FunctionsApi, JobsApi, KeysApi, PillarApi } from './api.ts';
 import { auditedKeys } from './audit/audited-keys.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { EventBus } from './events/bus.ts';
@@ -11,9 +11,10 @@ import type { JobCache } from './jobs/job-cache.ts';
 import { createJobsApi } from './jobs/jobs-api.ts';
 import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { Mine } from './mine/open-mine.ts';
+import type { PillarSource } from './pillar/answer.ts';
+import { createPillarApi } from './pillar/pillar-api.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { LastHeard } from './requests/last-heard.ts';
-import type { PillarProvider } from './requests/pillar.ts';
 import { FunctionCaller, type FunctionCallerOptions } from './runners/caller.ts';
 import { saltRunners, saltWheels } from './runners/salt-names.ts';
 import { runnerTable } from './runners/table.ts';
@@ -32,7 +33,7 @@ export interface ServiceParts extends Mine {
   readonly lastHeard: LastHeard;
   readonly present: () => readonly PresentMinion[];
   readonly fileServer: FileServer;
-  readonly pillar: PillarProvider;
+  readonly pillar: PillarSource;
   readonly nextJid: () => string;
   readonly closing: AbortSignal;
   readonly now: () => number;
@@ -43,6 +44,7 @@ export interface ServiceParts extends Mine {
 export interface Services {
   readonly keys: KeysApi;
   readonly jobs: JobsApi;
+  readonly pillar: PillarApi;
   readonly runners: FunctionCaller;
   readonly wheel: FunctionCaller;
 }
@@ -71,7 +73,8 @@ export function createServices(parts: ServiceParts): Services {
     },
     now: parts.now,
   });
-  return { keys, jobs, ...createCallers(parts, { keys, jobs, ownKeys }) };
+  const pillar = createPillarApi({ pillar: parts.pillar, facts: foundations.facts });
+  return { keys, jobs, pillar, ...createCallers(parts, { keys, jobs, ownKeys }) };
 }
 
 /** The callers as the interface gives them. */

@@ -1,6 +1,6 @@
 /** The HTTP server: fastify with the routes, their limits, and what every answer has. */
 import { readFile } from 'node:fs/promises';
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import type { ApiContext } from './context.ts';
 import { addCorsHeaders, answerPreflight, isPreflight } from './cors.ts';
 import { SaltApiError } from './errors.ts';

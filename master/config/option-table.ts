@@ -50,6 +50,7 @@ export type OwnOptionName =
   | 'confirmOpenMode'
   | 'confirmAutoEauth'
   | 'mineTrustsGrains'
+  | 'pillarTrustsGrains'
   | 'reactions'
   | 'tenants';
 
@@ -153,6 +154,17 @@ export const saltOptions: OptionTable<SaltOptions> = {
   minionDataCacheEvents: row('minion_data_cache_events', flag, true),
   preserveMinionCache: row('preserve_minion_cache', flag, false),
   fileRoots: row('file_roots', fileRoots, { base: ['/srv/salt', '/srv/spm/salt'] }),
+  pillarRoots: row('pillar_roots', fileRoots, { base: ['/srv/pillar', '/srv/spm/pillar'] }),
+  pillarenv: row('pillarenv', numericText, null),
+  pillarSourceMergingStrategy: row(
+    'pillar_source_merging_strategy',
+    oneOf(['smart', 'recurse', 'aggregate', 'overwrite', 'list', 'none']),
+    'smart',
+  ),
+  pillarMergeLists: row('pillar_merge_lists', flag, false),
+  pillarIncludesOverrideSls: row('pillar_includes_override_sls', flag, false),
+  pillarSafeRenderError: row('pillar_safe_render_error', flag, true),
+  pillarRaiseOnMissing: row('pillar_raise_on_missing', flag, false),
   fileIgnoreGlob: row('file_ignore_glob', textList, []),
   fileIgnoreRegex: row('file_ignore_regex', patternList, []),
   fileserverFollowsymlinks: row('fileserver_followsymlinks', flag, true),
@@ -210,6 +222,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),
+  pillarTrustsGrains: row('pillar_trusts_grains', flag, true),
   tenants: row('tenants', tenantDirectories, {}),
   reactions: row('reactions', reactions, []),
 };
@@ -224,6 +237,7 @@ export const limitOptions: OptionTable<Limits> = {
   eventBytes: row('event_bytes', integer(1024, megabytes100), mebibyte),
   fileBytesPerSecond: row('file_bytes_per_second', integer(0, many), 64 * mebibyte),
   pushedBytes: row('pushed_bytes', integer(0, 2 ** 50), 256 * mebibyte),
+  pillarSteps: row('pillar_steps', integer(1000, many), 500_000),
   grainsBytes: row('grains_bytes', integer(1024, megabytes100), mebibyte),
   authsPerSecond: row('auths_per_second', integer(0, many), 20),
   mineBytes: row('mine_bytes', integer(1024, megabytes100), mebibyte),

@@ -57,6 +57,11 @@ export interface Limits {
   readonly pushedBytes: number;
   /** `grains_bytes`: largest set of grains of a minion. Default 1 MiB, at most 100 MB. */
   readonly grainsBytes: number;
+  /**
+   * `pillar_steps`: what rendering one file of pillar may take: statements, turns of loops, calls
+   * and elements that are touched. Default 500,000, some tenths of a second.
+   */
+  readonly pillarSteps: number;
   /** `auths_per_second`: sign-ins of unknown or failing ids an address. Default 20; 0: off. */
   readonly authsPerSecond: number;
   /** `mine_bytes`: the whole mine of a minion, names included. Default 1 MiB, at most 100 MB. */
@@ -281,6 +286,29 @@ export interface MasterConfig {
    * in them `__env__` stands for its name. Default `{ base: ['/srv/salt', '/srv/spm/salt'] }`.
    */
   readonly fileRoots: FileRoots;
+  /**
+   * `pillar_roots`: directories of pillar files by environment, written as `file_roots`; minions
+   * are never given the files. Default `{ base: ['/srv/pillar', '/srv/spm/pillar'] }`.
+   */
+  readonly pillarRoots: FileRoots;
+  /** `pillarenv`: the environment of minions that name none. Default null: all of them. */
+  readonly pillarenv: string | null;
+  /** `pillar_source_merging_strategy`: how files of pillar lie over each other. Default `smart`. */
+  readonly pillarSourceMergingStrategy:
+    | 'smart'
+    | 'recurse'
+    | 'aggregate'
+    | 'overwrite'
+    | 'list'
+    | 'none';
+  /** `pillar_merge_lists`: lists of the same key are joined. Default false. */
+  readonly pillarMergeLists: boolean;
+  /** `pillar_includes_override_sls`: what is included wins over what includes it. Default false. */
+  readonly pillarIncludesOverrideSls: boolean;
+  /** `pillar_safe_render_error`: minions are not told what is wrong with a file. Default true. */
+  readonly pillarSafeRenderError: boolean;
+  /** `pillar_raise_on_missing`: `pillar.get` in pillar fails without a default. Default false. */
+  readonly pillarRaiseOnMissing: boolean;
   /** `file_ignore_glob`: globs of paths that are not served. Default: none. */
   readonly fileIgnoreGlob: readonly string[];
   /** `file_ignore_regex`: expressions found in paths that are not served. Default: none. */
@@ -399,6 +427,12 @@ export interface MasterConfig {
    * in Salt, although a minion can claim any grains. Default false: they can only take it away.
    */
   readonly mineTrustsGrains: boolean;
+  /**
+   * `pillar_trusts_grains`: pillar may depend on the grains that a minion sends, as in Salt. With
+   * false, templates and top files see no grain but the id, and targets by grains mean nobody.
+   * Default true.
+   */
+  readonly pillarTrustsGrains: boolean;
   /**
    * `saltbridge:tenants`: configuration directories of masters that `saltbridge master` runs in
    * place of this one, by their names. One master does not look at it; see `loadTenants`.

@@ -2,8 +2,9 @@
 import type { Logger } from 'pino';
 import type { MasterConfig } from '../config/options.ts';
 import type { FileServerBackend } from './backend.ts';
+import { isBelow } from './confinement.ts';
 import { FileServer } from './file-server.ts';
-import { openRoots } from './roots.ts';
+import { expandRoot, openRoots } from './roots.ts';
 
 /** Where a master's files come from. */
 export interface FileServerOptions {
@@ -26,10 +27,13 @@ export async function openFileServer(
 
 /**
  * The `file_roots` of a configuration. Never served, whatever root they lie in: keys, the store,
- * and what minions pushed.
+ * what minions pushed, and the files of pillar.
  */
-export function openFileRoots(config: MasterConfig, logger?: Logger): Promise<FileServerBackend> {
-  const hidden = hiddenDirectories(config);
+export async function openFileRoots(
+  config: MasterConfig,
+  logger?: Logger,
+): Promise<FileServerBackend> {
+  const hidden = [...hiddenDirectories(config), ...(await pillarDirectories(config))];
   return openRoots(config, { hidden, ...(logger === undefined ? {} : { logger }) });
 }
 
@@ -40,4 +44,21 @@ export function hiddenDirectories({
   cachedir,
 }: Pick<MasterConfig, 'pkiDir' | 'stateDir' | 'cachedir'>): readonly string[] {
   return [pkiDir, stateDir, `${cachedir}/minions`];
+}
+
+/**
+ * The directories of `pillar_roots` that are none of `file_roots` and have none below them: who
+ * keeps pillar among the states does not hand it to every minion.
+ */
+async function pillarDirectories({
+  pillarRoots,
+  fileRoots,
+}: Pick<MasterConfig, 'pillarRoots' | 'fileRoots'>): Promise<string[]> {
+  const [pillar, files] = await Promise.all([pillarRoots, fileRoots].map(placesOf));
+  return (pillar ?? []).filter((place) => !files?.some((file) => isBelow(place, file)));
+}
+
+async function placesOf(roots: Readonly<Record<string, readonly string[]>>): Promise<string[]> {
+  const places = await Promise.all(Object.values(roots).flat().map(expandRoot));
+  return places.flat().map((place) => place.split('/__env__')[0] ?? place);
 }

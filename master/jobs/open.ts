@@ -45,6 +45,7 @@ export function openJobs({ config, foundations, transports, bus, closing, now }:
   const targets = new TargetResolver({
     acceptedIds: () => foundations.keys.acceptedIds(),
     factsOf: (id) => foundations.facts.of(id),
+    rightsOf: (id) => foundations.facts.rightsOf(id),
     isDataCached: config.minionDataCache,
     get nodegroups() {
       return config.nodegroups;

@@ -20,12 +20,12 @@ const gitFiles = refused(
   'Check the repository out to a directory, by a timer or a hook, and name that in file_roots.',
 );
 const pillar = refused(
-  'The master does not compile pillar; minions get the one that a program provides, or none.',
+  'No external pillar is asked; minions get the pillar of pillar_roots, or what a program provides.',
   'Give createMaster a pillar function that returns the data of each minion.',
 );
 const gitPillar = refused(
   'Pillar is not read from a repository.',
-  'Check the repository out beside the master, and provide its data with a pillar function.',
+  'Check the repository out beside the master, by a timer or a hook, and name it in pillar_roots.',
 );
 const returner = refused(
   "Python returners do not run in the master; jobs and returns are in the master's own store.",
@@ -63,7 +63,7 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
     'file_roots fileserver_backend master_roots minionfs_env minionfs_mountpoint minionfs_whitelist',
   ),
   ...rows(gitFiles, 'gitfs_remotes hgfs_remotes svnfs_remotes azurefs s3.buckets'),
-  ...rows(pillar, 'pillar_roots ext_pillar on_demand_ext_pillar ext_pillar_first'),
+  ...rows(pillar, 'ext_pillar on_demand_ext_pillar ext_pillar_first'),
   ...rows(gitPillar, 'git_pillar_root git_pillar_base git_pillar_branch'),
   ...rows(
     refused(

@@ -7,6 +7,16 @@ import { readStart, walkFiles } from './walk.ts';
 const firstLineBytes = 512;
 const namedFiles = 5;
 
+/** How pillar may be written. */
+const servedPipelines: ReadonlySet<string> = new Set([
+  'jinja|yaml',
+  'jinja|json',
+  'yaml',
+  'json',
+  'yaml_jinja',
+  'json_jinja',
+]);
+
 /** Who renders the files of a tree. */
 export type RenderedBy = 'minions' | 'master';
 
@@ -57,6 +67,14 @@ function finding(pipeline: string, files: readonly string[], by: RenderedBy): Mi
   const [file = ''] = files;
   const others = files.length > 1 ? ` (${files.length} files${listed(files.slice(1))})` : '';
   const place = { kind: 'part', name: `#!${pipeline}`, file, line: 1 } as const;
+  if (by === 'master' && servedPipelines.has(pipeline)) {
+    return {
+      ...place,
+      outcome: 'honoured',
+      meaning: `The master renders pillar so${others}.`,
+      wayOut: '',
+    };
+  }
   return by === 'minions'
     ? {
         ...place,
@@ -67,10 +85,10 @@ function finding(pipeline: string, files: readonly string[], by: RenderedBy): Mi
     : {
         ...place,
         outcome: 'refused',
-        meaning: `The master does not render pillar${others}.`,
+        meaning: `Pillar is rendered by Jinja, YAML and JSON only${others}.`,
         wayOut: pipeline.split('|').includes('gpg')
           ? 'Provide the pillar by a program, and let that decrypt what gpg had encrypted.'
-          : 'Provide the pillar by a program.',
+          : 'Write it as jinja|yaml, or provide the pillar by a program.',
       };
 }
 

@@ -14,6 +14,7 @@ import {
   encodeClearReply,
   encodePackedReply,
   encodeSendReply,
+  type FactMap,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
   openValue,
@@ -23,7 +24,6 @@ import {
   type ProtocolVersion,
   type SealedEnvelope,
   type Turn,
-  type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
@@ -58,7 +58,7 @@ export interface RequestChannelOptions {
   readonly sealPrivate: (
     request: VerifiedRequest,
     minionPem: string,
-    pillar: WireMap,
+    pillar: FactMap,
   ) => Promise<Uint8Array>;
   /** `request_server_ttl`, seconds; 0: the age of requests is not looked at. */
   readonly ttlSeconds: number;

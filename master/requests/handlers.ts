@@ -1,4 +1,5 @@
 /** What minions may ask for, from the parts of a master. */
+
 import type { Logger } from 'pino';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
@@ -17,6 +18,7 @@ import type { MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
+import type { PillarSource } from '../pillar/answer.ts';
 import type { PolicyGate } from '../policy/gate.ts';
 import type { ReactionIntake } from '../reactions/intake.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
@@ -32,7 +34,7 @@ import { masterOptsHandler } from './master-opts.ts';
 import { mineHandlers } from './mine.ts';
 import { minionEventHandler } from './minion-event.ts';
 import { type PeerHandlerOptions, peerHandlers } from './peers.ts';
-import { type PillarProvider, pillarHandler } from './pillar.ts';
+import { pillarHandler } from './pillar.ts';
 import { rateOf } from './reloadable-rate.ts';
 import type { VerifiedRequest } from './request.ts';
 import { returnHandler } from './return.ts';
@@ -60,7 +62,7 @@ export interface HandlerParts {
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
   readonly lastHeard: LastHeard;
-  readonly pillar: PillarProvider;
+  readonly pillar: PillarSource;
   readonly tops: TopsProvider;
   readonly fileServer: FileServer;
   readonly now: () => number;
@@ -106,6 +108,10 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     }),
     _pillar: pillarHandler(pillar, {
       maxGrainsBytes: config.limits.grainsBytes,
+      merge: {
+        strategy: config.pillarSourceMergingStrategy,
+        mergeLists: config.pillarMergeLists,
+      },
       keepFacts: factsKeeper(config, foundations, bus),
       counters,
       log,

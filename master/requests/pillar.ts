@@ -1,6 +1,9 @@
 import type { Logger } from 'pino';
 import { parsePillarLoad, type WireMap } from '../../minion-protocol/index.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import type { PillarSource } from '../pillar/answer.ts';
+import type { MergeOptions } from '../pillar/merge.ts';
+import { mergeOverride } from '../pillar/override.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
 import type { Handler, Reply } from './request.ts';
 
@@ -19,6 +22,8 @@ export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
 export interface PillarHandlerOptions {
   /** Largest request with its grains, bytes as sent (`grains_bytes`). */
   readonly maxGrainsBytes: number;
+  /** How a pillar of the command line lies over the minion's own. */
+  readonly merge: MergeOptions;
   /** Keeps what was asked with and what was answered, for targets (`minion_data_cache`). */
   readonly keepFacts: (facts: FactsOfMinion) => Promise<void>;
   readonly counters: RequestCounters;
@@ -26,10 +31,11 @@ export interface PillarHandlerOptions {
 }
 
 /**
- * `_pillar`: the minion's own data, under a key of its own [WIRE 9.3]. What the load asks for
- * beyond that (overrides, sources, versions) is not looked at [THREATS C-05, M-09].
+ * `_pillar`: the minion's own data, under a key of its own [WIRE 9.3]. A `pillar=` of its command
+ * line is put over the answer and never kept; what the load asks for beyond that (sources,
+ * versions) is not looked at [THREATS C-05, C-47, M-09].
  */
-export function pillarHandler(provider: PillarProvider, options: PillarHandlerOptions): Handler {
+export function pillarHandler(source: PillarSource, options: PillarHandlerOptions): Handler {
   return async ({ minionId, load, bytes }): Promise<Reply> => {
     if (bytes > options.maxGrainsBytes) {
       options.counters.count('grains-bytes');
@@ -39,15 +45,15 @@ export function pillarHandler(provider: PillarProvider, options: PillarHandlerOp
     if (minionId === undefined || !parsed.ok || parsed.value.grains === undefined) {
       return { kind: 'private', pillar: {} };
     }
-    const { grains, saltenv, pillarenv } = parsed.value;
+    const { grains, saltenv, pillarenv, pillar_override: override } = parsed.value;
     try {
       const facts = { id: minionId, grains: { ...grains, id: minionId } };
-      const pillar = await provider({ ...facts, saltenv, pillarenv });
-      await options.keepFacts({ ...facts, pillar }).catch((error: unknown) => {
+      const { pillar, proven } = await source.provide({ ...facts, saltenv, pillarenv });
+      await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
         // The minion works with its pillar all the same; targets go by what was known before.
         options.log.error({ minion: minionId, err: error }, 'minion data were not kept');
       });
-      return { kind: 'private', pillar };
+      return { kind: 'private', pillar: mergeOverride(pillar, override, options.merge) };
     } catch (error) {
       options.log.error({ minion: minionId, err: error }, 'pillar failed');
       return failure('The master could not make this pillar.');

@@ -1,5 +1,6 @@
 import type {
   EncryptionAlgorithm,
+  FactMap,
   ProtocolVersion,
   SigningAlgorithm,
   WireMap,
@@ -41,7 +42,7 @@ export type Reply =
   /** The same of a value that was packed already, in pieces. */
   | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
   /** Under a key of its own, signed, for the asker alone. */
-  | { readonly kind: 'private'; readonly pillar: WireMap };
+  | { readonly kind: 'private'; readonly pillar: FactMap };
 
 /**
  * Thrown where there must be no answer, because any would be an acknowledgement, or because so much

@@ -79,6 +79,12 @@ const Call = Type.Object(
   strict,
 );
 const Prefix = Type.Object({ prefix: Type.Optional(Text) }, strict);
+const pillarFields = {
+  minion: Text,
+  saltenv: Type.Optional(Text),
+  pillarenv: Type.Optional(Text),
+};
+const OfPillar = Type.Object(pillarFields, strict);
 const LoginForm = Type.Object(
   {
     username: Text,
@@ -323,5 +329,14 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
       call: (api, p) => api.reactions.runs(p),
     }),
   ],
+  ['pillar.show', method({ parameters: OfPillar, call: async (api, p) => api.pillar.show(p) })],
+  [
+    'pillar.explain',
+    method({
+      parameters: Type.Object({ ...pillarFields, key: Type.Optional(Text) }, strict),
+      call: (api, p) => api.pillar.explain(p),
+    }),
+  ],
+  ['pillar.diff', method({ parameters: OfPillar, call: (api, p) => api.pillar.diff(p) })],
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);

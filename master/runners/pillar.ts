@@ -1,13 +1,13 @@
 /** The `pillar` runner [salt/runners/pillar.py]. */
-import type { FactMap, WireMap } from '../../minion-protocol/index.ts';
-import type { PillarProvider } from '../requests/pillar.ts';
+import { compiledOf, type PillarSource } from '../pillar/answer.ts';
+import { requestOf } from '../pillar/pillar-api.ts';
 import type { KnownFacts } from '../targeting/minion-facts.ts';
 import { type FunctionTable, masterFunction } from './function.ts';
-import { optional, text } from './parameters.ts';
+import { optional, required, text } from './parameters.ts';
 
 /** What these runners need. */
 export interface PillarRunnerParts {
-  readonly pillar: PillarProvider;
+  readonly pillar: PillarSource;
   readonly facts: KnownFacts;
 }
 
@@ -21,16 +21,21 @@ export function pillarRunner({ pillar, facts }: PillarRunnerParts): FunctionTabl
         pillarenv: optional(text),
       },
       takesMore: true,
-      call: ({ minion: id, saltenv, pillarenv }, _context, more) => {
-        const known = textKeys(facts.of(id).grains?.whole() ?? { fqdn: id });
-        return pillar({ id, grains: { ...known, ...more, id }, saltenv, pillarenv });
+      call: async (question, _context, more) => {
+        return (await pillar.provide(requestOf(facts, question, more))).pillar;
+      },
+    }),
+    'pillar.show_top': masterFunction({
+      summary: 'The SLS of pillar that the top files give a minion, by environment.',
+      parameters: {
+        minion: required(text),
+        saltenv: optional(text),
+        pillarenv: optional(text),
+      },
+      call: async (question) => {
+        const { matches } = await compiledOf(pillar, requestOf(facts, question));
+        return new Map(Array.from(matches, ([saltenv, names]) => [saltenv, [...names]]));
       },
     }),
   };
-}
-
-/** The grains that can be asked for by name. */
-function textKeys(map: FactMap): WireMap {
-  if (!(map instanceof Map)) return map;
-  return Object.fromEntries([...map].filter(([key]) => typeof key === 'string'));
 }

@@ -4,6 +4,7 @@ import {
   type MinionFacts,
   packLocal,
   unpackLocal,
+  type WireValue,
 } from '../../minion-protocol/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
 import type { Seal } from '../secrets/seal.ts';
@@ -30,6 +31,8 @@ export interface FactsOfMinion {
   readonly id: string;
   readonly grains: FactMap;
   readonly pillar: FactMap;
+  /** The pillar that it would have got without its grains. Default: the same. */
+  readonly proven?: FactMap;
 }
 
 /**
@@ -70,6 +73,14 @@ export class KnownFacts {
     return this.#facts.get(id) ?? nothingKnown;
   }
 
+  /** What rights may go by: of pillar what a minion's own grains have no part in [THREATS M-09]. */
+  rightsOf(id: string): MinionFacts {
+    const known = this.#facts.get(id);
+    return known === undefined
+      ? nothingKnown
+      : { grains: known.grains, pillar: known.proven ?? known.pillar };
+  }
+
   /**
    * Keeps the facts of minions in place of what was known; on disk when it resolves. The same
    * facts again cost no write. Of what is too big nothing is known afterwards.
@@ -89,15 +100,22 @@ export class KnownFacts {
   async forgetPart(id: string, part: 'grains' | 'pillar'): Promise<void> {
     const known = this.#facts.get(id);
     if (known === undefined) return;
-    const rest = { ...known, [part]: undefined };
+    const rest: Known =
+      part === 'grains'
+        ? { ...known, grains: undefined }
+        : { ...known, pillar: undefined, proven: undefined };
     this.#facts.set(id, rest);
     await this.#options.store.write([{ op: 'put', key: [...prefix, id], value: this.#pack(rest) }]);
   }
 
   /** In memory at once, so that a key deleted meanwhile is forgotten after it and not before. */
-  #note({ id, grains, pillar }: FactsOfMinion): Operation[] {
+  #note({ id, grains, pillar, proven = pillar }: FactsOfMinion): Operation[] {
     if (!this.#options.isOn || !this.#options.hasKey(id)) return [];
-    const known = { grains: this.#fit(grains), pillar: this.#fit(pillar) };
+    const known: Known = {
+      grains: this.#fit(grains),
+      pillar: this.#fit(pillar),
+      proven: proven === pillar ? undefined : (this.#fit(proven) ?? this.#fit({})),
+    };
     if (isSame(known, this.#facts.get(id))) return [];
     this.#facts.set(id, known);
     return [{ op: 'put', key: [...prefix, id], value: this.#pack(known) }];
@@ -109,11 +127,21 @@ export class KnownFacts {
     return maxBytes > 0 && packed.size > maxBytes ? undefined : packed;
   }
 
-  #pack({ grains, pillar }: Known): Uint8Array {
+  #pack({ grains, pillar, proven }: Known): Uint8Array {
     return packLocal({
       grains: grains?.pack() ?? null,
-      pillar: pillar === undefined ? null : this.#options.seal.seal(pillar.pack()),
+      pillar: this.#sealed(pillar),
+      ...(proven === undefined ? {} : { proven: this.#sealed(proven) }),
     });
+  }
+
+  #sealed(facts: PackedFacts | undefined): Uint8Array | null {
+    return facts === undefined ? null : this.#options.seal.seal(facts.pack());
+  }
+
+  #opened(sealed: WireValue | undefined): PackedFacts | undefined {
+    if (!(sealed instanceof Uint8Array)) return undefined;
+    return PackedFacts.unpack(this.#options.seal.open(sealed), this.#names);
   }
 
   #unpack(bytes: Uint8Array): Known {
@@ -121,13 +149,11 @@ export class KnownFacts {
     if (!isWireMap(record)) {
       throw new StoreError('ERR_STORE_CORRUPT', 'stored minion data have an unknown form');
     }
-    const { grains, pillar } = record;
+    const { grains, pillar, proven } = record;
     return {
       grains: grains instanceof Uint8Array ? PackedFacts.unpack(grains, this.#names) : undefined,
-      pillar:
-        pillar instanceof Uint8Array
-          ? PackedFacts.unpack(this.#options.seal.open(pillar), this.#names)
-          : undefined,
+      pillar: this.#opened(pillar),
+      proven: this.#opened(proven),
     };
   }
 }
@@ -135,13 +161,16 @@ export class KnownFacts {
 interface Known {
   readonly grains: PackedFacts | undefined;
   readonly pillar: PackedFacts | undefined;
+  /** What of the pillar grains have no part in; `undefined`: all of it. */
+  readonly proven: PackedFacts | undefined;
 }
 
 function isSame(left: Known, right: Known | undefined): boolean {
   return (
     right !== undefined &&
     isSamePart(left.grains, right.grains) &&
-    isSamePart(left.pillar, right.pillar)
+    isSamePart(left.pillar, right.pillar) &&
+    isSamePart(left.proven, right.proven)
   );
 }
 

@@ -52,6 +52,8 @@ export interface TargetPlan {
 export interface TargetResolverOptions {
   readonly acceptedIds: () => readonly string[];
   readonly factsOf: (id: string) => MinionFacts;
+  /** Those that rights may go by. Default: the same. */
+  readonly rightsOf?: (id: string) => MinionFacts;
   /** `minion_data_cache`: without it, whatever depends on facts may match. */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;
@@ -121,7 +123,7 @@ export class TargetResolver {
    * cannot be read gives none.
    */
   entitles(request: TargetRequest, minionId: string): boolean {
-    return this.#tryToRead(request)?.isEntitled(this.#candidate(minionId)) === true;
+    return this.#tryToRead(request)?.isEntitled(this.#rightful(minionId)) === true;
   }
 
   /**
@@ -136,7 +138,7 @@ export class TargetResolver {
   entitled(request: TargetRequest): ReadonlySet<string> {
     const compiled = this.#tryToRead(request);
     const accepted = this.#options.acceptedIds();
-    return new Set(accepted.filter((id) => compiled?.isEntitled(this.#candidate(id)) === true));
+    return new Set(accepted.filter((id) => compiled?.isEntitled(this.#rightful(id)) === true));
   }
 
   /**
@@ -146,7 +148,7 @@ export class TargetResolver {
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {
     const compiled = compileRightTarget(request, nodegroups);
     return {
-      isEntitled: (id) => compiled.isEntitled(this.#candidate(id)),
+      isEntitled: (id) => compiled.isEntitled(this.#rightful(id)),
       claims: (id) => compiled.test(this.#candidate(id)) === 'yes',
       mayMean: (id) => compiled.test(this.#candidate(id)) !== 'no',
     };
@@ -209,6 +211,11 @@ export class TargetResolver {
     }
     await slow.settle(this.#slowPatterns);
     return compiled;
+  }
+
+  #rightful(id: string): Candidate {
+    const { factsOf, rightsOf = factsOf } = this.#options;
+    return { id, facts: rightsOf(id) };
   }
 
   #candidate(id: string): Candidate {

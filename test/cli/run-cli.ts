@@ -10,6 +10,7 @@ import type {
   LoginsApi,
   MasterApi,
   MasterStatus,
+  PillarApi,
   ReactionsApi,
   StoreApi,
 } from '../../master/index.ts';
@@ -38,6 +39,7 @@ export interface FakeMaster {
   readonly logins?: Partial<LoginsApi>;
   readonly asUser?: MasterApi['asUser'];
   readonly reactions?: Partial<ReactionsApi>;
+  readonly pillar?: Partial<PillarApi>;
   readonly runners?: Partial<FunctionsApi>;
   readonly wheel?: Partial<FunctionsApi>;
   readonly store?: Partial<StoreApi>;
@@ -75,7 +77,8 @@ function unexpected(): never {
 const noFunctions: FunctionsApi = { run: unexpected, start: unexpected, docs: unexpected };
 
 function completeApi(master: FakeMaster): MasterApi {
-  const { keys, jobs, events, logins, reactions, runners, wheel, store, status, asUser } = master;
+  const { keys, jobs, events, logins, reactions, pillar, runners, wheel, store, status, asUser } =
+    master;
   return {
     keys: {
       list: unexpected,
@@ -96,6 +99,7 @@ function completeApi(master: FakeMaster): MasterApi {
       ...jobs,
     },
     events: { subscribe: unexpected, fire: unexpected, denials: unexpected, ...events },
+    pillar: { show: unexpected, explain: unexpected, diff: unexpected, ...pillar },
     acl: {
       explain: unexpected,
       learn: unexpected,

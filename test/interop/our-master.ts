@@ -76,7 +76,10 @@ export class MasterHome {
     return new MasterHome(this.ports, { ...this.#more, ...more }, this.directory);
   }
 
-  startHere(pillar?: PillarProvider, parts: Pick<MasterParts, 'tops'> = {}): Promise<OurMaster> {
+  startHere(
+    pillar?: PillarProvider | null,
+    parts: Pick<MasterParts, 'tops'> = {},
+  ): Promise<OurMaster> {
     return startMaster(resolveMasterConfig(this.options), pillar, parts);
   }
 
@@ -103,17 +106,17 @@ export class MasterHome {
   }
 }
 
-/** Starts a master in this process. */
+/** Starts a master in this process. @param pillar null: that of its files */
 export async function startMaster(
   config: MasterConfig,
-  pillar: PillarProvider = async () => ({}),
+  pillar: PillarProvider | null = async () => ({}),
   parts: Pick<MasterParts, 'tops'> = {},
 ): Promise<OurMaster> {
   const log = new SignInLog();
   const master = createMaster({
     ...parts,
     config,
-    pillar,
+    ...(pillar === null ? {} : { pillar }),
     logger: createLogger('debug', log.stream()),
   });
   await master.start();

@@ -51,20 +51,13 @@ export const notYet: readonly AdviceGroup[] = [
   },
   // Pillar.
   {
-    advice: "minions get what the service's pillar provider gives, or an empty one",
+    advice: "pillar is what pillar_roots or the service's pillar provider give; see docs/pillar.md",
     options: {
       pillar_cache: false,
       pillar_cache_backend: 'disk',
       pillar_cache_ttl: 3600,
-      pillar_includes_override_sls: false,
-      pillar_merge_lists: false,
       pillar_opts: false,
-      pillar_raise_on_missing: anyValue,
-      pillar_roots: anyValue,
-      pillar_safe_render_error: true,
-      pillar_source_merging_strategy: 'smart',
       pillar_version: 2,
-      pillarenv: null,
       ext_pillar: [],
       ext_pillar_first: anyValue,
       decrypt_pillar: [],

@@ -70,7 +70,7 @@ for (const [name, { default: salt }] of salts) {
 
 test('options are of the type that Salt gives them', (t) => {
   const closed =
-    /^(hash_type|log_level(_logfile)?|publish_signing_algorithm|ssl|top_file_merging_strategy|transport)$/;
+    /^(hash_type|log_level(_logfile)?|pillar_source_merging_strategy|publish_signing_algorithm|ssl|top_file_merging_strategy|transport)$/;
   for (const [name, { type = [] }] of salts) {
     const row = served.get(name);
     if (row === undefined || closed.test(name)) continue;

@@ -145,7 +145,7 @@ test('a directory that does not exist is a finding', async (t) => {
   t.true(report.findings.some(({ name, kind }) => kind === 'file' && name === 'unreadable'));
 });
 
-test('renderers of pillar are refused and those of states are honoured', async (t) => {
+test('renderers of pillar are refused where they are no Jinja, YAML or JSON', async (t) => {
   const report = await check(
     site(t, {
       'etc/master': 'file_roots: {base: [ROOT/salt]}\npillar_roots: {base: [ROOT/pillar]}\n',
@@ -154,13 +154,15 @@ test('renderers of pillar are refused and those of states are honoured', async (
       'salt/plain.sls': 'x: y\n',
       'pillar/a.sls': '#!yaml|gpg\na: b\n',
       'pillar/b/c.sls': '#!yaml | gpg\r\na: b\n',
-      'pillar/d.sls': '#!jinja|yaml?x=1\na: b\n',
+      'pillar/d.sls': '#!jinja|yaml\na: b\n',
+      'pillar/e.sls': '#!mako|yaml\na: b\n',
     }),
   );
   t.deepEqual(said(report, '#!py'), ['honoured', 'init.sls:1']);
   t.deepEqual(said(report, '#!yaml|gpg'), ['refused', 'a.sls:1']);
-  t.deepEqual(said(report, '#!jinja|yaml'), ['refused', 'd.sls:1']);
-  t.is(report.findings.filter(({ name }) => name.startsWith('#!')).length, 3);
+  t.deepEqual(said(report, '#!jinja|yaml'), ['honoured', 'd.sls:1']);
+  t.deepEqual(said(report, '#!mako|yaml'), ['refused', 'e.sls:1']);
+  t.is(report.findings.filter(({ name }) => name.startsWith('#!')).length, 4);
   const gpg = report.findings.find(({ name }) => name === '#!yaml|gpg');
   t.regex(gpg?.meaning ?? '', /2 files.*c\.sls/);
   t.regex(gpg?.wayOut ?? '', /decrypt/);

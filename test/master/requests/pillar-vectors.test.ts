@@ -45,6 +45,18 @@ for (const [version, group] of byVersion(vectors)) {
   });
 }
 
+test('a pillar of the command line lies over the answer, and is kept nowhere', async (t) => {
+  const pillar = async () => ({ a: { x: 1, y: 1 }, tier: 'front' });
+  const { ask, master } = await startVectorMaster(t, { pillar });
+  const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
+  const pillar_override = { a: { y: 2 }, tier: 'core' };
+  const reply = await ask(altered(vector, { load: { pillar_override } }));
+  const merged = { a: { x: 1, y: 2 }, tier: 'core' };
+  t.is(canonicalWire(openPillar(vector, reply)), canonicalWire(merged));
+  const { return: kept } = await master.runners.run({ fun: 'cache.pillar' });
+  t.deepEqual(JSON.parse(JSON.stringify(kept)), { [keys.minionId]: await pillar() });
+});
+
 test('a pillar is made from the verified id, the grains and the environments', async (t) => {
   const asked: PillarRequest[] = [];
   const pillar = async (request: PillarRequest): Promise<WireMap> => {

@@ -105,3 +105,30 @@ test('names that minions make up are not kept beyond a bound', (t) => {
   );
   t.is(names.size, 2);
 });
+
+test('rights go by what grains have no part in, also after a restart', async (t) => {
+  const store = createMemoryStore();
+  const proven = { tier: 'front' };
+  await (await open(store)).keep([{ id: 'web1', grains, pillar: { tier: 'core' }, proven }]);
+  const facts = await open(store);
+  t.is(facts.of('web1').pillar?.get('tier'), 'core');
+  t.is(facts.rightsOf('web1').pillar?.get('tier'), 'front');
+  const [record] = await stored(store);
+  t.false(record?.includes('front'));
+  await facts.forgetPart('web1', 'pillar');
+  t.is(facts.rightsOf('web1').pillar, undefined);
+});
+
+test('what grains have no part in is nothing, rather than all, when it is too big', async (t) => {
+  const facts = await open(createMemoryStore());
+  const proven = { tier: 'x'.repeat(2000) };
+  await facts.keep([{ id: 'web1', grains, pillar: { tier: 'core' }, proven }]);
+  t.is(facts.rightsOf('web1').pillar?.get('tier'), undefined);
+});
+
+test('without anything said of it, rights go by the whole pillar', async (t) => {
+  const facts = await open(createMemoryStore());
+  await facts.keep([{ id: 'web1', grains, pillar: { tier: 'core' } }]);
+  t.is(facts.rightsOf('web1').pillar?.get('tier'), 'core');
+  t.is(facts.rightsOf('web2').pillar, undefined);
+});

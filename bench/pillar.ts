@@ -1,0 +1,78 @@
+/** Pillar of files: what one core makes of it, without the wire. */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createSilentLogger } from '../master/log.ts';
+import { type OwnPillar, openPillar } from '../master/pillar/open.ts';
+import { benchConfig } from './config.ts';
+
+/** Pillars a second, each of 20 keys from a top file, two SLS and a map that they import. */
+export interface PillarFigures {
+  /** The same minions again, one after the other. */
+  readonly fromTheCache: number;
+  /** 500 at once. */
+  readonly fromTheCacheAtOnce: number;
+  /** Of minions that were not known, one after the other; they look at a grain. */
+  readonly madeAnew: number;
+  readonly madeAnewAtOnce: number;
+}
+
+const minions = 500;
+
+const files: Readonly<Record<string, string>> = {
+  'top.sls': "base:\n  '*': [common]\n  'role:web':\n    - match: grain\n    - web\n",
+  'map.jinja': "{% set pkg = {'Debian': 'nginx', 'RedHat': 'httpd'}[grains.os] %}\n",
+  'common.sls': `name: {{ grains.id }}\n${keys('common', 12)}`,
+  'web.sls': `{% from 'map.jinja' import pkg with context %}\npackage: {{ pkg }}\n${keys('web', 6)}`,
+};
+
+function keys(name: string, count: number): string {
+  const lines = Array.from({ length: count }, (_, index) => {
+    return `${name}${index}: {port: ${8000 + index}, tags: [a, b], on: {{ grains.os == 'Debian' }}}`;
+  });
+  return `${lines.join('\n')}\n`;
+}
+
+export async function benchPillar(): Promise<PillarFigures> {
+  const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
+  const srv = path.join(rootDir, 'pillar');
+  await mkdir(srv, { recursive: true });
+  for (const [name, text] of Object.entries(files)) await writeFile(path.join(srv, name), text);
+  const config = benchConfig(rootDir, { pillarRoots: { base: [srv] } });
+  const pillar = await openPillar(config, { log: createSilentLogger(), now: Date.now });
+  try {
+    // The first ones find the files changed just now, which are then read to be sure.
+    await new Promise((resolve) => {
+      setTimeout(resolve, 2500);
+    });
+    for (const id of names('warm')) await ask(pillar, id);
+    return {
+      madeAnew: await rate(async () => {
+        for (const id of names('one')) await ask(pillar, id);
+      }),
+      madeAnewAtOnce: await rate(() => Promise.all(names('many').map((id) => ask(pillar, id)))),
+      fromTheCache: await rate(async () => {
+        for (const id of names('one')) await ask(pillar, id);
+      }),
+      fromTheCacheAtOnce: await rate(() => Promise.all(names('one').map((id) => ask(pillar, id)))),
+    };
+  } finally {
+    await pillar.close();
+    await rm(rootDir, { recursive: true });
+  }
+}
+
+function names(prefix: string): string[] {
+  return Array.from({ length: minions }, (_, index) => `${prefix}-${index}`);
+}
+
+async function ask(pillar: OwnPillar, id: string): Promise<void> {
+  const grains = { id, os: 'Debian', role: 'web', cpus: 4, nested: { a: [1, 2, 3] } };
+  await pillar.provide({ id, grains, saltenv: undefined, pillarenv: undefined });
+}
+
+async function rate(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now();
+  await work();
+  return (minions * 1000) / (performance.now() - startedAt);
+}

@@ -1,0 +1,122 @@
+import type { Command } from 'commander';
+import type {
+  PillarDifference,
+  PillarExplanation,
+  PillarOrigin,
+  PillarQuestion,
+} from '../../master/index.ts';
+import { traverse, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
+import type { CommandContext } from '../context.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { escapeName } from '../output/escape.ts';
+import { formatJson } from '../output/json.ts';
+import { formatNested } from '../output/nested.ts';
+import { printLine } from '../print.ts';
+
+interface PillarOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+  readonly saltenv?: string;
+  readonly pillarenv?: string;
+}
+
+/** `saltbridge pillar`. */
+export function addPillarCommand(program: Command, context: CommandContext): void {
+  const pillar = program.command('pillar').description("minions' pillar, as it would be now");
+  addShow(pillar, context);
+  addExplain(pillar, context);
+  addDiff(pillar, context);
+}
+
+function addShow(pillar: Command, context: CommandContext): void {
+  command(pillar, 'show', 'show a value of it, or all')
+    .argument('[key]', 'keys with : between them')
+    .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
+      const { pillar: api } = await context.openApi(options.configDir);
+      const whole = await api.show(questionOf(minion, options));
+      const value = key === undefined ? whole : traverse(whole, key.split(':'));
+      if (value !== undefined) {
+        const text = options.json === true ? formatJson(value) : formatNested(value);
+        return printLine(context.stdout, text);
+      }
+      await printLine(context.stderr, 'There is nothing under this key.');
+      context.setExitCode(exitCodes.failure);
+    });
+}
+
+function addExplain(pillar: Command, context: CommandContext): void {
+  command(pillar, 'explain', 'say which files give a value, the one that wins last')
+    .argument('[key]', 'keys with : between them')
+    .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
+      const { pillar: api } = await context.openApi(options.configDir);
+      const asked = { ...questionOf(minion, options), ...(key === undefined ? {} : { key }) };
+      const explanation = await api.explain(asked);
+      if (options.json === true) return printLine(context.stdout, formatJson(plain(explanation)));
+      await printLine(context.stdout, formatExplanation(explanation));
+    });
+}
+
+function addDiff(pillar: Command, context: CommandContext): void {
+  command(pillar, 'diff', 'say what would change in what the minion last got').action(
+    async (minion: string, options: PillarOptions) => {
+      const { pillar: api } = await context.openApi(options.configDir);
+      const changes = await api.diff(questionOf(minion, options));
+      if (options.json === true) {
+        const list = changes.map((change): WireMap => ({ ...change }));
+        return printLine(context.stdout, formatJson(list));
+      }
+      if (changes.length === 0) await printLine(context.stderr, 'Nothing changes.');
+      for (const change of changes) await printLine(context.stdout, formatDifference(change));
+    },
+  );
+}
+
+function command(pillar: Command, name: string, description: string): Command {
+  return pillar
+    .command(name)
+    .description(description)
+    .argument('<minion>')
+    .option('--saltenv <name>', 'as if the minion asked with it')
+    .option('--pillarenv <name>', 'as if the minion asked with it')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption());
+}
+
+function questionOf(minion: string, { saltenv, pillarenv }: PillarOptions): PillarQuestion {
+  return {
+    minion,
+    ...(saltenv === undefined ? {} : { saltenv }),
+    ...(pillarenv === undefined ? {} : { pillarenv }),
+  };
+}
+
+function formatExplanation({ value, followsFromGrains, files }: PillarExplanation): string {
+  return [
+    ...files.map(formatOrigin),
+    ...(files.length === 0 ? ['No file gives it.'] : []),
+    ...(followsFromGrains ? ["It follows from the minion's own grains."] : []),
+    'Value:',
+    formatNested(value, { indent: 4 }),
+  ].join('\n');
+}
+
+function plain({ files, ...rest }: PillarExplanation): WireMap {
+  return { ...rest, files: files.map((origin): WireMap => ({ ...origin })) };
+}
+
+function formatOrigin({ saltenv, sls, file, line, value }: PillarOrigin): string {
+  const place = `${saltenv}: ${file}${line === undefined ? '' : `:${line}`} (${sls})`;
+  return `${escapeName(place)}\n${formatNested(value, { indent: 4 })}`;
+}
+
+function formatDifference({ path, before, after }: PillarDifference): string {
+  return [escapeName(`${path}:`), ...marked('-', before), ...marked('+', after)].join('\n');
+}
+
+function marked(mark: string, value: WireValue | undefined): string[] {
+  if (value === undefined) return [];
+  const lines = formatNested(value).split('\n');
+  return lines.map((line) => `  ${mark} ${line}`);
+}

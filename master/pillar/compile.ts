@@ -1,0 +1,278 @@
+/** One minion's pillar, from its files [salt/pillar/__init__.py compile_pillar]. */
+import { compileGlob } from '../../minion-protocol/index.ts';
+import { type PlainData, TemplateError } from '../../template/index.ts';
+import { MasterError } from '../errors.ts';
+import { type Matches, matchTop } from './match.ts';
+import { isPillarMap, mergePillar, type PillarMap } from './merge.ts';
+import type { Reads } from './reads.ts';
+import { SlsRenderer } from './render-sls.ts';
+import type { PillarSetting } from './setting.ts';
+import { findSls } from './sls-file.ts';
+import type { SourceFile } from './sources.ts';
+import { readTop, type Top } from './top.ts';
+
+/** A pillar as it was made. */
+export interface CompiledPillar {
+  /** Without `_errors`. */
+  readonly pillar: PillarMap;
+  /** What minions are told in `_errors`; none: all went well. */
+  readonly errors: readonly string[];
+  /** What went wrong, in full, for the log. */
+  readonly failures: readonly unknown[];
+  /** What the top files give this minion. */
+  readonly matches: Matches;
+  /** Each file that gave data, in the order in which they lie over each other. */
+  readonly layers: readonly PillarLayer[];
+}
+
+/** The data that one file gave by itself, under the keys that it was included under. */
+export interface PillarLayer {
+  readonly saltenv: string;
+  readonly sls: string;
+  readonly file: SourceFile;
+  readonly data: PillarMap;
+}
+
+/** The data of an SLS with all that it includes, and what they were made of. */
+interface Rendered {
+  readonly data: PlainData | undefined;
+  readonly layers: readonly PillarLayer[];
+}
+
+/** SLS that one pillar may have, included ones counted. */
+const maxSls = 2000;
+
+export async function compilePillar(setting: PillarSetting, reads: Reads): Promise<CompiledPillar> {
+  return new PillarCompiler(setting, reads).compile();
+}
+
+class PillarCompiler {
+  readonly #setting: PillarSetting;
+  readonly #reads: Reads;
+  readonly #renderer: SlsRenderer;
+  readonly #errors: string[] = [];
+  readonly #failures: unknown[] = [];
+  #mayBeMissing: Top['mayBeMissing'] = new Set();
+  #count = 0;
+
+  constructor(setting: PillarSetting, reads: Reads) {
+    this.#setting = setting;
+    this.#reads = reads;
+    this.#renderer = new SlsRenderer(setting, reads);
+  }
+
+  async compile(): Promise<CompiledPillar> {
+    const top = await readTop(this.#setting, this.#reads, this.#renderer);
+    this.#mayBeMissing = top.mayBeMissing;
+    const targetErrors: string[] = [];
+    const matches = await matchTop(top.targets, this.#setting, this.#reads, targetErrors);
+    const layers: PillarLayer[] = [];
+    let pillar: PillarMap = new Map();
+    for (const [saltenv, patterns] of matches) {
+      const names = await this.#expand(patterns, saltenv);
+      for (const rendered of await new EnvironmentRun(saltenv, this).run(names)) {
+        if (!isPillarMap(rendered.data)) continue;
+        pillar = this.merge(pillar, rendered.data);
+        layers.push(...rendered.layers);
+      }
+    }
+    return {
+      pillar,
+      matches,
+      errors: [...this.#errors, ...top.errors, ...targetErrors],
+      failures: this.#failures,
+      layers,
+    };
+  }
+
+  merge(lower: PillarMap, upper: PillarMap): PillarMap {
+    return mergePillar(lower, upper, this.#setting);
+  }
+
+  get includesOverride(): boolean {
+    return this.#setting.includesOverride;
+  }
+
+  tell(error: string): void {
+    this.#errors.push(error);
+  }
+
+  /** Names of SLS that patterns mean; a pattern that means none stays, and will be missing. */
+  async #expand(patterns: readonly string[], saltenv: string): Promise<string[]> {
+    const expanded: string[] = [];
+    for (const pattern of patterns) {
+      const found = await this.namesLike(pattern, saltenv);
+      expanded.push(...(found.length === 0 ? [pattern] : found));
+    }
+    return expanded;
+  }
+
+  async namesLike(pattern: string, saltenv: string): Promise<string[]> {
+    if (!this.#setting.envs.includes(saltenv)) {
+      this.tell(`No matching pillar environment for environment '${saltenv}' found`);
+      return [];
+    }
+    if (!/[*?[]/.test(pattern)) return (await this.#isThere(pattern, saltenv)) ? [pattern] : [];
+    const names = await this.#reads.names(saltenv);
+    const matches = compileGlob(pattern);
+    return [...names].filter((name) => matches(name));
+  }
+
+  /** Whether a list would have it; asked of the file, so that other files do not matter. */
+  async #isThere(sls: string, saltenv: string): Promise<boolean> {
+    if (sls.includes('/') || sls.endsWith('.init')) return false;
+    return (await findSls(this.#reads, sls, saltenv)) !== undefined;
+  }
+
+  /** The data of one file; `undefined` for one that may be missing, or that failed. */
+  async load(
+    sls: string,
+    saltenv: string,
+    defaults: PillarMap,
+  ): Promise<{ readonly data: PlainData | undefined; readonly file: SourceFile | undefined }> {
+    this.#count += 1;
+    if (this.#count > maxSls) {
+      throw new MasterError('ERR_PILLAR_FILE', `a pillar has more than ${maxSls} SLS`);
+    }
+    const isKnown = this.#setting.rooted.has(saltenv);
+    const file = isKnown ? await findSls(this.#reads, sls, saltenv) : undefined;
+    if (file === undefined) return { data: this.#missing(sls, saltenv, isKnown), file };
+    try {
+      return { data: await this.#renderer.render(file, { saltenv, sls, defaults }), file };
+    } catch (error) {
+      this.#fail(sls, error);
+      return { data: undefined, file };
+    }
+  }
+
+  #missing(sls: string, saltenv: string, isKnown: boolean): PillarMap | undefined {
+    if (!isKnown || this.#mayBeMissing.has(`${saltenv}:${sls}`)) return undefined;
+    this.tell(
+      `Specified SLS '${sls}' in environment '${saltenv}' is not available on the salt master`,
+    );
+    return new Map();
+  }
+
+  #fail(sls: string, error: unknown): void {
+    if (!(error instanceof TemplateError) && !(error instanceof MasterError)) throw error;
+    this.#failures.push(error);
+    const reason = this.#setting.isErrorSafe
+      ? `Rendering SLS '${sls}' failed. Please see master log for details.`
+      : `Rendering SLS '${sls}' failed, render error:\n${error.message}`;
+    this.tell(reason);
+  }
+}
+
+/** The SLS of one environment, each rendered once. */
+class EnvironmentRun {
+  readonly #saltenv: string;
+  readonly #compiler: PillarCompiler;
+  /** What each file gave by itself, without what it includes. */
+  readonly #done = new Map<string, Rendered>();
+
+  constructor(saltenv: string, compiler: PillarCompiler) {
+    this.#saltenv = saltenv;
+    this.#compiler = compiler;
+  }
+
+  async run(names: readonly string[]): Promise<Rendered[]> {
+    const rendered: Rendered[] = [];
+    for (const sls of names) rendered.push(await this.#render(sls, new Map()));
+    return rendered;
+  }
+
+  async #render(sls: string, defaults: PillarMap): Promise<Rendered> {
+    const { data, file } = await this.#compiler.load(sls, this.#saltenv, defaults);
+    if (data !== undefined && !isPillarMap(data)) {
+      this.#compiler.tell(`SLS '${sls}' does not render to a dictionary`);
+    }
+    if (!isPillarMap(data) || !data.has('include')) return this.#keep(sls, data, file);
+    const include = data.get('include');
+    if (!Array.isArray(include)) {
+      this.#compiler.tell(`Include Declaration in SLS '${sls}' is not formed as a list`);
+      return this.#keep(sls, data, file);
+    }
+    const rest = new Map([...data].filter(([key]) => key !== 'include'));
+    const own = this.#keep(sls, rest, file);
+    const place = file?.path.endsWith('/init.sls') === true ? sls : parentOf(sls);
+    return this.#merge(own, await this.#included(include, place, defaults));
+  }
+
+  #keep(sls: string, data: PlainData | undefined, file: SourceFile | undefined): Rendered {
+    const isLayer = isPillarMap(data) && file !== undefined;
+    const layers = isLayer ? [{ saltenv: this.#saltenv, sls, file, data }] : [];
+    const rendered = { data, layers };
+    this.#done.set(sls, rendered);
+    return rendered;
+  }
+
+  #merge(own: Rendered, included: readonly Rendered[]): Rendered {
+    const parts = this.#compiler.includesOverride ? [own, ...included] : [...included, own];
+    const data = parts.flatMap((part) => (isPillarMap(part.data) ? [part.data] : []));
+    return {
+      data: data.reduce((lower, upper) => this.#compiler.merge(lower, upper)),
+      layers: parts.flatMap(({ layers }) => layers),
+    };
+  }
+
+  /** @param place of names that begin with a dot */
+  async #included(
+    include: readonly PlainData[],
+    place: string,
+    inherited: PillarMap,
+  ): Promise<Rendered[]> {
+    const parts: Rendered[] = [];
+    // Salt hands on the defaults of an include to those that follow it without any of their own.
+    let defaults = inherited;
+    for (const item of include) {
+      const { name, key, given } = readInclude(item);
+      defaults = given ?? defaults;
+      for (const sls of await this.#namesOf(name, place)) {
+        const { data, layers } = this.#done.get(sls) ?? (await this.#render(sls, defaults));
+        if (!isPillarMap(data) || data.size === 0) continue;
+        const moved = layers.map((layer) => ({ ...layer, data: under(key, layer.data) }));
+        parts.push({ data: under(key, data), layers: moved });
+      }
+    }
+    return parts;
+  }
+
+  async #namesOf(name: string, place: string): Promise<string[]> {
+    const plain = name.replace(/^\.+/, '').replaceAll('/', '.');
+    const full = name.startsWith('.') ? [place, name.slice(1)].filter(Boolean).join('.') : name;
+    const found = [
+      ...(await this.#compiler.namesLike(plain, this.#saltenv)),
+      ...(await this.#compiler.namesLike(full, this.#saltenv)),
+    ];
+    return found.length === 0 ? [full] : found;
+  }
+}
+
+interface Include {
+  readonly name: string;
+  readonly key: string | undefined;
+  readonly given: PillarMap | undefined;
+}
+
+function readInclude(item: PlainData): Include {
+  if (!isPillarMap(item)) return { name: String(item), key: undefined, given: undefined };
+  const [[name, options] = ['', null]] = item;
+  const map = isPillarMap(options) ? options : new Map<PlainData, PlainData>();
+  const given = map.get('defaults');
+  const key = map.get('key');
+  return {
+    name: String(name),
+    key: typeof key === 'string' ? key : undefined,
+    given: isPillarMap(given) ? given : new Map(),
+  };
+}
+
+function parentOf(sls: string): string {
+  return sls.split('.').slice(0, -1).join('.');
+}
+
+/** `a:b` puts the data below `a` and `b`. */
+function under(key: string | undefined, data: PillarMap): PillarMap {
+  if (key === undefined || key === '') return data;
+  return key.split(':').reduceRight<PillarMap>((inner, part) => new Map([[part, inner]]), data);
+}

@@ -1,0 +1,46 @@
+import type { FactMap } from '../../minion-protocol/index.ts';
+import { MasterError } from '../errors.ts';
+import { HiddenDirectories } from '../fileserver/confinement.ts';
+import { DiskFiles } from '../fileserver/disk-files.ts';
+import type { ExtPillar } from './ext-pillar.ts';
+import { readPillarText } from './ext-text.ts';
+
+/** A directory with a file for each minion. */
+export interface ExtPillarFilesOptions {
+  /** Absolute. In it `<id>.json`, `<id>.yaml` or `<id>.yml`; the first that is there counts. */
+  readonly directory: string;
+  /** Largest file, bytes. Default 4 MiB. */
+  readonly maxBytes?: number;
+}
+
+/**
+ * Pillar of files, one for each minion. They are data: nothing in them is rendered. A minion
+ * without a file gets nothing from it, and links that leave the directory lead nowhere.
+ */
+export async function extPillarFiles({
+  directory,
+  maxBytes = 4 * 1024 * 1024,
+}: ExtPillarFilesOptions): Promise<ExtPillar> {
+  const files = new DiskFiles(await HiddenDirectories.open([]));
+  const read = async (name: string): Promise<FactMap | undefined> => {
+    const found = await files.find(directory, name);
+    if (found === undefined) return undefined;
+    const { size } = found.stat;
+    if (size > maxBytes) {
+      throw new MasterError('ERR_PILLAR_FILE', `the file has more than ${maxBytes} bytes`);
+    }
+    return readPillarText(await found.read(0, size), name.endsWith('.json') ? 'json' : 'yaml');
+  };
+  return {
+    name: 'files',
+    provide: async ({ id }) => {
+      // An id is a name here, whatever else ids may be.
+      if (/[/\0]/.test(id)) return undefined;
+      for (const ending of ['json', 'yaml', 'yml']) {
+        const pillar = await read(`${id}.${ending}`);
+        if (pillar !== undefined) return pillar;
+      }
+      return undefined;
+    },
+  };
+}

@@ -1,0 +1,89 @@
+/** Which targets of a top file mean the asking minion [salt/matchers/confirm_top.py]. */
+import {
+  type Candidate,
+  type CompiledTarget,
+  compileTarget,
+  factsOf,
+  type TargetExpression,
+} from '../../minion-protocol/index.ts';
+import { MasterError } from '../errors.ts';
+import { badTarget, parseTarget } from '../targeting/parse.ts';
+import { SlowPatterns } from '../targeting/slow-patterns.ts';
+import { TracedGrains } from './grains.ts';
+import { isPillarMap } from './merge.ts';
+import type { Reads } from './reads.ts';
+import type { PillarSetting } from './setting.ts';
+import type { TopTarget } from './top.ts';
+import { toWirePillar } from './wire.ts';
+
+/** What a minion gets, by environment, in order. */
+export type Matches = ReadonlyMap<string, readonly string[]>;
+
+/** Finds the SLS of a minion. Targets that cannot be read mean nobody, and are told. */
+export async function matchTop(
+  targets: readonly TopTarget[],
+  setting: PillarSetting,
+  reads: Reads,
+  errors: string[],
+): Promise<Matches> {
+  const matches = new Map<string, string[]>();
+  const { id, grains, pillar, pillarenv } = setting;
+  const candidate: Candidate = {
+    id,
+    facts: {
+      grains: new TracedGrains(grains, reads.grains),
+      pillar: factsOf(toWirePillar(pillar)),
+    },
+  };
+  for (const target of targets) {
+    if (pillarenv !== undefined && target.saltenv !== pillarenv) continue;
+    if (!(await isMeant(target, candidate, setting, errors))) continue;
+    const names = target.items.filter((item) => typeof item === 'string');
+    const known = matches.get(target.saltenv) ?? [];
+    matches.set(target.saltenv, [...new Set([...known, ...names])]);
+  }
+  return matches;
+}
+
+async function isMeant(
+  { tgt, items, saltenv }: TopTarget,
+  candidate: Candidate,
+  setting: PillarSetting,
+  errors: string[],
+): Promise<boolean> {
+  const kinds = items.filter(isPillarMap).flatMap((option) => option.get('match') ?? []);
+  const kind = kinds.at(-1) ?? 'compound';
+  try {
+    if (typeof kind !== 'string') throw badTarget('match is the name of a matcher');
+    const target = parseTarget({ tgt, tgtType: kind }, setting.nodegroups);
+    const compiled = await compile(target, candidate, setting);
+    return compiled.test(candidate) === 'yes';
+  } catch (error) {
+    if (!(error instanceof MasterError)) throw error;
+    errors.push(`Target '${tgt}' of environment '${saltenv}': ${error.message}`);
+    return false;
+  }
+}
+
+/** What a minion says of itself is matched within bounds, whatever the expression [THREATS M-12]. */
+async function compile(
+  target: TargetExpression,
+  candidate: Candidate,
+  { slowPatterns }: PillarSetting,
+): Promise<CompiledTarget> {
+  const slow = new SlowPatterns();
+  const compiled = read(() => compileTarget(target, slow.compile));
+  if (!slow.isNeeded) return compiled;
+  for (const term of compiled.terms) term.test(candidate);
+  await slow.settle(slowPatterns);
+  return compiled;
+}
+
+function read(compileIt: () => CompiledTarget): CompiledTarget {
+  try {
+    return compileIt();
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw badTarget(`it cannot be read: ${error.message}`, { cause: error });
+  }
+}

@@ -1,0 +1,108 @@
+/** Pillar of files, as real minions of all versions get it. */
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test from 'ava';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { layOut } from '../helpers/file-tree.ts';
+import { EventLog } from './event-log.ts';
+import { Fleet, runJob } from './fleet.ts';
+import { MasterHome, type OurMaster } from './our-master.ts';
+import { minionPrograms, steps } from './programs.ts';
+
+const step = steps('SALT_MINION');
+
+let home: MasterHome;
+let fleet: Fleet;
+let master: OurMaster;
+let events: EventLog;
+
+test.before(async () => {
+  if (minionPrograms.length === 0) return;
+  const made = await MasterHome.create();
+  const roots = path.join(made.directory, 'pillar');
+  layOut(roots, {
+    'base/top.sls':
+      "base:\n  '*': [common, big]\n  'role:interop':\n    - match: grain\n    - role\n",
+    'base/common.sls':
+      "include: [more]\nname: {{ grains.id }}\nlist: [1, 2.5, null, true]\ntext: 'ä'\nnumbers: {1: one}\n",
+    'base/more.sls': 'more: {of: {this: kind}}\n',
+    'base/role.sls': 'role: {{ grains.role }}\n',
+    'base/big.sls': `big:\n{% for n in range(8) %}\n  - {{ 'x' * ${2 ** 17} }}\n{% endfor %}\n`,
+    'dev/top.sls': "dev:\n  '*': [dev]\n",
+    'dev/dev.sls': 'dev: {{ saltenv }}\n',
+  });
+  home = made.with({
+    pillarRoots: { base: [path.join(roots, 'base')], dev: [path.join(roots, 'dev')] },
+  });
+  fleet = await Fleet.create(home.ports);
+  master = await home.startHere(null);
+  events = new EventLog(master.api.events.subscribe());
+});
+
+test.after.always(async () => {
+  await fleet?.dispose();
+  await master?.close();
+  home?.dispose();
+});
+
+/** Maps as objects, whatever their keys. */
+function tidy(value: WireValue | undefined): unknown {
+  if (Array.isArray(value)) return value.map(tidy);
+  if (value instanceof Map) {
+    return Object.fromEntries([...value].map(([key, inner]) => [String(key), tidy(inner)]));
+  }
+  if (!isWireMap(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, tidy(inner)]));
+}
+
+/** What a function gives, by minion. */
+async function run(fun: string, arg: string[] = [], kwarg = {}): Promise<[string, unknown][]> {
+  const { returns } = await runJob(master.api, { tgt: '*', fun, arg, kwarg });
+  return fleet.ids.map((id) => [id, tidy(returns.get(id)?.return)]);
+}
+
+step('minions get the pillar of the files, with what they include', async (t) => {
+  await fleet.enrol(master.api, events);
+  for (const [id, value] of await run('pillar.get', ['name'])) t.is(value, id);
+  for (const [, value] of await run('pillar.get', ['more:of:this'])) t.is(value, 'kind');
+  for (const [, value] of await run('pillar.get', ['list']))
+    t.deepEqual(value, [1, 2.5, null, true]);
+  for (const [, value] of await run('pillar.get', ['text'])) t.is(value, 'ä');
+  for (const [, value] of await run('pillar.get', ['role'])) t.is(value, 'interop');
+  for (const [, value] of await run('pillar.get', ['dev'])) t.is(value, 'dev');
+});
+
+step('a pillar of 1 MB arrives whole', async (t) => {
+  for (const [id, value] of await run('pillar.get', ['big:7'])) {
+    t.is(typeof value === 'string' ? value.length : 0, 2 ** 17, id);
+  }
+});
+
+step('a changed file is there after a refresh', async (t) => {
+  writeFileSync(path.join(home.directory, 'pillar/base/more.sls'), 'more: {of: {this: sort}}\n');
+  await run('saltutil.refresh_pillar', [], { wait: true });
+  for (const [, value] of await run('pillar.items', ['more'])) {
+    t.deepEqual(value, { more: { of: { this: 'sort' } } });
+  }
+});
+
+step('a pillar of the command line lies over it, and another environment alone', async (t) => {
+  const override = { pillar: { more: { of: { that: 1 } } } };
+  for (const [, value] of await run('pillar.items', [], override)) {
+    t.like(value, { more: { of: { this: 'sort', that: 1 } } });
+  }
+  for (const [, value] of await run('pillar.items', [], { pillarenv: 'dev' })) {
+    t.deepEqual(value, { dev: 'dev' });
+  }
+});
+
+step('a broken pillar is told as Salt tells it, and keeps states from running', async (t) => {
+  writeFileSync(path.join(home.directory, 'pillar/base/more.sls'), 'more: {{ nothing }}\n');
+  const told = "Rendering SLS 'more' failed. Please see master log for details.";
+  for (const [, value] of await run('pillar.items')) {
+    t.like(value, { _errors: [told], role: 'interop' });
+  }
+  for (const [id, value] of await run('state.apply', ['none'])) {
+    t.true(JSON.stringify(value).includes(told), id);
+  }
+});

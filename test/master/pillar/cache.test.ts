@@ -1,0 +1,70 @@
+/** How much is kept of pillars that were made. */
+import test from 'ava';
+import { noFiles } from '../../../master/fileserver/backend.ts';
+import { PillarCache, type PillarKey } from '../../../master/pillar/cache.ts';
+import { Reads } from '../../../master/pillar/reads.ts';
+import { PillarSources } from '../../../master/pillar/sources.ts';
+import { traverse } from '../../../minion-protocol/index.ts';
+
+const sources = new PillarSources({
+  backend: {
+    name: 'none',
+    envs: () => [],
+    find: async () => undefined,
+    lists: async () => noFiles,
+    close: async () => {},
+  },
+  trimBlocks: false,
+  lstripBlocks: false,
+});
+
+function key(id: string, pillarenv?: string): PillarKey {
+  return { id, saltenv: undefined, pillarenv };
+}
+
+/** What is made of nothing stays good. */
+function keep(cache: PillarCache, its: PillarKey, text: string): void {
+  const pillar = { text };
+  cache.keep(its, { pillar, proven: pillar }, new Reads(sources));
+}
+
+async function textOf(cache: PillarCache, its: PillarKey): Promise<unknown> {
+  const found = await cache.find(its, {});
+  return found && traverse(found.pillar, ['text']);
+}
+
+test('the pillar that was not asked for longest goes first', async (t) => {
+  const cache = new PillarCache(2500);
+  for (const id of ['a', 'b']) keep(cache, key(id), id.repeat(1000));
+  t.is(await textOf(cache, key('a')), 'a'.repeat(1000));
+  keep(cache, key('c'), 'c'.repeat(1000));
+  t.is(await textOf(cache, key('b')), undefined);
+  t.is(await textOf(cache, key('a')), 'a'.repeat(1000));
+  t.is(await textOf(cache, key('c')), 'c'.repeat(1000));
+  t.true(cache.bytes <= 2500);
+});
+
+test('a minion cannot fill the cache by naming environments', async (t) => {
+  const cache = new PillarCache();
+  for (let index = 0; index < 100; index += 1)
+    keep(cache, key('a', `env${index}`), 'x'.repeat(100));
+  t.true(cache.bytes < 1000);
+  t.is(await textOf(cache, key('a', 'env99')), 'x'.repeat(100));
+  t.is(await textOf(cache, key('a', 'env0')), undefined);
+});
+
+test('one minion gets nothing that was made for another, or for another environment', async (t) => {
+  const cache = new PillarCache();
+  keep(cache, key('a', 'dev'), 'secret');
+  t.is(await textOf(cache, key('b', 'dev')), undefined);
+  t.is(await textOf(cache, key('a')), undefined);
+  t.is(await textOf(cache, key('a', 'dev')), 'secret');
+});
+
+test('what is made anew takes the place of what was there, and its bytes', async (t) => {
+  const cache = new PillarCache();
+  keep(cache, key('a'), 'x'.repeat(1000));
+  keep(cache, key('a'), 'y');
+  t.is(await textOf(cache, key('a')), 'y');
+  t.true(cache.bytes < 100);
+});

@@ -1,0 +1,304 @@
+/** What a pillar is made from, how long it is good for, and what minions cannot do with it. */
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import type { OwnPillar } from '../../../master/pillar/open.ts';
+import type { WireMap } from '../../../minion-protocol/index.ts';
+import { within } from '../../helpers/deadline.ts';
+import { openTree } from '../../helpers/pillar.ts';
+
+const top = "base:\n  '*':\n    - a\n";
+
+interface Asked {
+  readonly id?: string;
+  readonly grains?: WireMap;
+  readonly saltenv?: string;
+  readonly pillarenv?: string;
+}
+
+async function ask(pillar: OwnPillar, { id = 'web1', grains = {}, ...env }: Asked = {}) {
+  const request = { id, grains: { ...grains, id }, saltenv: undefined, pillarenv: undefined };
+  return pillar.provide({ ...request, ...env });
+}
+
+test('a file that changes is in the next pillar', async (t) => {
+  const { pillar, directory } = await openTree(t, { 'base/top.sls': top, 'base/a.sls': 'a: 1\n' });
+  t.like(await ask(pillar), { pillar: { a: 1 } });
+  writeFileSync(path.join(directory, 'base/a.sls'), 'a: 2\n');
+  t.like(await ask(pillar), { pillar: { a: 2 } });
+});
+
+test('an imported file that changes, comes or goes is in the next pillar', async (t) => {
+  const { pillar, directory } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls':
+      "{% import_yaml 'x.yaml' as x %}{% include 'y.jinja' ignore missing %}\na: {{ x.n }}\n",
+    'base/x.yaml': 'n: 1\n',
+  });
+  t.like(await ask(pillar), { pillar: { a: 1 } });
+  writeFileSync(path.join(directory, 'base/x.yaml'), 'n: 2\n');
+  t.like(await ask(pillar), { pillar: { a: 2 } });
+  writeFileSync(path.join(directory, 'base/y.jinja'), 'y: 1');
+  t.like(await ask(pillar), { pillar: { a: 2, y: 1 } });
+  rmSync(path.join(directory, 'base/y.jinja'));
+  t.deepEqual(Object.keys((await ask(pillar)).pillar), ['a']);
+});
+
+test('a file that was looked for in vain is in the next pillar when it comes', async (t) => {
+  const { pillar, directory } = await openTree(t, {
+    'base/top.sls': "base:\n  '*':\n    - ignore_missing: true\n    - b\n",
+  });
+  t.deepEqual(Object.keys((await ask(pillar)).pillar), []);
+  mkdirSync(path.join(directory, 'base/b'));
+  writeFileSync(path.join(directory, 'base/b/init.sls'), 'b: 1\n');
+  t.like(await ask(pillar), { pillar: { b: 1 } });
+});
+
+test('a grain that was looked at changes the pillar, and another does not make it anew', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls': "a: {{ grains.get('role', 'none') }}\n",
+  });
+  t.like(await ask(pillar), { pillar: { a: 'none' } });
+  t.like(await ask(pillar, { grains: { role: 'db' } }), { pillar: { a: 'db' } });
+  const before = pillar.made;
+  t.like(await ask(pillar, { grains: { role: 'db', other: 1 } }), { pillar: { a: 'db' } });
+  t.is(pillar.made, before);
+});
+
+test('a template that goes through all grains is made anew when any changes', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls': 'a: {{ grains | length }}\n',
+  });
+  t.like(await ask(pillar), { pillar: { a: 1 } });
+  t.like(await ask(pillar, { grains: { role: 'db' } }), { pillar: { a: 2 } });
+});
+
+test('a file that has no part in a pillar does not make it anew, unless it comes under a pattern', async (t) => {
+  const { pillar, directory } = await openTree(t, {
+    'base/top.sls': "base:\n  'web*': [a, b.c]\n  'db*': ['x*']\n",
+    'base/a.sls': 'include: [.more, b/d]\na: 1\n',
+    'base/more.sls': 'more: 1\n',
+    'base/b/c.sls': 'c: 1\n',
+    'base/b/d.sls': 'd: 1\n',
+  });
+  t.like(await ask(pillar), { pillar: { a: 1, more: 1, c: 1, d: 1 } });
+  await ask(pillar, { id: 'db1' });
+  const before = pillar.made;
+  writeFileSync(path.join(directory, 'base/x1.sls'), 'x: 1\n');
+  await ask(pillar);
+  t.is(pillar.made, before);
+  const look = async (): Promise<void> => {
+    while (!('x' in (await ask(pillar, { id: 'db1' })).pillar)) {
+      await new Promise((resolve) => {
+        setTimeout(resolve, 5);
+      });
+    }
+  };
+  await within('the list to have the file', look());
+  t.is(pillar.made, before + 1);
+});
+
+test('new nodegroups are in the next pillar', async (t) => {
+  const { pillar, configure } = await openTree(
+    t,
+    {
+      'base/top.sls': 'base:\n  group:\n    - match: nodegroup\n    - a\n',
+      'base/a.sls': 'a: 1\n',
+    },
+    { nodegroups: { group: 'L@web1' } },
+  );
+  t.like(await ask(pillar), { pillar: { a: 1 } });
+  configure({ nodegroups: { group: 'L@web2' } });
+  t.deepEqual(Object.keys((await ask(pillar)).pillar), []);
+});
+
+test('a target by grains is matched anew when the grain changes', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': "base:\n  'role:db':\n    - match: grain\n    - a\n",
+    'base/a.sls': 'a: 1\n',
+  });
+  t.deepEqual(Object.keys((await ask(pillar)).pillar), []);
+  t.like(await ask(pillar, { grains: { role: 'db' } }), { pillar: { a: 1 } });
+});
+
+test('a template that asks for chance is rendered each time', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls': 'a: {{ range(1000) | random }}\n',
+  });
+  const before = pillar.made;
+  await ask(pillar);
+  await ask(pillar);
+  t.is(pillar.made, before + 2);
+});
+
+test('500 minions that ask at once after a change cost one parse of each file', async (t) => {
+  const { pillar, directory } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls': "{% import 'm.jinja' as m %}\na: {{ grains.id }}\n",
+    'base/m.jinja': '{% macro x() %}{% endmacro %}',
+  });
+  const crowd = Array.from({ length: 500 }, (_, index) => `minion-${index}`);
+  await Promise.all(crowd.map((id) => ask(pillar, { id })));
+  t.is(pillar.parsed, 3);
+  writeFileSync(path.join(directory, 'base/a.sls'), 'a: {{ grains.id }}-2\n');
+  const answers = await Promise.all(crowd.map((id) => ask(pillar, { id })));
+  t.is(pillar.parsed, 4);
+  for (const [index, answer] of answers.entries())
+    t.like(answer.pillar, { a: `${crowd[index]}-2` });
+});
+
+test('a grain that looks like a template is text, in templates and in names of files', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': "base:\n  '{{ grains.evil }}':\n    - b\n  '*':\n    - a\n",
+    'base/a.sls': 'a: {{ grains.evil | yaml_dquote }}\n{% include grains.path ignore missing %}\n',
+    'base/b.sls': 'b: 1\n',
+    'secret.jinja': 'secret: 1',
+  });
+  const grains = { evil: '{{ 7 * 7 }}{% set x = 1 %}', path: '../secret.jinja' };
+  const { pillar: made } = await ask(pillar, { grains });
+  t.deepEqual({ ...made }, { a: grains.evil });
+});
+
+test('files behind links that leave the roots do not exist', async (t) => {
+  const { pillar, directory } = await openTree(t, {
+    'base/top.sls': "base:\n  '*': [out, key]\n",
+    'outside/out.sls': 'out: 1\n',
+    'state/key.sls': 'key: 1\n',
+  });
+  symlinkSync(path.join(directory, 'outside/out.sls'), path.join(directory, 'base/out.sls'));
+  symlinkSync(path.join(directory, 'state/key.sls'), path.join(directory, 'base/key.sls'));
+  const { pillar: made } = await ask(pillar);
+  t.deepEqual(Object.keys(made), ['_errors']);
+});
+
+test("the master's own folders are not read as pillar, whatever root they lie in", async (t) => {
+  const tree = {
+    'top.sls': "base:\n  '*': [state.key, open.a]\n",
+    'state/key.sls': 'key: 1\n',
+    'open/a.sls': 'a: 1\n',
+  };
+  const { pillar } = await openTree(t, tree, { pillarRoots: { base: ['.'] } });
+  const { pillar: made } = await ask(pillar);
+  t.deepEqual(Object.keys(made), ['a', '_errors']);
+});
+
+for (const [what, env] of Object.entries({
+  'by a path': '../secret',
+  absolute: '/etc',
+  'the one above': '..',
+  'the placeholder itself': '__env__',
+})) {
+  test(`an environment that is ${what} has no pillar`, async (t) => {
+    const { pillar } = await openTree(
+      t,
+      {
+        'envs/qa/top.sls': "qa:\n  '*': [a]\n",
+        'secret/top.sls': `'${env}':\n  '*': [a]\n`,
+        'secret/a.sls': 'a: 1\n',
+        'top.sls': `'..':\n  '*': [secret.a]\n`,
+      },
+      { pillarRoots: { __env__: ['envs/__env__'] } },
+    );
+    t.deepEqual(Object.keys((await ask(pillar, { pillarenv: env })).pillar), []);
+  });
+}
+
+for (const [what, text, said] of [
+  [
+    'loops without end',
+    '{% for x in range(99999) %}{% for y in range(99999) %}{% endfor %}{% endfor %}',
+    /limit/,
+  ],
+  ['multiplies its output', "{% set x = 'a' * 10 ** 9 %}a: {{ x }}", /limit/],
+  ['includes itself', "{% include 'a.sls' %}", /limit|deep/],
+  ['nests YAML without end', `a: ${'['.repeat(5000)}`, /nesting|stack/],
+  ['is a bomb of aliases', bomb(), /limit/],
+] as const) {
+  test(`a file that ${what} stops at a limit, with its name and line`, async (t) => {
+    const { pillar } = await openTree(
+      t,
+      { 'base/top.sls': "base:\n  '*': [a, b]\n", 'base/a.sls': text, 'base/b.sls': 'b: 1\n' },
+      { pillarSafeRenderError: false },
+    );
+    const { pillar: made } = await ask(pillar);
+    t.like(made, { b: 1 });
+    const [error = ''] = errorsOf(t, made);
+    t.regex(error, said);
+    t.regex(error, /a\.sls, line \d/);
+  });
+}
+
+function bomb(): string {
+  const lines = ['x0: &x0 [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]'];
+  for (let index = 1; index < 10; index += 1) {
+    lines.push(
+      `x${index}: &x${index} [${Array(10)
+        .fill(`*x${index - 1}`)
+        .join(', ')}]`,
+    );
+  }
+  return lines.join('\n');
+}
+
+for (const [line, said] of [
+  ['#!py', /"py" is not served: it runs code/],
+  ['#!yaml|gpg', /"gpg" is not served: the master decrypts nothing/],
+  ['#!jinja|yaml|gpg', /"gpg"/],
+  ['#!mako|yaml', /"mako" is not served/],
+  ['#!yaml|jinja', /"yaml\|jinja"|jinja\|yaml/],
+] as const) {
+  test(`${line} is refused by name, with the way out`, async (t) => {
+    const { pillar } = await openTree(
+      t,
+      { 'base/top.sls': top, 'base/a.sls': `${line}\na: 1\n` },
+      { pillarSafeRenderError: false },
+    );
+    const { pillar: made } = await ask(pillar);
+    t.deepEqual(Object.keys(made), ['_errors']);
+    t.regex(errorsOf(t, made)[0] ?? '', said);
+  });
+}
+
+test('rights go by the pillar that a minion has without its grains', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': "base:\n  'role:db':\n    - match: grain\n    - db\n  'web*':\n    - a\n",
+    'base/a.sls': "tier: {{ grains.get('tier', 'front') }}\nsafe: 1\n",
+    'base/db.sls': 'db: secret\n',
+  });
+  const { pillar: made, proven } = await ask(pillar, { grains: { role: 'db', tier: 'core' } });
+  t.deepEqual({ ...made }, { db: 'secret', tier: 'core', safe: 1 });
+  t.deepEqual({ ...proven }, { tier: 'front', safe: 1 });
+});
+
+test('with pillar_trusts_grains off a minion gets nothing by claiming it', async (t) => {
+  const { pillar } = await openTree(
+    t,
+    {
+      'base/top.sls':
+        "base:\n  'role:db':\n    - match: grain\n    - db\n  'G@id:web1':\n    - a\n",
+      'base/a.sls': "role: {{ salt['grains.get']('role', 'none') }}\nid: {{ grains.id }}\n",
+      'base/db.sls': 'db: secret\n',
+    },
+    { pillarTrustsGrains: false },
+  );
+  const { pillar: made } = await ask(pillar, { grains: { role: 'db' } });
+  t.deepEqual({ ...made }, { role: 'none', id: 'web1' });
+});
+
+test('1 MB of pillar is made whole', async (t) => {
+  const { pillar } = await openTree(t, {
+    'base/top.sls': top,
+    'base/a.sls': `{% for i in range(1000) %}\nkey{{ i }}: '${'x'.repeat(1000)}'\n{% endfor %}\n`,
+  });
+  t.is(Object.keys((await ask(pillar)).pillar).length, 1000);
+});
+
+function errorsOf(t: ExecutionContext, pillar: unknown): readonly string[] {
+  const errors: unknown =
+    typeof pillar === 'object' && pillar !== null && '_errors' in pillar ? pillar._errors : [];
+  t.true(Array.isArray(errors));
+  return Array.isArray(errors) ? errors.map(String) : [];
+}
