@@ -93,7 +93,7 @@ for (const wire of WIRES) {
       const lies: Load[] = [
         { grains },
         { grains, saltenv: '../..', pillarenv: '../..' },
-        { grains, pillar_override: { password: 'x' }, extra_minion_data: { id: VICTIM } },
+        { grains, extra_minion_data: { id: VICTIM } },
         { grains, ext: { cmd_yaml: 'cat /etc/passwd' }, ext_pillar: [{ git: 'main ssh://x' }] },
         { grains, pub: pem('other_minion').publicPem, minion_id: VICTIM, master_id: VICTIM },
       ];
@@ -101,6 +101,9 @@ for (const wire of WIRES) {
         const own = await pillarOf(site, HOSTILE, load);
         t.deepEqual({ ...own }, { owner: HOSTILE });
       }
+      // What is on a minion's own command line lies over its own answer, and over nothing else.
+      const override = { grains, pillar_override: { password: 'x' } };
+      t.deepEqual({ ...(await pillarOf(site, HOSTILE, override)) }, { owner: HOSTILE, password: 'x' });
       t.is(
         unpackWire(await site.door.ask(requestBy(hostile, { cmd: '_pillar', id: VICTIM }))),
         'bad load',
