@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createConnection, createServer } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { StoreError } from './errors.ts';
+
+/**
+ * A program that was being started when a lock was given back has a copy of it for a moment, until
+ * it runs: what is taken is looked at again.
+ */
+const maxTries = 5;
+const retryMs = 50;
 
 /**
  * Takes the directory for this process. The lock is a bound abstract Unix socket (Linux), which
@@ -12,14 +20,21 @@ import { StoreError } from './errors.ts';
  * @throws StoreError ERR_STORE_LOCKED
  */
 export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await tryLock(directory);
+    } catch (error) {
+      if (!isTaken(error) || tries === maxTries) throw lockError(directory, error);
+      await pause(retryMs);
+    }
+  }
+}
+
+async function tryLock(directory: string): Promise<() => Promise<void>> {
   const server = createServer((connection) => connection.destroy()).unref();
   // Exclusive: the workers of a cluster would share the socket otherwise.
   server.listen({ path: lockPath(directory), exclusive: true });
-  try {
-    await once(server, 'listening');
-  } catch (error) {
-    throw lockError(directory, error);
-  }
+  await once(server, 'listening');
   return async () => {
     server.close();
     await once(server, 'close');
@@ -44,8 +59,12 @@ function lockPath(directory: string): string {
   return `\0saltbridge-store-${name}`;
 }
 
+function isTaken(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
+}
+
 function lockError(directory: string, cause: unknown): StoreError {
-  if (cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE') {
+  if (isTaken(cause)) {
     return new StoreError(
       'ERR_STORE_LOCKED',
       `${directory} is in use by another process, or opened twice by this one; ` +

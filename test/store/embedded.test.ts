@@ -52,6 +52,14 @@ test('a write that was acknowledged is there after the process was killed', asyn
   for (let i = 0; i <= last; i++) t.truthy(await store.get(['k', String(i)]), `write ${i}`);
 });
 
+test('a directory that is given back in a moment is waited for', async (t) => {
+  const directory = temporaryDirectory(t);
+  const first = await openIn(t, directory);
+  const second = openIn(t, directory);
+  await first.close();
+  await t.notThrowsAsync(second);
+});
+
 test('a directory is open once at a time, and free again when its holder is gone', async (t) => {
   const directory = temporaryDirectory(t);
   const first = await openIn(t, directory);
