@@ -1,23 +1,19 @@
 /** How a running master is put together; the only place that sees all its parts. */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
+import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api.ts';
-import { tellKeyChange } from './audit/audited-keys.ts';
-import { LoginAudit } from './audit/audited-logins.ts';
 import { auditedReload } from './audit/audited-reload.ts';
-import type { AuditTrail } from './audit/record.ts';
-import { RuledDecisions } from './audit/ruled-decisions.ts';
+import { startAudit } from './audit/start-audit.ts';
 import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { Logins } from './eauth/logins.ts';
-import { createAsUser, createLoginsApi, openLogins, tellObstacles } from './eauth/open.ts';
+import { openUsers, tellObstacles } from './eauth/open.ts';
 import { OwnJobs } from './eauth/own-jobs.ts';
-import { holdSudoUsers } from './eauth/sudo-users.ts';
 import { MasterError } from './errors.ts';
 import { EventBus } from './events/bus.ts';
 import { createBusApi } from './events/bus-api.ts';
-import { tags } from './events/tags.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
@@ -30,18 +26,17 @@ import type { MasterParts } from './master.ts';
 import type { MineStore } from './mine/mine-store.ts';
 import { openMine } from './mine/open-mine.ts';
 import { openPillarSource } from './pillar/open.ts';
-import { PolicyGate } from './policy/gate.ts';
-import { LivePolicy } from './policy/live-policy.ts';
+import type { LivePolicy } from './policy/live-policy.ts';
+import { openPolicy, tellMode } from './policy/open.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
 import { openReactions, type Reactions } from './reactions/open.ts';
 import { LastHeard } from './requests/last-heard.ts';
-import { openRequests } from './requests/open.ts';
+import { openRequests, type Requests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
 import { createServices, toFunctionsApi } from './services.ts';
 import { createTransports } from './transports.ts';
-import { version } from './version.ts';
 
 /** A running master. */
 export interface Assembly {
@@ -75,7 +70,7 @@ export async function assemble(
       await foundations.autoAccept.configure(live.view);
       logins.configure();
       await tellObstacles(logins, parts.logger);
-      tellMode(live.view, parts.logger);
+      tellMode(live.view.acl, parts.logger.child({ component: 'policy' }));
       return report;
     });
     return { api, reload, close: () => closers.close() };
@@ -116,24 +111,11 @@ async function open(
     closing: closing.signal,
     now,
   });
-  const policy = new LivePolicy({
-    config,
-    targets,
-    factsOf: (id) => foundations.facts.rightsOf(id),
-    now,
-  });
-  const { audit } = foundations;
-  audit.onChange((isFull) => bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));
-  foundations.keys.onChange((change) => tellKeyChange(audit, change));
-  tellLife(audit, config.id, closers);
-  const ruled = closers.add(new RuledDecisions({ audit, now }), (it) => it.flush());
-  const gate = new PolicyGate({
-    policy: () => policy.current,
-    options: () => config.acl,
-    ruled,
-    recorder: foundations.decisions,
-  });
-  tellMode(config, logger);
+  startAudit(foundations, bus, config.id, closers);
+  const { policy, gate, ruled } = openPolicy(
+    { config, foundations, targets, now, log: logger.child({ component: 'policy' }) },
+    closers,
+  );
   const mine = await openMine({
     config,
     gate,
@@ -215,7 +197,6 @@ async function open(
     }),
     (it) => it.close(),
   );
-  const bound: BoundTransport[] = [];
   const requests = openRequests({
     config,
     gate,
@@ -240,24 +221,23 @@ async function open(
   });
   await revokeLostKeys({ foundations, bus, revocation, log: logger.child({ component: 'keys' }) });
   if (!config.preserveMinionCache) forgetDeleted(foundations, mine.mine, logger);
-  for (const transport of transports) {
-    closers.add(transport, (it) => it.close());
-    const ports = await transport.listen(
-      (bytes, peer, turn) => requests.channel.handle(bytes, peer, turn),
-      (bytes, peer) => requests.announcements.hear(bytes, peer),
-    );
-    bound.push({ transport: transport.name, ...ports });
-  }
-  const logins = closers.add(
-    await openLogins({
-      config,
-      store: foundations.store,
-      now,
-      audit: new LoginAudit(audit, ruled),
-      log: logger.child({ component: 'eauth' }),
-    }),
-    (it) => it.close(),
-  );
+  const bound = await listen(transports, requests, closers);
+  const users = await openUsers({
+    config,
+    foundations,
+    policy,
+    ruled,
+    targets,
+    jobs: services.jobs,
+    runners: toFunctionsApi(services.runners),
+    wheel: toFunctionsApi(services.wheel),
+    events: createBusApi(bus),
+    ownJobs: new OwnJobs(nextJid),
+    counters,
+    now,
+    log: logger.child({ component: 'eauth' }),
+  });
+  const logins = closers.add(users.logins, (it) => it.close());
   closers.add(
     startMaintenance({ config, foundations, revocation, logins, now, log: logger }),
     (it) => it.stop(),
@@ -266,18 +246,6 @@ async function open(
     const events = new PresenceEvents({ bus, present: () => present().map(({ id }) => id) });
     closers.add(events.start(config.loopInterval * 1000), (it) => it.stop());
   }
-  const forUsers = {
-    jobs: services.jobs,
-    runners: toFunctionsApi(services.runners),
-    wheel: toFunctionsApi(services.wheel),
-    events: createBusApi(bus),
-    ownJobs: new OwnJobs(nextJid),
-    targets,
-    policy,
-    counters,
-    ruled,
-    log: logger.child({ component: 'eauth' }),
-  };
   reactions.start();
   const api = createApi({
     config,
@@ -288,9 +256,9 @@ async function open(
     targets,
     foundations,
     bus,
-    services: { ...services, jobs: holdSudoUsers({ ...forUsers, config }) },
-    logins: createLoginsApi(logins),
-    asUser: createAsUser({ ...forUsers, logins }),
+    services: { ...services, jobs: users.jobs },
+    logins: users.api,
+    asUser: users.asUser,
     reactions: reactions.api,
     present,
     transports,
@@ -308,19 +276,22 @@ async function open(
   return { api, foundations, policy, logins, reactions };
 }
 
-/** A master that learns is no border: nobody may forget it. */
-function tellMode({ acl }: MasterConfig, logger: Logger): void {
-  if (acl.mode !== 'learn') return;
-  const log = logger.child({ component: 'policy' });
-  log.warn({ actions: acl.learnActions }, 'acl is learning: what no rule permits is permitted');
-}
-
-/** Audits that the master starts, and when it is closed. */
-function tellLife(audit: AuditTrail, id: string, closers: Closers): void {
-  const who = { kind: 'master', name: id } as const;
-  const detail = `saltbridge ${version}, process ${process.pid}`;
-  audit.append({ who, action: 'master.start', outcome: 'done', detail });
-  closers.add(audit, (it) => it.append({ who, action: 'master.stop', outcome: 'done' }));
+/** Binds every port; from then on requests are answered. */
+async function listen(
+  transports: readonly MasterTransport[],
+  { channel, announcements }: Requests,
+  closers: Closers,
+): Promise<readonly BoundTransport[]> {
+  const bound: BoundTransport[] = [];
+  for (const transport of transports) {
+    closers.add(transport, (it) => it.close());
+    const ports = await transport.listen(
+      (bytes, peer, turn) => channel.handle(bytes, peer, turn),
+      (bytes, peer) => announcements.hear(bytes, peer),
+    );
+    bound.push({ transport: transport.name, ...ports });
+  }
+  return bound;
 }
 
 /** Ends with an id's last key what is known of it. */

@@ -2,30 +2,50 @@
 import { once } from 'node:events';
 import type { Logger } from 'pino';
 import { rightsOfUser } from '../../acl/index.ts';
-import type { Store } from '../../store/index.ts';
-import type { LoginsApi, UserApi } from '../api.ts';
-import type { LoginAudit } from '../audit/audited-logins.ts';
+import type { JobsApi, LoginsApi, UserApi } from '../api.ts';
+import { LoginAudit } from '../audit/audited-logins.ts';
 import type { MasterConfig } from '../config/options.ts';
+import type { Foundations } from '../foundations.ts';
 import { delay } from '../limits/delay.ts';
 import type { LivePolicy } from '../policy/live-policy.ts';
 import { policySyntax } from '../policy/syntax.ts';
 import { Logins, type TokenInfo, toInfo } from './logins.ts';
+import { holdSudoUsers } from './sudo-users.ts';
 import { TokenTable } from './tokens.ts';
 import { createUserApi, type UserApiParts } from './user-api.ts';
 
 /** What they are made from. */
-export interface LoginParts {
+export interface UsersParts extends UserApiParts {
   /** Its members change with a reload. */
   readonly config: MasterConfig;
-  readonly store: Store;
+  readonly foundations: Pick<Foundations, 'store' | 'audit'>;
+  readonly policy: LivePolicy;
   readonly now: () => number;
-  readonly audit: LoginAudit;
-  readonly log: Logger;
+}
+
+/** Users, as the rest of a master sees them. */
+export interface Users {
+  readonly logins: Logins;
+  readonly api: LoginsApi;
+  readonly asUser: (token: string) => UserApi;
+  /** The local socket's jobs, some of which are users'. */
+  readonly jobs: JobsApi;
 }
 
 /** Opens the tokens that were given, and tells what nobody can log in by on this machine. */
-export async function openLogins(parts: LoginParts): Promise<Logins> {
-  const { config, store, now, audit, log } = parts;
+export async function openUsers(parts: UsersParts): Promise<Users> {
+  const logins = await openLogins(parts);
+  return {
+    logins,
+    api: createLoginsApi(logins),
+    asUser: createAsUser({ ...parts, logins }),
+    jobs: holdSudoUsers(parts),
+  };
+}
+
+async function openLogins(parts: UsersParts): Promise<Logins> {
+  const { config, foundations, ruled, now, log } = parts;
+  const { store, audit } = foundations;
   const monotonic = (): number => performance.now();
   const logins = new Logins({
     config,
@@ -35,7 +55,7 @@ export async function openLogins(parts: LoginParts): Promise<Logins> {
     now,
     monotonic,
     delay,
-    audit,
+    audit: new LoginAudit(audit, ruled),
     log,
   });
   await tellObstacles(logins, log);
@@ -50,7 +70,7 @@ export async function tellObstacles(logins: Logins, log: Logger): Promise<void> 
 }
 
 /** See ../api.ts. */
-export function createLoginsApi(logins: Logins): LoginsApi {
+function createLoginsApi(logins: Logins): LoginsApi {
   return {
     login: (request) => logins.login(request),
     identify: async (token) => toInfo(await logins.identify(token)),
@@ -62,7 +82,7 @@ export function createLoginsApi(logins: Logins): LoginsApi {
 }
 
 /** The interface of whoever has a token; the policy is the one in force, or the token's own. */
-export function createAsUser(
+function createAsUser(
   parts: UserApiParts & { readonly logins: Logins; readonly policy: LivePolicy },
 ): (token: string) => UserApi {
   const { logins, policy } = parts;

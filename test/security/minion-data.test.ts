@@ -103,7 +103,10 @@ for (const wire of WIRES) {
       }
       // What is on a minion's own command line lies over its own answer, and over nothing else.
       const override = { grains, pillar_override: { password: 'x' } };
-      t.deepEqual({ ...(await pillarOf(site, HOSTILE, override)) }, { owner: HOSTILE, password: 'x' });
+      t.deepEqual(
+        { ...(await pillarOf(site, HOSTILE, override)) },
+        { owner: HOSTILE, password: 'x' },
+      );
       t.is(
         unpackWire(await site.door.ask(requestBy(hostile, { cmd: '_pillar', id: VICTIM }))),
         'bad load',
