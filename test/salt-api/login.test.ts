@@ -79,6 +79,27 @@ test('whatever is wrong with a log-in, the answer is the same', async (t) => {
   }
 });
 
+test('nothing but a log-in leaves a session', async (t) => {
+  const origin = 'https://ui.example';
+  const { ask } = await startApi(t, { minions: [], options: { corsOrigins: [origin] } });
+  const preflight = { origin, 'access-control-request-method': 'POST' };
+  for (const request of [
+    { method: 'OPTIONS', path: '/login', headers: preflight },
+    { method: 'OPTIONS', path: '/login' },
+    { path: '/login' },
+    { path: '/' },
+    { path: '/stats' },
+    { path: '/nosuch' },
+    { method: 'POST', path: '/login', headers: json(), body: '[{' },
+    { method: 'POST', path: '/logout', headers: json(), body: {} },
+  ]) {
+    const { headers } = await ask(request);
+    const note = `${request.method} ${request.path}`;
+    t.is(headers['set-cookie'], undefined, note);
+    t.is(headers['x-auth-token'], undefined, note);
+  }
+});
+
 test('no, malformed and unknown tokens are refused alike, wherever they stand', async (t) => {
   const { ask, login } = await startApi(t, { minions: [] });
   const session = await login();

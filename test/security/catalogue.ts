@@ -35,6 +35,10 @@ const logins = inFile('master/eauth/logins.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/outgoing.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
+const sessions = inFile('salt-api/login.test.ts');
+const bodies = inFile('salt-api/bodies.test.ts');
+const streams = inFile('salt-api/events.test.ts');
+const apiServer = inFile('salt-api/server.test.ts');
 const tenants = inFile('master/config/tenants.test.ts');
 
 const identityInTheDispatcher =
@@ -196,8 +200,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-22',
     threat: 'the API without a valid token',
-    tests: [users('each call looks at the token')],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      users('each call looks at the token'),
+      sessions('no, malformed and unknown tokens are refused alike, wherever they stand'),
+    ],
   },
   {
     id: 'C-23',
@@ -690,7 +696,11 @@ export const catalogue: readonly Threat[] = [
       'cli/salt.test.ts: what minions send cannot steer the terminal',
     ],
   },
-  { id: 'M-20', threat: 'markup in returns', tests: [], sentence: 'The HTTP API (log-ins' },
+  {
+    id: 'M-20',
+    threat: 'markup in returns',
+    tests: [apiServer('every answer forbids what browsers could make of it')],
+  },
   {
     id: 'G-01',
     threat: 'identity is the key that opened the envelope',
@@ -814,14 +824,17 @@ export const catalogue: readonly Threat[] = [
     tests: [
       logins('what has not the form of a token is none'),
       users('each call looks at the token'),
+      sessions('no, malformed and unknown tokens are refused alike, wherever they stand'),
+      streams('tokens are heard where browsers can put them, and nothing else is'),
     ],
-    sentence: 'The HTTP API (log-ins',
   },
   {
     id: 'A-02',
     threat: 'sessions before a log-in',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      sessions('nothing but a log-in leaves a session'),
+      sessions('whatever is wrong with a log-in, the answer is the same'),
+    ],
   },
   {
     id: 'A-03',
@@ -906,44 +919,52 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'A-13',
     threat: 'reading what is others’',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [streams('a limited user sees the jobs that it began, and what a rule lets it read')],
   },
   {
     id: 'A-14',
     threat: 'events through hooks',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      'salt-api/rights.test.ts: a hook needs the right to fire events, and its path must be a tag',
+    ],
   },
   {
     id: 'A-15',
     threat: 'what browsers send',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      bodies('only listed origins may read answers'),
+      sessions('a cookie is a session, but not for a page of another site'),
+      streams('WebSocket needs a session, and a cookie serves no page of another site'),
+    ],
   },
   {
     id: 'A-16',
     threat: 'parsers of HTTP',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [bodies('requests that can be read in two ways are refused, and end the connection')],
   },
   {
     id: 'A-17',
     threat: 'bodies that are bombs',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      bodies('bodies that say nothing, or too much, are refused'),
+      bodies('compressed bodies are refused'),
+    ],
   },
   {
     id: 'A-18',
     threat: 'streams and requests without end',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      streams('a log-in has eight streams, and a place is free when one ends'),
+      streams('a reader that reads nothing is let go'),
+      bodies('a body that never ends holds nobody up'),
+    ],
   },
   {
     id: 'A-19',
     threat: 'paths in addresses',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      'salt-api/static.test.ts: nothing else is reached by a static path, and what is missing is 404',
+    ],
   },
   {
     id: 'A-20',
@@ -954,8 +975,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'A-21',
     threat: 'errors that talk',
-    tests: [],
-    sentence: 'The HTTP API (log-ins',
+    tests: [
+      'salt-api/clients.test.ts: missing fields are an unexpected error, as clients know it',
+      sessions('whatever is wrong with a log-in, the answer is the same'),
+    ],
   },
   {
     id: 'B-01',

@@ -21,6 +21,7 @@ const copied = [
   'master',
   'minion-protocol',
   'packaging',
+  'salt-api',
   'store',
   'template',
   'test',
