@@ -219,6 +219,20 @@ test("on the disk and in the log of one tenant is nothing of the other's", async
   }
 });
 
+test('the audit log of one tenant says nothing of the other', async (t) => {
+  const { red, blue } = await startTenants(t);
+  // One after the other, so that their jids differ.
+  const [here, there] = [await tellAll(red.master), await tellAll(blue.master)];
+  const recordsOf = async ({ root, master }: TenantUnderTest): Promise<string> => {
+    await master.audit.flush();
+    const files = filesIn(root).filter((file) => file.includes('/audit/'));
+    return files.map((file) => readFileSync(file, 'utf8')).join('');
+  };
+  const [reds, blues] = [await recordsOf(red), await recordsOf(blue)];
+  t.true(reds.includes(here.jid) && blues.includes(there.jid));
+  t.false(reds.includes(there.jid) || blues.includes(here.jid));
+});
+
 function filesIn(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true, recursive: true })
     .filter((entry) => entry.isFile())
