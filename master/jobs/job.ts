@@ -41,16 +41,21 @@ export interface JobReturn {
   readonly receivedAt: number;
 }
 
-/** A job that the master still knows by heart: who it is for, who has answered. */
+const nobody: ReadonlySet<string> = new Set();
+
+/**
+ * A job that the master still knows by heart: who it is for, who has answered. Thousands are known,
+ * nearly all of them over: what only one under way needs is made when it does.
+ */
 export class Job {
   readonly jid: string;
   readonly fun: string | readonly string[];
   readonly minions: ReadonlySet<string>;
   /** Whether its returns are kept. Not so for the master's own `find_job` rounds. */
   readonly isKept: boolean;
-  readonly #answered = new Set<string>();
-  #running: ReadonlySet<string> = new Set();
-  readonly #listeners = new Set<(result: JobReturn) => void>();
+  #answered: Set<string> | undefined;
+  #running: ReadonlySet<string> = nobody;
+  #listeners: Set<(result: JobReturn) => void> | undefined;
 
   constructor(
     record: Pick<JobRecord, 'jid' | 'fun' | 'minions'>,
@@ -63,7 +68,7 @@ export class Job {
   }
 
   hasAnswered(minionId: string): boolean {
-    return this.#answered.has(minionId);
+    return this.#answered?.has(minionId) === true;
   }
 
   /** Minions that said last time they were asked that they are still at it. */
@@ -78,19 +83,24 @@ export class Job {
 
   /** Tells everybody who waits. A second return of the same minion tells nobody. */
   answer(result: JobReturn): void {
+    this.#answered ??= new Set();
     if (this.#answered.has(result.minion)) return;
     this.#answered.add(result.minion);
-    for (const listener of this.#listeners) listener(result);
+    for (const listener of this.#listeners ?? []) listener(result);
   }
 
   /** Calls `listener` for each return from now on, until the given function is called. */
   onReturn(listener: (result: JobReturn) => void): () => void {
+    this.#listeners ??= new Set();
     this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return () => {
+      this.#listeners?.delete(listener);
+      if (this.#listeners?.size === 0) this.#listeners = undefined;
+    };
   }
 
   get isWatched(): boolean {
-    return this.#listeners.size > 0;
+    return this.#listeners !== undefined;
   }
 }
 
