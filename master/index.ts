@@ -115,6 +115,7 @@ export type { JobUpdate, RunRequest } from './jobs/run.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
+export { type LinkedSignal, linkSignals } from './linked-signal.ts';
 export {
   createLogger,
   createRootLog,

@@ -1,7 +1,7 @@
 /** What every route works with, and whom a request is of. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { MasterApi, UserApi } from '../master/index.ts';
+import { linkSignals, type MasterApi, type UserApi } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
 import { type Body, parseBody } from './body.ts';
 import { sessionTokenOf } from './credentials.ts';
@@ -103,5 +103,5 @@ export function expiryOf({ expiresAt }: Caller): AbortSignal {
 export function endOf({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once('close', () => gone.abort());
-  return AbortSignal.any([gone.signal, closing]);
+  return linkSignals(gone.signal, closing).signal;
 }
