@@ -15,9 +15,12 @@ import { MasterError } from './errors.ts';
 import { EventBus } from './events/bus.ts';
 import { createBusApi } from './events/bus-api.ts';
 import { openFileServer } from './fileserver/open.ts';
+import { PushedFiles } from './fileserver/pushed-files.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
 import { openJobs } from './jobs/open.ts';
+import { createAdmission } from './keys/admission.ts';
+import { FormerOwners } from './keys/former-owners.ts';
 import { revokeLostKeys } from './keys/lost-keys.ts';
 import { Revocation } from './keys/revocation.ts';
 import { RequestCounters } from './limits/counters.ts';
@@ -146,6 +149,23 @@ async function open(
     }),
     (it) => it.close(),
   );
+  const pushed = new PushedFiles({
+    cachedir: config.cachedir,
+    maxFileBytes: config.fileRecvMaxSize * 1_048_576,
+    maxMinionBytes: config.limits.pushedBytes,
+  });
+  const formerOwners = await FormerOwners.open(foundations.store);
+  const admission = createAdmission({
+    config,
+    foundations,
+    revocation,
+    lastHeard,
+    mine: mine.mine,
+    pushed,
+    formerOwners,
+    nextJid,
+    now,
+  });
   const fileServer = closers.add(
     await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
     (it) => it.close(),
@@ -215,6 +235,8 @@ async function open(
     pillar,
     tops: parts.tops ?? (async () => ({})),
     fileServer,
+    pushed,
+    isOfFormerOwner: (id, jid) => formerOwners.had(id, jid),
     present,
     now,
     log: logger.child({ component: 'requests' }),
