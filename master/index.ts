@@ -159,7 +159,13 @@ export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
 export type { Tops, TopsProvider, TopsRequest } from './requests/tops.ts';
 /** @internal */
+export { type RpcAccess, rpcAccess } from './rpc/access.ts';
+/** @internal */
 export { fromJson, toJson } from './rpc/json-values.ts';
+/** @internal */
+export { rpcMethods } from './rpc/methods.ts';
+/** @internal */
+export { failCall, parseParameters, refuseMethod, serveCall } from './rpc/serve-call.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 /** @internal */
 export { readTextIfPresent, writeFileAtomically } from './secrets/private-file.ts';

@@ -15,8 +15,8 @@ import type { StreamGate } from './stream-gate.ts';
 /** Node fires longer timers at once. */
 export const longestTimerMs = 2_147_483_647;
 
-/** The master's part in it. */
-export type ServedMaster = Pick<MasterApi, 'asUser' | 'events' | 'logins' | 'status'>;
+/** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
+export type ServedMaster = MasterApi;
 
 /** What routes share. */
 export interface ApiContext {

@@ -116,6 +116,7 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
           return parts.events.fire(tag, data);
         }),
     },
+    requireFullRights: (what) => once(async (session) => gate.judgeEverything(session, what)),
   };
 }
 
@@ -134,6 +135,9 @@ async function* only<T>(
 /** What is told as the rule where none was needed, and where none was asked. */
 const unlimitedRule = 'unlimited';
 const nobodysRule = 'default-deny';
+
+/** What needs every right is audited as this. */
+const interfaceAction = 'interface';
 
 function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
   return { who: { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) }, rule };
@@ -201,6 +205,17 @@ class UserGate {
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
   }
 
+  /** @throws AuthorizationError */
+  judgeEverything({ subject, policy }: UserSession, what: string): void {
+    const actions = ['publish', 'runner', 'wheel'] as const;
+    if (!actions.every((action) => isUnlimited(subject, policy, action))) {
+      this.#refuse(subject, interfaceAction, { fun: what }, 'not everything is permitted');
+    }
+    const { who } = requester(subject, unlimitedRule);
+    const decision = { effect: 'allow', rule: unlimitedRule } as const;
+    this.#parts.ruled.note({ who, action: interfaceAction, what }, decision);
+  }
+
   /** @returns the rule that permits it */
   #judge(question: Question, policy: Policy, { fun }: AskedCalls): string {
     const { effect, rule, reason } = decide(question, policy);
@@ -212,7 +227,7 @@ class UserGate {
 
   #refuse(
     subject: Question['subject'],
-    action: Question['action'],
+    action: Question['action'] | typeof interfaceAction,
     { fun }: Pick<AskedCalls, 'fun'>,
     reason: string,
     rule = nobodysRule,
