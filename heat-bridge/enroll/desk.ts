@@ -21,8 +21,8 @@ export interface DeskParts {
   readonly keyPairs: KeyPairs;
   /** Of the ticket key: 64 bytes. */
   readonly secretKey: Uint8Array;
-  /** `undefined`: the options say too little to write user-data. */
-  readonly writer: UserDataWriter | undefined;
+  /** @throws BridgeError ERR_ENROLL_OFF where the options say too little to write user-data */
+  readonly writer: () => Promise<UserDataWriter>;
   readonly defaults: {
     readonly ticketLifetimeMs: number;
     readonly protocol: 0 | 1 | 2 | 3;
@@ -50,7 +50,7 @@ export class EnrolmentDesk {
    */
   async create(request: EnrolRequest): Promise<NewEnrolment> {
     const { admission, book, keyPairs, moves, secretKey, tell } = this.#parts;
-    const writer = this.#writer(request);
+    const writer = await this.#writer(request);
     checkRequest(request, this.#parts.now());
     const keys = request.by === 'keys' ? await keyPairs.take() : undefined;
     const enrolment = this.#begin(request, keys);
@@ -77,15 +77,12 @@ export class EnrolmentDesk {
     return { enrolment, ticket, userData };
   }
 
-  #writer({ by }: EnrolRequest): UserDataWriter {
+  async #writer({ by }: EnrolRequest): Promise<UserDataWriter> {
     const { writer, defaults } = this.#parts;
-    if (writer === undefined) {
-      throw new BridgeError('ERR_ENROLL_OFF', 'expected masters, url and certificate under enroll');
-    }
     if (by === 'grain' && !defaults.takesGrains) {
       throw new BridgeError('ERR_ENROLL_OFF', 'tickets as grains are off (enroll: grain)');
     }
-    return writer;
+    return writer();
   }
 
   #begin(request: EnrolRequest, keys: KeyPairText | undefined): Enrolment {

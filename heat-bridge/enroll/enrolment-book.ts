@@ -50,6 +50,14 @@ export class EnrolmentBook {
     return this.#byNumber.values();
   }
 
+  /** Those that have an id now. */
+  *live(): IterableIterator<Enrolment> {
+    for (const number of this.#byId.values()) {
+      const enrolment = this.#byNumber.get(number);
+      if (enrolment !== undefined) yield enrolment;
+    }
+  }
+
   /** How many wait for their machine. */
   get open(): number {
     let count = 0;

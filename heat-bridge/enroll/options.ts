@@ -1,9 +1,8 @@
 /** `saltbridge: bridge: enroll:`. */
-import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
-import { BridgeError } from '../errors.ts';
+import Type from 'typebox';
+import { parseSection } from '../options.ts';
 
-const section = Type.Object(
+const Section = Type.Object(
   {
     /** Addresses of the masters as machines reach them; without them nothing is enrolled by ticket. */
     masters: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })),
@@ -27,7 +26,6 @@ const section = Type.Object(
   { additionalProperties: false },
 );
 
-const check = Compile(section);
 
 /** How enrolment works; everything has a value but what switches it on. */
 export interface EnrollOptions {
@@ -49,10 +47,10 @@ const protocols = [0, 1, 2, 3] as const;
  * The options of a section.
  * @param value as it is written; `undefined`: it is not there
  * @param apiCertificate path of the certificate that the HTTP API shows
- * @throws BridgeError ERR_ENROLL_OFF for a value that cannot be one
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 export function parseEnrollOptions(value: unknown, apiCertificate?: string): EnrollOptions {
-  const given: Static<typeof section> = value === undefined ? {} : parse(value);
+  const given = parseSection('bridge:enroll', Section, value ?? {});
   return {
     masters: given.masters ?? [],
     url: given.url,
@@ -64,11 +62,4 @@ export function parseEnrollOptions(value: unknown, apiCertificate?: string): Enr
     keyBits: given.key_bits ?? 2048,
     preparedKeys: given.prepared_keys ?? 0,
   };
-}
-
-function parse(value: unknown): Static<typeof section> {
-  const [first] = check.Errors(value);
-  if (first === undefined) return check.Parse(value);
-  const name = first.instancePath.slice(1).replaceAll('/', ': ') || 'enroll';
-  throw new BridgeError('ERR_ENROLL_OFF', `enroll: ${name}: ${first.message}`);
 }
