@@ -1,7 +1,7 @@
 /** What `saltbridge enroll` reads and prints. */
 import { readFile } from 'node:fs/promises';
 import type { ExtensionClient } from '../client/index.ts';
-import type { EnrolRequest, Enrolment, KnownMinion } from '../heat-bridge/index.ts';
+import type { Enrolment, EnrolRequest, KnownMinion } from '../heat-bridge/index.ts';
 import type { CommandContext } from './context.ts';
 import { CommandError } from './errors.ts';
 import { exitCodes } from './exit-codes.ts';

@@ -120,23 +120,6 @@ async function open(
     { config, foundations, targets, now, log: logger.child({ component: 'policy' }) },
     closers,
   );
-  const extensions = await openExtensions(
-    parts.extensions ?? [],
-    {
-      config,
-      foundations,
-      policy,
-      ruled,
-      targets,
-      jobs,
-      nextJid,
-      bus,
-      closing: closing.signal,
-      now,
-      log: logger,
-    },
-    closers,
-  );
   const mine = await openMine({
     config,
     gate,
@@ -184,6 +167,24 @@ async function open(
     nextJid,
     now,
   });
+  const extensions = await openExtensions(
+    parts.extensions ?? [],
+    {
+      config,
+      foundations,
+      policy,
+      ruled,
+      targets,
+      admission,
+      jobs,
+      nextJid,
+      bus,
+      closing: closing.signal,
+      now,
+      log: logger,
+    },
+    closers,
+  );
   const fileServer = closers.add(
     await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
     (it) => it.close(),
@@ -260,6 +261,7 @@ async function open(
     fileServer,
     pushed,
     isOfFormerOwner: (id, jid) => formerOwners.had(id, jid),
+    advice: extensions.advice,
     present,
     now,
     log: logger.child({ component: 'requests' }),

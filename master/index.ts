@@ -128,7 +128,7 @@ export type { JobReturn } from './jobs/job.ts';
 export type { Delivery, DeliveryState, SilenceReason } from './jobs/ledger.ts';
 export { isFailureCode } from './jobs/retcode.ts';
 export type { JobUpdate, RunRequest } from './jobs/run.ts';
-export type { AdmittedKey, Admission, HeldKey } from './keys/admission.ts';
+export type { Admission, AdmittedKey, HeldKey } from './keys/admission.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */

@@ -5,8 +5,8 @@ import type { Enrolment, NewEnrolment } from '../../heat-bridge/index.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
 import {
-  enrolRequestOf,
   type EnrollCreateOptions,
+  enrolRequestOf,
   followEnrolment,
   formatEnrolment,
   formatEnrolmentLine,

@@ -132,7 +132,8 @@ function checkRequest(request: EnrolRequest, now: number): void {
     if (text.length === 0 || text.length > 255) throw wrong(name, '1 to 255 characters');
   }
   if (address !== undefined && isIP(address) === 0) throw wrong('address', 'an IP address');
-  const isLifetime = lifetime === undefined || (lifetime > 0 && lifetime * 1000 <= longestLifetimeMs);
+  const isLifetime =
+    lifetime === undefined || (lifetime > 0 && lifetime * 1000 <= longestLifetimeMs);
   if (!isLifetime) throw wrong('lifetime', 'seconds, at most a day');
   if (expires !== undefined && expires <= now) throw wrong('expires', 'a time to come');
 }

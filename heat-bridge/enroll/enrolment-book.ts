@@ -86,7 +86,11 @@ export class EnrolmentBook {
       }
       throw error;
     }
-    for (const enrolment of enrolments) this.#changes.emit(enrolment.number, enrolment);
+  }
+
+  /** Tells those who follow, once what is kept was carried out. */
+  announce(enrolment: Enrolment): void {
+    this.#changes.emit(enrolment.number, enrolment);
   }
 
   /** Forgets what has been over for a week; the store does so by itself. */

@@ -42,7 +42,8 @@ export async function importMinions(
 ): Promise<readonly Enrolment[]> {
   const { book, admission, tell } = parts;
   const ids = new Set(minions.map(({ id }) => id));
-  if (ids.size < minions.length) throw new BridgeError('ERR_ENROLL_ARGS', 'an id stands there twice');
+  if (ids.size < minions.length)
+    throw new BridgeError('ERR_ENROLL_ARGS', 'an id stands there twice');
   const enrolments = minions.map((minion, index) => toEnrolment(minion, index, parts));
   if (enrolments.length === 0) return [];
   await book.put(...enrolments);

@@ -36,7 +36,7 @@ export class EnrolmentMoves {
    * are durable when it resolves.
    */
   async accept(open: Enrolment, fingerprint: string): Promise<Enrolment> {
-    const { book, admission, tell, now } = this.#parts;
+    const { book, admission, now } = this.#parts;
     const { deadline } = open;
     const enrolment: Enrolment = {
       ...open,
@@ -47,44 +47,45 @@ export class EnrolmentMoves {
     await book.put(enrolment);
     await this.#spend(open);
     await this.#carryOut(enrolment);
-    tell({ what: 'accepted', enrolment });
+    this.#tell({ what: 'accepted', enrolment });
     if (admission.isHeard(enrolment.id)) await this.signIn(enrolment.id);
     return enrolment;
   }
 
   /** Notes that the minion of an id was heard with a proof of its key. */
   async signIn(id: string): Promise<void> {
-    const { book, admission, tell } = this.#parts;
+    const { book, admission } = this.#parts;
     const known = book.liveOf(id);
     if (known?.state !== 'accepted') return;
     if (admission.keyOf(id)?.fingerprint !== known.fingerprint) return;
     const { deadline: _, ...rest } = known;
     const enrolment: Enrolment = { ...rest, state: 'signed-in' };
     await book.put(enrolment);
-    tell({ what: 'signed-in', enrolment });
+    this.#tell({ what: 'signed-in', enrolment });
   }
 
   /** Gives an enrolment up, with the key that it brought. */
   async fail(live: Enrolment, reason: string): Promise<void> {
-    const { book, admission, tell } = this.#parts;
+    const { book, admission } = this.#parts;
     const enrolment: Enrolment = { ...live, state: 'failed', reason };
     await book.put(enrolment);
     await this.#spend(live);
     // What came of a ticket that nobody used is not there to be ended.
     if (live.state !== 'open') await admission.retire(live.id);
-    tell({ what: 'failed', enrolment, detail: reason });
+    this.#tell({ what: 'failed', enrolment, detail: reason });
   }
 
   /** Ends all that an id has, with its enrolment if it has one. */
   async retire(id: string): Promise<void> {
-    const { book, admission, tell } = this.#parts;
+    const { book, admission } = this.#parts;
     const live = book.liveOf(id);
-    if (live !== undefined) {
-      await book.put({ ...live, state: 'retired' });
-      await this.#spend(live);
-    }
+    if (live === undefined) return admission.retire(id);
+    const enrolment: Enrolment = { ...live, state: 'retired' };
+    await book.put(enrolment);
+    await this.#spend(live);
     await admission.retire(id);
-    if (live !== undefined) tell({ what: 'retired', enrolment: { ...live, state: 'retired' } });
+    this.#tell({ what: 'retired', enrolment });
+    return undefined;
   }
 
   /**
@@ -102,7 +103,8 @@ export class EnrolmentMoves {
     }
     for (const enrolment of accepted) await this.#carryOut(enrolment);
     for (const enrolment of all) {
-      if (!isLive(enrolment) && enrolment.fingerprint !== undefined) await this.#endLeftKey(enrolment);
+      if (!isLive(enrolment) && enrolment.fingerprint !== undefined)
+        await this.#endLeftKey(enrolment);
     }
   }
 
@@ -120,6 +122,11 @@ export class EnrolmentMoves {
     const { book, admission } = this.#parts;
     const isLeft = admission.keyOf(id)?.fingerprint === fingerprint;
     if (isLeft && book.liveOf(id) === undefined) await admission.retire(id);
+  }
+
+  #tell(news: EnrolmentNews): void {
+    this.#parts.book.announce(news.enrolment);
+    this.#parts.tell(news);
   }
 
   async #spend({ number, ticketExpiresAt }: Enrolment): Promise<void> {

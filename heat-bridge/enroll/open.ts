@@ -125,7 +125,9 @@ async function readCertificate(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {
-    throw new BridgeError('ERR_ENROLL_OFF', `enroll: certificate: ${file} cannot be read`, { cause });
+    throw new BridgeError('ERR_ENROLL_OFF', `enroll: certificate: ${file} cannot be read`, {
+      cause,
+    });
   }
 }
 

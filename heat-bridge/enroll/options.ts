@@ -1,5 +1,6 @@
 /** `saltbridge: bridge: enroll:`. */
 import Type from 'typebox';
+import type { MasterConfig } from '../../master/index.ts';
 import { parseSection } from '../options.ts';
 
 const Section = Type.Object(
@@ -26,7 +27,6 @@ const Section = Type.Object(
   { additionalProperties: false },
 );
 
-
 /** How enrolment works; everything has a value but what switches it on. */
 export interface EnrollOptions {
   readonly masters: readonly string[];
@@ -46,15 +46,18 @@ const protocols = [0, 1, 2, 3] as const;
 /**
  * The options of a section.
  * @param value as it is written; `undefined`: it is not there
- * @param apiCertificate path of the certificate that the HTTP API shows
+ * @param config the master's, for the certificate that its HTTP API shows
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
-export function parseEnrollOptions(value: unknown, apiCertificate?: string): EnrollOptions {
+export function parseEnrollOptions(
+  value: unknown,
+  config: Pick<MasterConfig, 'api' | 'restCherrypy'>,
+): EnrollOptions {
   const given = parseSection('bridge:enroll', Section, value ?? {});
   return {
     masters: given.masters ?? [],
     url: given.url,
-    certificate: given.certificate ?? apiCertificate,
+    certificate: given.certificate ?? (config.api ?? config.restCherrypy)?.sslCrt,
     ticketLifetimeMs: (given.ticket_lifetime ?? 1800) * 1000,
     protocol: protocols[given.protocol ?? 3] ?? 3,
     takesGrains: given.grain ?? false,

@@ -39,9 +39,6 @@ export function enrollMethods(api: EnrollApi): ReadonlyMap<string, RpcMethod> {
         call: (_, { number }, signal) => api.follow(number, signal),
       }),
     ],
-    [
-      'enroll.retire',
-      extensionMethod({ parameters: machine, call: (_, it) => api.retire(it) }),
-    ],
+    ['enroll.retire', extensionMethod({ parameters: machine, call: (_, it) => api.retire(it) })],
   ]);
 }

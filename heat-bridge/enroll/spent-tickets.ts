@@ -33,7 +33,11 @@ export class SpentTickets {
       const [, number = '', until = ''] = line.exec(each) ?? [];
       if (Number(until) > now()) kept.set(number, Number(until));
     }
-    await writeFileAtomically(path, [...kept].map(([it, until]) => `${it} ${until}\n`).join(''), 0o600);
+    await writeFileAtomically(
+      path,
+      [...kept].map(([it, until]) => `${it} ${until}\n`).join(''),
+      0o600,
+    );
     return new SpentTickets(await open(path, 'a', 0o600), new Set(kept.keys()), now);
   }
 

@@ -39,7 +39,10 @@ export function enrolmentOf(ticket: string, rules: TicketRules): Enrolment {
  * Refuses what the ticket is not bound to.
  * @throws BridgeError ERR_TICKET_BOUND
  */
-export function checkBinding(enrolment: Pick<Enrolment, 'id' | 'instance' | 'address'>, shown: Omit<ShownTicket, 'ticket'>): void {
+export function checkBinding(
+  enrolment: Pick<Enrolment, 'id' | 'instance' | 'address'>,
+  shown: Omit<ShownTicket, 'ticket'>,
+): void {
   if (enrolment.id !== shown.id) throw bound('another id');
   if (enrolment.instance !== undefined && enrolment.instance !== shown.instance) {
     throw bound('another instance');

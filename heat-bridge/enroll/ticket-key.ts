@@ -25,7 +25,10 @@ export async function openTicketKey(file: string): Promise<TicketKey> {
   }
   const seed = Buffer.from(text.trim(), 'base64');
   if (seed.length !== nacl.sign.seedLength) {
-    throw new BridgeError('ERR_TICKET_KEY', `${file}: expected ${nacl.sign.seedLength} bytes in base64`);
+    throw new BridgeError(
+      'ERR_TICKET_KEY',
+      `${file}: expected ${nacl.sign.seedLength} bytes in base64`,
+    );
   }
   return nacl.sign.keyPair.fromSeed(new Uint8Array(seed));
 }

@@ -45,7 +45,7 @@ export interface SignInOptions {
   /** Options that are read at each sign-in, because they can change. */
   readonly rules: Pick<MasterConfig, 'openMode' | 'authEvents'>;
   /** Asked of a key that is not the accepted one of its id, before the other rules. */
-  readonly advice?: KeyAdvice;
+  readonly advice: KeyAdvice;
   /** Whether `max_minions` keeps an id out. */
   readonly isFull: (id: string) => boolean;
   readonly log: Logger;
@@ -154,7 +154,7 @@ export class SignIn {
   ): Promise<KeyVerdict> {
     const { keys, autoAccept, advice, rules } = this.#options;
     const offered = { id, publicKey: pub, address, grains: autosignGrains };
-    const advised = isAccepted ? undefined : await advice?.(offered);
+    const advised = isAccepted ? undefined : await advice(offered);
     const known = keys.get(id);
     const isUndecided = known === undefined || known.state === 'pending';
     if (isUndecided && advised !== undefined && !rules.openMode) return verdicts[advised];

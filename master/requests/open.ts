@@ -18,7 +18,8 @@ import { TokenCheck } from './token-check.ts';
 export interface RequestParts extends Omit<HandlerParts, 'denials' | 'requestRate'> {
   readonly repeats: RepeatGuard;
   readonly present: () => readonly PresentMinion[];
-  readonly advice?: KeyAdvice;
+  /** What extensions know of keys that minions show. */
+  readonly advice: KeyAdvice;
 }
 
 /**
@@ -102,7 +103,7 @@ function openSignIn(parts: RequestParts): SignIn {
     }),
     rules: config,
     isFull: createFullnessCheck({ ...parts, rules: config }),
-    ...(parts.advice === undefined ? {} : { advice: parts.advice }),
+    advice: parts.advice,
     log,
   });
 }

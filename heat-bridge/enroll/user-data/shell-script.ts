@@ -3,7 +3,10 @@ import { linuxPaths, type MachinePlan, type UserDataPart } from './machine.ts';
 import { yamlText } from './minion-config.ts';
 
 /** @param configures false: the module `salt_minion` has configured and started the minion */
-export function shellPart(plan: MachinePlan, { configures }: { configures: boolean }): UserDataPart {
+export function shellPart(
+  plan: MachinePlan,
+  { configures }: { configures: boolean },
+): UserDataPart {
   const { report, keys, claims } = plan;
   const steps = [
     head(plan),
@@ -96,7 +99,8 @@ fi
 `;
 
 function configuring({ config, grains }: MachinePlan): string {
-  const more = Object.keys(grains).length === 0 ? '' : write('"$config_dir/grains"', yamlText(grains));
+  const more =
+    Object.keys(grains).length === 0 ? '' : write('"$config_dir/grains"', yamlText(grains));
   return `mkdir -p "$config_dir" || fail 'the directory of the configuration cannot be made'
 ${write('"$config_dir/minion"', yamlText(config))}${more}`;
 }

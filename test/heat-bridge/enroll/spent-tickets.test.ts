@@ -15,7 +15,10 @@ test('a spent ticket is on disk, and known to the next one who opens the file', 
   t.is(statSync(file).mode & 0o777, 0o600);
   await first.close();
   const second = await SpentTickets.open(file, () => 1000);
-  t.deepEqual([1, 2, 3].map((it) => second.has(number(it))), [true, true, false]);
+  t.deepEqual(
+    [1, 2, 3].map((it) => second.has(number(it))),
+    [true, true, false],
+  );
   await second.close();
 });
 
@@ -27,7 +30,10 @@ test('what has been over for a week is dropped, and a torn line with it', async 
   await tickets.close();
   writeFileSync(file, `${readFileSync(file, 'utf8')}${number(3).slice(0, 9)}`);
   const later = await SpentTickets.open(file, () => 2000 + week);
-  t.deepEqual([1, 2].map((it) => later.has(number(it))), [false, true]);
+  t.deepEqual(
+    [1, 2].map((it) => later.has(number(it))),
+    [false, true],
+  );
   t.is(readFileSync(file, 'utf8'), `${number(2)} ${5000 + week}\n`);
   await later.close();
 });

@@ -58,5 +58,7 @@ test('what is no ticket is not read, whatever it is', (t) => {
     signed({ ...claims, minion: 'm'.repeat(3000) }),
   ];
   for (const text of wrong) t.is(tryReadTicket(text), undefined, text.slice(0, 40));
-  fc.assert(fc.property(fc.string({ maxLength: 300 }), (text) => tryReadTicket(text) === undefined));
+  fc.assert(
+    fc.property(fc.string({ maxLength: 300 }), (text) => tryReadTicket(text) === undefined),
+  );
 });

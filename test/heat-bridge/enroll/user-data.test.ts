@@ -99,7 +99,10 @@ test('several masters are all named; one alone is no list', (t) => {
     certificate,
   });
   const request = { id: 'web-1', project: 'p' };
-  const config = contentOf(several.write(request, { ticket, keys: undefined }), 'text/cloud-config');
+  const config = contentOf(
+    several.write(request, { ticket, keys: undefined }),
+    'text/cloud-config',
+  );
   t.like(parse(config).salt_minion.conf, {
     master: ['192.0.2.1', '192.0.2.2'],
     master_type: 'failover',
@@ -141,13 +144,23 @@ test('what the service passes already stays as it is, of whatever kind', (t) => 
     [message, [config, script]],
   ] as const) {
     const parts = readParts(write({ beside }));
-    t.deepEqual(parts.slice(0, -2).map(([, content]) => content), expected);
-    t.deepEqual(parts.slice(-2).map(([type]) => type), ['text/cloud-config', 'text/x-shellscript']);
+    t.deepEqual(
+      parts.slice(0, -2).map(([, content]) => content),
+      expected,
+    );
+    t.deepEqual(
+      parts.slice(-2).map(([type]) => type),
+      ['text/cloud-config', 'text/x-shellscript'],
+    );
   }
 });
 
 test('any content of a part arrives as it was', (t) => {
-  const line = fc.oneof(fc.string({ maxLength: 80, unit: 'grapheme' }), fc.constant('--=='), fc.constant(''));
+  const line = fc.oneof(
+    fc.string({ maxLength: 80, unit: 'grapheme' }),
+    fc.constant('--=='),
+    fc.constant(''),
+  );
   fc.assert(
     fc.property(fc.array(line, { minLength: 1, maxLength: 6 }), (lines) => {
       const content = `#!/bin/sh\n${lines.join('\n')}`;
@@ -161,12 +174,22 @@ test('any content of a part arrives as it was', (t) => {
 test('no id, grain or option of a minion means anything to a shell, or to YAML', (t) => {
   const odd = ["it's", '$(touch /tmp/x)', '`id`', 'no', '12:30', '1e3', '"', '\\', '*a', 'ü', '~'];
   for (const text of odd) {
-    const script = write({ id: text, format: 'shell', config: { note: text }, grains: { note: text } });
+    const script = write({
+      id: text,
+      format: 'shell',
+      config: { note: text },
+      grains: { note: text },
+    });
     const upToConfig = script.slice(0, script.indexOf('# post PATH'));
     const shown = run('sh', ['-c', `${upToConfig}\nprintf '%s' "$id_json"`]);
     t.is(JSON.parse(shown.output), text);
     const program = 'import sys, yaml; c = yaml.safe_load(sys.stdin); sys.stdout.write(c["note"])';
-    const config = /minion" <<'SALTBRIDGE_END_OF_FILE'[^\n]*\n([^]*?)\nSALTBRIDGE_END/.exec(script)?.[1];
-    t.is(execFileSync('/usr/bin/python3', ['-c', program], { input: config ?? '', encoding: 'utf8' }), text);
+    const config = /minion" <<'SALTBRIDGE_END_OF_FILE'[^\n]*\n([\s\S]*?)\nSALTBRIDGE_END/.exec(
+      script,
+    )?.[1];
+    t.is(
+      execFileSync('/usr/bin/python3', ['-c', program], { input: config ?? '', encoding: 'utf8' }),
+      text,
+    );
   }
 });
