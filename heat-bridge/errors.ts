@@ -46,7 +46,7 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
   },
   ERR_ENROLL_OFF: {
     meaning: 'Enrolment by ticket, or this way of it, is not switched on.',
-    action: 'Set what the message names under saltbridge: bridge: enroll; see docs/bridge.md.',
+    action: 'Set what the message names under saltbridge: bridge: enroll; see docs/enrolment.md.',
     retry: false,
   },
   ERR_ENROLL_TAKEN: {

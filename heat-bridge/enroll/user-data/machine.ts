@@ -13,7 +13,7 @@ export interface MachinePlan {
 }
 
 /** Where the machine claims, or says why it cannot be a minion. */
-export interface ClaimPlan {
+interface ClaimPlan {
   /** Of the enrolment routes: `https://…/bridge/v1/enroll`. */
   readonly url: string;
   /** SHA-256 of the bridge's public key (SubjectPublicKeyInfo), base64. */
