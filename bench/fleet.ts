@@ -15,7 +15,7 @@ import { makeKeyTexts, type SwarmKeyText, swarmId } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 
 /** What one fleet did. */
-export interface FleetFigures {
+interface FleetFigures {
   readonly minions: number;
   readonly startMs: number;
   readonly signInsPerSecond: number;
