@@ -15,6 +15,7 @@ export interface EnrollCreateOptions {
   readonly address?: string;
   readonly by: NonNullable<EnrolRequest['by']>;
   readonly format: NonNullable<EnrolRequest['format']>;
+  readonly minionConfig?: string;
   readonly beside?: string;
   readonly lifetime?: number;
   readonly expires?: string;
@@ -30,7 +31,7 @@ export async function enrolRequestOf(
   id: string,
   { ticket: _ticket, wait: _wait, beside, expires, ...options }: EnrollCreateOptions,
 ): Promise<EnrolRequest> {
-  const { project, instance, address, by, format, lifetime, protocol } = options;
+  const { project, instance, address, by, format, lifetime, protocol, minionConfig } = options;
   return {
     id,
     project,
@@ -40,6 +41,7 @@ export async function enrolRequestOf(
     ...(address === undefined ? {} : { address }),
     ...(lifetime === undefined ? {} : { lifetime }),
     ...(protocol === undefined ? {} : { protocol }),
+    ...(minionConfig === undefined ? {} : { configDir: minionConfig }),
     ...(beside === undefined ? {} : { beside: await readText(beside) }),
     ...(expires === undefined ? {} : { expires: readEnd(expires) }),
   };

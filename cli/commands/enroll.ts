@@ -53,6 +53,7 @@ function addCreate(enroll: Command, context: CommandContext, open: Open): void {
         .choices(['cloud-init', 'shell', 'cloudbase-init'])
         .default('cloud-init'),
     )
+    .option('--minion-config <dir>', "folder of the minion's configuration, if not /etc/salt")
     .option('--beside <file>', 'user-data that the machine gets besides')
     .option('--lifetime <seconds>', 'how long the ticket is good for', parseCount)
     .option('--expires <time>', 'when its key ends: 90m, 12h, 30d, or a date')

@@ -23,6 +23,8 @@ export interface EnrolRequest {
   readonly protocol?: 0 | 1 | 2 | 3;
   /** What reads the user-data. Default `cloud-init`. */
   readonly format?: UserDataFormat;
+  /** Where the minion's configuration lies, but on Windows. Default `/etc/salt`. */
+  readonly configDir?: string;
   /** User-data that the machine gets besides, of whatever kind. Default: none. */
   readonly beside?: string;
   /** More options of the minion. Default: none. */

@@ -24,6 +24,7 @@ export const enrolRequest: TUnsafe<EnrolRequest> = Type.Unsafe<EnrolRequest>(
       expires: Type.Optional(Time),
       protocol: Type.Optional(Protocol),
       format: Type.Optional(oneOf('cloud-init', 'shell', 'cloudbase-init')),
+      configDir: Type.Optional(Type.String({ pattern: '^/', maxLength: 255 })),
       beside: Type.Optional(Type.String({ maxLength: 262_144 })),
       config: Type.Optional(Values),
       grains: Type.Optional(Values),
