@@ -3,7 +3,7 @@
  * `soak [seconds] [share]`; `crash [kills [seed]]`, a master that is killed under load;
  * `flood [seconds]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
  * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
- * files; `fleet [minions]`, a fleet of them.
+ * files; `fleet [minions]`, a fleet of them; `enroll`, machines that become minions.
  */
 import { isAsShipped, runAsShipped } from './as-shipped.ts';
 
@@ -50,6 +50,13 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   tenants: async () => {
     const { benchTenants } = await import('./tenants.ts');
     print(JSON.stringify(await benchTenants(Number(first ?? '10'))));
+    return undefined;
+  },
+  enroll: async () => {
+    const { benchEnroll } = await import('./enroll.ts');
+    for (const [name, perMinute] of Object.entries(await benchEnroll())) {
+      print(`${name.padEnd(12)} ${perMinute} enrolments a minute`);
+    }
     return undefined;
   },
   all: async () => {

@@ -20,6 +20,8 @@ export interface EnrollApi {
    * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the place in the list
    */
   import(minions: readonly KnownMinion[]): Promise<readonly Enrolment[]>;
+  /** Resolves when as many key pairs lie ready as `prepared_keys` says. */
+  prepared(): Promise<void>;
   /** Those that are under way or have a key, and what was over within a week. */
   list(): Promise<readonly Enrolment[]>;
   /** @throws BridgeError ERR_ENROLL_UNKNOWN */

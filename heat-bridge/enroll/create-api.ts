@@ -4,6 +4,7 @@ import type { EnrolmentDesk } from './desk.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentBook } from './enrolment-book.ts';
 import { type ImportParts, importMinions } from './import.ts';
+import type { KeyPairs } from './key-pairs.ts';
 import type { EnrolmentMoves } from './moves.ts';
 
 /** What {@link createEnrollApi} needs. */
@@ -11,6 +12,7 @@ export interface EnrollApiParts extends ImportParts {
   readonly desk: EnrolmentDesk;
   readonly book: EnrolmentBook;
   readonly moves: EnrolmentMoves;
+  readonly keyPairs: KeyPairs;
   readonly retired: Set<(id: string) => void>;
   /** Ends those who follow. */
   readonly closing: AbortSignal;
@@ -28,6 +30,7 @@ export function createEnrollApi(parts: EnrollApiParts): EnrollApi {
   return {
     create: (request) => desk.create(request),
     import: (minions) => importMinions(minions, parts),
+    prepared: () => parts.keyPairs.prepare(),
     list: async () => [...book.all()],
     show: async (number) => find(number),
     follow,

@@ -70,6 +70,7 @@ export async function openEnrolment(
     desk,
     book,
     moves,
+    keyPairs,
     admission,
     retired: new Set(),
     defaultProtocol: protocol,
