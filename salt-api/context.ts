@@ -9,6 +9,7 @@ import { SaltApiError } from './errors.ts';
 import type { EventTexts } from './event-texts.ts';
 import { formatFor } from './formats.ts';
 import type { CompleteOptions } from './options.ts';
+import type { Pace } from './pace.ts';
 import type { Sessions } from './sessions.ts';
 import type { StreamGate } from './stream-gate.ts';
 
@@ -25,6 +26,8 @@ export interface ApiContext {
   readonly sessions: Sessions;
   readonly streams: StreamGate;
   readonly eventTexts: EventTexts;
+  /** When event streams write. */
+  readonly pace: Pace;
   /** Clients that are served. */
   readonly clients: ReadonlySet<string>;
   readonly nextJid: () => string;

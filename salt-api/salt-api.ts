@@ -10,6 +10,7 @@ import type { ApiContext, ServedMaster } from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { EventTexts } from './event-texts.ts';
 import { completeOptions, type SaltApiOptions } from './options.ts';
+import { Pace } from './pace.ts';
 import { createServer } from './server.ts';
 import { Sessions } from './sessions.ts';
 import { StreamGate } from './stream-gate.ts';
@@ -29,6 +30,9 @@ export interface SaltApi {
   /** Ends streams, lets requests that are under way finish (5 s at most), and closes. */
   close(): Promise<void>;
 }
+
+/** Milliseconds between two writes to the same event stream. */
+const paceMs = 25;
 
 /** Milliseconds that requests have to finish when it is closed. */
 const graceMs = 5000;
@@ -53,6 +57,7 @@ export async function createSaltApi(
     nextJid: createJidSource(),
     closing: closing.signal,
     eventTexts: new EventTexts(),
+    pace: new Pace(paceMs),
     log: complete.logger ?? createSilentLogger(),
   };
   const app = await createServer(context);
