@@ -4,7 +4,9 @@
  * `npm run bench -- flood [seconds]`: what a flood costs those who do not flood. `npm run bench --
  * policy`: what 1,000 rules cost events and returns. `npm run bench -- tenants [count]`: what one more
  * master in a process costs. `npm run bench -- pillar`: pillar of files. `npm run bench -- fleet [minions]`: one fleet of them.
+ * `npm run bench -- api [seconds]`: the HTTP API; `… api URL USER:PASSWORD:EAUTH TARGET`: another one.
  */
+import { runApi, runOtherApi } from './api/command.ts';
 import { runCrash } from './crash/command.ts';
 import { printFigures, printFleet } from './figures.ts';
 import { runFlood } from './flood/command.ts';
@@ -36,6 +38,9 @@ if (what === 'soak') {
   }
 } else if (what === 'fleet') {
   await printFleet(Number(first ?? '2000'), print);
+} else if (what === 'api') {
+  if (first?.startsWith('http')) await runOtherApi(process.argv.slice(3), print);
+  else await runApi(Number(first ?? '10'), print);
 } else if (what === 'tenants') {
   print(JSON.stringify(await benchTenants(Number(first ?? '10'))));
 } else await printFigures(print);

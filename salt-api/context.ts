@@ -105,6 +105,11 @@ export function expiryOf({ expiresAt }: Caller): AbortSignal {
 /** Fires when whoever asked has gone, or the server is being closed. */
 export function endOf({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
-  return linkSignals(gone.signal, closing).signal;
+  const { signal, unlink } = linkSignals(gone.signal, closing);
+  reply.raw.once('close', () => {
+    // What was answered has nothing left to end.
+    if (reply.raw.writableFinished) unlink();
+    else gone.abort();
+  });
+  return signal;
 }

@@ -1,4 +1,5 @@
 /** Salt's HTTP API over a master: by itself, or in the HTTP server of a service. */
+import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -47,6 +48,8 @@ export async function createSaltApi(
 ): Promise<SaltApi> {
   const complete = completeOptions(options);
   const closing = new AbortController();
+  // Every request that is under way listens to it.
+  setMaxListeners(0, closing.signal);
   const wanted = complete.clients;
   const context: ApiContext = {
     master,
