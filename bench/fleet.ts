@@ -142,3 +142,11 @@ export async function acceptAll(
     await writeFile(path.join(directory, id), keys[index % keys.length]?.publicPem ?? '');
   }
 }
+
+/** Measures and prints what a fleet does. */
+export async function printFleet(count: number, print: (line: string) => void): Promise<void> {
+  print(`\n# ${count} simulated minions in another process; rate limits off`);
+  const figures = await benchFleet(count);
+  for (const [name, value] of Object.entries(figures))
+    print(`${name.padEnd(20)} ${Math.round(value)}`);
+}

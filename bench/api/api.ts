@@ -15,13 +15,13 @@ const password = 'bench';
 const host = '127.0.0.1';
 
 /** An API that is served in this process, and a process of clients. */
-export interface ApiBench {
+interface ApiBench {
   requests(clients: number, seconds: number): Promise<RequestOutcome>;
   read(readers: number, perSecond: number, seconds: number): Promise<ReadFigures>;
   close(): Promise<void>;
 }
 
-export interface ReadFigures extends ReadOutcome {
+interface ReadFigures extends ReadOutcome {
   readonly fired: number;
   /** Processors that the master's process used meanwhile. */
   readonly load: number;

@@ -46,6 +46,7 @@ export type OwnOptionName =
   | 'stateDir'
   | 'api'
   | 'audit'
+  | 'bridge'
   | 'eventRing'
   | 'socket'
   | 'publishSerialBlock'
@@ -221,6 +222,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   api: row('api', httpApi, null),
   eventRing: row('event_ring', eventRing, null),
   audit: row('audit', auditOptions, auditDefaults),
+  bridge: row('bridge', plainMap, null),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
+import type { SignalIntake } from '../extensions/extension.ts';
 import type { FileServer } from '../fileserver/file-server.ts';
 import { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
@@ -20,7 +21,6 @@ import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
 import type { PillarSource } from '../pillar/answer.ts';
 import type { PolicyGate } from '../policy/gate.ts';
-import type { ReactionIntake } from '../reactions/intake.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { Services } from '../services.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
@@ -58,7 +58,8 @@ export interface HandlerParts {
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
   readonly services: Pick<Services, 'runners'>;
-  readonly reactions: ReactionIntake;
+  /** What takes signals that were let in. */
+  readonly intakes: readonly SignalIntake[];
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
   readonly lastHeard: LastHeard;
@@ -100,7 +101,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       counters,
       denials: parts.denials,
       gate: parts.gate,
-      reactions: parts.reactions,
+      intakes: parts.intakes,
       get maxBytes() {
         return config.limits.eventBytes;
       },

@@ -1,5 +1,6 @@
 /** The minion's end over ZeroMQ: REQ and SUB of libzmq, set as real minions set them [WIRE 4.1]. */
 import type { Request, Subscriber } from 'zeromq';
+import { Gate } from '../gate.ts';
 import { hostPort, TransportError } from './errors.ts';
 import type { MinionTransport } from './transport.ts';
 
@@ -33,11 +34,9 @@ class ZeromqDialer implements MinionTransport {
   /** Those that are not asking. */
   readonly #idle: Request[] = [];
   readonly #asking = new Set<Request>();
-  /** Requests that wait for a socket. */
-  readonly #waiting: (() => void)[] = [];
+  readonly #gate = new Gate(maxRequestSockets);
   readonly #underWay = new Set<Promise<unknown>>();
   #subscriber: Subscriber | undefined;
-  #free = maxRequestSockets;
   #isClosed = false;
 
   constructor(options: ZeromqDialerOptions) {
@@ -46,7 +45,7 @@ class ZeromqDialer implements MinionTransport {
 
   async request(body: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
     const deadline = performance.now() + timeoutMs;
-    const answer = this.#inPlace(() => this.#ask(body, deadline, timeoutMs));
+    const answer = this.#gate.run(() => this.#ask(body, deadline, timeoutMs));
     this.#underWay.add(answer);
     try {
       return await answer;
@@ -76,19 +75,6 @@ class ZeromqDialer implements MinionTransport {
     for (const socket of [...this.#idle, ...this.#asking]) socket.close();
     this.#subscriber?.close();
     await Promise.allSettled(this.#underWay);
-  }
-
-  /** Those that came first ask first. */
-  async #inPlace<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free += 1;
-      else next();
-    }
   }
 
   async #ask(body: Uint8Array, deadline: number, timeoutMs: number): Promise<Uint8Array> {

@@ -1,7 +1,7 @@
 /** Readers of events that come back, and those who ask for some events only. */
 import test from 'ava';
 import { openEvents } from '../helpers/event-reader.ts';
-import { json, startApi } from '../helpers/salt-api.ts';
+import { json, mayRead, startApi } from '../helpers/salt-api.ts';
 import { clientFrame, framesOf, upgrade } from '../helpers/websocket-reader.ts';
 
 const ring = { config: { eventRing: { entries: 100, bytes: 1_048_576 } }, minions: [] };
@@ -44,24 +44,7 @@ test('several patterns mean what any of them means', async (t) => {
 test('of what is kept, too, a user reads what that user may', async (t) => {
   const { port, login, master } = await startApi(t, {
     ...ring,
-    config: {
-      ...ring.config,
-      acl: {
-        mode: 'enforce',
-        signals: [],
-        learnActions: [],
-        recordData: false,
-        rules: [
-          {
-            name: 'limited reads',
-            effect: 'allow',
-            subject: { user: 'limited' },
-            action: 'subscribe',
-            resource: { tag: 'open/*' },
-          },
-        ],
-      },
-    },
+    config: { ...ring.config, ...mayRead('limited', 'open/*') },
   });
   const limited = json(await login('limited'));
   for (const tag of ['open/1', 'secret', 'open/2']) await master.events.fire(tag, {});

@@ -4,7 +4,7 @@ import test from 'ava';
 import { writeEvents } from '../../salt-api/event-writer.ts';
 import { within } from '../helpers/deadline.ts';
 import { openEvents as open } from '../helpers/event-reader.ts';
-import { json, password, startApi } from '../helpers/salt-api.ts';
+import { json, mayRead, password, startApi } from '../helpers/salt-api.ts';
 import { clientFrame, framesOf, upgrade } from '../helpers/websocket-reader.ts';
 
 test('a stream begins at once, and has every event as one line of JSON', async (t) => {
@@ -66,19 +66,7 @@ test('tokens are heard where browsers can put them, and nothing else is', async 
 
 test('a limited user sees the jobs that it began, and what a rule lets it read', async (t) => {
   const { port, login, run, master } = await startApi(t, {
-    config: {
-      acl: {
-        rules: [
-          {
-            name: 'deploys',
-            effect: 'allow',
-            subject: { user: 'limited' },
-            action: 'subscribe',
-            resource: { tag: 'deploy/*' },
-          },
-        ],
-      },
-    },
+    config: mayRead('limited', 'deploy/*'),
   });
   const [admin, limited] = [await login(), await login('limited')];
   const reader = await open(t, port, json(limited));

@@ -1,0 +1,5 @@
+/** `saltbridge/bridge`: named commands, enrolment and signals for orchestration services. */
+export { type Bridge, createBridge } from './bridge.ts';
+export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
+export type { HttpDoors } from './http/doors.ts';
+export type { BridgePlugin } from './http/plugin.ts';
