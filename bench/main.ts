@@ -3,7 +3,8 @@
  * `soak [seconds] [share]`; `crash [kills [seed]]`, a master that is killed under load;
  * `flood [seconds]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
  * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
- * files; `fleet [minions]`, a fleet of them.
+ * files; `fleet [minions]`, a fleet of them; `api [seconds]`, the HTTP API;
+ * `api URL USER:PASSWORD:EAUTH TARGET`, another one.
  */
 import { isAsShipped, runAsShipped } from './as-shipped.ts';
 
@@ -45,6 +46,12 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   fleet: async () => {
     const { printFleet } = await import('./fleet.ts');
     await printFleet(Number(first ?? '2000'), print);
+    return undefined;
+  },
+  api: async () => {
+    const { runApi, runOtherApi } = await import('./api/command.ts');
+    if (first?.startsWith('http')) await runOtherApi(process.argv.slice(3), print);
+    else await runApi(Number(first ?? '10'), print);
     return undefined;
   },
   tenants: async () => {

@@ -1,5 +1,8 @@
 /** The bridge from its parts: an extension of a master. */
 import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
+import type { EnrollApi } from './enroll/api.ts';
+import { openEnrolment } from './enroll/open.ts';
+import { parseEnrollOptions } from './enroll/options.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createPlugin } from './http/plugin.ts';
 import { parseSections } from './options.ts';
@@ -9,10 +12,13 @@ import { type BridgePart, joinParts } from './part.ts';
 export interface Bridge extends MasterExtension {
   /** Its routes, for an HTTP server such as `createSaltApi` makes. */
   readonly http: BridgePlugin;
+  /** Machines on their way to being minions. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly enroll: EnrollApi;
 }
 
 /** The parts of a bridge whose master runs. */
 interface OpenBridge {
+  readonly enroll: EnrollApi;
   readonly parts: readonly BridgePart<unknown>[];
 }
 
@@ -25,6 +31,10 @@ class BridgeOfMaster implements Bridge {
   readonly name = 'bridge';
   readonly http: BridgePlugin = createPlugin(() => this.#opened().parts);
   #open: OpenBridge | undefined;
+
+  get enroll(): EnrollApi {
+    return this.#opened().enroll;
+  }
 
   async open(host: ExtensionHost): Promise<OpenExtension> {
     if (this.#open !== undefined) {
@@ -50,6 +60,7 @@ class BridgeOfMaster implements Bridge {
 
 /** Each part with its section of the configuration. @throws BridgeError ERR_BRIDGE_OPTIONS */
 async function openParts(host: ExtensionHost): Promise<OpenBridge> {
-  parseSections(host.config.bridge);
-  return { parts: [] };
+  const sections = parseSections(host.config.bridge);
+  const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
+  return { parts: [enroll], enroll: enroll.api };
 }

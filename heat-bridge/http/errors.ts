@@ -5,6 +5,17 @@ import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 const ofBridge: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_BRIDGE_NOT_OPEN: 503,
   ERR_BRIDGE_OPTIONS: 500,
+  ERR_ENROLL_ARGS: 400,
+  ERR_ENROLL_FAILED: 409,
+  ERR_ENROLL_FULL: 503,
+  ERR_ENROLL_OFF: 409,
+  ERR_ENROLL_TAKEN: 409,
+  ERR_ENROLL_UNKNOWN: 404,
+  ERR_TICKET: 403,
+  ERR_TICKET_BOUND: 403,
+  ERR_TICKET_EXPIRED: 403,
+  ERR_TICKET_KEY: 500,
+  ERR_TICKET_SPENT: 403,
 };
 
 /** Errors of the master's. */
