@@ -86,8 +86,11 @@ export interface OpenExtension {
   readonly pillar?: ExtPillar;
   /** Methods at the local socket, by name; called there as `<extension>.<name>`. */
   readonly rpc?: ReadonlyMap<string, RpcMethod>;
-  /** The ports are bound, and the master's interface is there. */
-  start?(): void;
+  /**
+   * The ports are bound, and the master's interface is there; the local socket is not, yet. What it
+   * throws ends the master's start.
+   */
+  start?(): void | Promise<void>;
   /** Waits for what is under way. */
   close(): Promise<void>;
 }
