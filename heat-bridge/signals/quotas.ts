@@ -17,7 +17,7 @@ export interface QuotaOptions {
 export type Counted = Pick<OutboxRecord, 'minion' | 'stack'> & { readonly bytes: number };
 
 /** Which quota is used up. */
-export type FullQuota = keyof QuotaOptions;
+export type FullQuota = 'entries' | 'perMinion' | 'perStack' | 'room';
 
 /** See above. */
 export class Quotas {
@@ -37,7 +37,7 @@ export class Quotas {
     if ((this.#minions.get(record.minion) ?? 0) >= perMinion) return 'perMinion';
     if ((this.#stacks.get(record.stack) ?? 0) >= perStack) return 'perStack';
     if (this.#entries >= entries) return 'entries';
-    if (this.#bytes + record.bytes > bytes) return 'bytes';
+    if (this.#bytes + record.bytes > bytes) return 'room';
     this.take(record);
     return undefined;
   }
