@@ -1,4 +1,5 @@
 /** `saltbridge/client`: the master's interface from another process. */
 
 export { RemoteError } from './errors.ts';
+export { connectExtension, type ExtensionClient } from './extension-client.ts';
 export { connectMaster, type MasterClientOptions } from './master-client.ts';

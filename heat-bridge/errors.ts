@@ -1,7 +1,9 @@
-/** The errors of the bridge, each with a code that never changes its meaning. */
+/** Why the bridge refuses, each with a code that never changes its meaning. */
 import type { ErrorEntry } from '../master/index.ts';
 
 export type BridgeErrorCode =
+  | 'ERR_BRIDGE_NOT_OPEN'
+  | 'ERR_BRIDGE_OPTIONS'
   | 'ERR_HANDLE_EXISTS'
   | 'ERR_HANDLE_FORM'
   | 'ERR_HANDLE_LIMIT'
@@ -9,7 +11,19 @@ export type BridgeErrorCode =
   | 'ERR_SIGNAL_QUOTA'
   | 'ERR_SIGNAL_UNKNOWN';
 
+/** What each code means to the person who meets it; `docs/errors.md` holds the same. */
 export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
+  ERR_BRIDGE_NOT_OPEN: {
+    meaning: 'The bridge is not open: its master has not been started, or is being closed.',
+    action: 'Give the bridge to createMaster as one of its extensions, and start that master.',
+    retry: false,
+  },
+  ERR_BRIDGE_OPTIONS: {
+    meaning:
+      'A value under `saltbridge: bridge:`, or given to createBridge, is not what it can be.',
+    action: 'Correct the key that the message names; docs/bridge.md lists them.',
+    retry: false,
+  },
   ERR_HANDLE_EXISTS: {
     meaning: 'A handle has this alias already, perhaps that of another owner.',
     action: 'Choose another alias, remove the handle, or replace it with --replace.',
@@ -43,7 +57,7 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
   },
 };
 
-/** What the bridge cannot do, for a caller of the library or the command line. */
+/** The bridge cannot do what it was asked for. The message says what to do, and no secret. */
 export class BridgeError extends Error {
   readonly code: BridgeErrorCode;
 

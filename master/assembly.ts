@@ -14,6 +14,7 @@ import { OwnJobs } from './eauth/own-jobs.ts';
 import { MasterError } from './errors.ts';
 import { EventBus } from './events/bus.ts';
 import { createBusApi } from './events/bus-api.ts';
+import { openExtensions } from './extensions/open.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
@@ -116,6 +117,23 @@ async function open(
     { config, foundations, targets, now, log: logger.child({ component: 'policy' }) },
     closers,
   );
+  const extensions = await openExtensions(
+    parts.extensions ?? [],
+    {
+      config,
+      foundations,
+      policy,
+      ruled,
+      targets,
+      jobs,
+      nextJid,
+      bus,
+      closing: closing.signal,
+      now,
+      log: logger,
+    },
+    closers,
+  );
   const mine = await openMine({
     config,
     gate,
@@ -150,11 +168,16 @@ async function open(
     await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
     (it) => it.close(),
   );
-  const pillar = await openPillarSource(config, parts, {
-    closers,
-    now,
-    log: logger.child({ component: 'pillar' }),
-  });
+  const extPillar = [...(parts.extPillar ?? []), ...extensions.pillars];
+  const pillar = await openPillarSource(
+    config,
+    { ...parts, extPillar },
+    {
+      closers,
+      now,
+      log: logger.child({ component: 'pillar' }),
+    },
+  );
   const { keys } = foundations;
   const present = (): PresentMinion[] =>
     presentMinions(transports, {
@@ -207,7 +230,7 @@ async function open(
     targets,
     dispatcher,
     services,
-    reactions: reactions.intake,
+    intakes: [reactions.intake, ...extensions.intakes],
     nextJid,
     counters,
     repeats,
@@ -267,8 +290,10 @@ async function open(
     bound,
     startedAt: now(),
   });
-  const rpc = closers.add(new RpcServer(api, logger.child({ component: 'rpc' })), (it) =>
-    it.close(),
+  extensions.start({ api, holdToken: users.holdToken });
+  const rpc = closers.add(
+    new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods),
+    (it) => it.close(),
   );
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());

@@ -1,5 +1,6 @@
 /** `saltbridge`: a Salt-compatible master as a library. */
 export type { Explanation, LintFinding, NearRule } from '../acl/index.ts';
+export { StoreError, type StoreErrorCode } from '../store/index.ts';
 export type {
   AclApi,
   AuditApi,
@@ -39,7 +40,13 @@ export { isPlainYamlText, parseYaml } from './arguments/yaml.ts';
 export type { AuditHead } from './audit/chain.ts';
 export type { StoredHead } from './audit/head.ts';
 export { type AuditFilter, readAuditLog, verifyAuditLog } from './audit/read.ts';
-export type { AuditActor, AuditEntry, AuditOutcome, AuditRecord } from './audit/record.ts';
+export type {
+  AuditActor,
+  AuditEntry,
+  AuditOutcome,
+  AuditRecord,
+  AuditTrail,
+} from './audit/record.ts';
 export type { AuditRequester } from './audit/requester.ts';
 export {
   type AuditProblem,
@@ -92,6 +99,15 @@ export {
   masterErrors,
 } from './errors.ts';
 export type { MasterEvent } from './events/bus.ts';
+export type {
+  ExtensionHost,
+  MasterExtension,
+  OpenExtension,
+  SignalIntake,
+  TokenHolder,
+} from './extensions/extension.ts';
+export { actorOf } from './extensions/open.ts';
+export type { StateArea, StateEntry, StateOperation } from './extensions/state-area.ts';
 export {
   type FileLists,
   type FileServerBackend,
@@ -140,6 +156,7 @@ export type { PillarTextFormat } from './pillar/ext-text.ts';
 export type { ExplainRequest } from './policy/explain.ts';
 export { lintConfiguredPolicy } from './policy/lint.ts';
 export type { PresenceEvidence, PresentMinion } from './presence/present.ts';
+export type { Occurrence } from './reactions/intake.ts';
 export {
   type CallValue,
   type MappedCall,
@@ -157,6 +174,11 @@ export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
 export type { Tops, TopsProvider, TopsRequest } from './requests/tops.ts';
 /** @internal */
 export { fromJson, toJson } from './rpc/json-values.ts';
+export {
+  type MethodDefinition,
+  method as extensionMethod,
+  type RpcMethod,
+} from './rpc/methods.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 export type { TargetRequest } from './targeting/parse.ts';
 export type { PlannedMinion, TargetPlan } from './targeting/resolve.ts';

@@ -70,6 +70,16 @@ export async function requireSessionOf(
   return { ...(await callerOf(context, session.token)), sessionToken };
 }
 
+/** Finds the master's token of a request: behind its session, or shown by itself. */
+export function tokenFinder(
+  context: ApiContext,
+): (request: Pick<FastifyRequest, 'headers'>) => string | undefined {
+  return ({ headers }) => {
+    const shown = sessionTokenOf(headers);
+    return shown === undefined ? undefined : (context.sessions.find(shown)?.token ?? shown);
+  };
+}
+
 /** Whoever has one of Salt's tokens. @throws AuthenticationError */
 export async function callerOf({ master }: ApiContext, token: string): Promise<Caller> {
   const { user: name, expire: expiresAt } = await master.logins.identify(token);

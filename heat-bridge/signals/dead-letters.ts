@@ -1,13 +1,13 @@
 /** The signals that will not be delivered, with the reason, for an operator to look at. */
+import type { StateArea, StateOperation } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import { type DeadRecord, type OutboxRecord, packRecord, unpackRecord } from './outbox-record.ts';
-import type { SignalState, StateOperation } from './state.ts';
 
 /** More than an operator reads; the oldest go. */
 const mostLetters = 10_000;
 
 export interface DeadLettersOptions {
-  readonly state: SignalState;
+  readonly state: StateArea;
   /** How long they are kept, milliseconds. */
   readonly keepMs: number;
   readonly now: () => number;
@@ -32,7 +32,7 @@ export class DeadLetters {
   /** Those that ended first come first. */
   async list(): Promise<readonly DeadRecord[]> {
     const records: DeadRecord[] = [];
-    for await (const { value } of this.#options.state.list(['dead'])) {
+    for await (const { value } of this.#options.state.list(['signals', 'dead'])) {
       records.push(unpackRecord<DeadRecord>(value));
     }
     return records.sort((a, b) => a.endedAt - b.endedAt);
@@ -40,7 +40,7 @@ export class DeadLetters {
 
   /** @throws BridgeError ERR_SIGNAL_UNKNOWN */
   async get(id: string): Promise<DeadRecord> {
-    const entry = await this.#options.state.get(['dead', id]);
+    const entry = await this.#options.state.get(['signals', 'dead', id]);
     if (entry === undefined) {
       throw new BridgeError(
         'ERR_SIGNAL_UNKNOWN',
@@ -59,7 +59,7 @@ export class DeadLetters {
     const dead: DeadRecord = { ...record, endedAt: now() };
     const put = {
       op: 'put',
-      key: ['dead', record.id],
+      key: ['signals', 'dead', record.id],
       value: packRecord(dead),
       expiresAt: now() + keepMs,
     } as const;
@@ -70,7 +70,7 @@ export class DeadLetters {
 
   /** @param besides - done in the same transaction */
   async remove(id: string, besides: readonly StateOperation[] = []): Promise<void> {
-    await this.#options.state.write([{ op: 'delete', key: ['dead', id] }, ...besides]);
+    await this.#options.state.write([{ op: 'delete', key: ['signals', 'dead', id] }, ...besides]);
     this.#ids.delete(id);
   }
 
@@ -78,6 +78,6 @@ export class DeadLetters {
     const [oldest] = this.#ids;
     if (this.#ids.size <= mostLetters || oldest === undefined) return [];
     this.#ids.delete(oldest);
-    return [{ op: 'delete', key: ['dead', oldest] }];
+    return [{ op: 'delete', key: ['signals', 'dead', oldest] }];
   }
 }

@@ -1,14 +1,14 @@
 /** The registered handles: in memory as anybody may see them, in the store with their secrets. */
 import { randomUUID } from 'node:crypto';
+import type { StateArea } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import { type Destination, parseDestination } from './destination.ts';
 import { originOf } from './endpoints.ts';
 import { checkedRegistration, type HandleInfo, type HandleRegistration } from './handle.ts';
-import type { SignalState } from './state.ts';
 
 /** What {@link Handles} needs. */
 export interface HandlesOptions {
-  readonly state: SignalState;
+  readonly state: StateArea;
   readonly isListed: (origin: string) => boolean;
   /** How long a handle lives that does not say so, milliseconds. */
   readonly lifeMs: number;
@@ -40,7 +40,7 @@ export class Handles {
   /** With those that a process before this one registered. */
   static async open(options: HandlesOptions): Promise<Handles> {
     const handles = new Handles(options);
-    for await (const { value } of options.state.list(['handles'])) {
+    for await (const { value } of options.state.list(['signals', 'handles'])) {
       const row: Row = JSON.parse(Buffer.from(value).toString('utf8'));
       handles.#rows.set(row.plain.alias, row);
     }
@@ -79,7 +79,7 @@ export class Handles {
     try {
       const value = Buffer.from(JSON.stringify(row));
       await state.write([
-        { op: 'put', key: ['handles', alias], value, expiresAt: expiresAt + shownMs },
+        { op: 'put', key: ['signals', 'handles', alias], value, expiresAt: expiresAt + shownMs },
       ]);
     } catch (error) {
       if (before === undefined) this.#rows.delete(alias);
@@ -124,7 +124,7 @@ export class Handles {
   /** Forgets a handle and its secrets; durable when it resolves. @throws BridgeError ERR_HANDLE_UNKNOWN */
   async remove(alias: string): Promise<HandleInfo> {
     const info = this.show(alias);
-    await this.#options.state.write([{ op: 'delete', key: ['handles', alias] }]);
+    await this.#options.state.write([{ op: 'delete', key: ['signals', 'handles', alias] }]);
     this.#rows.delete(alias);
     return info;
   }

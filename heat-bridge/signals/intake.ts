@@ -1,19 +1,10 @@
 /** From what minions signal to the outbox. */
-import type { WireValue } from '../../minion-protocol/index.ts';
+import type { Occurrence, SignalIntake as TakesSignals } from '../../master/index.ts';
 import { type HandleInfo, parseSignalTag } from './handle.ts';
 import type { Handles } from './handles.ts';
 import type { Outbox } from './outbox.ts';
 import type { FullQuota } from './quotas.ts';
 import { readSignal, type SignalComplaint } from './signal.ts';
-
-/** An event of a minion that the policy let in. */
-export interface PermittedEvent {
-  readonly tag: string;
-  readonly sender: string | undefined;
-  readonly data: WireValue | undefined;
-  /** The request that brought it, and its place there; `undefined`: it cannot come twice. */
-  readonly request: { readonly mark: string; readonly place: number } | undefined;
-}
 
 /** Why a permitted signal does not go to its handle. */
 export type SignalRefusal = FullQuota | SignalComplaint | 'expired' | 'member' | 'minion';
@@ -32,7 +23,7 @@ export interface SignalIntakeOptions {
 }
 
 /** See above. */
-export class SignalIntake {
+export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
 
   constructor(options: SignalIntakeOptions) {
@@ -45,12 +36,17 @@ export class SignalIntake {
     return named !== undefined && this.#options.handles.has(named.alias);
   }
 
+  /** A signal for a handle waits for its minion's rate like a request. */
+  isDelayed(tag: string): boolean {
+    return this.isWanted(tag);
+  }
+
   /**
    * Accepts a signal that the policy let in; it is durable when this resolves. The same request
    * again adds none.
    * @throws StoreError when it cannot be kept
    */
-  async take({ tag, sender, data, request }: PermittedEvent): Promise<void> {
+  async take({ tag, sender, data, request }: Occurrence): Promise<void> {
     const named = parseSignalTag(tag);
     const handle = named === undefined ? undefined : this.#options.handles.find(named.alias);
     if (named === undefined || handle === undefined || sender === undefined) return;

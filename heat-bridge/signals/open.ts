@@ -1,54 +1,57 @@
 /** Signals that reach Heat: handles, intake, outbox and courier, put together. */
 import { lookup } from 'node:dns/promises';
+import type { ExtensionHost } from '../../master/index.ts';
+import type { BridgePart } from '../part.ts';
+import { audited } from './audited.ts';
 import { Courier } from './courier.ts';
-import { listEndpoints } from './endpoints.ts';
 import { createAsk } from './exchange.ts';
 import { Handles } from './handles.ts';
-import type { SignalsHost } from './host.ts';
-import { type PermittedEvent, SignalIntake } from './intake.ts';
-import type { SignalsOptions } from './options.ts';
+import { SignalIntake } from './intake.ts';
+import { signalsOptions } from './options.ts';
 import { Outbox } from './outbox.ts';
 import { createOutboxApi } from './outbox-api.ts';
 import { SignalReports } from './reports.ts';
-import type { HandlesApi, OutboxApi } from './signals-api.ts';
+import { signalMethods } from './rpc.ts';
+import type { HandlesApi, SignalsApi } from './signals-api.ts';
 import { createDeliverer } from './transports/table.ts';
 
 /** Before a service that works is asked again whether it has taken the signal before. */
 const turnMs = 1_000;
 
-/** Signals of a running master. */
-export interface Signals {
-  readonly handles: HandlesApi;
-  readonly outbox: OutboxApi;
-  readonly intake: {
-    isWanted(tag: string): boolean;
-    /** Durable when it resolves. @throws StoreError */
-    take(event: PermittedEvent): Promise<void>;
-  };
-  /** Begins to deliver. */
-  start(): void;
-  /** Waits for what is under way, which the host's signal ends. */
-  close(): Promise<void>;
-}
+/** What signals need of their master. */
+export type SignalsHost = Pick<
+  ExtensionHost,
+  'audit' | 'closing' | 'fire' | 'logger' | 'now' | 'state'
+> & {
+  /** `publish_session` says how long a request that was sent once can come again. */
+  readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
+};
 
-/** With what a process before this one left; delivers nothing before `start`. */
-export async function openSignals(host: SignalsHost, options: SignalsOptions): Promise<Signals> {
-  const { state, logger, now, closing, keepMarksMs } = host;
-  const { quotas, keepDeadMs, lifeMs, maxBytes, timeoutMs, backOff, perEndpoint } = options;
-  const log = logger.child({ component: 'signals' });
+/**
+ * With what a process before this one left; nothing is delivered before `start`.
+ * @param section - `saltbridge: bridge: handles:`
+ * @throws BridgeError ERR_BRIDGE_OPTIONS, StoreError
+ */
+export async function openSignals(
+  host: SignalsHost,
+  section: unknown,
+): Promise<Required<Pick<BridgePart<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>>> {
+  const { state, now, closing } = host;
+  const { endpoints, timeoutMs, lifeMs, maxBytes, quotas, keepDeadMs, ...pace } =
+    signalsOptions(section);
+  const log = host.logger.child({ component: 'signals' });
   const reports = new SignalReports(host.fire, log);
-  const endpoints = listEndpoints(options.endpoints);
   const isListed = (origin: string): boolean => endpoints.has(origin);
   const handles = await Handles.open({ state, isListed, lifeMs, now });
+  const keepMarksMs = host.config.publishSession * 1000;
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, keepDeadMs, now });
   const courier = new Courier({
+    ...pace,
     handles,
     outbox,
     ask: createAsk({ endpoints, timeoutMs, resolve }),
     deliver: createDeliverer(),
-    backOff,
     turnMs,
-    perEndpoint,
     closing,
     now,
     random: Math.random,
@@ -63,10 +66,15 @@ export async function openSignals(host: SignalsHost, options: SignalsOptions): P
     onAccepted: (minion, alias, id) => reports.accepted(minion, alias, id),
     onRefused: (minion, alias, refusal) => reports.refused(minion, alias, refusal),
   });
-  return {
+  const plain = {
     handles: createHandlesApi(handles, courier),
     outbox: createOutboxApi({ outbox, courier, handles }),
+  };
+  const api = audited(plain, host.audit);
+  return {
+    api,
     intake,
+    rpc: signalMethods(api),
     start: () => courier.start(),
     close: () => courier.close(),
   };

@@ -1,8 +1,9 @@
 /** `saltbridge: bridge: handles:`: what the operator says of signals. */
 import Type, { type Static } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { BridgeError } from '../errors.ts';
+import { parseSection } from '../options.ts';
 import type { BackOffOptions } from './back-off.ts';
-import type { EndpointOptions } from './endpoints.ts';
+import { type EndpointOptions, type ListedEndpoint, listEndpoints } from './endpoints.ts';
 import type { QuotaOptions } from './quotas.ts';
 
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -41,12 +42,10 @@ const Section = Type.Object(
   { additionalProperties: false },
 );
 
-const isSection = Compile(Section);
-
 /** What signals are handled by; each has a default. */
 export interface SignalsOptions {
-  /** Services that signals may be sent to. Default: none, so nothing is ever sent. */
-  readonly endpoints: readonly EndpointOptions[];
+  /** Services that signals may be sent to, by origin. Default: none, so nothing is ever sent. */
+  readonly endpoints: ReadonlyMap<string, ListedEndpoint>;
   /** Milliseconds for one exchange with a service. Default 10,000. */
   readonly timeoutMs: number;
   /** How long a handle lives that does not say so, milliseconds. Default 12 hours. */
@@ -63,16 +62,12 @@ export interface SignalsOptions {
   readonly keepDeadMs: number;
 }
 
-/** The options that a section means. @throws TypeError that names what is wrong */
+/** The options that a section means. @throws BridgeError ERR_BRIDGE_OPTIONS */
 export function signalsOptions(given: unknown = {}): SignalsOptions {
-  const [wrong] = isSection.Errors(given);
-  if (wrong !== undefined) {
-    throw new TypeError(`${wrong.instancePath.slice(1).replaceAll('/', '.')}: ${wrong.message}`);
-  }
-  const section = isSection.Parse(given);
+  const section = parseSection('bridge:handles', Section, given);
   const { endpoints = [], timeout = 10, life = 43_200, retry_first: first = 1 } = section;
   return {
-    endpoints: endpoints.map(toEndpoint),
+    endpoints: listed(endpoints.map(toEndpoint)),
     timeoutMs: timeout * 1000,
     lifeMs: life * 1000,
     maxBytes: section.signal_bytes ?? 131_072,
@@ -98,4 +93,14 @@ function toEndpoint(endpoint: EndpointSection): EndpointOptions {
     ...(addresses === undefined ? {} : { addresses }),
     ...(caFile === undefined ? {} : { caFile }),
   };
+}
+
+function listed(endpoints: readonly EndpointOptions[]): ReadonlyMap<string, ListedEndpoint> {
+  try {
+    return listEndpoints(endpoints);
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : 'unreadable';
+    const message = `saltbridge:bridge:handles:endpoints: ${problem}`;
+    throw new BridgeError('ERR_BRIDGE_OPTIONS', message, { cause });
+  }
 }

@@ -3,11 +3,11 @@
  * answered, and by name in memory. What is written together is all there after a crash, or not at all.
  */
 import { createHash, randomUUID } from 'node:crypto';
+import { type StateArea, StoreError } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { type DeadRecord, type OutboxRecord, packRecord, unpackRecord } from './outbox-record.ts';
 import { type FullQuota, type QuotaOptions, Quotas } from './quotas.ts';
-import { isOvertaken, type SignalState } from './state.ts';
 
 /** A signal before it is accepted. */
 export type NewRecord = Omit<OutboxRecord, 'acceptedAt' | 'id' | 'sequence'>;
@@ -39,7 +39,7 @@ export type Acceptance =
 
 /** What {@link Outbox} needs. */
 export interface OutboxOptions {
-  readonly state: SignalState;
+  readonly state: StateArea;
   readonly quotas: QuotaOptions;
   /** As long as a request that was sent once can come again, milliseconds. */
   readonly keepMarksMs: number;
@@ -68,7 +68,7 @@ export class Outbox {
     const { state, keepDeadMs, now } = options;
     const dead = await DeadLetters.open({ state, keepMs: keepDeadMs, now });
     const outbox = new Outbox(options, dead);
-    for await (const { value } of state.list(['outbox'])) {
+    for await (const { value } of state.list(['signals', 'outbox'])) {
       const record = unpackRecord(value);
       outbox.#quotas.take(outbox.#remember(record, value.length, Promise.resolve(true)));
       outbox.#lastSequence = Math.max(outbox.#lastSequence, record.sequence);
@@ -162,7 +162,7 @@ export class Outbox {
       return { kind: 'accepted', id: record.id };
     } catch (error) {
       this.#forget(pending);
-      if (isOvertaken(error)) return { kind: 'repeated' };
+      if (error instanceof StoreError && error.code === 'ERR_REVISION') return { kind: 'repeated' };
       throw error;
     }
   }
@@ -198,9 +198,9 @@ export class Outbox {
 }
 
 function recordKey(alias: string, sequence: number): readonly string[] {
-  return ['outbox', alias, String(sequence).padStart(16, '0')];
+  return ['signals', 'outbox', alias, String(sequence).padStart(16, '0')];
 }
 
 function markKey(minion: string, { request, place }: RequestMark): readonly string[] {
-  return ['requests', minion, request, String(place)];
+  return ['signals', 'requests', minion, request, String(place)];
 }

@@ -5,12 +5,12 @@ import type { HandleInfo } from './handle.ts';
 import type { SignalRefusal } from './intake.ts';
 import type { OutboxRecord } from './outbox-record.ts';
 
-/** Below these tags minions cannot emit anything. */
+/** Below `saltbridge/bridge/`, where minions cannot emit anything. */
 const tags = {
-  accepted: 'saltbridge/signal/accepted',
-  refused: 'saltbridge/signal/refused',
-  delivered: 'saltbridge/signal/delivered',
-  failed: 'saltbridge/signal/failed',
+  accepted: 'signal/accepted',
+  refused: 'signal/refused',
+  delivered: 'signal/delivered',
+  failed: 'signal/failed',
 };
 
 const refusals: Readonly<Record<SignalRefusal, string>> = {

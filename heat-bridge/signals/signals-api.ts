@@ -49,3 +49,9 @@ export interface OutboxApi {
    */
   drop(selection: OutboxSelection): Promise<readonly OutboxEntry[]>;
 }
+
+/** What {@link Bridge} gives of signals. */
+export interface SignalsApi {
+  readonly handles: HandlesApi;
+  readonly outbox: OutboxApi;
+}

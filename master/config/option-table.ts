@@ -45,6 +45,7 @@ export type OwnOptionName =
   | 'stateDir'
   | 'api'
   | 'audit'
+  | 'bridge'
   | 'socket'
   | 'publishSerialBlock'
   | 'confirmOpenMode'
@@ -218,6 +219,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   socket: row('socket', path, 'saltbridge.sock'),
   api: row('api', httpApi, null),
   audit: row('audit', auditOptions, auditDefaults),
+  bridge: row('bridge', plainMap, null),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),

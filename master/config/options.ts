@@ -414,6 +414,8 @@ export interface MasterConfig {
   readonly socket: string;
   /** `saltbridge:audit`: the log of who did what. */
   readonly audit: AuditOptions;
+  /** `saltbridge:bridge`: read by `saltbridge/bridge`, not here. Default `null`. */
+  readonly bridge: Readonly<Record<string, unknown>> | null;
   /** `saltbridge:limits`. */
   readonly limits: Limits;
   /** `saltbridge:acl`. */

@@ -145,7 +145,8 @@ const Explain = Type.Object(
 /** More of a rule is looked at where it is read. */
 const RuleForm = Type.Object({ name: Text, action: Text });
 
-interface Call<S extends TSchema, R> {
+/** What {@link method} is made from. */
+export interface MethodDefinition<S extends TSchema, R> {
   readonly parameters: S;
   readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R;
 }
@@ -161,8 +162,9 @@ export interface RpcMethod {
   ) => Promise<unknown> | AsyncIterable<unknown>;
 }
 
-function method<S extends TSchema>(
-  definition: Call<S, Promise<unknown> | AsyncIterable<unknown>>,
+/** A method from its parameters' schema and what it calls. */
+export function method<S extends TSchema>(
+  definition: MethodDefinition<S, Promise<unknown> | AsyncIterable<unknown>>,
 ): RpcMethod {
   const check = Compile(definition.parameters);
   return {

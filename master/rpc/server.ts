@@ -27,13 +27,16 @@ interface ErrorBody {
 export class RpcServer {
   readonly #api: MasterApi;
   readonly #log: Logger;
+  readonly #more: ReadonlyMap<string, RpcMethod>;
   readonly #server: Server;
   readonly #calls = new Set<AbortController>();
   #socketPath: string | undefined;
 
-  constructor(api: MasterApi, log: Logger) {
+  /** @param more - methods beside those of every master */
+  constructor(api: MasterApi, log: Logger, more: ReadonlyMap<string, RpcMethod> = new Map()) {
     this.#api = api;
     this.#log = log;
+    this.#more = more;
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
         this.#log.error({ err: error }, 'local request failed');
@@ -97,7 +100,7 @@ export class RpcServer {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const name = request.url?.startsWith('/rpc/') ? request.url.slice('/rpc/'.length) : '';
-    const found = request.method === 'POST' ? rpcMethods.get(name) : undefined;
+    const found = request.method === 'POST' ? this.#find(name) : undefined;
     if (found === undefined) {
       const message = `no method ${JSON.stringify(name)}`;
       sendError(response, 404, { code: 'ERR_RPC_UNKNOWN_METHOD', message });
@@ -116,6 +119,10 @@ export class RpcServer {
     } finally {
       this.#calls.delete(call);
     }
+  }
+
+  #find(name: string): RpcMethod | undefined {
+    return rpcMethods.get(name) ?? this.#more.get(name);
   }
 
   #fail(name: string, response: ServerResponse, error: unknown): void {

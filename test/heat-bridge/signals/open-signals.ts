@@ -1,9 +1,8 @@
 /** Signals over a store in memory, with a short back-off. */
 import type { ExecutionContext } from 'ava';
-import { openSignals, type Signals } from '../../../heat-bridge/signals/open.ts';
-import { signalsOptions } from '../../../heat-bridge/signals/options.ts';
-import type { SignalState } from '../../../heat-bridge/signals/state.ts';
-import { createSilentLogger } from '../../../master/index.ts';
+import { openSignals } from '../../../heat-bridge/signals/open.ts';
+import type { SignalsApi } from '../../../heat-bridge/signals/signals-api.ts';
+import { createSilentLogger, type StateArea } from '../../../master/index.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 
@@ -13,7 +12,9 @@ interface Fired {
   readonly data: WireMap;
 }
 
-export interface SignalsUnderTest extends Signals {
+export interface SignalsUnderTest extends SignalsApi {
+  /** As a process that ends. */
+  close(): Promise<void>;
   readonly fired: readonly Fired[];
   /** Resolves when so many events of this tag were fired. */
   told(tag: string, count?: number): Promise<readonly Fired[]>;
@@ -22,11 +23,11 @@ export interface SignalsUnderTest extends Signals {
 }
 
 /** A place for state that outlives the signals on it. */
-export function memoryState(now: () => number = Date.now): SignalState {
+export function memoryState(now: () => number = Date.now): StateArea {
   const store = createMemoryStore({ now });
   return {
     get: (key) => store.get(key),
-    list: (prefix) => store.list(prefix),
+    list: (prefix, options) => store.list(prefix, options),
     write: (operations) => store.write(operations),
     // What is sealed must not be found by who looks for the secret.
     seal: (plain) => plain.map((byte) => byte ^ 0x5a),
@@ -35,7 +36,7 @@ export function memoryState(now: () => number = Date.now): SignalState {
 }
 
 export interface TestOptions {
-  readonly state?: SignalState;
+  readonly state?: StateArea;
   readonly now?: () => number;
   readonly section?: object;
   /** Default true. */
@@ -53,7 +54,8 @@ export async function openTestSignals(
   const signals = await openSignals(
     {
       state,
-      keepMarksMs: 86_400_000,
+      config: { publishSession: 86_400 },
+      audit: { append: () => {}, digest: () => '' },
       logger: createSilentLogger(),
       now,
       closing: closing.signal,
@@ -62,7 +64,7 @@ export async function openTestSignals(
         for (const look of waiting) look();
       },
     },
-    signalsOptions({ endpoints, retry_first: 0.01, retry_most: 0.02, timeout: 5, ...section }),
+    { endpoints: [...endpoints], retry_first: 0.01, retry_most: 0.02, timeout: 5, ...section },
   );
   if (isStarted) signals.start();
   const close = async (): Promise<void> => {
@@ -72,7 +74,7 @@ export async function openTestSignals(
   t.teardown(close);
   let nonce = 0;
   return {
-    ...signals,
+    ...signals.api,
     close,
     fired,
     told: (tag, count = 1) =>
@@ -89,7 +91,7 @@ export async function openTestSignals(
     signal: async (minion, tag, data, mark) => {
       nonce += 1;
       const request = { mark: mark ?? `nonce-${nonce}`, place: 0 };
-      await signals.intake.take({ tag, sender: minion, data, request });
+      await signals.intake.take({ tag, sender: minion, data, request, rule: 'r', jid: undefined });
     },
   };
 }

@@ -29,7 +29,7 @@ test('a signal reaches its handle under the id of the minion', async (t) => {
   const { handles, signal, told } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
   await signal('m1', 'heat/ready', { reason: 'booted', data: { ip: '192.0.2.7' } });
-  await told('saltbridge/signal/delivered');
+  await told('signal/delivered');
   t.deepEqual(JSON.parse(service.requests[0]?.body ?? ''), {
     status: 'SUCCESS',
     reason: 'booted',
@@ -44,7 +44,7 @@ test('a minion that signals three times does so under one id', async (t) => {
   const { handles, signal, told } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
   for (const data of [1, 2, 3]) await signal('m1', 'heat/ready', { data });
-  await told('saltbridge/signal/delivered', 3);
+  await told('signal/delivered', 3);
   t.deepEqual(sent(service), [
     { id: 'm1', data: 1 },
     { id: 'm1', data: 2 },
@@ -58,8 +58,8 @@ test('members of one minion count each for itself, and only declared ones', asyn
   await handles.add(handle(service.origin, 'ready', { members: ['db', 'web'] }));
   for (const member of ['db', 'web', 'other']) await signal('m1', `heat/ready/${member}`);
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/delivered', 2);
-  await told('saltbridge/signal/refused', 2);
+  await told('signal/delivered', 2);
+  await told('signal/refused', 2);
   t.deepEqual(
     sent(service).map(({ id }) => id),
     ['m1/db', 'm1/web'],
@@ -73,7 +73,7 @@ test('a minion that the handle does not name is refused, and nothing of it is se
   await signal('m3', 'heat/ready');
   t.deepEqual(
     fired.map(({ tag }) => tag),
-    ['saltbridge/signal/refused'],
+    ['signal/refused'],
   );
   t.deepEqual(await outbox.list(), []);
 });
@@ -87,7 +87,7 @@ test('what was accepted is delivered by the next process', async (t) => {
   await first.close();
   t.is(service.requests.length, 0);
   const second = await openTestSignals(t, [service.origin], { state });
-  await second.told('saltbridge/signal/delivered', 2);
+  await second.told('signal/delivered', 2);
   t.deepEqual(
     sent(service).map(({ data }) => data),
     [1, 2],
@@ -125,7 +125,7 @@ test('a handle has one signal in flight, and they arrive in order', async (t) =>
   await handles.add(handle(service.origin));
   const numbers = Array.from({ length: 30 }, (_, index) => index);
   await Promise.all(numbers.map((data) => signal('m1', 'heat/ready', { data })));
-  await told('saltbridge/signal/delivered', 30);
+  await told('signal/delivered', 30);
   t.is(most, 1);
   t.deepEqual(
     sent(service).map(({ data }) => data),
@@ -149,7 +149,7 @@ for (const [what, answer] of passing) {
     await signal('m2', 'heat/ready', { data: 2 });
     await service.heard(3);
     service.answer = accepted;
-    await told('saltbridge/signal/delivered', 2);
+    await told('signal/delivered', 2);
     const all = sent(service);
     t.deepEqual(all.at(-1), { id: 'm2', data: 2 });
     t.true(all.slice(0, -1).every(({ id }) => id === 'm1'));
@@ -186,7 +186,7 @@ for (const [what, status, body, reason] of lastWords) {
     const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
     await handles.add(handle(service.origin));
     await signal('m1', 'heat/ready');
-    await told('saltbridge/signal/failed');
+    await told('signal/failed');
     const [entry] = await outbox.list();
     t.is(entry?.state, 'dead');
     t.is(entry?.reason, reason);
@@ -202,7 +202,7 @@ test('a signal that is given up lets the next one pass', async (t) => {
   await handles.add(handle(service.origin));
   await signal('m1', 'heat/ready');
   await signal('m2', 'heat/ready');
-  await told('saltbridge/signal/delivered');
+  await told('signal/delivered');
   t.deepEqual(
     (await outbox.list()).map(({ minion, state }) => [minion, state]),
     [['m1', 'dead']],
@@ -215,7 +215,7 @@ test('a signal for an endpoint that is not listed ends in the dead-letter list u
   const { isListed } = await handles.add(handle(service.origin));
   t.false(isListed);
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/failed');
+  await told('signal/failed');
   const [entry] = await outbox.list();
   t.is(entry?.reason, `${service.origin} is not listed under handles: endpoints`);
   t.is(service.requests.length, 0);
@@ -231,7 +231,7 @@ test('a service that never answers delays no other', async (t) => {
   }
   await slow.heard(8);
   await signal('m1', 'heat/quick');
-  const [delivered] = await told('saltbridge/signal/delivered');
+  const [delivered] = await told('signal/delivered');
   t.is(delivered?.data.handle, 'quick');
   t.is(slow.requests.length, 8);
 });
@@ -248,7 +248,7 @@ test('quotas of minion and stack leave room for the others', async (t) => {
   for (const alias of ['a', 'b', 'a']) await signal('m1', `heat/${alias}`);
   for (const alias of ['a', 'b']) await signal('m2', `heat/${alias}`);
   await signal('m2', 'heat/c');
-  const refused = await told('saltbridge/signal/refused', 2);
+  const refused = await told('signal/refused', 2);
   t.deepEqual(
     refused.map(({ data }) => data.reason),
     ['too many signals of this minion wait', 'too many signals for this stack wait'],
@@ -263,7 +263,7 @@ test('room is given back when a signal is over', async (t) => {
   await handles.add(handle(service.origin));
   for (let count = 1; count <= 3; count += 1) {
     await signal('m1', 'heat/ready');
-    await told('saltbridge/signal/delivered', count);
+    await told('signal/delivered', count);
   }
   t.is(service.requests.length, 3);
 });
@@ -278,11 +278,11 @@ test('a handle that has expired ends its signals, with the last reason', async (
   await signal('m1', 'heat/ready');
   await service.heard(2);
   now += 60_000;
-  await told('saltbridge/signal/failed');
+  await told('signal/failed');
   const [entry] = await outbox.list();
   t.is(entry?.reason, 'the handle has expired; last: answered 503: down for a while');
   await signal('m1', 'heat/ready');
-  const [refused] = await told('saltbridge/signal/refused');
+  const [refused] = await told('signal/refused');
   t.is(refused?.data.reason, 'the handle has expired');
 });
 
@@ -294,7 +294,7 @@ test('a later handle of the same alias inherits no signal', async (t) => {
   await old.heard(1);
   await handles.remove('ready');
   await handles.add(handle(young.origin));
-  const [failed] = await told('saltbridge/signal/failed');
+  const [failed] = await told('signal/failed');
   t.is(failed?.data.reason, 'the handle was removed');
   await t.throwsAsync(outbox.retry({}), { instanceOf: BridgeError, code: 'ERR_HANDLE_UNKNOWN' });
   t.is(young.requests.length, 0);
@@ -311,7 +311,7 @@ test('a handle that is replaced keeps its signals, which go where it leads now',
     code: 'ERR_HANDLE_EXISTS',
   });
   await handles.add(handle(young.origin), { replaces: true });
-  await told('saltbridge/signal/delivered');
+  await told('signal/delivered');
   t.is(young.requests.length, 1);
 });
 
@@ -320,11 +320,11 @@ test('a signal that was given up can be tried again, behind the others', async (
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
   await handles.add(handle(service.origin));
   await signal('m1', 'heat/ready', { data: 1 });
-  await told('saltbridge/signal/failed');
+  await told('signal/failed');
   service.answer = accepted;
   const [entry] = await outbox.list({ isDead: true });
   await outbox.retry({ id: entry?.id ?? '' });
-  await told('saltbridge/signal/delivered');
+  await told('signal/delivered');
   t.deepEqual(sent(service).at(-1), { id: 'm1', data: 1 });
   t.deepEqual(await outbox.list(), []);
   await t.throwsAsync(outbox.retry({ id: entry?.id ?? '' }), { code: 'ERR_SIGNAL_UNKNOWN' });
@@ -352,7 +352,7 @@ test('the token is in no answer, event, reason or row of the store', async (t) =
   });
   const shown: unknown[] = [await handles.add(handle(service.origin)), await handles.list()];
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/failed');
+  await told('signal/failed');
   shown.push(await handles.show('ready'), await outbox.list(), fired);
   for await (const { value } of state.list([])) shown.push(Buffer.from(value).toString('latin1'));
   t.true(JSON.stringify(shown).includes('bad token (secret), sorry'));

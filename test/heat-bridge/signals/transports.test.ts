@@ -42,7 +42,7 @@ test('CFN_SIGNAL puts the signal to the address', async (t) => {
   const path = '/v1/waitcondition/arn%3Aopenstack/resources/handle?Signature=HM%2F';
   const { signal, told } = await open(t, service.origin, { alarm_url: `${service.origin}${path}` });
   await signal('m1', 'heat/ready', { status: 'FAILURE', reason: 'disk full' });
-  await told('saltbridge/signal/delivered');
+  await told('signal/delivered');
   t.deepEqual(lines(service), [`PUT ${path}`]);
   t.deepEqual(JSON.parse(service.requests[0]?.body ?? ''), {
     status: 'FAILURE',
@@ -56,7 +56,7 @@ test('heat-api-cfn that answers 500 is asked four times, not for ever', async (t
   const url = `${service.origin}/v1/waitcondition/x?Signature=HM`;
   const { signal, told } = await open(t, service.origin, { alarm_url: url });
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/failed');
+  await told('signal/failed');
   t.is(service.requests.length, 4);
 });
 
@@ -66,7 +66,7 @@ test('an AWS handle gets all four of its fields, as text', async (t) => {
   const { signal, told } = await open(t, service.origin, url);
   await signal('m1', 'heat/ready');
   await signal('m2', 'heat/ready', { reason: 'up', data: { ip: '::1' } });
-  await told('saltbridge/signal/delivered', 2);
+  await told('signal/delivered', 2);
   t.deepEqual(
     service.requests.map(({ body }) => JSON.parse(body)),
     [
@@ -90,10 +90,10 @@ test('HEAT_SIGNAL logs in once, and again when its token is refused', async (t) 
   const { signal, told } = await open(t, service.origin, form);
   await signal('m1', 'heat/ready');
   await signal('m2', 'heat/ready');
-  await told('saltbridge/signal/delivered', 2);
+  await told('signal/delivered', 2);
   good = 'another';
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/delivered', 3);
+  await told('signal/delivered', 3);
   const [login, post] = ['POST /v3/auth/tokens', 'POST /signal'];
   t.deepEqual(lines(service), [login, post, post, post, login, post]);
   t.deepEqual(JSON.parse(service.requests[0]?.body ?? '').auth.identity.password.user, {
@@ -111,11 +111,11 @@ test('a user that is refused everywhere is given up after four requests', async 
   const form = { ...credentials(service.origin), alarm_url: `${service.origin}/signal` };
   const { signal, told, outbox } = await open(t, service.origin, form);
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/delivered');
+  await told('signal/delivered');
   isGood = false;
   const before = service.requests.length;
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/failed');
+  await told('signal/failed');
   t.is(service.requests.length - before, 3);
   t.is((await outbox.list())[0]?.reason, 'answered 401: No.');
 });
@@ -127,7 +127,7 @@ test('a log-in that is refused is final, with the words of Keystone', async (t) 
   const form = { ...credentials(service.origin), alarm_url: `${service.origin}/signal` };
   const { signal, told, outbox } = await open(t, service.origin, form);
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/failed');
+  await told('signal/failed');
   t.is(service.requests.length, 1);
   t.is(
     (await outbox.list())[0]?.reason,
@@ -162,7 +162,7 @@ test('ZAQAR_SIGNAL logs in for each signal and posts to the queue of its region'
   const { signal, told } = await open(t, service.origin, form);
   await signal('m1', 'heat/ready', { data: 7 });
   await signal('m2', 'heat/ready');
-  await told('saltbridge/signal/delivered', 2);
+  await told('signal/delivered', 2);
   const [login, post] = ['POST /v3/auth/tokens', 'POST /v2/queues/a%2Fb/messages'];
   t.deepEqual(lines(service), [login, post, login, post]);
   const [, message] = service.requests;
@@ -180,7 +180,7 @@ test('a catalog leads nowhere that is not listed', async (t) => {
   const form = { ...credentials(service.origin), queue_id: 'q' };
   const { signal, told, outbox } = await open(t, service.origin, form);
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/failed');
+  await told('signal/failed');
   t.is(
     (await outbox.list())[0]?.reason,
     'http://169.254.169.254 is not listed under handles: endpoints',
@@ -198,7 +198,7 @@ test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) =
     alarm_url: `${service.origin}/v1/AUTH_p/c/o?temp_url_sig=f8&temp_url_expires=2147483586`,
   });
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/delivered');
+  await told('signal/delivered');
   await signal('m2', 'heat/ready');
   await service.heard(3);
   // Between the answer and the entry of its reason lies one turn of the event loop, and more.
@@ -209,7 +209,7 @@ test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) =
   );
   t.is((await outbox.list())[0]?.reason, 'Heat has not taken the signal before this one');
   etag = taken;
-  await told('saltbridge/signal/delivered', 2);
+  await told('signal/delivered', 2);
   t.deepEqual(
     service.requests.map(({ method }) => method),
     ['HEAD', 'PUT', 'HEAD', 'HEAD', 'PUT'],
@@ -229,7 +229,7 @@ test('TEMP_URL_SIGNAL whose answer was lost is not put again where it lies', asy
     alarm_url: `${service.origin}/v1/AUTH_p/c/o?temp_url_sig=f8&temp_url_expires=2147483586`,
   });
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/delivered');
+  await told('signal/delivered');
   t.deepEqual(
     service.requests.map(({ method }) => method),
     ['HEAD', 'PUT', 'HEAD'],
@@ -242,7 +242,7 @@ test('TEMP_URL_SIGNAL that is refused ends with the words of Swift', async (t) =
     alarm_url: `${service.origin}/v1/AUTH_p/c/o?temp_url_sig=f8&temp_url_expires=2147483586`,
   });
   await signal('m1', 'heat/ready');
-  await told('saltbridge/signal/failed');
+  await told('signal/failed');
   t.is((await outbox.list())[0]?.reason, 'answered 401: 401 Unauthorized: Temp URL invalid');
   t.is(service.requests.length, 2);
 });
@@ -257,7 +257,7 @@ test('a webhook is signed with each of its keys, and keeps its id from try to tr
   await signal('m1', 'heat/ready', { data: 'ß' });
   await service.heard(1);
   service.answer = always(204);
-  await told('saltbridge/signal/delivered');
+  await told('signal/delivered');
   for (const { headers, body } of service.requests) {
     const text = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
     const signatures = keys.map((key) => createHmac('sha256', key).update(text).digest('base64'));
