@@ -1,7 +1,6 @@
-import { spawnSync } from 'node:child_process';
 import { cpus, totalmem } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { benchAcl } from './acl.ts';
+import { runAsShipped } from './as-shipped.ts';
 import { benchFileServer } from './fileserver.ts';
 import { benchFleet } from './fleet.ts';
 import { benchJob } from './job.ts';
@@ -42,11 +41,7 @@ export async function printFigures(print: (line: string) => void): Promise<void>
 
   // Each in a process of its own, because what the ones before it left in memory is not theirs.
   for (const count of [2_000, 15_000]) {
-    const main = fileURLToPath(new URL('./main.js', import.meta.url));
-    // As packaging/saltbridge.service sets it.
-    const args = ['--max-semi-space-size=8', main, 'fleet', String(count)];
-    const env = { ...process.env, MALLOC_ARENA_MAX: '1' };
-    spawnSync(process.execPath, args, { stdio: 'inherit', env });
+    runAsShipped('fleet', String(count));
   }
 }
 

@@ -5,6 +5,7 @@
  * policy`: what 1,000 rules cost events and returns. `npm run bench -- tenants [count]`: what one more
  * master in a process costs. `npm run bench -- pillar`: pillar of files. `npm run bench -- fleet [minions]`: one fleet of them.
  */
+import { isAsShipped, runAsShipped } from './as-shipped.ts';
 import { runCrash } from './crash/command.ts';
 import { printFigures, printFleet } from './figures.ts';
 import { runFlood } from './flood/command.ts';
@@ -19,7 +20,9 @@ function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-if (what === 'soak') {
+if ((what === 'soak' || what === 'fleet') && !isAsShipped()) {
+  process.exitCode = runAsShipped(...process.argv.slice(2));
+} else if (what === 'soak') {
   process.exitCode = await runSoak(Number(first ?? '600'), Number(second), print);
 } else if (what === 'crash') {
   process.exitCode = await runCrash(Number(first ?? '200'), Number(second), print);

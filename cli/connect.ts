@@ -44,7 +44,7 @@ export async function openLocalExtension(
   extension: string,
 ): Promise<ExtensionClient> {
   const config = await loadOwnConfig(configDirectory);
-  return connectExtension(config.socket, extension);
+  return connectExtension({ socketPath: config.socket }, extension);
 }
 
 /**

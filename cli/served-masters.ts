@@ -8,7 +8,7 @@ import {
   type MasterConfig,
   type MasterStatus,
 } from '../master/index.ts';
-import { createSaltApi, type SaltApi, saltApiOptions } from '../salt-api/index.ts';
+import type { SaltApi } from '../salt-api/index.ts';
 import type { Account } from './accounts.ts';
 import { CommandError } from './errors.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './logger.ts';
@@ -64,8 +64,9 @@ export class ServedMasters {
     for (const served of this.#masters) {
       const { tenant, master, log } = served;
       try {
-        await master.start();
+        // First, so that whoever hears the master hears the API too; it says that it is not ready.
         await this.#startApi(served);
+        await master.start();
       } catch (cause) {
         await this.#closeMasters().catch((error: unknown) => {
           log.logger.error({ err: error }, 'tenants were not closed');
@@ -77,6 +78,8 @@ export class ServedMasters {
 
   /** Salt's HTTP API, where the configuration asks for it. */
   async #startApi({ config, master, bridge, log }: ServedMaster): Promise<void> {
+    if ((config.api ?? config.restCherrypy) === undefined) return;
+    const { createSaltApi, saltApiOptions } = await import('../salt-api/index.ts');
     const options = saltApiOptions(config);
     if (options === undefined) return;
     const logger = log.logger.child({ component: 'salt-api' });

@@ -1,3 +1,4 @@
+import { connectionTo, type LocalMaster } from './connection.ts';
 import { callOnce, callStream } from './rpc.ts';
 
 /** Methods that an extension of a running master has. */
@@ -9,13 +10,14 @@ export interface ExtensionClient {
 }
 
 /**
- * An extension of the master whose local socket this is.
+ * An extension of a master on this host, by its local socket.
  * @param extension - its name, for instance `bridge`
  */
-export function connectExtension(socketPath: string, extension: string): ExtensionClient {
+export function connectExtension(master: LocalMaster, extension: string): ExtensionClient {
+  const connection = connectionTo(master);
   return {
-    call: (method, parameters = {}) => callOnce(socketPath, `${extension}.${method}`, parameters),
+    call: (method, parameters = {}) => callOnce(connection, `${extension}.${method}`, parameters),
     stream: (method, parameters = {}, signal) =>
-      callStream(socketPath, `${extension}.${method}`, parameters, signal),
+      callStream(connection, `${extension}.${method}`, parameters, signal),
   };
 }

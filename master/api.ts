@@ -336,6 +336,13 @@ export interface UserApi {
   /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
   readonly wheel: Pick<FunctionsApi, 'run' | 'start'>;
   readonly events: UserEventsApi;
+  /**
+   * Resolves for who may do everything: publish what they like to whom they like, and call every
+   * runner and wheel function, without a condition. Both answers are audited.
+   * @param what for what it is asked, for the audit log
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
+   */
+  requireFullRights(what: string): Promise<void>;
 }
 
 /** Events as a user has them. */

@@ -131,6 +131,7 @@ export type { JobUpdate, RunRequest } from './jobs/run.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
+export { type LinkedSignal, linkSignals } from './linked-signal.ts';
 export {
   createLogger,
   createRootLog,
@@ -173,12 +174,18 @@ export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
 export type { Tops, TopsProvider, TopsRequest } from './requests/tops.ts';
 /** @internal */
+export { type RpcAccess, rpcAccess } from './rpc/access.ts';
+/** @internal */
 export { fromJson, toJson } from './rpc/json-values.ts';
+/** @internal */
 export {
   type MethodDefinition,
   method as extensionMethod,
   type RpcMethod,
+  rpcMethods,
 } from './rpc/methods.ts';
+/** @internal */
+export { failCall, parseParameters, refuseMethod, serveCall } from './rpc/serve-call.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 export type { TargetRequest } from './targeting/parse.ts';
 export type { PlannedMinion, TargetPlan } from './targeting/resolve.ts';

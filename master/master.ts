@@ -17,7 +17,7 @@ import type {
   StoreApi,
   UserApi,
 } from './api.ts';
-import { type Assembly, assemble } from './assembly.ts';
+import type { Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
@@ -156,7 +156,7 @@ class MasterInProcess implements Master {
         `this master is ${state} already; make a new one`,
       );
     }
-    const starting: State = { state: 'starting', ready: assemble(this.#parts) };
+    const starting: State = { state: 'starting', ready: open(this.#parts) };
     this.#state = starting;
     try {
       const assembly = await starting.ready;
@@ -186,6 +186,12 @@ class MasterInProcess implements Master {
       `this master is ${this.#state.state}; call start()`,
     );
   }
+}
+
+/** Loads what serves minions when it is first needed: most commands start no master. */
+async function open(parts: Parameters<typeof assemble>[0]): Promise<Assembly> {
+  const { assemble } = await import('./assembly.ts');
+  return assemble(parts);
 }
 
 async function closeAssembly(

@@ -1,7 +1,7 @@
 /** What every route works with, and whom a request is of. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { MasterApi, UserApi } from '../master/index.ts';
+import { linkSignals, type MasterApi, type UserApi } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
 import { type Body, parseBody } from './body.ts';
 import { sessionTokenOf } from './credentials.ts';
@@ -15,8 +15,8 @@ import type { StreamGate } from './stream-gate.ts';
 /** Node fires longer timers at once. */
 export const longestTimerMs = 2_147_483_647;
 
-/** The master's part in it. */
-export type ServedMaster = Pick<MasterApi, 'asUser' | 'events' | 'logins' | 'status'>;
+/** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
+export type ServedMaster = MasterApi;
 
 /** What routes share. */
 export interface ApiContext {
@@ -113,5 +113,5 @@ export function expiryOf({ expiresAt }: Caller): AbortSignal {
 export function endOf({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once('close', () => gone.abort());
-  return AbortSignal.any([gone.signal, closing]);
+  return linkSignals(gone.signal, closing).signal;
 }

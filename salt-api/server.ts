@@ -12,6 +12,7 @@ import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hook.ts';
 import { addLoginRoutes } from './routes/login.ts';
 import { addRootRoutes } from './routes/root.ts';
+import { addRpcRoutes } from './routes/rpc.ts';
 import { addAppPage, addStaticRoutes } from './routes/static.ts';
 
 /** Bytes of the head of a request [THREATS A-16]. */
@@ -42,6 +43,7 @@ async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<voi
   addEventRoutes(app, context);
   addHookRoutes(app, context);
   addHealthRoutes(app, context);
+  addRpcRoutes(app, context);
   await addStaticRoutes(app, context);
 }
 

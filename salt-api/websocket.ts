@@ -1,7 +1,7 @@
 /** `/ws` and `/ws/<session token>`: events over WebSocket [CONTRACT 6.2]. */
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { MasterEvent } from '../master/index.ts';
+import { linkSignals, type MasterEvent } from '../master/index.ts';
 import {
   encodeFrameHeader,
   OPCODE_PING,
@@ -100,7 +100,7 @@ class WebsocketStream {
     const gone = new AbortController();
     this.#socket.once('close', () => gone.abort());
     const { closing } = this.#context;
-    const end = AbortSignal.any([gone.signal, closing, expiryOf(this.#caller)]);
+    const end = linkSignals(gone.signal, closing, expiryOf(this.#caller)).signal;
     const events = await this.#caller.user.events.subscribe({}, end);
     // Who reads this misses nothing from here on.
     this.#confirm();

@@ -7,6 +7,7 @@ import { LoginAudit } from '../audit/audited-logins.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { Foundations } from '../foundations.ts';
 import { delay } from '../limits/delay.ts';
+import { linkSignals } from '../linked-signal.ts';
 import type { LivePolicy } from '../policy/live-policy.ts';
 import { policySyntax } from '../policy/syntax.ts';
 import { Logins, type TokenInfo, toInfo } from './logins.ts';
@@ -110,11 +111,12 @@ async function* follow(
   signal?: AbortSignal,
 ): AsyncGenerator<TokenInfo, void, void> {
   const { token, ended, stop } = await logins.hold(secret);
+  const end = linkSignals(ended, signal);
   try {
     yield toInfo(token);
-    const end = signal === undefined ? ended : AbortSignal.any([ended, signal]);
-    if (!end.aborted) await once(end, 'abort');
+    if (!end.signal.aborted) await once(end.signal, 'abort');
   } finally {
+    end.unlink();
     stop();
   }
 }

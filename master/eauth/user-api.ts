@@ -13,6 +13,7 @@ import type { RuledDecisions } from '../audit/ruled-decisions.ts';
 import type { MasterEvent } from '../events/bus.ts';
 import type { PublishRequest } from '../jobs/dispatcher.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import { linkSignals } from '../linked-signal.ts';
 import type { FunctionCall } from '../runners/caller.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { AuthenticationError, AuthorizationError } from './errors.ts';
@@ -57,13 +58,14 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
     signal?: AbortSignal,
   ): AsyncGenerator<T, void, void> {
     const session = await open();
+    const end = linkSignals(session.ended, signal);
     try {
       const permitted = judge(session, request);
-      const end = signal === undefined ? session.ended : AbortSignal.any([session.ended, signal]);
-      yield* run(permitted, end);
+      yield* run(permitted, end.signal);
       if (session.ended.aborted)
         throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has ended');
     } finally {
+      end.unlink();
       session.stop();
     }
   }
@@ -72,11 +74,15 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
     signal?: AbortSignal,
   ): Promise<AsyncIterable<MasterEvent>> {
     const session = await open();
-    const end = signal === undefined ? session.ended : AbortSignal.any([session.ended, signal]);
+    const { signal: end, unlink } = linkSignals(session.ended, signal);
+    const stop = (): void => {
+      unlink();
+      session.stop();
+    };
     const isReadable = readableBy(session, parts.ownJobs);
     // Before anybody reads: what happens from now on is in it.
     const events = parts.events.subscribe(request, end);
-    return only(events, (event) => !end.aborted && isReadable(event), session.stop);
+    return only(events, (event) => !end.aborted && isReadable(event), stop);
   }
   async function once<T>(work: (session: UserSession) => Promise<T>): Promise<T> {
     const session = await open();
@@ -110,6 +116,7 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
           return parts.events.fire(tag, data);
         }),
     },
+    requireFullRights: (what) => once(async (session) => gate.judgeEverything(session, what)),
   };
 }
 
@@ -128,6 +135,9 @@ async function* only<T>(
 /** What is told as the rule where none was needed, and where none was asked. */
 const unlimitedRule = 'unlimited';
 const nobodysRule = 'default-deny';
+
+/** What needs every right is audited as this. */
+const interfaceAction = 'interface';
 
 function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
   return { who: { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) }, rule };
@@ -195,6 +205,17 @@ class UserGate {
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
   }
 
+  /** @throws AuthorizationError */
+  judgeEverything({ subject, policy }: UserSession, what: string): void {
+    const actions = ['publish', 'runner', 'wheel'] as const;
+    if (!actions.every((action) => isUnlimited(subject, policy, action))) {
+      this.#refuse(subject, interfaceAction, { fun: what }, 'not everything is permitted');
+    }
+    const { who } = requester(subject, unlimitedRule);
+    const decision = { effect: 'allow', rule: unlimitedRule } as const;
+    this.#parts.ruled.note({ who, action: interfaceAction, what }, decision);
+  }
+
   /** @returns the rule that permits it */
   #judge(question: Question, policy: Policy, { fun }: AskedCalls): string {
     const { effect, rule, reason } = decide(question, policy);
@@ -206,7 +227,7 @@ class UserGate {
 
   #refuse(
     subject: Question['subject'],
-    action: Question['action'],
+    action: Question['action'] | typeof interfaceAction,
     { fun }: Pick<AskedCalls, 'fun'>,
     reason: string,
     rule = nobodysRule,

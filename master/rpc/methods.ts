@@ -155,6 +155,7 @@ export interface MethodDefinition<S extends TSchema, R> {
 export interface RpcMethod {
   /** Says what is wrong with the parameters, or `undefined` if nothing is. */
   readonly complaint: (parameters: unknown) => string | undefined;
+  /** One value, or a stream; a promise of a stream is one, too. */
   readonly invoke: (
     api: MasterApi,
     parameters: unknown,
@@ -193,10 +194,6 @@ function runnersOf(api: MasterApi, { token }: ByToken): UserApi['runners'] {
 
 function wheelOf(api: MasterApi, { token }: ByToken): UserApi['wheel'] {
   return token === undefined ? api.wheel : api.asUser(token).wheel;
-}
-
-async function* flat<T>(items: AsyncIterable<T> | Promise<AsyncIterable<T>>): AsyncGenerator<T> {
-  yield* await items;
 }
 
 function eventsOf(api: MasterApi, { token }: ByToken): MasterApi['events'] | UserApi['events'] {
@@ -245,7 +242,7 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     'events.subscribe',
     method({
       parameters: Type.Object({ match: Type.Optional(Text), ...asUser }, strict),
-      call: (api, p, signal) => flat(eventsOf(api, p).subscribe(bare(p), signal)),
+      call: (api, p, signal) => eventsOf(api, p).subscribe(bare(p), signal),
     }),
   ],
   [
@@ -282,6 +279,13 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   [
     'logins.logout',
     method({ parameters: Token, call: (api, { token }) => api.logins.logout(token) }),
+  ],
+  [
+    'users.requireFullRights',
+    method({
+      parameters: Type.Object({ token: Text, what: Text }, strict),
+      call: (api, { token, what }) => api.asUser(token).requireFullRights(what),
+    }),
   ],
   ['logins.list', method({ parameters: Nothing, call: (api) => api.logins.list() })],
   ['logins.revoke', method({ parameters: Tokens, call: (api, p) => api.logins.revoke(p) })],

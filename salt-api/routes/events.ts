@@ -1,5 +1,6 @@
 /** `/events`: server-sent events [CONTRACT 6.1]. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { linkSignals } from '../../master/index.ts';
 import {
   type ApiContext,
   type Caller,
@@ -43,7 +44,7 @@ async function streamEvents(
   const leave = context.streams.enter(caller.token);
   try {
     const match = queryOf(request, 'match');
-    const end = AbortSignal.any([endOf(context, reply), expiryOf(caller)]);
+    const end = linkSignals(endOf(context, reply), expiryOf(caller)).signal;
     const events = await caller.user.events.subscribe(match === undefined ? {} : { match }, end);
     sendHead(reply);
     // The reply is the stream's from here on: what goes wrong ends it.

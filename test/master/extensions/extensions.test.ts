@@ -228,7 +228,7 @@ test('methods of an extension are served under its name, and their parameters ar
     ]),
   });
   const { directory } = await startVectorMaster(t, { extensions: [one] });
-  const probe = connectExtension(directories(directory).socket ?? '', 'probe');
+  const probe = connectExtension({ socketPath: directories(directory).socket ?? '' }, 'probe');
   t.is(await probe.call('double', { n: 4 }), 8);
   t.deepEqual(await collect(probe.stream('count')), [1, 2]);
   await t.throwsAsync(probe.call('double', { n: 'x' }), { code: 'ERR_ARGS' });
