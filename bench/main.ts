@@ -3,7 +3,8 @@
  * soak. `npm run bench -- crash [kills [seed]]`: a master that is killed under load.
  * `npm run bench -- flood [seconds]`: what a flood costs those who do not flood. `npm run bench --
  * policy`: what 1,000 rules cost events and returns. `npm run bench -- tenants [count]`: what one more
- * master in a process costs. `npm run bench -- pillar`: pillar of files. `npm run bench -- fleet [minions]`: one fleet of them.
+ * master in a process costs. `npm run bench -- signals [seconds]`, `npm run bench -- signals crash
+ * [kills [seed]]`: signals accepted, and kept through kills. `npm run bench -- pillar`: pillar of files. `npm run bench -- fleet [minions]`: one fleet of them.
  */
 import { isAsShipped, runAsShipped } from './as-shipped.ts';
 import { runCrash } from './crash/command.ts';
@@ -11,6 +12,7 @@ import { printFigures, printFleet } from './figures.ts';
 import { runFlood } from './flood/command.ts';
 import { benchPillar } from './pillar.ts';
 import { benchPolicyCost } from './policy-cost.ts';
+import { runSignals } from './signals/command.ts';
 import { runSoak } from './soak/command.ts';
 import { benchTenants } from './tenants.ts';
 
@@ -39,6 +41,8 @@ if ((what === 'soak' || what === 'fleet') && !isAsShipped()) {
   }
 } else if (what === 'fleet') {
   await printFleet(Number(first ?? '2000'), print);
+} else if (what === 'signals') {
+  process.exitCode = await runSignals(process.argv.slice(3), print);
 } else if (what === 'tenants') {
   print(JSON.stringify(await benchTenants(Number(first ?? '10'))));
 } else await printFigures(print);

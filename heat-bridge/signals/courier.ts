@@ -206,7 +206,7 @@ export class Courier {
   async #pause(lane: Lane, milliseconds: number): Promise<void> {
     lane.wake = new AbortController();
     const { closing } = this.#options;
-    await pause(milliseconds, AbortSignal.any([closing, lane.wake.signal]));
+    await pause(milliseconds, closing, lane.wake.signal);
   }
 }
 

@@ -55,9 +55,14 @@ export function createAsk({ endpoints, timeoutMs, resolve }: AskOptions): Ask {
       return { kind: 'forbidden', reason };
     }
     const host = hostOf(request.url);
-    const ends = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    const ends = new AbortController();
+    const end = (): void => ends.abort();
+    // Not AbortSignal.any: Node 20 may collect what it is made of before that fires.
+    const timer = setTimeout(end, timeoutMs);
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
     try {
-      const addresses = isIP(host) === 0 ? await resolve(host) : [host];
+      const addresses = isIP(host) === 0 ? await orAborted(resolve(host), ends.signal) : [host];
       const closed = addresses.find((address) => !endpoint.permits(address));
       if (closed !== undefined) {
         const reason = `${host} leads to ${closed}, which its endpoint does not list`;
@@ -65,12 +70,24 @@ export function createAsk({ endpoints, timeoutMs, resolve }: AskOptions): Ask {
       }
       const [address] = addresses;
       if (address === undefined) return { kind: 'unreachable', reason: `${host} has no address` };
-      return await send(request, { address, host, endpoint }, ends);
+      return await send(request, { address, host, endpoint }, ends.signal);
     } catch (error) {
-      const reason = ends.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error);
+      const reason = ends.signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error);
       return { kind: 'unreachable', reason };
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
     }
   };
+}
+
+/** Waits no longer than until the signal; looking a name up cannot be ended. */
+async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  return new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    work.then(resolve, reject);
+  });
 }
 
 interface Place {

@@ -1,5 +1,4 @@
 /** Signals that reach Heat: handles, intake, outbox and courier, put together. */
-import { lookup } from 'node:dns/promises';
 import type { ExtensionHost } from '../../master/index.ts';
 import type { BridgePart } from '../part.ts';
 import { audited } from './audited.ts';
@@ -7,6 +6,7 @@ import { Courier } from './courier.ts';
 import { createAsk } from './exchange.ts';
 import { Handles } from './handles.ts';
 import { SignalIntake } from './intake.ts';
+import { createLookup } from './lookup.ts';
 import { signalsOptions } from './options.ts';
 import { Outbox } from './outbox.ts';
 import { createOutboxApi } from './outbox-api.ts';
@@ -49,7 +49,7 @@ export async function openSignals(
     ...pace,
     handles,
     outbox,
-    ask: createAsk({ endpoints, timeoutMs, resolve }),
+    ask: createAsk({ endpoints, timeoutMs, resolve: createLookup() }),
     deliver: createDeliverer(),
     turnMs,
     closing,
@@ -96,9 +96,4 @@ function createHandlesApi(handles: Handles, courier: Courier): HandlesApi {
       return info;
     },
   };
-}
-
-async function resolve(host: string): Promise<readonly string[]> {
-  const found = await lookup(host, { all: true });
-  return found.map(({ address }) => address);
 }

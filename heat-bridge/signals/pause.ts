@@ -1,13 +1,13 @@
-/** Waits so long, or until the signal. */
-export function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
+/** Waits so long, or until one of the signals. */
+export function pause(milliseconds: number, ...signals: readonly AbortSignal[]): Promise<void> {
+  if (signals.some(({ aborted }) => aborted)) return Promise.resolve();
   return new Promise((resolve) => {
     const end = (): void => {
       clearTimeout(timer);
-      signal.removeEventListener('abort', end);
+      for (const signal of signals) signal.removeEventListener('abort', end);
       resolve();
     };
     const timer = setTimeout(end, Math.min(Math.max(0, milliseconds), 2 ** 31 - 1));
-    signal.addEventListener('abort', end, { once: true });
+    for (const signal of signals) signal.addEventListener('abort', end, { once: true });
   });
 }
