@@ -1,5 +1,8 @@
 /** The bridge from its parts: an extension of a master. */
 import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
+import type { EnrollApi } from './enroll/api.ts';
+import { openEnrolment } from './enroll/open.ts';
+import { parseEnrollOptions } from './enroll/options.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createPlugin } from './http/plugin.ts';
 import { parseSections } from './options.ts';
@@ -11,6 +14,8 @@ import type { HandlesApi, OutboxApi, SignalsApi } from './signals/signals-api.ts
 export interface Bridge extends MasterExtension {
   /** Its routes, for an HTTP server such as `createSaltApi` makes. */
   readonly http: BridgePlugin;
+  /** Machines on their way to being minions. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly enroll: EnrollApi;
   /** Where signals go. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
   readonly handles: HandlesApi;
   /** Signals on their way. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
@@ -19,6 +24,7 @@ export interface Bridge extends MasterExtension {
 
 /** The parts of a bridge whose master runs. */
 interface OpenBridge {
+  readonly enroll: EnrollApi;
   readonly parts: readonly BridgePart<unknown>[];
   readonly signals: SignalsApi;
 }
@@ -32,6 +38,10 @@ class BridgeOfMaster implements Bridge {
   readonly name = 'bridge';
   readonly http: BridgePlugin = createPlugin(() => this.#opened().parts);
   #open: OpenBridge | undefined;
+
+  get enroll(): EnrollApi {
+    return this.#opened().enroll;
+  }
 
   get handles(): HandlesApi {
     return this.#opened().signals.handles;
@@ -66,6 +76,7 @@ class BridgeOfMaster implements Bridge {
 /** Each part with its section of the configuration. @throws BridgeError ERR_BRIDGE_OPTIONS */
 async function openParts(host: ExtensionHost): Promise<OpenBridge> {
   const sections = parseSections(host.config.bridge);
+  const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
   const signals = await openSignals(host, sections.handles);
-  return { parts: [signals], signals: signals.api };
+  return { parts: [enroll, signals], enroll: enroll.api, signals: signals.api };
 }

@@ -6,7 +6,7 @@ import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
 import type { SignalIntake } from '../extensions/extension.ts';
 import type { FileServer } from '../fileserver/file-server.ts';
-import { PushedFiles } from '../fileserver/pushed-files.ts';
+import type { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
@@ -69,6 +69,9 @@ export interface HandlerParts {
   readonly pillar: PillarSource;
   readonly tops: TopsProvider;
   readonly fileServer: FileServer;
+  readonly pushed: PushedFiles;
+  /** Whether a job was published to the owner that an id had before. */
+  readonly isOfFormerOwner: (id: string, jid: string) => boolean;
   readonly now: () => number;
   readonly denials: DenialLog;
   /** How many requests a minion may make. */
@@ -81,6 +84,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
   const { config, foundations, bus, jobs, counters, pillar, now, log } = parts;
   const keeper = new ReturnKeeper({
     cache: jobs,
+    isOfFormerOwner: parts.isOfFormerOwner,
     bus,
     nextJid: parts.nextJid,
     now,
@@ -135,14 +139,10 @@ function createFileHandlers({
   fileServer: server,
   counters,
   log,
+  pushed,
 }: HandlerParts): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
-  const { limits, cachedir, hashType, fileBufferSize: bufferBytes } = config;
+  const { limits, hashType, fileBufferSize: bufferBytes } = config;
   const meter = new FileMeter(limits.fileBytesPerSecond, counters);
-  const pushed = new PushedFiles({
-    cachedir,
-    maxFileBytes: config.fileRecvMaxSize * 1_048_576,
-    maxMinionBytes: limits.pushedBytes,
-  });
   return {
     ...fileHandlers({ server, meter, hashType, bufferBytes }),
     _file_recv: fileRecvHandler({
