@@ -98,7 +98,7 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
   ERR_HANDLE_FORM: {
     meaning: 'A handle cannot be registered as it is given, or where its signals go is unreadable.',
     action:
-      'Correct what the message names; docs/bridge.md has every form in which Heat gives one.',
+      'Correct what the message names; docs/signals.md has every form in which Heat gives one.',
     retry: false,
   },
   ERR_HANDLE_LIMIT: {

@@ -1,8 +1,8 @@
-import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import type { HandleInfo, HandleRegistration } from '../../heat-bridge/index.ts';
 import { configOption, jsonOption, logLevelOption, parseSeconds } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
+import { readInput } from '../input-file.ts';
 import { escapeName } from '../output/escape.ts';
 import { printJson, printLine } from '../print.ts';
 
@@ -59,7 +59,8 @@ function addAdd(handle: Command, context: CommandContext): void {
         ...(stack === undefined ? {} : { stack }),
         ...(owner === undefined ? {} : { owner }),
         ...(expires === undefined ? {} : { expiresAt: Date.now() + Math.round(expires * 1000) }),
-        signal: await readShape(file, context),
+        // A file, because what stands on a command line is seen by everybody on the machine.
+        signal: await readInput(file, context),
       };
       const bridge = await context.openExtension(configDir, 'bridge');
       const parameters = { registration, replaces: replace };
@@ -106,14 +107,6 @@ function addOne(
       const bridge = await context.openExtension(configDir, 'bridge');
       await printHandle(await bridge.call<HandleInfo>(`handles.${name}`, { alias }), json, context);
     });
-}
-
-/** A file, because what stands on a command line is seen by everybody on the machine. */
-async function readShape(file: string, { readLine }: CommandContext): Promise<string> {
-  if (file !== '-') return readFile(file, 'utf8');
-  const lines: string[] = [];
-  for (let line = await readLine(); line !== undefined; line = await readLine()) lines.push(line);
-  return lines.join('\n');
 }
 
 async function printHandle(
