@@ -2,13 +2,7 @@
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 
 /** A value that JSON can carry. */
-export type Json =
-  | null
-  | boolean
-  | number
-  | string
-  | readonly Json[]
-  | { readonly [name: string]: Json };
+type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
 /** A signal without its id, which the bridge makes. */
 export interface Signal {

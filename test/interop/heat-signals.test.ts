@@ -150,7 +150,10 @@ const outage = starter === undefined ? test.skip : test.serial;
 outage('heat-api that is away for 20 s loses nothing (HEAT_START names start-heat)', async (t) => {
   const directory = path.dirname(environment);
   const { stack, signals } = await open(t, 'HEAT_SIGNAL', 3);
-  const pid = Number.parseInt(readFileSync(path.join(directory, 'run', 'heat-api.pid'), 'utf8'));
+  const pid = Number.parseInt(
+    readFileSync(path.join(directory, 'run', 'heat-api.pid'), 'utf8'),
+    10,
+  );
   process.kill(pid, 'SIGTERM');
   const away = sleep(20_000);
   for (const minion of minions) await signals.signal(minion, 'heat/ready', { data: minion });
