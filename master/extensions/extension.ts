@@ -70,6 +70,11 @@ export interface ExtensionHost {
 export interface SignalIntake {
   isWanted(tag: string, sender: string): boolean;
   /**
+   * Whether one that its sender's rate does not allow waits, as requests do; it is dropped
+   * otherwise, as events are.
+   */
+  isDelayed?(tag: string, sender: string): boolean;
+  /**
    * Durable when it resolves; only then the minion is answered. The same request again adds
    * nothing.
    * @throws StoreError when it cannot be kept: the minion sends again
