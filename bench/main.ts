@@ -3,7 +3,10 @@
  * `soak [seconds] [share]`; `crash [kills [seed]]`, a master that is killed under load;
  * `flood [seconds]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
  * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
- * files; `fleet [minions]`, a fleet of them; `enroll`, machines that become minions.
+ * files; `fleet [minions]`, a fleet of them; `enroll`, machines that become minions;
+ * `api [seconds]`, the HTTP API; `api URL USER:PASSWORD:EAUTH TARGET`, another one;
+ * `signals [seconds]`, how many signals are accepted; `signals crash [kills [seed]]`, what becomes
+ * of them when the master is killed.
  */
 import { isAsShipped, runAsShipped } from './as-shipped.ts';
 
@@ -18,6 +21,10 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   soak: async () => {
     const { runSoak } = await import('./soak/command.ts');
     return runSoak(Number(first ?? '600'), Number(second), print);
+  },
+  signals: async () => {
+    const { runSignals } = await import('./signals/command.ts');
+    return runSignals(process.argv.slice(3), print);
   },
   crash: async () => {
     const { runCrash } = await import('./crash/command.ts');
@@ -45,6 +52,12 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   fleet: async () => {
     const { printFleet } = await import('./fleet.ts');
     await printFleet(Number(first ?? '2000'), print);
+    return undefined;
+  },
+  api: async () => {
+    const { runApi, runOtherApi } = await import('./api/command.ts');
+    if (first?.startsWith('http')) await runOtherApi(process.argv.slice(3), print);
+    else await runApi(Number(first ?? '10'), print);
     return undefined;
   },
   tenants: async () => {

@@ -30,7 +30,14 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_EAUTH', exitCodes.notPermitted],
   ['ERR_EAUTH_LIMIT', exitCodes.tryAgain],
   ['ERR_EAUTH_UNAVAILABLE', exitCodes.unavailable],
+  ['ERR_ENROLL_ARGS', exitCodes.usage],
+  ['ERR_ENROLL_FULL', exitCodes.tryAgain],
+  ['ERR_ENROLL_OFF', exitCodes.unavailable],
   ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
+  ['ERR_HANDLE_EXISTS', exitCodes.failure],
+  ['ERR_HANDLE_FORM', exitCodes.usage],
+  ['ERR_HANDLE_LIMIT', exitCodes.tryAgain],
+  ['ERR_HANDLE_UNKNOWN', exitCodes.failure],
   ['ERR_JOB_LIMIT', exitCodes.tryAgain],
   ['ERR_JOB_UNKNOWN', exitCodes.failure],
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
@@ -49,6 +56,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_SEAL', exitCodes.unavailable],
   ['ERR_SOCKET', exitCodes.unavailable],
   ['ERR_EAUTH_TOKEN', exitCodes.notPermitted],
+  ['ERR_SIGNAL_QUOTA', exitCodes.tryAgain],
+  ['ERR_SIGNAL_UNKNOWN', exitCodes.failure],
   ['ERR_TENANT', exitCodes.unavailable],
   ['ERR_TENANTS', exitCodes.usage],
   ['ERR_UNKNOWN_FUN', exitCodes.usage],
@@ -56,7 +65,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
 ]);
 
 const byForm: readonly (readonly [RegExp, number])[] = [
-  [/^ERR_KEY_/, exitCodes.failure],
+  [/^ERR_(ENROLL|KEY)_/, exitCodes.failure],
+  [/^ERR_TICKET/, exitCodes.unavailable],
   [/^ERR_(CONFIG|OPTION|POLICY)_/, exitCodes.usage],
   [/^ERR_(CONNECT|LISTEN|PKI_DIR)$/, exitCodes.unavailable],
   [/^ERR_STORE_/, exitCodes.unavailable],

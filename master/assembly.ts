@@ -12,8 +12,7 @@ import type { Logins } from './eauth/logins.ts';
 import { openUsers, tellObstacles } from './eauth/open.ts';
 import { OwnJobs } from './eauth/own-jobs.ts';
 import { MasterError } from './errors.ts';
-import { EventBus } from './events/bus.ts';
-import { createBusApi } from './events/bus-api.ts';
+import { openEvents } from './events/open.ts';
 import { openExtensions } from './extensions/open.ts';
 import { openFileServer } from './fileserver/open.ts';
 import { PushedFiles } from './fileserver/pushed-files.ts';
@@ -99,10 +98,7 @@ async function open(
   const now = parts.now ?? Date.now;
   const foundations = await openFoundations(parts, closers, now);
   const counters = new RequestCounters();
-  const bus = closers.add(
-    new EventBus({ maxEventBytes: config.maxEventSize, now: () => new Date(now()) }),
-    (it) => it.close(),
-  );
+  const { bus, events } = await openEvents({ config, foundations, now, log: logger }, closers);
   const transports = parts.transports ?? createTransports(config);
   const closing = new AbortController();
   // Every job that is followed listens to it.
@@ -278,7 +274,7 @@ async function open(
     jobs: services.jobs,
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),
-    events: createBusApi(bus),
+    events,
     ownJobs: new OwnJobs(nextJid),
     counters,
     now,
@@ -302,7 +298,7 @@ async function open(
     readConfig: parts.readConfig,
     targets,
     foundations,
-    bus,
+    events,
     services: { ...services, jobs: users.jobs },
     logins: users.api,
     asUser: users.asUser,
@@ -314,7 +310,7 @@ async function open(
     bound,
     startedAt: now(),
   });
-  extensions.start({ api, holdToken: users.holdToken });
+  await extensions.start({ api, holdToken: users.holdToken });
   const rpc = closers.add(
     new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods),
     (it) => it.close(),

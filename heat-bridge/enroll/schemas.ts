@@ -23,7 +23,7 @@ export const enrolRequest: TUnsafe<EnrolRequest> = Type.Unsafe<EnrolRequest>(
       lifetime: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
       expires: Type.Optional(Time),
       protocol: Type.Optional(Protocol),
-      format: Type.Optional(oneOf('cloud-init', 'shell', 'cloudbase-init')),
+      format: Type.Optional(oneOf('cloud-init', 'shell', 'cloudbase-init', 'none')),
       configDir: Type.Optional(Type.String({ pattern: '^/', maxLength: 255 })),
       beside: Type.Optional(Type.String({ maxLength: 262_144 })),
       config: Type.Optional(Values),

@@ -40,6 +40,7 @@ export class UserDataWriter {
     { ticket, keys }: { readonly ticket: string; readonly keys: KeyPairText | undefined },
   ): string {
     const { id, by = 'claim', format = 'cloud-init', instance, beside } = request;
+    if (format === 'none') return '';
     const { configDir = usualConfigDir } = request;
     const isGrain = by === 'grain';
     const options = {

@@ -28,7 +28,12 @@ export class ScratchMachine {
     this.folder = mkdtempSync(path.join(tmpdir(), 'e-'));
     mkdirSync(path.join(this.folder, 'bin'));
     const minion = 'path' in salt ? `exec ${salt.path} "$@"` : salt.script;
-    const programs = { 'salt-minion': minion, service: this.#service(), systemctl: 'echo "systemd 252 (252)"', ...more };
+    const programs = {
+      'salt-minion': minion,
+      service: this.#service(),
+      systemctl: 'echo "systemd 252"; echo +PAM',
+      ...more,
+    };
     for (const [name, script] of Object.entries(programs)) {
       const file = path.join(this.folder, 'bin', name);
       writeFileSync(file, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
