@@ -20,7 +20,7 @@ const credentials = {
 };
 
 /** The commands of the clients that are served, one or a list. */
-export function commandsBody(
+function commandsBody(
   clients: ReadonlySet<string>,
   more: Readonly<Record<string, TSchema>> = {},
 ): TSchema {
