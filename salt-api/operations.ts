@@ -117,12 +117,12 @@ export const tokenOperation: Operation = {
   ...formats,
 };
 
+const reading = { access: 'session', answer: returned, answerTypes } as const;
+
 export const minionsOperation: Operation = {
+  ...reading,
   summary: 'Grains of minions',
-  access: 'session',
   query: { mid: text },
-  answer: returned,
-  answerTypes,
 };
 
 export const publishOperation: Operation = {
@@ -135,26 +135,22 @@ export const publishOperation: Operation = {
 };
 
 export const jobsOperation: Operation = {
+  ...reading,
   summary: 'Jobs that are kept, or one of them with what came back',
-  access: 'session',
   query: { jid: text },
-  answer: returned,
-  answerTypes,
 };
 
 export const keysOperation: Operation = {
+  ...reading,
   summary: 'Keys by their states, or fingerprints of those that a glob means',
-  access: 'session',
   query: { mid: text },
   answer: Type.Object({ return: Type.Unknown() }),
-  answerTypes,
 };
 
 export const statsOperation: Operation = {
+  ...reading,
   summary: 'Statistics of the master',
-  access: 'session',
   answer: Type.Object({}),
-  answerTypes,
 };
 
 export const eventsOperation: Operation = {

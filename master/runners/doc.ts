@@ -4,7 +4,7 @@ import { type FunctionTable, masterFunction } from './function.ts';
 import { optional, text } from './parameters.ts';
 
 /** What the functions of a kind are for, by name. */
-export type Docs = (prefix?: string) => WireMap;
+type Docs = (prefix?: string) => WireMap;
 
 /** What the runner needs. */
 export interface DocRunnerParts {
