@@ -188,6 +188,7 @@ async function open(
       dispatcher,
       jobs,
       services,
+      fileServer,
       nextJid,
       counters,
       present,

@@ -104,10 +104,11 @@ async function keepReactions(
 ): Promise<void> {
   const mark = requestMark(request);
   try {
-    for (const { tag, said, rule, place } of wanted) {
+    for (const { tag, data: body, said, rule, place } of wanted) {
       const from = mark === undefined ? undefined : { mark, place };
       const data = withoutPublication(said);
-      await reactions.take({ tag, sender, data, rule, jid: causeOf(tag, said), request: from });
+      const jid = causeOf(tag, said);
+      await reactions.take({ tag, sender, data, body, rule, jid, request: from });
     }
   } catch (cause) {
     if (cause instanceof StoreError) throw new Unanswered('reaction-not-kept', { cause });
