@@ -1,4 +1,6 @@
 /** Reactions to signals of real minions, and jobs on them, all versions at once. */
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import test from 'ava';
 import { allow } from '../../acl/index.ts';
 import { type ReactionRun, reaction } from '../../master/index.ts';
@@ -10,6 +12,14 @@ import { steps } from './programs.ts';
 
 const step = steps('SALT_MINION');
 const tag = 'infra/puppet/requested';
+
+const reactorFile = `back:
+  local.test.kwarg:
+    - tgt: {{ data.id }}
+    - args:
+      - env: {{ data.data.env }}
+      - tag: {{ tag }}
+`;
 
 let home: MasterHome;
 let fleet: Fleet;
@@ -23,12 +33,24 @@ test.before(async () => {
     properties: { env: { type: 'string' } },
     additionalProperties: false,
   };
-  home = await MasterHome.create({
+  const made = await MasterHome.create();
+  const file = path.join(made.directory, 'react.sls');
+  writeFileSync(file, reactorFile);
+  home = made.with({
+    reactor: [{ tag: 'infra/reactor/*', sls: [file] }],
     acl: {
-      signals: [{ tag, minions: 'salt-*', schema }],
+      signals: [
+        { tag, minions: 'salt-*', schema },
+        { tag: 'infra/reactor/asked', minions: 'salt-*', schema },
+      ],
       rules: [
         allow('back to the sender', {
           subject: { service: 'reaction:back' },
+          action: 'publish',
+          resource: { fun: 'test.kwarg', within: 'salt-*' },
+        }),
+        allow('by the file', {
+          subject: { service: `reaction:${file}` },
           action: 'publish',
           resource: { fun: 'test.kwarg', within: 'salt-*' },
         }),
@@ -90,4 +112,24 @@ step('what a minion may ask for is done, with its text as it was said', async (t
     t.like(returns[0]?.return, { env });
   }
   t.deepEqual((await runs()).map(({ sender }) => sender).sort(), fleet.ids);
+});
+
+step("Salt's reactor file answers each minion with what it said", async (t) => {
+  const env = "a: b, '*'";
+  await send('infra/reactor/asked', { env });
+  const ofFile = async (): Promise<readonly ReactionRun[]> =>
+    (await runs()).filter((run) => run.tag === 'infra/reactor/asked');
+  await eventually('every run to end', async () => {
+    const ended = (await ofFile()).filter(({ endedAt }) => endedAt !== undefined);
+    return ended.length === fleet.ids.length;
+  });
+  for (const { jid, state, sender, reason } of await ofFile()) {
+    t.is(state, 'succeeded', reason);
+    const { returns } = await master.api.jobs.show(jid);
+    t.deepEqual(
+      returns.map(({ minion }) => minion),
+      [sender],
+    );
+    t.like(returns[0]?.return, { env, tag: 'infra/reactor/asked' });
+  }
 });
