@@ -1,5 +1,10 @@
 import path from 'node:path';
-import { connectMaster, RemoteError } from '../client/index.ts';
+import {
+  connectExtension,
+  connectMaster,
+  type ExtensionClient,
+  RemoteError,
+} from '../client/index.ts';
 import {
   loadMasterConfig,
   type MasterApi,
@@ -7,6 +12,7 @@ import {
   type OfflineKeys,
   openOfflineKeys,
 } from '../master/index.ts';
+import { codeOf } from './error-code.ts';
 import { CommandError } from './errors.ts';
 
 /**
@@ -31,6 +37,18 @@ export async function openLocalApi(configDirectory: string): Promise<MasterApi> 
 }
 
 /**
+ * An extension of the running master, such as `bridge`, over its local socket.
+ * @throws what {@link loadOwnConfig} throws; RemoteError from each call
+ */
+export async function openLocalExtension(
+  configDirectory: string,
+  extension: string,
+): Promise<ExtensionClient> {
+  const config = await loadOwnConfig(configDirectory);
+  return connectExtension({ socketPath: config.socket }, extension);
+}
+
+/**
  * The keys of the running master, or, where none runs, those in its PKI directory.
  * @throws ConfigError, KeyError ERR_PKI_DIR, RemoteError when the socket is there but not for us
  */
@@ -48,7 +66,6 @@ export async function openLocalKeys(configDirectory: string): Promise<OfflineKey
 
 /** Whether a call failed because no master listens on the socket. */
 export function isNobodyThere(error: unknown): boolean {
-  if (!(error instanceof RemoteError) || !(error.cause instanceof Error)) return false;
-  const { cause } = error;
-  return 'code' in cause && (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED');
+  const code = error instanceof RemoteError ? codeOf(error.cause) : undefined;
+  return code === 'ENOENT' || code === 'ECONNREFUSED';
 }

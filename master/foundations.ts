@@ -25,6 +25,8 @@ import { takeOverFacts } from './targeting/salt-data-cache.ts';
 export interface Foundations {
   readonly store: Store;
   readonly storeKeeper: StoreKeeper;
+  /** Over what the store holds of secrets. */
+  readonly seal: Seal;
   /** Who did what. */
   readonly audit: Audit;
   /** What was decided about minions. */
@@ -93,6 +95,7 @@ export async function openFoundations(
   return {
     store,
     storeKeeper,
+    seal,
     audit,
     decisions,
     rsa,

@@ -21,6 +21,7 @@ import type { Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
+import type { MasterExtension } from './extensions/extension.ts';
 import type { FileServerOptions } from './fileserver/open.ts';
 import { createSilentLogger } from './log.ts';
 import type { ExtPillar } from './pillar/ext-pillar.ts';
@@ -38,6 +39,8 @@ export interface MasterParts {
   readonly extPillar?: readonly ExtPillar[];
   /** What each minion's highstate has besides its top file. Default: nothing. */
   readonly tops?: TopsProvider;
+  /** What is opened and closed with it, and keeps state in its store. Default: none. */
+  readonly extensions?: readonly MasterExtension[];
   /** Where files come from. Default: `file_roots`. */
   readonly fileserver?: FileServerOptions;
   /** Default: says nothing. */

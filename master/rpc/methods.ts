@@ -100,6 +100,14 @@ const Tokens = Type.Object(
   { id: Type.Optional(Text), user: Type.Optional(Text), eauth: Type.Optional(Text) },
   strict,
 );
+const Events = Type.Object(
+  {
+    match: Type.Optional(Type.Union([Text, Type.Array(Text, { maxItems: 64 })])),
+    after: Type.Optional(Text),
+    ...asUser,
+  },
+  strict,
+);
 const JobId = Type.Object({ jid: Text }, strict);
 
 const Subject = Type.Union([
@@ -145,7 +153,8 @@ const Explain = Type.Object(
 /** More of a rule is looked at where it is read. */
 const RuleForm = Type.Object({ name: Text, action: Text });
 
-interface Call<S extends TSchema, R> {
+/** What {@link method} is made from. */
+export interface MethodDefinition<S extends TSchema, R> {
   readonly parameters: S;
   readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R;
 }
@@ -162,8 +171,9 @@ export interface RpcMethod {
   ) => Promise<unknown> | AsyncIterable<unknown>;
 }
 
-function method<S extends TSchema>(
-  definition: Call<S, Promise<unknown> | AsyncIterable<unknown>>,
+/** A method from its parameters' schema and what it calls. */
+export function method<S extends TSchema>(
+  definition: MethodDefinition<S, Promise<unknown> | AsyncIterable<unknown>>,
 ): RpcMethod {
   const check = Compile(definition.parameters);
   return {
@@ -239,7 +249,7 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   [
     'events.subscribe',
     method({
-      parameters: Type.Object({ match: Type.Optional(Text), ...asUser }, strict),
+      parameters: Events,
       call: (api, p, signal) => eventsOf(api, p).subscribe(bare(p), signal),
     }),
   ],

@@ -10,7 +10,7 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import type { MasterApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
-import { rpcMethods } from './methods.ts';
+import { type RpcMethod, rpcMethods } from './methods.ts';
 import { failCall, parseParameters, refuseMethod, serveCall } from './serve-call.ts';
 
 const maxBodyBytes = 64 * 1024 * 1024;
@@ -19,13 +19,16 @@ const maxBodyBytes = 64 * 1024 * 1024;
 export class RpcServer {
   readonly #api: MasterApi;
   readonly #log: Logger;
+  readonly #more: ReadonlyMap<string, RpcMethod>;
   readonly #server: Server;
   readonly #calls = new Set<AbortController>();
   #socketPath: string | undefined;
 
-  constructor(api: MasterApi, log: Logger) {
+  /** @param more - methods beside those of every master */
+  constructor(api: MasterApi, log: Logger, more: ReadonlyMap<string, RpcMethod> = new Map()) {
     this.#api = api;
     this.#log = log;
+    this.#more = more;
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
         this.#log.error({ err: error }, 'local request failed');
@@ -89,7 +92,7 @@ export class RpcServer {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const name = request.url?.startsWith('/rpc/') ? request.url.slice('/rpc/'.length) : '';
-    const found = request.method === 'POST' ? rpcMethods.get(name) : undefined;
+    const found = request.method === 'POST' ? this.#find(name) : undefined;
     if (found === undefined) {
       refuseMethod(response, name);
       return;
@@ -106,6 +109,10 @@ export class RpcServer {
     } finally {
       this.#calls.delete(call);
     }
+  }
+
+  #find(name: string): RpcMethod | undefined {
+    return rpcMethods.get(name) ?? this.#more.get(name);
   }
 }
 
