@@ -177,6 +177,15 @@ test('a machine that cannot be a minion says why, and leaves no key', async (t) 
   t.is((await stage.key('web-1'))?.state, 'pending');
 });
 
+test('no more enrolments are open than may be', async (t) => {
+  const { enroll } = (await startStage(t, { max_open: 1 })).bridge;
+  await enroll.create(machine);
+  const another = enroll.create({ ...machine, id: 'web-2' });
+  await t.throwsAsync(another, { instanceOf: BridgeError, code: 'ERR_ENROLL_FULL' });
+  await enroll.retire({ id: 'web-1' });
+  await t.notThrowsAsync(enroll.create({ ...machine, id: 'web-2' }));
+});
+
 test('without its options enrolment by ticket is off, and says what it wants', async (t) => {
   const stage = await startStage(t, null);
   const off = stage.bridge.enroll.create({ ...machine, format: 'none' });

@@ -137,7 +137,7 @@ test('a retired machine leaves nothing to a later owner of its id', async (t) =>
   await stage.bridge.handles.add({
     alias: 'ready',
     minions: ['web-1', 'web-2'],
-    signal: 'https://heat.example.org/v1/signal',
+    signal: { url: 'https://receiver.example/hook', key: `whsec_${'A'.repeat(44)}` },
   });
   const retired: string[] = [];
   enroll.onRetire((id) => {
