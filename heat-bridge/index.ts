@@ -1,5 +1,33 @@
 /** `saltbridge/bridge`: named commands, enrolment and signals for orchestration services. */
-export { type Bridge, createBridge } from './bridge.ts';
+export {
+  type AnyCommands,
+  type Bridge,
+  type BridgeOptions,
+  type CommandsOf,
+  type CommandTypes,
+  createBridge,
+} from './bridge.ts';
+export type { Parameters } from './catalog/argument-values.ts';
+export {
+  type ArgumentSource,
+  type CommandDefinition,
+  type ConcurrencyLimit,
+  command,
+  type JsonSchema,
+  type JsonValue,
+  type TypedCommand,
+} from './catalog/definition.ts';
+export type { CommandInfo } from './catalog/describe.ts';
+export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export type { HttpDoors } from './http/doors.ts';
 export type { BridgePlugin } from './http/plugin.ts';
+export type {
+  CommandCaller,
+  CommandHandle,
+  CommandOutcome,
+  CommandRequest,
+  CommandResult,
+  CommandUpdate,
+} from './run/request.ts';
+export type { BegunRun } from './run/rpc.ts';

@@ -5,6 +5,14 @@ import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 const ofBridge: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_BRIDGE_NOT_OPEN: 503,
   ERR_BRIDGE_OPTIONS: 500,
+  ERR_CATALOG: 500,
+  ERR_COMMAND_BUSY: 429,
+  ERR_COMMAND_DENIED: 403,
+  ERR_COMMAND_KEY: 409,
+  ERR_COMMAND_PARAMETERS: 400,
+  ERR_COMMAND_TARGET: 404,
+  ERR_COMMAND_UNKNOWN: 404,
+  ERR_RUN_UNKNOWN: 404,
 };
 
 /** Errors of the master's. */
