@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
 import { addAuditCommand } from './commands/audit.ts';
+import { addBridgeCommand } from './commands/bridge.ts';
 import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
@@ -39,6 +40,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addAuditCommand,
   addTokenCommand,
   addReactionsCommand,
+  addBridgeCommand,
   addMigrateCommand,
   addDoctorCommand,
   addMinionCommand,

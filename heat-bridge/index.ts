@@ -8,6 +8,7 @@ export {
   createBridge,
 } from './bridge.ts';
 export type { Parameters } from './catalog/argument-values.ts';
+export { Catalog } from './catalog/catalog.ts';
 export {
   type ArgumentSource,
   type CommandDefinition,
@@ -17,8 +18,10 @@ export {
   type JsonValue,
   type TypedCommand,
 } from './catalog/definition.ts';
-export type { CommandInfo } from './catalog/describe.ts';
+export { type CommandInfo, describeCommand } from './catalog/describe.ts';
 export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load.ts';
+export { commandsAsMarkdown } from './catalog/markdown.ts';
+export { commandsAsTypes } from './catalog/typescript.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
 export type { HttpDoors } from './http/doors.ts';
 export type { BridgePlugin } from './http/plugin.ts';

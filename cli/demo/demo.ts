@@ -2,6 +2,14 @@
  * The demonstration: a master, three minions, keys, a job, events, and a forged event, over real
  * ZeroMQ sockets on free loopback ports.
  */
+import { allow } from '../../acl/index.ts';
+import {
+  type Bridge,
+  BridgeError,
+  type CommandDefinition,
+  type CommandTypes,
+  createBridge,
+} from '../../heat-bridge/index.ts';
 import {
   createMaster,
   type Master,
@@ -18,11 +26,26 @@ import type { Stage } from './stage.ts';
 
 const names = ['web1', 'web2', 'db1'];
 
+/** What the demonstration's service may call: by name, with what it describes, and nothing else. */
+const greeting: CommandDefinition = {
+  name: 'demo.greet',
+  description: 'Greets somebody.',
+  function: 'demo.greet_by_name',
+  reviewed: 'a function of this demonstration, which puts a name into a sentence',
+  parameters: {
+    type: 'object',
+    required: ['name'],
+    properties: { name: { type: 'string', pattern: '^[A-Z][a-z]{1,20}$' } },
+  },
+};
+
 /** Runs it all. `directory` is empty and belongs to the demonstration. */
 export async function runDemo(stage: Stage, directory: string): Promise<void> {
   const config = demoConfig(directory);
+  const bridge = createBridge({ commands: [greeting], service: 'trove' });
   const master = createMaster({
     config,
+    extensions: [bridge],
     pillar: async ({ id }) => ({ role: id.replace(/\d/g, '') }),
   });
   const minions: Minion[] = [];
@@ -33,6 +56,7 @@ export async function runDemo(stage: Stage, directory: string): Promise<void> {
     await Promise.all(starting);
     await runJob(stage, master, '*', 'test.ping');
     await runJob(stage, master, 'web*', 'demo.greet', ['Heat']);
+    await showCommands(stage, bridge);
     await showSignals(stage, master, minions[0]);
     await stage.farewell(directory, config);
   } finally {
@@ -53,6 +77,19 @@ function demoConfig(rootDir: string): MasterConfig {
     sockDir: '/run',
     stateDir: '/state',
     timeout: 5,
+    acl: {
+      signals: [],
+      rules: [
+        allow('greetings', {
+          subject: { service: 'trove' },
+          action: 'command',
+          resource: { fun: 'demo.*', within: 'web*' },
+        }),
+      ],
+      mode: 'enforce',
+      learnActions: [],
+      recordData: true,
+    },
   });
 }
 
@@ -80,7 +117,10 @@ async function enrol(stage: Stage, master: Master, minions: Minion[]): Promise<P
       keys: await createMinionKeys(),
       transport: dialZeromq({ host: '127.0.0.1', requestPort }),
       acceptanceWaitMs: 250,
-      functions: { 'demo.greet': ({ args: [who] }) => `${id} greets ${String(who)}` },
+      functions: {
+        'demo.greet': ({ args: [who] }) => `${id} greets ${String(who)}`,
+        'demo.greet_by_name': ({ kwargs: { name } }) => `${id} greets ${String(name)} by name`,
+      },
     });
     minions.push(minion);
     starting.push(minion.start());
@@ -113,6 +153,38 @@ async function runJob(
     } else if (update.type === 'return') {
       stage.line(`${update.minion.padEnd(5)} ${JSON.stringify(update.return)}`);
     }
+  }
+}
+
+/** A named command as a service calls it, and what it cannot call. */
+async function showCommands(
+  stage: Stage,
+  bridge: Pick<Bridge<CommandTypes>, 'run'>,
+): Promise<void> {
+  stage.title("A named command: the service trove calls demo.greet on 'web*'");
+  const handle = await bridge.run('demo.greet', { target: 'web*', params: { name: 'Heat' } });
+  for (const { minion, return: value } of (await handle.outcome).results) {
+    stage.line(`${minion.padEnd(5)} ${JSON.stringify(value)}`);
+  }
+  stage.title('What it is refused');
+  await showRefusal(stage, bridge, 'cmd.run', 'web*', { cmd: 'id' });
+  await showRefusal(stage, bridge, 'demo.greet', 'web*', { name: '$(id)' });
+  await showRefusal(stage, bridge, 'demo.greet', 'db1', { name: 'Heat' });
+}
+
+async function showRefusal(
+  stage: Stage,
+  bridge: Pick<Bridge<CommandTypes>, 'run'>,
+  name: string,
+  target: string,
+  params: object,
+): Promise<void> {
+  try {
+    await bridge.run(name, { target, params });
+  } catch (error) {
+    if (!(error instanceof BridgeError)) throw error;
+    const asked = `${name} on ${target}`.padEnd(20);
+    stage.line(`${asked} ${error.code} (${error.message})`);
   }
 }
 

@@ -26,8 +26,8 @@ export function checkDefinition(
   standing: FunctionStanding,
 ): void {
   checkStanding(definition, standing);
-  checkSources(definition, sources, names, standing);
   checkSecrets(definition, names, sources);
+  checkSources(definition, sources, names, standing);
 }
 
 function checkStanding(definition: CommandDefinition, standing: FunctionStanding): void {

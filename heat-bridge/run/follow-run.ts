@@ -37,7 +37,11 @@ export async function followRun(
   for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
     const own = attempt === 0 ? { jid: run.id } : {};
     const request = requestOf(plan, left, own);
-    for await (const update of jobs.run(request, end)) note(plan, run, update, { results, jids });
+    for await (const update of jobs.run(request, end)) {
+      // Those that were still at it when the run ended are not silent.
+      if (update.type === 'finished' && end.aborted) break;
+      note(plan, run, update, { results, jids });
+    }
     left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
   }
   if (end.aborted) await endJob(jobs, jids.at(-1), unfinished(run, results));
@@ -136,9 +140,8 @@ function outcomeOf(
   { results, jids }: Progress,
 ): CommandOutcome {
   const all = run.minions.map((minion): CommandResult => {
-    const result = results.get(minion);
-    const isOpen = result === undefined || (result.state === 'silent' && deadline.aborted);
-    return isOpen ? { minion, state: 'unfinished', reason: 'the run ended before it' } : result;
+    const open = { minion, state: 'unfinished', reason: 'the run ended before it' } as const;
+    return results.get(minion) ?? open;
   });
   return {
     id: run.id,
