@@ -2,7 +2,6 @@ import { cpus, totalmem } from 'node:os';
 import { benchAcl } from './acl.ts';
 import { runAsShipped } from './as-shipped.ts';
 import { benchFileServer } from './fileserver.ts';
-import { benchFleet } from './fleet.ts';
 import { benchJob } from './job.ts';
 import { benchPayload } from './payload.ts';
 import { benchStore } from './store.ts';
@@ -43,12 +42,4 @@ export async function printFigures(print: (line: string) => void): Promise<void>
   for (const count of [2_000, 15_000]) {
     runAsShipped('fleet', String(count));
   }
-}
-
-/** Measures and prints what a fleet does. */
-export async function printFleet(count: number, print: (line: string) => void): Promise<void> {
-  print(`\n# ${count} simulated minions in another process; rate limits off`);
-  const figures = await benchFleet(count);
-  for (const [name, value] of Object.entries(figures))
-    print(`${name.padEnd(20)} ${Math.round(value)}`);
 }

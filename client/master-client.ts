@@ -143,6 +143,15 @@ function asUser(connection: Connection, token: string): UserApi {
     events: {
       subscribe: async (request = {}, signal) =>
         openStream<MasterEvent>(connection, 'events.subscribe', { ...request, token }, signal),
+      subscribeBatches: async (request = {}, signal) =>
+        singly(
+          await openStream<MasterEvent>(
+            connection,
+            'events.subscribe',
+            { ...request, token },
+            signal,
+          ),
+        ),
       fire: async (tag, data) => {
         await callOnce<null>(connection, 'events.fire', { tag, data, token });
       },
@@ -151,6 +160,11 @@ function asUser(connection: Connection, token: string): UserApi {
       await callOnce<null>(connection, 'users.requireFullRights', { what, token });
     },
   };
+}
+
+/** Over a connection, each comes by itself. */
+async function* singly<T>(items: AsyncIterable<T>): AsyncGenerator<readonly T[], void, void> {
+  for await (const item of items) yield [item];
 }
 
 /** The call as this user's. */

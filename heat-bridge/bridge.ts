@@ -3,6 +3,9 @@ import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/in
 import type { Parameters } from './catalog/argument-values.ts';
 import type { CommandDefinition, TypedCommand } from './catalog/definition.ts';
 import type { CommandInfo } from './catalog/describe.ts';
+import type { EnrollApi } from './enroll/api.ts';
+import { openEnrolment } from './enroll/open.ts';
+import { parseEnrollOptions } from './enroll/options.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createPlugin } from './http/plugin.ts';
 import { parseSections } from './options.ts';
@@ -10,6 +13,8 @@ import { type BridgePart, joinParts } from './part.ts';
 import type { CommandApi } from './run/command-api.ts';
 import { openCommands } from './run/open-commands.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './run/request.ts';
+import { openSignals } from './signals/open.ts';
+import type { HandlesApi, OutboxApi, SignalsApi } from './signals/signals-api.ts';
 
 /** Commands by name, as `saltbridge bridge types` writes them. */
 export interface CommandTypes {
@@ -61,11 +66,19 @@ export interface Bridge<C extends CommandTypes = AnyCommands> extends MasterExte
   find(id: string, caller: CommandCaller): Promise<CommandHandle>;
   /** Its routes, for an HTTP server such as `createSaltApi` makes. */
   readonly http: BridgePlugin;
+  /** Machines on their way to being minions. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly enroll: EnrollApi;
+  /** Where signals go. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly handles: HandlesApi;
+  /** Signals on their way. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly outbox: OutboxApi;
 }
 
 /** The parts of a bridge whose master runs. */
 interface OpenBridge {
   readonly commands: CommandApi;
+  readonly enroll: EnrollApi;
+  readonly signals: SignalsApi;
   readonly parts: readonly BridgePart<unknown>[];
 }
 
@@ -91,6 +104,18 @@ class BridgeOfMaster implements Bridge<CommandTypes> {
 
   get commands(): CommandApi {
     return this.#opened().commands;
+  }
+
+  get enroll(): EnrollApi {
+    return this.#opened().enroll;
+  }
+
+  get handles(): HandlesApi {
+    return this.#opened().signals.handles;
+  }
+
+  get outbox(): OutboxApi {
+    return this.#opened().signals.outbox;
   }
 
   async run(name: string, request: CommandRequest<object>): Promise<CommandHandle> {
@@ -129,7 +154,15 @@ async function openParts(
   host: ExtensionHost,
   { commands: definitions = [], service = 'bridge' }: BridgeOptions<readonly CommandDefinition[]>,
 ): Promise<OpenBridge> {
-  const { catalog: places = [] } = parseSections(host.config.bridge);
+  const sections = parseSections(host.config.bridge);
+  const { catalog: places = [] } = sections;
   const commands = await openCommands(host, { places, definitions, service });
-  return { commands: commands.api, parts: [commands] };
+  const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
+  const signals = await openSignals(host, sections.handles);
+  return {
+    commands: commands.api,
+    enroll: enroll.api,
+    signals: signals.api,
+    parts: [commands, enroll, signals],
+  };
 }

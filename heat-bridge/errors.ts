@@ -11,7 +11,24 @@ export type BridgeErrorCode =
   | 'ERR_COMMAND_PARAMETERS'
   | 'ERR_COMMAND_TARGET'
   | 'ERR_COMMAND_UNKNOWN'
-  | 'ERR_RUN_UNKNOWN';
+  | 'ERR_RUN_UNKNOWN'
+  | 'ERR_ENROLL_ARGS'
+  | 'ERR_ENROLL_FAILED'
+  | 'ERR_ENROLL_FULL'
+  | 'ERR_ENROLL_OFF'
+  | 'ERR_ENROLL_TAKEN'
+  | 'ERR_ENROLL_UNKNOWN'
+  | 'ERR_TICKET'
+  | 'ERR_TICKET_BOUND'
+  | 'ERR_TICKET_EXPIRED'
+  | 'ERR_TICKET_KEY'
+  | 'ERR_TICKET_SPENT'
+  | 'ERR_HANDLE_EXISTS'
+  | 'ERR_HANDLE_FORM'
+  | 'ERR_HANDLE_LIMIT'
+  | 'ERR_HANDLE_UNKNOWN'
+  | 'ERR_SIGNAL_QUOTA'
+  | 'ERR_SIGNAL_UNKNOWN';
 
 /** What each code means to the person who meets it; `docs/errors.md` holds the same. */
 export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
@@ -67,6 +84,92 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
   ERR_RUN_UNKNOWN: {
     meaning: 'No run of this id is kept for the caller.',
     action: "Use the id that the caller's own run was answered with; runs are kept for a day.",
+    retry: false,
+  },
+  ERR_ENROLL_ARGS: {
+    meaning: 'What was asked of enrolment has a value that it cannot have.',
+    action: 'Correct what the message names.',
+    retry: false,
+  },
+  ERR_ENROLL_FAILED: {
+    meaning: 'A machine did not become a minion; the message says why.',
+    action: 'Mend the cause on the machine or in its image, and begin another enrolment.',
+    retry: false,
+  },
+  ERR_ENROLL_FULL: {
+    meaning: 'As many enrolments as may wait for their machine do (`enroll: max_open`).',
+    action: 'Wait for some to end, or raise max_open.',
+    retry: true,
+  },
+  ERR_ENROLL_OFF: {
+    meaning: 'Enrolment by ticket, or this way of it, is not switched on.',
+    action: 'Set what the message names under saltbridge: bridge: enroll; see docs/enrolment.md.',
+    retry: false,
+  },
+  ERR_ENROLL_TAKEN: {
+    meaning: 'The id has a key, or another enrolment has it.',
+    action: 'Retire the machine that had it (saltbridge enroll retire), or use another id.',
+    retry: false,
+  },
+  ERR_ENROLL_UNKNOWN: {
+    meaning: 'There is no such enrolment.',
+    action: 'saltbridge enroll list shows those that there are.',
+    retry: false,
+  },
+  ERR_TICKET: {
+    meaning: 'This is no ticket that the bridge made, or not one that it still knows.',
+    action: 'Begin another enrolment, and give the machine its ticket unchanged.',
+    retry: false,
+  },
+  ERR_TICKET_BOUND: {
+    meaning: 'The ticket was made for another id, instance or address.',
+    action: 'Show it for the machine that it was made for, or begin another enrolment.',
+    retry: false,
+  },
+  ERR_TICKET_EXPIRED: {
+    meaning: 'The time of the ticket is over.',
+    action: 'Begin another enrolment; enroll: ticket_lifetime says how long tickets are good for.',
+    retry: false,
+  },
+  ERR_TICKET_KEY: {
+    meaning: 'The file of the key that signs tickets holds none.',
+    action: 'Restore enroll/ticket.key, or remove it: tickets that are under way end then.',
+    retry: false,
+  },
+  ERR_TICKET_SPENT: {
+    meaning: 'The ticket has had its effect, or was given up; it is good once.',
+    action: 'Begin another enrolment; if nobody of yours used it, retire the minion.',
+    retry: false,
+  },
+  ERR_HANDLE_EXISTS: {
+    meaning: 'A handle has this alias already, perhaps that of another owner.',
+    action: 'Choose another alias, remove the handle, or replace it with --replace.',
+    retry: false,
+  },
+  ERR_HANDLE_FORM: {
+    meaning: 'A handle cannot be registered as it is given, or where its signals go is unreadable.',
+    action:
+      'Correct what the message names; docs/signals.md has every form in which Heat gives one.',
+    retry: false,
+  },
+  ERR_HANDLE_LIMIT: {
+    meaning: 'As many handles as may be are registered.',
+    action: 'Remove handles that are no longer used; those that have ended go after a day.',
+    retry: true,
+  },
+  ERR_HANDLE_UNKNOWN: {
+    meaning: 'No handle of this alias is registered, or not the one that a signal was for.',
+    action: 'saltbridge bridge handle list shows those there are.',
+    retry: false,
+  },
+  ERR_SIGNAL_QUOTA: {
+    meaning: 'The outbox is full, in all or for this minion or stack.',
+    action: 'Wait until signals are delivered, drop some, or raise the quota that is named.',
+    retry: true,
+  },
+  ERR_SIGNAL_UNKNOWN: {
+    meaning: 'The outbox has no such signal, or not in the state that this needs.',
+    action: 'saltbridge bridge outbox list shows those there are.',
     retry: false,
   },
 };

@@ -1,6 +1,12 @@
 /** What the bridge is put together from: each part is opened with the master, and closed with it. */
 import type { FastifyInstance } from 'fastify';
-import type { ExtPillar, OpenExtension, RpcMethod, SignalIntake } from '../master/index.ts';
+import type {
+  ExtPillar,
+  KeyAdvice,
+  OpenExtension,
+  RpcMethod,
+  SignalIntake,
+} from '../master/index.ts';
 import type { HttpDoors } from './http/doors.ts';
 
 /** A part of the bridge that was opened. */
@@ -9,6 +15,8 @@ export interface BridgePart<Api> {
   readonly api: Api;
   readonly intake?: SignalIntake;
   readonly pillar?: ExtPillar;
+  /** What it knows of keys that minions show; of one part at most. */
+  readonly advice?: KeyAdvice;
   /** Methods at the local socket, called there as `bridge.<name>`. */
   readonly rpc?: ReadonlyMap<string, RpcMethod>;
   /** Adds its routes below `/bridge/v1`. */
@@ -22,9 +30,11 @@ export interface BridgePart<Api> {
 export function joinParts(parts: readonly BridgePart<unknown>[]): OpenExtension {
   const intakes = parts.flatMap(({ intake }) => intake ?? []);
   const pillars = parts.flatMap(({ pillar }) => pillar ?? []);
+  const [advice] = parts.flatMap((part) => part.advice ?? []);
   return {
     ...(intakes.length === 0 ? {} : { intake: joinIntakes(intakes) }),
     ...(pillars.length === 0 ? {} : { pillar: joinPillars(pillars) }),
+    ...(advice === undefined ? {} : { advice }),
     rpc: new Map(parts.flatMap(({ rpc }) => [...(rpc ?? [])])),
     start: () => {
       for (const part of parts) part.start?.();
@@ -38,6 +48,7 @@ export function joinParts(parts: readonly BridgePart<unknown>[]): OpenExtension 
 function joinIntakes(intakes: readonly SignalIntake[]): SignalIntake {
   return {
     isWanted: (tag, sender) => intakes.some((it) => it.isWanted(tag, sender)),
+    isDelayed: (tag, sender) => intakes.some((it) => it.isDelayed?.(tag, sender)),
     take: async (occurrence) => {
       const { tag, sender } = occurrence;
       for (const intake of intakes) {

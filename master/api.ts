@@ -156,8 +156,13 @@ export interface JobsApi {
 
 /** Which events to follow. */
 export interface EventsRequest {
-  /** A glob on the tag, for instance `salt/job/*`. Default: all. */
-  readonly match?: string;
+  /** A glob on the tag, for instance `salt/job/*`; or several, any of which fits. Default: all. */
+  readonly match?: string | readonly string[];
+  /**
+   * {@link MasterEvent.id} of the last one that was read: those that followed it come first, and
+   * `saltbridge/events/missed` wherever some may be missing. Default: from now on.
+   */
+  readonly after?: string;
 }
 
 /** Events: what happens. */
@@ -354,6 +359,11 @@ export interface UserEventsApi {
    * @throws AuthenticationError ERR_EAUTH_TOKEN; from the iteration MasterError ERR_READER_DROPPED
    */
   subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
+  /** The same, all that wait at once: for who hands them on to many readers. Never an empty list. */
+  subscribeBatches(
+    request?: EventsRequest,
+    signal?: AbortSignal,
+  ): Promise<AsyncIterable<readonly MasterEvent[]>>;
   /**
    * Fires an event, for who may run the runner `event.send` with this tag.
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN

@@ -128,6 +128,7 @@ export type { JobReturn } from './jobs/job.ts';
 export type { Delivery, DeliveryState, SilenceReason } from './jobs/ledger.ts';
 export { isFailureCode } from './jobs/retcode.ts';
 export type { JobUpdate, RunRequest } from './jobs/run.ts';
+export type { Admission, AdmittedKey, HeldKey } from './keys/admission.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
@@ -170,6 +171,7 @@ export {
   reaction,
 } from './reactions/reaction.ts';
 export type { ReactionOutcome } from './reactions/reaction-run.ts';
+export type { KeyAdvice, OfferedKey } from './requests/auth.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
 export type { Tops, TopsProvider, TopsRequest } from './requests/tops.ts';
@@ -187,5 +189,7 @@ export {
 /** @internal */
 export { failCall, parseParameters, refuseMethod, serveCall } from './rpc/serve-call.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
+/** @internal */
+export { readTextIfPresent, writeFileAtomically } from './secrets/private-file.ts';
 export type { TargetRequest } from './targeting/parse.ts';
 export type { PlannedMinion, TargetPlan } from './targeting/resolve.ts';

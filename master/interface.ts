@@ -7,8 +7,7 @@ import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { createDecisionsApi } from './decisions/decisions-api.ts';
 import { MasterError } from './errors.ts';
-import type { EventBus } from './events/bus.ts';
-import { createBusApi } from './events/bus-api.ts';
+import type { BusApi } from './events/bus-api.ts';
 import type { Foundations } from './foundations.ts';
 import type { RequestCounters } from './limits/counters.ts';
 import { type ExplainParts, explainRequest } from './policy/explain.ts';
@@ -28,7 +27,7 @@ export interface BoundTransport extends BoundPorts {
 export interface InterfaceParts extends ExplainParts {
   readonly config: MasterConfig;
   readonly foundations: Foundations;
-  readonly bus: EventBus;
+  readonly events: BusApi;
   readonly livePolicy: LivePolicy;
   readonly reload: (config: MasterConfig) => Promise<ReloadReport>;
   readonly readConfig: (() => Promise<MasterConfig>) | undefined;
@@ -45,12 +44,13 @@ export interface InterfaceParts extends ExplainParts {
 }
 
 export function createApi(parts: InterfaceParts): MasterApi {
-  const { bus, denials, services } = parts;
+  const { events, denials, services } = parts;
   return {
     keys: services.keys,
     jobs: services.jobs,
     events: {
-      ...createBusApi(bus),
+      subscribe: (request, signal) => events.subscribe(request, signal),
+      fire: (tag, data) => events.fire(tag, data),
       denials: async () => denials.list(),
     },
     acl: {

@@ -9,6 +9,7 @@ import { SaltApiError } from './errors.ts';
 import type { EventTexts } from './event-texts.ts';
 import { formatFor } from './formats.ts';
 import type { CompleteOptions } from './options.ts';
+import type { Pace } from './pace.ts';
 import type { Sessions } from './sessions.ts';
 import type { StreamGate } from './stream-gate.ts';
 
@@ -25,6 +26,8 @@ export interface ApiContext {
   readonly sessions: Sessions;
   readonly streams: StreamGate;
   readonly eventTexts: EventTexts;
+  /** When event streams write. */
+  readonly pace: Pace;
   /** Clients that are served. */
   readonly clients: ReadonlySet<string>;
   readonly nextJid: () => string;
@@ -112,6 +115,11 @@ export function expiryOf({ expiresAt }: Caller): AbortSignal {
 /** Fires when whoever asked has gone, or the server is being closed. */
 export function endOf({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
-  return linkSignals(gone.signal, closing).signal;
+  const { signal, unlink } = linkSignals(gone.signal, closing);
+  reply.raw.once('close', () => {
+    // What was answered has nothing left to end.
+    if (reply.raw.writableFinished) unlink();
+    else gone.abort();
+  });
+  return signal;
 }

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { auditDefaults, auditOptions } from './audit-options.ts';
+import { eventRing } from './event-ring-options.ts';
 import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
 import { httpApi } from './http-api-options.ts';
 import { learnActions } from './learn-actions.ts';
@@ -46,6 +47,7 @@ export type OwnOptionName =
   | 'api'
   | 'audit'
   | 'bridge'
+  | 'eventRing'
   | 'socket'
   | 'publishSerialBlock'
   | 'confirmOpenMode'
@@ -218,6 +220,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   stateDir: row('state_dir', path, '/var/lib/saltbridge'),
   socket: row('socket', path, 'saltbridge.sock'),
   api: row('api', httpApi, null),
+  eventRing: row('event_ring', eventRing, null),
   audit: row('audit', auditOptions, auditDefaults),
   bridge: row('bridge', plainMap, null),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),

@@ -11,6 +11,7 @@ import type { EventsApi, FunctionsApi, JobsApi, UserApi } from '../api.ts';
 import type { AuditRequester } from '../audit/requester.ts';
 import type { RuledDecisions } from '../audit/ruled-decisions.ts';
 import type { MasterEvent } from '../events/bus.ts';
+import type { BusApi } from '../events/bus-api.ts';
 import type { PublishRequest } from '../jobs/dispatcher.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { linkSignals } from '../linked-signal.ts';
@@ -37,7 +38,7 @@ export interface UserApiParts {
   readonly jobs: JobsApi;
   readonly runners: FunctionsApi;
   readonly wheel: FunctionsApi;
-  readonly events: Pick<EventsApi, 'subscribe' | 'fire'>;
+  readonly events: BusApi;
   /** Which jobs and calls users began. */
   readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveForMinion' | 'entitled'>;
@@ -72,7 +73,7 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
   async function subscribed(
     request: Parameters<EventsApi['subscribe']>[0],
     signal?: AbortSignal,
-  ): Promise<AsyncIterable<MasterEvent>> {
+  ): Promise<AsyncGenerator<readonly MasterEvent[], void, void>> {
     const session = await open();
     const { signal: end, unlink } = linkSignals(session.ended, signal);
     const stop = (): void => {
@@ -81,7 +82,7 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
     };
     const isReadable = readableBy(session, parts.ownJobs);
     // Before anybody reads: what happens from now on is in it.
-    const events = parts.events.subscribe(request, end);
+    const events = parts.events.batches(request, end);
     return only(events, (event) => !end.aborted && isReadable(event), stop);
   }
   async function once<T>(work: (session: UserSession) => Promise<T>): Promise<T> {
@@ -109,7 +110,8 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
     runners: functions('runner', parts.runners),
     wheel: functions('wheel', parts.wheel),
     events: {
-      subscribe: (request, signal) => subscribed(request, signal),
+      subscribe: async (request, signal) => flat(await subscribed(request, signal)),
+      subscribeBatches: (request, signal) => subscribed(request, signal),
       fire: (tag, data) =>
         once((session) => {
           gate.judgeCall(session, 'runner', { fun: 'event.send', arg: [tag] });
@@ -121,15 +123,23 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
 }
 
 async function* only<T>(
-  items: AsyncIterable<T>,
+  batches: AsyncIterable<readonly T[]>,
   isMeant: (item: T) => boolean,
   stop: () => void,
-): AsyncGenerator<T> {
+): AsyncGenerator<readonly T[], void, void> {
   try {
-    for await (const item of items) if (isMeant(item)) yield item;
+    for await (const batch of batches) {
+      // Mostly all of them are: then the list is the same for all who read it.
+      const meant = batch.every(isMeant) ? batch : batch.filter(isMeant);
+      if (meant.length > 0) yield meant;
+    }
   } finally {
     stop();
   }
+}
+
+async function* flat<T>(batches: AsyncIterable<readonly T[]>): AsyncGenerator<T, void, void> {
+  for await (const batch of batches) yield* batch;
 }
 
 /** What is told as the rule where none was needed, and where none was asked. */

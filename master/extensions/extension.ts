@@ -8,8 +8,10 @@ import type { WireMap } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditTrail } from '../audit/record.ts';
 import type { MasterConfig } from '../config/options.ts';
+import type { Admission } from '../keys/admission.ts';
 import type { ExtPillar } from '../pillar/ext-pillar.ts';
 import type { Occurrence } from '../reactions/intake.ts';
+import type { KeyAdvice } from '../requests/auth.ts';
 import type { RpcMethod } from '../rpc/methods.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 import type { StateArea } from './state-area.ts';
@@ -53,6 +55,7 @@ export interface ExtensionHost {
   /** A job id that no job has. */
   freshJid(): Promise<string>;
   readonly state: StateArea;
+  readonly admission: Admission;
   readonly audit: AuditTrail;
   /** Fires an event `saltbridge/<extension>/<tag>`. */
   fire(tag: string, data: WireMap): void;
@@ -67,6 +70,11 @@ export interface ExtensionHost {
 export interface SignalIntake {
   isWanted(tag: string, sender: string): boolean;
   /**
+   * Whether one that its sender's rate does not allow waits, as requests do; it is dropped
+   * otherwise, as events are.
+   */
+  isDelayed?(tag: string, sender: string): boolean;
+  /**
    * Durable when it resolves; only then the minion is answered. The same request again adds
    * nothing.
    * @throws StoreError when it cannot be kept: the minion sends again
@@ -77,12 +85,17 @@ export interface SignalIntake {
 /** An extension of a master that was opened. */
 export interface OpenExtension {
   readonly intake?: SignalIntake;
+  /** What it knows of keys that minions show. */
+  readonly advice?: KeyAdvice;
   /** Put over each minion's pillar, last. */
   readonly pillar?: ExtPillar;
   /** Methods at the local socket, by name; called there as `<extension>.<name>`. */
   readonly rpc?: ReadonlyMap<string, RpcMethod>;
-  /** The ports are bound, and the master's interface is there. */
-  start?(): void;
+  /**
+   * The ports are bound, and the master's interface is there; the local socket is not, yet. What it
+   * throws ends the master's start.
+   */
+  start?(): void | Promise<void>;
   /** Waits for what is under way. */
   close(): Promise<void>;
 }

@@ -11,8 +11,10 @@ import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
+import type { Admission } from '../keys/admission.ts';
 import type { ExtPillar } from '../pillar/ext-pillar.ts';
 import type { LivePolicy } from '../policy/live-policy.ts';
+import type { KeyAdvice } from '../requests/auth.ts';
 import type { RpcMethod } from '../rpc/methods.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import type { ExtensionHost, MasterExtension, OpenExtension, SignalIntake } from './extension.ts';
@@ -25,6 +27,7 @@ export interface ExtensionParts {
   readonly policy: Pick<LivePolicy, 'current'>;
   readonly ruled: RuledDecisions;
   readonly targets: Pick<TargetResolver, 'resolve' | 'entitled'>;
+  readonly admission: Admission;
   readonly jobs: Pick<JobCache, 'find'>;
   readonly nextJid: () => string;
   readonly bus: EventBus;
@@ -43,9 +46,10 @@ interface RunningMaster {
 export interface Extensions {
   readonly intakes: readonly SignalIntake[];
   readonly pillars: readonly ExtPillar[];
+  readonly advice: KeyAdvice;
   /** By their names at the local socket. */
   readonly methods: ReadonlyMap<string, RpcMethod>;
-  start(running: RunningMaster): void;
+  start(running: RunningMaster): Promise<void>;
 }
 
 interface Named {
@@ -74,11 +78,20 @@ export async function openExtensions(
   return {
     intakes: opened.flatMap(({ open }) => open.intake ?? []),
     pillars: opened.flatMap(({ open }) => open.pillar ?? []),
+    advice: joinAdvice(opened.flatMap(({ open }) => open.advice ?? [])),
     methods: new Map(opened.flatMap(methodsOf)),
-    start: (master) => {
+    start: async (master) => {
       running = master;
-      for (const { open } of opened) open.start?.();
+      for (const { open } of opened) await open.start?.();
     },
+  };
+}
+
+/** Whoever knows something says it; one who says no wins. */
+function joinAdvice(advices: readonly KeyAdvice[]): KeyAdvice {
+  return async (offered) => {
+    const said = await Promise.all(advices.map((advice) => advice(offered)));
+    return said.includes('deny') ? 'deny' : said.find((it) => it !== undefined);
   };
 }
 
@@ -121,6 +134,7 @@ function createHost(
       return jid;
     },
     state: openStateArea(foundations.store, foundations.seal, name),
+    admission: parts.admission,
     audit: foundations.audit,
     fire: (tag, data) => bus.fire(`saltbridge/${name}/${tag}`, data),
     logger: parts.log.child({ component: name }),

@@ -6,14 +6,14 @@ import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
 import type { SignalIntake } from '../extensions/extension.ts';
 import type { FileServer } from '../fileserver/file-server.ts';
-import { PushedFiles } from '../fileserver/pushed-files.ts';
+import type { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
-import type { Throttle } from '../limits/throttle.ts';
+import { Throttle } from '../limits/throttle.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import type { MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
@@ -45,6 +45,9 @@ import { type TopsProvider, topsHandler } from './tops.ts';
 /** Self-made jobs (`jid: req`) that a minion may report in an hour. */
 const selfMadeJobsPerHour = 600;
 
+/** Signals of one minion that wait because it is over its rate. */
+const maxWaitingSignals = 64;
+
 /** What the handlers are made from. */
 export interface HandlerParts {
   readonly config: MasterConfig;
@@ -66,6 +69,9 @@ export interface HandlerParts {
   readonly pillar: PillarSource;
   readonly tops: TopsProvider;
   readonly fileServer: FileServer;
+  readonly pushed: PushedFiles;
+  /** Whether a job was published to the owner that an id had before. */
+  readonly isOfFormerOwner: (id: string, jid: string) => boolean;
   readonly now: () => number;
   readonly denials: DenialLog;
   /** How many requests a minion may make. */
@@ -78,6 +84,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
   const { config, foundations, bus, jobs, counters, pillar, now, log } = parts;
   const keeper = new ReturnKeeper({
     cache: jobs,
+    isOfFormerOwner: parts.isOfFormerOwner,
     bus,
     nextJid: parts.nextJid,
     now,
@@ -98,6 +105,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       bus,
       jobs,
       rate: eventRate,
+      delayed: new Throttle(eventRate, maxWaitingSignals),
       counters,
       denials: parts.denials,
       gate: parts.gate,
@@ -131,14 +139,10 @@ function createFileHandlers({
   fileServer: server,
   counters,
   log,
+  pushed,
 }: HandlerParts): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
-  const { limits, cachedir, hashType, fileBufferSize: bufferBytes } = config;
+  const { limits, hashType, fileBufferSize: bufferBytes } = config;
   const meter = new FileMeter(limits.fileBytesPerSecond, counters);
-  const pushed = new PushedFiles({
-    cachedir,
-    maxFileBytes: config.fileRecvMaxSize * 1_048_576,
-    maxMinionBytes: limits.pushedBytes,
-  });
   return {
     ...fileHandlers({ server, meter, hashType, bufferBytes }),
     _file_recv: fileRecvHandler({

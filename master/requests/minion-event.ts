@@ -12,6 +12,7 @@ import { tags } from '../events/tags.ts';
 import type { SignalIntake } from '../extensions/extension.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import type { Throttle } from '../limits/throttle.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
 import type { PolicyGate } from '../policy/gate.ts';
 import { jidOf } from '../reactions/own-events.ts';
@@ -24,6 +25,8 @@ export interface MinionEventOptions {
   readonly bus: EventBus;
   readonly jobs: JobCache;
   readonly rate: TokenBuckets;
+  /** The same rate, for what waits for it. */
+  readonly delayed: Throttle;
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
   /** Reactions and extensions: what follows from events is kept before the reply. */
@@ -76,6 +79,8 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
     }
     const isWanted = ({ tag }: Candidate): boolean =>
       options.intakes.some((it) => it.isWanted(tag, minionId));
+    const isDelayed = ({ tag }: Candidate): boolean =>
+      options.intakes.some((it) => it.isDelayed?.(tag, minionId));
     const isOld = options.isFromBefore(request);
     if (isOld) options.counters.count('event-before-start');
     const permitted: Permitted[] = [];
@@ -86,8 +91,13 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       const ownJid = job?.minions.has(minionId) ? jid : undefined;
       const decision = judge(options, { minionId, event, bytes: request.bytes, ownJid });
       if (decision.effect === 'deny') continue;
-      if (options.rate.tryTake(minionId)) permitted.push({ ...event, rule: decision.rule });
-      else options.counters.count('event-rate');
+      // Nothing is waited for where nothing is delayed: most events are of this kind.
+      if (isDelayed(event)) await waitForRate(options, minionId);
+      else if (!options.rate.tryTake(minionId)) {
+        options.counters.count('event-rate');
+        continue;
+      }
+      permitted.push({ ...event, rule: decision.rule });
     }
     const wanted = permitted.filter(isWanted);
     if (wanted.length > 0) await keepWanted(options, minionId, request, wanted);
@@ -95,6 +105,15 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
     for (const { tag, data } of permitted) options.bus.fire(tag, data, 'minion');
     return send(null);
   };
+}
+
+/** @throws Unanswered where as many of the minion's signals wait for its rate as may */
+async function waitForRate(
+  { delayed, counters }: MinionEventOptions,
+  minionId: string,
+): Promise<void> {
+  if (await delayed.pass(minionId, 1, () => counters.count('signal-delayed'))) return;
+  throw new Unanswered('signal-rate');
 }
 
 /** @throws Unanswered when one cannot be kept: the minion sends again by itself */

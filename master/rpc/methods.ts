@@ -100,6 +100,14 @@ const Tokens = Type.Object(
   { id: Type.Optional(Text), user: Type.Optional(Text), eauth: Type.Optional(Text) },
   strict,
 );
+const Events = Type.Object(
+  {
+    match: Type.Optional(Type.Union([Text, Type.Array(Text, { maxItems: 64 })])),
+    after: Type.Optional(Text),
+    ...asUser,
+  },
+  strict,
+);
 const JobId = Type.Object({ jid: Text }, strict);
 
 const Subject = Type.Union([
@@ -241,7 +249,7 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   [
     'events.subscribe',
     method({
-      parameters: Type.Object({ match: Type.Optional(Text), ...asUser }, strict),
+      parameters: Events,
       call: (api, p, signal) => eventsOf(api, p).subscribe(bare(p), signal),
     }),
   ],

@@ -86,6 +86,13 @@ export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promi
   return { ...master, api, port, ask, run, login: (username) => login(ask, username, setup.login) };
 }
 
+/** Options by which a user may read events. @param tag a glob */
+export function mayRead(user: string, tag: string): Pick<MasterOptions, 'acl'> {
+  const resource = { tag };
+  const rule = { name: 'reads', effect: 'allow', subject: { user }, resource } as const;
+  return { acl: { rules: [{ ...rule, action: 'subscribe' }] } };
+}
+
 /** Headers of a request with JSON. */
 export function json(token?: string): Record<string, string> {
   const common = { accept: 'application/json', 'content-type': 'application/json' };
