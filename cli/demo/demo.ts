@@ -2,14 +2,7 @@
  * The demonstration: a master, three minions, keys, a job, events, and a forged event, over real
  * ZeroMQ sockets on free loopback ports.
  */
-import { allow } from '../../acl/index.ts';
-import {
-  type Bridge,
-  BridgeError,
-  type CommandDefinition,
-  type CommandTypes,
-  createBridge,
-} from '../../heat-bridge/index.ts';
+import { createBridge } from '../../heat-bridge/index.ts';
 import {
   createMaster,
   type Master,
@@ -22,26 +15,16 @@ import {
   dialZeromq,
   type Minion,
 } from '../../minion-protocol/index.ts';
+import { greeting, greetingGrant, showCommands } from './commands.ts';
+import { type RecordingEndpoint, showSignal, startRecordingEndpoint } from './signal.ts';
 import type { Stage } from './stage.ts';
 
 const names = ['web1', 'web2', 'db1'];
 
-/** What the demonstration's service may call: by name, with what it describes, and nothing else. */
-const greeting: CommandDefinition = {
-  name: 'demo.greet',
-  description: 'Greets somebody.',
-  function: 'demo.greet_by_name',
-  reviewed: 'a function of this demonstration, which puts a name into a sentence',
-  parameters: {
-    type: 'object',
-    required: ['name'],
-    properties: { name: { type: 'string', pattern: '^[A-Z][a-z]{1,20}$' } },
-  },
-};
-
 /** Runs it all. `directory` is empty and belongs to the demonstration. */
 export async function runDemo(stage: Stage, directory: string): Promise<void> {
-  const config = demoConfig(directory);
+  const endpoint = await startRecordingEndpoint();
+  const config = demoConfig(directory, endpoint);
   const bridge = createBridge({ commands: [greeting], service: 'trove' });
   const master = createMaster({
     config,
@@ -58,14 +41,16 @@ export async function runDemo(stage: Stage, directory: string): Promise<void> {
     await runJob(stage, master, 'web*', 'demo.greet', ['Heat']);
     await showCommands(stage, bridge);
     await showSignals(stage, master, minions[0]);
+    await showSignal(stage, bridge, endpoint, minions[0]);
     await stage.farewell(directory, config);
   } finally {
     await Promise.all(minions.map((minion) => minion.stop()));
     await master.close();
+    await endpoint.close();
   }
 }
 
-function demoConfig(rootDir: string): MasterConfig {
+function demoConfig(rootDir: string, { origin }: RecordingEndpoint): MasterConfig {
   return resolveMasterConfig({
     rootDir,
     id: 'demo',
@@ -77,19 +62,8 @@ function demoConfig(rootDir: string): MasterConfig {
     sockDir: '/run',
     stateDir: '/state',
     timeout: 5,
-    acl: {
-      signals: [],
-      rules: [
-        allow('greetings', {
-          subject: { service: 'trove' },
-          action: 'command',
-          resource: { fun: 'demo.*', within: 'web*' },
-        }),
-      ],
-      mode: 'enforce',
-      learnActions: [],
-      recordData: true,
-    },
+    acl: { signals: [{ tag: 'heat/*', minions: 'web*' }], rules: [greetingGrant] },
+    bridge: { handles: { endpoints: [origin] } },
   });
 }
 
@@ -153,38 +127,6 @@ async function runJob(
     } else if (update.type === 'return') {
       stage.line(`${update.minion.padEnd(5)} ${JSON.stringify(update.return)}`);
     }
-  }
-}
-
-/** A named command as a service calls it, and what it cannot call. */
-async function showCommands(
-  stage: Stage,
-  bridge: Pick<Bridge<CommandTypes>, 'run'>,
-): Promise<void> {
-  stage.title("A named command: the service trove calls demo.greet on 'web*'");
-  const handle = await bridge.run('demo.greet', { target: 'web*', params: { name: 'Heat' } });
-  for (const { minion, return: value } of (await handle.outcome).results) {
-    stage.line(`${minion.padEnd(5)} ${JSON.stringify(value)}`);
-  }
-  stage.title('What it is refused');
-  await showRefusal(stage, bridge, 'cmd.run', 'web*', { cmd: 'id' });
-  await showRefusal(stage, bridge, 'demo.greet', 'web*', { name: '$(id)' });
-  await showRefusal(stage, bridge, 'demo.greet', 'db1', { name: 'Heat' });
-}
-
-async function showRefusal(
-  stage: Stage,
-  bridge: Pick<Bridge<CommandTypes>, 'run'>,
-  name: string,
-  target: string,
-  params: object,
-): Promise<void> {
-  try {
-    await bridge.run(name, { target, params });
-  } catch (error) {
-    if (!(error instanceof BridgeError)) throw error;
-    const asked = `${name} on ${target}`.padEnd(20);
-    stage.line(`${asked} ${error.code} (${error.message})`);
   }
 }
 

@@ -73,7 +73,7 @@ function callerOf(token: string | undefined, service: string | undefined): Comma
 }
 
 /** Who reads no more leaves the run to itself. */
-export async function* told(
+async function* told(
   handle: CommandHandle,
   end: AbortSignal,
 ): AsyncGenerator<BegunRun | CommandUpdate, void, void> {
