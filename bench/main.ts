@@ -67,8 +67,8 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   },
   enroll: async () => {
     const { benchEnroll } = await import('./enroll.ts');
-    for (const [name, perMinute] of Object.entries(await benchEnroll())) {
-      print(`${name.padEnd(12)} ${perMinute} enrolments a minute`);
+    for (const [name, { perMinute, cpuMs }] of Object.entries(await benchEnroll())) {
+      print(`${name.padEnd(10)} ${perMinute} enrolments a minute, ${cpuMs} ms of processor each`);
     }
     return undefined;
   },
