@@ -4,6 +4,7 @@ import type {
   Explanation,
   FunctionResult,
   FunctionsApi,
+  JobProgress,
   JobReceipt,
   JobReport,
   JobSummary,
@@ -16,6 +17,8 @@ import type {
   MasterApi,
   MasterEvent,
   MasterStatus,
+  MetricFamily,
+  MinionInfo,
   PillarDifference,
   PillarExplanation,
   PresentMinion,
@@ -47,7 +50,7 @@ export interface MasterClientOptions {
 export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
   return {
     keys: {
-      list: () => callOnce<readonly KeyInfo[]>(socketPath, 'keys.list', {}),
+      list: (request = {}) => callOnce<readonly KeyInfo[]>(socketPath, 'keys.list', request),
       local: () => callOnce<readonly LocalKeyInfo[]>(socketPath, 'keys.local', {}),
       accept: (selection) => callOnce<readonly KeyChange[]>(socketPath, 'keys.accept', selection),
       reject: (selection) => callOnce<readonly KeyChange[]>(socketPath, 'keys.reject', selection),
@@ -63,6 +66,7 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
       list: (request = {}) => callOnce<readonly JobSummary[]>(socketPath, 'jobs.list', request),
       show: (jid) => callOnce<JobReport>(socketPath, 'jobs.show', { jid }),
       run: (request, signal) => callStream<JobUpdate>(socketPath, 'jobs.run', request, signal),
+      underWay: () => callOnce<readonly JobProgress[]>(socketPath, 'jobs.underWay', {}),
       plan: (request) => callOnce<TargetPlan>(socketPath, 'jobs.plan', request),
     },
     events: {
@@ -112,6 +116,8 @@ export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
       backup: (target) => callOnce<BackupReceipt>(socketPath, 'store.backup', { target }),
     },
     status: () => callOnce<MasterStatus>(socketPath, 'status', {}),
+    metrics: () => callOnce<readonly MetricFamily[]>(socketPath, 'metrics', {}),
+    minions: () => callOnce<readonly MinionInfo[]>(socketPath, 'minions', {}),
   };
 }
 
@@ -133,6 +139,8 @@ function asUser(socketPath: string, token: string): UserApi {
     },
     runners: functionsOf('runners'),
     wheel: functionsOf('wheel'),
+    permits: (action, name) =>
+      callOnce<boolean>(socketPath, 'acl.permits', { token, action, name }),
     events: {
       subscribe: async (request = {}, signal) =>
         callStream<MasterEvent>(socketPath, 'events.subscribe', { ...request, token }, signal),

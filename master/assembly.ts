@@ -264,6 +264,8 @@ async function open(
     transports,
     counters,
     denials: requests.denials,
+    waitingRequests: requests.waiting,
+    heardAt: (id) => lastHeard.of(id),
     bound,
     startedAt: now(),
   });

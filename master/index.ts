@@ -6,6 +6,7 @@ export type {
   EventsApi,
   EventsRequest,
   FunctionsApi,
+  JobProgress,
   JobReceipt,
   JobsApi,
   KeyChange,
@@ -18,6 +19,7 @@ export type {
   LoginsApi,
   MasterApi,
   MasterStatus,
+  MinionInfo,
   PillarApi,
   PillarExplanation,
   PillarQuestion,
@@ -113,6 +115,8 @@ export type { Delivery, DeliveryState, SilenceReason } from './jobs/ledger.ts';
 export { isFailureCode } from './jobs/retcode.ts';
 export type { JobUpdate, RunRequest } from './jobs/run.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
+/** @internal */
+export { literalGlob } from './keys/literal-glob.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export {
@@ -124,6 +128,8 @@ export {
   type RootLog,
 } from './log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
+export type { MetricFamily } from './metrics/families.ts';
+export type { Distribution, Sample } from './metrics/instruments.ts';
 export { checkMigration } from './migration/check.ts';
 export type { Listening } from './migration/listeners.ts';
 export { policyText } from './migration/policy-text.ts';

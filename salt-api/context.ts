@@ -16,7 +16,10 @@ import type { StreamGate } from './stream-gate.ts';
 export const longestTimerMs = 2_147_483_647;
 
 /** The master's part in it. */
-export type ServedMaster = Pick<MasterApi, 'asUser' | 'events' | 'logins' | 'status'>;
+export type ServedMaster = Pick<
+  MasterApi,
+  'acl' | 'asUser' | 'events' | 'jobs' | 'keys' | 'logins' | 'metrics' | 'minions' | 'status'
+>;
 
 /** What routes share. */
 export interface ApiContext {

@@ -55,6 +55,13 @@ export interface SaltApiOptions {
   readonly maxStreamsPerToken?: number;
   /** Milliseconds that a request may take to arrive. Default 30,000. */
   readonly requestTimeoutMs?: number;
+  /**
+   * Who may read `/metrics`: `loopback`, whoever asks on this machine and not through a proxy; the
+   * path of a file with a bearer token; `off`. Default `loopback`.
+   */
+  readonly metrics?: string;
+  /** Whether people get a page about the master, at `/status` and at `/`. Default true. */
+  readonly statusPage?: boolean;
   /** Default: says nothing. */
   readonly logger?: Logger;
 }
@@ -83,6 +90,8 @@ const defaults: Omit<CompleteOptions, 'tls' | 'static' | 'app' | 'favicon' | 'lo
     maxStreams: 1000,
     maxStreamsPerToken: 8,
     requestTimeoutMs: 30_000,
+    metrics: 'loopback',
+    statusPage: true,
   };
 
 export function completeOptions(options: SaltApiOptions): CompleteOptions {

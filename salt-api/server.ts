@@ -11,6 +11,7 @@ import { addEventRoutes } from './routes/events.ts';
 import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hook.ts';
 import { addLoginRoutes } from './routes/login.ts';
+import { addMetricsRoute } from './routes/metrics.ts';
 import { addRootRoutes } from './routes/root.ts';
 import { addAppPage, addStaticRoutes } from './routes/static.ts';
 
@@ -41,6 +42,7 @@ async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<voi
   addEventRoutes(app, context);
   addHookRoutes(app, context);
   addHealthRoutes(app, context);
+  await addMetricsRoute(app, context);
   await addStaticRoutes(app, context);
 }
 

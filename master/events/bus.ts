@@ -1,5 +1,6 @@
 import { stamp, type WireMap } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
+import type { EventFigures } from '../metrics/families.ts';
 import { BoundedQueue } from '../queue.ts';
 import { trimValues } from './trim.ts';
 
@@ -36,6 +37,9 @@ export class EventBus {
   readonly #readers = new Set<Reader>();
   readonly #maxEventBytes: number;
   readonly #now: () => Date;
+  #ofMaster = 0;
+  #ofMinions = 0;
+  #dropped = 0;
 
   /** @param options `maxEventBytes`: `max_event_size`, 0 for no limit */
   constructor(options: { readonly maxEventBytes: number; readonly now?: () => Date }) {
@@ -48,6 +52,8 @@ export class EventBus {
    * @param origin whether a minion emitted it. Default: the master itself
    */
   fire(tag: string, data: WireMap, origin: 'master' | 'minion' = 'master'): void {
+    if (origin === 'master') this.#ofMaster += 1;
+    else this.#ofMinions += 1;
     const listening = [...this.#readers].filter(
       (reader) => (origin === 'master' || !reader.isOwnOnly) && reader.accepts(tag),
     );
@@ -56,7 +62,7 @@ export class EventBus {
     const event = { tag, data: trimValues(stamped, this.#maxEventBytes) };
     for (const reader of listening) {
       reader.queue.push(event);
-      if (!reader.queue.isOpen) this.#readers.delete(reader);
+      if (!reader.queue.isOpen && this.#readers.delete(reader)) this.#dropped += 1;
     }
   }
 
@@ -77,6 +83,23 @@ export class EventBus {
     options.signal?.addEventListener('abort', end, { once: true });
     if (options.signal?.aborted) end();
     return queue;
+  }
+
+  /** What was fired since the start, and who reads. */
+  figures(): EventFigures {
+    return {
+      ofMaster: this.#ofMaster,
+      ofMinions: this.#ofMinions,
+      readers: this.#readers.size,
+      dropped: this.#dropped,
+    };
+  }
+
+  /** Events of the reader that has most of them waiting. */
+  deepestQueue(): number {
+    let deepest = 0;
+    for (const { queue } of this.#readers) deepest = Math.max(deepest, queue.length);
+    return deepest;
   }
 
   /** Ends every subscription after what is queued for it. */

@@ -81,6 +81,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     nextJid: parts.nextJid,
     now,
     selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
+    meter: foundations.meter,
   });
   const eventRate = new TokenBuckets(rateOf(config, 'eventsPerSecond'));
   return createRequestTable({
@@ -88,6 +89,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     _return: returnHandler({
       keeper,
       counters,
+      meter: foundations.meter,
       requestRate: parts.requestRate,
       get maxBytes() {
         return config.limits.returnBytes;
@@ -98,6 +100,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       jobs,
       rate: eventRate,
       counters,
+      meter: foundations.meter,
       denials: parts.denials,
       gate: parts.gate,
       reactions: parts.reactions,

@@ -12,6 +12,7 @@ import { tags } from '../events/tags.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { Meter } from '../metrics/meter.ts';
 import type { PolicyGate } from '../policy/gate.ts';
 import type { ReactionIntake } from '../reactions/intake.ts';
 import { jidOf } from '../reactions/own-events.ts';
@@ -25,6 +26,7 @@ export interface MinionEventOptions {
   readonly jobs: JobCache;
   readonly rate: TokenBuckets;
   readonly counters: RequestCounters;
+  readonly meter: Meter;
   readonly denials: DenialLog;
   /** What follows from events is kept before the reply. */
   readonly reactions: Pick<ReactionIntake, 'isWanted' | 'take'>;
@@ -146,6 +148,7 @@ function judge(options: MinionEventOptions, question: Question): Decision {
   });
   if (decision.effect === 'allow') return decision;
   options.counters.count(`signal-${decision.rule}`);
+  options.meter.countDeniedSignal();
   if (options.denials.note(minionId, tag, decision)) {
     const { rule, reason } = decision;
     options.bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule, reason });
