@@ -62,6 +62,8 @@ export interface SaltApiOptions {
   readonly metrics?: string;
   /** Whether people get a page about the master, at `/status` and at `/`. Default true. */
   readonly statusPage?: boolean;
+  /** Names of what users log in by, for the status page's form. Default: they type it. */
+  readonly eauths?: readonly string[];
   /** Default: says nothing. */
   readonly logger?: Logger;
 }
@@ -92,6 +94,7 @@ const defaults: Omit<CompleteOptions, 'tls' | 'static' | 'app' | 'favicon' | 'lo
     requestTimeoutMs: 30_000,
     metrics: 'loopback',
     statusPage: true,
+    eauths: [],
   };
 
 export function completeOptions(options: SaltApiOptions): CompleteOptions {
@@ -123,6 +126,7 @@ export function saltApiOptions(config: MasterConfig): SaltApiOptions | undefined
   return {
     ...same,
     runnerTimeout: config.restTimeout,
+    eauths: Object.keys(config.externalAuth),
     ...(tls === undefined ? {} : { tls }),
     ...(config.netapiEnableClients === null ? {} : { clients: config.netapiEnableClients }),
     ...(corsOrigin === undefined ? {} : { corsOrigins: corsOrigin }),

@@ -14,6 +14,7 @@ import { addLoginRoutes } from './routes/login.ts';
 import { addMetricsRoute } from './routes/metrics.ts';
 import { addRootRoutes } from './routes/root.ts';
 import { addAppPage, addStaticRoutes } from './routes/static.ts';
+import { addStatusRoutes } from './routes/status.ts';
 
 /** Bytes of the head of a request [THREATS A-16]. */
 const maxHeaderSize = 16_384;
@@ -36,7 +37,9 @@ export async function createServer(context: ApiContext): Promise<FastifyInstance
 }
 
 async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<void> {
-  addRootRoutes(app, context);
+  const { statusPage, enableSessions } = context.options;
+  const page = statusPage && enableSessions ? addStatusRoutes(app, context) : undefined;
+  addRootRoutes(app, context, page);
   addLoginRoutes(app, context);
   addCollectionRoutes(app, context);
   addEventRoutes(app, context);

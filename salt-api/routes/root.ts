@@ -1,5 +1,5 @@
 /** `/` and `/run` [CONTRACT 2.4, 4]. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { checkClient, execute } from '../clients/execute.ts';
 import {
@@ -12,15 +12,25 @@ import {
   requireSession,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
-import { formatFor } from '../formats.ts';
+import { formatFor, prefersPage } from '../formats.ts';
 import { type Lowstate, lowstatesOf } from '../lowstate.ts';
 import { toLogin } from './login-form.ts';
 import { addResource } from './resource.ts';
 import { welcome } from './welcome.ts';
 
-export function addRootRoutes(app: FastifyInstance, context: ApiContext): void {
+/** @param page what browsers get. Default: what programs get */
+export function addRootRoutes(
+  app: FastifyInstance,
+  context: ApiContext,
+  page?: RouteHandlerMethod,
+): void {
   addResource(app, '/', {
-    GET: (request, reply) => answer(request, reply, welcome(context)),
+    GET(request, reply) {
+      const isForPeople = page !== undefined && prefersPage(request.headers.accept);
+      reply.header('vary', 'Accept');
+      if (isForPeople) return page.call(this, request, reply);
+      return answer(request, reply, welcome(context));
+    },
     POST: async (request, reply) => {
       formatFor(request.headers.accept);
       const caller = await requireSession(context, request);
