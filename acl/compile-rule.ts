@@ -5,6 +5,7 @@ import { asList, compileArguments, compileTexts, describeTexts, type Place } fro
 import { parseRate, RateMeter } from './rate.ts';
 import type {
   CallPattern,
+  CommandPattern,
   PolicyRule,
   PublishPattern,
   RuleAction,
@@ -105,8 +106,9 @@ function compileResource(rule: PolicyRule, world: PolicyWorld): CompiledResource
       return compilePublish(rule.resource, world, place);
     case 'runner':
     case 'wheel':
-    case 'command':
       return compileCall(rule.resource, world, place);
+    case 'command':
+      return compileWithin(rule.resource, world, place);
     case 'mine': {
       const { fun, owner = '*' } = rule.resource;
       const ownerTest = compileTexts(owner, world, place('owner'));
@@ -157,20 +159,35 @@ export function namesATag(glob: string): boolean {
 }
 
 function compilePublish(
-  { within, environment = '*', ...call }: PublishPattern,
+  { environment = '*', ...calls }: PublishPattern,
+  world: PolicyWorld,
+  place: (field: string) => Place,
+): CompiledResource {
+  const compiled = compileWithin(calls, world, place);
+  const inEnvironment = compileTexts(environment, world, place('environment'));
+  return {
+    ...compiled,
+    obstacle: (request) => {
+      const { environment: given } = request;
+      if (given !== undefined && !inEnvironment(given)) return 'the environment is another one';
+      return compiled.obstacle(request);
+    },
+  };
+}
+
+function compileWithin(
+  { within, ...call }: CommandPattern,
   world: PolicyWorld,
   place: (field: string) => Place,
 ): CompiledResource {
   const calls = compileCall(call, world, place);
-  const inEnvironment = compileTexts(environment, world, place('environment'));
   return {
     ...calls,
     obstacle: (request) => {
-      const { environment: given, isWithin } = request;
-      if (given !== undefined && !inEnvironment(given)) return 'the environment is another one';
       const problem = calls.obstacle(request);
       if (problem !== undefined || within === undefined) return problem;
-      return isWithin?.(within) === true ? undefined : `not all of the target is within ${within}`;
+      const isWithin = request.isWithin?.(within) === true;
+      return isWithin ? undefined : `not all of the target is within ${within}`;
     },
   };
 }

@@ -141,6 +141,10 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
       const more = environment === undefined ? {} : { environment };
       return calls.map((call) => ({ subject, action, text: call.fun, call, isWithin, ...more }));
     }
+    case 'command': {
+      const { call, isWithin } = question.resource;
+      return [{ subject, action, text: call.fun, call, isWithin }];
+    }
     case 'mine':
       return [{ subject, action, text: question.resource.fun, mine: question.resource }];
     case 'file-send':

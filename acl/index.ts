@@ -29,6 +29,7 @@ export {
   type ArgumentPattern,
   allow,
   type CallPattern,
+  type CommandPattern,
   deny,
   type PolicyRule,
   type PublishPattern,
@@ -45,6 +46,7 @@ export type { MinionTest, PolicySyntax, PolicyWorld, TextTest } from './syntax.t
 export type {
   Action,
   Call,
+  CommandResource,
   Decision,
   EventResource,
   MineResource,

@@ -52,7 +52,7 @@ const resources: Readonly<Record<RuleAction, TSchema>> = {
   ),
   runner: Call,
   wheel: Call,
-  command: Call,
+  command: Type.Object({ ...call, within: Type.Optional(Text) }, strict),
   mine: Type.Object({ fun: Patterns, owner: Type.Optional(Patterns) }, strict),
   'file-send': Type.Object({ path: Patterns }, strict),
   key: Type.Object({ operation: Patterns }, strict),

@@ -63,10 +63,14 @@ export interface SignalPattern {
   readonly bytes?: number;
 }
 
-/** Which jobs. */
-export interface PublishPattern extends CallPattern {
-  /** A compound target: only where every minion that the job is for is one that it means. */
+/** Which named commands, and for whom. */
+export interface CommandPattern extends CallPattern {
+  /** A compound target: only where every minion that it is for is one that this means. */
   readonly within?: string;
+}
+
+/** Which jobs. */
+export interface PublishPattern extends CommandPattern {
   /** `saltenv` of the job; a job without one is meant too. */
   readonly environment?: TextPatterns;
 }
@@ -78,7 +82,7 @@ export interface ResourcePatterns {
   readonly runner: CallPattern;
   readonly wheel: CallPattern;
   /** A named command. */
-  readonly command: CallPattern;
+  readonly command: CommandPattern;
   readonly mine: { readonly fun: TextPatterns; readonly owner?: TextPatterns };
   readonly 'file-send': { readonly path: TextPatterns };
   readonly key: { readonly operation: TextPatterns };

@@ -56,6 +56,13 @@ export interface Call {
   readonly kwargs: ReadonlyMap<string, string>;
 }
 
+/** A named command that somebody wants run. Its name stands where the function of a call does. */
+export interface CommandResource {
+  readonly call: Call;
+  /** Whether every minion that it is for is one that this compound target means. */
+  readonly isWithin: (target: string) => boolean;
+}
+
 /** A job that somebody wants published. */
 export interface PublishResource {
   readonly calls: readonly Call[];
@@ -94,8 +101,13 @@ export type Question =
     }
   | {
       readonly subject: Subject;
-      readonly action: 'runner' | 'wheel' | 'command';
+      readonly action: 'runner' | 'wheel';
       readonly resource: { readonly call: Call };
+    }
+  | {
+      readonly subject: Subject;
+      readonly action: 'command';
+      readonly resource: CommandResource;
     }
   | {
       readonly subject: Subject;

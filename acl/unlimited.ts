@@ -1,27 +1,37 @@
-/** Whether a subject may publish everything, everywhere, whatever its arguments. */
+/** Whether a subject may do everything of a kind, everywhere, whatever its arguments. */
 import type { Policy } from './policy.ts';
 import type { PolicyRule, TextPattern } from './rule.ts';
 import type { Subject } from './types.ts';
 
 const everything: ReadonlySet<string> = new Set(['*', '.*', '.+', '^.*$', '.*$', '^.*', '^.+$']);
 
+/** What somebody may be unlimited in. */
+type UnlimitedAction = 'publish' | 'runner' | 'wheel';
+
 /**
  * Such a subject's jobs need not be expanded or shortened before they are published. Where a rule
  * denies it anything, it is not such a one.
+ * @param action default: `publish`
  */
-export function isUnlimited(subject: Subject, policy: Policy): boolean {
+export function isUnlimited(
+  subject: Subject,
+  policy: Policy,
+  action: UnlimitedAction = 'publish',
+): boolean {
   const now = policy.now();
   const own = policy.rules.filter(
     ({ rule, subject: it, expiresAt }) =>
-      rule.action === 'publish' && it.covers(subject) && it.holds(subject) && now < expiresAt,
+      rule.action === action && it.covers(subject) && it.holds(subject) && now < expiresAt,
   );
   return own.every(({ rule }) => rule.effect === 'allow') && own.some(({ rule }) => isOpen(rule));
 }
 
 function isOpen(rule: PolicyRule): boolean {
-  if (rule.action !== 'publish' || rule.rate !== undefined) return false;
-  const { fun, arguments: conditions, within, environment } = rule.resource;
-  const isBound = [conditions, within, environment].some((it) => it !== undefined);
+  if (rule.rate !== undefined) return false;
+  if (rule.action !== 'publish' && rule.action !== 'runner' && rule.action !== 'wheel')
+    return false;
+  const { fun, ...conditions } = rule.resource;
+  const isBound = Object.values(conditions).some((it) => it !== undefined);
   return !isBound && [fun].flat().some(meansEverything);
 }
 

@@ -1,9 +1,7 @@
-import { spawnSync } from 'node:child_process';
 import { cpus, totalmem } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { benchAcl } from './acl.ts';
+import { runAsShipped } from './as-shipped.ts';
 import { benchFileServer } from './fileserver.ts';
-import { benchFleet } from './fleet.ts';
 import { benchJob } from './job.ts';
 import { benchPayload } from './payload.ts';
 import { benchStore } from './store.ts';
@@ -42,18 +40,6 @@ export async function printFigures(print: (line: string) => void): Promise<void>
 
   // Each in a process of its own, because what the ones before it left in memory is not theirs.
   for (const count of [2_000, 15_000]) {
-    const main = fileURLToPath(new URL('./main.js', import.meta.url));
-    // As packaging/saltbridge.service sets it.
-    const args = ['--max-semi-space-size=8', main, 'fleet', String(count)];
-    const env = { ...process.env, MALLOC_ARENA_MAX: '1' };
-    spawnSync(process.execPath, args, { stdio: 'inherit', env });
+    runAsShipped('fleet', String(count));
   }
-}
-
-/** Measures and prints what a fleet does. */
-export async function printFleet(count: number, print: (line: string) => void): Promise<void> {
-  print(`\n# ${count} simulated minions in another process; rate limits off`);
-  const figures = await benchFleet(count);
-  for (const [name, value] of Object.entries(figures))
-    print(`${name.padEnd(20)} ${Math.round(value)}`);
 }

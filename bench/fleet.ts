@@ -15,7 +15,7 @@ import { makeKeyTexts, type SwarmKeyText, swarmId } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 
 /** What one fleet did. */
-export interface FleetFigures {
+interface FleetFigures {
   readonly minions: number;
   readonly startMs: number;
   readonly signInsPerSecond: number;
@@ -141,4 +141,12 @@ export async function acceptAll(
     const id = swarmId(index);
     await writeFile(path.join(directory, id), keys[index % keys.length]?.publicPem ?? '');
   }
+}
+
+/** Measures and prints what a fleet does. */
+export async function printFleet(count: number, print: (line: string) => void): Promise<void> {
+  print(`\n# ${count} simulated minions in another process; rate limits off`);
+  const figures = await benchFleet(count);
+  for (const [name, value] of Object.entries(figures))
+    print(`${name.padEnd(20)} ${Math.round(value)}`);
 }

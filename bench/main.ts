@@ -1,17 +1,12 @@
 /**
- * `npm run bench`: the figures of docs/BENCHMARKS.md. `npm run bench -- soak [seconds] [share]`: a
- * soak. `npm run bench -- crash [kills [seed]]`: a master that is killed under load.
- * `npm run bench -- flood [seconds]`: what a flood costs those who do not flood. `npm run bench --
- * policy`: what 1,000 rules cost events and returns. `npm run bench -- tenants [count]`: what one more
- * master in a process costs. `npm run bench -- pillar`: pillar of files. `npm run bench -- fleet [minions]`: one fleet of them.
+ * `npm run bench`: the figures of docs/BENCHMARKS.md. With a name behind `--`, one of them alone:
+ * `soak [seconds] [share]`; `crash [kills [seed]]`, a master that is killed under load;
+ * `flood [seconds]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
+ * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
+ * files; `fleet [minions]`, a fleet of them; `api [seconds]`, the HTTP API;
+ * `api URL USER:PASSWORD:EAUTH TARGET`, another one.
  */
-import { runCrash } from './crash/command.ts';
-import { printFigures, printFleet } from './figures.ts';
-import { runFlood } from './flood/command.ts';
-import { benchPillar } from './pillar.ts';
-import { benchPolicyCost } from './policy-cost.ts';
-import { runSoak } from './soak/command.ts';
-import { benchTenants } from './tenants.ts';
+import { isAsShipped, runAsShipped } from './as-shipped.ts';
 
 const [what, first, second = '1'] = process.argv.slice(2);
 
@@ -19,23 +14,62 @@ function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-if (what === 'soak') {
-  process.exitCode = await runSoak(Number(first ?? '600'), Number(second), print);
-} else if (what === 'crash') {
-  process.exitCode = await runCrash(Number(first ?? '200'), Number(second), print);
-} else if (what === 'flood') {
-  process.exitCode = await runFlood(Number(first ?? '5'), print);
-} else if (what === 'policy') {
-  for (const [name, [without, withRules]] of Object.entries(await benchPolicyCost())) {
-    const more = ((withRules / without - 1) * 100).toFixed(1);
-    print(`${name.padEnd(8)} ${without.toFixed(1)} µs, ${withRules.toFixed(1)} µs (${more} %)`);
-  }
-} else if (what === 'pillar') {
-  for (const [name, perSecond] of Object.entries(await benchPillar())) {
-    print(`${name.padEnd(24)} ${Math.round(perSecond)}/s`);
-  }
-} else if (what === 'fleet') {
-  await printFleet(Number(first ?? '2000'), print);
-} else if (what === 'tenants') {
-  print(JSON.stringify(await benchTenants(Number(first ?? '10'))));
-} else await printFigures(print);
+/** Loaded one by one: what the others need would count as memory of a master. */
+const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
+  soak: async () => {
+    const { runSoak } = await import('./soak/command.ts');
+    return runSoak(Number(first ?? '600'), Number(second), print);
+  },
+  crash: async () => {
+    const { runCrash } = await import('./crash/command.ts');
+    return runCrash(Number(first ?? '200'), Number(second), print);
+  },
+  flood: async () => {
+    const { runFlood } = await import('./flood/command.ts');
+    return runFlood(Number(first ?? '5'), print);
+  },
+  policy: async () => {
+    const { benchPolicyCost } = await import('./policy-cost.ts');
+    for (const [name, [without, withRules]] of Object.entries(await benchPolicyCost())) {
+      const more = ((withRules / without - 1) * 100).toFixed(1);
+      print(`${name.padEnd(8)} ${without.toFixed(1)} µs, ${withRules.toFixed(1)} µs (${more} %)`);
+    }
+    return undefined;
+  },
+  pillar: async () => {
+    const { benchPillar } = await import('./pillar.ts');
+    for (const [name, perSecond] of Object.entries(await benchPillar())) {
+      print(`${name.padEnd(24)} ${Math.round(perSecond)}/s`);
+    }
+    return undefined;
+  },
+  fleet: async () => {
+    const { printFleet } = await import('./fleet.ts');
+    await printFleet(Number(first ?? '2000'), print);
+    return undefined;
+  },
+  api: async () => {
+    const { runApi, runOtherApi } = await import('./api/command.ts');
+    if (first?.startsWith('http')) await runOtherApi(process.argv.slice(3), print);
+    else await runApi(Number(first ?? '10'), print);
+    return undefined;
+  },
+  tenants: async () => {
+    const { benchTenants } = await import('./tenants.ts');
+    print(JSON.stringify(await benchTenants(Number(first ?? '10'))));
+    return undefined;
+  },
+  all: async () => {
+    const { printFigures } = await import('./figures.ts');
+    await printFigures(print);
+    return undefined;
+  },
+};
+
+const isOfMemory = what === 'soak' || what === 'fleet';
+if (isOfMemory && !isAsShipped()) process.exitCode = runAsShipped(...process.argv.slice(2));
+else {
+  const bench = benches[what ?? 'all'];
+  if (bench === undefined) print(`no such bench; there are: ${Object.keys(benches).join(', ')}`);
+  process.exitCode = bench === undefined ? 64 : await bench();
+}

@@ -1,5 +1,10 @@
 import path from 'node:path';
-import { connectMaster, RemoteError } from '../client/index.ts';
+import {
+  connectExtension,
+  connectMaster,
+  type ExtensionClient,
+  RemoteError,
+} from '../client/index.ts';
 import {
   loadMasterConfig,
   type MasterApi,
@@ -28,6 +33,18 @@ export async function loadOwnConfig(configDirectory: string): Promise<MasterConf
 export async function openLocalApi(configDirectory: string): Promise<MasterApi> {
   const config = await loadOwnConfig(configDirectory);
   return connectMaster({ socketPath: config.socket });
+}
+
+/**
+ * An extension of the running master, such as `bridge`, over its local socket.
+ * @throws what {@link loadOwnConfig} throws; RemoteError from each call
+ */
+export async function openLocalExtension(
+  configDirectory: string,
+  extension: string,
+): Promise<ExtensionClient> {
+  const config = await loadOwnConfig(configDirectory);
+  return connectExtension({ socketPath: config.socket }, extension);
 }
 
 /**

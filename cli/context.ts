@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import type { ExtensionClient } from '../client/index.ts';
 import type { MasterApi, OfflineKeys } from '../master/index.ts';
 import type { StoreAccess } from './store-access.ts';
 
@@ -22,6 +23,8 @@ export interface CommandContext {
   readonly interruption: () => AbortSignal;
   /** The running master that uses this configuration directory. */
   readonly openApi: (configDirectory: string) => Promise<MasterApi>;
+  /** An extension of that master, such as `bridge`. */
+  readonly openExtension: (configDirectory: string, extension: string) => Promise<ExtensionClient>;
   /** The keys of that master, or, where none runs, those in its PKI directory. */
   readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
   /** The store of that master, whether it runs or not. */

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface, type Interface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
-import { openLocalApi, openLocalKeys } from './connect.ts';
+import { openLocalApi, openLocalExtension, openLocalKeys } from './connect.ts';
 import { run } from './program.ts';
 import { interruptionSignal } from './signals.ts';
 import { openLocalStore } from './store-access.ts';
@@ -65,6 +65,7 @@ process.exitCode = await run(
     readLine,
     interruption: interruptionSignal,
     openApi: openLocalApi,
+    openExtension: openLocalExtension,
     openKeys: openLocalKeys,
     openStore: openLocalStore,
   },

@@ -5,6 +5,7 @@ import { addAuditCommand } from './commands/audit.ts';
 import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
+import { addEnrollCommand } from './commands/enroll.ts';
 import { addEventsCommand } from './commands/events.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
@@ -27,6 +28,7 @@ import { printLine } from './print.ts';
 const addCommands: readonly ((program: Command, context: CommandContext) => void)[] = [
   addMasterCommand,
   addKeyCommand,
+  addEnrollCommand,
   addSaltCommand,
   addSaltKeyCommand,
   addSaltRunCommand,

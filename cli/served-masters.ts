@@ -1,5 +1,6 @@
 /** The masters of one process: all start or none, and each is reloaded and closed by itself. */
 import type { Logger } from 'pino';
+import { type Bridge, createBridge } from '../heat-bridge/index.ts';
 import {
   createMaster,
   type LoadedTenants,
@@ -7,7 +8,7 @@ import {
   type MasterConfig,
   type MasterStatus,
 } from '../master/index.ts';
-import { createSaltApi, type SaltApi, saltApiOptions } from '../salt-api/index.ts';
+import type { SaltApi } from '../salt-api/index.ts';
 import type { Account } from './accounts.ts';
 import { CommandError } from './errors.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './logger.ts';
@@ -21,6 +22,7 @@ interface ServedMaster {
   readonly config: MasterConfig;
   readonly log: MasterLog;
   readonly master: Master;
+  readonly bridge: Bridge;
 }
 
 /** The master of a configuration directory, or those of its tenants. */
@@ -62,8 +64,9 @@ export class ServedMasters {
     for (const served of this.#masters) {
       const { tenant, master, log } = served;
       try {
-        await master.start();
+        // First, so that whoever hears the master hears the API too; it says that it is not ready.
         await this.#startApi(served);
+        await master.start();
       } catch (cause) {
         await this.#closeMasters().catch((error: unknown) => {
           log.logger.error({ err: error }, 'tenants were not closed');
@@ -74,11 +77,13 @@ export class ServedMasters {
   }
 
   /** Salt's HTTP API, where the configuration asks for it. */
-  async #startApi({ config, master, log }: ServedMaster): Promise<void> {
+  async #startApi({ config, master, bridge, log }: ServedMaster): Promise<void> {
+    if ((config.api ?? config.restCherrypy) === undefined) return;
+    const { createSaltApi, saltApiOptions } = await import('../salt-api/index.ts');
     const options = saltApiOptions(config);
     if (options === undefined) return;
     const logger = log.logger.child({ component: 'salt-api' });
-    const api = await createSaltApi(master, { ...options, logger });
+    const api = await createSaltApi(master, { ...options, logger, plugins: [bridge.http] });
     this.#apis.push(api);
     const { address, port } = await api.listen();
     logger.info({ address, port }, 'http api started');
@@ -126,8 +131,10 @@ function toServe(
   log: MasterLog,
 ): ServedMaster {
   const readConfig = (): Promise<MasterConfig> => readAgain(directory, log);
-  const master = createMaster({ config, logger: log.logger, readConfig });
-  return { tenant, directory, config, log, master };
+  const bridge = createBridge();
+  const extensions = [bridge];
+  const master = createMaster({ config, logger: log.logger, readConfig, extensions });
+  return { tenant, directory, config, log, master, bridge };
 }
 
 /** Every line says whose it is: tenants may have one log file, and have one console. */

@@ -34,96 +34,103 @@ import type {
 } from '../master/index.ts';
 import type { FactMap } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
-import { callOnce, callStream } from './rpc.ts';
+import {
+  type Connection,
+  connectionTo,
+  type LocalMaster,
+  type RemoteMaster,
+} from './connection.ts';
+import { callOnce, callStream, openStream } from './rpc.ts';
 
 /** Where the master is. */
-export interface MasterClientOptions {
-  /** Path of its local socket (`saltbridge.sock` in `sock_dir`). */
-  readonly socketPath: string;
-}
+export type MasterClientOptions = LocalMaster | RemoteMaster;
 
 /**
- * A running master on this host, with the same interface as one in the process. Connects at each
- * call; nothing is held open between calls.
- * @throws RemoteError from each call: the master's code, or ERR_SOCKET when none can be reached
+ * A running master elsewhere, with the same interface as one in the process. Connects when it is
+ * called. Over HTTPS, calls are those of the token's user: jobs, runners, wheel functions and
+ * events by what the policy permits, everything else for who may do everything; `store.backup` is
+ * for the master's host alone.
+ * @throws TypeError for an address without TLS that is not this host's. RemoteError from each
+ * call: the master's code, or ERR_SOCKET when none can be reached
  */
-export function connectMaster({ socketPath }: MasterClientOptions): MasterApi {
+export function connectMaster(options: MasterClientOptions): MasterApi {
+  const connection = connectionTo(options);
   return {
     keys: {
-      list: (request = {}) => callOnce<readonly KeyInfo[]>(socketPath, 'keys.list', request),
-      local: () => callOnce<readonly LocalKeyInfo[]>(socketPath, 'keys.local', {}),
-      accept: (selection) => callOnce<readonly KeyChange[]>(socketPath, 'keys.accept', selection),
-      reject: (selection) => callOnce<readonly KeyChange[]>(socketPath, 'keys.reject', selection),
-      delete: (selection) => callOnce<readonly KeyChange[]>(socketPath, 'keys.delete', selection),
+      list: (request = {}) => callOnce<readonly KeyInfo[]>(connection, 'keys.list', request),
+      local: () => callOnce<readonly LocalKeyInfo[]>(connection, 'keys.local', {}),
+      accept: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.accept', selection),
+      reject: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.reject', selection),
+      delete: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.delete', selection),
       unpin: async (id) => {
-        await callOnce<null>(socketPath, 'keys.unpin', { id });
+        await callOnce<null>(connection, 'keys.unpin', { id });
       },
     },
     jobs: {
-      publish: (request) => callOnce<JobReceipt>(socketPath, 'jobs.publish', request),
+      publish: (request) => callOnce<JobReceipt>(connection, 'jobs.publish', request),
       batch: (request, signal) =>
-        callStream<BatchUpdate>(socketPath, 'jobs.batch', request, signal),
-      list: (request = {}) => callOnce<readonly JobSummary[]>(socketPath, 'jobs.list', request),
-      show: (jid) => callOnce<JobReport>(socketPath, 'jobs.show', { jid }),
-      run: (request, signal) => callStream<JobUpdate>(socketPath, 'jobs.run', request, signal),
-      underWay: () => callOnce<readonly JobProgress[]>(socketPath, 'jobs.underWay', {}),
-      plan: (request) => callOnce<TargetPlan>(socketPath, 'jobs.plan', request),
+        callStream<BatchUpdate>(connection, 'jobs.batch', request, signal),
+      list: (request = {}) => callOnce<readonly JobSummary[]>(connection, 'jobs.list', request),
+      show: (jid) => callOnce<JobReport>(connection, 'jobs.show', { jid }),
+      run: (request, signal) => callStream<JobUpdate>(connection, 'jobs.run', request, signal),
+      underWay: () => callOnce<readonly JobProgress[]>(connection, 'jobs.underWay', {}),
+      plan: (request) => callOnce<TargetPlan>(connection, 'jobs.plan', request),
     },
     events: {
       subscribe: (request = {}, signal) =>
-        callStream<MasterEvent>(socketPath, 'events.subscribe', request, signal),
+        callStream<MasterEvent>(connection, 'events.subscribe', request, signal),
       fire: async (tag, data) => {
-        await callOnce<null>(socketPath, 'events.fire', { tag, data });
+        await callOnce<null>(connection, 'events.fire', { tag, data });
       },
-      denials: () => callOnce<readonly Denial[]>(socketPath, 'events.denials', {}),
+      denials: () => callOnce<readonly Denial[]>(connection, 'events.denials', {}),
     },
     acl: {
-      explain: (request) => callOnce<Explanation>(socketPath, 'acl.explain', request),
-      learn: (request = {}) => callOnce<LearnedPolicy>(socketPath, 'acl.learn', request),
-      replay: (request) => callOnce<ReplayReport>(socketPath, 'acl.replay', request),
-      reload: () => callOnce<ReloadReport>(socketPath, 'acl.reload', {}),
+      explain: (request) => callOnce<Explanation>(connection, 'acl.explain', request),
+      learn: (request = {}) => callOnce<LearnedPolicy>(connection, 'acl.learn', request),
+      replay: (request) => callOnce<ReplayReport>(connection, 'acl.replay', request),
+      reload: () => callOnce<ReloadReport>(connection, 'acl.reload', {}),
       forget: async () => {
-        await callOnce<null>(socketPath, 'acl.forget', {});
+        await callOnce<null>(connection, 'acl.forget', {});
       },
     },
-    audit: { flush: () => callOnce<StoredHead | null>(socketPath, 'audit.flush', {}) },
+    audit: { flush: () => callOnce<StoredHead | null>(connection, 'audit.flush', {}) },
     logins: {
-      login: (request) => callOnce<Login>(socketPath, 'logins.login', request),
-      identify: (token) => callOnce<TokenInfo>(socketPath, 'logins.identify', { token }),
-      logout: (token) => callOnce<boolean>(socketPath, 'logins.logout', { token }),
-      list: () => callOnce<readonly TokenInfo[]>(socketPath, 'logins.list', {}),
-      revoke: (selection) => callOnce<readonly TokenInfo[]>(socketPath, 'logins.revoke', selection),
+      login: (request) => callOnce<Login>(connection, 'logins.login', request),
+      identify: (token) => callOnce<TokenInfo>(connection, 'logins.identify', { token }),
+      logout: (token) => callOnce<boolean>(connection, 'logins.logout', { token }),
+      list: () => callOnce<readonly TokenInfo[]>(connection, 'logins.list', {}),
+      revoke: (selection) => callOnce<readonly TokenInfo[]>(connection, 'logins.revoke', selection),
       follow: (token, signal) =>
-        callStream<TokenInfo>(socketPath, 'logins.follow', { token }, signal),
+        callStream<TokenInfo>(connection, 'logins.follow', { token }, signal),
     },
-    asUser: (token) => asUser(socketPath, token),
+    asUser: (token) => asUser(connection, token),
     reactions: {
-      list: () => callOnce<readonly ReactionInfo[]>(socketPath, 'reactions.list', {}),
-      show: (name) => callOnce<ReactionInfo>(socketPath, 'reactions.show', { name }),
+      list: () => callOnce<readonly ReactionInfo[]>(connection, 'reactions.list', {}),
+      show: (name) => callOnce<ReactionInfo>(connection, 'reactions.show', { name }),
       runs: (request = {}) =>
-        callOnce<readonly ReactionRun[]>(socketPath, 'reactions.runs', request),
+        callOnce<readonly ReactionRun[]>(connection, 'reactions.runs', request),
     },
     pillar: {
-      show: (question) => callOnce<FactMap>(socketPath, 'pillar.show', question),
-      explain: (question) => callOnce<PillarExplanation>(socketPath, 'pillar.explain', question),
+      show: (question) => callOnce<FactMap>(connection, 'pillar.show', question),
+      explain: (question) => callOnce<PillarExplanation>(connection, 'pillar.explain', question),
       diff: (question) =>
-        callOnce<readonly PillarDifference[]>(socketPath, 'pillar.diff', question),
+        callOnce<readonly PillarDifference[]>(connection, 'pillar.diff', question),
     },
-    presence: () => callOnce<readonly PresentMinion[]>(socketPath, 'presence', {}),
-    runners: functions(socketPath, 'runners'),
-    wheel: functions(socketPath, 'wheel'),
+    presence: () => callOnce<readonly PresentMinion[]>(connection, 'presence', {}),
+    runners: functions(connection, 'runners'),
+    wheel: functions(connection, 'wheel'),
     store: {
-      backup: (target) => callOnce<BackupReceipt>(socketPath, 'store.backup', { target }),
+      backup: (target) => callOnce<BackupReceipt>(connection, 'store.backup', { target }),
     },
-    status: () => callOnce<MasterStatus>(socketPath, 'status', {}),
-    metrics: () => callOnce<readonly MetricFamily[]>(socketPath, 'metrics', {}),
-    minions: () => callOnce<readonly MinionInfo[]>(socketPath, 'minions', {}),
+    status: () => callOnce<MasterStatus>(connection, 'status', {}),
+    metrics: () => callOnce<readonly MetricFamily[]>(connection, 'metrics', {}),
+    minions: () => callOnce<readonly MinionInfo[]>(connection, 'minions', {}),
   };
 }
 
-function asUser(socketPath: string, token: string): UserApi {
+function asUser(connection: Connection, token: string): UserApi {
   const functionsOf = (room: 'runners' | 'wheel'): UserApi['runners'] => {
-    const { run, start } = functions(socketPath, room);
+    const { run, start } = functions(connection, room);
     return {
       run: (call) => run(withToken(call, token)),
       start: (call) => start(withToken(call, token)),
@@ -131,24 +138,41 @@ function asUser(socketPath: string, token: string): UserApi {
   };
   return {
     jobs: {
-      publish: (request) => callOnce<JobReceipt>(socketPath, 'jobs.publish', { ...request, token }),
+      publish: (request) => callOnce<JobReceipt>(connection, 'jobs.publish', { ...request, token }),
       batch: (request, signal) =>
-        callStream<BatchUpdate>(socketPath, 'jobs.batch', { ...request, token }, signal),
+        callStream<BatchUpdate>(connection, 'jobs.batch', { ...request, token }, signal),
       run: (request, signal) =>
-        callStream<JobUpdate>(socketPath, 'jobs.run', { ...request, token }, signal),
+        callStream<JobUpdate>(connection, 'jobs.run', { ...request, token }, signal),
     },
     runners: functionsOf('runners'),
     wheel: functionsOf('wheel'),
     permits: (action, name) =>
-      callOnce<boolean>(socketPath, 'acl.permits', { token, action, name }),
+      callOnce<boolean>(connection, 'acl.permits', { token, action, name }),
     events: {
       subscribe: async (request = {}, signal) =>
-        callStream<MasterEvent>(socketPath, 'events.subscribe', { ...request, token }, signal),
+        openStream<MasterEvent>(connection, 'events.subscribe', { ...request, token }, signal),
+      subscribeBatches: async (request = {}, signal) =>
+        singly(
+          await openStream<MasterEvent>(
+            connection,
+            'events.subscribe',
+            { ...request, token },
+            signal,
+          ),
+        ),
       fire: async (tag, data) => {
-        await callOnce<null>(socketPath, 'events.fire', { tag, data, token });
+        await callOnce<null>(connection, 'events.fire', { tag, data, token });
       },
     },
+    requireFullRights: async (what) => {
+      await callOnce<null>(connection, 'users.requireFullRights', { what, token });
+    },
   };
+}
+
+/** Over a connection, each comes by itself. */
+async function* singly<T>(items: AsyncIterable<T>): AsyncGenerator<readonly T[], void, void> {
+  for await (const item of items) yield [item];
 }
 
 /** The call as this user's. */
@@ -156,13 +180,13 @@ function withToken<T extends object>(call: T, token: string): T & { readonly tok
   return { ...call, token };
 }
 
-function functions(socketPath: string, room: 'runners' | 'wheel'): FunctionsApi {
+function functions(connection: Connection, room: 'runners' | 'wheel'): FunctionsApi {
   return {
-    run: (call) => callOnce<FunctionResult>(socketPath, `${room}.run`, call),
-    start: (call) => callOnce<StartedCall>(socketPath, `${room}.start`, call),
+    run: (call) => callOnce<FunctionResult>(connection, `${room}.run`, call),
+    start: (call) => callOnce<StartedCall>(connection, `${room}.start`, call),
     docs: (prefix) =>
       callOnce<Readonly<Record<string, string>>>(
-        socketPath,
+        connection,
         `${room}.docs`,
         prefix === undefined ? {} : { prefix },
       ),

@@ -181,8 +181,13 @@ export interface JobsApi {
 
 /** Which events to follow. */
 export interface EventsRequest {
-  /** A glob on the tag, for instance `salt/job/*`. Default: all. */
-  readonly match?: string;
+  /** A glob on the tag, for instance `salt/job/*`; or several, any of which fits. Default: all. */
+  readonly match?: string | readonly string[];
+  /**
+   * {@link MasterEvent.id} of the last one that was read: those that followed it come first, and
+   * `saltbridge/events/missed` wherever some may be missing. Default: from now on.
+   */
+  readonly after?: string;
 }
 
 /** Events: what happens. */
@@ -368,6 +373,13 @@ export interface UserApi {
    */
   permits(action: 'runner' | 'wheel' | 'subscribe', name: string): Promise<boolean>;
   readonly events: UserEventsApi;
+  /**
+   * Resolves for who may do everything: publish what they like to whom they like, and call every
+   * runner and wheel function, without a condition. Both answers are audited.
+   * @param what for what it is asked, for the audit log
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
+   */
+  requireFullRights(what: string): Promise<void>;
 }
 
 /** Events as a user has them. */
@@ -379,6 +391,11 @@ export interface UserEventsApi {
    * @throws AuthenticationError ERR_EAUTH_TOKEN; from the iteration MasterError ERR_READER_DROPPED
    */
   subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
+  /** The same, all that wait at once: for who hands them on to many readers. Never an empty list. */
+  subscribeBatches(
+    request?: EventsRequest,
+    signal?: AbortSignal,
+  ): Promise<AsyncIterable<readonly MasterEvent[]>>;
   /**
    * Fires an event, for who may run the runner `event.send` with this tag.
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN

@@ -12,12 +12,15 @@ import type { Logins } from './eauth/logins.ts';
 import { openUsers, tellObstacles } from './eauth/open.ts';
 import { OwnJobs } from './eauth/own-jobs.ts';
 import { MasterError } from './errors.ts';
-import { EventBus } from './events/bus.ts';
-import { createBusApi } from './events/bus-api.ts';
+import { openEvents } from './events/open.ts';
+import { openExtensions } from './extensions/open.ts';
 import { openFileServer } from './fileserver/open.ts';
+import { PushedFiles } from './fileserver/pushed-files.ts';
 import { type Foundations, openFoundations } from './foundations.ts';
 import { type BoundTransport, createApi } from './interface.ts';
 import { openJobs } from './jobs/open.ts';
+import { createAdmission } from './keys/admission.ts';
+import { FormerOwners } from './keys/former-owners.ts';
 import { revokeLostKeys } from './keys/lost-keys.ts';
 import { Revocation } from './keys/revocation.ts';
 import { RequestCounters } from './limits/counters.ts';
@@ -95,10 +98,7 @@ async function open(
   const now = parts.now ?? Date.now;
   const foundations = await openFoundations(parts, closers, now);
   const counters = new RequestCounters();
-  const bus = closers.add(
-    new EventBus({ maxEventBytes: config.maxEventSize, now: () => new Date(now()) }),
-    (it) => it.close(),
-  );
+  const { bus, events } = await openEvents({ config, foundations, now, log: logger }, closers);
   const transports = parts.transports ?? createTransports(config);
   const closing = new AbortController();
   // Every job that is followed listens to it.
@@ -146,15 +146,55 @@ async function open(
     }),
     (it) => it.close(),
   );
+  const pushed = new PushedFiles({
+    cachedir: config.cachedir,
+    maxFileBytes: config.fileRecvMaxSize * 1_048_576,
+    maxMinionBytes: config.limits.pushedBytes,
+  });
+  const formerOwners = await FormerOwners.open(foundations.store);
+  const admission = createAdmission({
+    config,
+    foundations,
+    revocation,
+    lastHeard,
+    mine: mine.mine,
+    pushed,
+    formerOwners,
+    nextJid,
+    now,
+  });
+  const extensions = await openExtensions(
+    parts.extensions ?? [],
+    {
+      config,
+      foundations,
+      policy,
+      ruled,
+      targets,
+      admission,
+      jobs,
+      nextJid,
+      bus,
+      closing: closing.signal,
+      now,
+      log: logger,
+    },
+    closers,
+  );
   const fileServer = closers.add(
     await openFileServer(config, parts.fileserver, logger.child({ component: 'fileserver' })),
     (it) => it.close(),
   );
-  const pillar = await openPillarSource(config, parts, {
-    closers,
-    now,
-    log: logger.child({ component: 'pillar' }),
-  });
+  const extPillar = [...(parts.extPillar ?? []), ...extensions.pillars];
+  const pillar = await openPillarSource(
+    config,
+    { ...parts, extPillar },
+    {
+      closers,
+      now,
+      log: logger.child({ component: 'pillar' }),
+    },
+  );
   const { keys } = foundations;
   const present = (): PresentMinion[] =>
     presentMinions(transports, {
@@ -207,7 +247,7 @@ async function open(
     targets,
     dispatcher,
     services,
-    reactions: reactions.intake,
+    intakes: [reactions.intake, ...extensions.intakes],
     nextJid,
     counters,
     repeats,
@@ -215,6 +255,9 @@ async function open(
     pillar,
     tops: parts.tops ?? (async () => ({})),
     fileServer,
+    pushed,
+    isOfFormerOwner: (id, jid) => formerOwners.had(id, jid),
+    advice: extensions.advice,
     present,
     now,
     log: logger.child({ component: 'requests' }),
@@ -231,7 +274,7 @@ async function open(
     jobs: services.jobs,
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),
-    events: createBusApi(bus),
+    events,
     ownJobs: new OwnJobs(nextJid),
     counters,
     now,
@@ -255,6 +298,7 @@ async function open(
     readConfig: parts.readConfig,
     targets,
     foundations,
+    events,
     bus,
     services: { ...services, jobs: users.jobs },
     logins: users.api,
@@ -269,8 +313,10 @@ async function open(
     bound,
     startedAt: now(),
   });
-  const rpc = closers.add(new RpcServer(api, logger.child({ component: 'rpc' })), (it) =>
-    it.close(),
+  extensions.start({ api, holdToken: users.holdToken });
+  const rpc = closers.add(
+    new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods),
+    (it) => it.close(),
   );
   await rpc.listen(config.socket);
   closers.add(closing, (it) => it.abort());

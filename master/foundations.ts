@@ -28,6 +28,8 @@ export interface Foundations {
   readonly store: Store;
   readonly storeKeeper: StoreKeeper;
   readonly meter: Meter;
+  /** Over what the store holds of secrets. */
+  readonly seal: Seal;
   /** Who did what. */
   readonly audit: Audit;
   /** What was decided about minions. */
@@ -99,6 +101,7 @@ export async function openFoundations(
     store,
     storeKeeper,
     meter,
+    seal,
     audit,
     decisions,
     rsa,

@@ -1,5 +1,6 @@
 /** `saltbridge`: a Salt-compatible master as a library. */
 export type { Explanation, LintFinding, NearRule } from '../acl/index.ts';
+export { StoreError, type StoreErrorCode } from '../store/index.ts';
 export type {
   AclApi,
   AuditApi,
@@ -41,7 +42,13 @@ export { isPlainYamlText, parseYaml } from './arguments/yaml.ts';
 export type { AuditHead } from './audit/chain.ts';
 export type { StoredHead } from './audit/head.ts';
 export { type AuditFilter, readAuditLog, verifyAuditLog } from './audit/read.ts';
-export type { AuditActor, AuditEntry, AuditOutcome, AuditRecord } from './audit/record.ts';
+export type {
+  AuditActor,
+  AuditEntry,
+  AuditOutcome,
+  AuditRecord,
+  AuditTrail,
+} from './audit/record.ts';
 export type { AuditRequester } from './audit/requester.ts';
 export {
   type AuditProblem,
@@ -94,6 +101,15 @@ export {
   masterErrors,
 } from './errors.ts';
 export type { MasterEvent } from './events/bus.ts';
+export type {
+  ExtensionHost,
+  MasterExtension,
+  OpenExtension,
+  SignalIntake,
+  TokenHolder,
+} from './extensions/extension.ts';
+export { actorOf } from './extensions/open.ts';
+export type { StateArea, StateEntry, StateOperation } from './extensions/state-area.ts';
 export {
   type FileLists,
   type FileServerBackend,
@@ -114,11 +130,13 @@ export type { JobReturn } from './jobs/job.ts';
 export type { Delivery, DeliveryState, SilenceReason } from './jobs/ledger.ts';
 export { isFailureCode } from './jobs/retcode.ts';
 export type { JobUpdate, RunRequest } from './jobs/run.ts';
+export type { Admission, AdmittedKey, HeldKey } from './keys/admission.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 /** @internal */
 export { literalGlob } from './keys/literal-glob.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
+export { type LinkedSignal, linkSignals } from './linked-signal.ts';
 export {
   createLogger,
   createRootLog,
@@ -146,6 +164,7 @@ export type { PillarTextFormat } from './pillar/ext-text.ts';
 export type { ExplainRequest } from './policy/explain.ts';
 export { lintConfiguredPolicy } from './policy/lint.ts';
 export type { PresenceEvidence, PresentMinion } from './presence/present.ts';
+export type { Occurrence } from './reactions/intake.ts';
 export {
   type CallValue,
   type MappedCall,
@@ -158,11 +177,25 @@ export {
   reaction,
 } from './reactions/reaction.ts';
 export type { ReactionOutcome } from './reactions/reaction-run.ts';
+export type { KeyAdvice, OfferedKey } from './requests/auth.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';
 export type { Tops, TopsProvider, TopsRequest } from './requests/tops.ts';
 /** @internal */
+export { type RpcAccess, rpcAccess } from './rpc/access.ts';
+/** @internal */
 export { fromJson, toJson } from './rpc/json-values.ts';
+/** @internal */
+export {
+  type MethodDefinition,
+  method as extensionMethod,
+  type RpcMethod,
+  rpcMethods,
+} from './rpc/methods.ts';
+/** @internal */
+export { failCall, parseParameters, refuseMethod, serveCall } from './rpc/serve-call.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
+/** @internal */
+export { readTextIfPresent, writeFileAtomically } from './secrets/private-file.ts';
 export type { TargetRequest } from './targeting/parse.ts';
 export type { PlannedMinion, TargetPlan } from './targeting/resolve.ts';

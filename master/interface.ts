@@ -15,7 +15,7 @@ import type { MasterConfig } from './config/options.ts';
 import { createDecisionsApi } from './decisions/decisions-api.ts';
 import { MasterError } from './errors.ts';
 import type { EventBus } from './events/bus.ts';
-import { createBusApi } from './events/bus-api.ts';
+import type { BusApi } from './events/bus-api.ts';
 import type { Foundations } from './foundations.ts';
 import type { RequestCounters } from './limits/counters.ts';
 import { metricFamilies } from './metrics/families.ts';
@@ -36,6 +36,7 @@ export interface BoundTransport extends BoundPorts {
 export interface InterfaceParts extends ExplainParts {
   readonly config: MasterConfig;
   readonly foundations: Foundations;
+  readonly events: BusApi;
   readonly bus: EventBus;
   readonly livePolicy: LivePolicy;
   readonly reload: (config: MasterConfig) => Promise<ReloadReport>;
@@ -56,12 +57,13 @@ export interface InterfaceParts extends ExplainParts {
 }
 
 export function createApi(parts: InterfaceParts): MasterApi {
-  const { bus, denials, services } = parts;
+  const { events, denials, services } = parts;
   return {
     keys: services.keys,
     jobs: services.jobs,
     events: {
-      ...createBusApi(bus),
+      subscribe: (request, signal) => events.subscribe(request, signal),
+      fire: (tag, data) => events.fire(tag, data),
       denials: async () => denials.list(),
     },
     acl: {

@@ -17,10 +17,11 @@ import type {
   StoreApi,
   UserApi,
 } from './api.ts';
-import { type Assembly, assemble } from './assembly.ts';
+import type { Assembly, assemble } from './assembly.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { MasterError } from './errors.ts';
+import type { MasterExtension } from './extensions/extension.ts';
 import type { FileServerOptions } from './fileserver/open.ts';
 import { createSilentLogger } from './log.ts';
 import type { ExtPillar } from './pillar/ext-pillar.ts';
@@ -38,6 +39,8 @@ export interface MasterParts {
   readonly extPillar?: readonly ExtPillar[];
   /** What each minion's highstate has besides its top file. Default: nothing. */
   readonly tops?: TopsProvider;
+  /** What is opened and closed with it, and keeps state in its store. Default: none. */
+  readonly extensions?: readonly MasterExtension[];
   /** Where files come from. Default: `file_roots`. */
   readonly fileserver?: FileServerOptions;
   /** Default: says nothing. */
@@ -161,7 +164,7 @@ class MasterInProcess implements Master {
         `this master is ${state} already; make a new one`,
       );
     }
-    const starting: State = { state: 'starting', ready: assemble(this.#parts) };
+    const starting: State = { state: 'starting', ready: open(this.#parts) };
     this.#state = starting;
     try {
       const assembly = await starting.ready;
@@ -191,6 +194,12 @@ class MasterInProcess implements Master {
       `this master is ${this.#state.state}; call start()`,
     );
   }
+}
+
+/** Loads what serves minions when it is first needed: most commands start no master. */
+async function open(parts: Parameters<typeof assemble>[0]): Promise<Assembly> {
+  const { assemble } = await import('./assembly.ts');
+  return assemble(parts);
 }
 
 async function closeAssembly(

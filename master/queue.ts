@@ -7,10 +7,15 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   readonly #overflow: () => Error;
   #items: T[] = [];
   #wake: (() => void) | undefined;
+  readonly #onEnd: () => void;
   #end: 'open' | 'closed' | { readonly error: Error } = 'open';
 
-  /** @param overflow makes the error that the reader gets when it was too slow */
-  constructor(capacity: number, overflow: () => Error) {
+  /**
+   * @param overflow makes the error that the reader gets when it was too slow
+   * @param onEnd called once, when nothing more is taken
+   */
+  constructor(capacity: number, overflow: () => Error, onEnd: () => void = () => {}) {
+    this.#onEnd = onEnd;
     this.#capacity = capacity;
     this.#overflow = overflow;
   }
@@ -30,6 +35,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     if (this.#items.length >= this.#capacity) {
       this.#items = [];
       this.#end = { error: this.#overflow() };
+      this.#onEnd();
     } else {
       this.#items.push(item);
     }
@@ -38,7 +44,10 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
 
   /** Ends the queue after what waits in it. */
   close(): void {
-    if (this.#end === 'open') this.#end = 'closed';
+    if (this.#end === 'open') {
+      this.#end = 'closed';
+      this.#onEnd();
+    }
     this.#wake?.();
   }
 
@@ -48,11 +57,32 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
       if (item !== undefined) return { done: false, value: item };
       if (this.#end === 'closed') return { done: true, value: undefined };
       if (this.#end !== 'open') throw this.#end.error;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-      this.#wake = undefined;
+      await this.#change();
     }
+  }
+
+  /** All that waits, each time. */
+  async *batches(): AsyncGenerator<readonly T[], void, void> {
+    try {
+      for (;;) {
+        const items = this.#items;
+        if (items.length > 0) {
+          this.#items = [];
+          yield items;
+        } else if (this.#end === 'closed') return;
+        else if (this.#end !== 'open') throw this.#end.error;
+        else await this.#change();
+      }
+    } finally {
+      this.close();
+    }
+  }
+
+  async #change(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+    this.#wake = undefined;
   }
 
   async return(): Promise<IteratorResult<T>> {

@@ -1,7 +1,7 @@
 /** What every route works with, and whom a request is of. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { MasterApi, UserApi } from '../master/index.ts';
+import { linkSignals, type MasterApi, type UserApi } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
 import { type Body, parseBody } from './body.ts';
 import { sessionTokenOf } from './credentials.ts';
@@ -9,17 +9,15 @@ import { SaltApiError } from './errors.ts';
 import type { EventTexts } from './event-texts.ts';
 import { formatFor } from './formats.ts';
 import type { CompleteOptions } from './options.ts';
+import type { Pace } from './pace.ts';
 import type { Sessions } from './sessions.ts';
 import type { StreamGate } from './stream-gate.ts';
 
 /** Node fires longer timers at once. */
 export const longestTimerMs = 2_147_483_647;
 
-/** The master's part in it. */
-export type ServedMaster = Pick<
-  MasterApi,
-  'acl' | 'asUser' | 'events' | 'jobs' | 'keys' | 'logins' | 'metrics' | 'minions' | 'status'
->;
+/** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
+export type ServedMaster = MasterApi;
 
 /** What routes share. */
 export interface ApiContext {
@@ -28,6 +26,8 @@ export interface ApiContext {
   readonly sessions: Sessions;
   readonly streams: StreamGate;
   readonly eventTexts: EventTexts;
+  /** When event streams write. */
+  readonly pace: Pace;
   /** Clients that are served. */
   readonly clients: ReadonlySet<string>;
   readonly nextJid: () => string;
@@ -73,6 +73,16 @@ export async function requireSessionOf(
   return { ...(await callerOf(context, session.token)), sessionToken };
 }
 
+/** Finds the master's token of a request: behind its session, or shown by itself. */
+export function tokenFinder(
+  context: ApiContext,
+): (request: Pick<FastifyRequest, 'headers'>) => string | undefined {
+  return ({ headers }) => {
+    const shown = sessionTokenOf(headers);
+    return shown === undefined ? undefined : (context.sessions.find(shown)?.token ?? shown);
+  };
+}
+
 /** Whoever has one of Salt's tokens. @throws AuthenticationError */
 export async function callerOf({ master }: ApiContext, token: string): Promise<Caller> {
   const { user: name, expire: expiresAt } = await master.logins.identify(token);
@@ -105,6 +115,11 @@ export function expiryOf({ expiresAt }: Caller): AbortSignal {
 /** Fires when whoever asked has gone, or the server is being closed. */
 export function endOf({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
-  return AbortSignal.any([gone.signal, closing]);
+  const { signal, unlink } = linkSignals(gone.signal, closing);
+  reply.raw.once('close', () => {
+    // What was answered has nothing left to end.
+    if (reply.raw.writableFinished) unlink();
+    else gone.abort();
+  });
+  return signal;
 }

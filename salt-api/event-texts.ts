@@ -1,27 +1,86 @@
 import type { MasterEvent } from '../master/index.ts';
+import { encodeFrameHeader, OPCODE_TEXT } from '../minion-protocol/index.ts';
 import { jsonText } from './json-text.ts';
 
-/** Events as readers get them: written once, however many read them. */
+/** Makes the bytes of an event. */
+type Encode = (event: MasterEvent) => Buffer;
+
+/** Some events in a row, and their bytes. */
+interface Run {
+  readonly events: readonly MasterEvent[];
+  readonly bytes: Buffer;
+}
+
+/** Bytes of events, and of some in a row: made once, however many read them. */
+class SharedBytes {
+  readonly #encode: Encode;
+  readonly #single = new WeakMap<MasterEvent, Buffer>();
+  /** The latest run that begins with an event. */
+  readonly #runs = new WeakMap<MasterEvent, Run>();
+
+  constructor(encode: Encode) {
+    this.#encode = encode;
+  }
+
+  of(events: readonly MasterEvent[]): Buffer {
+    const [first] = events;
+    if (first === undefined) return Buffer.alloc(0);
+    if (events.length === 1) return this.#one(first);
+    const known = this.#runs.get(first);
+    if (known !== undefined && isSame(known.events, events)) return known.bytes;
+    const bytes = Buffer.concat(events.map((event) => this.#one(event)));
+    this.#runs.set(first, { events, bytes });
+    return bytes;
+  }
+
+  #one(event: MasterEvent): Buffer {
+    const known = this.#single.get(event);
+    if (known !== undefined) return known;
+    const bytes = this.#encode(event);
+    this.#single.set(event, bytes);
+    return bytes;
+  }
+}
+
+/** Events as readers get them. */
 export class EventTexts {
-  readonly #json = new WeakMap<MasterEvent, string>();
-  readonly #chunks = new WeakMap<MasterEvent, Buffer>();
+  readonly #serverSent = new SharedBytes(serverSent);
+  readonly #frames = new SharedBytes((event) => textFrame(`data: ${json(event)}\n\n`));
+  readonly #framesWithId = new SharedBytes((event) => textFrame(`data: ${jsonWithId(event)}\n\n`));
 
-  /** `{"tag": …, "data": {…}}` on one line. */
-  json(event: MasterEvent): string {
-    const known = this.#json.get(event);
-    if (known !== undefined) return known;
-    const text = jsonText({ tag: event.tag, data: event.data });
-    this.#json.set(event, text);
-    return text;
+  /** Server-sent events; scripts look at the line with the tag. */
+  serverSent(events: readonly MasterEvent[]): Buffer {
+    return this.#serverSent.of(events);
   }
 
-  /** The same as a server-sent event; scripts look at the line with the tag. */
-  serverSent(event: MasterEvent): Buffer {
-    const known = this.#chunks.get(event);
-    if (known !== undefined) return known;
-    const tag = event.tag.replace(/[\r\n]/g, ' ');
-    const chunk = Buffer.from(`tag: ${tag}\ndata: ${this.json(event)}\n\n`);
-    this.#chunks.set(event, chunk);
-    return chunk;
+  /** A frame of WebSocket each. @param hasId whether its id is in its JSON */
+  frames(events: readonly MasterEvent[], hasId: boolean): Buffer {
+    return (hasId ? this.#framesWithId : this.#frames).of(events);
   }
+}
+
+/** A frame of WebSocket with text. */
+export function textFrame(text: string): Buffer {
+  const payload = Buffer.from(text);
+  return Buffer.concat([encodeFrameHeader(OPCODE_TEXT, payload.byteLength), payload]);
+}
+
+/** `id:` stands behind the data, so that who stops in between reads the event again. */
+function serverSent(event: MasterEvent): Buffer {
+  const tag = event.tag.replace(/[\r\n]/g, ' ');
+  const id = event.id === undefined ? '' : `id: ${event.id}\n`;
+  return Buffer.from(`tag: ${tag}\ndata: ${json(event)}\n${id}\n`);
+}
+
+/** `{"tag": …, "data": {…}}` on one line. */
+function json({ tag, data }: MasterEvent): string {
+  return jsonText({ tag, data });
+}
+
+function jsonWithId({ tag, data, id }: MasterEvent): string {
+  return jsonText({ tag, data, id: id ?? null });
+}
+
+function isSame(a: readonly MasterEvent[], b: readonly MasterEvent[]): boolean {
+  return a === b || (a.length === b.length && a.every((event, index) => event === b[index]));
 }

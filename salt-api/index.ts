@@ -1,5 +1,11 @@
 /** `saltbridge/salt-api`: the HTTP API that Salt's clients speak. */
 export type { ServedMaster } from './context.ts';
 export { SaltApiError, type SaltApiErrorCode, saltApiErrors } from './errors.ts';
-export { type SaltApiOptions, type SaltApiTls, saltApiOptions } from './options.ts';
+export {
+  type SaltApiDoors,
+  type SaltApiOptions,
+  type SaltApiPlugin,
+  type SaltApiTls,
+  saltApiOptions,
+} from './options.ts';
 export { createSaltApi, type SaltApi } from './salt-api.ts';

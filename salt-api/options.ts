@@ -1,4 +1,5 @@
 /** What the HTTP API may be told. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { MasterConfig } from '../master/index.ts';
 import { SaltApiError } from './errors.ts';
@@ -9,6 +10,21 @@ export interface SaltApiTls {
   readonly key: string;
   /** Certificates between it and a root. Default: none. */
   readonly chain?: string;
+}
+
+/** Routes that somebody adds to the server, below a path of their own. */
+export interface SaltApiPlugin {
+  /** For instance `/bridge/v1`; behind `rootPrefix`. */
+  readonly prefix: string;
+  register(app: FastifyInstance, doors: SaltApiDoors): void;
+}
+
+/** What the server gives to routes of others. */
+export interface SaltApiDoors {
+  /** The master's token behind the session of a request, or that it shows itself. */
+  readonly tokenOf: (request: FastifyRequest) => string | undefined;
+  /** Fires when the server is closed: streams end. */
+  readonly closing: AbortSignal;
 }
 
 /** Options of the HTTP API; the defaults are Salt's where Salt has them. */
@@ -64,6 +80,8 @@ export interface SaltApiOptions {
   readonly statusPage?: boolean;
   /** Names of what users log in by, for the status page's form. Default: they type it. */
   readonly eauths?: readonly string[];
+  /** Routes beside Salt's own, such as those of a bridge. Default: none. */
+  readonly plugins?: readonly SaltApiPlugin[];
   /** Default: says nothing. */
   readonly logger?: Logger;
 }
@@ -95,6 +113,7 @@ const defaults: Omit<CompleteOptions, 'tls' | 'static' | 'app' | 'favicon' | 'lo
     metrics: 'loopback',
     statusPage: true,
     eauths: [],
+    plugins: [],
   };
 
 export function completeOptions(options: SaltApiOptions): CompleteOptions {

@@ -1,4 +1,5 @@
 /** Salt's HTTP API over a master: by itself, or in the HTTP server of a service. */
+import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -10,6 +11,7 @@ import type { ApiContext, ServedMaster } from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { EventTexts } from './event-texts.ts';
 import { completeOptions, type SaltApiOptions } from './options.ts';
+import { Pace } from './pace.ts';
 import { createServer } from './server.ts';
 import { Sessions } from './sessions.ts';
 import { StreamGate } from './stream-gate.ts';
@@ -30,6 +32,9 @@ export interface SaltApi {
   close(): Promise<void>;
 }
 
+/** Milliseconds between two writes to the same event stream. */
+const paceMs = 25;
+
 /** Milliseconds that requests have to finish when it is closed. */
 const graceMs = 5000;
 
@@ -43,6 +48,8 @@ export async function createSaltApi(
 ): Promise<SaltApi> {
   const complete = completeOptions(options);
   const closing = new AbortController();
+  // Every request that is under way listens to it.
+  setMaxListeners(0, closing.signal);
   const wanted = complete.clients;
   const context: ApiContext = {
     master,
@@ -53,6 +60,7 @@ export async function createSaltApi(
     nextJid: createJidSource(),
     closing: closing.signal,
     eventTexts: new EventTexts(),
+    pace: new Pace(paceMs),
     log: complete.logger ?? createSilentLogger(),
   };
   const app = await createServer(context);

@@ -1,7 +1,7 @@
 /** The HTTP server: fastify with the routes, their limits, and what every answer has. */
 import { readFile } from 'node:fs/promises';
 import fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
-import type { ApiContext } from './context.ts';
+import { type ApiContext, tokenFinder } from './context.ts';
 import { addCorsHeaders, answerPreflight, isPreflight } from './cors.ts';
 import { SaltApiError } from './errors.ts';
 import type { CompleteOptions, SaltApiTls } from './options.ts';
@@ -13,6 +13,7 @@ import { addHookRoutes } from './routes/hook.ts';
 import { addLoginRoutes } from './routes/login.ts';
 import { addMetricsRoute } from './routes/metrics.ts';
 import { addRootRoutes } from './routes/root.ts';
+import { addRpcRoutes } from './routes/rpc.ts';
 import { addAppPage, addStaticRoutes } from './routes/static.ts';
 import { addStatusRoutes } from './routes/status.ts';
 
@@ -32,6 +33,7 @@ export async function createServer(context: ApiContext): Promise<FastifyInstance
   );
   const routes: FastifyPluginAsync = (scope) => addRoutes(scope, context);
   await app.register(routes, { prefix: context.options.rootPrefix });
+  await addPlugins(app, context);
   await app.ready();
   return app;
 }
@@ -46,7 +48,18 @@ async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<voi
   addHookRoutes(app, context);
   addHealthRoutes(app, context);
   await addMetricsRoute(app, context);
+  addRpcRoutes(app, context);
   await addStaticRoutes(app, context);
+}
+
+/** Each in a scope of its own: its parsers and its errors are not Salt's. */
+async function addPlugins(app: FastifyInstance, context: ApiContext): Promise<void> {
+  const { plugins, rootPrefix } = context.options;
+  const doors = { tokenOf: tokenFinder(context), closing: context.closing };
+  for (const plugin of plugins) {
+    const routes: FastifyPluginAsync = async (scope) => plugin.register(scope, doors);
+    await app.register(routes, { prefix: `${rootPrefix}${plugin.prefix}` });
+  }
 }
 
 async function createApp(options: CompleteOptions): Promise<FastifyInstance> {

@@ -1,7 +1,7 @@
 /** `/ws` and `/ws/<session token>`: events over WebSocket [CONTRACT 6.2]. */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { MasterEvent } from '../master/index.ts';
+import { linkSignals } from '../master/index.ts';
 import {
   encodeFrameHeader,
   OPCODE_PING,
@@ -12,7 +12,9 @@ import {
 import { type ApiContext, type Caller, expiryOf, requireSessionOf } from './context.ts';
 import { sessionTokenOf } from './credentials.ts';
 import { SaltApiError } from './errors.ts';
-import { writeEvents } from './event-writer.ts';
+import { eventsRequest, queryOf } from './event-query.ts';
+import { type EventForm, writeEvents } from './event-writer.ts';
+import { FormattedEvents } from './formatted-events.ts';
 
 /** Clients say one short text. */
 const maxMessageBytes = 4096;
@@ -31,7 +33,7 @@ export async function acceptWebsocket(
     const caller = await requireSessionOf(context, tokenOf(context, request));
     const leave = context.streams.enter(caller.token);
     socket.once('close', leave);
-    new WebsocketStream(context, caller, socket).open(request, head);
+    new WebsocketStream(context, caller, request, socket).open(request, head);
   } catch (error) {
     const status = error instanceof SaltApiError ? error.status : 401;
     socket.end(`HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
@@ -59,10 +61,12 @@ class WebsocketStream {
   readonly #context: ApiContext;
   readonly #caller: Caller;
   readonly #socket: Duplex;
+  readonly #request: { readonly headers: IncomingHttpHeaders; readonly query: URLSearchParams };
   readonly #decoder = new WebsocketDecoder(maxMessageBytes);
   #isReady = false;
 
-  constructor(context: ApiContext, caller: Caller, socket: Duplex) {
+  constructor(context: ApiContext, caller: Caller, request: IncomingMessage, socket: Duplex) {
+    this.#request = { headers: request.headers, query: queryOf(request.url ?? '') };
     this.#context = context;
     this.#caller = caller;
     this.#socket = socket;
@@ -100,15 +104,26 @@ class WebsocketStream {
     const gone = new AbortController();
     this.#socket.once('close', () => gone.abort());
     const { closing } = this.#context;
-    const end = AbortSignal.any([gone.signal, closing, expiryOf(this.#caller)]);
-    const events = await this.#caller.user.events.subscribe({}, end);
+    const end = linkSignals(gone.signal, closing, expiryOf(this.#caller)).signal;
+    const { headers, query } = this.#request;
+    const asked = eventsRequest(query, headers);
+    const events = await this.#caller.user.events.subscribeBatches(asked, end);
     // Who reads this misses nothing from here on.
     this.#confirm();
-    const frameOf = (event: MasterEvent): Uint8Array => {
-      const text = `data: ${this.#context.eventTexts.json(event)}\n\n`;
-      return frame(OPCODE_TEXT, Buffer.from(text));
-    };
-    await writeEvents(events, this.#socket, frameOf, frame(OPCODE_PING, Buffer.alloc(0)));
+    const form = { encode: this.#encoder(), lifeSign: frame(OPCODE_PING, Buffer.alloc(0)) };
+    await writeEvents(events, this.#socket, form, this.#context.pace);
+  }
+
+  #encoder(): EventForm['encode'] {
+    const { eventTexts } = this.#context;
+    const { query } = this.#request;
+    if (query.has('format_events')) {
+      const formatted = new FormattedEvents();
+      return (events) => formatted.encode(events);
+    }
+    // Who knows of ids asks for them: others read nothing but what Salt tells.
+    const hasId = query.has('last_event_id');
+    return (events) => eventTexts.frames(events, hasId);
   }
 
   #confirm(): void {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { policyErrors } from '../acl/index.ts';
 import { commandErrors } from '../cli/errors.ts';
+import { bridgeErrors } from '../heat-bridge/index.ts';
 import {
   authenticationErrors,
   authorizationErrors,
@@ -26,6 +27,7 @@ const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
   authenticationErrors,
   authorizationErrors,
   saltApiErrors,
+  bridgeErrors,
   commandErrors,
   templateErrors,
 ];

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { auditDefaults, auditOptions } from './audit-options.ts';
+import { eventRing } from './event-ring-options.ts';
 import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
 import { httpApi } from './http-api-options.ts';
 import { learnActions } from './learn-actions.ts';
@@ -45,6 +46,8 @@ export type OwnOptionName =
   | 'stateDir'
   | 'api'
   | 'audit'
+  | 'bridge'
+  | 'eventRing'
   | 'socket'
   | 'publishSerialBlock'
   | 'confirmOpenMode'
@@ -217,7 +220,9 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   stateDir: row('state_dir', path, '/var/lib/saltbridge'),
   socket: row('socket', path, 'saltbridge.sock'),
   api: row('api', httpApi, null),
+  eventRing: row('event_ring', eventRing, null),
   audit: row('audit', auditOptions, auditDefaults),
+  bridge: row('bridge', plainMap, null),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),

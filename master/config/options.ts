@@ -6,6 +6,7 @@
 
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
+import type { EventRingOptions } from '../events/event-ring.ts';
 import type { Reaction } from '../reactions/reaction.ts';
 import type { AuditOptions } from './audit-options.ts';
 import type { EauthOptions } from './eauth-options.ts';
@@ -406,6 +407,11 @@ export interface MasterConfig {
   readonly saltgui: WireMap;
   /** `saltbridge:api`: the same as {@link restCherrypy}, and instead of it. Default `null`. */
   readonly api: HttpApiOptions | null;
+  /**
+   * `saltbridge:event_ring`: how many of the latest events are kept, so that who reads them can go
+   * on where they stopped. Default `null`: 10,000 and 32 MiB where the HTTP API is served, else none.
+   */
+  readonly eventRing: EventRingOptions | null;
   /** `saltbridge:confirm_auto_eauth`: the eauth `auto` is meant. Default false. */
   readonly confirmAutoEauth: boolean;
   /** `saltbridge:state_dir`: the embedded store. Default `/var/lib/saltbridge`. */
@@ -414,6 +420,8 @@ export interface MasterConfig {
   readonly socket: string;
   /** `saltbridge:audit`: the log of who did what. */
   readonly audit: AuditOptions;
+  /** `saltbridge:bridge`: read by `saltbridge/bridge`, not here. Default `null`. */
+  readonly bridge: Readonly<Record<string, unknown>> | null;
   /** `saltbridge:limits`. */
   readonly limits: Limits;
   /** `saltbridge:acl`. */

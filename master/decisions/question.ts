@@ -39,10 +39,14 @@ function questionOf(
       return { subject, action, resource };
     }
     case 'runner':
-    case 'wheel':
-    case 'command': {
+    case 'wheel': {
       const [call] = callsOf(record, sample);
       return call && { subject, action, resource: { call } };
+    }
+    case 'command': {
+      const [call] = callsOf(record, sample);
+      const isForAll = (target: string): boolean => isWithin(minions, target);
+      return call && { subject, action, resource: { call, isWithin: isForAll } };
     }
     case 'mine': {
       const resource = owner === undefined ? { fun: text } : { fun: text, owner };

@@ -1,5 +1,5 @@
 /** Tokens of an identity provider (OpenID Connect): the password is a signed JWT [RFC 7519]. */
-import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose';
+import type { errors as JoseErrors, JWTPayload, JWTVerifyGetKey } from 'jose';
 import type { JwtBackendSettings } from '../config/backends.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
@@ -9,8 +9,11 @@ const clockTolerance = 30;
 
 export function createJwtBackend(settings: JwtBackendSettings, now: () => number): LoginBackend {
   const { issuer, audience, userClaim, groupsClaim } = settings;
-  const keys = createRemoteJWKSet(new URL(settings.jwksUri), { timeoutDuration: 5000 });
+  let keys: JWTVerifyGetKey | undefined;
   const verify = async (token: string): Promise<JWTPayload | undefined> => {
+    // Loaded where it is needed: few masters have a provider.
+    const { createRemoteJWKSet, errors, jwtVerify } = await import('jose');
+    keys ??= createRemoteJWKSet(new URL(settings.jwksUri), { timeoutDuration: 5000 });
     try {
       const { payload } = await jwtVerify(token, keys, {
         issuer,
@@ -23,7 +26,7 @@ export function createJwtBackend(settings: JwtBackendSettings, now: () => number
       });
       return payload;
     } catch (error) {
-      if (isRefusal(error)) return undefined;
+      if (isRefusal(errors, error)) return undefined;
       const reason = error instanceof Error ? error.name : 'unknown';
       const text = `the keys of the identity provider cannot be had (${reason})`;
       throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text, { cause: error });
@@ -42,7 +45,7 @@ export function createJwtBackend(settings: JwtBackendSettings, now: () => number
 }
 
 /** Whether it is the token's fault. */
-function isRefusal(error: unknown): boolean {
+function isRefusal(errors: typeof JoseErrors, error: unknown): boolean {
   return (
     error instanceof errors.JOSEError &&
     !(error instanceof errors.JWKSTimeout) &&

@@ -1,5 +1,5 @@
 /** Users of a directory, by Salt's `auth.ldap.…` options [salt/auth/ldap.py]. */
-import { Client, type Entry, InvalidCredentialsError } from 'ldapts';
+import type { Client, Entry } from 'ldapts';
 import type { EauthOptions } from '../config/eauth-options.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
@@ -74,6 +74,7 @@ async function binds(client: Client, name: string, password: string): Promise<bo
     await client.bind(name, password);
     return true;
   } catch (error) {
+    const { InvalidCredentialsError } = await import('ldapts');
     if (error instanceof InvalidCredentialsError) return false;
     throw error;
   }
@@ -86,6 +87,8 @@ async function connected<T>(
 ): Promise<T> {
   const tlsOptions = { rejectUnauthorized: !options.ldapNoVerify };
   const url = urlOf(options);
+  // Loaded where it is needed: few masters have a directory.
+  const { Client } = await import('ldapts');
   const client = new Client({
     url,
     timeout: timeoutMs,

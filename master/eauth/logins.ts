@@ -1,8 +1,8 @@
 /** Log-ins and their tokens: who somebody is, for as long as it holds [salt/auth/__init__.py]. */
 import type { Logger } from 'pino';
+import { Gate } from '../../minion-protocol/index.ts';
 import type { LoginAudit } from '../audit/audited-logins.ts';
 import type { MasterConfig } from '../config/options.ts';
-import { Gate } from '../limits/gate.ts';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { type Backends, createBackends } from './backends.ts';
 import { areCredentials } from './credentials.ts';

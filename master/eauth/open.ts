@@ -7,12 +7,13 @@ import { LoginAudit } from '../audit/audited-logins.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { Foundations } from '../foundations.ts';
 import { delay } from '../limits/delay.ts';
+import { linkSignals } from '../linked-signal.ts';
 import type { LivePolicy } from '../policy/live-policy.ts';
 import { policySyntax } from '../policy/syntax.ts';
 import { Logins, type TokenInfo, toInfo } from './logins.ts';
 import { holdSudoUsers } from './sudo-users.ts';
 import { TokenTable } from './tokens.ts';
-import { createUserApi, type UserApiParts } from './user-api.ts';
+import { createUserApi, type UserApiParts, type UserSession } from './user-api.ts';
 
 /** What they are made from. */
 export interface UsersParts extends UserApiParts {
@@ -28,6 +29,8 @@ export interface Users {
   readonly logins: Logins;
   readonly api: LoginsApi;
   readonly asUser: (token: string) => UserApi;
+  /** Whom a token belongs to, for as long as it holds. */
+  readonly holdToken: (token: string) => Promise<UserSession>;
   /** The local socket's jobs, some of which are users'. */
   readonly jobs: JobsApi;
 }
@@ -35,10 +38,12 @@ export interface Users {
 /** Opens the tokens that were given, and tells what nobody can log in by on this machine. */
 export async function openUsers(parts: UsersParts): Promise<Users> {
   const logins = await openLogins(parts);
+  const holdToken = tokenHolder({ ...parts, logins });
   return {
     logins,
     api: createLoginsApi(logins),
-    asUser: createAsUser({ ...parts, logins }),
+    asUser: (token) => createUserApi(parts, () => holdToken(token)),
+    holdToken,
     jobs: holdSudoUsers(parts),
   };
 }
@@ -81,24 +86,23 @@ function createLoginsApi(logins: Logins): LoginsApi {
   };
 }
 
-/** The interface of whoever has a token; the policy is the one in force, or the token's own. */
-function createAsUser(
-  parts: UserApiParts & { readonly logins: Logins; readonly policy: LivePolicy },
-): (token: string) => UserApi {
-  const { logins, policy } = parts;
-  return (secret) =>
-    createUserApi(parts, async () => {
-      const { token, ended, stop } = await logins.hold(secret);
-      const { user: name, groups, eauth, rights } = token;
-      return {
-        subject: { kind: 'user', name, groups, eauth },
-        get policy() {
-          return rights === undefined ? policy.current : policy.withRights(eauth, rights);
-        },
-        ended,
-        stop,
-      };
-    });
+/** Whoever has a token; the policy is the one in force, or the token's own. */
+function tokenHolder({
+  logins,
+  policy,
+}: Pick<UsersParts, 'policy'> & { readonly logins: Logins }): Users['holdToken'] {
+  return async (secret) => {
+    const { token, ended, stop } = await logins.hold(secret);
+    const { user: name, groups, eauth, rights } = token;
+    return {
+      subject: { kind: 'user', name, groups, eauth },
+      get policy() {
+        return rights === undefined ? policy.current : policy.withRights(eauth, rights);
+      },
+      ended,
+      stop,
+    };
+  };
 }
 
 async function* follow(
@@ -107,11 +111,12 @@ async function* follow(
   signal?: AbortSignal,
 ): AsyncGenerator<TokenInfo, void, void> {
   const { token, ended, stop } = await logins.hold(secret);
+  const end = linkSignals(ended, signal);
   try {
     yield toInfo(token);
-    const end = signal === undefined ? ended : AbortSignal.any([ended, signal]);
-    if (!end.aborted) await once(end, 'abort');
+    if (!end.signal.aborted) await once(end.signal, 'abort');
   } finally {
+    end.unlink();
     stop();
   }
 }

@@ -11,8 +11,10 @@ import type { EventsApi, FunctionsApi, JobsApi, UserApi } from '../api.ts';
 import type { AuditRequester } from '../audit/requester.ts';
 import type { RuledDecisions } from '../audit/ruled-decisions.ts';
 import type { MasterEvent } from '../events/bus.ts';
+import type { BusApi } from '../events/bus-api.ts';
 import type { PublishRequest } from '../jobs/dispatcher.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import { linkSignals } from '../linked-signal.ts';
 import type { FunctionCall } from '../runners/caller.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { AuthenticationError, AuthorizationError } from './errors.ts';
@@ -36,7 +38,7 @@ export interface UserApiParts {
   readonly jobs: JobsApi;
   readonly runners: FunctionsApi;
   readonly wheel: FunctionsApi;
-  readonly events: Pick<EventsApi, 'subscribe' | 'fire'>;
+  readonly events: BusApi;
   /** Which jobs and calls users began. */
   readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveForMinion' | 'entitled'>;
@@ -57,26 +59,31 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
     signal?: AbortSignal,
   ): AsyncGenerator<T, void, void> {
     const session = await open();
+    const end = linkSignals(session.ended, signal);
     try {
       const permitted = judge(session, request);
-      const end = signal === undefined ? session.ended : AbortSignal.any([session.ended, signal]);
-      yield* run(permitted, end);
+      yield* run(permitted, end.signal);
       if (session.ended.aborted)
         throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has ended');
     } finally {
+      end.unlink();
       session.stop();
     }
   }
   async function subscribed(
     request: Parameters<EventsApi['subscribe']>[0],
     signal?: AbortSignal,
-  ): Promise<AsyncIterable<MasterEvent>> {
+  ): Promise<AsyncGenerator<readonly MasterEvent[], void, void>> {
     const session = await open();
-    const end = signal === undefined ? session.ended : AbortSignal.any([session.ended, signal]);
+    const { signal: end, unlink } = linkSignals(session.ended, signal);
+    const stop = (): void => {
+      unlink();
+      session.stop();
+    };
     const isReadable = readableBy(session, parts.ownJobs);
     // Before anybody reads: what happens from now on is in it.
-    const events = parts.events.subscribe(request, end);
-    return only(events, (event) => !end.aborted && isReadable(event), session.stop);
+    const events = parts.events.batches(request, end);
+    return only(events, (event) => !end.aborted && isReadable(event), stop);
   }
   async function once<T>(work: (session: UserSession) => Promise<T>): Promise<T> {
     const session = await open();
@@ -104,31 +111,44 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
     wheel: functions('wheel', parts.wheel),
     permits: (action, name) => once(async (session) => gate.permits(session, action, name)),
     events: {
-      subscribe: (request, signal) => subscribed(request, signal),
+      subscribe: async (request, signal) => flat(await subscribed(request, signal)),
+      subscribeBatches: (request, signal) => subscribed(request, signal),
       fire: (tag, data) =>
         once((session) => {
           gate.judgeCall(session, 'runner', { fun: 'event.send', arg: [tag] });
           return parts.events.fire(tag, data);
         }),
     },
+    requireFullRights: (what) => once(async (session) => gate.judgeEverything(session, what)),
   };
 }
 
 async function* only<T>(
-  items: AsyncIterable<T>,
+  batches: AsyncIterable<readonly T[]>,
   isMeant: (item: T) => boolean,
   stop: () => void,
-): AsyncGenerator<T> {
+): AsyncGenerator<readonly T[], void, void> {
   try {
-    for await (const item of items) if (isMeant(item)) yield item;
+    for await (const batch of batches) {
+      // Mostly all of them are: then the list is the same for all who read it.
+      const meant = batch.every(isMeant) ? batch : batch.filter(isMeant);
+      if (meant.length > 0) yield meant;
+    }
   } finally {
     stop();
   }
 }
 
+async function* flat<T>(batches: AsyncIterable<readonly T[]>): AsyncGenerator<T, void, void> {
+  for await (const batch of batches) yield* batch;
+}
+
 /** What is told as the rule where none was needed, and where none was asked. */
 const unlimitedRule = 'unlimited';
 const nobodysRule = 'default-deny';
+
+/** What needs every right is audited as this. */
+const interfaceAction = 'interface';
 
 function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
   return { who: { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) }, rule };
@@ -211,6 +231,17 @@ class UserGate {
     });
   }
 
+  /** @throws AuthorizationError */
+  judgeEverything({ subject, policy }: UserSession, what: string): void {
+    const actions = ['publish', 'runner', 'wheel'] as const;
+    if (!actions.every((action) => isUnlimited(subject, policy, action))) {
+      this.#refuse(subject, interfaceAction, { fun: what }, 'not everything is permitted');
+    }
+    const { who } = requester(subject, unlimitedRule);
+    const decision = { effect: 'allow', rule: unlimitedRule } as const;
+    this.#parts.ruled.note({ who, action: interfaceAction, what }, decision);
+  }
+
   /** @returns the rule that permits it */
   #judge(question: Question, policy: Policy, { fun }: AskedCalls): string {
     const { effect, rule, reason } = decide(question, policy);
@@ -222,7 +253,7 @@ class UserGate {
 
   #refuse(
     subject: Question['subject'],
-    action: Question['action'],
+    action: Question['action'] | typeof interfaceAction,
     { fun }: Pick<AskedCalls, 'fun'>,
     reason: string,
     rule = nobodysRule,

@@ -1,6 +1,7 @@
 /** Which events a user may read [THREATS A-13]. */
 import { decide, isUnlimited, type Policy } from '../../acl/index.ts';
 import type { MasterEvent } from '../events/bus.ts';
+import { MissedEvents } from '../events/event-ring.ts';
 import type { OwnJobs } from './own-jobs.ts';
 import type { UserSession } from './user-api.ts';
 
@@ -23,9 +24,12 @@ export function readableBy(
     }
     return known.isFull;
   };
-  return ({ tag }) => {
+  return (event) => {
     const { policy } = session;
     if (isFull(policy)) return true;
+    // It says that some are missing, and nothing of them.
+    if (event instanceof MissedEvents) return true;
+    const { tag } = event;
     const jid = jidOfTag.exec(tag)?.[1];
     if (jid !== undefined && ownJobs.isOf(jid, subject)) return true;
     return decide({ subject, action: 'subscribe', resource: { tag } }, policy).effect === 'allow';

@@ -2,6 +2,7 @@ import { stamp, type WireMap } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
 import type { EventFigures } from '../metrics/families.ts';
 import { BoundedQueue } from '../queue.ts';
+import type { EventRing } from './event-ring.ts';
 import { trimValues } from './trim.ts';
 
 /** An event as every reader sees it. */
@@ -9,6 +10,8 @@ export interface MasterEvent {
   readonly tag: string;
   /** Always has `_stamp`: UTC, ISO 8601 with microseconds, without zone. */
   readonly data: WireMap;
+  /** Where events are kept to be read again (`saltbridge: event_ring`): what names this one. */
+  readonly id?: string;
 }
 
 /** How a reader subscribes. */
@@ -37,12 +40,18 @@ export class EventBus {
   readonly #readers = new Set<Reader>();
   readonly #maxEventBytes: number;
   readonly #now: () => Date;
+  readonly #ring: Pick<EventRing, 'keep'> | undefined;
   #ofMaster = 0;
   #ofMinions = 0;
   #dropped = 0;
 
-  /** @param options `maxEventBytes`: `max_event_size`, 0 for no limit */
-  constructor(options: { readonly maxEventBytes: number; readonly now?: () => Date }) {
+  /** @param options `maxEventBytes`: `max_event_size`, 0 for no limit; `ring`: keeps events */
+  constructor(options: {
+    readonly maxEventBytes: number;
+    readonly now?: () => Date;
+    readonly ring?: Pick<EventRing, 'keep'> | undefined;
+  }) {
+    this.#ring = options.ring;
     this.#maxEventBytes = options.maxEventBytes;
     this.#now = options.now ?? (() => new Date());
   }
@@ -54,16 +63,20 @@ export class EventBus {
   fire(tag: string, data: WireMap, origin: 'master' | 'minion' = 'master'): void {
     if (origin === 'master') this.#ofMaster += 1;
     else this.#ofMinions += 1;
-    const listening = [...this.#readers].filter(
-      (reader) => (origin === 'master' || !reader.isOwnOnly) && reader.accepts(tag),
-    );
-    if (listening.length === 0) return;
-    const stamped = { ...data, _stamp: stamp(this.#now()) };
-    const event = { tag, data: trimValues(stamped, this.#maxEventBytes) };
-    for (const reader of listening) {
-      reader.queue.push(event);
-      if (!reader.queue.isOpen && this.#readers.delete(reader)) this.#dropped += 1;
+    let event: MasterEvent | undefined;
+    if (this.#ring !== undefined) event = this.#make(tag, data);
+    for (const { isOwnOnly, accepts, queue } of this.#readers) {
+      if ((origin === 'minion' && isOwnOnly) || !accepts(tag)) continue;
+      event ??= this.#make(tag, data);
+      queue.push(event);
     }
+  }
+
+  /** For all who read it. */
+  #make(tag: string, given: WireMap): MasterEvent {
+    const stamped = { ...given, _stamp: stamp(this.#now()) };
+    const data = trimValues(stamped, this.#maxEventBytes);
+    return this.#ring === undefined ? { tag, data } : { tag, data, id: this.#ring.keep(tag, data) };
   }
 
   /**
@@ -71,18 +84,34 @@ export class EventBus {
    * @throws MasterError ERR_READER_DROPPED from the iteration, when the reader was too slow
    */
   subscribe(options: SubscribeOptions = {}): AsyncIterableIterator<MasterEvent> {
+    return this.#listen(options);
+  }
+
+  /** The same, all that wait at once. */
+  batches(options: SubscribeOptions = {}): AsyncIterable<readonly MasterEvent[]> {
+    return this.#listen(options).batches();
+  }
+
+  #listen(options: SubscribeOptions): BoundedQueue<MasterEvent> {
     const capacity = options.capacity ?? 10_000;
-    const queue = new BoundedQueue<MasterEvent>(capacity, () => tooSlow(capacity));
+    const end = (): void => {
+      options.signal?.removeEventListener('abort', close);
+      this.#readers.delete(reader);
+    };
+    const queue = new BoundedQueue<MasterEvent>(capacity, () => this.#drop(capacity), end);
+    const close = (): void => queue.close();
     const { accepts = () => true, isOwnOnly = false } = options;
     const reader: Reader = { accepts, isOwnOnly, queue };
     this.#readers.add(reader);
-    const end = (): void => {
-      queue.close();
-      this.#readers.delete(reader);
-    };
-    options.signal?.addEventListener('abort', end, { once: true });
-    if (options.signal?.aborted) end();
+    options.signal?.addEventListener('abort', close, { once: true });
+    if (options.signal?.aborted) close();
     return queue;
+  }
+
+  #drop(capacity: number): MasterError {
+    this.#dropped += 1;
+    const message = `the reader left more than ${capacity} events waiting and was dropped`;
+    return new MasterError('ERR_READER_DROPPED', message);
   }
 
   /** What was fired since the start, and who reads. */
@@ -105,11 +134,5 @@ export class EventBus {
   /** Ends every subscription after what is queued for it. */
   close(): void {
     for (const reader of this.#readers) reader.queue.close();
-    this.#readers.clear();
   }
-}
-
-function tooSlow(capacity: number): MasterError {
-  const message = `the reader left more than ${capacity} events waiting and was dropped`;
-  return new MasterError('ERR_READER_DROPPED', message);
 }

@@ -16,6 +16,8 @@ export const tags = {
   /** Ours: what a reaction did not do. */
   reaction: (kind: 'dropped' | 'denied'): string => `saltbridge/reaction/${kind}`,
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
+  /** Ours: told to one reader, where events may be missing. */
+  eventsMissed: 'saltbridge/events/missed',
   /** Ours: the disk of the store was found full; there is room again. */
   storeFull: 'saltbridge/store/full',
   storeRoom: 'saltbridge/store/room',

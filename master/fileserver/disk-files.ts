@@ -1,8 +1,8 @@
 import type { BigIntStats } from 'node:fs';
 import { constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
+import { Gate } from '../../minion-protocol/index.ts';
 import type { HashType } from '../config/options.ts';
-import { Gate } from '../limits/gate.ts';
 import type { FileStat, FoundFile } from './backend.ts';
 import { type HiddenDirectories, ifPresent, isBelow } from './confinement.ts';
 import { HashCache } from './hash-cache.ts';

@@ -1,6 +1,6 @@
 /** What minions push with `cp.push` [WIRE 9.9; salt/master.py _file_recv, THREATS C-44, M-14]. */
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, realpath, stat } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, open, readdir, realpath, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isValidMinionId, type WireMap, wireBytes } from '../../minion-protocol/index.ts';
 import { ifPresent, isBelow } from './confinement.ts';
@@ -60,8 +60,21 @@ export class PushedFiles {
     }
   }
 
+  /** Removes all that a minion pushed. */
+  async forget(minionId: string): Promise<void> {
+    if (!isValidMinionId(minionId)) return;
+    // Whatever became of it.
+    await this.#writing.get(minionId)?.catch(() => false);
+    await rm(this.#folderOf(minionId), { recursive: true, force: true });
+    this.#usedBytes.delete(minionId);
+  }
+
+  #folderOf(minionId: string): string {
+    return path.join(this.#options.cachedir, 'minions', minionId, 'files');
+  }
+
   async #write(minionId: string, { file, offset, data }: Part): Promise<boolean> {
-    const base = path.join(this.#options.cachedir, 'minions', minionId, 'files');
+    const base = this.#folderOf(minionId);
     const place = path.join(base, file);
     const oldSize = (await ifPresent(stat(place)))?.size;
     // A repeated part is written once more where it was; one beyond the end would leave a hole.

@@ -109,9 +109,7 @@ export class JobDispatcher {
       const broken = problem === undefined ? {} : { problem };
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
-    const job = await this.#options.cache.add(record);
-    // A job that somebody listens to is never forgotten, so nobody does without need.
-    const stopListening = onReturn === undefined ? () => {} : job.onReturn(onReturn);
+    const { job, stopListening } = await this.#options.cache.add(record, onReturn);
     const load = this.#load(record, target, request);
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
@@ -184,8 +182,9 @@ export class JobDispatcher {
     onReturn: (result: JobReturn) => void,
   ): Promise<() => void> {
     const { record, target } = await this.#describe({ tgt: minions, tgtType: 'list', fun, arg });
-    const job = this.#options.cache.remember(new Job(record, { isKept: false }));
+    const job = new Job(record, { isKept: false });
     const stopListening = job.onReturn(onReturn);
+    this.#options.cache.remember(job);
     try {
       await this.#options.publisher.publish(this.#load(record, target, {}), addresseesOf(record));
     } catch (error) {

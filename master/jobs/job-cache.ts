@@ -8,6 +8,14 @@ const returnKey = (jid: string, minionId: string): Key => ['returns', jid, minio
 
 /** How many jobs are known by heart; older ones are read from the store again when asked for. */
 const maxRemembered = 10_000;
+/** For how many minions all of them together: a job knows each of its own. */
+const maxRememberedMinions = 250_000;
+
+/** A job that was kept, and the end of listening to it. */
+export interface AddedJob {
+  readonly job: Job;
+  readonly stopListening: () => void;
+}
 
 /** Jobs under way that are told of. */
 const maxUnderWay = 100;
@@ -23,6 +31,7 @@ export class JobCache {
   readonly #keepMarksMs: number;
   readonly #now: () => number;
   readonly #remembered = new Map<string, Job>();
+  #rememberedMinions = 0;
 
   constructor(options: {
     readonly store: Store;
@@ -41,10 +50,15 @@ export class JobCache {
     this.#now = options.now;
   }
 
-  /** Keeps a job; durable when it resolves, so that no return of it comes to an unknown job. */
-  async add(record: JobRecord): Promise<Job> {
+  /**
+   * Keeps a job; durable when it resolves, so that no return of it comes to an unknown job.
+   * @param onReturn listens from the beginning: what is listened to is not forgotten
+   */
+  async add(record: JobRecord, onReturn?: (result: JobReturn) => void): Promise<AddedJob> {
     if (this.#isOn) await this.#store.write([this.#putRecord(record)]);
-    return this.remember(new Job(record, { isKept: this.#isOn }));
+    const job = new Job(record, { isKept: this.#isOn });
+    const stopListening = onReturn === undefined ? () => {} : job.onReturn(onReturn);
+    return { job: this.remember(job), stopListening };
   }
 
   /** Keeps what became known of a job after it was added. */
@@ -54,7 +68,9 @@ export class JobCache {
 
   /** Knows a job by heart only; its returns are told and not kept. */
   remember(job: Job): Job {
+    this.#forget(job.jid);
     this.#remembered.set(job.jid, job);
+    this.#rememberedMinions += job.minions.size;
     this.#forgetOldest();
     return job;
   }
@@ -178,8 +194,15 @@ export class JobCache {
 
   #forgetOldest(): void {
     for (const [jid, job] of this.#remembered) {
-      if (this.#remembered.size <= maxRemembered) return;
-      if (!job.isWatched) this.#remembered.delete(jid);
+      const { size } = this.#remembered;
+      const isFull = size > maxRemembered || this.#rememberedMinions > maxRememberedMinions;
+      if (!isFull || size === 1) return;
+      if (!job.isWatched) this.#forget(jid);
     }
+  }
+
+  #forget(jid: string): void {
+    this.#rememberedMinions -= this.#remembered.get(jid)?.minions.size ?? 0;
+    this.#remembered.delete(jid);
   }
 }

@@ -22,6 +22,8 @@ export type ReturnOutcome =
 /** What {@link ReturnKeeper} needs. */
 export interface ReturnKeeperOptions {
   readonly cache: JobCache;
+  /** Whether a job was published to the owner that an id had before. */
+  readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
   readonly bus: EventBus;
   readonly nextJid: () => string;
   readonly now: () => number;
@@ -50,9 +52,10 @@ export class ReturnKeeper {
     load: ReturnLoad,
     markOf: () => string | undefined,
   ): Promise<ReturnOutcome> {
-    const { cache } = this.#options;
+    const { cache, isOfFormerOwner } = this.#options;
     const jid = isSelfMade(load) ? 'req' : load.jid;
-    const job = isSelfMade(load) ? undefined : await cache.find(jid);
+    const isUnknown = isSelfMade(load) || isOfFormerOwner(minionId, jid);
+    const job = isUnknown ? undefined : await cache.find(jid);
     const decision = decide({
       subject: { kind: 'minion', id: minionId },
       action: 'return',

@@ -158,6 +158,21 @@ export class KeyStore {
   }
 
   /**
+   * Accepts a key that its minion need not have shown. A pending key of the id gives way to it; the
+   * key that is accepted already changes nothing.
+   * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE when the id has another accepted key or a rejected
+   * one, ERR_PKI_DIR
+   */
+  admit(id: string, pem: string): Promise<void> {
+    return this.#inTurn(id, async () => {
+      const present = this.#table.get(id);
+      if (present?.state === 'accepted' && this.#isSameKey(present.pem, pem)) return;
+      if (present !== undefined && present.state !== 'pending') throw wrongState(id, present.state);
+      await this.#moves.put('accepted', id, pem);
+    });
+  }
+
+  /**
    * Rejects the key of an id that has none, or a pending one: for automatic rejection. A pending
    * key is the one that is kept.
    * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE, ERR_PKI_DIR

@@ -37,6 +37,7 @@ export class Revocation {
   #lastRotation = Number.NEGATIVE_INFINITY;
   #planned: NodeJS.Timeout | undefined;
   #underWay: Promise<void> = Promise.resolve();
+  readonly #ending = new Set<Promise<void>>();
 
   constructor(options: RevocationOptions) {
     this.#options = options;
@@ -44,6 +45,21 @@ export class Revocation {
 
   /** Ends everything of these ids, whose keys were accepted until now. */
   async revoke(ids: readonly string[]): Promise<void> {
+    const ending = this.#revoke(ids);
+    this.#ending.add(ending);
+    try {
+      await ending;
+    } finally {
+      this.#ending.delete(ending);
+    }
+  }
+
+  /** Resolves when what is being ended has ended. @throws StoreError when that failed */
+  async ended(): Promise<void> {
+    await Promise.all(this.#ending);
+  }
+
+  async #revoke(ids: readonly string[]): Promise<void> {
     const { sessions, pins, repeats, lastHeard, transports } = this.#options;
     lastHeard.forget(ids);
     for (const id of ids) {

@@ -57,14 +57,13 @@ export function explainRequest(
       return explain({ subject, action, resource }, policy());
     }
     case 'publish': {
-      const { target } = request;
-      const minions = target && targets.resolveForMinion(target).minions;
-      const isWithin = (tgt: string): boolean => {
-        const allowed = targets.entitled({ tgt, tgtType: 'compound' });
-        return minions?.every((id) => allowed.has(id)) === true;
-      };
+      const isWithin = withinTest(targets, request);
       const calls = text.split(',').map((fun) => toCall(fun, request));
       return explain({ subject, action, resource: { calls, isWithin } }, policy());
+    }
+    case 'command': {
+      const resource = { call: toCall(text, request), isWithin: withinTest(targets, request) };
+      return explain({ subject, action, resource }, policy());
     }
     case 'mine': {
       const owner = request.owner === undefined ? {} : { owner: request.owner };
@@ -79,6 +78,18 @@ export function explainRequest(
     default:
       return explain({ subject, action, resource: { call: toCall(text, request) } }, policy());
   }
+}
+
+/** Without a target nobody is meant, and nothing is within anything. */
+function withinTest(
+  targets: ExplainParts['targets'],
+  { target }: ExplainRequest,
+): (tgt: string) => boolean {
+  const minions = target && targets.resolveForMinion(target).minions;
+  return (tgt) => {
+    const allowed = targets.entitled({ tgt, tgtType: 'compound' });
+    return minions?.every((id) => allowed.has(id)) === true;
+  };
 }
 
 function toCall(fun: string, { arg: texts = [] }: ExplainRequest): Call {

@@ -1,5 +1,6 @@
 /** Does the runs of the queue, so many of each reaction at a time. */
 import type { Logger } from 'pino';
+import { linkSignals } from '../linked-signal.ts';
 import type { CompiledReaction } from './compiled-reaction.ts';
 import { addresseesOf, type Performance, type PerformParts, performRun } from './perform.ts';
 import type { ReactionQueue } from './reaction-queue.ts';
@@ -84,7 +85,8 @@ export class ReactionWorker {
     if (compiled === undefined) return this.#end(run, { outcome: 'removed' });
     const parts = { ...this.#options, markSent: (jid: string) => queue.markSent(jid) };
     const timeout = AbortSignal.timeout(compiled.reaction.timeout * 1000);
-    const result = await performRun(parts, run, AbortSignal.any([timeout, closing]));
+    const { signal, unlink } = linkSignals(timeout, closing);
+    const result = await performRun(parts, run, signal).finally(unlink);
     // It stays in the store: the next start looks whether it has left.
     if (closing.aborted) return;
     if (result.outcome === 'denied') reports.denied(run.reaction, run.jid, result.reason ?? '');

@@ -10,6 +10,7 @@ import {
   type Peer,
   packWire,
   parseAuthRequest,
+  type WireMap,
 } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
@@ -45,6 +46,8 @@ export interface SignInOptions {
   readonly rate: TokenBuckets;
   /** Options that are read at each sign-in, because they can change. */
   readonly rules: Pick<MasterConfig, 'openMode' | 'authEvents'>;
+  /** Asked of a key that is not the accepted one of its id, before the other rules. */
+  readonly advice: KeyAdvice;
   /** Whether `max_minions` keeps an id out. */
   readonly isFull: (id: string) => boolean;
   readonly log: Logger;
@@ -55,6 +58,22 @@ interface FullEvent {
   readonly result: false;
   readonly act: 'full';
 }
+
+/** A key that somebody shows under an id; nothing proves yet that it is his. */
+export interface OfferedKey {
+  readonly id: string;
+  /** PEM text of an RSA key that could be accepted. */
+  readonly publicKey: string;
+  readonly address: string;
+  /** `autosign_grains`, as stated. */
+  readonly grains: WireMap;
+}
+
+/**
+ * Knows of keys what the master's own rules do not. `undefined`: nothing of this one. A rejected
+ * key stays rejected, and one shown in place of an accepted key denied, whatever it says.
+ */
+export type KeyAdvice = (offered: OfferedKey) => Promise<'accept' | 'deny' | undefined>;
 
 const badLoad = 'bad load';
 
@@ -123,7 +142,7 @@ export class SignIn {
       meter.authentications.add('unusable-key');
       return this.#refuse(request, false);
     }
-    const verdict = await this.#judge(request);
+    const verdict = await this.#judge(request, peer, mayAccept);
     if (!(await this.#carryOut(verdict, request, peer))) {
       counters.count('auth-pending-full');
       meter.authentications.add('pending-full');
@@ -137,10 +156,17 @@ export class SignIn {
       : this.#refuse(request, verdict.ret);
   }
 
-  async #judge({ id, pub, autosignGrains = {} }: AuthRequest): Promise<KeyVerdict> {
-    const { keys, autoAccept, rules } = this.#options;
+  async #judge(
+    { id, pub, autosignGrains = {} }: AuthRequest,
+    { address }: Peer,
+    isAccepted: boolean,
+  ): Promise<KeyVerdict> {
+    const { keys, autoAccept, advice, rules } = this.#options;
+    const offered = { id, publicKey: pub, address, grains: autosignGrains };
+    const advised = isAccepted ? undefined : await advice(offered);
     const known = keys.get(id);
     const isUndecided = known === undefined || known.state === 'pending';
+    if (isUndecided && advised !== undefined && !rules.openMode) return verdicts[advised];
     const grains = new Map(Object.entries(autosignGrains));
     const auto = isUndecided ? await autoAccept.decide(id, grains) : 'pend';
     return judgeKey({
@@ -235,6 +261,22 @@ export class SignIn {
     return this.#options.rate.tryTake(JSON.stringify([peer.address, id]));
   }
 }
+
+/** What an advice comes to. A pending key gives way to one that is known to be the right one. */
+const verdicts: Readonly<Record<'accept' | 'deny', KeyVerdict>> = {
+  accept: {
+    outcome: 'accept',
+    ret: true,
+    transition: 'store-accepted',
+    event: { result: true, act: 'accept' },
+  },
+  deny: {
+    outcome: 'denied',
+    ret: false,
+    transition: 'store-denied',
+    event: { result: false, act: 'denied' },
+  },
+};
 
 /** Enough of a comparison to choose a rate limit by; the verdict compares clean keys itself. */
 function isSameText(stored: string, offered: string): boolean {

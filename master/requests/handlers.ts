@@ -4,8 +4,9 @@ import type { Logger } from 'pino';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
+import type { SignalIntake } from '../extensions/extension.ts';
 import type { FileServer } from '../fileserver/file-server.ts';
-import { PushedFiles } from '../fileserver/pushed-files.ts';
+import type { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
@@ -20,7 +21,6 @@ import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
 import type { PillarSource } from '../pillar/answer.ts';
 import type { PolicyGate } from '../policy/gate.ts';
-import type { ReactionIntake } from '../reactions/intake.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { Services } from '../services.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
@@ -58,13 +58,17 @@ export interface HandlerParts {
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
   readonly services: Pick<Services, 'runners'>;
-  readonly reactions: ReactionIntake;
+  /** What takes signals that were let in. */
+  readonly intakes: readonly SignalIntake[];
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
   readonly lastHeard: LastHeard;
   readonly pillar: PillarSource;
   readonly tops: TopsProvider;
   readonly fileServer: FileServer;
+  readonly pushed: PushedFiles;
+  /** Whether a job was published to the owner that an id had before. */
+  readonly isOfFormerOwner: (id: string, jid: string) => boolean;
   readonly now: () => number;
   readonly denials: DenialLog;
   /** How many requests a minion may make. */
@@ -77,6 +81,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
   const { config, foundations, bus, jobs, counters, pillar, now, log } = parts;
   const keeper = new ReturnKeeper({
     cache: jobs,
+    isOfFormerOwner: parts.isOfFormerOwner,
     bus,
     nextJid: parts.nextJid,
     now,
@@ -103,7 +108,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       meter: foundations.meter,
       denials: parts.denials,
       gate: parts.gate,
-      reactions: parts.reactions,
+      intakes: parts.intakes,
       get maxBytes() {
         return config.limits.eventBytes;
       },
@@ -133,14 +138,10 @@ function createFileHandlers({
   fileServer: server,
   counters,
   log,
+  pushed,
 }: HandlerParts): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
-  const { limits, cachedir, hashType, fileBufferSize: bufferBytes } = config;
+  const { limits, hashType, fileBufferSize: bufferBytes } = config;
   const meter = new FileMeter(limits.fileBytesPerSecond, counters);
-  const pushed = new PushedFiles({
-    cachedir,
-    maxFileBytes: config.fileRecvMaxSize * 1_048_576,
-    maxMinionBytes: limits.pushedBytes,
-  });
   return {
     ...fileHandlers({ server, meter, hashType, bufferBytes }),
     _file_recv: fileRecvHandler({

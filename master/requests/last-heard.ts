@@ -17,10 +17,22 @@ interface Heard {
  */
 export class LastHeard {
   readonly #heard = new Map<string, Heard>();
+  readonly #listeners = new Set<(minionId: string) => void>();
 
   /** @param at milliseconds since 1970 */
   note(minionId: string, at: number, { address, transport }: HeardFrom): void {
+    const isFirst = this.#listeners.size > 0 && !this.#heard.has(minionId);
     this.#heard.set(minionId, { at, from: { address, transport } });
+    if (isFirst) for (const listener of this.#listeners) listener(minionId);
+  }
+
+  /**
+   * Calls the listener when a minion is heard that was not since the start, or since it was
+   * forgotten, until the function given is called.
+   */
+  onFirst(listener: (minionId: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** Milliseconds since 1970; `undefined`: not since the start. */

@@ -9,12 +9,12 @@ import {
 import { StoreError } from '../../store/index.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
+import type { SignalIntake } from '../extensions/extension.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
 import type { Meter } from '../metrics/meter.ts';
 import type { PolicyGate } from '../policy/gate.ts';
-import type { ReactionIntake } from '../reactions/intake.ts';
 import { jidOf } from '../reactions/own-events.ts';
 import type { DenialLog } from './denial-log.ts';
 import { requestMark } from './repeats.ts';
@@ -28,8 +28,8 @@ export interface MinionEventOptions {
   readonly counters: RequestCounters;
   readonly meter: Meter;
   readonly denials: DenialLog;
-  /** What follows from events is kept before the reply. */
-  readonly reactions: Pick<ReactionIntake, 'isWanted' | 'take'>;
+  /** Reactions and extensions: what follows from events is kept before the reply. */
+  readonly intakes: readonly SignalIntake[];
   /** What the operator lets minions emit. */
   readonly gate: PolicyGate;
   /** Largest event, bytes as sent (`event_bytes`). */
@@ -59,9 +59,9 @@ const progressJid = /^salt\/job\/(\d{20})\/prog\//;
 /**
  * `_minion_event`: events that a minion fires, single or in a batch [WIRE 9.5]. Each final tag,
  * prefix included, is decided on by itself; the master sets `id`. What is refused is answered as
- * Salt answers it, and counted. What reactions are to do is kept before anything is told and
- * answered; a request from before the start may be a replay, so it is told nobody, but a reaction
- * that was not kept then is kept now.
+ * Salt answers it, and counted. What follows from it is kept before anything is told and answered;
+ * a request from before the start may be a replay, so it is told nobody, but what was not kept then
+ * is kept now.
  */
 export function minionEventHandler(options: MinionEventOptions): Handler {
   return async (request) => {
@@ -76,11 +76,13 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       options.counters.count('malformed-event');
       return send(null);
     }
+    const isWanted = ({ tag }: Candidate): boolean =>
+      options.intakes.some((it) => it.isWanted(tag, minionId));
     const isOld = options.isFromBefore(request);
     if (isOld) options.counters.count('event-before-start');
     const permitted: Permitted[] = [];
     for (const event of candidates(parsed.value, minionId)) {
-      if (isOld && !options.reactions.isWanted(event.tag)) continue;
+      if (isOld && !isWanted(event)) continue;
       const jid = progressJid.exec(event.tag)?.[1];
       const job = jid === undefined ? undefined : await options.jobs.find(jid);
       const ownJid = job?.minions.has(minionId) ? jid : undefined;
@@ -89,8 +91,8 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       if (options.rate.tryTake(minionId)) permitted.push({ ...event, rule: decision.rule });
       else options.counters.count('event-rate');
     }
-    const wanted = permitted.filter(({ tag }) => options.reactions.isWanted(tag));
-    if (wanted.length > 0) await keepReactions(options, minionId, request, wanted);
+    const wanted = permitted.filter(isWanted);
+    if (wanted.length > 0) await keepWanted(options, minionId, request, wanted);
     if (isOld) return send(null);
     for (const { tag, data } of permitted) options.bus.fire(tag, data, 'minion');
     return send(null);
@@ -98,8 +100,8 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
 }
 
 /** @throws Unanswered when one cannot be kept: the minion sends again by itself */
-async function keepReactions(
-  { reactions }: MinionEventOptions,
+async function keepWanted(
+  { intakes }: MinionEventOptions,
   sender: string,
   request: VerifiedRequest,
   wanted: readonly Permitted[],
@@ -109,10 +111,13 @@ async function keepReactions(
     for (const { tag, said, rule, place } of wanted) {
       const from = mark === undefined ? undefined : { mark, place };
       const data = withoutPublication(said);
-      await reactions.take({ tag, sender, data, rule, jid: causeOf(tag, said), request: from });
+      const jid = causeOf(tag, said);
+      for (const intake of intakes.filter((it) => it.isWanted(tag, sender))) {
+        await intake.take({ tag, sender, data, rule, jid, request: from });
+      }
     }
   } catch (cause) {
-    if (cause instanceof StoreError) throw new Unanswered('reaction-not-kept', { cause });
+    if (cause instanceof StoreError) throw new Unanswered('signal-not-kept', { cause });
     throw cause;
   }
 }

@@ -4,7 +4,7 @@ import { Throttle } from '../limits/throttle.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import { Announcements } from '../presence/announcements.ts';
 import type { PresentMinion } from '../presence/present.ts';
-import { SignIn } from './auth.ts';
+import { type KeyAdvice, SignIn } from './auth.ts';
 import { RequestChannel } from './channel.ts';
 import { ClearRequests } from './clear.ts';
 import { DenialLog } from './denial-log.ts';
@@ -18,6 +18,8 @@ import { TokenCheck } from './token-check.ts';
 export interface RequestParts extends Omit<HandlerParts, 'denials' | 'requestRate'> {
   readonly repeats: RepeatGuard;
   readonly present: () => readonly PresentMinion[];
+  /** What extensions know of keys that minions show. */
+  readonly advice: KeyAdvice;
 }
 
 /**
@@ -104,6 +106,7 @@ function openSignIn(parts: RequestParts): SignIn {
     }),
     rules: config,
     isFull: createFullnessCheck({ ...parts, rules: config }),
+    advice: parts.advice,
     log,
   });
 }

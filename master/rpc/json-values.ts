@@ -39,22 +39,28 @@ function numberToJson(value: number): Json {
   return Number.isFinite(value) ? value : { $float: String(value) };
 }
 
+/** Levels of JSON: those of Salt's values, each of which may be marked. */
+const maxDepth = 256;
+
 /** The value of a JSON form. @throws TypeError when a mark does not hold what it should */
-export function fromJson(json: unknown): WireValue {
+export function fromJson(json: unknown, depth = 0): WireValue {
+  if (depth > maxDepth) throw new TypeError('nested too deeply');
   if (json === null || typeof json === 'boolean' || typeof json === 'string') return json;
   if (typeof json === 'number') return json;
-  if (Array.isArray(json)) return json.map(fromJson);
+  if (Array.isArray(json)) return json.map((item) => fromJson(item, depth + 1));
   if (typeof json !== 'object') throw new TypeError(`no JSON value: ${typeof json}`);
   const entries: [string, unknown][] = Object.entries(json);
   const [first] = entries;
-  if (entries.length === 1 && first !== undefined && mark.test(first[0])) return unmark(...first);
+  if (entries.length === 1 && first !== undefined && mark.test(first[0])) {
+    return unmark(first[0], first[1], depth + 1);
+  }
   const map: WireMap = Object.create(null);
-  for (const [key, item] of entries) map[key] = fromJson(item);
+  for (const [key, item] of entries) map[key] = fromJson(item, depth + 1);
   return map;
 }
 
-function unmark(name: string, content: unknown): WireValue {
-  if (name === '$map' && Array.isArray(content)) return unmarkMap(content);
+function unmark(name: string, content: unknown, depth: number): WireValue {
+  if (name === '$map' && Array.isArray(content)) return unmarkMap(content, depth);
   if (name === '$ext' && Array.isArray(content)) {
     return new WireExtension(Number(content[0]), Buffer.from(String(content[1]), 'base64'));
   }
@@ -73,10 +79,10 @@ function unmark(name: string, content: unknown): WireValue {
   }
 }
 
-function unmarkMap(pairs: readonly unknown[]): WireValue {
+function unmarkMap(pairs: readonly unknown[], depth: number): WireValue {
   const entries = pairs.map((pair): [WireValue, WireValue] => {
     if (!Array.isArray(pair) || pair.length !== 2) throw new TypeError('the mark $map holds pairs');
-    return [fromJson(pair[0]), fromJson(pair[1])];
+    return [fromJson(pair[0], depth + 2), fromJson(pair[1], depth + 2)];
   });
   const [only] = entries;
   if (entries.length === 1 && typeof only?.[0] === 'string') {

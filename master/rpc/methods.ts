@@ -100,6 +100,14 @@ const Tokens = Type.Object(
   { id: Type.Optional(Text), user: Type.Optional(Text), eauth: Type.Optional(Text) },
   strict,
 );
+const Events = Type.Object(
+  {
+    match: Type.Optional(Type.Union([Text, Type.Array(Text, { maxItems: 64 })])),
+    after: Type.Optional(Text),
+    ...asUser,
+  },
+  strict,
+);
 const JobId = Type.Object({ jid: Text }, strict);
 
 const Subject = Type.Union([
@@ -151,7 +159,8 @@ const UserAction = Type.Union([
 /** More of a rule is looked at where it is read. */
 const RuleForm = Type.Object({ name: Text, action: Text });
 
-interface Call<S extends TSchema, R> {
+/** What {@link method} is made from. */
+export interface MethodDefinition<S extends TSchema, R> {
   readonly parameters: S;
   readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R;
 }
@@ -160,6 +169,7 @@ interface Call<S extends TSchema, R> {
 export interface RpcMethod {
   /** Says what is wrong with the parameters, or `undefined` if nothing is. */
   readonly complaint: (parameters: unknown) => string | undefined;
+  /** One value, or a stream; a promise of a stream is one, too. */
   readonly invoke: (
     api: MasterApi,
     parameters: unknown,
@@ -167,8 +177,9 @@ export interface RpcMethod {
   ) => Promise<unknown> | AsyncIterable<unknown>;
 }
 
-function method<S extends TSchema>(
-  definition: Call<S, Promise<unknown> | AsyncIterable<unknown>>,
+/** A method from its parameters' schema and what it calls. */
+export function method<S extends TSchema>(
+  definition: MethodDefinition<S, Promise<unknown> | AsyncIterable<unknown>>,
 ): RpcMethod {
   const check = Compile(definition.parameters);
   return {
@@ -197,10 +208,6 @@ function runnersOf(api: MasterApi, { token }: ByToken): UserApi['runners'] {
 
 function wheelOf(api: MasterApi, { token }: ByToken): UserApi['wheel'] {
   return token === undefined ? api.wheel : api.asUser(token).wheel;
-}
-
-async function* flat<T>(items: AsyncIterable<T> | Promise<AsyncIterable<T>>): AsyncGenerator<T> {
-  yield* await items;
 }
 
 function eventsOf(api: MasterApi, { token }: ByToken): MasterApi['events'] | UserApi['events'] {
@@ -257,8 +264,8 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   [
     'events.subscribe',
     method({
-      parameters: Type.Object({ match: Type.Optional(Text), ...asUser }, strict),
-      call: (api, p, signal) => flat(eventsOf(api, p).subscribe(bare(p), signal)),
+      parameters: Events,
+      call: (api, p, signal) => eventsOf(api, p).subscribe(bare(p), signal),
     }),
   ],
   [
@@ -295,6 +302,13 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   [
     'logins.logout',
     method({ parameters: Token, call: (api, { token }) => api.logins.logout(token) }),
+  ],
+  [
+    'users.requireFullRights',
+    method({
+      parameters: Type.Object({ token: Text, what: Text }, strict),
+      call: (api, { token, what }) => api.asUser(token).requireFullRights(what),
+    }),
   ],
   ['logins.list', method({ parameters: Nothing, call: (api) => api.logins.list() })],
   ['logins.revoke', method({ parameters: Tokens, call: (api, p) => api.logins.revoke(p) })],

@@ -3,37 +3,32 @@
  * `POST /rpc/<method>` with the parameters as JSON; one value comes as `{"result": …}`, a stream
  * as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
  */
-import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import type { WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
-import { fromJson, toJson } from './json-values.ts';
 import { type RpcMethod, rpcMethods } from './methods.ts';
+import { failCall, parseParameters, refuseMethod, serveCall } from './serve-call.ts';
 
 const maxBodyBytes = 64 * 1024 * 1024;
-
-/** What a caller gets for an error: never a stack. */
-interface ErrorBody {
-  readonly code: string;
-  readonly message: string;
-}
 
 /** Serves one master's interface on its local socket. */
 export class RpcServer {
   readonly #api: MasterApi;
   readonly #log: Logger;
+  readonly #more: ReadonlyMap<string, RpcMethod>;
   readonly #server: Server;
   readonly #calls = new Set<AbortController>();
   #socketPath: string | undefined;
 
-  constructor(api: MasterApi, log: Logger) {
+  /** @param more - methods beside those of every master */
+  constructor(api: MasterApi, log: Logger, more: ReadonlyMap<string, RpcMethod> = new Map()) {
     this.#api = api;
     this.#log = log;
+    this.#more = more;
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
         this.#log.error({ err: error }, 'local request failed');
@@ -97,73 +92,27 @@ export class RpcServer {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const name = request.url?.startsWith('/rpc/') ? request.url.slice('/rpc/'.length) : '';
-    const found = request.method === 'POST' ? rpcMethods.get(name) : undefined;
+    const found = request.method === 'POST' ? this.#find(name) : undefined;
     if (found === undefined) {
-      const message = `no method ${JSON.stringify(name)}`;
-      sendError(response, 404, { code: 'ERR_RPC_UNKNOWN_METHOD', message });
+      refuseMethod(response, name);
       return;
     }
     const call = new AbortController();
     this.#calls.add(call);
     response.on('close', () => call.abort());
+    const served = { name, method: found, api: this.#api, response, log: this.#log };
     try {
-      const parameters = parseBody(await readBody(request));
-      const complaint = found.complaint(parameters);
-      if (complaint !== undefined) throw new MasterError('ERR_ARGS', `${name}: ${complaint}`);
-      await answer(found, this.#api, parameters, response, call.signal);
+      const parameters = parseParameters(await readBody(request));
+      await serveCall({ ...served, parameters, signal: call.signal });
     } catch (error) {
-      this.#fail(name, response, error);
+      failCall(served, error);
     } finally {
       this.#calls.delete(call);
     }
   }
 
-  #fail(name: string, response: ServerResponse, error: unknown): void {
-    const body = describe(error);
-    if (body === undefined) this.#log.error({ cmd: name, err: error }, 'local request failed');
-    const shown = body ?? { code: 'ERR_INTERNAL', message: 'the master failed; see its log' };
-    if (response.headersSent) response.end(`${JSON.stringify({ error: shown })}\n`);
-    else sendError(response, body === undefined ? 500 : 400, shown);
-  }
-}
-
-async function answer(
-  method: RpcMethod,
-  api: MasterApi,
-  parameters: unknown,
-  response: ServerResponse,
-  signal: AbortSignal,
-): Promise<void> {
-  const result = method.invoke(api, parameters, signal);
-  if (!(Symbol.asyncIterator in result)) {
-    const value = await result;
-    response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify({ result: asJson(value) }));
-    return;
-  }
-  response.setHeader('content-type', 'application/x-ndjson');
-  // A stream may be silent for long: the reader must know at once that it holds.
-  response.flushHeaders();
-  for await (const item of result) {
-    if (!response.write(`${JSON.stringify({ item: asJson(item) })}\n`)) {
-      await drained(response, signal);
-    }
-    if (signal.aborted) break;
-  }
-  response.end('{"end":true}\n');
-}
-
-/** Everything in the interface is made of Salt's values; members that are not set are left out. */
-function asJson(value: unknown): unknown {
-  return toJson((value ?? null) as WireValue);
-}
-
-/** Waits until the reader has taken what waits for it, or has gone. */
-async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
-  try {
-    await once(response, 'drain', { signal });
-  } catch (error) {
-    if (!signal.aborted) throw error;
+  #find(name: string): RpcMethod | undefined {
+    return rpcMethods.get(name) ?? this.#more.get(name);
   }
 }
 
@@ -182,26 +131,6 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
 
 function bodyTooLarge(): MasterError {
   return new MasterError('ERR_ARGS', `the parameters are larger than ${maxBodyBytes} bytes`);
-}
-
-function parseBody(body: Buffer): unknown {
-  try {
-    return fromJson(body.length === 0 ? {} : JSON.parse(body.toString('utf8')));
-  } catch (cause) {
-    throw new MasterError('ERR_ARGS', 'the parameters are not JSON', { cause });
-  }
-}
-
-/** Errors with a code of ours are for the caller; anything else is a fault of this program. */
-function describe(error: unknown): ErrorBody | undefined {
-  if (!(error instanceof Error) || !('code' in error)) return undefined;
-  const { code, message } = error;
-  return typeof code === 'string' && code.startsWith('ERR_') ? { code, message } : undefined;
-}
-
-function sendError(response: ServerResponse, status: number, error: ErrorBody): void {
-  response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(JSON.stringify({ error }));
 }
 
 function isListening(socketPath: string): Promise<boolean> {

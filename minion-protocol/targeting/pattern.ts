@@ -1,6 +1,5 @@
 import { RE2JS } from 're2js';
-import { translatePython } from './python-regex.ts';
-import { backtrackingDialect, linearDialect } from './regex-dialects.ts';
+import { backtrackingDialect, linearDialect, translatePython } from '../../python-regex/index.ts';
 
 /** Whether a text is one of those that a pattern means. */
 export type TextTest = (text: string) => boolean;

@@ -1,5 +1,6 @@
 /** The minion's end over ZeroMQ: REQ and SUB of libzmq, set as real minions set them [WIRE 4.1]. */
 import type { Request, Subscriber } from 'zeromq';
+import { Gate } from '../gate.ts';
 import { hostPort, TransportError } from './errors.ts';
 import type { MinionTransport } from './transport.ts';
 
@@ -17,6 +18,12 @@ export interface ZeromqDialerOptions {
   readonly maxMessageBytes?: number;
 }
 
+/**
+ * REQ sockets of one minion, each with one request at a time; real minions have one for each job
+ * that returns. With a single one, a minion would return as slowly as the master's disk writes.
+ */
+const maxRequestSockets = 16;
+
 /** Makes the minion's end; connects when first used and reconnects by itself. */
 export function dialZeromq(options: ZeromqDialerOptions): MinionTransport {
   return new ZeromqDialer(options);
@@ -24,21 +31,27 @@ export function dialZeromq(options: ZeromqDialerOptions): MinionTransport {
 
 class ZeromqDialer implements MinionTransport {
   readonly #options: ZeromqDialerOptions;
-  #requests: Request | undefined;
+  /** Those that are not asking. */
+  readonly #idle: Request[] = [];
+  readonly #asking = new Set<Request>();
+  readonly #gate = new Gate(maxRequestSockets);
+  readonly #underWay = new Set<Promise<unknown>>();
   #subscriber: Subscriber | undefined;
-  /** The end of the request before: REQ takes one at a time. */
-  #previous: Promise<void> = Promise.resolve();
   #isClosed = false;
 
   constructor(options: ZeromqDialerOptions) {
     this.#options = options;
   }
 
-  request(body: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+  async request(body: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
     const deadline = performance.now() + timeoutMs;
-    const answer = this.#previous.then(() => this.#ask(body, deadline, timeoutMs));
-    this.#previous = answer.then(ignore, ignore);
-    return answer;
+    const answer = this.#gate.run(() => this.#ask(body, deadline, timeoutMs));
+    this.#underWay.add(answer);
+    try {
+      return await answer;
+    } finally {
+      this.#underWay.delete(answer);
+    }
   }
 
   async subscribe(
@@ -59,37 +72,37 @@ class ZeromqDialer implements MinionTransport {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#requests?.close();
+    for (const socket of [...this.#idle, ...this.#asking]) socket.close();
     this.#subscriber?.close();
-    await this.#previous;
+    await Promise.allSettled(this.#underWay);
   }
 
   async #ask(body: Uint8Array, deadline: number, timeoutMs: number): Promise<Uint8Array> {
     const { Request } = await loadZeromq();
     this.#refuseIfClosed();
-    const socket = this.#requestSocket(Request);
+    const socket = this.#idle.pop() ?? this.#openSocket(Request);
+    this.#asking.add(socket);
     try {
       socket.sendTimeout = remaining(deadline);
       await socket.send(body);
       socket.receiveTimeout = remaining(deadline);
       const [answer] = await socket.receive();
+      this.#idle.push(socket);
       return answer ?? new Uint8Array(0);
     } catch (cause) {
       // A REQ socket that waits for an answer cannot ask again.
       socket.close();
-      this.#requests = undefined;
       this.#refuseIfClosed(cause);
       throw new TransportError('ERR_TIMEOUT', `no answer in ${timeoutMs} ms`, { cause });
+    } finally {
+      this.#asking.delete(socket);
     }
   }
 
-  #requestSocket(Socket: typeof Request): Request {
-    if (this.#requests === undefined) {
-      const socket = new Socket(this.#socketOptions());
-      connect(socket, this.#options.host, this.#options.requestPort);
-      this.#requests = socket;
-    }
-    return this.#requests;
+  #openSocket(Socket: typeof Request): Request {
+    const socket = new Socket(this.#socketOptions());
+    connect(socket, this.#options.host, this.#options.requestPort);
+    return socket;
   }
 
   #socketOptions(): ConstructorParameters<typeof Subscriber>[0] {
@@ -144,8 +157,4 @@ async function receive(
 /** At least 1: 0 would mean not to wait at all, and -1 for ever. */
 function remaining(deadline: number): number {
   return Math.max(1, Math.ceil(deadline - performance.now()));
-}
-
-function ignore(): void {
-  // The caller has the same promise and sees the outcome there.
 }

@@ -26,6 +26,7 @@ caption { text-align: left; }
 th, td { padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th[scope=row] { font-weight: 600; overflow-wrap: anywhere; }
 code { font-size: .85rem; overflow-wrap: anywhere; }
+time, td:has(form) { white-space: nowrap; }
 td form { display: inline-block; margin-right: .4rem; }
 progress { accent-color: var(--accent); width: 12rem; max-width: 40vw; vertical-align: middle; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: 1rem; }

@@ -1,5 +1,6 @@
 /** `/events`: server-sent events [CONTRACT 6.1]. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { linkSignals, type MasterEvent } from '../../master/index.ts';
 import {
   type ApiContext,
   type Caller,
@@ -10,6 +11,7 @@ import {
   requireSessionOf,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
+import { eventsRequest, queryOf } from '../event-query.ts';
 import { writeEvents } from '../event-writer.ts';
 import { addResource } from './resource.ts';
 
@@ -28,9 +30,9 @@ export function addEventRoutes(app: FastifyInstance, context: ApiContext): void 
 
 /** Browsers cannot send headers here: tokens may stand in the query, and nowhere else. */
 async function readerOf(context: ApiContext, request: FastifyRequest): Promise<Caller> {
-  const token = queryOf(request, 'token');
+  const token = tokenIn(request, 'token');
   if (token !== undefined) return requireSessionOf(context, token);
-  const saltToken = queryOf(request, 'salt_token');
+  const saltToken = tokenIn(request, 'salt_token');
   return saltToken === undefined ? requireSession(context, request) : callerOf(context, saltToken);
 }
 
@@ -42,12 +44,13 @@ async function streamEvents(
 ): Promise<void> {
   const leave = context.streams.enter(caller.token);
   try {
-    const match = queryOf(request, 'match');
-    const end = AbortSignal.any([endOf(context, reply), expiryOf(caller)]);
-    const events = await caller.user.events.subscribe(match === undefined ? {} : { match }, end);
+    const end = linkSignals(endOf(context, reply), expiryOf(caller)).signal;
+    const asked = eventsRequest(queryOf(request.url), request.headers);
+    const events = await caller.user.events.subscribeBatches(asked, end);
     sendHead(reply);
+    const encode = (batch: readonly MasterEvent[]): Buffer => context.eventTexts.serverSent(batch);
     // The reply is the stream's from here on: what goes wrong ends it.
-    await writeEvents(events, reply.raw, (event) => context.eventTexts.serverSent(event), lifeSign)
+    await writeEvents(events, reply.raw, { encode, lifeSign }, context.pace)
       .then(() => reply.raw.end())
       .catch(() => reply.raw.destroy());
   } finally {
@@ -69,8 +72,9 @@ function sendHead(reply: FastifyReply): void {
   reply.raw.write('retry: 400\n');
 }
 
-function queryOf({ query }: FastifyRequest, name: string): string | undefined {
-  const value = Object.entries(query ?? {}).find(([key]) => key === name)?.[1];
-  if (value === undefined || typeof value === 'string') return value;
+/** @throws SaltApiError ERR_HTTP_SESSION for one that is given twice */
+function tokenIn({ url }: FastifyRequest, name: string): string | undefined {
+  const [token, ...more] = queryOf(url).getAll(name);
+  if (more.length === 0) return token;
   throw new SaltApiError('ERR_HTTP_SESSION', 'given twice');
 }

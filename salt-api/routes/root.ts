@@ -27,7 +27,7 @@ export function addRootRoutes(
   addResource(app, '/', {
     GET(request, reply) {
       const isForPeople = page !== undefined && prefersPage(request.headers.accept);
-      reply.header('vary', 'Accept');
+      reply.header('vary', 'Accept, Origin');
       if (isForPeople) return page.call(this, request, reply);
       return answer(request, reply, welcome(context));
     },

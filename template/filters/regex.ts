@@ -1,8 +1,8 @@
 /** Python's `re` over an engine that cannot explode, for Salt's filters. */
 import { RE2JS } from 're2js';
+import { linearDialect, translatePython } from '../../python-regex/index.ts';
 import type { Meter } from '../limits.ts';
-import { Raised, typeError } from '../python/raise.ts';
-import { translatePython } from '../python/regex-syntax.ts';
+import { Raised, typeError, Unsupported } from '../python/raise.ts';
 import { typeName } from '../python/repr.ts';
 import { isText, Tuple, textOf, Undefined, type Value } from '../python/values.ts';
 
@@ -98,7 +98,12 @@ export function compilePython(pattern: Value, { ignoreCase, multiline }: RegexFl
   if (pattern instanceof Undefined) throw pattern.error();
   if (!isText(pattern)) throw typeError('first argument must be string or compiled pattern');
   try {
-    const translation = translatePython(textOf(pattern), multiline);
+    const translation = translatePython(textOf(pattern), linearDialect, { multiline });
+    if (translation.needsBacktracking) {
+      throw new Unsupported(
+        'lookaround and back-references in regular expressions are not supported',
+      );
+    }
     const flags = ignoreCase || translation.ignoreCase ? RE2JS.CASE_INSENSITIVE : 0;
     return new PythonRegex(RE2JS.compile(translation.source, flags));
   } catch (cause) {

@@ -5,6 +5,7 @@ import { Builtin, boundMethod, type Methods, method } from './functions.ts';
 import { toInteger } from './integer.ts';
 import { listMethods, tupleMethods } from './list-methods.ts';
 import { Raised, typeError } from './raise.ts';
+import { rangeMethods } from './range-methods.ts';
 import { setMethods } from './set-methods.ts';
 import { type FieldLookup, formatFields } from './str-format.ts';
 import { stringMethods } from './string-methods.ts';
@@ -18,6 +19,7 @@ import {
   isText,
   Markup,
   PySet,
+  Range,
   Tuple,
   textOf,
   type Value,
@@ -44,6 +46,7 @@ export function tryAttribute(
     return field < 0 ? boundMethod(tupleMethods, name, value, meter) : value.items[field];
   }
   if (value instanceof PySet) return boundMethod(setMethods, name, value, meter);
+  if (value instanceof Range) return boundMethod(rangeMethods, name, value, meter);
   if (value instanceof Bytes) return boundMethod(bytesMethods, name, value, meter);
   if (value instanceof Float) return boundMethod(floatMethods, name, value, meter);
   if (isInteger(value)) return boundMethod(integerMethods, name, value, meter);

@@ -41,6 +41,19 @@ test('any condition on a rule, and any rule that denies, is a limit', (t) => {
   t.true(may(all, deny('no', { ...base, subject: { user: 'ann' }, resource: { fun: 'cmd.run' } })));
 });
 
+test('who may publish everything may not therefore call runners or wheel functions', (t) => {
+  const may = (action: 'runner' | 'wheel', ...rules: PolicyRule[]): boolean =>
+    isUnlimited(fred, policyOf(rules, { now: () => now }), action);
+  const runners = allow('runners', { ...base, action: 'runner', resource: { fun: '*' } });
+  t.false(may('runner', all));
+  t.true(may('runner', all, runners));
+  t.false(may('wheel', all, runners));
+  const one = { ...base, action: 'runner', resource: { fun: 'jobs.*' } } as const;
+  t.false(may('runner', allow('jobs', one)));
+  t.false(may('runner', runners, deny('no', one)));
+  t.false(isUnlimited(fred, policyOf([runners], { now: () => now })));
+});
+
 test('the entries of a user are those of name, groups, and * where nobody else is meant', (t) => {
   const pam = {
     '^option': ['never'],

@@ -59,6 +59,7 @@ export interface CliOptions {
   readonly input?: string;
   readonly interruption?: AbortSignal;
   readonly openApi?: CommandContext['openApi'];
+  readonly openExtension?: CommandContext['openExtension'];
   readonly openStore?: CommandContext['openStore'];
   readonly openKeys?: CommandContext['openKeys'];
 }
@@ -147,6 +148,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       readLine: async () => options.input?.split('\n')[0],
       interruption: () => interruption,
       openApi: options.openApi ?? (async () => api),
+      openExtension: options.openExtension ?? unexpected,
       openStore: options.openStore ?? openLocalStore,
       openKeys: options.openKeys ?? (async () => ({ keys: api.keys, close: async () => {} })),
     },

@@ -48,6 +48,8 @@ export interface RunningApi extends Omit<VectorMaster, 'ask'> {
 export interface ApiSetup {
   readonly config?: Partial<MasterOptions>;
   readonly options?: SaltApiOptions;
+  /** Path of the log-in. Default `/login`. */
+  readonly login?: string;
   /** Functions of both minions. */
   readonly functions?: Readonly<Record<string, MinionFunction>>;
   /** Ids of minions. Default: those of the recordings. */
@@ -81,7 +83,14 @@ export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promi
   const ask = (request: ApiRequest): Promise<ApiAnswer> => send(port, request);
   const run = (token: string, body: unknown): Promise<ApiAnswer> =>
     ask({ method: 'POST', path: '/', headers: json(token), body });
-  return { ...master, api, port, ask, run, login: (username) => login(ask, username) };
+  return { ...master, api, port, ask, run, login: (username) => login(ask, username, setup.login) };
+}
+
+/** Options by which a user may read events. @param tag a glob */
+export function mayRead(user: string, tag: string): Pick<MasterOptions, 'acl'> {
+  const resource = { tag };
+  const rule = { name: 'reads', effect: 'allow', subject: { user }, resource } as const;
+  return { acl: { rules: [{ ...rule, action: 'subscribe' }] } };
 }
 
 /** Headers of a request with JSON. */
@@ -93,9 +102,10 @@ export function json(token?: string): Record<string, string> {
 async function login(
   ask: (request: ApiRequest) => Promise<ApiAnswer>,
   username = 'admin',
+  path = '/login',
 ): Promise<string> {
   const body = { username, password, eauth: 'sharedsecret' };
-  const { headers } = await ask({ method: 'POST', path: '/login', headers: json(), body });
+  const { headers } = await ask({ method: 'POST', path, headers: json(), body });
   return String(headers['x-auth-token']);
 }
 

@@ -47,6 +47,7 @@ export interface VectorMasterOptions {
   readonly fileserver?: NonNullable<MasterParts['fileserver']>;
   readonly logger?: Logger;
   readonly readConfig?: NonNullable<MasterParts['readConfig']>;
+  readonly extensions?: NonNullable<MasterParts['extensions']>;
   /** Of a master before this one. Default: new ones. */
   readonly directory?: string;
   readonly store?: Store;
@@ -104,6 +105,7 @@ export async function startVectorMaster(
     ...(options.tops === undefined ? {} : { tops: options.tops }),
     ...(options.fileserver === undefined ? {} : { fileserver: options.fileserver }),
     ...(options.readConfig === undefined ? {} : { readConfig: options.readConfig }),
+    ...(options.extensions === undefined ? {} : { extensions: options.extensions }),
     ...(options.logger === undefined ? {} : { logger: options.logger }),
   });
   t.teardown(() => master.close());

@@ -1,68 +1,11 @@
 /** Event streams: server-sent events and WebSocket. */
-import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { connect } from 'node:net';
 import { Writable } from 'node:stream';
-import test, { type ExecutionContext } from 'ava';
+import test from 'ava';
 import { writeEvents } from '../../salt-api/event-writer.ts';
 import { within } from '../helpers/deadline.ts';
-import { json, password, startApi } from '../helpers/salt-api.ts';
-
-/** A stream that is read. */
-class Reader {
-  readonly response: IncomingMessage;
-  readonly ended: Promise<void>;
-  #text = '';
-  #wake: (() => void) | undefined;
-
-  constructor(response: IncomingMessage) {
-    this.response = response;
-    this.ended = new Promise((resolve) => response.once('close', () => resolve()));
-    response.on('data', (chunk: Buffer) => {
-      this.#text += chunk.toString('utf8');
-      this.#wake?.();
-    });
-    response.on('error', () => {});
-  }
-
-  get text(): string {
-    return this.#text;
-  }
-
-  get tags(): string[] {
-    return [...this.#text.matchAll(/^tag: (.*)$/gm)].map(([, tag = '']) => tag);
-  }
-
-  /** Until the text has something. */
-  async until(pattern: RegExp): Promise<string> {
-    while (!pattern.test(this.#text)) {
-      const more = new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-      await within(`${pattern} in a stream`, more);
-    }
-    return this.#text;
-  }
-}
-
-async function open(
-  t: ExecutionContext,
-  port: number,
-  headers: Record<string, string>,
-  query = '',
-): Promise<Reader> {
-  const outgoing = httpRequest({
-    port,
-    host: '127.0.0.1',
-    path: `/events${query}`,
-    headers,
-    agent: false,
-  });
-  t.teardown(() => outgoing.destroy());
-  outgoing.on('error', () => {});
-  const answered = new Promise<IncomingMessage>((resolve) => outgoing.once('response', resolve));
-  outgoing.end();
-  return new Reader(await within('the head of a stream', answered));
-}
+import { openEvents as open } from '../helpers/event-reader.ts';
+import { json, mayRead, password, startApi } from '../helpers/salt-api.ts';
+import { clientFrame, framesOf, upgrade } from '../helpers/websocket-reader.ts';
 
 test('a stream begins at once, and has every event as one line of JSON', async (t) => {
   const { port, login, master } = await startApi(t, { minions: [] });
@@ -123,19 +66,7 @@ test('tokens are heard where browsers can put them, and nothing else is', async 
 
 test('a limited user sees the jobs that it began, and what a rule lets it read', async (t) => {
   const { port, login, run, master } = await startApi(t, {
-    config: {
-      acl: {
-        rules: [
-          {
-            name: 'deploys',
-            effect: 'allow',
-            subject: { user: 'limited' },
-            action: 'subscribe',
-            resource: { tag: 'deploy/*' },
-          },
-        ],
-      },
-    },
+    config: mayRead('limited', 'deploy/*'),
   });
   const [admin, limited] = [await login(), await login('limited')];
   const reader = await open(t, port, json(limited));
@@ -212,67 +143,17 @@ test('a reader that reads nothing is let go', async (t) => {
   const stuck = new Writable({ write: () => {} });
   const event = { tag: 'x', data: { _stamp: '' } };
   let made = 0;
-  async function* events(): AsyncGenerator<typeof event> {
+  async function* events(): AsyncGenerator<readonly (typeof event)[]> {
     for (;;) {
       made += 1;
-      yield event;
+      yield [event];
     }
   }
-  await writeEvents(events(), stuck, () => Buffer.alloc(65_536), Buffer.alloc(0));
+  const form = { encode: () => Buffer.alloc(65_536), lifeSign: Buffer.alloc(0) };
+  await writeEvents(events(), stuck, form, { next: async () => {} });
   t.true(stuck.destroyed);
   t.is(made, 17);
 });
-
-/** What a client says, masked with zeros. */
-function clientFrame(text: string): Buffer {
-  return Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]);
-}
-
-/** Texts of unmasked frames. */
-function framesOf(bytes: Buffer): string[] {
-  const texts: string[] = [];
-  for (let at = 0; at + 2 <= bytes.length; ) {
-    const short = bytes.readUInt8(at + 1);
-    const start = at + (short === 126 ? 4 : 2);
-    const length = short === 126 ? bytes.readUInt16BE(at + 2) : short;
-    texts.push(bytes.toString('utf8', start, start + length));
-    at = start + length;
-  }
-  return texts;
-}
-
-async function upgrade(
-  t: ExecutionContext,
-  port: number,
-  path: string,
-  header = '',
-): Promise<{
-  write(bytes: Buffer): void;
-  until(part: string): Promise<Buffer>;
-  closed: Promise<void>;
-}> {
-  const socket = connect(port, '127.0.0.1');
-  t.teardown(() => socket.destroy());
-  let bytes = Buffer.alloc(0);
-  let wake = (): void => {};
-  socket.on('error', () => {});
-  socket.on('data', (chunk) => {
-    bytes = Buffer.concat([bytes, chunk]);
-    wake();
-  });
-  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  socket.write(
-    `GET ${path} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n${header}` +
-      'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
-  );
-  const until = async (part: string): Promise<Buffer> => {
-    while (!bytes.includes(part)) {
-      await within(`${part} over WebSocket`, new Promise<void>((resolve) => (wake = resolve)));
-    }
-    return bytes;
-  };
-  return { write: (more) => socket.write(more), until, closed };
-}
 
 test('WebSocket is silent until its client is ready, then has every event', async (t) => {
   const { port, login, master } = await startApi(t, { minions: [] });

@@ -1,4 +1,4 @@
-import type { RegexDialect } from './regex-dialects.ts';
+import type { RegexDialect } from './dialects.ts';
 
 /** A piece of an expression: how much of it was read, and how the engine says it. */
 export interface Piece {

@@ -1,15 +1,23 @@
 /**
- * Regular expressions as Python's `re` reads them, written anew for RE2. Known differences: `\b`
- * looks at ASCII letters only, and so do `\W` and `\S` inside of brackets; `$` takes a newline at
- * the end with it.
+ * Regular expressions as Python's `re` reads them, written anew for another engine. Known
+ * differences: `\b` looks at ASCII letters only, and so do `\W` and `\S` inside of brackets; a
+ * back-reference to a group that took no part matches the empty text.
  */
-import { Unsupported } from './raise.ts';
-import { type Piece, RegexCharacters, writeCharacter } from './regex-characters.ts';
+import { type Piece, RegexCharacters } from './characters.ts';
+import type { RegexDialect } from './dialects.ts';
+
+/** What holds from the first character on. */
+export interface TranslationOptions {
+  /** `re.MULTILINE`. Default false. */
+  readonly multiline?: boolean;
+}
 
 /** An expression in the engine's own syntax. */
 export interface Translation {
   readonly source: string;
   readonly ignoreCase: boolean;
+  /** Whether it has lookaround or back-references, which RE2 has not. */
+  readonly needsBacktracking: boolean;
 }
 
 interface Flags {
@@ -20,10 +28,14 @@ interface Flags {
 
 /**
  * Translates an expression. Errors of form that every engine sees are left to the engine.
- * @throws SyntaxError with the reason; Unsupported for lookaround and back-references
+ * @throws SyntaxError with the reason
  */
-export function translatePython(pattern: string, multiline: boolean): Translation {
-  return new Translator(pattern, multiline).run();
+export function translatePython(
+  pattern: string,
+  dialect: RegexDialect,
+  options: TranslationOptions = {},
+): Translation {
+  return new Translator(pattern, dialect, options).run();
 }
 
 const quantifier = /^(?:[*+?]|\{(\d*)(,?)(\d*)\})/;
@@ -34,17 +46,21 @@ const lookaround = /^\(\?<?[=!]/;
 const comment = /^\(\?#[^)]*\)/;
 
 class Translator {
-  readonly #characters = new RegexCharacters();
+  readonly #dialect: RegexDialect;
+  readonly #characters: RegexCharacters;
   #rest: string;
   #source = '';
   #flags: Flags;
   /** Flags to go back to at the end of each open group. */
   readonly #outer: Flags[] = [];
   #ignoreCase = false;
+  #needsBacktracking = false;
 
-  constructor(pattern: string, multiline: boolean) {
-    this.#rest = pattern;
+  constructor(pattern: string, dialect: RegexDialect, { multiline = false }: TranslationOptions) {
     this.#flags = { multiline, dotAll: false, verbose: false };
+    this.#rest = pattern;
+    this.#dialect = dialect;
+    this.#characters = new RegexCharacters(dialect);
   }
 
   run(): Translation {
@@ -55,6 +71,7 @@ class Translator {
     return {
       source: this.#source,
       ignoreCase: this.#ignoreCase,
+      needsBacktracking: this.#needsBacktracking,
     };
   }
 
@@ -72,11 +89,11 @@ class Translator {
       case '|':
         return piece(1, '|');
       case '.':
-        return piece(1, this.#flags.dotAll ? '(?s:.)' : '[^\\n]');
+        return piece(1, this.#flags.dotAll ? this.#dialect.any : '[^\\n]');
       case '^':
-        return piece(1, this.#flags.multiline ? '(?m:^)' : '\\A');
+        return piece(1, this.#dialect[this.#flags.multiline ? 'lineStart' : 'textStart']);
       case '$':
-        return piece(1, this.#flags.multiline ? '(?m:$)' : '(?:\\n?\\z)');
+        return piece(1, this.#dialect[this.#flags.multiline ? 'lineEnd' : 'lastLineEnd']);
       default:
         return this.#repeatOrLiteral(first);
     }
@@ -88,7 +105,7 @@ class Translator {
     const match = quantifier.exec(this.#rest);
     const [text = '', least, comma, most] = match ?? [];
     if (match === null || text === '{}') {
-      return piece(first.length, writeCharacter(first.codePointAt(0) ?? 0));
+      return piece(first.length, this.#dialect.character(first.codePointAt(0) ?? 0));
     }
     const after = this.#rest[text.length];
     if (after === '+') throw new SyntaxError('possessive repetition is not supported');
@@ -99,7 +116,8 @@ class Translator {
   #escape(): Piece {
     const reference = /^\\([1-9]\d?)/.exec(this.#rest);
     if (reference !== null && !/^\\[0-3][0-7]{2}/.test(this.#rest)) {
-      throw new Unsupported('back-references in regular expressions are not supported');
+      this.#needsBacktracking = true;
+      return piece(reference[0].length, `(?:\\${reference[1]})`);
     }
     return this.#characters.escape(this.#rest);
   }
@@ -109,13 +127,15 @@ class Translator {
     if (ignored !== undefined) return piece(ignored.length, '');
     const [name, sign, label = ''] = groupName.exec(this.#rest) ?? [];
     if (name !== undefined && sign === '=') {
-      throw new Unsupported('back-references in regular expressions are not supported');
+      this.#needsBacktracking = true;
+      return piece(name.length, `\\k<${label}>`);
     }
     this.#outer.push(this.#flags);
-    if (name !== undefined) return piece(name.length, `(?P<${label}>`);
+    if (name !== undefined) return piece(name.length, this.#dialect.namedGroup(label));
     const [around] = lookaround.exec(this.#rest) ?? [];
     if (around !== undefined) {
-      throw new Unsupported('lookaround in regular expressions is not supported');
+      this.#needsBacktracking = true;
+      return piece(around.length, around);
     }
     if (!this.#rest.startsWith('(?')) return piece(1, '(');
     return this.#openWithFlags();

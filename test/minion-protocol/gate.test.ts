@@ -1,5 +1,5 @@
 import test from 'ava';
-import { Gate } from '../../../master/limits/gate.ts';
+import { Gate } from '../../minion-protocol/gate.ts';
 
 test('so many at a time, the others in the order in which they came', async (t) => {
   const gate = new Gate(2);

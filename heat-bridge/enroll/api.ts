@@ -1,0 +1,47 @@
+/** What the bridge gives of enrolment. */
+import type { Enrolment } from './enrolment.ts';
+import type { KnownMinion } from './import.ts';
+import type { EnrolRequest, NewEnrolment } from './request.ts';
+
+/** A machine by its minion's id, or by what the cloud calls it. */
+export type Machine = { readonly id: string } | { readonly instance: string };
+
+/** Machines on their way to being minions, and on their way out. */
+export interface EnrollApi {
+  /**
+   * Begins an enrolment: makes a ticket and user-data; with `by: 'keys'` also a key pair, whose
+   * public half is accepted and whose private half is in the user-data and nowhere else. A ticket
+   * that the same project was given for the id, and that nobody used, is no longer good.
+   * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
+   */
+  create(request: EnrolRequest): Promise<NewEnrolment>;
+  /**
+   * Accepts the keys of minions that are known; all of them or none.
+   * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the place in the list
+   */
+  import(minions: readonly KnownMinion[]): Promise<readonly Enrolment[]>;
+  /** Those that are under way or have a key, and what was over within a week. */
+  list(): Promise<readonly Enrolment[]>;
+  /** @throws BridgeError ERR_ENROLL_UNKNOWN */
+  show(number: string): Promise<Enrolment>;
+  /**
+   * The enrolment as it is, and each time that it changes, until its minion has signed in or it has
+   * failed.
+   * @throws BridgeError ERR_ENROLL_UNKNOWN, from the iteration
+   */
+  follow(number: string, signal?: AbortSignal): AsyncIterable<Enrolment>;
+  /**
+   * Resolves when the minion has signed in: it was heard with a proof of its key.
+   * @throws BridgeError ERR_ENROLL_FAILED with the reason, ERR_ENROLL_UNKNOWN
+   */
+  signedIn(number: string, signal?: AbortSignal): Promise<Enrolment>;
+  /**
+   * Ends all that a machine has at this master, also one that was enrolled otherwise: its key,
+   * session and connections, grains, pillar, mine and pushed files, the jobs that were published to
+   * it, its ticket. A later owner of the id has none of it. Nothing is there any more when it resolves.
+   * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance that no enrolment names
+   */
+  retire(machine: Machine): Promise<void>;
+  /** Calls the listener with the id of each that was retired, until the function given is called. */
+  onRetired(listener: (id: string) => void): () => void;
+}

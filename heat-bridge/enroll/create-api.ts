@@ -1,0 +1,74 @@
+import { BridgeError } from '../errors.ts';
+import type { EnrollApi, Machine } from './api.ts';
+import type { EnrolmentDesk } from './desk.ts';
+import type { Enrolment } from './enrolment.ts';
+import type { EnrolmentBook } from './enrolment-book.ts';
+import { type ImportParts, importMinions } from './import.ts';
+import type { EnrolmentMoves } from './moves.ts';
+
+/** What {@link createEnrollApi} needs. */
+export interface EnrollApiParts extends ImportParts {
+  readonly desk: EnrolmentDesk;
+  readonly book: EnrolmentBook;
+  readonly moves: EnrolmentMoves;
+  readonly retired: Set<(id: string) => void>;
+  /** Ends those who follow. */
+  readonly closing: AbortSignal;
+}
+
+export function createEnrollApi(parts: EnrollApiParts): EnrollApi {
+  const { desk, book, moves, retired } = parts;
+  const find = (number: string): Enrolment => {
+    const enrolment = book.get(number);
+    if (enrolment !== undefined) return enrolment;
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'there is no enrolment of this number');
+  };
+  const follow = (number: string, signal?: AbortSignal): AsyncIterable<Enrolment> =>
+    untilSettled(find(number), book, joined(parts.closing, signal));
+  return {
+    create: (request) => desk.create(request),
+    import: (minions) => importMinions(minions, parts),
+    list: async () => [...book.all()],
+    show: async (number) => find(number),
+    follow,
+    signedIn: async (number, signal) => {
+      let last = find(number);
+      for await (const enrolment of follow(number, signal)) last = enrolment;
+      if (last.state === 'signed-in') return last;
+      const { reason = `the enrolment is ${last.state}` } = last;
+      throw new BridgeError('ERR_ENROLL_FAILED', reason);
+    },
+    retire: async (machine) => {
+      for (const id of idsOf(machine, book)) {
+        await moves.retire(id);
+        for (const listener of retired) listener(id);
+      }
+    },
+    onRetired: (listener) => {
+      retired.add(listener);
+      return () => retired.delete(listener);
+    },
+  };
+}
+
+function idsOf(machine: Machine, book: EnrolmentBook): readonly string[] {
+  if ('id' in machine) return [machine.id];
+  const own = [...book.live()].filter(({ instance }) => instance === machine.instance);
+  if (own.length > 0) return own.map(({ id }) => id);
+  throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no enrolment names this instance');
+}
+
+async function* untilSettled(
+  first: Enrolment,
+  book: EnrolmentBook,
+  signal: AbortSignal,
+): AsyncGenerator<Enrolment, void, void> {
+  for await (const enrolment of book.follow(first.number, signal)) {
+    yield enrolment;
+    if (enrolment.state !== 'open' && enrolment.state !== 'accepted') return;
+  }
+}
+
+function joined(closing: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
+  return signal === undefined ? closing : AbortSignal.any([closing, signal]);
+}

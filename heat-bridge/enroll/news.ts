@@ -1,0 +1,37 @@
+/** Tells what befalls enrolments: on the bus, in the audit log, in the log. */
+import type { Logger } from 'pino';
+import type { AuditActor, ExtensionHost } from '../../master/index.ts';
+import type { EnrolmentNews } from './moves.ts';
+
+/** Events `saltbridge/bridge/enroll/<id>/<what>`, records `enroll.<what>`. */
+export function newsTeller(
+  { audit, fire }: Pick<ExtensionHost, 'audit' | 'fire'>,
+  log: Logger,
+): (news: EnrolmentNews) => void {
+  return ({ what, enrolment, detail }) => {
+    const { id, number, project, by, fingerprint, instance } = enrolment;
+    const known = {
+      ...(fingerprint === undefined ? {} : { fingerprint }),
+      ...(instance === undefined ? {} : { instance }),
+      ...(detail === undefined ? {} : { detail }),
+    };
+    fire(`enroll/${what}`, { id, number, project, by, ...known });
+    audit.append({
+      who: actorOf(what, id),
+      action: `enroll.${what}`,
+      what: number,
+      on: [id],
+      outcome: what === 'failed' || what === 'alarm' ? 'failed' : 'done',
+      detail: `project ${project}${detail === undefined ? '' : `: ${detail}`}`,
+    });
+    const level = what === 'alarm' ? 'warn' : 'info';
+    log[level]({ minion: id, code: what }, 'enrolment');
+  };
+}
+
+/** Whoever holds the ticket is not known yet as the minion. */
+function actorOf(what: EnrolmentNews['what'], id: string): AuditActor {
+  if (what === 'signed-in') return { kind: 'minion', name: id };
+  const isAsked = what === 'created' || what === 'retired';
+  return isAsked ? { kind: 'local', name: 'bridge' } : { kind: 'master', name: '' };
+}

@@ -1,0 +1,144 @@
+/** Enrolment of one master, from its parts. */
+import { mkdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { ExtensionHost, KeyAdvice } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { BridgePart } from '../part.ts';
+import type { EnrollApi } from './api.ts';
+import { Claims } from './claims.ts';
+import { createEnrollApi } from './create-api.ts';
+import { Deadlines } from './deadlines.ts';
+import { EnrolmentDesk } from './desk.ts';
+import { EnrolmentBook } from './enrolment-book.ts';
+import { KeyPairs } from './key-pairs.ts';
+import { EnrolmentMoves } from './moves.ts';
+import { newsTeller } from './news.ts';
+import type { EnrollOptions } from './options.ts';
+import { addEnrollRoutes } from './routes.ts';
+import { enrollMethods } from './rpc.ts';
+import { SpentTickets } from './spent-tickets.ts';
+import { openTicketKey } from './ticket-key.ts';
+import { UserDataWriter } from './user-data/writer.ts';
+
+/** The part of the bridge that enrols. */
+export interface EnrolmentPart extends BridgePart<EnrollApi> {
+  /** What is known of keys that minions show. */
+  readonly advice: KeyAdvice;
+}
+
+/**
+ * Opens it: `<state_dir>/enroll/` holds the key that signs tickets, and the tickets that were used;
+ * neither is in the store or its backups.
+ * @throws BridgeError ERR_TICKET_KEY, StoreError
+ */
+export async function openEnrolment(
+  host: ExtensionHost,
+  options: EnrollOptions,
+): Promise<EnrolmentPart> {
+  const { admission, now, state, closing } = host;
+  const log = host.logger.child({ part: 'enroll' });
+  const directory = path.join(host.config.stateDir, 'enroll');
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const key = await openTicketKey(path.join(directory, 'ticket.key'));
+  const spent = await SpentTickets.open(path.join(directory, 'spent'), now);
+  const book = await EnrolmentBook.open(state, now);
+  const tell = newsTeller(host, log);
+  const moves = new EnrolmentMoves({ book, spent, admission, tell, now });
+  const keyPairs = new KeyPairs({ bits: options.keyBits, prepared: options.preparedKeys });
+  const { ticketLifetimeMs, protocol, takesGrains, maxOpen } = options;
+  const defaults = { ticketLifetimeMs, protocol, takesGrains, maxOpen };
+  const desk = new EnrolmentDesk({
+    book,
+    moves,
+    admission,
+    keyPairs,
+    secretKey: key.secretKey,
+    writer: once(() => openWriter(host, options)),
+    defaults,
+    tell,
+    now,
+  });
+  const rules = {
+    publicKey: key.publicKey,
+    find: (number: string) => book.get(number),
+    isSpent: (number: string) => spent.has(number),
+    now,
+  };
+  const claims = new Claims({ book, moves, admission, rules, takesGrains, tell });
+  const deadlines = new Deadlines({ book, moves, now, log });
+  const api = createEnrollApi({
+    desk,
+    book,
+    moves,
+    admission,
+    retired: new Set(),
+    defaultProtocol: protocol,
+    tell,
+    now,
+    closing,
+  });
+  await moves.resume();
+  const stopHearing = admission.onHeard((id) => {
+    moves.signIn(id).catch((error: unknown) => {
+      log.error({ minion: id, err: error }, 'a sign-in was not kept');
+    });
+  });
+  return {
+    api,
+    advice: claims.advise,
+    rpc: enrollMethods(api),
+    routes: (app) => addEnrollRoutes(app, claims),
+    start: () => {
+      deadlines.start();
+      keyPairs.prepare().catch((error: unknown) => log.error({ err: error }, 'no keys were made'));
+    },
+    close: async () => {
+      stopHearing();
+      await deadlines.close();
+      await keyPairs.close();
+      await spent.close();
+    },
+  };
+}
+
+async function openWriter(
+  { config, master }: ExtensionHost,
+  { masters, url, certificate }: EnrollOptions,
+): Promise<UserDataWriter> {
+  if (masters.length === 0 || url === undefined || certificate === undefined) {
+    throw new BridgeError('ERR_ENROLL_OFF', 'expected masters, url and certificate under enroll');
+  }
+  const [own] = await master().keys.local();
+  const [first] = (await master().status()).transports;
+  return new UserDataWriter({
+    masters,
+    requestPort: first?.requestPort ?? config.retPort,
+    transport: first?.transport ?? 'zeromq',
+    fingerprint: own?.fingerprint ?? '',
+    hashType: config.hashType,
+    url,
+    certificate: await readCertificate(certificate),
+  });
+}
+
+async function readCertificate(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new BridgeError('ERR_ENROLL_OFF', `enroll: certificate: ${file} cannot be read`, {
+      cause,
+    });
+  }
+}
+
+/** Made when it is first asked for; again after a failure. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make().catch((error: unknown) => {
+      made = undefined;
+      throw error;
+    });
+    return made;
+  };
+}

@@ -1,0 +1,50 @@
+/** What machines ask over HTTP; the ticket is their only credential. */
+import type { FastifyInstance } from 'fastify';
+import Type, { type Static, type TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { BridgeError } from '../errors.ts';
+import type { Claims } from './claims.ts';
+
+/** Bytes of a body: a ticket and some words. */
+const bodyLimit = 8192;
+
+const ticket = {
+  ticket: Type.String({ maxLength: 2048 }),
+  id: Type.String({ minLength: 1, maxLength: 255 }),
+  instance: Type.Optional(Type.String({ maxLength: 255 })),
+};
+const claimForm = bodyOf(
+  Type.Object(
+    { ...ticket, fingerprint: Type.String({ maxLength: 128 }) },
+    { additionalProperties: false },
+  ),
+);
+const failureForm = bodyOf(
+  Type.Object(
+    { ...ticket, reason: Type.String({ maxLength: 4096 }) },
+    { additionalProperties: false },
+  ),
+);
+
+/** `POST enroll/claim` and `POST enroll/failure`. */
+export function addEnrollRoutes(app: FastifyInstance, claims: Claims): void {
+  app.post('/enroll/claim', { bodyLimit }, async ({ body, ip }) => {
+    const { id, state } = await claims.claim({ ...claimForm(body), address: ip });
+    return { id, state };
+  });
+  app.post('/enroll/failure', { bodyLimit }, async ({ body, ip }) => {
+    await claims.report({ ...failureForm(body), address: ip });
+    return {};
+  });
+}
+
+/** @throws BridgeError ERR_ENROLL_ARGS from the function given, without a value */
+function bodyOf<S extends TSchema>(schema: S): (body: unknown) => Static<S> {
+  const check = Compile(schema);
+  return (body) => {
+    const [first] = check.Errors(body);
+    if (first === undefined) return check.Parse(body);
+    const name = first.instancePath.slice(1) || 'the body';
+    throw new BridgeError('ERR_ENROLL_ARGS', `${name}: ${first.message}`);
+  };
+}

@@ -1,0 +1,48 @@
+/** The shapes of what is asked for, from outside. */
+import Type, { type TSchema, type TUnsafe } from 'typebox';
+import type { KnownMinion } from './import.ts';
+import type { EnrolRequest } from './request.ts';
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 255 });
+const Protocol = Type.Integer({ minimum: 0, maximum: 3 });
+const Time = Type.Integer({ minimum: 0 });
+const Values = Type.Record(Type.String(), Type.Unknown());
+const oneOf = (...names: readonly string[]): TSchema =>
+  Type.Union(names.map((name) => Type.Literal(name)));
+
+/** Checked against the schema below; what is no value of YAML is not JSON either. */
+export const enrolRequest: TUnsafe<EnrolRequest> = Type.Unsafe<EnrolRequest>(
+  Type.Object(
+    {
+      id: Text,
+      project: Text,
+      instance: Type.Optional(Text),
+      address: Type.Optional(Text),
+      by: Type.Optional(oneOf('claim', 'keys', 'grain')),
+      lifetime: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
+      expires: Type.Optional(Time),
+      protocol: Type.Optional(Protocol),
+      format: Type.Optional(oneOf('cloud-init', 'shell', 'cloudbase-init')),
+      beside: Type.Optional(Type.String({ maxLength: 262_144 })),
+      config: Type.Optional(Values),
+      grains: Type.Optional(Values),
+    },
+    strict,
+  ),
+);
+
+export const knownMinion: TUnsafe<KnownMinion> = Type.Unsafe<KnownMinion>(
+  Type.Object(
+    {
+      id: Text,
+      project: Text,
+      instance: Type.Optional(Text),
+      publicKey: Type.Optional(Type.String({ maxLength: 16_384 })),
+      fingerprint: Type.Optional(Type.String({ maxLength: 128 })),
+      expires: Type.Optional(Time),
+      protocol: Type.Optional(Protocol),
+    },
+    strict,
+  ),
+);

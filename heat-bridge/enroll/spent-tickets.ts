@@ -1,0 +1,87 @@
+/**
+ * The tickets that are no longer good, in a file beside the store: so that putting back a store, by
+ * whatever means, makes no ticket good again.
+ */
+import { type FileHandle, open, readFile } from 'node:fs/promises';
+import { writeFileAtomically } from '../../master/index.ts';
+
+/** Milliseconds that a ticket is remembered after its end, in case the clock goes back. */
+const keepMs = 7 * 86_400_000;
+
+/** A line: `<number> <milliseconds since 1970 until when it is remembered>`. */
+const line = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
+
+/** Tickets by number. */
+export class SpentTickets {
+  readonly #file: FileHandle;
+  readonly #numbers: Set<string>;
+  readonly #now: () => number;
+  #waiting: string[] = [];
+  #writing: Promise<void> | undefined;
+
+  private constructor(file: FileHandle, numbers: Set<string>, now: () => number) {
+    this.#file = file;
+    this.#now = now;
+    this.#numbers = numbers;
+  }
+
+  /** Opens the file (0600), without the lines that have had their time. */
+  static async open(path: string, now: () => number): Promise<SpentTickets> {
+    const kept = new Map<string, number>();
+    const text = await readFile(path, 'utf8').catch(unlessMissing);
+    for (const each of text.split('\n')) {
+      const [, number = '', until = ''] = line.exec(each) ?? [];
+      if (Number(until) > now()) kept.set(number, Number(until));
+    }
+    await writeFileAtomically(
+      path,
+      [...kept].map(([it, until]) => `${it} ${until}\n`).join(''),
+      0o600,
+    );
+    return new SpentTickets(await open(path, 'a', 0o600), new Set(kept.keys()), now);
+  }
+
+  has(number: string): boolean {
+    return this.#numbers.has(number);
+  }
+
+  /** Remembers a ticket; on disk when it resolves. @param expiresAt of the ticket */
+  async add(number: string, expiresAt: number): Promise<void> {
+    const isForgotten = expiresAt + keepMs <= this.#now();
+    if (isForgotten) return;
+    if (this.#numbers.has(number)) return this.#writing;
+    this.#numbers.add(number);
+    this.#waiting.push(`${number} ${expiresAt + keepMs}\n`);
+    while (this.#waiting.length > 0) {
+      this.#writing ??= this.#writeWaiting().finally(() => {
+        this.#writing = undefined;
+      });
+      await this.#writing;
+    }
+  }
+
+  /** Waits for what is being written. */
+  async close(): Promise<void> {
+    await this.#writing;
+    await this.#file.close();
+  }
+
+  /** What has gathered meanwhile, at once: one synchronisation for all of it. */
+  async #writeWaiting(): Promise<void> {
+    const lines = this.#waiting;
+    this.#waiting = [];
+    try {
+      await this.#file.appendFile(lines.join(''));
+      await this.#file.datasync();
+    } catch (error) {
+      // The next one writes them too.
+      this.#waiting.unshift(...lines);
+      throw error;
+    }
+  }
+}
+
+function unlessMissing(error: unknown): string {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
+  throw error;
+}

@@ -1,0 +1,27 @@
+/** User-data for cloud-init's own module `salt_minion` [cloudinit/config/cc_salt_minion.py]. */
+import { linuxPaths, type MachinePlan, type UserDataPart } from './machine.ts';
+import { yamlText } from './minion-config.ts';
+
+/**
+ * Configures and starts the minion, with its keys where they are given. It has one key of its own
+ * at the top, so that it does not meet those of another part when cloud-init merges them.
+ */
+export function cloudConfigPart({ config, grains, keys }: MachinePlan): UserDataPart {
+  const module = {
+    conf: config,
+    ...(Object.keys(grains).length === 0 ? {} : { grains }),
+    ...(keys === undefined
+      ? {}
+      : {
+          public_key: keys.publicPem,
+          private_key: keys.privatePem,
+          // Its default depends on what the image's package has made already.
+          pki_dir: linuxPaths.pki,
+        }),
+  };
+  return {
+    type: 'text/cloud-config',
+    name: 'saltbridge.cfg',
+    content: `#cloud-config\n${yamlText({ salt_minion: module })}`,
+  };
+}

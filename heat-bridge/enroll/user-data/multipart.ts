@@ -1,0 +1,46 @@
+/** Several parts of user-data as one MIME message [RFC 2046 5.1], which cloud-init and cloudbase-init read. */
+import { createHash } from 'node:crypto';
+import type { UserDataPart } from './machine.ts';
+
+/** What begins a MIME message of its own. */
+const mimeHead = /^(content-type|mime-version|from \S+)[: ]/i;
+/** A part that can be sent as it is: lines of printable ASCII that no transport changes. */
+const plain = /^(?:[\t\x20-\x7e]{0,990}\n)*[\t\x20-\x7e]{0,990}$/;
+
+/**
+ * Puts parts together, and beside them user-data that a service passes already, whatever its kind:
+ * cloud-init knows it by its first line, and a message of several parts stays one within this one.
+ */
+export function multipart(parts: readonly UserDataPart[], beside?: string): string {
+  const entities = [...(beside === undefined ? [] : [foreign(beside)]), ...parts.map(entity)];
+  const boundary = boundaryFor(entities);
+  const body = entities.map((text) => `--${boundary}\n${text}\n`).join('');
+  return `Content-Type: multipart/mixed; boundary="${boundary}"\nMIME-Version: 1.0\n\n${body}--${boundary}--\n`;
+}
+
+function foreign(content: string): string {
+  const isMessage = mimeHead.test(content);
+  return isMessage ? content : entity({ type: 'text/plain', name: 'user-data', content });
+}
+
+function entity({ type, name, content }: UserDataPart): string {
+  const isPlain = plain.test(content);
+  const head = [
+    `Content-Type: ${type}; charset="${isPlain ? 'us-ascii' : 'utf-8'}"`,
+    'MIME-Version: 1.0',
+    `Content-Transfer-Encoding: ${isPlain ? '7bit' : 'base64'}`,
+    `Content-Disposition: attachment; filename="${name}"`,
+  ];
+  return `${head.join('\n')}\n\n${isPlain ? content : base64Lines(content)}`;
+}
+
+function base64Lines(content: string): string {
+  const text = Buffer.from(content).toString('base64');
+  return (text.match(/.{1,76}/g) ?? []).join('\n');
+}
+
+/** Stands in none of the parts, because their digest is in it. */
+function boundaryFor(entities: readonly string[]): string {
+  const digest = createHash('sha256').update(entities.join('\n')).digest('hex');
+  return `==saltbridge-${digest.slice(0, 32)}==`;
+}

@@ -1,0 +1,98 @@
+/** Why the bridge refuses, each with a code that never changes its meaning. */
+import type { ErrorEntry } from '../master/index.ts';
+
+export type BridgeErrorCode =
+  | 'ERR_BRIDGE_NOT_OPEN'
+  | 'ERR_BRIDGE_OPTIONS'
+  | 'ERR_ENROLL_ARGS'
+  | 'ERR_ENROLL_FAILED'
+  | 'ERR_ENROLL_FULL'
+  | 'ERR_ENROLL_OFF'
+  | 'ERR_ENROLL_TAKEN'
+  | 'ERR_ENROLL_UNKNOWN'
+  | 'ERR_TICKET'
+  | 'ERR_TICKET_BOUND'
+  | 'ERR_TICKET_EXPIRED'
+  | 'ERR_TICKET_KEY'
+  | 'ERR_TICKET_SPENT';
+
+/** What each code means to the person who meets it; `docs/errors.md` holds the same. */
+export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
+  ERR_BRIDGE_NOT_OPEN: {
+    meaning: 'The bridge is not open: its master has not been started, or is being closed.',
+    action: 'Give the bridge to createMaster as one of its extensions, and start that master.',
+    retry: false,
+  },
+  ERR_BRIDGE_OPTIONS: {
+    meaning:
+      'A value under `saltbridge: bridge:`, or given to createBridge, is not what it can be.',
+    action: 'Correct the key that the message names; docs/bridge.md lists them.',
+    retry: false,
+  },
+  ERR_ENROLL_ARGS: {
+    meaning: 'What was asked of enrolment has a value that it cannot have.',
+    action: 'Correct what the message names.',
+    retry: false,
+  },
+  ERR_ENROLL_FAILED: {
+    meaning: 'A machine did not become a minion; the message says why.',
+    action: 'Mend the cause on the machine or in its image, and begin another enrolment.',
+    retry: false,
+  },
+  ERR_ENROLL_FULL: {
+    meaning: 'As many enrolments as may wait for their machine do (`enroll: max_open`).',
+    action: 'Wait for some to end, or raise max_open.',
+    retry: true,
+  },
+  ERR_ENROLL_OFF: {
+    meaning: 'Enrolment by ticket, or this way of it, is not switched on.',
+    action: 'Set what the message names under saltbridge: bridge: enroll; see docs/enrolment.md.',
+    retry: false,
+  },
+  ERR_ENROLL_TAKEN: {
+    meaning: 'The id has a key, or another enrolment has it.',
+    action: 'Retire the machine that had it (saltbridge enroll retire), or use another id.',
+    retry: false,
+  },
+  ERR_ENROLL_UNKNOWN: {
+    meaning: 'There is no such enrolment.',
+    action: 'saltbridge enroll list shows those that there are.',
+    retry: false,
+  },
+  ERR_TICKET: {
+    meaning: 'This is no ticket that the bridge made, or not one that it still knows.',
+    action: 'Begin another enrolment, and give the machine its ticket unchanged.',
+    retry: false,
+  },
+  ERR_TICKET_BOUND: {
+    meaning: 'The ticket was made for another id, instance or address.',
+    action: 'Show it for the machine that it was made for, or begin another enrolment.',
+    retry: false,
+  },
+  ERR_TICKET_EXPIRED: {
+    meaning: 'The time of the ticket is over.',
+    action: 'Begin another enrolment; enroll: ticket_lifetime says how long tickets are good for.',
+    retry: false,
+  },
+  ERR_TICKET_KEY: {
+    meaning: 'The file of the key that signs tickets holds none.',
+    action: 'Restore enroll/ticket.key, or remove it: tickets that are under way end then.',
+    retry: false,
+  },
+  ERR_TICKET_SPENT: {
+    meaning: 'The ticket has had its effect, or was given up; it is good once.',
+    action: 'Begin another enrolment; if nobody of yours used it, retire the minion.',
+    retry: false,
+  },
+};
+
+/** The bridge cannot do what it was asked for. The message says what to do, and no secret. */
+export class BridgeError extends Error {
+  readonly code: BridgeErrorCode;
+
+  constructor(code: BridgeErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}

@@ -1,0 +1,64 @@
+/** What whoever asks over HTTP is told of an error: status, code, and what to do. */
+import type { FastifyReply } from 'fastify';
+import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+
+const ofBridge: Readonly<Record<BridgeErrorCode, number>> = {
+  ERR_BRIDGE_NOT_OPEN: 503,
+  ERR_BRIDGE_OPTIONS: 500,
+  ERR_ENROLL_ARGS: 400,
+  ERR_ENROLL_FAILED: 409,
+  ERR_ENROLL_FULL: 503,
+  ERR_ENROLL_OFF: 409,
+  ERR_ENROLL_TAKEN: 409,
+  ERR_ENROLL_UNKNOWN: 404,
+  ERR_TICKET: 403,
+  ERR_TICKET_BOUND: 403,
+  ERR_TICKET_EXPIRED: 403,
+  ERR_TICKET_KEY: 500,
+  ERR_TICKET_SPENT: 403,
+};
+
+/** Errors of the master's. */
+const ofMaster: ReadonlyMap<string, number> = new Map([
+  ['ERR_ARGS', 400],
+  ['ERR_BAD_TGT', 400],
+  ['ERR_DENIED', 403],
+  ['ERR_EAUTH', 401],
+  ['ERR_EAUTH_LIMIT', 429],
+  ['ERR_EAUTH_TOKEN', 401],
+  ['ERR_EAUTH_UNAVAILABLE', 503],
+  ['ERR_JOB_LIMIT', 503],
+  ['ERR_JOB_UNKNOWN', 404],
+  ['ERR_MASTER_STOPPED', 503],
+  ['ERR_STORE_FULL', 503],
+  ['ERR_STORE_UNAVAILABLE', 503],
+]);
+
+/** An error as the bridge's clients have it. */
+export interface BridgeProblem {
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Errors with a code of ours are for the caller; of others only that it failed is told. */
+export function problemOf(error: unknown): BridgeProblem {
+  if (error instanceof BridgeError) {
+    return { status: ofBridge[error.code], code: error.code, message: error.message };
+  }
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
+    const status = ofMaster.get(error.code);
+    if (status !== undefined) return { status, code: error.code, message: error.message };
+  }
+  const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
+  if (status >= 400 && status < 500) {
+    return { status, code: 'ERR_ARGS', message: 'the request cannot be read' };
+  }
+  return { status: 500, code: 'ERR_INTERNAL', message: 'the bridge failed; see its log' };
+}
+
+export function sendBridgeError(error: unknown, reply: FastifyReply): FastifyReply {
+  const { status, code, message } = problemOf(error);
+  if (code === 'ERR_INTERNAL') reply.log.error({ err: error }, 'bridge request failed');
+  return reply.code(status).send({ error: { code, message } });
+}

@@ -1,0 +1,33 @@
+/** `/bridge/v1` over HTTP: what all its routes have. */
+import type { FastifyInstance } from 'fastify';
+import type { BridgePart } from '../part.ts';
+import type { HttpDoors } from './doors.ts';
+import { sendBridgeError } from './errors.ts';
+
+/** Where the routes are, for an HTTP server such as salt-api's. */
+export interface BridgePlugin {
+  readonly prefix: string;
+  register(app: FastifyInstance, doors: HttpDoors): void;
+}
+
+/** @param parts - asked when a server is made */
+export function createPlugin(parts: () => readonly BridgePart<unknown>[]): BridgePlugin {
+  return {
+    prefix: '/bridge/v1',
+    register: (app, doors) => {
+      app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) =>
+        parseJson(String(text), done),
+      );
+      app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
+      for (const { routes } of parts()) routes?.(app, doors);
+    },
+  };
+}
+
+function parseJson(text: string, done: (error: Error | null, value?: unknown) => void): void {
+  try {
+    done(null, JSON.parse(text));
+  } catch {
+    done(Object.assign(new Error('the body is not JSON'), { statusCode: 400 }));
+  }
+}

@@ -1,0 +1,11 @@
+/** `saltbridge/bridge`: named commands, enrolment and signals for orchestration services. */
+export { type Bridge, createBridge } from './bridge.ts';
+export type { EnrollApi, Machine } from './enroll/api.ts';
+export type { Enrolment, EnrolmentState, EnrolmentWay } from './enroll/enrolment.ts';
+export type { KnownMinion } from './enroll/import.ts';
+export type { EnrolRequest, NewEnrolment } from './enroll/request.ts';
+export type { ConfigValue, MinionConfig } from './enroll/user-data/minion-config.ts';
+export type { UserDataFormat } from './enroll/user-data/user-data.ts';
+export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
+export type { HttpDoors } from './http/doors.ts';
+export type { BridgePlugin } from './http/plugin.ts';

@@ -1,0 +1,93 @@
+/**
+ * What a program adds to a master from outside this room: something that keeps state of its own,
+ * takes signals, gives pillar, and has methods at the local socket. `saltbridge/bridge` is one.
+ */
+import type { Logger } from 'pino';
+import type { Decision, Policy, Question, Subject } from '../../acl/index.ts';
+import type { WireMap } from '../../minion-protocol/index.ts';
+import type { MasterApi } from '../api.ts';
+import type { AuditTrail } from '../audit/record.ts';
+import type { MasterConfig } from '../config/options.ts';
+import type { Admission } from '../keys/admission.ts';
+import type { ExtPillar } from '../pillar/ext-pillar.ts';
+import type { Occurrence } from '../reactions/intake.ts';
+import type { KeyAdvice } from '../requests/auth.ts';
+import type { RpcMethod } from '../rpc/methods.ts';
+import type { TargetRequest } from '../targeting/parse.ts';
+import type { StateArea } from './state-area.ts';
+
+/** Given to `createMaster`; opened with it, and closed with it. */
+export interface MasterExtension {
+  /** Letters, digits and `-`; none that another extension of the master has. */
+  readonly name: string;
+  /** Before any minion is served. What it throws ends the master's start. */
+  open(host: ExtensionHost): Promise<OpenExtension>;
+}
+
+/** Somebody who logged in. */
+export interface TokenHolder {
+  readonly subject: Subject;
+  /** What they may, now: see {@link ExtensionHost.decide}. */
+  readonly policy: Policy;
+  /** Fires when the token ends. */
+  readonly ended: AbortSignal;
+  /** Nothing that they began is under way any more. */
+  stop(): void;
+}
+
+/** What a master does for an extension. */
+export interface ExtensionHost {
+  /** In force; its members change with a reload. */
+  readonly config: MasterConfig;
+  /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
+  readonly master: () => MasterApi;
+  /**
+   * The one decision. What is denied is told to the audit log.
+   * @param policy - default: the one in force
+   */
+  decide(question: Question, policy?: Policy): Decision;
+  /** The ids that a target means for certain. @throws MasterError ERR_BAD_TGT */
+  minionsOf(target: TargetRequest): Promise<readonly string[]>;
+  /** For {@link Question}: whether a compound target entitles all of these. */
+  isWithin(minions: readonly string[], target: string): boolean;
+  /** Whom a token belongs to. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE */
+  holdToken(token: string): Promise<TokenHolder>;
+  /** A job id that no job has. */
+  freshJid(): Promise<string>;
+  readonly state: StateArea;
+  readonly admission: Admission;
+  readonly audit: AuditTrail;
+  /** Fires an event `saltbridge/<extension>/<tag>`. */
+  fire(tag: string, data: WireMap): void;
+  readonly logger: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Fires when the master is being closed, before {@link OpenExtension.close}. */
+  readonly closing: AbortSignal;
+}
+
+/** Takes signals that the policy let in. */
+export interface SignalIntake {
+  isWanted(tag: string, sender: string): boolean;
+  /**
+   * Durable when it resolves; only then the minion is answered. The same request again adds
+   * nothing.
+   * @throws StoreError when it cannot be kept: the minion sends again
+   */
+  take(occurrence: Occurrence): Promise<void>;
+}
+
+/** An extension of a master that was opened. */
+export interface OpenExtension {
+  readonly intake?: SignalIntake;
+  /** What it knows of keys that minions show. */
+  readonly advice?: KeyAdvice;
+  /** Put over each minion's pillar, last. */
+  readonly pillar?: ExtPillar;
+  /** Methods at the local socket, by name; called there as `<extension>.<name>`. */
+  readonly rpc?: ReadonlyMap<string, RpcMethod>;
+  /** The ports are bound, and the master's interface is there. */
+  start?(): void;
+  /** Waits for what is under way. */
+  close(): Promise<void>;
+}

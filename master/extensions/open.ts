@@ -1,0 +1,165 @@
+/** The extensions of a master, from its parts. */
+import type { Logger } from 'pino';
+import { decide, type Question, type Subject, textOf } from '../../acl/index.ts';
+import type { MasterApi } from '../api.ts';
+import type { AuditActor } from '../audit/record.ts';
+import type { RuledDecisions } from '../audit/ruled-decisions.ts';
+import type { Closers } from '../closers.ts';
+import type { MasterConfig } from '../config/options.ts';
+import type { UserSession } from '../eauth/user-api.ts';
+import { MasterError } from '../errors.ts';
+import type { EventBus } from '../events/bus.ts';
+import type { Foundations } from '../foundations.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import type { Admission } from '../keys/admission.ts';
+import type { ExtPillar } from '../pillar/ext-pillar.ts';
+import type { LivePolicy } from '../policy/live-policy.ts';
+import type { KeyAdvice } from '../requests/auth.ts';
+import type { RpcMethod } from '../rpc/methods.ts';
+import type { TargetResolver } from '../targeting/resolve.ts';
+import type { ExtensionHost, MasterExtension, OpenExtension, SignalIntake } from './extension.ts';
+import { openStateArea } from './state-area.ts';
+
+/** What they are opened with. */
+export interface ExtensionParts {
+  readonly config: MasterConfig;
+  readonly foundations: Pick<Foundations, 'audit' | 'seal' | 'store'>;
+  readonly policy: Pick<LivePolicy, 'current'>;
+  readonly ruled: RuledDecisions;
+  readonly targets: Pick<TargetResolver, 'resolve' | 'entitled'>;
+  readonly admission: Admission;
+  readonly jobs: Pick<JobCache, 'find'>;
+  readonly nextJid: () => string;
+  readonly bus: EventBus;
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** What is there once the ports are bound. */
+interface RunningMaster {
+  readonly api: MasterApi;
+  readonly holdToken: (token: string) => Promise<UserSession>;
+}
+
+/** The extensions of a master. */
+export interface Extensions {
+  readonly intakes: readonly SignalIntake[];
+  readonly pillars: readonly ExtPillar[];
+  readonly advice: KeyAdvice;
+  /** By their names at the local socket. */
+  readonly methods: ReadonlyMap<string, RpcMethod>;
+  start(running: RunningMaster): void;
+}
+
+interface Named {
+  readonly name: string;
+  readonly open: OpenExtension;
+}
+
+/** Opens one after the other; the closers close them. */
+export async function openExtensions(
+  extensions: readonly MasterExtension[],
+  parts: ExtensionParts,
+  closers: Closers,
+): Promise<Extensions> {
+  let running: RunningMaster | undefined;
+  const there = (): RunningMaster => {
+    if (running !== undefined) return running;
+    throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
+  };
+  const opened: Named[] = [];
+  for (const extension of extensions) {
+    const { name } = extension;
+    checkName(name, opened);
+    const open = await extension.open(createHost(name, parts, there));
+    opened.push({ name, open: closers.add(open, (it) => it.close()) });
+  }
+  return {
+    intakes: opened.flatMap(({ open }) => open.intake ?? []),
+    pillars: opened.flatMap(({ open }) => open.pillar ?? []),
+    advice: joinAdvice(opened.flatMap(({ open }) => open.advice ?? [])),
+    methods: new Map(opened.flatMap(methodsOf)),
+    start: (master) => {
+      running = master;
+      for (const { open } of opened) open.start?.();
+    },
+  };
+}
+
+/** Whoever knows something says it; one who says no wins. */
+function joinAdvice(advices: readonly KeyAdvice[]): KeyAdvice {
+  return async (offered) => {
+    const said = await Promise.all(advices.map((advice) => advice(offered)));
+    return said.includes('deny') ? 'deny' : said.find((it) => it !== undefined);
+  };
+}
+
+function checkName(name: string, others: readonly Named[]): void {
+  if (!/^[a-z][a-z0-9-]{0,63}$/.test(name)) throw new TypeError('no name of an extension');
+  if (others.some((it) => it.name === name)) throw new TypeError(`two extensions ${name}`);
+}
+
+function methodsOf({ name, open }: Named): (readonly [string, RpcMethod])[] {
+  return [...(open.rpc ?? [])].map(([method, definition]) => [`${name}.${method}`, definition]);
+}
+
+function createHost(
+  name: string,
+  parts: ExtensionParts,
+  running: () => RunningMaster,
+): ExtensionHost {
+  const { config, foundations, policy, ruled, targets, jobs, nextJid, bus } = parts;
+  return {
+    config,
+    master: () => running().api,
+    decide: (question, by = policy.current) => {
+      const decision = decide(question, by);
+      if (decision.effect === 'deny') ruled.note(askedOf(question), decision);
+      return decision;
+    },
+    minionsOf: async (target) => {
+      const { minions, problem } = await targets.resolve(target, { greedy: false });
+      if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
+      return minions;
+    },
+    isWithin: (minions, tgt) => {
+      const allowed = targets.entitled({ tgt, tgtType: 'compound' });
+      return minions.every((id) => allowed.has(id));
+    },
+    holdToken: (token) => running().holdToken(token),
+    freshJid: async () => {
+      let jid = nextJid();
+      while ((await jobs.find(jid)) !== undefined) jid = nextJid();
+      return jid;
+    },
+    state: openStateArea(foundations.store, foundations.seal, name),
+    admission: parts.admission,
+    audit: foundations.audit,
+    fire: (tag, data) => bus.fire(`saltbridge/${name}/${tag}`, data),
+    logger: parts.log.child({ component: name }),
+    now: parts.now,
+    closing: parts.closing,
+  };
+}
+
+function askedOf(question: Question): Parameters<RuledDecisions['note']>[0] {
+  const { subject, action } = question;
+  const what = question.action === 'return' ? question.resource.jid : textOf(question);
+  return { who: actorOf(subject), action, what };
+}
+
+/** A subject as the audit log names it. */
+export function actorOf(subject: Subject): AuditActor {
+  switch (subject.kind) {
+    case 'minion':
+      return { kind: 'minion', name: subject.id };
+    case 'user': {
+      const { name, eauth } = subject;
+      return { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) };
+    }
+    case 'service':
+    case 'token':
+      return { kind: subject.kind, name: subject.name };
+  }
+}

@@ -1,0 +1,100 @@
+/** `/rpc/<method>`: the master's interface for `saltbridge/client`, over the network. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import {
+  failCall,
+  parseParameters,
+  refuseMethod,
+  rpcAccess,
+  rpcMethods,
+  serveCall,
+} from '../../master/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { type ApiContext, endOf, requireSessionOf } from '../context.ts';
+import { SaltApiError } from '../errors.ts';
+import { addResource } from './resource.ts';
+
+/** Streams that may be silent for long; those of jobs end with the job. */
+const longStreams: ReadonlySet<string> = new Set(['events.subscribe', 'logins.follow']);
+
+/** Bytes of a call of whoever is nobody yet. */
+const maxOpenBytes = 65_536;
+
+export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
+  addResource(app, '/rpc/:method', {
+    POST: async (request, reply) => {
+      const end = endOf(context, reply);
+      takeOver(reply);
+      const name = nameOf(request);
+      const method = rpcMethods.get(name);
+      const { raw: response } = reply;
+      if (method === undefined) refuseMethod(response, name);
+      else {
+        const call = { name, method, api: context.master, response, log: context.log };
+        let leave = (): void => {};
+        try {
+          const parameters = await permitted(context, name, request);
+          if (longStreams.has(name)) leave = context.streams.enter(String(parameters.token));
+          await serveCall({ ...call, parameters, signal: end });
+        } catch (error) {
+          failCall(call, error);
+        } finally {
+          leave();
+        }
+      }
+      return reply;
+    },
+  });
+}
+
+/** The answer is written by what all doors of the interface have in common. */
+function takeOver(reply: FastifyReply): void {
+  reply.hijack();
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value);
+  }
+  reply.raw.setHeader('cache-control', 'no-store');
+}
+
+/**
+ * The parameters, as whoever asks may give them. A token of a request is heard in its headers
+ * alone, never in a cookie: no page of another site has one.
+ * @throws AuthenticationError, AuthorizationError, MasterError ERR_ARGS, SaltApiError
+ */
+async function permitted(
+  context: ApiContext,
+  name: string,
+  request: FastifyRequest,
+): Promise<WireMap> {
+  const access = rpcAccess(name);
+  if (access === 'host') throw new SaltApiError('ERR_HTTP_UNKNOWN', `${name}: only on its host`);
+  const parameters = parametersOf(request, access === 'anybody');
+  if (name === 'logins.login') return { ...parameters, source: request.ip };
+  if (access === 'anybody') return parameters;
+  const token = parameters.token ?? (await tokenOf(context, request));
+  if (access === 'user') return { ...parameters, token };
+  await context.master.asUser(String(token)).requireFullRights(name);
+  return parameters;
+}
+
+function parametersOf({ body }: FastifyRequest, isOpen: boolean): WireMap {
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+  if (isOpen && bytes.byteLength > maxOpenBytes) {
+    throw new SaltApiError('ERR_HTTP_BODY', 'the parameters are too large');
+  }
+  // What it gives are values of Salt's.
+  const parameters = parseParameters(bytes) as WireValue;
+  if (!isWireMap(parameters)) throw new SaltApiError('ERR_HTTP_BODY', 'the parameters are no map');
+  return parameters;
+}
+
+/** Salt's token, or that of a session. @throws SaltApiError ERR_HTTP_SESSION */
+async function tokenOf(context: ApiContext, { headers }: FastifyRequest): Promise<string> {
+  const [, bearer] = /^Bearer ([0-9a-f]{64})$/i.exec(headers.authorization ?? '') ?? [];
+  if (bearer !== undefined) return bearer;
+  const session = headers['x-auth-token'];
+  return (await requireSessionOf(context, typeof session === 'string' ? session : undefined)).token;
+}
+
+function nameOf({ params }: FastifyRequest): string {
+  return String(Object.entries(params ?? {}).find(([key]) => key === 'method')?.[1] ?? '');
+}

@@ -1,0 +1,54 @@
+/** Rules about named commands. */
+import test from 'ava';
+import { allow, decide, type PolicyRule, parseRule, type Question } from '../../acl/index.ts';
+import { policyOf } from '../helpers/policies.ts';
+
+const grant = allow('databases', {
+  subject: { service: 'trove' },
+  action: 'command',
+  resource: { fun: 'mysql.*', within: 'db*', arguments: [{ kwargs: { name: 'app_*' } }] },
+});
+
+function ask(
+  rules: readonly PolicyRule[],
+  { fun = 'mysql.create-user', name = 'app_1', isWithin = true, service = 'trove' } = {},
+): string {
+  const question: Question = {
+    subject: { kind: 'service', name: service },
+    action: 'command',
+    resource: {
+      call: { fun, args: [], kwargs: new Map([['name', name]]) },
+      isWithin: (target) => target === 'db*' && isWithin,
+    },
+  };
+  const { effect, rule } = decide(question, policyOf(rules));
+  return `${effect} ${rule}`;
+}
+
+test('a command is permitted by name, arguments and target together', (t) => {
+  t.is(ask([grant]), 'allow databases');
+  t.is(ask([grant], { fun: 'redis.flush' }), 'deny default-deny');
+  t.is(ask([grant], { name: 'root' }), 'deny default-deny');
+  t.is(ask([grant], { isWithin: false }), 'deny default-deny');
+  t.is(ask([grant], { service: 'sahara' }), 'deny default-deny');
+  t.is(ask([]), 'deny default-deny');
+});
+
+test('a right to publish a function is no right to a command of that name', (t) => {
+  const publish = allow('jobs', {
+    subject: { service: 'trove' },
+    action: 'publish',
+    resource: { fun: '*' },
+  });
+  t.is(ask([publish]), 'deny default-deny');
+});
+
+test('a rule in a file may say within', (t) => {
+  const value = {
+    subject: { service: 'trove' },
+    action: 'command',
+    resource: { fun: 'mysql.*', within: 'db*' },
+  };
+  t.is(ask([parseRule('file', value)]), 'allow file');
+  t.is(ask([parseRule('file', value)], { isWithin: false }), 'deny default-deny');
+});

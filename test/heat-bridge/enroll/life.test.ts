@@ -1,0 +1,165 @@
+/** Given key pairs, grains, imports, ends. */
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import test from 'ava';
+import {
+  createMinionHandshake,
+  generateKeyString,
+  parsePrivateKey,
+  type WireMap,
+} from '../../../minion-protocol/index.ts';
+import { createIdentity, MinionSession } from '../../../minion-protocol/minion/session.ts';
+import { within } from '../../helpers/deadline.ts';
+import { pem } from '../../helpers/vectors.ts';
+import { fingerOf, type PairName, type Stage, startStage } from './stage.ts';
+
+const machine = { id: 'web-1', project: 'p1' };
+
+type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
+
+/** What a minion with this key is told. */
+async function signIn(stage: Stage, pair: PairName, autosignGrains: WireMap): Promise<SignIn> {
+  const { privatePem, publicPem } = pem(pair);
+  const handshake = createMinionHandshake({
+    id: 'web-1',
+    version: 3,
+    privateKey: parsePrivateKey(privatePem),
+    publicPem,
+    token: generateKeyString(),
+    autosignGrains,
+  });
+  return handshake.step(await stage.dial('somebody').request(handshake.request(), 45_000));
+}
+
+/** What a minion with this key is told that shows a ticket as a grain. */
+async function showGrain(stage: Stage, ticket: string, pair: PairName): Promise<string> {
+  return (await signIn(stage, pair, { saltbridge_ticket: ticket })).state;
+}
+
+/** Returns for a job as the minion with this key. */
+async function returnFor(stage: Stage, jid: string, pair: PairName): Promise<void> {
+  const step = await signIn(stage, pair, {});
+  if (step.state !== 'accepted') throw new Error(`signed in: ${step.state}`);
+  const session = new MinionSession(createIdentity('web-1', 3, pem(pair).privatePem), step);
+  const load = { cmd: '_return', id: 'web-1', jid, fun: 'test.ping', return: true, retcode: 0 };
+  const { bytes, nonce } = session.seal({ ...load, success: true });
+  session.openReply(await stage.dial('web-1').request(bytes, 45_000), nonce);
+}
+
+test('a given pair is accepted before the machine is there, and its private half is kept nowhere', async (t) => {
+  const stage = await startStage(t, { prepared_keys: 1 });
+  const { userData, enrolment } = await stage.bridge.enroll.create({
+    ...machine,
+    by: 'keys',
+    format: 'shell',
+  });
+  const key = await stage.key('web-1');
+  t.like(key, { state: 'accepted', protocol: 3, fingerprint: enrolment.fingerprint });
+  const [, secret = ''] = /BEGIN RSA PRIVATE KEY-----\n(\S+)\n/.exec(userData) ?? [];
+  t.true(secret.length > 60);
+  const kept = readdirSync(stage.directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => readFileSync(path.join(entry.parentPath, entry.name), 'latin1'));
+  for await (const { value } of stage.store.list([]))
+    kept.push(Buffer.from(value).toString('latin1'));
+  t.false(kept.some((text) => text.includes(secret)));
+});
+
+test('a ticket as a grain lets in the key that is shown with it; a second key puts both out', async (t) => {
+  const stage = await startStage(t, { grain: true });
+  const { ticket } = await stage.bridge.enroll.create({ ...machine, by: 'grain' });
+  t.is(await showGrain(stage, `${ticket}A`, 'minion'), 'pending');
+  t.is(await showGrain(stage, ticket, 'minion'), 'accepted');
+  t.is(await showGrain(stage, ticket, 'minion'), 'accepted');
+  const alarm = stage.next('saltbridge/bridge/enroll/alarm');
+  t.is(await showGrain(stage, ticket, 'other_minion'), 'refused');
+  await within('the alarm', alarm);
+  t.is((await stage.key('web-1'))?.state, 'rejected');
+  t.is(await showGrain(stage, ticket, 'minion'), 'refused');
+});
+
+test('a ticket that is to be claimed with is nothing as a grain', async (t) => {
+  const stage = await startStage(t, { grain: true });
+  const { ticket } = await stage.bridge.enroll.create(machine);
+  t.is(await showGrain(stage, ticket, 'minion'), 'pending');
+});
+
+test('keys and fingerprints that are known are imported, all or none', async (t) => {
+  const stage = await startStage(t);
+  const { enroll } = stage.bridge;
+  const known = [
+    { id: 'web-1', project: 'p', publicKey: pem('minion').publicPem },
+    { id: 'web-2', project: 'p', fingerprint: fingerOf('other_minion') },
+  ];
+  const broken = [...known, { id: 'web-3', project: 'p', publicKey: 'no key' }];
+  await t.throwsAsync(enroll.import(broken), { code: 'ERR_ENROLL_ARGS', message: /^entry 3/ });
+  t.deepEqual(await stage.master.keys.list(), []);
+  t.is((await enroll.import(known)).length, 2);
+  await within('the first', stage.minion('web-1', 'minion').start());
+  await within('the second', stage.minion('web-2', 'other_minion').start());
+  const again = enroll.import(known);
+  await t.throwsAsync(again, { code: 'ERR_ENROLL_TAKEN', message: /^entry 1/ });
+});
+
+test('who does not come in time is given up, with the key that waited for it', async (t) => {
+  const stage = await startStage(t);
+  const { enroll } = stage.bridge;
+  const unused = await enroll.create({ ...machine, lifetime: 60 });
+  const given = await enroll.create({ ...machine, id: 'web-2', by: 'keys', lifetime: 60 });
+  const failing = [unused, given].map(({ enrolment }) => enroll.signedIn(enrolment.number));
+  stage.clock.now += 60_000;
+  for (const one of failing) {
+    await t.throwsAsync(within('its end', one), { code: 'ERR_ENROLL_FAILED', message: /in time/ });
+  }
+  t.deepEqual(await stage.master.keys.list(), []);
+});
+
+test('who was accepted has time to sign in after a master that was away', async (t) => {
+  const stage = await startStage(t);
+  const { ticket, enrolment } = await stage.bridge.enroll.create({ ...machine, lifetime: 60 });
+  await stage.post('claim', { ticket, id: 'web-1', fingerprint: fingerOf('minion') });
+  await stage.master.close();
+  const { directory, store } = stage;
+  const startAt = stage.clock.now + 86_400_000;
+  const next = await startStage(t, {}, { directory, store, startAt });
+  const left = (await next.bridge.enroll.show(enrolment.number)).deadline ?? 0;
+  t.is(left, startAt + 600_000);
+});
+
+test('a retired machine leaves nothing to a later owner of its id', async (t) => {
+  const stage = await startStage(t);
+  const { enroll } = stage.bridge;
+  await enroll.import([{ ...machine, instance: 'i-1', publicKey: pem('minion').publicPem }]);
+  const first = stage.minion('web-1', 'minion', { grains: { role: 'old' } });
+  await within('the first owner', first.start());
+  await first.stop();
+  const { jid } = await stage.master.jobs.publish({ tgt: 'web-1', fun: 'test.ping' });
+  const retired: string[] = [];
+  enroll.onRetired((id) => retired.push(id));
+  await enroll.retire({ instance: 'i-1' });
+  t.deepEqual(retired, ['web-1']);
+  t.is(await stage.key('web-1'), undefined);
+  for (const prefix of [['pins'], ['secrets', 'sessions', 'web-1'], ['facts', 'web-1']]) {
+    for await (const { key } of stage.store.list(prefix)) t.fail(key.join('/'));
+  }
+  await enroll.import([{ ...machine, publicKey: pem('other_minion').publicPem }]);
+  await returnFor(stage, jid, 'other_minion');
+  t.deepEqual((await stage.master.jobs.show(jid)).returns, []);
+  const { jid: own } = await stage.master.jobs.publish({ tgt: 'web-1', fun: 'test.ping' });
+  await returnFor(stage, own, 'other_minion');
+  t.is((await stage.master.jobs.show(own)).returns.length, 1);
+  await t.throwsAsync(enroll.retire({ instance: 'i-1' }), { code: 'ERR_ENROLL_UNKNOWN' });
+});
+
+test('a key that ends with its machine is retired at that time', async (t) => {
+  const stage = await startStage(t);
+  const { enroll } = stage.bridge;
+  const expires = stage.clock.now + 60_000;
+  const [one] = await enroll.import([{ ...machine, publicKey: pem('minion').publicPem, expires }]);
+  await within('the sign-in', stage.minion('web-1').start());
+  await within('its note', enroll.signedIn(one?.number ?? ''));
+  const retired = stage.next('saltbridge/bridge/enroll/retired');
+  stage.clock.now += 60_000;
+  await within('its end', retired);
+  t.is(await stage.key('web-1'), undefined);
+});

@@ -1,0 +1,128 @@
+/** A master in memory with a bridge that enrols, its HTTP API, and minions that sign in there. */
+import { fileURLToPath } from 'node:url';
+import type { ExecutionContext } from 'ava';
+import { type Bridge, createBridge } from '../../../heat-bridge/index.ts';
+import type { KeyInfo, MasterEvent } from '../../../master/index.ts';
+import {
+  createMinion,
+  fingerprint,
+  type Minion,
+  type MinionFunction,
+} from '../../../minion-protocol/index.ts';
+import { createSaltApi } from '../../../salt-api/index.ts';
+import type { Store } from '../../../store/index.ts';
+import {
+  startVectorMaster,
+  type VectorMaster,
+  type VectorMasterOptions,
+} from '../../helpers/vector-master.ts';
+import { pem } from '../../helpers/vectors.ts';
+
+/** A certificate that machines are told to trust. */
+const certificate = fileURLToPath(
+  new URL('../../../../test/fixtures/tls/master.pem', import.meta.url),
+);
+
+export type PairName = 'minion' | 'other_minion' | 'minion2';
+
+/** SHA-256 of a key of the vectors. */
+export function fingerOf(pair: PairName): string {
+  return fingerprint(pem(pair).publicPem, 'sha256');
+}
+
+/** An answer of the HTTP API. */
+export interface Answer {
+  readonly status: number;
+  readonly code: string | undefined;
+}
+
+export interface Stage extends VectorMaster {
+  readonly bridge: Bridge;
+  /** Starts a minion; it is stopped at the end of the test. */
+  minion(id: string, pair?: PairName, more?: MinionMore): Minion;
+  /** What a machine posts below `/bridge/v1/enroll`. */
+  post(path: 'claim' | 'failure', body: object): Promise<Answer>;
+  key(id: string): Promise<KeyInfo | undefined>;
+  /** Resolves with the first event of this tag from now on. */
+  next(tag: string): Promise<MasterEvent>;
+}
+
+interface MinionMore {
+  readonly grains?: Readonly<Record<string, string>>;
+  readonly functions?: Readonly<Record<string, MinionFunction>>;
+}
+
+/** Starts all of it. @param enroll more of the section `enroll`; null: there is none */
+export async function startStage(
+  t: ExecutionContext,
+  enroll: object | null = {},
+  options: VectorMasterOptions = {},
+): Promise<Stage> {
+  const bridge = createBridge();
+  const section = { masters: ['127.0.0.1'], url: 'https://127.0.0.1', certificate, ...enroll };
+  const running = await startVectorMaster(t, {
+    startAt: Date.now(),
+    keys: [],
+    ...options,
+    config: { ...options.config, bridge: enroll === null ? {} : { enroll: section } },
+    extensions: [bridge],
+  });
+  const api = await createSaltApi(running.master, { host: '127.0.0.1', plugins: [bridge.http] });
+  t.teardown(() => api.close());
+  const { port } = await api.listen();
+  return {
+    ...running,
+    bridge,
+    minion: (id, pair = 'minion', more = {}) => startMinion(t, running, id, pair, more),
+    post: (path, body) => post(`http://127.0.0.1:${port}/bridge/v1/enroll/${path}`, body),
+    key: async (id) => (await running.master.keys.list()).find((it) => it.id === id),
+    next: (tag) => nextEvent(running, tag),
+  };
+}
+
+/** All rows of a store, to be put into another. */
+export async function copyOf(store: Store): Promise<(other: Store) => Promise<void>> {
+  const rows: { op: 'put'; key: readonly string[]; value: Uint8Array }[] = [];
+  for await (const { key, value } of store.list([])) rows.push({ op: 'put', key, value });
+  return async (other) => {
+    if (rows.length > 0) await other.write(rows);
+  };
+}
+
+function startMinion(
+  t: ExecutionContext,
+  { dial }: VectorMaster,
+  id: string,
+  pair: PairName,
+  more: MinionMore,
+): Minion {
+  const keys = { ...pem(pair), masterPem: undefined, trustMaster: async () => {} };
+  const minion = createMinion({
+    id,
+    keys,
+    transport: dial(id, '192.0.2.7'),
+    acceptanceWaitMs: 20,
+    ...more,
+  });
+  t.teardown(() => minion.stop());
+  return minion;
+}
+
+async function post(url: string, body: object): Promise<Answer> {
+  const headers = { 'content-type': 'application/json' };
+  const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+  const json: unknown = await answer.json();
+  return { status: answer.status, code: codeOf(json) };
+}
+
+function codeOf(json: unknown): string | undefined {
+  const isError = typeof json === 'object' && json !== null && 'error' in json;
+  const { error } = isError ? json : { error: undefined };
+  const hasCode = typeof error === 'object' && error !== null && 'code' in error;
+  return hasCode ? String(error.code) : undefined;
+}
+
+async function nextEvent({ master }: VectorMaster, tag: string): Promise<MasterEvent> {
+  for await (const event of master.events.subscribe({ match: tag })) return event;
+  throw new Error(`no event ${tag}`);
+}

@@ -1,0 +1,195 @@
+/** User-data, and what reads it: cloud-init where it is installed, and a shell. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import { parse } from 'yaml';
+import type { EnrolRequest } from '../../../heat-bridge/enroll/request.ts';
+import { multipart } from '../../../heat-bridge/enroll/user-data/multipart.ts';
+import { UserDataWriter } from '../../../heat-bridge/enroll/user-data/writer.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+
+const certificate = readFileSync(
+  new URL('../../../../test/fixtures/tls/master.pem', import.meta.url),
+  'utf8',
+);
+const finger = 'aa:bb:cc';
+const writer = new UserDataWriter({
+  masters: ['192.0.2.1'],
+  requestPort: 4506,
+  fingerprint: finger,
+  hashType: 'sha256',
+  transport: 'zeromq',
+  url: 'https://192.0.2.1:8080',
+  certificate,
+});
+const keys = { privatePem: 'PRIVATE\nHALF\n', publicPem: 'PUBLIC\nHALF\n' };
+const ticket = 'sbt1.AAAA.BBBB';
+
+function write(more: Partial<EnrolRequest> = {}): string {
+  const request: EnrolRequest = { id: 'web-1', project: 'p', ...more };
+  const pair = request.by === 'keys' ? keys : undefined;
+  return writer.write(request, { ticket, keys: pair });
+}
+
+/** What cloud-init, or another reader of MIME, makes of a message: type and content of each part. */
+function readParts(message: string): [string, string][] {
+  const program = `
+import email, json, sys
+parts = [p for p in email.message_from_bytes(sys.stdin.buffer.read()).walk() if not p.is_multipart()]
+print(json.dumps([[p.get_content_type(), p.get_payload(decode=True).decode()] for p in parts]))`;
+  return JSON.parse(execFileSync('python3', ['-c', program], { input: message, encoding: 'utf8' }));
+}
+
+function contentOf(message: string, type: string): string {
+  return readParts(message).find(([it]) => it === type)?.[1] ?? '';
+}
+
+function run(program: string, args: readonly string[]): { status: number | null; output: string } {
+  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8' });
+  return { status, output: `${stdout}${stderr}` };
+}
+
+function asFile(t: ExecutionContext, content: string): string {
+  const file = path.join(temporaryDirectory(t), 'file');
+  writeFileSync(file, content);
+  return file;
+}
+
+const hasCloudInit = spawnSync('cloud-init', ['--version']).status === 0;
+const ifCloudInit = hasCloudInit ? test : test.skip;
+
+for (const by of ['claim', 'keys', 'grain'] as const) {
+  ifCloudInit(`cloud-init's schema accepts the cloud-config of an enrolment by ${by}`, (t) => {
+    const config = contentOf(write({ by, grains: { role: ['web'] } }), 'text/cloud-config');
+    const { status, output } = run('cloud-init', ['schema', '-c', asFile(t, config)]);
+    t.is(status, 0, output);
+    t.regex(output, /^Valid cloud-config/);
+  });
+
+  test(`a shell reads the scripts of an enrolment by ${by} without a complaint`, (t) => {
+    const alone = write({ by, format: 'shell', instance: 'i-1', grains: { role: 'web' } });
+    const besideModule = contentOf(write({ by }), 'text/x-shellscript');
+    for (const script of [alone, besideModule]) {
+      t.deepEqual(run('sh', ['-n', asFile(t, script)]), { status: 0, output: '' });
+    }
+  });
+}
+
+test('the minion is told one id, its master, and by what it knows it', (t) => {
+  const more = { config: { master: 'evil', id: 'other', master_finger: '', log_level: 'debug' } };
+  const config = contentOf(write(more), 'text/cloud-config');
+  t.like(parse(config).salt_minion.conf, {
+    id: 'web-1',
+    master: '192.0.2.1',
+    master_finger: finger,
+    log_level: 'debug',
+  });
+});
+
+test('several masters are all named; one alone is no list', (t) => {
+  const several = new UserDataWriter({
+    masters: ['192.0.2.1', '192.0.2.2'],
+    requestPort: 14_506,
+    fingerprint: finger,
+    hashType: 'sha512',
+    transport: 'tcp',
+    url: 'https://192.0.2.1',
+    certificate,
+  });
+  const request = { id: 'web-1', project: 'p' };
+  const config = contentOf(
+    several.write(request, { ticket, keys: undefined }),
+    'text/cloud-config',
+  );
+  t.like(parse(config).salt_minion.conf, {
+    master: ['192.0.2.1', '192.0.2.2'],
+    master_type: 'failover',
+    master_port: 14_506,
+    hash_type: 'sha512',
+    transport: 'tcp',
+  });
+});
+
+test('the ticket is a grain only where it is to travel as one', (t) => {
+  const grain = parse(contentOf(write({ by: 'grain' }), 'text/cloud-config')).salt_minion;
+  t.deepEqual(grain.grains, { saltbridge_ticket: ticket });
+  t.deepEqual(grain.conf.autosign_grains, ['saltbridge_ticket']);
+  for (const by of ['claim', 'keys'] as const) {
+    t.false(contentOf(write({ by }), 'text/cloud-config').includes(ticket), by);
+  }
+});
+
+test('only the machine with a given pair gets a private key', (t) => {
+  const formats = ['cloud-init', 'shell', 'cloudbase-init'] as const;
+  const encoded = Buffer.from(keys.privatePem).toString('base64');
+  const holds = (text: string): boolean => text.includes('PRIVATE') || text.includes(encoded);
+  for (const format of formats) {
+    t.true(holds(write({ by: 'keys', format })), format);
+    t.false(holds(write({ by: 'claim', format })), format);
+  }
+});
+
+test('what the service passes already stays as it is, of whatever kind', (t) => {
+  const config = '#cloud-config\nhostname: web-1\n';
+  const script = '#!/bin/sh\necho grüß gott\n';
+  const message = multipart([
+    { type: 'text/cloud-config', name: 'a', content: config },
+    { type: 'text/x-shellscript', name: 'b', content: script },
+  ]);
+  for (const [beside, expected] of [
+    [config, [config]],
+    [script, [script]],
+    [message, [config, script]],
+  ] as const) {
+    const parts = readParts(write({ beside }));
+    t.deepEqual(
+      parts.slice(0, -2).map(([, content]) => content),
+      expected,
+    );
+    t.deepEqual(
+      parts.slice(-2).map(([type]) => type),
+      ['text/cloud-config', 'text/x-shellscript'],
+    );
+  }
+});
+
+test('any content of a part arrives as it was', (t) => {
+  const line = fc.oneof(
+    fc.string({ maxLength: 80, unit: 'grapheme' }),
+    fc.constant('--=='),
+    fc.constant(''),
+  );
+  fc.assert(
+    fc.property(fc.array(line, { minLength: 1, maxLength: 6 }), (lines) => {
+      const content = `#!/bin/sh\n${lines.join('\n')}`;
+      const [first] = readParts(multipart([{ type: 'text/x-shellscript', name: 'x', content }]));
+      t.is(first?.[1], content);
+    }),
+    { numRuns: 15 },
+  );
+});
+
+test('no id, grain or option of a minion means anything to a shell, or to YAML', (t) => {
+  const odd = ["it's", '$(touch /tmp/x)', '`id`', 'no', '12:30', '1e3', '"', '\\', '*a', 'ü', '~'];
+  for (const text of odd) {
+    const script = write({
+      id: text,
+      format: 'shell',
+      config: { note: text },
+      grains: { note: text },
+    });
+    const upToConfig = script.slice(0, script.indexOf('# post PATH'));
+    const shown = run('sh', ['-c', `${upToConfig}\nprintf '%s' "$id_json"`]);
+    t.is(JSON.parse(shown.output), text);
+    const program = 'import sys, yaml; c = yaml.safe_load(sys.stdin); sys.stdout.write(c["note"])';
+    const config = /minion" <<'SALTBRIDGE_END_OF_FILE'[^\n]*\n([\s\S]*?)\nSALTBRIDGE_END/.exec(
+      script,
+    )?.[1];
+    t.is(
+      execFileSync('/usr/bin/python3', ['-c', program], { input: config ?? '', encoding: 'utf8' }),
+      text,
+    );
+  }
+});

@@ -1,0 +1,288 @@
+/** What an extension has of its master, and what it is kept from. */
+
+import test from 'ava';
+import Type from 'typebox';
+import { allow } from '../../../acl/index.ts';
+import { connectExtension, connectMaster } from '../../../client/index.ts';
+import {
+  AuthenticationError,
+  type ExtensionHost,
+  extensionMethod,
+  MasterError,
+  type MasterExtension,
+  type Occurrence,
+  type OpenExtension,
+  StoreError,
+} from '../../../master/index.ts';
+import { collect } from '../../helpers/fleet.ts';
+import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+import { keys } from '../../helpers/vectors.ts';
+
+const startEvent = recorded('minion_event', 'start event v3');
+const tag = 'app/ready';
+const signalRule = {
+  signals: [],
+  rules: [allow('ready', { subject: { minion: '*' }, action: 'signal', resource: { tag } })],
+  mode: 'enforce',
+  learnActions: [],
+  recordData: false,
+} as const;
+
+/** An extension, and its host once it was opened. */
+function extension(
+  parts: Partial<OpenExtension> = {},
+  name = 'probe',
+): { readonly one: MasterExtension; host(): ExtensionHost; readonly told: string[] } {
+  const told: string[] = [];
+  let opened: ExtensionHost | undefined;
+  const one: MasterExtension = {
+    name,
+    open: async (host) => {
+      opened = host;
+      told.push('open');
+      return {
+        ...parts,
+        start: () => told.push('start'),
+        close: async () => {
+          told.push(host.closing.aborted ? 'close' : 'close before the signal');
+        },
+      };
+    },
+  };
+  return {
+    one,
+    told,
+    host: () => {
+      if (opened === undefined) throw new TypeError('not opened');
+      return opened;
+    },
+  };
+}
+
+test('an extension is opened, started and closed with its master', async (t) => {
+  const { one, told } = extension();
+  const { master } = await startVectorMaster(t, { extensions: [one] });
+  t.deepEqual(told, ['open', 'start']);
+  await master.close();
+  t.deepEqual(told, ['open', 'start', 'close']);
+});
+
+test('an extension that cannot be opened ends the start, and those before it are closed', async (t) => {
+  const { one, told } = extension();
+  const broken: MasterExtension = {
+    name: 'broken',
+    open: async () => {
+      throw new MasterError('ERR_ARGS', 'cannot');
+    },
+  };
+  await t.throwsAsync(startVectorMaster(t, { extensions: [one, broken] }), { code: 'ERR_ARGS' });
+  t.is(told.length, 2);
+});
+
+for (const names of [['two words'], ['__proto__'], ['same', 'same']]) {
+  test(`extensions cannot be named ${names.join(' and ')}`, async (t) => {
+    const extensions = names.map((name) => extension({}, name).one);
+    await t.throwsAsync(startVectorMaster(t, { extensions }), { instanceOf: TypeError });
+  });
+}
+
+test("the master's interface is there from the start on, and not before", async (t) => {
+  const early: MasterExtension = {
+    name: 'early',
+    open: async (host) => {
+      t.throws(() => host.master(), { code: 'ERR_MASTER_STOPPED' });
+      return { close: async () => {} };
+    },
+  };
+  const { one, host } = extension();
+  await startVectorMaster(t, { extensions: [early, one] });
+  t.truthy((await host().master().status()).id);
+});
+
+test('rows of one extension are out of reach of another, and of what the master keeps', async (t) => {
+  const a = extension({}, 'a');
+  const b = extension({}, 'b');
+  const { store } = await startVectorMaster(t, { extensions: [a.one, b.one] });
+  const value = Buffer.from('value');
+  await a.host().state.write([{ op: 'put', key: ['row', '1'], value }]);
+  t.deepEqual((await a.host().state.get(['row', '1']))?.key, ['row', '1']);
+  t.is(await b.host().state.get(['row', '1']), undefined);
+  t.deepEqual(await collect(b.host().state.list([])), []);
+  await b.host().state.write([{ op: 'delete-prefix', prefix: [] }]);
+  t.deepEqual(
+    (await collect(a.host().state.list(['row']))).map(({ key }) => key),
+    [['row', '1']],
+  );
+  t.truthy(await store.get(['state', 'a', 'row', '1']));
+});
+
+test('a list of rows goes on behind a key', async (t) => {
+  const { one, host } = extension();
+  await startVectorMaster(t, { extensions: [one] });
+  const { state } = host();
+  const rows = ['1', '2', '3'].map(
+    (n) => ({ op: 'put', key: ['r', n], value: Buffer.of(1) }) as const,
+  );
+  await state.write(rows);
+  const rest = await collect(state.list(['r'], { after: ['r', '1'], limit: 1 }));
+  t.deepEqual(
+    rest.map(({ key }) => key),
+    [['r', '2']],
+  );
+});
+
+test('a write is all of it or nothing, under conditions', async (t) => {
+  const { one, host } = extension();
+  await startVectorMaster(t, { extensions: [one] });
+  const { state } = host();
+  const put = (key: string, ifRevision?: number) =>
+    ({
+      op: 'put',
+      key: [key],
+      value: Buffer.of(1),
+      ...(ifRevision === undefined ? {} : { ifRevision }),
+    }) as const;
+  const revision = await state.write([put('x', 0)]);
+  await t.throwsAsync(state.write([put('y'), put('x', 0)]), {
+    instanceOf: StoreError,
+    code: 'ERR_REVISION',
+  });
+  t.is(await state.get(['y']), undefined);
+  await state.write([put('y'), put('x', revision)]);
+  t.truthy(await state.get(['y']));
+});
+
+test('what one extension seals, another cannot open', async (t) => {
+  const a = extension({}, 'a');
+  const b = extension({}, 'b');
+  await startVectorMaster(t, { extensions: [a.one, b.one] });
+  const sealed = a.host().state.seal(Buffer.from('secret'));
+  t.is(Buffer.from(a.host().state.unseal(sealed)).toString(), 'secret');
+  t.false(Buffer.from(sealed).includes('secret'));
+  t.throws(() => b.host().state.unseal(sealed), { code: 'ERR_SEAL' });
+});
+
+test('a signal that an extension wants is taken before it is answered, once', async (t) => {
+  const taken: Occurrence[] = [];
+  const { one } = extension({
+    intake: {
+      isWanted: (wanted, sender) => wanted === tag && sender === keys.minionId,
+      take: async (occurrence) => {
+        taken.push(occurrence);
+      },
+    },
+  });
+  const { ask } = await startVectorMaster(t, { config: { acl: signalRule }, extensions: [one] });
+  const nonce = freshNonce();
+  const request = altered(startEvent, { load: { tag, data: { n: 1 }, nonce } });
+  t.is(openReply(startEvent, await ask(request), nonce), null);
+  t.is(taken.length, 1);
+  const [{ tag: told, sender, data, rule, request: mark } = {}] = taken;
+  t.deepEqual(
+    [told, sender, { ...(data as object) }, rule],
+    [tag, keys.minionId, { n: 1 }, 'ready'],
+  );
+  t.is(mark?.place, 0);
+  const other = freshNonce();
+  await ask(altered(startEvent, { load: { tag: 'app/other', data: {}, nonce: other } }));
+  t.is(taken.length, 1);
+});
+
+test('a signal that no rule permits is not handed to an extension', async (t) => {
+  const taken: Occurrence[] = [];
+  const { one } = extension({
+    intake: {
+      isWanted: () => true,
+      take: async (occurrence) => {
+        taken.push(occurrence);
+      },
+    },
+  });
+  const { ask } = await startVectorMaster(t, { extensions: [one] });
+  const nonce = freshNonce();
+  await ask(altered(startEvent, { load: { tag, data: {}, nonce } }));
+  t.deepEqual(taken, []);
+});
+
+test('methods of an extension are served under its name, and their parameters are looked at', async (t) => {
+  const { one } = extension({
+    rpc: new Map([
+      [
+        'double',
+        extensionMethod({
+          parameters: Type.Object({ n: Type.Number() }, { additionalProperties: false }),
+          call: async (_api, { n }) => 2 * n,
+        }),
+      ],
+      [
+        'count',
+        extensionMethod({
+          parameters: Type.Object({}),
+          call: async function* () {
+            yield 1;
+            yield 2;
+          },
+        }),
+      ],
+    ]),
+  });
+  const { directory } = await startVectorMaster(t, { extensions: [one] });
+  const probe = connectExtension({ socketPath: directories(directory).socket ?? '' }, 'probe');
+  t.is(await probe.call('double', { n: 4 }), 8);
+  t.deepEqual(await collect(probe.stream('count')), [1, 2]);
+  await t.throwsAsync(probe.call('double', { n: 'x' }), { code: 'ERR_ARGS' });
+  await t.throwsAsync(probe.call('triple'), { code: 'ERR_RPC_UNKNOWN_METHOD' });
+});
+
+test('pillar of an extension lies over all other pillar', async (t) => {
+  const { one } = extension({
+    pillar: { name: 'probe', provide: async ({ id }) => ({ role: `of ${id}` }) },
+  });
+  const { directory } = await startVectorMaster(t, {
+    extensions: [one],
+    pillar: async () => ({ role: 'base', other: 1 }),
+  });
+  const master = connectMaster({ socketPath: directories(directory).socket ?? '' });
+  t.like(await master.pillar.show({ minion: keys.minionId }), { role: `of ${keys.minionId}` });
+});
+
+test('a decision that denies is told to the audit log', async (t) => {
+  const { one, host } = extension();
+  const { master } = await startVectorMaster(t, { extensions: [one] });
+  const question = {
+    subject: { kind: 'service', name: 'trove' },
+    action: 'command',
+    resource: {
+      call: { fun: 'a.b', args: [], kwargs: new Map() },
+      isWithin: () => true,
+    },
+  } as const;
+  t.is(host().decide(question).effect, 'deny');
+  t.truthy(await master.audit.flush());
+});
+
+test('a target means those that match for certain, and what entitles them is asked by name', async (t) => {
+  const { one, host } = extension();
+  await startVectorMaster(t, { extensions: [one] });
+  t.deepEqual(await host().minionsOf({ tgt: '*' }), [keys.minionId]);
+  t.deepEqual(await host().minionsOf({ tgt: 'role:x', tgtType: 'pillar' }), []);
+  t.true(host().isWithin([keys.minionId], keys.minionId));
+  t.false(host().isWithin([keys.minionId], 'other*'));
+});
+
+test('a token that nobody has is of nobody', async (t) => {
+  const { one, host } = extension();
+  await startVectorMaster(t, { extensions: [one] });
+  await t.throwsAsync(host().holdToken('0'.repeat(64)), { instanceOf: AuthenticationError });
+});
+
+test('events of an extension have its name', async (t) => {
+  const { one, host } = extension();
+  const { master } = await startVectorMaster(t, { extensions: [one] });
+  const events = master.events.subscribe({ match: 'saltbridge/*' })[Symbol.asyncIterator]();
+  host().fire('run/new', { n: 1 });
+  const { value } = await events.next();
+  await events.return?.();
+  t.like(value, { tag: 'saltbridge/probe/run/new', data: { n: 1 } });
+});
