@@ -29,7 +29,7 @@ code { font-size: .85rem; overflow-wrap: anywhere; }
 time, td:has(form) { white-space: nowrap; }
 td form { display: inline-block; margin-right: .4rem; }
 progress { accent-color: var(--accent); width: 12rem; max-width: 40vw; vertical-align: middle; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: 1rem; }
 figure { margin: 0; }
 svg { width: 100%; height: 2.5rem; border-bottom: 1px solid var(--line); }
 polyline { fill: none; stroke: var(--accent); stroke-width: 1.5; vector-effect: non-scaling-stroke; }
