@@ -4,7 +4,8 @@
  * `flood [seconds]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
  * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
  * files; `fleet [minions]`, a fleet of them; `api [seconds]`, the HTTP API;
- * `api URL USER:PASSWORD:EAUTH TARGET`, another one.
+ * `api URL USER:PASSWORD:EAUTH TARGET`, another one; `signals [seconds]`, how many signals are
+ * accepted; `signals crash [kills [seed]]`, what becomes of them when the master is killed.
  */
 import { isAsShipped, runAsShipped } from './as-shipped.ts';
 
@@ -19,6 +20,10 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   soak: async () => {
     const { runSoak } = await import('./soak/command.ts');
     return runSoak(Number(first ?? '600'), Number(second), print);
+  },
+  signals: async () => {
+    const { runSignals } = await import('./signals/command.ts');
+    return runSignals(process.argv.slice(3), print);
   },
   crash: async () => {
     const { runCrash } = await import('./crash/command.ts');

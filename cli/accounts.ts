@@ -1,5 +1,6 @@
 /** Accounts of this machine, and how a process that root started becomes another one's. */
 import { userInfo } from 'node:os';
+import { codeOf } from './error-code.ts';
 import { CommandError } from './errors.ts';
 
 /** An account that the process shall run as. */
@@ -33,7 +34,7 @@ function findAccount(name: string): Account {
   try {
     process.seteuid?.(name);
   } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ERR_UNKNOWN_CREDENTIAL') {
+    if (codeOf(cause) === 'ERR_UNKNOWN_CREDENTIAL') {
       throw new CommandError('ERR_USER', `user: there is no account ${name}`, { cause });
     }
     throw cause;

@@ -12,6 +12,7 @@ import {
   type OfflineKeys,
   openOfflineKeys,
 } from '../master/index.ts';
+import { codeOf } from './error-code.ts';
 import { CommandError } from './errors.ts';
 
 /**
@@ -65,7 +66,6 @@ export async function openLocalKeys(configDirectory: string): Promise<OfflineKey
 
 /** Whether a call failed because no master listens on the socket. */
 export function isNobodyThere(error: unknown): boolean {
-  if (!(error instanceof RemoteError) || !(error.cause instanceof Error)) return false;
-  const { cause } = error;
-  return 'code' in cause && (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED');
+  const code = error instanceof RemoteError ? codeOf(error.cause) : undefined;
+  return code === 'ENOENT' || code === 'ECONNREFUSED';
 }

@@ -1,10 +1,10 @@
 /** What `saltbridge enroll` reads and prints. */
-import { readFile } from 'node:fs/promises';
 import type { ExtensionClient } from '../client/index.ts';
 import type { Enrolment, EnrolRequest, KnownMinion } from '../heat-bridge/index.ts';
 import type { CommandContext } from './context.ts';
 import { CommandError } from './errors.ts';
 import { exitCodes } from './exit-codes.ts';
+import { readInput, readText } from './input-file.ts';
 import { escapeName } from './output/escape.ts';
 import { printLine } from './print.ts';
 
@@ -52,9 +52,9 @@ export async function enrolRequestOf(
 export async function readMinions(
   file: string,
   project: string | undefined,
-  { readLine }: Pick<CommandContext, 'readLine'>,
+  context: Pick<CommandContext, 'readLine'>,
 ): Promise<readonly KnownMinion[]> {
-  const list = parseJson(file === '-' ? await readInput(readLine) : await readText(file));
+  const list = parseJson(await readInput(file, context));
   if (!Array.isArray(list)) throw new CommandError('ERR_ARGS', `${file} holds no list`);
   // Each entry is looked at by the master.
   return list.map((one) => (project === undefined ? one : { project, ...one }));
@@ -105,20 +105,6 @@ export function formatEnrolment(enrolment: Enrolment): string {
       text === undefined ? [] : [`${name.padEnd(10)}${escapeName(text)}`],
     )
     .join('\n');
-}
-
-async function readText(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (cause) {
-    throw new CommandError('ERR_ARGS', `${file} cannot be read`, { cause });
-  }
-}
-
-async function readInput(readLine: CommandContext['readLine']): Promise<string> {
-  const lines: string[] = [];
-  for (let line = await readLine(); line !== undefined; line = await readLine()) lines.push(line);
-  return lines.join('\n');
 }
 
 function parseJson(text: string): unknown {

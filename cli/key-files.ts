@@ -3,6 +3,7 @@ import { chmod, unlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fingerprint, generateKeyPair } from '../minion-protocol/index.ts';
 import type { CommandContext } from './context.ts';
+import { codeOf } from './error-code.ts';
 import { CommandError } from './errors.ts';
 import { printJson, printLine } from './print.ts';
 
@@ -55,7 +56,7 @@ export async function writeNewFile(file: string, content: string, mode: number):
   try {
     await writeFile(file, content, { mode, flag: 'wx' });
   } catch (cause) {
-    if (!(cause instanceof Error && 'code' in cause && cause.code === 'EEXIST')) throw cause;
+    if (codeOf(cause) !== 'EEXIST') throw cause;
     const message = `${file} exists; it is not replaced`;
     throw new CommandError('ERR_FILE_EXISTS', message, { cause });
   }

@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { addAclCommand } from './commands/acl.ts';
 import { addAuditCommand } from './commands/audit.ts';
+import { addBridgeCommand } from './commands/bridge.ts';
 import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
@@ -21,6 +22,7 @@ import { addStatusCommand } from './commands/status.ts';
 import { addStoreCommand } from './commands/store.ts';
 import { addTokenCommand } from './commands/token.ts';
 import type { CommandContext } from './context.ts';
+import { codeOf } from './error-code.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { escapeLine } from './output/escape.ts';
 import { printLine } from './print.ts';
@@ -41,6 +43,7 @@ const addCommands: readonly ((program: Command, context: CommandContext) => void
   addAuditCommand,
   addTokenCommand,
   addReactionsCommand,
+  addBridgeCommand,
   addMigrateCommand,
   addDoctorCommand,
   addMinionCommand,
@@ -104,7 +107,7 @@ async function explain(
   isDebugging: boolean,
 ): Promise<number> {
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
-  const code = codeOf(error);
+  const code = codeOf(error) ?? '';
   if (code === 'EPIPE') return exitCodes.ok;
   const known = exitCodeOf(code);
   const message = error instanceof Error ? error.message : String(error);
@@ -112,9 +115,4 @@ async function explain(
   await printLine(stderr, `saltbridge: ${prefix}${escapeLine(message)}`);
   if (isDebugging && error instanceof Error) await printLine(stderr, error.stack ?? '');
   return known ?? exitCodes.software;
-}
-
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error) || !('code' in error)) return '';
-  return typeof error.code === 'string' ? error.code : '';
 }

@@ -2,6 +2,7 @@
 import { type FunctionResult, type FunctionsApi, parseArguments } from '../master/index.ts';
 import { isWireMap, type WireValue } from '../minion-protocol/index.ts';
 import type { CommandContext } from './context.ts';
+import { codeOf } from './error-code.ts';
 import { exitCodes } from './exit-codes.ts';
 import type { LoginOptions } from './login-options.ts';
 import { formatData } from './output/returns.ts';
@@ -117,7 +118,7 @@ function codeInData(data: WireValue | undefined): WireValue | undefined {
 }
 
 function isUnknownFunction(error: unknown): error is Error {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_UNKNOWN_FUN';
+  return codeOf(error) === 'ERR_UNKNOWN_FUN';
 }
 
 /** Who is told in the events. */

@@ -1,6 +1,6 @@
 /** The masters of one process: all start or none, and each is reloaded and closed by itself. */
 import type { Logger } from 'pino';
-import { type Bridge, createBridge } from '../heat-bridge/index.ts';
+import { createBridge } from '../heat-bridge/index.ts';
 import {
   createMaster,
   type LoadedTenants,
@@ -8,11 +8,11 @@ import {
   type MasterConfig,
   type MasterStatus,
 } from '../master/index.ts';
-import type { SaltApi } from '../salt-api/index.ts';
 import type { Account } from './accounts.ts';
 import { CommandError } from './errors.ts';
 import { type MasterLog, type MasterLogOptions, openMasterLog } from './logger.ts';
 import { readAgain, reload, tellWarnings } from './reload.ts';
+import { ServedApi } from './served-api.ts';
 
 /** One of them. */
 interface ServedMaster {
@@ -22,12 +22,11 @@ interface ServedMaster {
   readonly config: MasterConfig;
   readonly log: MasterLog;
   readonly master: Master;
-  readonly bridge: Bridge;
+  readonly api: ServedApi;
 }
 
 /** The master of a configuration directory, or those of its tenants. */
 export class ServedMasters {
-  readonly #apis: SaltApi[] = [];
   readonly #masters: readonly ServedMaster[];
 
   /** @param log - the process's, and that of a master without tenants */
@@ -61,11 +60,8 @@ export class ServedMasters {
    * @throws what the start of a master throws; for tenants CommandError ERR_TENANT
    */
   async start(): Promise<void> {
-    for (const served of this.#masters) {
-      const { tenant, master, log } = served;
+    for (const { tenant, master, log } of this.#masters) {
       try {
-        // First, so that whoever hears the master hears the API too; it says that it is not ready.
-        await this.#startApi(served);
         await master.start();
       } catch (cause) {
         await this.#closeMasters().catch((error: unknown) => {
@@ -74,19 +70,6 @@ export class ServedMasters {
         throw tenant === undefined ? cause : notStarted(tenant, cause, log.logger);
       }
     }
-  }
-
-  /** Salt's HTTP API, where the configuration asks for it. */
-  async #startApi({ config, master, bridge, log }: ServedMaster): Promise<void> {
-    if ((config.api ?? config.restCherrypy) === undefined) return;
-    const { createSaltApi, saltApiOptions } = await import('../salt-api/index.ts');
-    const options = saltApiOptions(config);
-    if (options === undefined) return;
-    const logger = log.logger.child({ component: 'salt-api' });
-    const api = await createSaltApi(master, { ...options, logger, plugins: [bridge.http] });
-    this.#apis.push(api);
-    const { address, port } = await api.listen();
-    logger.info({ address, port }, 'http api started');
   }
 
   /** Where minions are served, for people. */
@@ -117,7 +100,7 @@ export class ServedMasters {
   }
 
   async #closeMasters(): Promise<void> {
-    await Promise.allSettled(this.#apis.map((api) => api.close()));
+    await Promise.allSettled(this.#masters.map(({ api }) => api.close()));
     const outcomes = await Promise.allSettled(this.#masters.map(({ master }) => master.close()));
     const failed = outcomes.find(({ status }) => status === 'rejected');
     if (failed?.status === 'rejected') throw failed.reason;
@@ -132,9 +115,10 @@ function toServe(
 ): ServedMaster {
   const readConfig = (): Promise<MasterConfig> => readAgain(directory, log);
   const bridge = createBridge();
-  const extensions = [bridge];
+  const api = new ServedApi(bridge, log.logger);
+  const extensions = [bridge, api];
   const master = createMaster({ config, logger: log.logger, readConfig, extensions });
-  return { tenant, directory, config, log, master, bridge };
+  return { tenant, directory, config, log, master, api };
 }
 
 /** Every line says whose it is: tenants may have one log file, and have one console. */

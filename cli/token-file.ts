@@ -1,6 +1,7 @@
 /** The token of whoever uses the command line, kept from one command to the next. */
 import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { codeOf } from './error-code.ts';
 
 const form = /^[0-9a-f]{64}$/;
 
@@ -12,7 +13,7 @@ export async function readTokenFile(file: string): Promise<string | undefined> {
     const token = (await readFile(file, 'utf8')).trim();
     return form.test(token) ? token : undefined;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (codeOf(error) === 'ENOENT') return undefined;
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 /** Who a command acts as: the master's own user, or one who logs in [salt/cli/salt.py]. */
 import type { FunctionsApi, JobsApi, MasterApi } from '../master/index.ts';
 import type { CommandContext } from './context.ts';
+import { codeOf } from './error-code.ts';
 import { CommandError } from './errors.ts';
 import type { LoginOptions } from './login-options.ts';
 import { readTokenFile, writeTokenFile } from './token-file.ts';
@@ -54,8 +55,7 @@ async function keptToken(
   try {
     return (await api.logins.identify(token)).eauth === eauth ? token : undefined;
   } catch (error) {
-    const isOver = error instanceof Error && 'code' in error && error.code === 'ERR_EAUTH_TOKEN';
-    if (isOver) return undefined;
+    if (codeOf(error) === 'ERR_EAUTH_TOKEN') return undefined;
     throw error;
   }
 }

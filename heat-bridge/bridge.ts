@@ -7,6 +7,8 @@ import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createPlugin } from './http/plugin.ts';
 import { parseSections } from './options.ts';
 import { type BridgePart, joinParts } from './part.ts';
+import { openSignals } from './signals/open.ts';
+import type { HandlesApi, OutboxApi, SignalsApi } from './signals/signals-api.ts';
 
 /** The bridge of one master: give it to `createMaster` as one of its `extensions`. */
 export interface Bridge extends MasterExtension {
@@ -14,12 +16,17 @@ export interface Bridge extends MasterExtension {
   readonly http: BridgePlugin;
   /** Machines on their way to being minions. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
   readonly enroll: EnrollApi;
+  /** Where signals go. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly handles: HandlesApi;
+  /** Signals on their way. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly outbox: OutboxApi;
 }
 
 /** The parts of a bridge whose master runs. */
 interface OpenBridge {
   readonly enroll: EnrollApi;
   readonly parts: readonly BridgePart<unknown>[];
+  readonly signals: SignalsApi;
 }
 
 /** Makes it. Nothing is opened before its master is started. */
@@ -34,6 +41,14 @@ class BridgeOfMaster implements Bridge {
 
   get enroll(): EnrollApi {
     return this.#opened().enroll;
+  }
+
+  get handles(): HandlesApi {
+    return this.#opened().signals.handles;
+  }
+
+  get outbox(): OutboxApi {
+    return this.#opened().signals.outbox;
   }
 
   async open(host: ExtensionHost): Promise<OpenExtension> {
@@ -62,5 +77,6 @@ class BridgeOfMaster implements Bridge {
 async function openParts(host: ExtensionHost): Promise<OpenBridge> {
   const sections = parseSections(host.config.bridge);
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
-  return { parts: [enroll], enroll: enroll.api };
+  const signals = await openSignals(host, sections.handles);
+  return { parts: [enroll, signals], enroll: enroll.api, signals: signals.api };
 }

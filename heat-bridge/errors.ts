@@ -14,7 +14,13 @@ export type BridgeErrorCode =
   | 'ERR_TICKET_BOUND'
   | 'ERR_TICKET_EXPIRED'
   | 'ERR_TICKET_KEY'
-  | 'ERR_TICKET_SPENT';
+  | 'ERR_TICKET_SPENT'
+  | 'ERR_HANDLE_EXISTS'
+  | 'ERR_HANDLE_FORM'
+  | 'ERR_HANDLE_LIMIT'
+  | 'ERR_HANDLE_UNKNOWN'
+  | 'ERR_SIGNAL_QUOTA'
+  | 'ERR_SIGNAL_UNKNOWN';
 
 /** What each code means to the person who meets it; `docs/errors.md` holds the same. */
 export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
@@ -82,6 +88,37 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
   ERR_TICKET_SPENT: {
     meaning: 'The ticket has had its effect, or was given up; it is good once.',
     action: 'Begin another enrolment; if nobody of yours used it, retire the minion.',
+    retry: false,
+  },
+  ERR_HANDLE_EXISTS: {
+    meaning: 'A handle has this alias already, perhaps that of another owner.',
+    action: 'Choose another alias, remove the handle, or replace it with --replace.',
+    retry: false,
+  },
+  ERR_HANDLE_FORM: {
+    meaning: 'A handle cannot be registered as it is given, or where its signals go is unreadable.',
+    action:
+      'Correct what the message names; docs/signals.md has every form in which Heat gives one.',
+    retry: false,
+  },
+  ERR_HANDLE_LIMIT: {
+    meaning: 'As many handles as may be are registered.',
+    action: 'Remove handles that are no longer used; those that have ended go after a day.',
+    retry: true,
+  },
+  ERR_HANDLE_UNKNOWN: {
+    meaning: 'No handle of this alias is registered, or not the one that a signal was for.',
+    action: 'saltbridge bridge handle list shows those there are.',
+    retry: false,
+  },
+  ERR_SIGNAL_QUOTA: {
+    meaning: 'The outbox is full, in all or for this minion or stack.',
+    action: 'Wait until signals are delivered, drop some, or raise the quota that is named.',
+    retry: true,
+  },
+  ERR_SIGNAL_UNKNOWN: {
+    meaning: 'The outbox has no such signal, or not in the state that this needs.',
+    action: 'saltbridge bridge outbox list shows those there are.',
     retry: false,
   },
 };

@@ -48,6 +48,7 @@ export function joinParts(parts: readonly BridgePart<unknown>[]): OpenExtension 
 function joinIntakes(intakes: readonly SignalIntake[]): SignalIntake {
   return {
     isWanted: (tag, sender) => intakes.some((it) => it.isWanted(tag, sender)),
+    isDelayed: (tag, sender) => intakes.some((it) => it.isDelayed?.(tag, sender)),
     take: async (occurrence) => {
       const { tag, sender } = occurrence;
       for (const intake of intakes) {

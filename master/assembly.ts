@@ -313,7 +313,7 @@ async function open(
     bound,
     startedAt: now(),
   });
-  extensions.start({ api, holdToken: users.holdToken });
+  await extensions.start({ api, holdToken: users.holdToken });
   const rpc = closers.add(
     new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods),
     (it) => it.close(),

@@ -4,7 +4,6 @@
  */
 import { appendFileSync, openSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,6 +14,7 @@ import { importKey, makeKeyTexts, swarmId } from '../swarm/keys.ts';
 import type { Known } from '../swarm/minion.ts';
 import { LastingMinion } from './lasting-minion.ts';
 import { MasterProcess } from './master-process.ts';
+import { createRandom, freePort } from './setting.ts';
 
 /** What a series of kills came to. */
 export interface CrashFigures {
@@ -236,27 +236,4 @@ async function writeConfig(
     saltbridge: { state_dir: '/state', socket: '/run/s.sock' },
   };
   await writeFile(path.join(rootDir, 'master'), JSON.stringify(config));
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      const port = typeof address === 'object' && address !== null ? address.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
-}
-
-/** Numbers in [0, 1) that are the same for the same seed (mulberry32). */
-function createRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

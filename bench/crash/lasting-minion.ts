@@ -5,9 +5,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isWireMap, ProtocolError, SerialGuard } from '../../minion-protocol/index.ts';
 import type { SwarmKey } from '../swarm/keys.ts';
-import { type Asker, type Known, returnTo, SwarmMinion } from '../swarm/minion.ts';
+import { type Known, returnTo, SwarmMinion } from '../swarm/minion.ts';
 import { PublicationReader } from '../swarm/publications.ts';
-import { Dealer, subscribe } from '../swarm/zmtp-client.ts';
+import { subscribe } from '../swarm/zmtp-client.ts';
+import { Line } from './line.ts';
 
 const pauseMs = 20;
 
@@ -94,20 +95,5 @@ export class LastingMinion {
       }
       await sleep(pauseMs);
     }
-  }
-}
-
-/** A connection that is made anew when the last one was lost. */
-class Line implements Asker {
-  readonly #port: number;
-  #dealer: Dealer | undefined;
-
-  constructor(port: number) {
-    this.#port = port;
-  }
-
-  ask(request: Uint8Array): Promise<Buffer> {
-    if (this.#dealer === undefined || this.#dealer.isClosed) this.#dealer = new Dealer(this.#port);
-    return this.#dealer.ask(request);
   }
 }

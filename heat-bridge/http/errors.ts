@@ -16,6 +16,12 @@ const ofBridge: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_TICKET_EXPIRED: 403,
   ERR_TICKET_KEY: 500,
   ERR_TICKET_SPENT: 403,
+  ERR_HANDLE_EXISTS: 409,
+  ERR_HANDLE_FORM: 400,
+  ERR_HANDLE_LIMIT: 503,
+  ERR_HANDLE_UNKNOWN: 404,
+  ERR_SIGNAL_QUOTA: 503,
+  ERR_SIGNAL_UNKNOWN: 404,
 };
 
 /** Errors of the master's. */

@@ -2,6 +2,7 @@
 import { createReadStream } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
+import { isMissing } from '../system-error.ts';
 
 const form = /^audit-(\d{12})\.log$/;
 
@@ -29,7 +30,7 @@ export async function auditFiles(directory: string): Promise<string[]> {
       .sort()
       .map((name) => path.join(directory, name));
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    if (isMissing(error)) return [];
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { MasterConfig } from '../config/options.ts';
+import { codeOf } from '../system-error.ts';
 import type { Patient } from './patient.ts';
 import type { DoctorFinding } from './report.ts';
 
@@ -29,7 +30,7 @@ async function tryBind(host: string, port: number): Promise<string | undefined> 
   try {
     await once(server, 'listening');
   } catch (error) {
-    return error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
+    return codeOf(error) ?? 'unknown';
   }
   server.close();
   await once(server, 'close');

@@ -70,6 +70,11 @@ export interface ExtensionHost {
 export interface SignalIntake {
   isWanted(tag: string, sender: string): boolean;
   /**
+   * Whether one that its sender's rate does not allow waits, as requests do; it is dropped
+   * otherwise, as events are.
+   */
+  isDelayed?(tag: string, sender: string): boolean;
+  /**
    * Durable when it resolves; only then the minion is answered. The same request again adds
    * nothing.
    * @throws StoreError when it cannot be kept: the minion sends again
@@ -86,8 +91,11 @@ export interface OpenExtension {
   readonly pillar?: ExtPillar;
   /** Methods at the local socket, by name; called there as `<extension>.<name>`. */
   readonly rpc?: ReadonlyMap<string, RpcMethod>;
-  /** The ports are bound, and the master's interface is there. */
-  start?(): void;
+  /**
+   * The ports are bound, and the master's interface is there; the local socket is not, yet. What it
+   * throws ends the master's start.
+   */
+  start?(): void | Promise<void>;
   /** Waits for what is under way. */
   close(): Promise<void>;
 }

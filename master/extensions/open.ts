@@ -49,7 +49,7 @@ export interface Extensions {
   readonly advice: KeyAdvice;
   /** By their names at the local socket. */
   readonly methods: ReadonlyMap<string, RpcMethod>;
-  start(running: RunningMaster): void;
+  start(running: RunningMaster): Promise<void>;
 }
 
 interface Named {
@@ -80,9 +80,9 @@ export async function openExtensions(
     pillars: opened.flatMap(({ open }) => open.pillar ?? []),
     advice: joinAdvice(opened.flatMap(({ open }) => open.advice ?? [])),
     methods: new Map(opened.flatMap(methodsOf)),
-    start: (master) => {
+    start: async (master) => {
       running = master;
-      for (const { open } of opened) open.start?.();
+      for (const { open } of opened) await open.start?.();
     },
   };
 }

@@ -1,5 +1,6 @@
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
+import { codeOf } from '../system-error.ts';
 
 /** What stands for "no such file", whatever a path looked like; also what is there of another kind. */
 const absent: ReadonlySet<string> = new Set([
@@ -15,7 +16,7 @@ const absent: ReadonlySet<string> = new Set([
 
 /** Whether a failure of the file system means that there is nothing to be had at a path. */
 function isAbsence(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && absent.has(String(error.code));
+  return absent.has(codeOf(error) ?? '');
 }
 
 /** What `look` finds; `undefined` where there is nothing. Other failures stay failures. */

@@ -1,6 +1,7 @@
 /** Python code that salt-master would load, and that which its minions load. */
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
+import { codeOf } from '../system-error.ts';
 import type { MigrationFinding } from './report.ts';
 import { unreadableFinding } from './unreadable.ts';
 
@@ -101,7 +102,6 @@ async function pythonFiles(directory: string): Promise<string[] | 'unreadable'> 
     const names = await readdir(directory);
     return names.filter((name) => /\.(py|pyx|so|zip)$/.test(name) && name !== '__init__.py').sort();
   } catch (error) {
-    const isNoDirectory = error instanceof Error && 'code' in error && error.code === 'ENOTDIR';
-    return isNoDirectory ? [] : 'unreadable';
+    return codeOf(error) === 'ENOTDIR' ? [] : 'unreadable';
   }
 }

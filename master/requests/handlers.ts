@@ -13,7 +13,7 @@ import type { JobCache } from '../jobs/job-cache.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
-import type { Throttle } from '../limits/throttle.ts';
+import { Throttle } from '../limits/throttle.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import type { MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
@@ -44,6 +44,9 @@ import { type TopsProvider, topsHandler } from './tops.ts';
 
 /** Self-made jobs (`jid: req`) that a minion may report in an hour. */
 const selfMadeJobsPerHour = 600;
+
+/** Signals of one minion that wait because it is over its rate. */
+const maxWaitingSignals = 64;
 
 /** What the handlers are made from. */
 export interface HandlerParts {
@@ -104,6 +107,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       bus,
       jobs,
       rate: eventRate,
+      delayed: new Throttle(eventRate, maxWaitingSignals),
       counters,
       meter: foundations.meter,
       denials: parts.denials,

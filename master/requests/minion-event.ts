@@ -12,6 +12,7 @@ import { tags } from '../events/tags.ts';
 import type { SignalIntake } from '../extensions/extension.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import type { Throttle } from '../limits/throttle.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
 import type { Meter } from '../metrics/meter.ts';
 import type { PolicyGate } from '../policy/gate.ts';
@@ -25,6 +26,8 @@ export interface MinionEventOptions {
   readonly bus: EventBus;
   readonly jobs: JobCache;
   readonly rate: TokenBuckets;
+  /** The same rate, for what waits for it. */
+  readonly delayed: Throttle;
   readonly counters: RequestCounters;
   readonly meter: Meter;
   readonly denials: DenialLog;
@@ -88,8 +91,9 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       const ownJid = job?.minions.has(minionId) ? jid : undefined;
       const decision = judge(options, { minionId, event, bytes: request.bytes, ownJid });
       if (decision.effect === 'deny') continue;
-      if (options.rate.tryTake(minionId)) permitted.push({ ...event, rule: decision.rule });
-      else options.counters.count('event-rate');
+      if (await mayPass(options, minionId, event)) {
+        permitted.push({ ...event, rule: decision.rule });
+      }
     }
     const wanted = permitted.filter(isWanted);
     if (wanted.length > 0) await keepWanted(options, minionId, request, wanted);
@@ -97,6 +101,21 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
     for (const { tag, data } of permitted) options.bus.fire(tag, data, 'minion');
     return send(null);
   };
+}
+
+/** @throws Unanswered where as many of the minion's signals wait for its rate as may */
+async function mayPass(
+  { intakes, rate, delayed, counters }: MinionEventOptions,
+  minionId: string,
+  { tag }: Candidate,
+): Promise<boolean> {
+  if (!intakes.some((it) => it.isDelayed?.(tag, minionId))) {
+    const isWithinRate = rate.tryTake(minionId);
+    if (!isWithinRate) counters.count('event-rate');
+    return isWithinRate;
+  }
+  if (await delayed.pass(minionId, 1, () => counters.count('signal-delayed'))) return true;
+  throw new Unanswered('signal-rate');
 }
 
 /** @throws Unanswered when one cannot be kept: the minion sends again by itself */

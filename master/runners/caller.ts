@@ -5,6 +5,7 @@ import { type AuditRequester, auditOf } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
+import { codeOf } from '../system-error.ts';
 import type { BoundCall, FunctionTable } from './function.ts';
 
 /** Which function to run on the master. */
@@ -178,7 +179,7 @@ export class FunctionCaller {
       return { return: value, success: true };
     } catch (error) {
       // Ours to look into, unless it tells what was wrong with the call.
-      if (!(error instanceof Error && 'code' in error)) {
+      if (codeOf(error) === undefined) {
         log.error({ jid, fun: data.fun, err: error }, 'function failed');
       }
       const reason = error instanceof Error ? error.message : String(error);

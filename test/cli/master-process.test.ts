@@ -16,6 +16,7 @@ import { type Account, planUserChange } from '../../cli/accounts.ts';
 import { startDaemon } from '../../cli/daemon.ts';
 import { CommandError } from '../../cli/errors.ts';
 import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
+import { end } from '../helpers/background-process.ts';
 import { until } from '../helpers/deadline.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
@@ -67,19 +68,6 @@ async function makeHome(t: ExecutionContext, more = ''): Promise<Home> {
       return pid;
     },
   };
-}
-
-async function end(pid: number): Promise<void> {
-  if (isAlive(pid)) process.kill(pid);
-  await until('the process to end', () => !isAlive(pid), 20_000);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }
 
 test('a master in the background keeps its pidfile and its log, and takes the pidfile away', async (t) => {

@@ -137,6 +137,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
   const stderr = options.stderr ?? new TextStream();
   const api = completeApi(options.master ?? {});
   const interruption = options.interruption ?? new AbortController().signal;
+  const lines = options.input?.split('\n') ?? [];
   const code = await run(
     argv,
     {
@@ -145,7 +146,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       ask: options.ask,
       askSecret: options.askSecret,
       tokenFile: options.tokenFile ?? '/nonexistent/token',
-      readLine: async () => options.input?.split('\n')[0],
+      readLine: async () => lines.shift(),
       interruption: () => interruption,
       openApi: options.openApi ?? (async () => api),
       openExtension: options.openExtension ?? unexpected,

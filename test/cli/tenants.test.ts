@@ -11,6 +11,7 @@ import { startDaemon } from '../../cli/daemon.ts';
 import { openLocalStore } from '../../cli/store-access.ts';
 import { connectMaster } from '../../client/index.ts';
 import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
+import { end } from '../helpers/background-process.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
@@ -66,19 +67,6 @@ async function makeHome(t: ExecutionContext): Promise<Home> {
       return pid;
     },
   };
-}
-
-async function end(pid: number): Promise<void> {
-  if (isAlive(pid)) process.kill(pid);
-  await until('the process to end', () => !isAlive(pid), 20_000);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }
 
 test('one process serves every tenant on a socket of its own, and its log names them', async (t) => {

@@ -3,12 +3,13 @@ export async function eventually(
   what: string,
   ask: () => Promise<boolean>,
   ms = 60_000,
+  everyMs = 20,
 ): Promise<void> {
   const end = performance.now() + ms;
   while (!(await ask())) {
     if (performance.now() > end) throw new Error(`waited ${ms} ms for ${what}`);
     await new Promise((resolve) => {
-      setTimeout(resolve, 20);
+      setTimeout(resolve, everyMs);
     });
   }
 }

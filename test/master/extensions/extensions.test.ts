@@ -43,7 +43,9 @@ function extension(
       told.push('open');
       return {
         ...parts,
-        start: () => told.push('start'),
+        start: () => {
+          told.push('start');
+        },
         close: async () => {
           told.push(host.closing.aborted ? 'close' : 'close before the signal');
         },

@@ -1,0 +1,141 @@
+/**
+ * A master that is killed (SIGKILL) at seeded moments while minions signal, before an endpoint that
+ * comes to harm one time in five. Judge is this process: what was acknowledged, and what arrived.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createRandom } from '../crash/setting.ts';
+import type { SwarmMinion } from '../swarm/minion.ts';
+import { type RecordingEndpoint, startEndpoint } from './endpoint.ts';
+import { type Acknowledged, judge, type Verdict } from './judge.ts';
+import { emit, openSetting, type Setting } from './setting.ts';
+
+export interface SignalCrashOptions {
+  readonly kills: number;
+  readonly seed: number;
+  readonly minions: number;
+  /** In all. */
+  readonly signals: number;
+  /** Told after each kill. */
+  readonly onKill?: (done: number) => void;
+}
+
+/** What a series of kills came to; all of {@link Verdict} must be 0. */
+export interface SignalCrashFigures extends Verdict {
+  readonly kills: number;
+  readonly acknowledged: number;
+  /** Signals as they arrived; more than were acknowledged, because tries are repeated. */
+  readonly arrivals: number;
+  /** Requests that the endpoint let come to harm. */
+  readonly harmed: number;
+  /** In the dead-letter list. Must be 0. */
+  readonly dead: number;
+}
+
+const handles = ['h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'h7'];
+const longestLifeMs = 500;
+const drainMs = 120_000;
+
+export async function benchSignalCrash(options: SignalCrashOptions): Promise<SignalCrashFigures> {
+  const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-signals-'));
+  const random = createRandom(options.seed);
+  const endpoint = await startEndpoint(random);
+  const { origin } = endpoint;
+  const setting = await openSetting({ rootDir, minions: options.minions, handles, origin });
+  const trial = new Trial(setting, endpoint, options);
+  try {
+    return await trial.run(random);
+  } finally {
+    trial.stop();
+    await setting.master.kill();
+    await endpoint.close();
+    await rm(rootDir, { recursive: true, force: true });
+  }
+}
+
+class Trial {
+  readonly #setting: Setting;
+  readonly #endpoint: RecordingEndpoint;
+  readonly #options: SignalCrashOptions;
+  readonly #acknowledged: Acknowledged[] = [];
+  /** Signals that may be begun: their share of each kill. */
+  #allowed = 0;
+  #begun = 0;
+  #isOver = false;
+  #tellLoad: () => void = () => {};
+
+  constructor(setting: Setting, endpoint: RecordingEndpoint, options: SignalCrashOptions) {
+    this.#setting = setting;
+    this.#endpoint = endpoint;
+    this.#options = options;
+  }
+
+  async run(random: () => number): Promise<SignalCrashFigures> {
+    const { kills, signals } = this.#options;
+    const { master, minions } = this.#setting;
+    const emitting = minions.map((minion, index) => this.#emitAll(minion, index));
+    for (let kill = 1; kill <= kills; kill += 1) {
+      const isUnderLoad = this.#underLoad();
+      this.#allowed = Math.ceil((signals * kill) / kills);
+      await isUnderLoad;
+      await sleep(random() * longestLifeMs);
+      await master.kill();
+      master.spawn();
+      await master.ready();
+      this.#options.onKill?.(kill);
+    }
+    await Promise.all(emitting);
+    await this.#drain();
+    return {
+      kills,
+      acknowledged: this.#acknowledged.length,
+      arrivals: this.#endpoint.arrivals.length,
+      harmed: this.#endpoint.harmed,
+      dead: await this.#count({ isDead: true }),
+      ...judge(this.#acknowledged, this.#endpoint.arrivals),
+    };
+  }
+
+  stop(): void {
+    this.#isOver = true;
+  }
+
+  /** One after the other, to handle after handle, as long as signals are left. */
+  async #emitAll(minion: SwarmMinion, offset: number): Promise<void> {
+    for (let number = 0; this.#begun < this.#options.signals && !this.#isOver; ) {
+      if (this.#begun >= this.#allowed) {
+        await sleep(5);
+        continue;
+      }
+      this.#begun += 1;
+      const handle = handles[(offset + number) % handles.length] ?? '';
+      const sentAt = performance.now();
+      if (await emit(minion, handle, number, () => this.#isOver)) {
+        const acknowledgedAt = performance.now();
+        this.#acknowledged.push({ handle, minion: minion.id, number, sentAt, acknowledgedAt });
+        this.#tellLoad();
+      }
+      number += 1;
+    }
+  }
+
+  /** The next signal that is acknowledged: a kill without any under way would show nothing. */
+  #underLoad(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#tellLoad = resolve;
+    });
+  }
+
+  /** Until the outbox is empty; what stays in it counts as lost. */
+  async #drain(): Promise<void> {
+    const end = performance.now() + drainMs;
+    while (performance.now() < end && (await this.#count({ isDead: false })) > 0) await sleep(100);
+  }
+
+  async #count(selection: { readonly isDead: boolean }): Promise<number> {
+    const entries = await this.#setting.bridge.call<readonly unknown[]>('outbox.list', selection);
+    return entries.length;
+  }
+}

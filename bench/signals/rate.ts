@@ -1,0 +1,47 @@
+/** How many signals a second a master accepts durably, while it delivers as many as it can. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { startEndpoint } from './endpoint.ts';
+import { emit, openSetting } from './setting.ts';
+
+export interface SignalRateFigures {
+  readonly acceptedPerSecond: number;
+  readonly acceptedMs99: number;
+  /** Arrived at the endpoint meanwhile. */
+  readonly deliveredPerSecond: number;
+}
+
+const minionCount = 100;
+const handles = Array.from({ length: 20 }, (_, index) => `h${index}`);
+
+/** @param seconds - how long minions signal, each as soon as it is answered */
+export async function benchSignalRate(seconds: number): Promise<SignalRateFigures> {
+  const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-signals-'));
+  const endpoint = await startEndpoint(() => 1);
+  const { origin } = endpoint;
+  const { master, minions } = await openSetting({ rootDir, minions: minionCount, handles, origin });
+  try {
+    const end = performance.now() + seconds * 1000;
+    const times: number[] = [];
+    await Promise.all(
+      minions.map(async (minion, index) => {
+        for (let number = 0; performance.now() < end; number += 1) {
+          const from = performance.now();
+          const handle = handles[(index + number) % handles.length] ?? '';
+          if (await emit(minion, handle, number, () => false)) times.push(performance.now() - from);
+        }
+      }),
+    );
+    times.sort((a, b) => a - b);
+    return {
+      acceptedPerSecond: times.length / seconds,
+      acceptedMs99: times[Math.floor(times.length * 0.99)] ?? 0,
+      deliveredPerSecond: endpoint.arrivals.length / seconds,
+    };
+  } finally {
+    await master.kill();
+    await endpoint.close();
+    await rm(rootDir, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,117 @@
+/** A master of its own process with handles, and minions that signal. */
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connectExtension, type ExtensionClient } from '../../client/index.ts';
+import { ProtocolError } from '../../minion-protocol/index.ts';
+import { Line } from '../crash/line.ts';
+import { MasterProcess } from '../crash/master-process.ts';
+import { freePort } from '../crash/setting.ts';
+import { acceptAll } from '../fleet.ts';
+import { importKey, makeKeyTexts, swarmId } from '../swarm/keys.ts';
+import { type Known, SwarmMinion } from '../swarm/minion.ts';
+
+const keyCount = 4;
+const pauseMs = 20;
+
+/** See above. */
+export interface Setting {
+  readonly master: MasterProcess;
+  readonly minions: readonly SwarmMinion[];
+  /** The bridge at the master's local socket. */
+  readonly bridge: ExtensionClient;
+}
+
+export interface SettingOptions {
+  readonly rootDir: string;
+  readonly minions: number;
+  readonly handles: readonly string[];
+  /** Where all handles lead. */
+  readonly origin: string;
+}
+
+/** Starts the master, signs the minions in and registers the handles for all of them. */
+export async function openSetting(options: SettingOptions): Promise<Setting> {
+  const { rootDir, handles, origin } = options;
+  const requestPort = await freePort();
+  await writeConfig(rootDir, requestPort, origin);
+  const keys = await makeKeyTexts(keyCount);
+  await acceptAll(path.join(rootDir, 'pki'), options.minions, keys);
+  const master = new MasterProcess(rootDir);
+  master.spawn();
+  await master.ready();
+  const imported = keys.map(importKey);
+  const minions: SwarmMinion[] = [];
+  let known: Known | undefined;
+  for (let index = 0; index < options.minions; index += 1) {
+    const [key] = imported.slice(index % keyCount);
+    if (key === undefined) throw new Error('no key');
+    const minion = new SwarmMinion(swarmId(index), index, key, new Line(requestPort));
+    known = await minion.signIn(known);
+    minions.push(minion);
+  }
+  const bridge = connectExtension({ socketPath: path.join(rootDir, 'run', 's.sock') }, 'bridge');
+  for (const alias of handles) {
+    const signal = { endpoint: `${origin}/${alias}`, token: 'token' };
+    const registration = { alias, minions: minions.map(({ id }) => id), signal };
+    await bridge.call('handles.add', { registration });
+  }
+  return { master, minions, bridge };
+}
+
+/**
+ * Sends one signal, the same bytes again until it is answered, as Salt's clients do.
+ * @returns whether it was acknowledged; what a minion would sign in again for is no acknowledgement
+ */
+export async function emit(
+  minion: SwarmMinion,
+  handle: string,
+  number: number,
+  isOver: () => boolean,
+): Promise<boolean> {
+  const data = { data: { minion: minion.id, number } };
+  const sealed = minion.seal({ cmd: '_minion_event', tag: `heat/${handle}`, data, pretag: null });
+  while (!isOver()) {
+    try {
+      const answer = await minion.send(sealed);
+      return answer === null;
+    } catch (error) {
+      if (error instanceof ProtocolError) return false;
+    }
+    await sleep(pauseMs);
+  }
+  return false;
+}
+
+async function writeConfig(rootDir: string, requestPort: number, origin: string): Promise<void> {
+  const config = {
+    root_dir: rootDir,
+    interface: '127.0.0.1',
+    ret_port: requestPort,
+    publish_port: await freePort(),
+    pki_dir: '/pki',
+    sock_dir: '/run',
+    cachedir: '/cache',
+    log_file: '/log',
+    pidfile: '/pid',
+    log_level: 'info',
+    saltbridge: {
+      state_dir: '/state',
+      socket: '/run/s.sock',
+      limits: { requests_per_second: 0, events_per_second: 0 },
+      acl: { signals: [{ tag: 'heat/*', minions: '*' }] },
+      bridge: {
+        handles: {
+          endpoints: [origin],
+          timeout: 0.3,
+          retry_first: 0.05,
+          retry_most: 0.5,
+          per_minion: 1_000_000,
+          per_stack: 1_000_000,
+          entries: 1_000_000,
+        },
+      },
+    },
+  };
+  await writeFile(path.join(rootDir, 'master'), JSON.stringify(config));
+}

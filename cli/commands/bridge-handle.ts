@@ -1,0 +1,145 @@
+import { type Command, Option } from 'commander';
+import type { HandleInfo, HandleRegistration } from '../../heat-bridge/index.ts';
+import { configOption, jsonOption, logLevelOption, parseSeconds } from '../common-options.ts';
+import type { CommandContext } from '../context.ts';
+import { readInput } from '../input-file.ts';
+import { escapeName } from '../output/escape.ts';
+import { printJson, printLine } from '../print.ts';
+
+interface HandleOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface AddOptions extends HandleOptions {
+  readonly minion: readonly string[];
+  readonly member?: readonly string[];
+  readonly stack?: string;
+  readonly owner?: string;
+  readonly expires?: number;
+  readonly replace?: boolean;
+}
+
+/** `saltbridge bridge handle`. */
+export function addHandleCommands(bridge: Command, context: CommandContext): void {
+  const handle = bridge.command('handle').description('where minions may signal to');
+  addAdd(handle, context);
+  addList(handle, context);
+  addOne(handle, context, 'show', 'show one handle; secrets are never shown');
+  addOne(handle, context, 'remove', 'forget a handle; signals that wait for it are given up');
+}
+
+function addAdd(handle: Command, context: CommandContext): void {
+  handle
+    .command('add')
+    .description('register a handle, or a webhook, under an alias')
+    .argument('<alias>', 'how minions name it: event.send heat/<alias>')
+    .argument('<file>', 'what Heat gives of the handle, as JSON or text; - is standard input')
+    .addOption(
+      new Option('--minion <ids...>', 'the minions that may signal it').makeOptionMandatory(),
+    )
+    .option('--member <names...>', 'where a minion signals for several: heat/<alias>/<member>')
+    .option('--stack <name>', 'whose quota its signals count against')
+    .option('--owner <name>', 'whose it is, for instance a project')
+    .addOption(
+      new Option('--expires <seconds>', 'how long from now on; 12 hours unless told').argParser(
+        parseSeconds,
+      ),
+    )
+    .option('--replace', 'in place of the handle that has this alias')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (alias: string, file: string, options: AddOptions) => {
+      const { configDir, minion, member, stack, owner, expires, replace = false, json } = options;
+      const registration: HandleRegistration = {
+        alias,
+        minions: minion,
+        ...(member === undefined ? {} : { members: member }),
+        ...(stack === undefined ? {} : { stack }),
+        ...(owner === undefined ? {} : { owner }),
+        ...(expires === undefined ? {} : { expiresAt: Date.now() + Math.round(expires * 1000) }),
+        // A file, because what stands on a command line is seen by everybody on the machine.
+        signal: await readInput(file, context),
+      };
+      const bridge = await context.openExtension(configDir, 'bridge');
+      const parameters = { registration, replaces: replace };
+      const info = await bridge.call<HandleInfo>('handles.add', parameters);
+      await printHandle(info, json, context);
+      if (info.isListed) return;
+      const advice = 'list it under saltbridge: bridge: handles: endpoints';
+      await printLine(context.stderr, `Nothing will be sent to ${info.origin}: ${advice}.`);
+    });
+}
+
+function addList(handle: Command, context: CommandContext): void {
+  handle
+    .command('list')
+    .description('list the handles; those that ended are shown for a day')
+    .option('--owner <name>', 'of one owner only')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json, owner }: HandleOptions & { readonly owner?: string }) => {
+      const bridge = await context.openExtension(configDir, 'bridge');
+      const of = owner === undefined ? {} : { owner };
+      const list = await bridge.call<readonly HandleInfo[]>('handles.list', of);
+      if (json) return printJson(context.stdout, list);
+      if (list.length === 0) await printLine(context.stderr, 'No handle is registered.');
+      for (const info of list) await printLine(context.stdout, formatLine(info));
+    });
+}
+
+function addOne(
+  handle: Command,
+  context: CommandContext,
+  name: 'remove' | 'show',
+  description: string,
+): void {
+  handle
+    .command(name)
+    .description(description)
+    .argument('<alias>')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (alias: string, { configDir, json }: HandleOptions) => {
+      const bridge = await context.openExtension(configDir, 'bridge');
+      await printHandle(await bridge.call<HandleInfo>(`handles.${name}`, { alias }), json, context);
+    });
+}
+
+async function printHandle(
+  info: HandleInfo,
+  json: boolean | undefined,
+  { stdout }: CommandContext,
+): Promise<void> {
+  if (json) return printJson(stdout, info);
+  const { alias, transport, origin, isListed, minions, members, stack, owner } = info;
+  const rows: readonly (readonly [string, string | undefined])[] = [
+    ['handle', alias],
+    ['transport', transport],
+    ['endpoint', isListed ? origin : `${origin} (not listed: nothing is sent there)`],
+    ['minions', minions.join(', ')],
+    ['members', members.length === 0 ? undefined : members.join(', ')],
+    ['stack', stack],
+    ['owner', owner],
+    ['expires', new Date(info.expiresAt).toISOString()],
+  ];
+  for (const [name, text] of rows) {
+    if (text !== undefined) await printLine(stdout, `${name.padEnd(10)}${escapeName(text)}`);
+  }
+}
+
+function formatLine({
+  alias,
+  transport,
+  origin,
+  isListed,
+  minions,
+  expiresAt,
+}: HandleInfo): string {
+  const place = isListed ? origin : `${origin} (not listed)`;
+  const until = new Date(expiresAt).toISOString();
+  return escapeName(`${alias}: ${transport} ${place}, ${minions.length} minions, until ${until}`);
+}

@@ -1,0 +1,56 @@
+/** What is done to handles and to the outbox, in the audit log; nothing of a destination. */
+import type { ExtensionHost } from '../../master/index.ts';
+import type { OutboxEntry } from './outbox-record.ts';
+import type { OutboxSelection, SignalsApi } from './signals-api.ts';
+
+/** Whoever may use the local socket, or the program that the master runs in. */
+const local = { who: { kind: 'local', name: '' }, rule: 'local-interface' } as const;
+
+export function audited(api: SignalsApi, audit: ExtensionHost['audit']): SignalsApi {
+  const { handles, outbox } = api;
+  const tell = async <T>(
+    action: string,
+    what: string,
+    work: () => Promise<T>,
+    on: (result: T) => readonly string[],
+  ): Promise<T> => {
+    try {
+      const result = await work();
+      audit.append({ ...local, action, what, on: on(result), outcome: 'done' });
+      return result;
+    } catch (error) {
+      audit.append({ ...local, action, what, outcome: 'failed' });
+      throw error;
+    }
+  };
+  const minionsOf = (entries: readonly OutboxEntry[]): readonly string[] => [
+    ...new Set(entries.map(({ minion }) => minion)),
+  ];
+  const meant = ({ id, alias }: OutboxSelection): string => id ?? alias ?? '*';
+  return {
+    handles: {
+      ...handles,
+      add: (registration, options) =>
+        tell(
+          'handle.add',
+          String(registration.alias),
+          () => handles.add(registration, options),
+          ({ minions }) => minions,
+        ),
+      remove: (alias) =>
+        tell(
+          'handle.remove',
+          alias,
+          () => handles.remove(alias),
+          ({ minions }) => minions,
+        ),
+    },
+    outbox: {
+      ...outbox,
+      retry: (selection) =>
+        tell('outbox.retry', meant(selection), () => outbox.retry(selection), minionsOf),
+      drop: (selection) =>
+        tell('outbox.drop', meant(selection), () => outbox.drop(selection), minionsOf),
+    },
+  };
+}

@@ -1,0 +1,219 @@
+/** Brings the signals of the outbox to where they belong: those of a handle one after the other. */
+import type { Logger } from 'pino';
+import { type BackOffOptions, backOffMs } from './back-off.ts';
+import { type Destination, secretsOf } from './destination.ts';
+import { originOf } from './endpoints.ts';
+import type { Ask } from './exchange.ts';
+import type { HandleInfo } from './handle.ts';
+import type { Handles } from './handles.ts';
+import type { Outbox, Pending } from './outbox.ts';
+import type { OutboxRecord } from './outbox-record.ts';
+import type { Outcome } from './outcome.ts';
+import { pause } from './pause.ts';
+import { signalId } from './signal.ts';
+import type { Delivery } from './transports/delivery.ts';
+import { Turns } from './turns.ts';
+
+/** What {@link Courier} needs. */
+export interface CourierOptions {
+  readonly handles: Pick<Handles, 'destinationOf' | 'find'>;
+  readonly outbox: Outbox;
+  readonly ask: Ask;
+  readonly deliver: (delivery: Delivery) => Promise<Outcome>;
+  readonly backOff: BackOffOptions;
+  /** Milliseconds before a service that works is asked again whether it is our turn. */
+  readonly turnMs: number;
+  /** Exchanges at a time with one service. */
+  readonly perEndpoint: number;
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly random: () => number;
+  readonly log: Logger;
+  /** Told of each signal that is over; must not throw. */
+  readonly onOver: (record: OutboxRecord, handle: HandleInfo | undefined, reason?: string) => void;
+}
+
+/** The signals of one handle. */
+interface Lane {
+  readonly queue: Pending[];
+  failures: number;
+  reason: string | undefined;
+  isSending: boolean;
+  /** Ends a pause early. */
+  wake: AbortController;
+}
+
+/** See above. */
+export class Courier {
+  readonly #options: CourierOptions;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #turns: Turns;
+  readonly #work = new Set<Promise<void>>();
+
+  constructor(options: CourierOptions) {
+    this.#options = options;
+    this.#turns = new Turns(options.perEndpoint);
+  }
+
+  /** Takes what is in the outbox, and what comes. */
+  start(): void {
+    const { outbox } = this.#options;
+    outbox.onPending = (pending) => this.#add(pending);
+    for (const pending of outbox.pending) this.#add(pending);
+  }
+
+  /** How it is with a signal that is not over. */
+  stateOf({ id, alias }: Pending): {
+    readonly state: 'sending' | 'waiting';
+    readonly failures: number;
+    readonly reason: string | undefined;
+  } {
+    const lane = this.#lanes.get(alias);
+    if (lane === undefined || lane.queue[0]?.id !== id) {
+      return { state: 'waiting', failures: 0, reason: undefined };
+    }
+    const { failures, reason, isSending } = lane;
+    return { state: isSending ? 'sending' : 'waiting', failures, reason };
+  }
+
+  /** Tries the next signal of a handle now: it was changed or removed. */
+  wake(alias: string): void {
+    this.#lanes.get(alias)?.wake.abort();
+  }
+
+  /** Waits for what is under way, which the closing signal ends. */
+  async close(): Promise<void> {
+    await Promise.all(this.#work);
+  }
+
+  #add(pending: Pending): void {
+    const known = this.#lanes.get(pending.alias);
+    if (known !== undefined) {
+      known.queue.push(pending);
+      return;
+    }
+    const lane: Lane = {
+      queue: [pending],
+      failures: 0,
+      reason: undefined,
+      isSending: false,
+      wake: new AbortController(),
+    };
+    this.#lanes.set(pending.alias, lane);
+    const done = this.#run(pending.alias, lane)
+      .catch((error: unknown) => {
+        this.#options.log.error({ err: error }, 'signals were not delivered');
+      })
+      .finally(() => this.#work.delete(done));
+    this.#work.add(done);
+  }
+
+  /** One at a time: two under the same id would be stored in either order. */
+  async #run(alias: string, lane: Lane): Promise<void> {
+    const { closing, log } = this.#options;
+    for (let next = lane.queue[0]; next !== undefined; next = lane.queue[0]) {
+      if (closing.aborted) return;
+      try {
+        if (!(await next.isWritten) || (await this.#isOver(next, lane))) {
+          lane.queue.shift();
+          lane.failures = 0;
+          lane.reason = undefined;
+        }
+      } catch (error) {
+        // The store, or a sealed row: what is in the outbox stays there.
+        log.error({ alias, err: error }, 'signal was not tried');
+        lane.failures += 1;
+        await this.#pause(lane, this.#backOff(lane));
+      }
+    }
+    this.#lanes.delete(alias);
+  }
+
+  /** @returns whether the signal is over; if not, as much time has passed as there must */
+  async #isOver(pending: Pending, lane: Lane): Promise<boolean> {
+    const { handles, outbox, now, closing, turnMs } = this.#options;
+    const record = await outbox.read(pending);
+    if (record === undefined) return true;
+    const handle = handles.find(pending.alias);
+    const destination = handles.destinationOf(pending.alias);
+    if (handle?.id !== record.handle || destination === undefined) {
+      return this.#bury(pending, record, undefined, 'the handle was removed');
+    }
+    if (handle.expiresAt <= now()) {
+      const last = lane.reason === undefined ? '' : `; last: ${lane.reason}`;
+      return this.#bury(pending, record, handle, `the handle has expired${last}`);
+    }
+    const outcome = await this.#try(record, handle, destination, lane);
+    if (outcome.kind === 'delivered') {
+      await outbox.remove(pending);
+      this.#options.onOver(record, handle);
+      return true;
+    }
+    if (outcome.kind === 'final') return this.#bury(pending, record, handle, outcome.reason);
+    if (closing.aborted) return false;
+    lane.reason = outcome.reason;
+    if (outcome.isTurn !== true) lane.failures += 1;
+    const wait = outcome.isTurn === true ? turnMs : this.#backOff(lane);
+    await this.#pause(lane, Math.min(wait, handle.expiresAt - now()));
+    return false;
+  }
+
+  async #bury(
+    pending: Pending,
+    record: OutboxRecord,
+    handle: HandleInfo | undefined,
+    reason: string,
+  ): Promise<true> {
+    await this.#options.outbox.bury(pending, record, reason);
+    this.#options.onOver(record, handle, reason);
+    return true;
+  }
+
+  async #try(
+    record: OutboxRecord,
+    { expiresAt }: HandleInfo,
+    destination: Destination,
+    lane: Lane,
+  ): Promise<Outcome> {
+    const { ask, deliver, closing, now } = this.#options;
+    const { id: recordId, alias, minion, member, signal } = record;
+    lane.isSending = true;
+    try {
+      const outcome = await deliver({
+        destination,
+        recordId,
+        alias,
+        minion,
+        member,
+        signalId: signalId(minion, member),
+        signal,
+        failures: lane.failures,
+        expiresAt,
+        now,
+        ask: (request) => this.#turns.take(originOf(request.url), () => ask(request, closing)),
+      });
+      return withoutSecrets(outcome, destination);
+    } finally {
+      lane.isSending = false;
+    }
+  }
+
+  #backOff({ failures }: Lane): number {
+    const { backOff, random } = this.#options;
+    return backOffMs(failures, backOff, random);
+  }
+
+  async #pause(lane: Lane, milliseconds: number): Promise<void> {
+    lane.wake = new AbortController();
+    const { closing } = this.#options;
+    await pause(milliseconds, closing, lane.wake.signal);
+  }
+}
+
+/** A service may repeat what it was asked with. */
+function withoutSecrets(outcome: Outcome, destination: Destination): Outcome {
+  if (outcome.kind === 'delivered') return outcome;
+  let { reason } = outcome;
+  for (const secret of secretsOf(destination)) reason = reason.replaceAll(secret, '(secret)');
+  return { ...outcome, reason };
+}

@@ -1,0 +1,96 @@
+/**
+ * Which services signals may be sent to: those that the operator lists, by scheme, host and port,
+ * and of their addresses only what the list or common sense permits [THREATS B-08].
+ */
+import { BlockList, isIP } from 'node:net';
+
+/** A service that signals may be sent to. */
+export interface EndpointOptions {
+  /** `https://heat.example.org:8004`; whatever path follows is for every handle alike. */
+  readonly url: string;
+  /**
+   * Networks that its name may lead to (`10.0.0.0/8`, `fd00::/8`, one address). Default: public
+   * addresses, and the address itself where `url` has one in place of a name.
+   */
+  readonly addresses?: readonly string[];
+  /** PEM file of the authorities that sign its certificate. Default: those of Node. */
+  readonly caFile?: string;
+}
+
+/** A listed service. */
+export interface ListedEndpoint {
+  /** Scheme, host and port in their normal form. */
+  readonly origin: string;
+  readonly caFile: string | undefined;
+  /** Whether a connection may be made to this address. */
+  permits(address: string): boolean;
+}
+
+/** Neither public nor anybody's own to give: what no name leads to unless it is listed. */
+const notPublic = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '224.0.0.0/3',
+  '::/127',
+  '64:ff9b::/96',
+  '64:ff9b:1::/48',
+  '2002::/16',
+  'fc00::/7',
+  'fe80::/10',
+  'fec0::/10',
+  'ff00::/8',
+];
+
+/** The listed services by their origin. @throws TypeError for an address or network that is none */
+export function listEndpoints(
+  listed: readonly EndpointOptions[],
+): ReadonlyMap<string, ListedEndpoint> {
+  const closed = networks(notPublic);
+  return new Map(
+    listed.map(({ url, addresses, caFile }) => {
+      const origin = originOf(url);
+      const own = isIP(hostOf(url)) === 0 ? [] : [hostOf(url)];
+      const open = networks(addresses ?? own);
+      const isNamed = addresses !== undefined || own.length > 0;
+      const permits = (address: string): boolean =>
+        isNamed ? contains(open, address) : !contains(closed, address);
+      return [origin, { origin, caFile, permits }];
+    }),
+  );
+}
+
+/** @throws TypeError for what is no address of http or https */
+export function originOf(url: string): string {
+  const { origin, protocol } = new URL(url);
+  if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('expected http or https');
+  return origin;
+}
+
+/** The host without the brackets around an IPv6 address. */
+export function hostOf(url: string): string {
+  return new URL(url).hostname.replace(/^\[|\]$/g, '');
+}
+
+function networks(list: readonly string[]): BlockList {
+  const blocks = new BlockList();
+  for (const text of list) {
+    const [address = '', prefix] = text.split('/');
+    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
+    if (isIP(address) === 0) throw new TypeError(`${text}: expected an address or a network`);
+    if (prefix === undefined) blocks.addAddress(address, family);
+    else blocks.addSubnet(address, Number(prefix), family);
+  }
+  return blocks;
+}
+
+/** IPv4 within IPv6 (`::ffff:127.0.0.1`) counts as what it is; Node looks at that itself. */
+function contains(blocks: BlockList, address: string): boolean {
+  return blocks.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+}

@@ -1,0 +1,106 @@
+/** `saltbridge: bridge: handles:`: what the operator says of signals. */
+import Type, { type Static } from 'typebox';
+import { BridgeError } from '../errors.ts';
+import { parseSection } from '../options.ts';
+import type { BackOffOptions } from './back-off.ts';
+import { type EndpointOptions, type ListedEndpoint, listEndpoints } from './endpoints.ts';
+import type { QuotaOptions } from './quotas.ts';
+
+const Text = Type.String({ minLength: 1, maxLength: 4096 });
+const count = (maximum: number) => Type.Optional(Type.Integer({ minimum: 1, maximum }));
+const tenMillion = 10_000_000;
+
+const Section = Type.Object(
+  {
+    endpoints: Type.Optional(
+      Type.Array(
+        Type.Union([
+          Text,
+          Type.Object(
+            {
+              url: Text,
+              addresses: Type.Optional(Type.Array(Text)),
+              ca_file: Type.Optional(Text),
+            },
+            { additionalProperties: false },
+          ),
+        ]),
+      ),
+    ),
+    timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 300 })),
+    life: count(31_536_000),
+    signal_bytes: Type.Optional(Type.Integer({ minimum: 1024, maximum: 1_000_000 })),
+    per_minion: count(tenMillion),
+    per_stack: count(tenMillion),
+    entries: count(tenMillion),
+    bytes: count(100_000_000_000),
+    retry_first: Type.Optional(Type.Number({ minimum: 0.01, maximum: 3600 })),
+    retry_most: Type.Optional(Type.Number({ minimum: 0.01, maximum: 86_400 })),
+    per_endpoint: count(1_000),
+    keep_dead: count(31_536_000),
+  },
+  { additionalProperties: false },
+);
+
+/** What signals are handled by; each has a default. */
+export interface SignalsOptions {
+  /** Services that signals may be sent to, by origin. Default: none, so nothing is ever sent. */
+  readonly endpoints: ReadonlyMap<string, ListedEndpoint>;
+  /** Milliseconds for one exchange with a service. Default 10,000. */
+  readonly timeoutMs: number;
+  /** How long a handle lives that does not say so, milliseconds. Default 12 hours. */
+  readonly lifeMs: number;
+  /** Largest signal, bytes as JSON. Default 128 KiB: Zaqar takes 256. */
+  readonly maxBytes: number;
+  /** Defaults: 2,000 of one minion, 20,000 of one stack, 120,000 and 256 MiB in all. */
+  readonly quotas: QuotaOptions;
+  /** Defaults: 1,000 and 60,000. */
+  readonly backOff: BackOffOptions;
+  /** Exchanges at a time with one service. Default 8. */
+  readonly perEndpoint: number;
+  /** How long what was given up is kept, milliseconds. Default 7 days. */
+  readonly keepDeadMs: number;
+}
+
+/** The options that a section means. @throws BridgeError ERR_BRIDGE_OPTIONS */
+export function signalsOptions(given: unknown = {}): SignalsOptions {
+  const section = parseSection('bridge:handles', Section, given);
+  const { endpoints = [], timeout = 10, life = 43_200, retry_first: first = 1 } = section;
+  return {
+    endpoints: listed(endpoints.map(toEndpoint)),
+    timeoutMs: timeout * 1000,
+    lifeMs: life * 1000,
+    maxBytes: section.signal_bytes ?? 131_072,
+    quotas: {
+      perMinion: section.per_minion ?? 2_000,
+      perStack: section.per_stack ?? 20_000,
+      entries: section.entries ?? 120_000,
+      bytes: section.bytes ?? 268_435_456,
+    },
+    backOff: { firstMs: first * 1000, mostMs: (section.retry_most ?? 60) * 1000 },
+    perEndpoint: section.per_endpoint ?? 8,
+    keepDeadMs: (section.keep_dead ?? 604_800) * 1000,
+  };
+}
+
+type EndpointSection = NonNullable<Static<typeof Section>['endpoints']>[number];
+
+function toEndpoint(endpoint: EndpointSection): EndpointOptions {
+  if (typeof endpoint === 'string') return { url: endpoint };
+  const { url, addresses, ca_file: caFile } = endpoint;
+  return {
+    url,
+    ...(addresses === undefined ? {} : { addresses }),
+    ...(caFile === undefined ? {} : { caFile }),
+  };
+}
+
+function listed(endpoints: readonly EndpointOptions[]): ReadonlyMap<string, ListedEndpoint> {
+  try {
+    return listEndpoints(endpoints);
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : 'unreadable';
+    const message = `saltbridge:bridge:handles:endpoints: ${problem}`;
+    throw new BridgeError('ERR_BRIDGE_OPTIONS', message, { cause });
+  }
+}

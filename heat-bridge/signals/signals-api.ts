@@ -1,0 +1,57 @@
+/** Handles and the outbox, for whoever runs the orchestration and whoever looks after it. */
+import type { HandleInfo, HandleRegistration } from './handle.ts';
+import type { OutboxEntry } from './outbox-record.ts';
+
+/** The handles that minions may signal. */
+export interface HandlesApi {
+  /**
+   * Registers a handle; durable when it resolves. Signals for an endpoint that is not listed end in
+   * the dead-letter list: `isListed` says so before.
+   * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS (unless it `replaces`), ERR_HANDLE_LIMIT
+   */
+  add(
+    registration: HandleRegistration,
+    options?: { readonly replaces?: boolean },
+  ): Promise<HandleInfo>;
+  /** By alias; those that ended are shown for a day. */
+  list(selection?: { readonly owner?: string }): Promise<readonly HandleInfo[]>;
+  /** @throws BridgeError ERR_HANDLE_UNKNOWN */
+  show(alias: string): Promise<HandleInfo>;
+  /**
+   * Forgets a handle and its secrets. What waits for it goes to the dead-letter list.
+   * @throws BridgeError ERR_HANDLE_UNKNOWN
+   */
+  remove(alias: string): Promise<HandleInfo>;
+}
+
+/** Which entries of the outbox are meant: one, those of a handle, or all. */
+export interface OutboxSelection {
+  readonly id?: string;
+  readonly alias?: string;
+}
+
+/** The signals that are on their way, and those that were given up. */
+export interface OutboxApi {
+  /** Those that are over first, then the others, the oldest first. At most `limit` (1,000). */
+  list(
+    selection?: OutboxSelection & { readonly isDead?: boolean; readonly limit?: number },
+  ): Promise<readonly OutboxEntry[]>;
+  /**
+   * Puts signals of the dead-letter list behind the others of their handle.
+   * @returns those that are tried again
+   * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA, ERR_HANDLE_UNKNOWN where the handle is
+   * gone
+   */
+  retry(selection: OutboxSelection): Promise<readonly OutboxEntry[]>;
+  /**
+   * Forgets signals, also those that wait.
+   * @throws BridgeError ERR_SIGNAL_UNKNOWN
+   */
+  drop(selection: OutboxSelection): Promise<readonly OutboxEntry[]>;
+}
+
+/** What {@link Bridge} gives of signals. */
+export interface SignalsApi {
+  readonly handles: HandlesApi;
+  readonly outbox: OutboxApi;
+}

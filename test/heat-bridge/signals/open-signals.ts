@@ -1,0 +1,97 @@
+/** Signals over a store in memory, with a short back-off. */
+import type { ExecutionContext } from 'ava';
+import { openSignals } from '../../../heat-bridge/signals/open.ts';
+import type { SignalsApi } from '../../../heat-bridge/signals/signals-api.ts';
+import { createSilentLogger, type StateArea } from '../../../master/index.ts';
+import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
+import { createMemoryStore } from '../../../store/index.ts';
+
+/** An event that was fired. */
+interface Fired {
+  readonly tag: string;
+  readonly data: WireMap;
+}
+
+export interface SignalsUnderTest extends SignalsApi {
+  /** As a process that ends. */
+  close(): Promise<void>;
+  readonly fired: readonly Fired[];
+  /** Resolves when so many events of this tag were fired. */
+  told(tag: string, count?: number): Promise<readonly Fired[]>;
+  /** As a permitted event of a minion; under a new nonce unless one is named. */
+  signal(minion: string, tag: string, data?: WireValue, nonce?: string): Promise<void>;
+}
+
+/** A place for state that outlives the signals on it. */
+export function memoryState(now: () => number = Date.now): StateArea {
+  const store = createMemoryStore({ now });
+  return {
+    get: (key) => store.get(key),
+    list: (prefix, options) => store.list(prefix, options),
+    write: (operations) => store.write(operations),
+    // What is sealed must not be found by who looks for the secret.
+    seal: (plain) => plain.map((byte) => byte ^ 0x5a),
+    unseal: (sealed) => sealed.map((byte) => byte ^ 0x5a),
+  };
+}
+
+export interface TestOptions {
+  readonly state?: StateArea;
+  readonly now?: () => number;
+  readonly section?: object;
+  /** Default true. */
+  readonly isStarted?: boolean;
+}
+
+export async function openTestSignals(
+  t: ExecutionContext,
+  endpoints: readonly string[],
+  { state = memoryState(), now = Date.now, section = {}, isStarted = true }: TestOptions = {},
+): Promise<SignalsUnderTest> {
+  const fired: Fired[] = [];
+  const waiting = new Set<() => void>();
+  const closing = new AbortController();
+  const signals = await openSignals(
+    {
+      state,
+      config: { publishSession: 86_400 },
+      audit: { append: () => {}, digest: () => '' },
+      logger: createSilentLogger(),
+      now,
+      closing: closing.signal,
+      fire: (tag, data) => {
+        fired.push({ tag, data });
+        for (const look of waiting) look();
+      },
+    },
+    { endpoints: [...endpoints], retry_first: 0.01, retry_most: 0.02, timeout: 5, ...section },
+  );
+  if (isStarted) signals.start();
+  const close = async (): Promise<void> => {
+    closing.abort();
+    await signals.close();
+  };
+  t.teardown(close);
+  let nonce = 0;
+  return {
+    ...signals.api,
+    close,
+    fired,
+    told: (tag, count = 1) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          const found = fired.filter((it) => it.tag === tag);
+          if (found.length < count) return;
+          waiting.delete(look);
+          resolve(found);
+        };
+        waiting.add(look);
+        look();
+      }),
+    signal: async (minion, tag, data, mark) => {
+      nonce += 1;
+      const request = { mark: mark ?? `nonce-${nonce}`, place: 0 };
+      await signals.intake.take({ tag, sender: minion, data, request, rule: 'r', jid: undefined });
+    },
+  };
+}

@@ -1,0 +1,71 @@
+/** A service on loopback that writes down what it is asked, and answers as it is told. */
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** A request as it came. */
+export interface Recorded {
+  readonly method: string;
+  /** As it was on the wire. */
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** Answers a request, or leaves it without an answer. */
+export type Answerer = (request: Recorded, response: ServerResponse) => void;
+
+export interface Recorder {
+  readonly origin: string;
+  readonly requests: readonly Recorded[];
+  /** How later requests are answered. */
+  answer: Answerer;
+  /** Resolves when so many requests have come. */
+  heard(count: number): Promise<readonly Recorded[]>;
+  close(): Promise<void>;
+}
+
+export async function startRecorder(answer: Answerer): Promise<Recorder> {
+  const requests: Recorded[] = [];
+  const waiting = new Set<() => void>();
+  const server = createServer((incoming, response) => {
+    const parts: Buffer[] = [];
+    incoming.on('data', (part: Buffer) => parts.push(part));
+    incoming.once('end', () => {
+      const { method = '', url: path = '', headers } = incoming;
+      const recorded = { method, path, headers, body: Buffer.concat(parts).toString('utf8') };
+      requests.push(recorded);
+      recorder.answer(recorded, response);
+      for (const look of waiting) look();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const recorder: Recorder = {
+    origin: `http://127.0.0.1:${port}`,
+    requests,
+    answer,
+    heard: (count) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          if (requests.length < count) return;
+          waiting.delete(look);
+          resolve(requests.slice(0, count));
+        };
+        waiting.add(look);
+        look();
+      }),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+  return recorder;
+}
+
+/** Answers all alike. */
+export function always(status: number, body = '', headers: Record<string, string> = {}): Answerer {
+  return (_request, response) => {
+    response.writeHead(status, headers).end(body);
+  };
+}

@@ -1,0 +1,202 @@
+/**
+ * A real Heat with its Keystone, as a plain member of a project has it. `HEAT_ENV` names a JSON file:
+ * `keystone` and `heat_api` (URLs), `users.demo` (`id`, `password`, `project_id`), and `zaqar` and
+ * `swift` where those are there.
+ */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import test, { type ExecutionContext } from 'ava';
+import { eventually } from './eventually.ts';
+
+interface Cloud {
+  readonly keystone: string;
+  readonly heat_api: string;
+  readonly zaqar?: string;
+  readonly swift?: string;
+  readonly users: {
+    readonly demo: { readonly id: string; readonly password: string; readonly project_id: string };
+  };
+}
+
+const file = process.env.HEAT_ENV;
+
+/** What the cloud has; `undefined` where none is named. */
+export const cloud: Cloud | undefined =
+  file === undefined ? undefined : JSON.parse(readFileSync(file, 'utf8'));
+
+/** Declares a test that needs the cloud, and perhaps one of its services. */
+export function heatTest(
+  title: string,
+  run: (t: ExecutionContext) => Promise<void>,
+  service?: 'swift' | 'zaqar',
+): void {
+  if (cloud === undefined) test.skip(`${title} (HEAT_ENV names no cloud)`, run);
+  else if (service !== undefined && cloud[service] === undefined) {
+    test.skip(`${title} (the cloud has no ${service})`, run);
+  } else test(title, run);
+}
+
+/** How a handle is signalled, by Heat's names, and `AWS` for the other kind of handle. */
+export type HandleKind =
+  | 'AWS'
+  | 'CFN_SIGNAL'
+  | 'HEAT_SIGNAL'
+  | 'TEMP_URL_SIGNAL'
+  | 'TOKEN_SIGNAL'
+  | 'ZAQAR_SIGNAL';
+
+/** A stack of one handle and one condition. */
+export class Stack {
+  readonly #path: string;
+  readonly #kind: HandleKind;
+
+  private constructor(path: string, kind: HandleKind) {
+    this.#path = path;
+    this.#kind = kind;
+  }
+
+  static async create(kind: HandleKind, count: number): Promise<Stack> {
+    const name = `saltbridge-${randomBytes(4).toString('hex')}`;
+    const { stack } = await ask('POST', '/stacks', {
+      stack_name: name,
+      template: kind === 'AWS' ? awsTemplate(count) : template(kind, count),
+      timeout_mins: 5,
+      disable_rollback: true,
+    });
+    return new Stack(`/stacks/${name}/${stack.id}`, kind);
+  }
+
+  /** The handle in the form in which Heat gives it. */
+  async handle(): Promise<unknown> {
+    if (this.#kind === 'TOKEN_SIGNAL') {
+      return { endpoint: await this.#output('endpoint'), token: await this.#output('token') };
+    }
+    return this.#output('signal');
+  }
+
+  async status(): Promise<{ readonly status: string; readonly reason: string }> {
+    const { stack } = await ask('GET', this.#path);
+    return { status: stack.stack_status, reason: stack.stack_status_reason };
+  }
+
+  /** Waits until the stack is made, or has failed. */
+  async end(): Promise<{ readonly status: string; readonly reason: string }> {
+    await eventually(
+      'the stack to be over',
+      async () => (await this.status()).status !== 'CREATE_IN_PROGRESS',
+      60_000,
+      500,
+    );
+    return this.status();
+  }
+
+  /** What the condition got: by id. */
+  async data(): Promise<Readonly<Record<string, unknown>>> {
+    return JSON.parse(String(await this.#output('data')));
+  }
+
+  /** What the handle holds, by id. */
+  async stored(): Promise<readonly string[]> {
+    const { metadata } = await ask('GET', `${this.#path}/resources/handle/metadata`);
+    return Object.keys(metadata);
+  }
+
+  async delete(): Promise<void> {
+    await ask('DELETE', this.#path);
+    await eventually(
+      'the stack to be gone',
+      async () => (await this.status()).status === 'DELETE_COMPLETE',
+      60_000,
+      500,
+    );
+  }
+
+  /** The reference of an AWS handle is its name until it has an address. */
+  async #output(key: string): Promise<unknown> {
+    let value: unknown;
+    await eventually(
+      `the output ${key}`,
+      async () => {
+        const { stack } = await ask('GET', this.#path);
+        const outputs: { output_key: string; output_value: unknown }[] = stack.outputs ?? [];
+        value = outputs.find((it) => it.output_key === key)?.output_value ?? 'null';
+        return value !== 'null' && (this.#kind !== 'AWS' || key === 'data' || isAddress(value));
+      },
+      30_000,
+      500,
+    );
+    return value;
+  }
+}
+
+function isAddress(value: unknown): boolean {
+  return String(value).startsWith('http');
+}
+
+function template(kind: HandleKind, count: number): object {
+  const attribute = (name: string): object => ({ value: { get_attr: ['handle', name] } });
+  return {
+    heat_template_version: '2018-08-31',
+    resources: {
+      handle: { type: 'OS::Heat::WaitConditionHandle', properties: { signal_transport: kind } },
+      condition: {
+        type: 'OS::Heat::WaitCondition',
+        properties: { handle: { get_resource: 'handle' }, timeout: 120, count },
+      },
+    },
+    outputs: {
+      signal: attribute('signal'),
+      endpoint: attribute('endpoint'),
+      token: attribute('token'),
+      data: { value: { get_attr: ['condition', 'data'] } },
+    },
+  };
+}
+
+function awsTemplate(count: number): object {
+  return {
+    heat_template_version: '2018-08-31',
+    resources: {
+      handle: { type: 'AWS::CloudFormation::WaitConditionHandle' },
+      condition: {
+        type: 'AWS::CloudFormation::WaitCondition',
+        properties: { Handle: { get_resource: 'handle' }, Timeout: 120, Count: count },
+      },
+    },
+    outputs: {
+      signal: { value: { get_resource: 'handle' } },
+      data: { value: { get_attr: ['condition', 'Data'] } },
+    },
+  };
+}
+
+let token: Promise<string> | undefined;
+
+async function ask(method: string, path: string, body?: object) {
+  if (cloud === undefined) throw new TypeError('no cloud');
+  token ??= logIn(cloud);
+  const { project_id: project } = cloud.users.demo;
+  const response = await fetch(`${cloud.heat_api}/${project}${path}`, {
+    method,
+    headers: { 'x-auth-token': await token, 'content-type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  return text === '' ? {} : JSON.parse(text);
+}
+
+async function logIn({ keystone, users }: Cloud): Promise<string> {
+  const { id, password, project_id: project } = users.demo;
+  const response = await fetch(`${keystone}/auth/tokens`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      auth: {
+        identity: { methods: ['password'], password: { user: { id, password } } },
+        scope: { project: { id: project } },
+      },
+    }),
+  });
+  return response.headers.get('x-subject-token') ?? '';
+}

@@ -1,0 +1,166 @@
+/** Signals that reach a real Heat, over every kind of handle. */
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import test, { type ExecutionContext } from 'ava';
+import { openTestSignals, type SignalsUnderTest } from '../heat-bridge/signals/open-signals.ts';
+import { cloud, type HandleKind, heatTest, Stack } from './heat-cloud.ts';
+import { startHeatProxy } from './heat-proxy.ts';
+
+test.beforeEach((t) => t.timeout(180_000));
+
+const kinds: readonly (readonly [HandleKind, 'swift' | 'zaqar' | undefined])[] = [
+  ['TOKEN_SIGNAL', undefined],
+  ['HEAT_SIGNAL', undefined],
+  ['CFN_SIGNAL', undefined],
+  ['AWS', undefined],
+  ['ZAQAR_SIGNAL', 'zaqar'],
+  ['TEMP_URL_SIGNAL', 'swift'],
+];
+const minions = ['m1', 'm2', 'm3'];
+
+/** All services of the cloud, and more where a test stands before one. */
+function endpoints(...more: readonly string[]): readonly string[] {
+  const { keystone = '', heat_api: heat = '', zaqar, swift } = cloud ?? {};
+  // heat-api-cfn has the port behind heat-api's on a cloud of start-heat.
+  const cfn = new URL(heat);
+  cfn.port = String(Number(cfn.port) + 1);
+  return [keystone, heat, cfn.origin, ...[zaqar, swift].flatMap((it) => it ?? []), ...more];
+}
+
+/** A stack and its handle `ready`. */
+async function open(
+  t: ExecutionContext,
+  kind: HandleKind,
+  count: number,
+): Promise<{ readonly stack: Stack; readonly signals: SignalsUnderTest }> {
+  const stack = await Stack.create(kind, count);
+  const signals = await openTestSignals(t, endpoints(), {
+    section: { retry_first: 0.5, retry_most: 2 },
+  });
+  await signals.handles.add({ alias: 'ready', minions, signal: await stack.handle() });
+  return { stack, signals };
+}
+
+for (const [kind, service] of kinds) {
+  heatTest(
+    `${kind}: three minions complete a condition of three, and one of them alone does not`,
+    async (t) => {
+      const { stack, signals } = await open(t, kind, 3);
+      for (const data of ['1', '2', '3']) await signals.signal('m1', 'heat/ready', { data });
+      await signals.signal('m2', 'heat/ready', { data: 'two' });
+      await signals.told('signal/delivered', 4);
+      // Heat looks once a second: had they counted as four, it would have seen.
+      await sleep(3_000);
+      t.is((await stack.status()).status, 'CREATE_IN_PROGRESS');
+      await signals.signal('m3', 'heat/ready', { data: 'three' });
+      const { status, reason } = await stack.end();
+      t.is(status, 'CREATE_COMPLETE', reason);
+      t.deepEqual(await stack.data(), { m1: '3', m2: 'two', m3: 'three' });
+      await stack.delete();
+    },
+    service,
+  );
+
+  heatTest(
+    `${kind}: a failure fails the stack with its reason`,
+    async (t) => {
+      const { stack, signals } = await open(t, kind, 3);
+      await signals.signal('m1', 'heat/ready', { status: 'FAILURE', reason: 'disk full on m1' });
+      const { status, reason } = await stack.end();
+      t.is(status, 'CREATE_FAILED');
+      t.true(reason.includes('disk full on m1'), reason);
+      await stack.delete();
+    },
+    service,
+  );
+
+  heatTest(
+    `${kind}: 60 kB of data with other letters are an output of the stack`,
+    async (t) => {
+      const { stack, signals } = await open(t, kind, 1);
+      const data = { text: 'Grüße, 世界 '.repeat(4_000), list: [1, null, { deep: true }] };
+      t.true(Buffer.byteLength(JSON.stringify(data)) > 60_000);
+      await signals.signal('m1', 'heat/ready', { data });
+      const { status, reason } = await stack.end();
+      t.is(status, 'CREATE_COMPLETE', reason);
+      const { m1 } = await stack.data();
+      t.deepEqual(kind === 'AWS' ? JSON.parse(String(m1)) : m1, data);
+      await stack.delete();
+    },
+    service,
+  );
+
+  heatTest(
+    `${kind}: signals for a deleted stack end in the dead-letter list`,
+    async (t) => {
+      const { stack, signals } = await open(t, kind, 3);
+      await stack.delete();
+      await signals.signal('m1', 'heat/ready');
+      await signals.told('signal/failed');
+      const [entry] = await signals.outbox.list();
+      t.is(entry?.state, 'dead');
+      t.regex(entry?.reason ?? '', /answered (401|403|404): \w/);
+      t.is(entry?.failures, 0);
+    },
+    service,
+  );
+}
+
+heatTest('a wrong token ends in the dead-letter list after one request', async (t) => {
+  const stack = await Stack.create('TOKEN_SIGNAL', 1);
+  const { endpoint } = (await stack.handle()) as { endpoint: string };
+  const proxy = await startHeatProxy(new URL(endpoint).origin);
+  t.teardown(() => proxy.close());
+  const signals = await openTestSignals(t, endpoints(proxy.origin));
+  const signal = {
+    endpoint: endpoint.replace(new URL(endpoint).origin, proxy.origin),
+    token: 'gAAAAwrong',
+  };
+  await signals.handles.add({ alias: 'ready', minions, signal });
+  await signals.signal('m1', 'heat/ready');
+  const [failed] = await signals.told('signal/failed');
+  t.regex(String(failed?.data.reason), /^answered 401: \w/);
+  t.is(proxy.count, 1);
+  await stack.delete();
+});
+
+heatTest('an answer that is lost after Heat stored the signal doubles nothing', async (t) => {
+  const stack = await Stack.create('TOKEN_SIGNAL', 2);
+  const { endpoint, token } = (await stack.handle()) as { endpoint: string; token: string };
+  const proxy = await startHeatProxy(new URL(endpoint).origin, 2);
+  t.teardown(() => proxy.close());
+  const signals = await openTestSignals(t, endpoints(proxy.origin));
+  const signal = { endpoint: endpoint.replace(new URL(endpoint).origin, proxy.origin), token };
+  await signals.handles.add({ alias: 'ready', minions, signal });
+  await signals.signal('m1', 'heat/ready');
+  await signals.told('signal/delivered');
+  t.is(proxy.count, 3);
+  await sleep(3_000);
+  t.deepEqual(await stack.stored(), ['m1']);
+  t.is((await stack.status()).status, 'CREATE_IN_PROGRESS');
+  await stack.delete();
+});
+
+const { HEAT_START: starter, HEAT_ENV: environment = '' } = process.env;
+const outage = starter === undefined ? test.skip : test.serial;
+
+outage('heat-api that is away for 20 s loses nothing (HEAT_START names start-heat)', async (t) => {
+  const directory = path.dirname(environment);
+  const { stack, signals } = await open(t, 'HEAT_SIGNAL', 3);
+  const pid = Number.parseInt(
+    readFileSync(path.join(directory, 'run', 'heat-api.pid'), 'utf8'),
+    10,
+  );
+  process.kill(pid, 'SIGTERM');
+  const away = sleep(20_000);
+  for (const minion of minions) await signals.signal(minion, 'heat/ready', { data: minion });
+  await away;
+  await promisify(execFile)(starter ?? '', [directory]);
+  const { status, reason } = await stack.end();
+  t.is(status, 'CREATE_COMPLETE', reason);
+  t.deepEqual(await stack.data(), { m1: 'm1', m2: 'm2', m3: 'm3' });
+  await stack.delete();
+});
