@@ -42,7 +42,7 @@ export interface EventFigures {
 }
 
 /** What waits, by where. */
-export interface QueueDepths {
+interface QueueDepths {
   /** RSA operations that wait for a thread. */
   readonly rsa: number;
   /** Requests that wait because their minion is over its rate. */

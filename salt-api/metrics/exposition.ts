@@ -14,7 +14,7 @@ export interface Exposition {
 }
 
 /** Every family there is: the master's, the HTTP API's, the process's. */
-export async function allFamilies(
+async function allFamilies(
   master: Pick<MasterApi, 'metrics'>,
   http: HttpFigures,
   delay: IntervalHistogram,

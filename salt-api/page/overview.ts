@@ -26,7 +26,7 @@ export interface Overview {
 }
 
 /** Keys that wait, and what may be done with them. */
-export interface PendingKeys {
+interface PendingKeys {
   readonly keys: readonly KeyInfo[];
   readonly mayAccept: boolean;
   readonly mayReject: boolean;

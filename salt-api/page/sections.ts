@@ -113,7 +113,7 @@ function denialsSection(denials: readonly Denial[], { base }: Places): Html {
 }
 
 /** UTC; the script turns it into the reader's own time. */
-export function moment(at: number): Html {
+function moment(at: number): Html {
   const text = new Date(at).toISOString();
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`;
 }
