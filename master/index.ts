@@ -199,3 +199,5 @@ export type { FunctionCall, FunctionResult, StartedCall } from './runners/caller
 export { readTextIfPresent, writeFileAtomically } from './secrets/private-file.ts';
 export type { TargetRequest } from './targeting/parse.ts';
 export type { PlannedMinion, TargetPlan } from './targeting/resolve.ts';
+/** @internal */
+export { version } from './version.ts';

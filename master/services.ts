@@ -110,6 +110,10 @@ function createCallers(
     facts,
     acceptedIds,
     version: `saltbridge ${version}`,
+    docs: {
+      runner: (prefix) => callers.runners.docs(prefix),
+      wheel: (prefix) => callers.wheel.docs(prefix),
+    },
   });
   const wheel = wheelTable({
     config,
@@ -117,7 +121,7 @@ function createCallers(
     ownKeys: () => own.ownKeys,
     present: parts.present,
   });
-  return {
+  const callers = {
     runners: new FunctionCaller({
       ...common,
       table: runners,
@@ -126,6 +130,7 @@ function createCallers(
     }),
     wheel: new FunctionCaller({ ...common, table: wheel, kind: 'wheel', notServed: saltWheels }),
   };
+  return callers;
 }
 
 function ownKeysOf({ config, foundations }: ServiceParts): OwnKey[] {

@@ -56,14 +56,6 @@ export function without(low: Lowstate, names: readonly string[]): WireMap {
   return rest;
 }
 
-/** Text, or `undefined` where nothing is given. @throws SaltApiError ERR_HTTP_FIELDS */
-export function textOf(low: Lowstate, name: string): string | undefined {
-  const value = low[name];
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === 'string') return value;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not text`);
-}
-
 /** Seconds, a number or its text. @throws SaltApiError ERR_HTTP_FIELDS */
 export function secondsOf(low: Lowstate, name: string): number | undefined {
   const value = low[name];
@@ -73,13 +65,7 @@ export function secondsOf(low: Lowstate, name: string): number | undefined {
   throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not a number of seconds up to a day`);
 }
 
-/** The function. @throws SaltApiError ERR_HTTP_FIELDS with Salt's status, 500, where it is missing */
-export function functionOf(low: Lowstate): string {
-  const fun = textOf(low, 'fun');
-  if (fun === undefined || fun === '') throw missing('fun');
-  return fun;
-}
-
+/** Salt's own says 500 where a field is missing. */
 export function missing(name: string): SaltApiError {
   return new SaltApiError('ERR_HTTP_FIELDS', `${name} is missing`, { status: 500 });
 }

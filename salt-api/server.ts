@@ -1,9 +1,11 @@
 /** The HTTP server: fastify with the routes, their limits, and what every answer has. */
 import { readFile } from 'node:fs/promises';
 import fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
+import { version } from '../master/index.ts';
 import { type ApiContext, tokenFinder } from './context.ts';
 import { addCorsHeaders, answerPreflight, isPreflight } from './cors.ts';
 import { SaltApiError } from './errors.ts';
+import { describeRoutes } from './openapi.ts';
 import type { CompleteOptions, SaltApiTls } from './options.ts';
 import { sendError } from './replies.ts';
 import { addCollectionRoutes } from './routes/collections.ts';
@@ -12,6 +14,7 @@ import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hook.ts';
 import { addLoginRoutes } from './routes/login.ts';
 import { addMetricsRoute } from './routes/metrics.ts';
+import { addOpenapiRoute } from './routes/openapi.ts';
 import { addRootRoutes } from './routes/root.ts';
 import { addRpcRoutes } from './routes/rpc.ts';
 import { addAppPage, addStaticRoutes } from './routes/static.ts';
@@ -31,7 +34,11 @@ export async function createServer(context: ApiContext): Promise<FastifyInstance
   app.setNotFoundHandler((request, reply) =>
     sendError(new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path'), request, reply, context.log),
   );
-  const routes: FastifyPluginAsync = (scope) => addRoutes(scope, context);
+  const document = describeRoutes(app);
+  const routes: FastifyPluginAsync = async (scope) => {
+    await addRoutes(scope, context);
+    addOpenapiRoute(scope, () => document('saltbridge', version));
+  };
   await app.register(routes, { prefix: context.options.rootPrefix });
   await addPlugins(app, context);
   await app.ready();

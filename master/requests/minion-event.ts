@@ -81,6 +81,8 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
     }
     const isWanted = ({ tag }: Candidate): boolean =>
       options.intakes.some((it) => it.isWanted(tag, minionId));
+    const isDelayed = ({ tag }: Candidate): boolean =>
+      options.intakes.some((it) => it.isDelayed?.(tag, minionId));
     const isOld = options.isFromBefore(request);
     if (isOld) options.counters.count('event-before-start');
     const permitted: Permitted[] = [];
@@ -91,9 +93,13 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       const ownJid = job?.minions.has(minionId) ? jid : undefined;
       const decision = judge(options, { minionId, event, bytes: request.bytes, ownJid });
       if (decision.effect === 'deny') continue;
-      if (await mayPass(options, minionId, event)) {
-        permitted.push({ ...event, rule: decision.rule });
+      // Nothing is waited for where nothing is delayed: most events are of this kind.
+      if (isDelayed(event)) await waitForRate(options, minionId);
+      else if (!options.rate.tryTake(minionId)) {
+        options.counters.count('event-rate');
+        continue;
       }
+      permitted.push({ ...event, rule: decision.rule });
     }
     const wanted = permitted.filter(isWanted);
     if (wanted.length > 0) await keepWanted(options, minionId, request, wanted);
@@ -104,17 +110,11 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
 }
 
 /** @throws Unanswered where as many of the minion's signals wait for its rate as may */
-async function mayPass(
-  { intakes, rate, delayed, counters }: MinionEventOptions,
+async function waitForRate(
+  { delayed, counters }: MinionEventOptions,
   minionId: string,
-  { tag }: Candidate,
-): Promise<boolean> {
-  if (!intakes.some((it) => it.isDelayed?.(tag, minionId))) {
-    const isWithinRate = rate.tryTake(minionId);
-    if (!isWithinRate) counters.count('event-rate');
-    return isWithinRate;
-  }
-  if (await delayed.pass(minionId, 1, () => counters.count('signal-delayed'))) return true;
+): Promise<void> {
+  if (await delayed.pass(minionId, 1, () => counters.count('signal-delayed'))) return;
   throw new Unanswered('signal-rate');
 }
 

@@ -167,6 +167,8 @@ export interface MethodDefinition<S extends TSchema, R> {
 
 /** A method as the server sees it: parameters from outside, checked before the call. */
 export interface RpcMethod {
+  /** What it takes. */
+  readonly parameters: TSchema;
   /** Says what is wrong with the parameters, or `undefined` if nothing is. */
   readonly complaint: (parameters: unknown) => string | undefined;
   /** One value, or a stream; a promise of a stream is one, too. */
@@ -183,6 +185,7 @@ export function method<S extends TSchema>(
 ): RpcMethod {
   const check = Compile(definition.parameters);
   return {
+    parameters: definition.parameters,
     complaint: (parameters) => {
       const [first] = check.Errors(parameters);
       if (first === undefined) return undefined;

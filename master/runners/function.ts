@@ -22,10 +22,13 @@ export interface Definition<P extends Parameters> {
   readonly parameters: P;
   /** Keywords beyond the parameters. Default: refused. */
   readonly takesMore?: true;
+  /** Positional values beyond the parameters. Default: refused. */
+  readonly takesRest?: true;
   readonly call: (
     values: ValuesOf<P>,
     context: CallContext,
     more: WireMap,
+    rest: readonly WireValue[],
   ) => Promise<WireValue> | WireValue;
 }
 
@@ -50,15 +53,17 @@ export type FunctionTable = Readonly<Record<string, MasterFunction>>;
 export function masterFunction<const P extends Parameters>(
   definition: Definition<P>,
 ): MasterFunction {
-  const { parameters, takesMore = false, call, summary } = definition;
+  const { parameters, takesMore = false, takesRest = false, call, summary } = definition;
   return {
     summary,
     signature: Object.entries(parameters).map(describe).join(', '),
     takes: (name) => takesMore || Object.hasOwn(parameters, name),
     bind: (arg, kwarg) => {
-      const { values, more } = bindArguments(parameters, arg, kwarg, takesMore);
+      const count = takesRest ? Object.keys(parameters).length : arg.length;
+      const rest = arg.slice(count);
+      const { values, more } = bindArguments(parameters, arg.slice(0, count), kwarg, takesMore);
       // Every parameter has been parsed under its name.
-      return async (context) => call(values as ValuesOf<P>, context, more);
+      return async (context) => call(values as ValuesOf<P>, context, more, rest);
     },
   };
 }

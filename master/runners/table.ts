@@ -2,6 +2,7 @@
 
 import type { EventBus } from '../events/bus.ts';
 import { type CacheRunnerParts, cacheRunner } from './cache.ts';
+import { type DocRunnerParts, docRunner } from './doc.ts';
 import { eventRunner } from './event.ts';
 import { type FileserverRunnerParts, fileserverRunner } from './fileserver.ts';
 import type { FunctionTable } from './function.ts';
@@ -10,6 +11,7 @@ import { type ManageRunnerParts, manageRunner } from './manage.ts';
 import { type MineRunnerParts, mineRunner } from './mine.ts';
 import { type PillarRunnerParts, pillarRunner } from './pillar.ts';
 import { type SaltutilRunnerParts, saltutilRunner } from './saltutil.ts';
+import { testRunner } from './test.ts';
 
 /** What they need. */
 export interface RunnerParts
@@ -19,7 +21,8 @@ export interface RunnerParts
     MineRunnerParts,
     PillarRunnerParts,
     FileserverRunnerParts,
-    SaltutilRunnerParts {
+    SaltutilRunnerParts,
+    DocRunnerParts {
   readonly bus: EventBus;
 }
 
@@ -33,5 +36,7 @@ export function runnerTable(parts: RunnerParts): FunctionTable {
     ...eventRunner(parts),
     ...fileserverRunner(parts),
     ...saltutilRunner(parts),
+    ...docRunner(parts),
+    ...testRunner(),
   };
 }

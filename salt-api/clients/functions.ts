@@ -3,14 +3,8 @@ import { type FunctionCall, MasterError, type UserApi } from '../../master/index
 import { stamp, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { longestTimerMs } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
-import {
-  argumentsOf,
-  credentialFields,
-  functionOf,
-  type Lowstate,
-  secondsOf,
-  without,
-} from '../lowstate.ts';
+import { argumentsOf, credentialFields, type Lowstate, secondsOf, without } from '../lowstate.ts';
+import { masterForm } from './forms.ts';
 
 /** What these clients need beside the command. */
 export interface FunctionParts {
@@ -77,9 +71,10 @@ export async function startWheel({ user }: FunctionParts, low: Lowstate): Promis
 }
 
 /** Keywords stand in `kwarg`, beside the command's own fields, or in `arg` as `name=value`. */
-function toCall(low: Lowstate): FunctionCall {
+function toCall(given: Lowstate): FunctionCall {
+  const low = masterForm(given);
   const { timeout: _, ...more } = without(low, ownFields);
-  return { fun: functionOf(low), ...argumentsOf(low, more), dropUnknown: true };
+  return { fun: low.fun, ...argumentsOf(low, more), dropUnknown: true };
 }
 
 function wheelEvent(

@@ -2,7 +2,8 @@
 import type { JobUpdate, RunRequest, UserApi } from '../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { SaltApiError } from '../errors.ts';
-import { argumentsOf, type Lowstate, missing, secondsOf, textOf } from '../lowstate.ts';
+import { argumentsOf, type Lowstate, secondsOf } from '../lowstate.ts';
+import { batchForm, type LocalForm, localForm, subsetForm } from './forms.ts';
 
 type JobReturn = Extract<JobUpdate, { type: 'return' }>;
 
@@ -15,7 +16,7 @@ export async function runLocal(
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
-  return collect(user.jobs.run(toRequest(low), signal), low.full_return === true);
+  return collect(user.jobs.run(toRequest(localForm(low)), signal), low.full_return === true);
 }
 
 /** The same, on a few minions that have the function. */
@@ -24,13 +25,14 @@ export async function runSubset(
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
-  const subset = countOf(low.subset ?? low.sub) ?? usualSubset;
-  return collect(user.jobs.run({ ...toRequest(low), subset }, signal), low.full_return === true);
+  const form = subsetForm(low);
+  const subset = countOf(form.subset ?? form.sub) ?? usualSubset;
+  return collect(user.jobs.run({ ...toRequest(form), subset }, signal), low.full_return === true);
 }
 
 /** Exactly `{jid, minions}`; nothing where nobody is meant. */
 export async function startLocal(user: UserApi, low: Lowstate): Promise<WireMap> {
-  const { jid, minions, problem } = await user.jobs.publish(toRequest(low));
+  const { jid, minions, problem } = await user.jobs.publish(toRequest(localForm(low)));
   if (problem !== undefined) throw brokenTarget();
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
 }
@@ -41,13 +43,12 @@ export async function runBatch(
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireMap[]> {
-  const size = typeof low.batch === 'number' ? low.batch : textOf(low, 'batch');
-  if (size === undefined) throw missing('batch');
+  const form = batchForm(low);
   const waitSeconds = secondsOf(low, 'batch_wait');
   const request = {
-    ...toRequest(low),
-    size,
-    failHard: low.failhard === true,
+    ...toRequest(form),
+    size: form.batch,
+    failHard: form.failhard === true,
     ...(waitSeconds === undefined ? {} : { waitSeconds }),
   };
   const returns: WireMap[] = [];
@@ -75,41 +76,28 @@ function describe(result: JobReturn, isFull: boolean): WireValue {
 }
 
 /** What is passed on; everything else of a command is not looked at. */
-function toRequest(low: Lowstate): RunRequest {
-  const { tgt } = low;
-  if (tgt === undefined || tgt === null) throw missing('tgt');
-  if (typeof tgt !== 'string' && !isTextList(tgt)) {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'tgt is neither text nor a list of texts');
-  }
-  const tgtType = textOf(low, 'tgt_type') ?? (typeof tgt === 'string' ? undefined : 'list');
+function toRequest(low: Lowstate & LocalForm): RunRequest {
+  const { tgt, ret, jid, delimiter } = low;
+  const tgtType = low.tgt_type ?? (typeof tgt === 'string' ? undefined : 'list');
   const timeout = secondsOf(low, 'timeout');
   const gatherJobTimeout = secondsOf(low, 'gather_job_timeout');
-  const { ret, jid, delimiter } = {
-    ret: textOf(low, 'ret'),
-    jid: textOf(low, 'jid'),
-    delimiter: textOf(low, 'delimiter'),
-  };
   return {
     tgt,
     ...functionsOf(low),
     ...(tgtType === undefined ? {} : { tgtType }),
     ...(timeout === undefined ? {} : { timeout }),
     ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
-    ...(ret === undefined || ret === '' ? {} : { ret }),
-    ...(jid === undefined || jid === '' ? {} : { jid }),
-    ...(delimiter === undefined || delimiter === '' ? {} : { delimiter }),
+    ...(isGiven(ret) ? { ret } : {}),
+    ...(isGiven(jid) ? { jid } : {}),
+    ...(isGiven(delimiter) ? { delimiter } : {}),
     ...(isWireMap(low.metadata) ? { metadata: low.metadata } : {}),
   };
 }
 
 /** One function with its arguments; or several, and a list of arguments for each. */
-function functionsOf(low: Lowstate): Pick<RunRequest, 'fun' | 'arg' | 'kwarg'> {
+function functionsOf(low: Lowstate & LocalForm): Pick<RunRequest, 'fun' | 'arg' | 'kwarg'> {
   const { fun, arg } = low;
-  if (fun === undefined || fun === null || fun === '') throw missing('fun');
   if (typeof fun === 'string') return { fun, ...argumentsOf(low) };
-  if (!isTextList(fun)) {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'fun is neither text nor a list of texts');
-  }
   return { fun, arg: Array.isArray(arg) ? arg.map(asArguments) : [] };
 }
 
@@ -119,8 +107,8 @@ function asArguments(value: WireValue): WireValue {
   return Object.keys(kwarg).length === 0 ? arg : [...arg, { ...kwarg, __kwarg__: true }];
 }
 
-function isTextList(value: WireValue): value is string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === 'string');
+function isGiven(text: string | null | undefined): text is string {
+  return text !== undefined && text !== null && text !== '';
 }
 
 function countOf(value: WireValue | undefined): number | undefined {

@@ -1,5 +1,5 @@
 /** `/minions`, `/jobs`, `/keys` and `/stats` [CONTRACT 3.1 to 3.5]. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { execute } from '../clients/execute.ts';
 import { runLocal } from '../clients/local.ts';
@@ -14,6 +14,13 @@ import {
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
 import { lowstatesOf } from '../lowstate.ts';
+import {
+  jobsOperation,
+  keysOperation,
+  minionsOperation,
+  publishOperation,
+  statsOperation,
+} from '../operations.ts';
 import { addResource } from './resource.ts';
 
 type Handle = (
@@ -62,19 +69,21 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
     return { return: results, _links: { jobs: links } };
   });
   if (context.options.enableSessions) {
-    addResource(app, '/minions', { GET: minions, POST: publish });
-    addResource(app, '/minions/:mid', { GET: minions });
-    addResource(app, '/jobs', { GET: jobs });
-    addResource(app, '/jobs/:jid', { GET: jobs });
+    const GET = { about: minionsOperation, handle: minions };
+    addResource(app, '/minions', { GET, POST: { about: publishOperation, handle: publish } });
+    addResource(app, '/minions/:mid', { GET });
+    for (const url of ['/jobs', '/jobs/:jid']) {
+      addResource(app, url, { GET: { about: jobsOperation, handle: jobs } });
+    }
   }
-  addResource(app, '/keys', { GET: keys });
-  addResource(app, '/keys/:mid', { GET: keys });
+  for (const url of ['/keys', '/keys/:mid']) {
+    addResource(app, url, { GET: { about: keysOperation, handle: keys } });
+  }
   const stats = async (): Promise<WireMap> => describe(await context.master.status());
-  addResource(app, '/stats', {
-    GET: context.options.statsDisableAuth
-      ? async (request, reply) => answer(request, reply, await stats())
-      : withSession(stats),
-  });
+  const handle: RouteHandlerMethod = context.options.statsDisableAuth
+    ? async (request, reply) => answer(request, reply, await stats())
+    : withSession(stats);
+  addResource(app, '/stats', { GET: { about: statsOperation, handle } });
 }
 
 /** In the path, or in the query. */

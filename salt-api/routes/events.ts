@@ -13,6 +13,7 @@ import {
 import { SaltApiError } from '../errors.ts';
 import { eventsRequest, queryOf } from '../event-query.ts';
 import { writeEvents } from '../event-writer.ts';
+import { eventsOperation } from '../operations.ts';
 import { addResource } from './resource.ts';
 
 const lifeSign = Buffer.from(': ping\n\n');
@@ -20,10 +21,13 @@ const lifeSign = Buffer.from(': ping\n\n');
 export function addEventRoutes(app: FastifyInstance, context: ApiContext): void {
   addResource(app, '/events', {
     hasHead: false,
-    GET: async (request, reply) => {
-      const caller = await readerOf(context, request);
-      await streamEvents(context, caller, request, reply);
-      return reply;
+    GET: {
+      about: eventsOperation,
+      handle: async (request, reply) => {
+        const caller = await readerOf(context, request);
+        await streamEvents(context, caller, request, reply);
+        return reply;
+      },
     },
   });
 }

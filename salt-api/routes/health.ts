@@ -1,17 +1,24 @@
 /** `/health` and `/ready`, for balancers; they say nothing of the master. */
 import type { FastifyInstance } from 'fastify';
 import { type ApiContext, answer } from '../context.ts';
+import { healthOperation } from '../operations.ts';
 import { addResource } from './resource.ts';
 
 export function addHealthRoutes(app: FastifyInstance, { master, closing }: ApiContext): void {
   addResource(app, '/health', {
-    GET: (request, reply) => answer(request, reply, { status: 'ok' }),
+    GET: {
+      about: healthOperation,
+      handle: (request, reply) => answer(request, reply, { status: 'ok' }),
+    },
   });
   addResource(app, '/ready', {
-    GET: async (request, reply) => {
-      const isReady = !closing.aborted && (await isServing(master));
-      if (!isReady) reply.code(503);
-      return answer(request, reply, { status: isReady ? 'ready' : 'not ready' });
+    GET: {
+      about: healthOperation,
+      handle: async (request, reply) => {
+        const isReady = !closing.aborted && (await isServing(master));
+        if (!isReady) reply.code(503);
+        return answer(request, reply, { status: isReady ? 'ready' : 'not ready' });
+      },
     },
   });
 }

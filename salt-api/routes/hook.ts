@@ -1,9 +1,10 @@
 /** `/hook`: what others say becomes an event [CONTRACT 3.4; THREATS A-14]. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
 import { type ApiContext, answer, bodyOf, requireSession } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
+import { hookOperation } from '../operations.ts';
 import { addResource } from './resource.ts';
 
 const prefix = 'salt/netapi/hook';
@@ -22,7 +23,7 @@ const secretHeaders: ReadonlySet<string> = new Set([
 
 export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
   const { master, options } = context;
-  const fire: Parameters<typeof addResource>[2]['POST'] = async (request, reply) => {
+  const handle: RouteHandlerMethod = async (request, reply) => {
     formatFor(request.headers.accept);
     const events = options.webhookDisableAuth
       ? master.events
@@ -30,8 +31,9 @@ export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
     await events.fire(tagOf(request), dataOf(request));
     return answer(request, reply.header('cache-control', 'private'), { success: true });
   };
-  addResource(app, options.webhookUrl, { POST: fire });
-  addResource(app, `${options.webhookUrl}/*`, { POST: fire });
+  for (const url of [options.webhookUrl, `${options.webhookUrl}/*`]) {
+    addResource(app, url, { POST: { about: hookOperation, handle } });
+  }
 }
 
 function tagOf({ params }: FastifyRequest): string {

@@ -6,10 +6,16 @@ import { type ApiContext, answer, bodyOf, requireSession } from '../context.ts';
 import { sessionCookie } from '../credentials.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
+import {
+  loginHintOperation,
+  loginOperation,
+  logoutOperation,
+  tokenOperation,
+} from '../operations.ts';
 import { toWireValue } from '../values.ts';
 import { formsOf, toLogin } from './login-form.ts';
 import { addResource } from './resource.ts';
-import { welcome } from './welcome.ts';
+import { welcoming } from './welcome.ts';
 
 /** Bytes of a log-in: whoever sends one is nobody yet. */
 const bodyLimit = 65_536;
@@ -20,37 +26,49 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
   if (options.enableSessions) {
     addResource(app, '/login', {
       bodyLimit,
-      GET: (request, reply) => {
-        reply.header('www-authenticate', 'Session');
-        return answer(request, reply, { status: null, return: 'Please log in' });
+      GET: {
+        about: loginHintOperation,
+        handle: (request, reply) => {
+          reply.header('www-authenticate', 'Session');
+          return answer(request, reply, { status: null, return: 'Please log in' });
+        },
       },
-      POST: async (request, reply) => {
-        formatFor(request.headers.accept);
-        const login = await master.logins.login(loginRequest(request));
-        const token = sessions.open(login.token);
-        const cookie = sessionCookie(token, sessionIdleMs / 1000, isSecure(request));
-        reply.header('x-auth-token', token).header('set-cookie', cookie);
-        return answer(request, reply, { return: [describeLogin(login, token)] });
+      POST: {
+        about: loginOperation,
+        handle: async (request, reply) => {
+          formatFor(request.headers.accept);
+          const login = await master.logins.login(loginRequest(request));
+          const token = sessions.open(login.token);
+          const cookie = sessionCookie(token, sessionIdleMs / 1000, isSecure(request));
+          reply.header('x-auth-token', token).header('set-cookie', cookie);
+          return answer(request, reply, { return: [describeLogin(login, token)] });
+        },
       },
     });
     addResource(app, '/logout', {
-      POST: async (request, reply) => {
-        formatFor(request.headers.accept);
-        const { token, sessionToken } = await requireSession(context, request);
-        sessions.close(sessionToken);
-        await master.logins.logout(token);
-        reply.header('cache-control', 'private');
-        reply.header('set-cookie', sessionCookie(sessionToken, 0, isSecure(request)));
-        return answer(request, reply, { return: 'Your token has been cleared' });
+      POST: {
+        about: logoutOperation,
+        handle: async (request, reply) => {
+          formatFor(request.headers.accept);
+          const { token, sessionToken } = await requireSession(context, request);
+          sessions.close(sessionToken);
+          await master.logins.logout(token);
+          reply.header('cache-control', 'private');
+          reply.header('set-cookie', sessionCookie(sessionToken, 0, isSecure(request)));
+          return answer(request, reply, { return: 'Your token has been cleared' });
+        },
       },
     });
   }
   addResource(app, '/token', {
     bodyLimit,
-    GET: (request, reply) => answer(request, reply, welcome(context)),
-    POST: async (request, reply) => {
-      formatFor(request.headers.accept);
-      return answer(request, reply, await makeTokens(context, request));
+    GET: welcoming(context),
+    POST: {
+      about: tokenOperation,
+      handle: async (request, reply) => {
+        formatFor(request.headers.accept);
+        return answer(request, reply, await makeTokens(context, request));
+      },
     },
   });
 }

@@ -4,6 +4,7 @@ import type { ApiContext } from '../context.ts';
 import { createExposition } from '../metrics/exposition.ts';
 import { AnswerCounts } from '../metrics/http-figures.ts';
 import { createReaderCheck } from '../metrics/reader.ts';
+import { metricsOperation } from '../page/operations.ts';
 import { addResource } from './resource.ts';
 
 /** Adds it unless it is off. @throws SaltApiError ERR_HTTP_LISTEN for a token that cannot be used */
@@ -20,10 +21,13 @@ export async function addMetricsRoute(app: FastifyInstance, context: ApiContext)
   }));
   closing.addEventListener('abort', () => exposition.close(), { once: true });
   addResource(app, '/metrics', {
-    GET: async (request, reply) => {
-      check(request);
-      const text = await exposition.text();
-      return reply.type(exposition.contentType).header('cache-control', 'no-store').send(text);
+    GET: {
+      about: metricsOperation,
+      handle: async (request, reply) => {
+        check(request);
+        const text = await exposition.text();
+        return reply.type(exposition.contentType).header('cache-control', 'no-store').send(text);
+      },
     },
   });
 }

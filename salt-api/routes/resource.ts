@@ -1,9 +1,16 @@
 import type { FastifyInstance, RouteHandlerMethod } from 'fastify';
+import type { Operation } from '../operation.ts';
+
+/** One method of a path: what it is, and what does it. */
+export interface Served {
+  readonly about: Operation;
+  readonly handle: RouteHandlerMethod;
+}
 
 /** What can be done with a path. */
 export interface Resource {
-  readonly GET?: RouteHandlerMethod;
-  readonly POST?: RouteHandlerMethod;
+  readonly GET?: Served;
+  readonly POST?: Served;
   /** Largest body of POST, bytes. Default: the server's. */
   readonly bodyLimit?: number;
   /** Whether HEAD works wherever GET does. Default true. */
@@ -17,14 +24,16 @@ export function addResource(app: FastifyInstance, url: string, resource: Resourc
   const { GET, POST, bodyLimit, hasHead = true } = resource;
   const served: string[] = [];
   if (GET !== undefined) {
-    app.route({ method: 'GET', url, exposeHeadRoute: hasHead, handler: GET });
+    const config = { openapi: GET.about };
+    app.route({ method: 'GET', url, exposeHeadRoute: hasHead, handler: GET.handle, config });
     served.push('GET', ...(hasHead ? ['HEAD'] : []));
   }
   if (POST !== undefined) {
     app.route({
       method: 'POST',
       url,
-      handler: POST,
+      handler: POST.handle,
+      config: { openapi: POST.about },
       ...(bodyLimit === undefined ? {} : { bodyLimit }),
     });
     served.push('POST');

@@ -14,9 +14,10 @@ import {
 import { SaltApiError } from '../errors.ts';
 import { formatFor, prefersPage } from '../formats.ts';
 import { type Lowstate, lowstatesOf } from '../lowstate.ts';
+import { commandOperation, runOperation } from '../operations.ts';
 import { toLogin } from './login-form.ts';
 import { addResource } from './resource.ts';
-import { welcome } from './welcome.ts';
+import { welcoming } from './welcome.ts';
 
 /** @param page what browsers get. Default: what programs get */
 export function addRootRoutes(
@@ -24,30 +25,39 @@ export function addRootRoutes(
   context: ApiContext,
   page?: RouteHandlerMethod,
 ): void {
+  const programs = welcoming(context);
   addResource(app, '/', {
-    GET(request, reply) {
-      const isForPeople = page !== undefined && prefersPage(request.headers.accept);
-      reply.header('vary', 'Accept, Origin');
-      if (isForPeople) return page.call(this, request, reply);
-      return answer(request, reply, welcome(context));
+    GET: {
+      about: programs.about,
+      handle(request, reply) {
+        const isForPeople = page !== undefined && prefersPage(request.headers.accept);
+        reply.header('vary', 'Accept, Origin');
+        return (isForPeople ? page : programs.handle).call(this, request, reply);
+      },
     },
-    POST: async (request, reply) => {
-      formatFor(request.headers.accept);
-      const caller = await requireSession(context, request);
-      const lows = commandsOf(context, request);
-      const end = endOf(context, reply);
-      const results: WireValue[] = [];
-      for (const low of lows) results.push(...(await execute(context, caller, low, end)));
-      reply.header('cache-control', 'private');
-      return answer(request, reply, { return: results });
+    POST: {
+      about: commandOperation(context.clients),
+      handle: async (request, reply) => {
+        formatFor(request.headers.accept);
+        const caller = await requireSession(context, request);
+        const lows = commandsOf(context, request);
+        const end = endOf(context, reply);
+        const results: WireValue[] = [];
+        for (const low of lows) results.push(...(await execute(context, caller, low, end)));
+        reply.header('cache-control', 'private');
+        return answer(request, reply, { return: results });
+      },
     },
   });
   addResource(app, '/run', {
-    GET: (request, reply) => answer(request, reply, welcome(context)),
-    POST: async (request, reply) => {
-      formatFor(request.headers.accept);
-      const results = await runWithCredentials(context, request, reply);
-      return answer(request, reply, { return: results });
+    GET: welcoming(context),
+    POST: {
+      about: runOperation(context.clients),
+      handle: async (request, reply) => {
+        formatFor(request.headers.accept);
+        const results = await runWithCredentials(context, request, reply);
+        return answer(request, reply, { return: results });
+      },
     },
   });
 }

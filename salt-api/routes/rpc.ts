@@ -11,6 +11,7 @@ import {
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { type ApiContext, endOf, requireSessionOf } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
+import { rpcOperation } from '../operations.ts';
 import { addResource } from './resource.ts';
 
 /** Streams that may be silent for long; those of jobs end with the job. */
@@ -21,27 +22,30 @@ const maxOpenBytes = 65_536;
 
 export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
   addResource(app, '/rpc/:method', {
-    POST: async (request, reply) => {
-      const end = endOf(context, reply);
-      takeOver(reply);
-      const name = nameOf(request);
-      const method = rpcMethods.get(name);
-      const { raw: response } = reply;
-      if (method === undefined) refuseMethod(response, name);
-      else {
-        const call = { name, method, api: context.master, response, log: context.log };
-        let leave = (): void => {};
-        try {
-          const parameters = await permitted(context, name, request);
-          if (longStreams.has(name)) leave = context.streams.enter(String(parameters.token));
-          await serveCall({ ...call, parameters, signal: end });
-        } catch (error) {
-          failCall(call, error);
-        } finally {
-          leave();
+    POST: {
+      about: rpcOperation(),
+      handle: async (request, reply) => {
+        const end = endOf(context, reply);
+        takeOver(reply);
+        const name = nameOf(request);
+        const method = rpcMethods.get(name);
+        const { raw: response } = reply;
+        if (method === undefined) refuseMethod(response, name);
+        else {
+          const call = { name, method, api: context.master, response, log: context.log };
+          let leave = (): void => {};
+          try {
+            const parameters = await permitted(context, name, request);
+            if (longStreams.has(name)) leave = context.streams.enter(String(parameters.token));
+            await serveCall({ ...call, parameters, signal: end });
+          } catch (error) {
+            failCall(call, error);
+          } finally {
+            leave();
+          }
         }
-      }
-      return reply;
+        return reply;
+      },
     },
   });
 }

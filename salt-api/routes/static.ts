@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ApiContext } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { wantsPage } from '../formats.ts';
+import { fileOperation } from '../operations.ts';
 import { findFile, findFiles, type StaticFile } from '../static-files.ts';
 import { addResource } from './resource.ts';
 
@@ -16,19 +17,25 @@ export async function addStaticRoutes(
   if (directory !== undefined) {
     const files = await findFiles(directory);
     addResource(app, `${staticPath}/*`, {
-      GET: (request, reply) => sendFile(request, reply, files.get(restOf(request))),
+      GET: {
+        about: fileOperation,
+        handle: (request, reply) => sendFile(request, reply, files.get(restOf(request))),
+      },
     });
   }
   if (favicon !== undefined) {
     const file = await findFile(favicon);
-    addResource(app, '/favicon.ico', { GET: (request, reply) => sendFile(request, reply, file) });
+    addResource(app, '/favicon.ico', {
+      GET: { about: fileOperation, handle: (request, reply) => sendFile(request, reply, file) },
+    });
   }
   if (page !== undefined) {
     const file = await findFile(page);
     const show = (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
       sendFile(request, reply, file);
-    addResource(app, appPath, { GET: show });
-    addResource(app, `${appPath}/*`, { GET: show });
+    for (const url of [appPath, `${appPath}/*`]) {
+      addResource(app, url, { GET: { about: fileOperation, handle: show } });
+    }
   }
 }
 

@@ -19,6 +19,15 @@ import { explanationPage, loginPage, statusPage } from '../page/document.ts';
 import { History } from '../page/history.ts';
 import type { Html } from '../page/html.ts';
 import { icon } from '../page/icon.ts';
+import {
+  assetOperation,
+  decideOperation,
+  explainOperation,
+  pageLoginOperation,
+  pageLogoutOperation,
+  pageOperation,
+  sectionsOperation,
+} from '../page/operations.ts';
 import { explainDenial, overviewOf } from '../page/overview.ts';
 import { script } from '../page/script.ts';
 import { streamSections } from '../page/stream.ts';
@@ -63,57 +72,72 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
     const places = { base, formToken: formTokenOf(caller) };
     return sendPage(reply, statusPage(overview, places, noticeOf(request)));
   };
-  addResource(app, '/status', { GET: show });
+  addResource(app, '/status', { GET: { about: pageOperation, handle: show } });
   addAssets(app);
   addResource(app, '/status/explain', {
-    GET: async (request, reply) => {
-      const { user } = await requireSession(context, request);
-      const [minion, tag] = [queryOf(request, 'minion'), queryOf(request, 'tag')];
-      const found = await explainDenial(master, user, minion, tag);
-      if (found === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such denial');
-      return sendPage(reply, explanationPage(base, found));
+    GET: {
+      about: explainOperation,
+      handle: async (request, reply) => {
+        const { user } = await requireSession(context, request);
+        const [minion, tag] = [queryOf(request, 'minion'), queryOf(request, 'tag')];
+        const found = await explainDenial(master, user, minion, tag);
+        if (found === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such denial');
+        return sendPage(reply, explanationPage(base, found));
+      },
     },
   });
   addResource(app, '/status/stream', {
     hasHead: false,
-    GET: async (request, reply) => {
-      const caller = await requireSession(context, request);
-      const leave = context.streams.enter(caller.token);
-      const end = AbortSignal.any([endOf(context, reply), expiryOf(caller)]);
-      const places = { base, formToken: formTokenOf(caller) };
-      const look = async () => overviewOf(master, history, await callerOf(context, caller.token));
-      await streamSections(reply, { look, places, end }).finally(leave);
-      return reply;
+    GET: {
+      about: sectionsOperation,
+      handle: async (request, reply) => {
+        const caller = await requireSession(context, request);
+        const leave = context.streams.enter(caller.token);
+        const end = AbortSignal.any([endOf(context, reply), expiryOf(caller)]);
+        const places = { base, formToken: formTokenOf(caller) };
+        const look = async () => overviewOf(master, history, await callerOf(context, caller.token));
+        await streamSections(reply, { look, places, end }).finally(leave);
+        return reply;
+      },
     },
   });
   addResource(app, '/status/login', {
     bodyLimit,
-    POST: async (request, reply) => {
-      requireOwnSite(request);
-      const login = await tryLogin(context, request);
-      if (login === undefined) {
-        return sendPage(reply, loginPage(base, options.eauths, 'This did not work.'), 401);
-      }
-      const token = sessions.open(login);
-      const cookie = sessionCookie(token, options.sessionIdleMs / 1000, isSecure(request));
-      return reply.header('set-cookie', cookie).redirect(base, 303);
+    POST: {
+      about: pageLoginOperation,
+      handle: async (request, reply) => {
+        requireOwnSite(request);
+        const login = await tryLogin(context, request);
+        if (login === undefined) {
+          return sendPage(reply, loginPage(base, options.eauths, 'This did not work.'), 401);
+        }
+        const token = sessions.open(login);
+        const cookie = sessionCookie(token, options.sessionIdleMs / 1000, isSecure(request));
+        return reply.header('set-cookie', cookie).redirect(base, 303);
+      },
     },
   });
   addResource(app, '/status/logout', {
     bodyLimit,
-    POST: async (request, reply) => {
-      const { token, sessionToken } = await requireForm(context, request);
-      sessions.close(sessionToken);
-      await master.logins.logout(token);
-      const cookie = sessionCookie(sessionToken, 0, isSecure(request));
-      return reply.header('set-cookie', cookie).redirect(base, 303);
+    POST: {
+      about: pageLogoutOperation,
+      handle: async (request, reply) => {
+        const { token, sessionToken } = await requireForm(context, request);
+        sessions.close(sessionToken);
+        await master.logins.logout(token);
+        const cookie = sessionCookie(sessionToken, 0, isSecure(request));
+        return reply.header('set-cookie', cookie).redirect(base, 303);
+      },
     },
   });
   addResource(app, '/status/keys', {
     bodyLimit,
-    POST: async (request, reply) => {
-      const { fields, user } = await requireForm(context, request);
-      return reply.redirect(`${base}?told=${await decideKey(user, fields)}`, 303);
+    POST: {
+      about: decideOperation,
+      handle: async (request, reply) => {
+        const { fields, user } = await requireForm(context, request);
+        return reply.redirect(`${base}?told=${await decideKey(user, fields)}`, 303);
+      },
     },
   });
   return show;
@@ -196,7 +220,11 @@ function addAssets(app: FastifyInstance): void {
   ] as const;
   for (const [name, type, text] of assets) {
     addResource(app, `/status/${name}`, {
-      GET: (_request, reply) => reply.type(type).header('cache-control', 'no-cache').send(text),
+      GET: {
+        about: assetOperation,
+        handle: (_request, reply) =>
+          reply.type(type).header('cache-control', 'no-cache').send(text),
+      },
     });
   }
 }

@@ -1,7 +1,16 @@
 import type { WireMap } from '../../minion-protocol/index.ts';
-import type { ApiContext } from '../context.ts';
+import { type ApiContext, answer } from '../context.ts';
+import { welcomeOperation } from '../operations.ts';
+import type { Served } from './resource.ts';
 
 /** What there is, for whoever asks. */
-export function welcome({ clients }: ApiContext): WireMap {
+export function welcoming(context: ApiContext): Served {
+  return {
+    about: welcomeOperation,
+    handle: (request, reply) => answer(request, reply, welcome(context)),
+  };
+}
+
+function welcome({ clients }: ApiContext): WireMap {
   return { return: 'Welcome', clients: [...clients] };
 }

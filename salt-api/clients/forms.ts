@@ -1,0 +1,109 @@
+/** The fields of commands [CONTRACT 4]: what refuses them, and what /openapi.json says of them. */
+import Type, { type TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { SaltApiError } from '../errors.ts';
+import { type Lowstate, missing } from '../lowstate.ts';
+
+const Anything = Type.Optional(Type.Unsafe<WireValue>(Type.Unknown()));
+const Keywords = Type.Unsafe<WireMap>(Type.Object({}));
+/** Clients send `null` where they mean nothing. */
+const Text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+const Seconds = Type.Optional(
+  Type.Union([Type.Number({ minimum: 0, maximum: 86_400 }), Type.String(), Type.Null()]),
+);
+const Count = Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.String(), Type.Null()]));
+const Names = Type.Union([Type.String(), Type.Array(Type.String())]);
+const kwarg = Type.Optional(Type.Union([Keywords, Type.Null()]));
+
+const minionFields = {
+  tgt: Names,
+  tgt_type: Text,
+  fun: Names,
+  arg: Anything,
+  kwarg,
+  full_return: Anything,
+  timeout: Seconds,
+  gather_job_timeout: Seconds,
+  ret: Text,
+  jid: Text,
+  delimiter: Text,
+  metadata: Anything,
+};
+
+const Local = Type.Object(minionFields);
+const Batch = Type.Object({
+  ...minionFields,
+  batch: Type.Union([Type.Integer({ minimum: 1 }), Type.String()]),
+  batch_wait: Seconds,
+  failhard: Anything,
+});
+const Subset = Type.Object({ ...minionFields, subset: Count, sub: Count });
+const OfMaster = Type.Object({
+  fun: Type.String(),
+  arg: Anything,
+  kwarg,
+  full_return: Anything,
+  timeout: Seconds,
+});
+
+/** Fields of a command for minions. */
+export interface LocalForm {
+  readonly tgt: string | string[];
+  readonly fun: string | string[];
+  readonly tgt_type?: string | null;
+  readonly ret?: string | null;
+  readonly jid?: string | null;
+  readonly delimiter?: string | null;
+}
+
+/** Fields of one that goes to some minions at a time. */
+export interface BatchForm extends LocalForm {
+  readonly batch: number | string;
+  readonly failhard?: WireValue;
+}
+
+/** Fields of one for a few of the minions. */
+export interface SubsetForm extends LocalForm {
+  readonly subset?: number | string | null;
+  readonly sub?: number | string | null;
+}
+
+/** Fields of a runner or a wheel function; the others are its keywords. */
+export interface MasterForm {
+  readonly fun: string;
+}
+
+/** Checks that are compiled once. @throws SaltApiError ERR_HTTP_FIELDS */
+type Check<T> = (low: Lowstate) => Lowstate & T;
+
+export const localForm: Check<LocalForm> = checked(Local, ['tgt', 'fun']);
+export const batchForm: Check<BatchForm> = checked(Batch, ['tgt', 'fun', 'batch']);
+export const subsetForm: Check<SubsetForm> = checked(Subset, ['tgt', 'fun']);
+export const masterForm: Check<MasterForm> = checked(OfMaster, ['fun']);
+
+/** Schemas of commands, by the clients that take them. */
+export const commandSchemas: ReadonlyMap<string, TSchema> = new Map<string, TSchema>([
+  ['local', Local],
+  ['local_async', Local],
+  ['local_batch', Batch],
+  ['local_subset', Subset],
+  ['runner', OfMaster],
+  ['runner_async', OfMaster],
+  ['wheel', OfMaster],
+  ['wheel_async', OfMaster],
+]);
+
+/** @param required those without which Salt's own fails with another status */
+function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
+  const validator = Compile(schema);
+  return (low) => {
+    for (const name of required) {
+      if (low[name] === undefined || low[name] === null || low[name] === '') throw missing(name);
+    }
+    if (validator.Check(low)) return low as Lowstate & T; // what the schema says
+    const [first] = validator.Errors(low);
+    const name = first?.instancePath.slice(1) || 'the command';
+    throw new SaltApiError('ERR_HTTP_FIELDS', `${name} ${first?.message ?? 'is wrong'}`);
+  };
+}

@@ -1,0 +1,205 @@
+/** What the routes of Salt's HTTP API are, for /openapi.json. */
+import Type, { type TSchema } from 'typebox';
+import { rpcAccess, rpcMethods } from '../master/index.ts';
+import { commandSchemas } from './clients/forms.ts';
+import type { Operation } from './operation.ts';
+
+const bodyTypes = [
+  'application/json',
+  'application/x-yaml',
+  'application/x-www-form-urlencoded',
+] as const;
+const answerTypes = ['application/json', 'application/x-yaml'] as const;
+const formats = { bodyTypes, answerTypes };
+const text: TSchema = Type.String();
+const returned: TSchema = Type.Object({ return: Type.Array(Type.Unknown()) });
+const credentials = {
+  username: Type.String(),
+  password: Type.String(),
+  eauth: Type.String(),
+};
+
+/** The commands of the clients that are served, one or a list. */
+function commandsBody(
+  clients: ReadonlySet<string>,
+  more: Readonly<Record<string, TSchema>> = {},
+): TSchema {
+  const commands = [...commandSchemas]
+    .filter(([client]) => clients.has(client))
+    .map(([client, schema]) =>
+      Type.Intersect([schema, Type.Object({ client: Type.Literal(client), ...more })]),
+    );
+  const command = Type.Union(commands);
+  return Type.Union([command, Type.Array(command)]);
+}
+
+const inBody = { username: text, password: text, eauth: text, token: text };
+const optionalInBody: Readonly<Record<string, TSchema>> = Object.fromEntries(
+  Object.entries(inBody).map(([name, schema]) => [name, Type.Optional(schema)]),
+);
+
+/** What there is for whoever asks. */
+export const welcomeOperation: Operation = {
+  summary: 'The clients that are served',
+  access: 'anybody',
+  answer: Type.Object({ return: text, clients: Type.Array(text) }),
+  answerTypes,
+};
+
+export function commandOperation(clients: ReadonlySet<string>): Operation {
+  return {
+    summary: 'Does commands, one after the other',
+    access: 'session',
+    body: commandsBody(clients),
+    answer: returned,
+    ...formats,
+  };
+}
+
+export function runOperation(clients: ReadonlySet<string>): Operation {
+  return {
+    summary: 'Does commands, each of which brings credentials or a token',
+    access: 'credentials',
+    body: commandsBody(clients, optionalInBody),
+    answer: returned,
+    ...formats,
+  };
+}
+
+const Login = Type.Object({ ...credentials, token_expire: Type.Optional(Type.Number()) });
+
+export const loginOperation: Operation = {
+  summary: 'Logs in; the session token is in the answer, in X-Auth-Token and in a cookie',
+  access: 'credentials',
+  body: Login,
+  answer: Type.Object({
+    return: Type.Array(
+      Type.Object({
+        token: text,
+        start: Type.Number(),
+        expire: Type.Number(),
+        user: text,
+        eauth: text,
+        perms: Type.Unknown(),
+      }),
+    ),
+  }),
+  ...formats,
+};
+
+export const loginHintOperation: Operation = {
+  summary: 'Says that one has to log in',
+  access: 'anybody',
+  answerTypes,
+};
+
+export const logoutOperation: Operation = {
+  summary: 'Ends the session',
+  access: 'session',
+  answer: Type.Object({ return: text }),
+  answerTypes,
+};
+
+export const tokenOperation: Operation = {
+  summary: "Makes Salt's tokens, for /run",
+  access: 'credentials',
+  body: Type.Union([Login, Type.Array(Login)]),
+  answer: Type.Array(
+    Type.Object({
+      start: Type.Number(),
+      expire: Type.Number(),
+      name: text,
+      eauth: text,
+      groups: Type.Optional(Type.Array(text)),
+      token: text,
+    }),
+  ),
+  ...formats,
+};
+
+const reading = { access: 'session', answer: returned, answerTypes } as const;
+
+export const minionsOperation: Operation = {
+  ...reading,
+  summary: 'Grains of minions',
+  query: { mid: text },
+};
+
+export const publishOperation: Operation = {
+  summary: 'Starts commands for minions',
+  access: 'session',
+  body: commandSchemas.get('local_async') ?? Type.Unknown(),
+  answer: Type.Object({ return: Type.Array(Type.Unknown()), _links: Type.Unknown() }),
+  status: 202,
+  ...formats,
+};
+
+export const jobsOperation: Operation = {
+  ...reading,
+  summary: 'Jobs that are kept, or one of them with what came back',
+  query: { jid: text },
+};
+
+export const keysOperation: Operation = {
+  ...reading,
+  summary: 'Keys by their states, or fingerprints of those that a glob means',
+  query: { mid: text },
+  answer: Type.Object({ return: Type.Unknown() }),
+};
+
+export const statsOperation: Operation = {
+  ...reading,
+  summary: 'Statistics of the master',
+  answer: Type.Object({}),
+};
+
+export const eventsOperation: Operation = {
+  summary: 'Events as they happen',
+  access: 'session',
+  query: { match: text, last_event_id: text, token: text, salt_token: text },
+  answer: text,
+  answerTypes: ['text/event-stream'],
+};
+
+export const hookOperation: Operation = {
+  summary: 'Fires an event salt/netapi/hook/…',
+  access: 'session',
+  body: Type.Unknown(),
+  answer: Type.Object({ success: Type.Boolean() }),
+  ...formats,
+};
+
+export const healthOperation: Operation = {
+  summary: 'Whether the server answers, or the master is ready (503: not)',
+  access: 'anybody',
+  answer: Type.Object({ status: text }),
+  answerTypes,
+};
+
+export const fileOperation: Operation = {
+  summary: 'Files that anybody may read',
+  access: 'anybody',
+  answerTypes: ['*/*'],
+};
+
+export const openapiOperation: Operation = {
+  summary: 'This document',
+  access: 'anybody',
+  answer: Type.Object({ openapi: text }),
+};
+
+/** Every method of the interface that is served over the network. */
+export function rpcOperation(): Operation {
+  const variants: Record<string, Pick<Operation, 'access' | 'body'>> = {};
+  for (const [name, { parameters: body }] of rpcMethods) {
+    const who = rpcAccess(name);
+    if (who === 'host') continue;
+    variants[name] = { body, access: who === 'anybody' ? 'credentials' : 'token' };
+  }
+  return {
+    summary: "The master's interface, for saltbridge/client; streams are lines of JSON",
+    access: 'token',
+    variants,
+    answerTypes: ['application/json', 'application/x-ndjson'],
+  };
+}
