@@ -228,6 +228,7 @@ async function open(
       dispatcher,
       jobs,
       services,
+      fileServer,
       nextJid,
       counters,
       present,

@@ -2,7 +2,7 @@ import { makeGlobals } from './filters/globals.ts';
 import { renderRoot } from './jinja/execute.ts';
 import { Context, type Names } from './jinja/frame.ts';
 import { tplNames } from './jinja/paths.ts';
-import { Rendering, type TemplateLoader } from './jinja/rendering.ts';
+import { type Printer, Rendering, type TemplateLoader } from './jinja/rendering.ts';
 import { asTemplateError, parseTemplate, type Template } from './jinja/template.ts';
 import type { TemplateLimits } from './limits.ts';
 import { toPython } from './python/convert.ts';
@@ -31,6 +31,8 @@ export interface RenderOptions {
   readonly now?: () => Date;
   /** From 0 to below 1, for the filter `random`. */
   readonly random?: () => number;
+  /** What stands in the text for the value of `{{ … }}`. Default: `str(value)`. */
+  readonly print?: Printer;
 }
 
 /**
@@ -50,6 +52,7 @@ export function renderJinja(source: string | Template, options: RenderOptions): 
     isStrict: options.strict ?? true,
     now: options.now ?? (() => new Date()),
     random: options.random ?? Math.random,
+    print: options.print,
     trimBlocks,
     lstripBlocks,
   });

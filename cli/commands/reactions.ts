@@ -72,8 +72,13 @@ function addRuns(reactions: Command, context: CommandContext): void {
 }
 
 function formatLine({ name, on, do: action, waiting, running }: ReactionInfo): string {
-  const fun = 'run' in action ? action.run.fun : `runner ${action.runner.fun}`;
-  return escapeName(`${name}: ${on} -> ${fun} (${running} running, ${waiting} waiting)`);
+  const busy = `${running} running, ${waiting} waiting`;
+  return escapeName(`${name}: ${[on].flat().join(', ')} -> ${formatAction(action)} (${busy})`);
+}
+
+function formatAction(action: ReactionInfo['do']): string {
+  if ('sls' in action) return action.sls;
+  return 'run' in action ? action.run.fun : `runner ${action.runner.fun}`;
 }
 
 function formatReaction(info: ReactionInfo): string {
@@ -82,7 +87,7 @@ function formatReaction(info: ReactionInfo): string {
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['reaction', info.name],
     ['written', origin === undefined ? undefined : `${origin.file}:${origin.line}`],
-    ['on', info.on],
+    ['on', [info.on].flat().join(', ')],
     ['from', info.from],
     ['do', JSON.stringify(action)],
     ['once', oncePer === 0 ? undefined : `per ${oncePer} s${by}`],

@@ -2,6 +2,7 @@
  * The demonstration: a master, three minions, keys, a job, events, and a forged event, over real
  * ZeroMQ sockets on free loopback ports.
  */
+import { createBridge } from '../../heat-bridge/index.ts';
 import {
   createMaster,
   type Master,
@@ -14,15 +15,19 @@ import {
   dialZeromq,
   type Minion,
 } from '../../minion-protocol/index.ts';
+import { type RecordingEndpoint, showSignal, startRecordingEndpoint } from './signal.ts';
 import type { Stage } from './stage.ts';
 
 const names = ['web1', 'web2', 'db1'];
 
 /** Runs it all. `directory` is empty and belongs to the demonstration. */
 export async function runDemo(stage: Stage, directory: string): Promise<void> {
-  const config = demoConfig(directory);
+  const endpoint = await startRecordingEndpoint();
+  const config = demoConfig(directory, endpoint);
+  const bridge = createBridge();
   const master = createMaster({
     config,
+    extensions: [bridge],
     pillar: async ({ id }) => ({ role: id.replace(/\d/g, '') }),
   });
   const minions: Minion[] = [];
@@ -34,14 +39,16 @@ export async function runDemo(stage: Stage, directory: string): Promise<void> {
     await runJob(stage, master, '*', 'test.ping');
     await runJob(stage, master, 'web*', 'demo.greet', ['Heat']);
     await showSignals(stage, master, minions[0]);
+    await showSignal(stage, bridge, endpoint, minions[0]);
     await stage.farewell(directory, config);
   } finally {
     await Promise.all(minions.map((minion) => minion.stop()));
     await master.close();
+    await endpoint.close();
   }
 }
 
-function demoConfig(rootDir: string): MasterConfig {
+function demoConfig(rootDir: string, { origin }: RecordingEndpoint): MasterConfig {
   return resolveMasterConfig({
     rootDir,
     id: 'demo',
@@ -53,6 +60,8 @@ function demoConfig(rootDir: string): MasterConfig {
     sockDir: '/run',
     stateDir: '/state',
     timeout: 5,
+    acl: { signals: [{ tag: 'heat/*', minions: 'web*' }] },
+    bridge: { handles: { endpoints: [origin] } },
   });
 }
 

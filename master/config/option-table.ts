@@ -24,6 +24,7 @@ import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
 import { functionPermissions, publishPermissions } from './permissions.ts';
 import { policyRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
+import { reactor } from './reactor.ts';
 import { signalRules } from './signal-rules.ts';
 import { ssl } from './ssl.ts';
 import { tenantDirectories } from './tenant-directories.ts';
@@ -197,6 +198,7 @@ export const saltOptions: OptionTable<SaltOptions> = {
   enforceMineCache: row('enforce_mine_cache', flag, false),
   mineGet: row('mine_get', functionPermissions, null),
   peer: row('peer', publishPermissions, {}),
+  reactor: row('reactor', reactor, []),
   peerRun: row('peer_run', functionPermissions, {}),
   runnerReturns: row('runner_returns', flag, true),
   restCherrypy: row('rest_cherrypy', httpApi, null),

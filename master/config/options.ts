@@ -14,6 +14,7 @@ import type { FileRoots } from './file-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
 import type { LearnAction } from './learn-actions.ts';
 import type { Permissions } from './permissions.ts';
+import type { ReactorEntry } from './reactor.ts';
 import type { SslOptions } from './ssl.ts';
 import type { TenantDirectories } from './tenant-directories.ts';
 import type { TransportName, TransportOpts } from './transport-opts.ts';
@@ -447,6 +448,8 @@ export interface MasterConfig {
    * Default: none.
    */
   readonly tenants: TenantDirectories;
+  /** `reactor`: files that say what follows from events. Default: none. */
+  readonly reactor: readonly ReactorEntry[];
   /**
    * `saltbridge:reactions`: what follows from events. In files a map by the names of reactions; in
    * programs what `reaction` makes. Default: none.

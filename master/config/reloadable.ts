@@ -21,6 +21,7 @@ export const reloadableOptions: readonly (keyof MasterConfig)[] = [
   'eauth',
   'confirmAutoEauth',
   'reactions',
+  'reactor',
   'allowMinionKeyRevoke',
   'rotateAesKey',
   'pingOnRotate',

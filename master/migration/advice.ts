@@ -82,13 +82,6 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
   ),
   ...rows(
     refused(
-      'No reaction runs when an event comes.',
-      'Follow the events with a program and act there; the signal policy below lets the minions emit them.',
-    ),
-    'reactor',
-  ),
-  ...rows(
-    refused(
       'Engines are Python processes of salt-master and do not run.',
       'Run what they do as a program that follows the events (saltbridge events --json).',
     ),

@@ -1,6 +1,7 @@
 /** One file of pillar to data, as Salt's renderers make it [salt/renderers/{jinja,yaml,json}.py]. */
 import { type PlainData, parseYaml, renderJinja } from '../../template/index.ts';
 import { MasterError } from '../errors.ts';
+import { isEmpty } from './empty.ts';
 import { GrainsDict, TracedGrains } from './grains.ts';
 import { parseJson } from './json.ts';
 import type { PillarMap } from './merge.ts';
@@ -104,15 +105,6 @@ function readJson(text: string, path: string): PlainData {
   const [line = ''] = text.split('\n', 1);
   const rest = line.startsWith('#!') ? text.slice(line.length + 1) : text;
   return rest.trim() === '' ? new Map() : parseJson(rest, path);
-}
-
-/** What counts as nothing in Python. */
-function isEmpty(data: PlainData): boolean {
-  if (typeof data === 'object' && data !== null) {
-    if (Array.isArray(data)) return data.length === 0;
-    return data instanceof Map && data.size === 0;
-  }
-  return data === null || data === false || data === 0 || data === '';
 }
 
 /** YAML that was read before: the same text gives the same data, for however many minions. */

@@ -10,7 +10,7 @@ import { toWire } from './wire.ts';
 /** What they look at. */
 export interface FunctionWorld {
   readonly grains: TracedGrains;
-  readonly setting: PillarSetting;
+  readonly setting: Pick<PillarSetting, 'pillar' | 'raisesOnMissing' | 'opts'>;
 }
 
 type Named = Readonly<Record<string, PlainData>>;

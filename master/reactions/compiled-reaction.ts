@@ -5,7 +5,8 @@ import type { MasterConfig } from '../config/options.ts';
 import { rulesOf } from '../config/policy-rules.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { createPlanner, type Planner } from './planner.ts';
-import type { Reaction } from './reaction.ts';
+import { globsOf, type Reaction } from './reaction.ts';
+import { reactorReactions } from './reactor-option.ts';
 import { neededValues, vouchingRules } from './vouching.ts';
 
 /** A reaction that can be asked. */
@@ -24,10 +25,12 @@ export interface CompiledReaction {
 export function compileReactions(
   config: MasterConfig,
   targets: Pick<TargetResolver, 'compileRight'>,
+  planSls: (reference: string) => Planner,
 ): CompiledReaction[] {
   const rules = rulesOf(config);
-  return config.reactions.map((reaction) => {
-    const { from } = reaction;
+  return [...config.reactions, ...reactorReactions(config.reactor)].map((reaction) => {
+    const { from, do: action } = reaction;
+    const globs = globsOf(reaction).map((glob) => compileGlob(glob));
     const selector =
       from === undefined
         ? undefined
@@ -36,11 +39,11 @@ export function compileReactions(
     const vouching = needed.length > 0 ? vouchingRules(reaction, needed, rules) : undefined;
     return {
       reaction,
-      matches: compileGlob(reaction.on),
+      matches: (tag) => globs.some((matches) => matches(tag)),
       isFrom: (sender) =>
         selector === undefined || (sender !== undefined && selector.isEntitled(sender)),
       isVouchedFor: (rule) => vouching === undefined || (rule !== undefined && vouching.has(rule)),
-      plan: createPlanner(reaction),
+      plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
       meter: new RateMeter(parseRate(reaction.rate, reaction.name)),
     };
   });

@@ -70,7 +70,7 @@ export class ReactionIntake {
     const depth = await this.#depthOf(occurrence.jid);
     if (depth > maxDepth) return reports.dropped(name, 'depth', { tag });
     const plan = await compiled.plan(occurrence);
-    if (!plan.ok) return reports.dropped(name, plan.reason, { tag });
+    for (const { reason, ...more } of plan.refused) reports.dropped(name, reason, { tag, ...more });
     for (const [place, call] of plan.calls.entries()) {
       await this.#takeCall(compiled, occurrence, {
         call,

@@ -5,15 +5,21 @@ import { hasRules, type Policy } from '../../acl/index.ts';
 import type { ReactionsApi } from '../api.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
+import type { FileServer } from '../fileserver/file-server.ts';
+import { hiddenDirectories } from '../fileserver/open.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import type { Takes } from '../reactor/calls.ts';
+import { openReactorFiles } from '../reactor/files.ts';
+import { createReactorPlanner } from '../reactor/planner.ts';
 import type { Services } from '../services.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { type CompiledReaction, compileReactions } from './compiled-reaction.ts';
 import { ReactionIntake } from './intake.ts';
 import { followOwnEvents } from './own-events.ts';
+import type { Planner } from './planner.ts';
 import { serviceOf } from './reaction.ts';
 import { ReactionQueue } from './reaction-queue.ts';
 import { createReactionsApi } from './reactions-api.ts';
@@ -29,7 +35,8 @@ export interface ReactionParts {
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
   readonly jobs: JobCache;
-  readonly services: Pick<Services, 'jobs' | 'runners'>;
+  readonly services: Pick<Services, 'jobs' | 'runners' | 'wheel'>;
+  readonly fileServer: FileServer;
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
   readonly present: () => readonly { readonly id: string }[];
@@ -57,7 +64,8 @@ export async function openReactions(parts: ReactionParts): Promise<Reactions> {
   const closing = AbortSignal.any([parts.closing, end.signal]);
   // Every run that is under way listens to it.
   setMaxListeners(0, closing);
-  let compiled = compileReactions(config, targets);
+  const planSls = await openReactor(parts);
+  let compiled = compileReactions(config, targets, planSls);
   const reactions = (): readonly CompiledReaction[] => compiled;
   const reports = new ReactionReports(parts);
   const queue = await ReactionQueue.open({
@@ -76,6 +84,7 @@ export async function openReactions(parts: ReactionParts): Promise<Reactions> {
     reports,
     jobs: parts.services.jobs,
     runners: parts.services.runners,
+    wheel: parts.services.wheel,
     present: () => parts.present().map(({ id }) => id),
     closing,
   });
@@ -103,7 +112,7 @@ export async function openReactions(parts: ReactionParts): Promise<Reactions> {
       });
     },
     prepare: (next) => {
-      const prepared = compileReactions(next, targets);
+      const prepared = compileReactions(next, targets, planSls);
       return () => {
         compiled = prepared;
       };
@@ -115,14 +124,46 @@ export async function openReactions(parts: ReactionParts): Promise<Reactions> {
   };
 }
 
+/** Plans by the files of the option `reactor`. */
+async function openReactor({
+  config,
+  fileServer,
+  services,
+  now,
+}: ReactionParts): Promise<(reference: string) => Planner> {
+  const whitespace = {
+    trimBlocks: config.jinjaTrimBlocks,
+    lstripBlocks: config.jinjaLstripBlocks,
+  };
+  const files = await openReactorFiles({
+    fileServer,
+    hidden: hiddenDirectories(config),
+    ...whitespace,
+  });
+  const rules = {
+    masterId: config.id,
+    renderer: config.renderer,
+    ...whitespace,
+    limits: { steps: config.limits.pillarSteps },
+  };
+  const { runners, wheel } = services;
+  const takes: Takes = (kind, fun, name) => (kind === 'runner' ? runners : wheel).takes(fun, name);
+  return (reference) => createReactorPlanner(reference, { files, rules, takes, now });
+}
+
+const allActions = ['publish', 'runner', 'wheel'] as const;
+
 /** A reaction is denied everything that no rule permits it. */
 function warnOfPowerless(
   compiled: readonly CompiledReaction[],
   { policy, log }: Pick<ReactionParts, 'policy' | 'log'>,
 ): void {
   for (const { reaction } of compiled) {
-    const action = 'run' in reaction.do ? 'publish' : 'runner';
-    if (hasRules(serviceOf(reaction.name), action, policy())) continue;
-    log.warn({ reaction: reaction.name, action }, 'no rule permits this reaction anything');
+    const { name, do: action } = reaction;
+    const actions =
+      'sls' in action ? allActions : (['run' in action ? 'publish' : 'runner'] as const);
+    if (actions.some((one) => hasRules(serviceOf(name), one, policy()))) continue;
+    const fields = { reaction: name, action: actions.join(', ') };
+    log.warn(fields, 'no rule permits this reaction anything');
   }
 }

@@ -45,7 +45,7 @@ async function follow({ bus, intake, reports, closing }: OwnEventParts): Promise
   });
   for await (const { tag, data } of events) {
     try {
-      await intake.take({ ...nobodys, tag, jid: jidOf(tag, data) });
+      await intake.take({ ...nobodys, tag, body: data, jid: jidOf(tag, data) });
     } catch (error) {
       // A disk that is full has room again some day.
       if (!(error instanceof StoreError)) throw error;

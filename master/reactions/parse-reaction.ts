@@ -25,7 +25,7 @@ const Run = Type.Object({ ...call, target: Target, tgtType: Type.Optional(Text) 
 const check = Compile(
   Type.Object(
     {
-      on: Text,
+      on: Type.Union([Text, Type.Array(Text, { minItems: 1 })]),
       from: Type.Optional(Text),
       do: Type.Object(
         { run: Type.Optional(Run), runner: Type.Optional(Type.Object(call, strict)) },

@@ -18,6 +18,7 @@ export interface PerformParts {
   readonly jobs: Pick<JobsApi, 'run'>;
   readonly dispatcher: Pick<JobDispatcher, 'republish'>;
   readonly runners: Pick<FunctionCaller, 'run'>;
+  readonly wheel: Pick<FunctionCaller, 'run'>;
   /** Durable when it resolves: the run is not done again. */
   readonly markSent: (jid: string) => Promise<void>;
 }
@@ -29,7 +30,7 @@ export interface Performance {
 }
 
 type RunCall = Extract<PlannedCall, { kind: 'run' }>;
-type RunnerCall = Extract<PlannedCall, { kind: 'runner' }>;
+type MastersCall = Exclude<PlannedCall, RunCall>;
 
 /**
  * Does a run to its end.
@@ -44,7 +45,7 @@ export async function performRun(
   try {
     return call.kind === 'run'
       ? await performJob(parts, run, call, deadline)
-      : await performRunner(parts, run, call, deadline);
+      : await performHere(parts, run, call, deadline);
   } catch (error) {
     // What is wrong with the call; everything else is for the log.
     if (error instanceof MasterError) return { outcome: 'unusable', reason: error.message };
@@ -94,20 +95,21 @@ async function performJob(
   return { outcome: 'failed', reason };
 }
 
-async function performRunner(
+async function performHere(
   parts: PerformParts,
   { jid, reaction }: OpenRun,
-  call: RunnerCall,
+  call: MastersCall,
   deadline: AbortSignal,
 ): Promise<Performance> {
   const decision = judge(parts, reaction, call, []);
   if (decision.effect === 'deny') return denied(decision);
   // Before it starts: nothing knows a runner's jid again, so it is rather not done than done twice.
   await parts.markSent(jid);
-  const { fun, arg, kwarg } = call;
+  const { kind, fun, arg, kwarg } = call;
   const who = serviceOf(reaction);
   const by = { who, rule: decision.rule };
-  const work = parts.runners.run({ fun, arg, kwarg, user: who.name, jid, by });
+  const caller = kind === 'runner' ? parts.runners : parts.wheel;
+  const work = caller.run({ fun, arg, kwarg, user: who.name, jid, by });
   const result = await Promise.race([work, aborted(deadline)]);
   if (result === undefined) return { outcome: 'timeout' };
   const isFailure = !result.success || isFailureCode(result.retcode ?? 0);
@@ -121,8 +123,8 @@ function judge(
   minions: readonly string[],
 ): Decision {
   const subject = serviceOf(reaction);
-  if (call.kind === 'runner') {
-    return decide({ subject, action: 'runner', resource: { call: toCall(call) } }, policy());
+  if (call.kind !== 'run') {
+    return decide({ subject, action: call.kind, resource: { call: toCall(call) } }, policy());
   }
   const isWithin = (tgt: string): boolean => {
     const allowed = targets.entitled({ tgt, tgtType: 'compound' });

@@ -1,5 +1,5 @@
 /** From an event to the calls that follow from it, as data. */
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 import { type CallValue, isMapped, type MappedValue, type Reaction } from './reaction.ts';
 import { pathOf } from './vouching.ts';
@@ -11,6 +11,8 @@ export interface ReactionEvent {
   readonly sender: string | undefined;
   /** What was said with it; it fits the schema of the rule that let it in. */
   readonly data: WireValue | undefined;
+  /** All of the event, as listeners have it. */
+  readonly body: WireMap;
 }
 
 /** A call that is to be made. Nothing in it is looked up in the event any more. */
@@ -23,22 +25,44 @@ export type PlannedCall =
       readonly kwarg: Readonly<Record<string, WireValue>>;
     }
   | {
-      readonly kind: 'runner';
+      readonly kind: 'runner' | 'wheel';
       readonly fun: string;
       readonly arg: readonly WireValue[];
       readonly kwarg: Readonly<Record<string, WireValue>>;
     };
 
 /** Why nothing follows from an event; counted as `reaction-<reason>`. */
-type PlanObstacle = 'no-sender' | 'no-value' | 'dash' | 'positional-text';
+export type PlanObstacle =
+  | 'no-sender'
+  | 'no-value'
+  | 'dash'
+  | 'positional-text'
+  /** The file is not there, cannot be rendered, or is not the form of one for the reactor. */
+  | 'no-file'
+  | 'render'
+  | 'form'
+  /** A call that runs in the master itself, or text of the event as a pattern or a function. */
+  | 'caller'
+  | 'pattern';
 
-/** What follows from an event. */
-type Plan =
-  | { readonly ok: true; readonly calls: readonly PlannedCall[] }
-  | { readonly ok: false; readonly reason: PlanObstacle };
+/** Why a call is not made. */
+export interface Refusal {
+  readonly reason: PlanObstacle;
+  /** For a person: which file, and what in it. Nothing of the event. */
+  readonly why?: string;
+}
+
+/** What follows from an event, and what does not. */
+export interface Plan {
+  readonly calls: readonly PlannedCall[];
+  readonly refused: readonly Refusal[];
+}
 
 /** Says what follows from an event: any number of calls, each of which is queued by itself. */
 export type Planner = (event: ReactionEvent) => Plan | Promise<Plan>;
+
+/** A call that the reaction itself spells out. */
+export type PlainAction = Exclude<Reaction['do'], { sls: unknown }>;
 
 /** Ends the making of a plan. */
 class Obstacle extends Error {
@@ -52,12 +76,12 @@ class Obstacle extends Error {
 }
 
 /** The planner of a reaction: its one call, with the event's values in their places. */
-export function createPlanner({ do: action }: Reaction): Planner {
+export function createPlanner(action: PlainAction): Planner {
   return (event) => {
     try {
-      return { ok: true, calls: [planCall(action, event)] };
+      return { calls: [planCall(action, event)], refused: [] };
     } catch (error) {
-      if (error instanceof Obstacle) return { ok: false, reason: error.reason };
+      if (error instanceof Obstacle) return { calls: [], refused: [{ reason: error.reason }] };
       throw error;
     }
   };
@@ -80,7 +104,7 @@ export function valueAt(
   return isPlain ? (value as string | number | boolean) : undefined; // just looked at
 }
 
-function planCall(action: Reaction['do'], event: ReactionEvent): PlannedCall {
+function planCall(action: PlainAction, event: ReactionEvent): PlannedCall {
   const { fun, args = [], kwargs = {} } = 'run' in action ? action.run : action.runner;
   const arg = args.map((value) => positional(value, event));
   const kwarg = Object.fromEntries(

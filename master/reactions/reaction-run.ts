@@ -31,7 +31,7 @@ export type ReactionOutcome =
 
 /** A run that is not over. */
 export interface OpenRun {
-  /** Of the job or the runner; it is known before anything is done. */
+  /** Of the job, the runner or the wheel function; it is known before anything is done. */
   readonly jid: string;
   readonly reaction: string;
   /** Tag of the event that it follows from. */
@@ -75,7 +75,7 @@ const base = {
   queuedAt: Type.Number(),
   call: Type.Union([
     Type.Object({ ...call, kind: Type.Literal('run'), target: Target }),
-    Type.Object({ ...call, kind: Type.Literal('runner') }),
+    Type.Object({ ...call, kind: Type.Union([Type.Literal('runner'), Type.Literal('wheel')]) }),
   ]),
 };
 const openSchema = Compile(Type.Object({ ...base, isSent: Type.Boolean() }));
@@ -118,7 +118,7 @@ export function unpackEndedRun(bytes: Uint8Array): EndedRun {
 function packCall(planned: PlannedCall): WireMap {
   const { kind, fun, arg, kwarg } = planned;
   const common = { kind, fun, arg: [...arg], kwarg: { ...kwarg } };
-  if (planned.kind === 'runner') return common;
+  if (planned.kind !== 'run') return common;
   const { tgt, tgtType = 'glob' } = planned.target;
   return { ...common, target: { tgt: typeof tgt === 'string' ? tgt : [...tgt], tgtType } };
 }

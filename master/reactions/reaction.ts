@@ -38,12 +38,16 @@ export interface RunAction extends MappedCall {
 }
 
 /** What a reaction does. */
-export type ReactionAction = { readonly run: RunAction } | { readonly runner: MappedCall };
+export type ReactionAction =
+  | { readonly run: RunAction }
+  | { readonly runner: MappedCall }
+  /** What a file of Salt's option `reactor` says: `salt://…`, or an absolute path. */
+  | { readonly sls: string };
 
 /** What may be said of a reaction; see {@link reaction}. */
 export interface ReactionOptions {
-  /** A glob on the tags of events that the policy let in, or that the master fired itself. */
-  readonly on: string;
+  /** A glob, or several, on the tags of events that the policy let in, or the master fired itself. */
+  readonly on: string | readonly string[];
   /** A compound target: only events of these minions. Grains in it give no right. Default: any. */
   readonly from?: string;
   readonly do: ReactionAction;
@@ -86,6 +90,11 @@ export function reaction(name: string, options: ReactionOptions): Reaction {
   };
 }
 
+/** The globs that a reaction waits for. */
+export function globsOf({ on }: Pick<Reaction, 'on'>): readonly string[] {
+  return typeof on === 'string' ? [on] : on;
+}
+
 /** What the policy knows a reaction as. */
 export function serviceOf(name: string): { readonly kind: 'service'; readonly name: string } {
   return { kind: 'service', name: `reaction:${name}` };
@@ -98,6 +107,7 @@ export function isMapped(value: unknown): value is MappedValue {
 
 /** The values of a call, each with its place in words. */
 export function valuesOf(action: ReactionAction): (readonly [field: string, value: CallValue])[] {
+  if ('sls' in action) return [];
   const kind = 'run' in action ? 'run' : 'runner';
   const { args = [], kwargs = {} } = 'run' in action ? action.run : action.runner;
   return [

@@ -1,7 +1,7 @@
 /** Which rules of the policy vouch for the data that a reaction takes from an event. */
 import type { PolicyRule } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import { isMapped, listedIds, type Reaction, valuesOf } from './reaction.ts';
+import { globsOf, isMapped, listedIds, type Reaction, valuesOf } from './reaction.ts';
 import { requiredTypes } from './required-value.ts';
 
 /** A value of the event's data that a reaction needs. */
@@ -35,7 +35,7 @@ export function pathOf(from: string): readonly string[] {
 
 /** Names of the rules for what a reaction waits for whose schema makes sure of all that is needed. */
 export function vouchingRules(
-  { on }: Pick<Reaction, 'on'>,
+  reaction: Pick<Reaction, 'on'>,
   needed: readonly NeededValue[],
   rules: readonly PolicyRule[],
 ): Set<string> {
@@ -44,7 +44,7 @@ export function vouchingRules(
   );
   const [good, bad] = [new Set<string>(), new Set<string>()];
   for (const { name, resource } of signals) {
-    if (!mayMean(resource.tag, on)) continue;
+    if (!globsOf(reaction).some((on) => mayMean(resource.tag, on))) continue;
     const isGood = needed.every((value) => isRequired(resource.schema, value));
     (isGood ? good : bad).add(name);
   }

@@ -127,12 +127,12 @@ async function keepWanted(
 ): Promise<void> {
   const mark = requestMark(request);
   try {
-    for (const { tag, said, rule, place } of wanted) {
+    for (const { tag, data: body, said, rule, place } of wanted) {
       const from = mark === undefined ? undefined : { mark, place };
       const data = withoutPublication(said);
       const jid = causeOf(tag, said);
       for (const intake of intakes.filter((it) => it.isWanted(tag, sender))) {
-        await intake.take({ tag, sender, data, rule, jid, request: from });
+        await intake.take({ tag, sender, data, body, rule, jid, request: from });
       }
     }
   } catch (cause) {

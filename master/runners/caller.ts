@@ -103,6 +103,12 @@ export class FunctionCaller {
     return { jid: ready.jid, tag: ready.tag };
   }
 
+  /** Whether there is a function that takes a keyword of this name. */
+  takes(fun: string, name: string): boolean {
+    const { table } = this.#options;
+    return Object.hasOwn(table, fun) && table[fun]?.takes(name) === true;
+  }
+
   /** What the functions are for, by name: one, those of a module, or all. */
   docs(prefix = ''): Record<string, string> {
     const texts: Record<string, string> = Object.create(null);

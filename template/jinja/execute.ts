@@ -3,7 +3,15 @@ import { isTrue, iterate } from '../python/iterate.ts';
 import { Raised, valueError } from '../python/raise.ts';
 import { printed, str, textRepr } from '../python/repr.ts';
 import { Lazy, Tuple, type Value } from '../python/values.ts';
-import type { BlockNode, ForNode, IfNode, MacroParts, Statement, Target } from './ast.ts';
+import type {
+  BlockNode,
+  Expression,
+  ForNode,
+  IfNode,
+  MacroParts,
+  Statement,
+  Target,
+} from './ast.ts';
 import { callNode, evaluate, filterBlock } from './evaluate.ts';
 import { Context, Frame, layered, type Run } from './frame.ts';
 import { extendedTwice, Macro } from './macro.ts';
@@ -106,7 +114,7 @@ function executeOne(statement: Statement, frame: Frame, output: Output): Complet
       return 'normal';
     case 'callBlock': {
       const caller = new Macro('caller', statement, frame, renderMacro);
-      output.write(str(callNode(statement.call, caller, frame)));
+      output.write(shown(statement.call, callNode(statement.call, caller, frame), frame));
       return 'normal';
     }
     case 'filterBlock': {
@@ -173,8 +181,38 @@ function print(
       continue;
     }
     frame.run.rendering.line = item.line;
-    output.write(printed(evaluate(item, frame)));
+    output.write(shown(item, evaluate(item, frame), frame));
   }
+}
+
+/** What stands in the text for a value. */
+function shown(node: Expression, value: Value, frame: Frame): string {
+  const { print } = frame.run.rendering;
+  return print === undefined || isComposed(node, frame) ? printed(value) : print(value);
+}
+
+/** Filters that write whatever they get as one value of JSON or YAML. */
+const writers: ReadonlySet<string> = new Set([
+  'json',
+  'tojson',
+  'yaml',
+  'yaml_dquote',
+  'yaml_encode',
+  'yaml_squote',
+]);
+
+/** Whether a value is text that was put together already. */
+function isComposed(node: Expression, frame: Frame): boolean {
+  if (node.kind === 'filter') {
+    if (writers.has(node.name)) return true;
+    return node.name === 'indent' && node.target !== undefined && isComposed(node.target, frame);
+  }
+  if (node.kind !== 'call') return false;
+  const { target } = node;
+  const isNamed = target.kind === 'attribute' ? target.target.kind === 'name' : true;
+  if (!isNamed || (target.kind !== 'name' && target.kind !== 'attribute')) return false;
+  const called = evaluate(target, frame);
+  return [Macro, BlockReference, Loop].some((made) => called instanceof made);
 }
 
 /** After `extends` only blocks are shown. */

@@ -21,6 +21,12 @@ export interface TemplateLoader {
   load(name: string): string | Template | undefined;
 }
 
+/**
+ * Puts a value into the text. It is not asked for what macros and blocks made, whose own values
+ * went through it, nor for what a filter has written as JSON or YAML.
+ */
+export type Printer = (value: Value) => string;
+
 /** What a rendering is made with. */
 export interface RenderingOptions {
   readonly names: Names;
@@ -29,6 +35,7 @@ export interface RenderingOptions {
   readonly isStrict: boolean;
   readonly now: () => Date;
   readonly random: () => number;
+  readonly print: Printer | undefined;
   readonly trimBlocks: boolean;
   readonly lstripBlocks: boolean;
 }
@@ -42,6 +49,7 @@ export class Rendering implements FieldLookup {
   readonly isStrict: boolean;
   readonly now: () => Date;
   readonly random: () => number;
+  readonly print: Printer | undefined;
   /** Where it is at the moment, for errors. */
   file: string;
   line = 1;
@@ -59,6 +67,7 @@ export class Rendering implements FieldLookup {
     this.isStrict = options.isStrict;
     this.now = options.now;
     this.random = options.random;
+    this.print = options.print;
   }
 
   /** The names that every template sees. */

@@ -1,6 +1,8 @@
 /** YAML text to values, as PyYAML's safe loader with Salt's changes reads it [yamlloader.py]. */
 import {
   type Alias,
+  Composer,
+  type CST,
   type Document,
   isAlias,
   isMap,
@@ -8,7 +10,7 @@ import {
   isSeq,
   LineCounter,
   type Node,
-  parseDocument,
+  Parser,
   type Scalar,
   type YAMLMap,
   type YAMLSeq,
@@ -17,6 +19,7 @@ import { TemplateError } from '../errors.ts';
 import { repr, str } from '../python/repr.ts';
 import { isHashable } from '../python/slice.ts';
 import { Dict, PySet, Tuple, type Value } from '../python/values.ts';
+import { createLenientLexer } from './lenient-lexer.ts';
 import { constructScalar, resolveTag } from './scalar.ts';
 
 /** How YAML is read. */
@@ -72,19 +75,30 @@ function firstLine(message: string): string {
 }
 
 function parse(text: string, lineCounter: LineCounter, problems: Problems): Document<Node> {
+  const composer = new Composer({
+    logLevel: 'error',
+    schema: 'failsafe',
+    uniqueKeys: false,
+    version: '1.1',
+  });
   try {
-    return parseDocument<Node>(text, {
-      lineCounter,
-      logLevel: 'error',
-      prettyErrors: true,
-      schema: 'failsafe',
-      uniqueKeys: false,
-      version: '1.1',
-    });
+    const [document, second] = composer.compose(tokens(text, lineCounter), true, text.length);
+    if (document === undefined) throw new TypeError('there is always a document');
+    if (second !== undefined && document.errors.length === 0) {
+      problems.fail('ParserError', 'Source contains multiple documents', second.range[0]);
+    }
+    return document;
   } catch (cause) {
     if (cause instanceof RangeError) problems.tooMuch('levels of nesting', defaultDepth, 0);
     throw cause;
   }
+}
+
+function* tokens(text: string, lineCounter: LineCounter): Generator<CST.Token> {
+  const parser = new Parser(lineCounter.addNewLine);
+  lineCounter.addNewLine(0);
+  for (const lexeme of createLenientLexer().lex(text)) yield* parser.next(lexeme);
+  yield* parser.end();
 }
 
 /** Says what is wrong, and in which line. */

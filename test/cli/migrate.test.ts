@@ -15,6 +15,7 @@ function site(t: ExecutionContext, yaml: string): { readonly root: string; reado
 }
 
 const used = `timeout: 7
+master_tops: {cobbler: {}}
 worker_threads: 4
 reactor:
   - 'my/deploy/*': [/srv/reactor/deploy.sls]
@@ -27,8 +28,8 @@ test('migrate check says what is refused, ignored and honoured, and ends with 1'
   t.is(code, 1);
   const report = stdout.replaceAll(root, '/ROOT');
   for (const part of [
-    /^Refused: .*\n\n(?:.*\n)*? {2}reactor \(\/ROOT\/etc\/master:6\)\n {4}.*\n {4}-> /m,
-    /^Ignored: .*\n\n(?:.*\n)*? {2}worker_threads \(\/ROOT\/etc\/master:5\)/m,
+    /^Refused: .*\n\n(?:.*\n)*? {2}master_tops \(\/ROOT\/etc\/master:5\)\n {4}.*\n {4}-> /m,
+    /^Ignored: .*\n\n(?:.*\n)*? {2}worker_threads \(\/ROOT\/etc\/master:6\)/m,
     /^Honoured: .*\n\n(?:.*\n)*? {2}timeout \(\/ROOT\/etc\/master:4\)/m,
     /^ {6}- tag: "my\/deploy\/\*"$/m,
     /\d+ honoured, \d+ ignored, \d+ refused\. Nothing was changed\.\n$/,

@@ -1,5 +1,7 @@
 /** Reactions to signals of real minions, and jobs on them, all versions at once. */
-import test from 'ava';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../acl/index.ts';
 import { type ReactionRun, reaction } from '../../master/index.ts';
 import { EventLog } from './event-log.ts';
@@ -10,6 +12,14 @@ import { steps } from './programs.ts';
 
 const step = steps('SALT_MINION');
 const tag = 'infra/puppet/requested';
+
+const reactorFile = `back:
+  local.test.kwarg:
+    - tgt: {{ data.id }}
+    - args:
+      - env: {{ data.data.env }}
+      - tag: {{ tag }}
+`;
 
 let home: MasterHome;
 let fleet: Fleet;
@@ -23,12 +33,24 @@ test.before(async () => {
     properties: { env: { type: 'string' } },
     additionalProperties: false,
   };
-  home = await MasterHome.create({
+  const made = await MasterHome.create();
+  const file = path.join(made.directory, 'react.sls');
+  writeFileSync(file, reactorFile);
+  home = made.with({
+    reactor: [{ tag: 'infra/reactor/*', sls: [file] }],
     acl: {
-      signals: [{ tag, minions: 'salt-*', schema }],
+      signals: [
+        { tag, minions: 'salt-*', schema },
+        { tag: 'infra/reactor/asked', minions: 'salt-*', schema },
+      ],
       rules: [
         allow('back to the sender', {
           subject: { service: 'reaction:back' },
+          action: 'publish',
+          resource: { fun: 'test.kwarg', within: 'salt-*' },
+        }),
+        allow('by the file', {
+          subject: { service: `reaction:${file}` },
           action: 'publish',
           resource: { fun: 'test.kwarg', within: 'salt-*' },
         }),
@@ -68,6 +90,26 @@ async function runs(): Promise<readonly ReactionRun[]> {
   return master.api.reactions.runs();
 }
 
+/** Each minion's run on a tag succeeded on that minion alone, which returned so much. */
+async function cameBack(t: ExecutionContext, asked: string, returned: object): Promise<void> {
+  const ofTag = async (): Promise<readonly ReactionRun[]> =>
+    (await runs()).filter((run) => run.tag === asked);
+  await eventually('every run to end', async () => {
+    const ended = (await ofTag()).filter(({ endedAt }) => endedAt !== undefined);
+    return ended.length === fleet.ids.length;
+  });
+  for (const { jid, state, sender, reason } of await ofTag()) {
+    t.is(state, 'succeeded', reason);
+    const { returns } = await master.api.jobs.show(jid);
+    t.deepEqual(
+      returns.map(({ minion }) => minion),
+      [sender],
+    );
+    t.like(returns[0]?.return, returned);
+  }
+  t.deepEqual((await ofTag()).map(({ sender }) => sender).sort(), fleet.ids);
+}
+
 step('what a minion may ask for is done, with its text as it was said', async (t) => {
   const events = new EventLog(master.api.events.subscribe());
   await fleet.enrol(master.api, events);
@@ -76,18 +118,12 @@ step('what a minion may ask for is done, with its text as it was said', async (t
   t.deepEqual(await runs(), []);
   const env = 'noop=true, [1, {{ grains.id }}]';
   await send(tag, { env });
-  await eventually('every run to end', async () => {
-    const ended = (await runs()).filter(({ endedAt }) => endedAt !== undefined);
-    return ended.length === fleet.ids.length;
-  });
-  for (const { jid, state, sender, reason } of await runs()) {
-    t.is(state, 'succeeded', reason);
-    const { returns } = await master.api.jobs.show(jid);
-    t.deepEqual(
-      returns.map(({ minion }) => minion),
-      [sender],
-    );
-    t.like(returns[0]?.return, { env });
-  }
-  t.deepEqual((await runs()).map(({ sender }) => sender).sort(), fleet.ids);
+  await cameBack(t, tag, { env });
+});
+
+step("Salt's reactor file answers each minion with what it said", async (t) => {
+  const asked = 'infra/reactor/asked';
+  const env = "a: b, '*'";
+  await send(asked, { env });
+  await cameBack(t, asked, { env, tag: asked });
 });

@@ -14,6 +14,7 @@ export const notNeeded: readonly AdviceGroup[] = [
       mworker_queue_niceness: null,
       pub_server_niceness: null,
       reactor_niceness: null,
+      reactor_refresh_interval: 60,
       req_server_niceness: null,
       ipc_mode: 'ipc',
       ipc_write_buffer: anyValue,

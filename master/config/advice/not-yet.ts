@@ -23,14 +23,6 @@ export const notYet: readonly AdviceGroup[] = [
       renderer_whitelist: [],
     },
   },
-  // Reactor.
-  {
-    advice: 'let a service subscribe to the events',
-    options: {
-      reactor: [],
-      reactor_refresh_interval: 60,
-    },
-  },
   // Schedule.
   {
     advice: 'let cron or a timer run saltbridge salt',

@@ -91,7 +91,16 @@ export async function openTestSignals(
     signal: async (minion, tag, data, mark) => {
       nonce += 1;
       const request = { mark: mark ?? `nonce-${nonce}`, place: 0 };
-      await signals.intake.take({ tag, sender: minion, data, request, rule: 'r', jid: undefined });
+      const body = { id: minion, data: data ?? null };
+      await signals.intake.take({
+        tag,
+        sender: minion,
+        data,
+        body,
+        request,
+        rule: 'r',
+        jid: undefined,
+      });
     },
   };
 }

@@ -101,9 +101,9 @@ test('the modules that an option brings into use are named, and no values', asyn
 });
 
 test('a part that is switched off, or what Salt does anyway, is not refused', async (t) => {
-  const yaml = 'ext_pillar: []\nmaster_job_cache: local_cache\nreactor:\n';
+  const yaml = 'ext_pillar: []\nmaster_job_cache: local_cache\nschedule:\n';
   const report = await check(site(t, { 'etc/master': yaml }));
-  for (const name of ['ext_pillar', 'master_job_cache', 'reactor']) {
+  for (const name of ['ext_pillar', 'master_job_cache', 'schedule']) {
     t.is(said(report, name)?.[0], 'ignored', name);
   }
 });

@@ -1,0 +1,74 @@
+/** Files for the reactor: those of the file server, and those that lie anywhere on the disk. */
+import { expandGlob } from '../config/expand-glob.ts';
+import type { FileServerBackend } from '../fileserver/backend.ts';
+import { noFiles } from '../fileserver/backend.ts';
+import { HiddenDirectories } from '../fileserver/confinement.ts';
+import { DiskFiles } from '../fileserver/disk-files.ts';
+import type { FileServer } from '../fileserver/file-server.ts';
+import { requestedFile } from '../fileserver/requested-path.ts';
+import { PillarSources, type SourceFile } from '../pillar/sources.ts';
+
+/** What {@link openReactorFiles} needs. */
+export interface ReactorFilesOptions {
+  readonly fileServer: FileServer;
+  /** Directories that nothing is read from. */
+  readonly hidden: readonly string[];
+  readonly trimBlocks: boolean;
+  readonly lstripBlocks: boolean;
+}
+
+/** The files of the reactor as they are now; each is parsed once as long as it does not change. */
+export interface ReactorFiles {
+  /**
+   * Those that a reference of the option `reactor` means; none: it means nothing.
+   * @throws MasterError ERR_PILLAR_FILE
+   */
+  find(reference: string): Promise<readonly SourceFile[]>;
+  /** What a template imports: as in Salt, from the file server. @throws MasterError ERR_PILLAR_FILE */
+  imported(place: string): Promise<SourceFile | undefined>;
+}
+
+export async function openReactorFiles(options: ReactorFilesOptions): Promise<ReactorFiles> {
+  const { trimBlocks, lstripBlocks } = options;
+  const hidden = await HiddenDirectories.open(options.hidden);
+  const open = (backend: FileServerBackend): PillarSources =>
+    new PillarSources({ backend, trimBlocks, lstripBlocks });
+  const served = open(ofServer(options.fileServer));
+  const local = open(ofDisk(hidden));
+  return {
+    find: async (reference) => {
+      const found = reference.startsWith('salt://')
+        ? [await findServed(served, reference.slice('salt://'.length))]
+        : await Promise.all((await expandGlob(reference)).map((it) => local.read(it.slice(1), '')));
+      return found.filter((file) => file !== undefined);
+    },
+    imported: (place) => served.read(place, 'base'),
+  };
+}
+
+async function findServed(served: PillarSources, place: string): Promise<SourceFile | undefined> {
+  const asked = requestedFile(place, 'base');
+  return asked === undefined ? undefined : served.read(asked.path, asked.saltenv);
+}
+
+function ofServer(fileServer: FileServer): FileServerBackend {
+  return {
+    name: 'served',
+    envs: () => fileServer.envs(),
+    find: async (place, saltenv) => (await fileServer.find(place, saltenv))?.file,
+    lists: (saltenv) => fileServer.lists(saltenv),
+    // The file server is the master's, which closes it.
+    close: async () => {},
+  };
+}
+
+function ofDisk(hidden: HiddenDirectories): FileServerBackend {
+  const files = new DiskFiles(hidden);
+  return {
+    name: 'disk',
+    envs: () => [],
+    find: (place) => files.find('/', place),
+    lists: async () => noFiles,
+    close: async () => {},
+  };
+}

@@ -1,0 +1,110 @@
+/** Salt's option `reactor` in a running master: events of minions, and those of the master itself. */
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { allow, type PolicyRule } from '../../../acl/index.ts';
+import type { MasterOptions } from '../../../master/index.ts';
+import { type FileTree, layOut } from '../../helpers/file-tree.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { type Stage, schema, startStage, startWeb, tag } from '../reactions/stage.ts';
+
+interface ReactorStage extends Stage {
+  /** What the reaction of a file is called. */
+  readonly nameOf: (file: string) => string;
+}
+
+async function startReactor(
+  t: ExecutionContext,
+  files: FileTree,
+  tags: Readonly<Record<string, string>>,
+  rules: (nameOf: (file: string) => string) => readonly PolicyRule[],
+): Promise<ReactorStage> {
+  const directory = temporaryDirectory(t);
+  layOut(directory, files);
+  const nameOf = (file: string): string => path.join(directory, file);
+  const config: Partial<MasterOptions> = {
+    reactions: [],
+    reactor: Object.entries(tags).map(([on, file]) => ({ tag: on, sls: [nameOf(file)] })),
+    acl: {
+      signals: [{ name: 'jenkins', tag, minions: '*', schema }],
+      rules: [...rules(nameOf)],
+    },
+  };
+  return { ...(await startStage(t, config)), nameOf };
+}
+
+const puppet =
+  'puppet:\n  local.test.kwarg:\n    - tgt: web1\n    - args: [{env: {{ data.data.env }}}]\n';
+
+function grant(name: string, action: 'publish' | 'runner' | 'wheel', fun: string): PolicyRule {
+  const subject = { service: `reaction:${name}` };
+  return allow(`${action} ${fun}`, { subject, action, resource: { fun } });
+}
+
+test('what a minion may ask for is done, under the name of the file', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'puppet.sls': puppet },
+    { 'infra/puppet/*': 'puppet.sls' },
+    (nameOf) => [grant(nameOf('puppet.sls'), 'publish', 'test.kwarg')],
+  );
+  const { calls } = await startWeb(t, stage);
+  const env = "x\n    - tgt: '*'";
+  await stage.emit({ env });
+  const [run] = await stage.ended(1);
+  t.like(run, { reaction: stage.nameOf('puppet.sls'), state: 'succeeded', fun: 'test.kwarg' });
+  t.like(calls, [{ env }]);
+});
+
+test('what no rule permits is denied, and what the policy refuses is not rendered', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'puppet.sls': puppet },
+    { 'infra/*': 'puppet.sls' },
+    () => [],
+  );
+  await stage.emit({ env: 'test' }, 'infra/other');
+  await stage.emit({ env: 'test' });
+  const runs = await stage.ended(1);
+  t.is(runs.length, 1);
+  t.is(runs[0]?.state, 'denied');
+});
+
+test("the master's own events lead to runners and wheel functions", async (t) => {
+  const stage = await startReactor(
+    t,
+    {
+      'job.sls':
+        "{% if data.fun == 'test.ping' %}\nlist:\n  runner.jobs.list_job: [{jid: '{{ data.jid }}'}]\nkeys:\n  wheel.key.list: [{match: accepted}]\n{% endif %}\n",
+    },
+    { 'salt/job/*/new': 'job.sls' },
+    (nameOf) => [
+      grant(nameOf('job.sls'), 'runner', 'jobs.list_job'),
+      grant(nameOf('job.sls'), 'wheel', 'key.list'),
+    ],
+  );
+  await stage.master.jobs.publish({ tgt: '*', fun: 'test.ping' });
+  const runs = await stage.ended(2);
+  t.deepEqual(runs.map(({ kind, fun, state }) => [kind, fun, state]).sort(), [
+    ['runner', 'jobs.list_job', 'succeeded'],
+    ['wheel', 'key.list', 'succeeded'],
+  ]);
+});
+
+test('a file that fails leads to nothing, is counted, and told without what was said', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'puppet.sls': 'a:\n  local.test.kwarg:\n    - tgt: {{ data.nothing.more }}\n' },
+    { 'infra/**': 'puppet.sls' },
+    () => [],
+  );
+  const events = stage.master.events.subscribe();
+  await stage.emit({ env: 'secret-word' });
+  for await (const { tag: told, data } of events) {
+    if (told !== 'saltbridge/reaction/dropped') continue;
+    t.like(data, { reaction: stage.nameOf('puppet.sls'), reason: 'render' });
+    t.regex(String(data.why), /line 3$/);
+    t.false(JSON.stringify(data).includes('secret-word'));
+    break;
+  }
+  t.is((await stage.master.status()).counters['reaction-render'], 1);
+});

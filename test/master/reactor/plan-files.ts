@@ -1,0 +1,51 @@
+/** Files for the reactor, and what they plan for an event. */
+import type { ExecutionContext } from 'ava';
+import { FileServer } from '../../../master/fileserver/file-server.ts';
+import { createMemoryFiles } from '../../../master/fileserver/memory-files.ts';
+import type { Plan, ReactionEvent } from '../../../master/reactions/planner.ts';
+import type { Takes } from '../../../master/reactor/calls.ts';
+import { openReactorFiles } from '../../../master/reactor/files.ts';
+import { createReactorPlanner } from '../../../master/reactor/planner.ts';
+import { type FileTree, layOut } from '../../helpers/file-tree.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+
+/** Where the files lie, and the plan of one of them. */
+export interface PlannedFiles {
+  readonly directory: string;
+  readonly plan: (reference: string, event: ReactionEvent) => Promise<Plan>;
+}
+
+/** What the file server has. */
+const served = {
+  'reactor/served.sls':
+    "{% from 'reactor/tgt.jinja' import tgt %}\nping:\n  local.test.ping: [{tgt: {{ tgt }}}]\n",
+  'reactor/tgt.jinja': "{% set tgt = 'web1' %}\n",
+};
+
+/** As in the recorded cases, the file server has the same files. */
+function imports(tree: FileTree): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(tree).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  );
+}
+
+export async function planFiles(
+  t: ExecutionContext,
+  tree: FileTree,
+  { takes = () => true, steps = 100_000 }: { readonly takes?: Takes; readonly steps?: number } = {},
+): Promise<PlannedFiles> {
+  const directory = temporaryDirectory(t);
+  layOut(directory, tree);
+  const whitespace = { trimBlocks: false, lstripBlocks: false };
+  const files = await openReactorFiles({
+    fileServer: new FileServer([createMemoryFiles({ base: { ...served, ...imports(tree) } })]),
+    hidden: [`${directory}/hidden`],
+    ...whitespace,
+  });
+  const rules = { masterId: 'master1', renderer: 'jinja|yaml', limits: { steps }, ...whitespace };
+  return {
+    directory,
+    plan: async (reference, event) =>
+      createReactorPlanner(reference, { files, rules, takes, now: () => 0 })(event),
+  };
+}
