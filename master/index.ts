@@ -4,6 +4,7 @@ export { StoreError, type StoreErrorCode } from '../store/index.ts';
 export type {
   AclApi,
   AuditApi,
+  CreatedKey,
   EventsApi,
   EventsRequest,
   FunctionsApi,
@@ -21,6 +22,7 @@ export type {
   MasterApi,
   MasterStatus,
   MinionInfo,
+  NewKey,
   PillarApi,
   PillarExplanation,
   PillarQuestion,
