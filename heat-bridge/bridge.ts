@@ -8,6 +8,7 @@ import { type BridgePlugin, createPlugin } from './http/plugin.ts';
 import { parseSections } from './options.ts';
 import { type BridgePart, joinParts } from './part.ts';
 import { openSignals } from './signals/open.ts';
+import { addSignalRoutes } from './signals/routes.ts';
 import type { HandlesApi, OutboxApi, SignalsApi } from './signals/signals-api.ts';
 
 /** The bridge of one master: give it to `createMaster` as one of its `extensions`. */
@@ -78,5 +79,8 @@ async function openParts(host: ExtensionHost): Promise<OpenBridge> {
   const sections = parseSections(host.config.bridge);
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
   const signals = await openSignals(host, sections.handles);
-  return { parts: [enroll, signals], enroll: enroll.api, signals: signals.api };
+  const routes: BridgePart<unknown>['routes'] = (app, doors) =>
+    addSignalRoutes(app, doors, host, signals.api);
+  const parts = [enroll, { ...signals, routes }];
+  return { parts, enroll: enroll.api, signals: signals.api };
 }

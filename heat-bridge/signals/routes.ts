@@ -1,0 +1,115 @@
+/** Handles and outbox over HTTP, for services: each has its own, and sees no others. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Subject } from '../../acl/index.ts';
+import { AuthorizationError, type ExtensionHost } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { HttpDoors } from '../http/doors.ts';
+import { checkedRegistration, type HandleInfo } from './handle.ts';
+import type { SignalsApi } from './signals-api.ts';
+
+/** What the routes ask of their master. */
+export type RoutesHost = Pick<ExtensionHost, 'decide' | 'holdToken' | 'isWithin'>;
+
+/** What a rule of the action `command` calls the right to register handles. */
+const registering = 'bridge.handle.add';
+const bodyLimit = 1_048_576;
+
+interface OfAlias {
+  readonly Params: { readonly alias: string };
+}
+
+/**
+ * `POST handles` and `PUT handles/<alias>` (replaces), `GET handles`, `GET` and `DELETE
+ * handles/<alias>`; `GET`, `DELETE handles/<alias>/outbox` and `POST handles/<alias>/outbox/retry`.
+ * Whoever registers a handle must be permitted `command` of `bridge.handle.add` within all of its
+ * minions; the handle is theirs, and nobody else's over HTTP.
+ */
+export function addSignalRoutes(
+  app: FastifyInstance,
+  doors: HttpDoors,
+  host: RoutesHost,
+  { handles, outbox }: SignalsApi,
+): void {
+  const ownerOf = async (request: FastifyRequest): Promise<string> => {
+    const holder = await holderOf(request, doors, host);
+    holder.stop();
+    return nameOf(holder.subject);
+  };
+  const own = async (request: FastifyRequest<OfAlias>): Promise<HandleInfo> => {
+    const owner = await ownerOf(request);
+    const [info] = (await handles.list({ owner })).filter(
+      ({ alias }) => alias === request.params.alias,
+    );
+    // Another's is as unknown as one that is not there.
+    if (info === undefined) throw new BridgeError('ERR_HANDLE_UNKNOWN', 'no such handle of yours');
+    return info;
+  };
+  const add = async (request: FastifyRequest, given: object, replaces: boolean) => {
+    const owner = await mayRegister(request, doors, host, given);
+    return handles.add(checkedRegistration({ ...given, owner }), { replaces });
+  };
+  app.post('/handles', { bodyLimit }, (request) => add(request, asMap(request.body), false));
+  app.put<OfAlias>('/handles/:alias', { bodyLimit }, (request) =>
+    add(request, { ...asMap(request.body), alias: request.params.alias }, true),
+  );
+  app.get('/handles', async (request) => handles.list({ owner: await ownerOf(request) }));
+  app.get<OfAlias>('/handles/:alias', own);
+  app.delete<OfAlias>('/handles/:alias', async (request) =>
+    handles.remove((await own(request)).alias),
+  );
+  app.get<OfAlias>('/handles/:alias/outbox', async (request) =>
+    outbox.list({ alias: (await own(request)).alias }),
+  );
+  app.delete<OfAlias>('/handles/:alias/outbox', async (request) =>
+    outbox.drop({ alias: (await own(request)).alias }),
+  );
+  app.post<OfAlias>('/handles/:alias/outbox/retry', async (request) =>
+    outbox.retry({ alias: (await own(request)).alias }),
+  );
+}
+
+/** @returns whose the handle will be @throws AuthorizationError ERR_DENIED */
+async function mayRegister(
+  request: FastifyRequest,
+  doors: HttpDoors,
+  host: RoutesHost,
+  given: object,
+): Promise<string> {
+  const { subject, policy, stop } = await holderOf(request, doors, host);
+  stop();
+  // Its form is looked at before anything is asked of it.
+  const { minions } = checkedRegistration({ ...given, owner: nameOf(subject) });
+  const resource = {
+    call: { fun: registering, args: [], kwargs: new Map<string, string>() },
+    isWithin: (target: string) => host.isWithin(minions, target),
+  };
+  const { effect } = host.decide({ subject, action: 'command', resource }, policy);
+  if (effect === 'allow') return nameOf(subject);
+  throw new AuthorizationError(`no rule permits ${registering} for all of these minions`);
+}
+
+function holderOf(
+  request: FastifyRequest,
+  doors: HttpDoors,
+  host: RoutesHost,
+): ReturnType<RoutesHost['holdToken']> {
+  // What is no token of anybody is refused there, in the words for all of them.
+  return host.holdToken(doors.tokenOf(request) ?? '');
+}
+
+/** A name that no other subject has. */
+function nameOf(subject: Subject): string {
+  switch (subject.kind) {
+    case 'minion':
+      return `minion:${subject.id}`;
+    case 'user':
+      return `user:${subject.eauth ?? ''}:${subject.name}`;
+    default:
+      return `${subject.kind}:${subject.name}`;
+  }
+}
+
+function asMap(body: unknown): object {
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
+  throw new BridgeError('ERR_HANDLE_FORM', 'the body: expected a map');
+}
