@@ -80,7 +80,7 @@ async function openParts(host: ExtensionHost): Promise<OpenBridge> {
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
   const signals = await openSignals(host, sections.handles);
   const routes: BridgePart<unknown>['routes'] = (app, doors) =>
-    addSignalRoutes(app, doors, host, signals.api);
+    addSignalRoutes(app, doors, host, signals);
   const parts = [enroll, { ...signals, routes }];
   return { parts, enroll: enroll.api, signals: signals.api };
 }

@@ -1,10 +1,16 @@
 /** Handles and outbox over HTTP, for services: each has its own, and sees no others. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Subject } from '../../acl/index.ts';
-import { AuthorizationError, type ExtensionHost } from '../../master/index.ts';
+import {
+  type AuditRequester,
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+} from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { HttpDoors } from '../http/doors.ts';
-import { checkedRegistration, type HandleInfo } from './handle.ts';
+import { checkedRegistration, type HandleInfo, type HandleRegistration } from './handle.ts';
+import type { OpenSignals } from './open.ts';
 import type { SignalsApi } from './signals-api.ts';
 
 /** What the routes ask of their master. */
@@ -28,63 +34,86 @@ export function addSignalRoutes(
   app: FastifyInstance,
   doors: HttpDoors,
   host: RoutesHost,
-  { handles, outbox }: SignalsApi,
+  signals: Pick<OpenSignals, 'as'>,
 ): void {
-  const ownerOf = async (request: FastifyRequest): Promise<string> => {
-    const holder = await holderOf(request, doors, host);
-    holder.stop();
-    return nameOf(holder.subject);
-  };
-  const own = async (request: FastifyRequest<OfAlias>): Promise<HandleInfo> => {
-    const owner = await ownerOf(request);
-    const [info] = (await handles.list({ owner })).filter(
-      ({ alias }) => alias === request.params.alias,
-    );
+  const owned = async (request: FastifyRequest<OfAlias>): Promise<Owned> => {
+    const { subject, stop } = await holderOf(request, doors, host);
+    stop();
+    const api = signals.as({ who: actorOf(subject), rule: 'own-handle' });
+    const list = await api.handles.list({ owner: nameOf(subject) });
+    const info = list.find(({ alias }) => alias === request.params.alias);
     // Another's is as unknown as one that is not there.
     if (info === undefined) throw new BridgeError('ERR_HANDLE_UNKNOWN', 'no such handle of yours');
-    return info;
+    return { api, info, alias: info.alias };
   };
-  const add = async (request: FastifyRequest, given: object, replaces: boolean) => {
-    const owner = await mayRegister(request, doors, host, given);
-    return handles.add(checkedRegistration({ ...given, owner }), { replaces });
+  const add = async (
+    request: FastifyRequest,
+    given: object,
+    replaces: boolean,
+  ): Promise<HandleInfo> => {
+    const { registration, by } = await mayRegister(request, doors, host, given);
+    return signals.as(by).handles.add(registration, { replaces });
   };
   app.post('/handles', { bodyLimit }, (request) => add(request, asMap(request.body), false));
   app.put<OfAlias>('/handles/:alias', { bodyLimit }, (request) =>
     add(request, { ...asMap(request.body), alias: request.params.alias }, true),
   );
-  app.get('/handles', async (request) => handles.list({ owner: await ownerOf(request) }));
-  app.get<OfAlias>('/handles/:alias', own);
-  app.delete<OfAlias>('/handles/:alias', async (request) =>
-    handles.remove((await own(request)).alias),
-  );
-  app.get<OfAlias>('/handles/:alias/outbox', async (request) =>
-    outbox.list({ alias: (await own(request)).alias }),
-  );
-  app.delete<OfAlias>('/handles/:alias/outbox', async (request) =>
-    outbox.drop({ alias: (await own(request)).alias }),
-  );
-  app.post<OfAlias>('/handles/:alias/outbox/retry', async (request) =>
-    outbox.retry({ alias: (await own(request)).alias }),
-  );
+  app.get('/handles', async (request) => {
+    const { subject, stop } = await holderOf(request, doors, host);
+    stop();
+    const api = signals.as({ who: actorOf(subject), rule: 'own-handle' });
+    return api.handles.list({ owner: nameOf(subject) });
+  });
+  app.get<OfAlias>('/handles/:alias', async (request) => (await owned(request)).info);
+  app.delete<OfAlias>('/handles/:alias', async (request) => {
+    const { api, alias } = await owned(request);
+    return api.handles.remove(alias);
+  });
+  addOutboxRoutes(app, owned);
 }
 
-/** @returns whose the handle will be @throws AuthorizationError ERR_DENIED */
+/** A handle of whoever asks. */
+interface Owned {
+  readonly api: SignalsApi;
+  readonly info: HandleInfo;
+  readonly alias: string;
+}
+
+function addOutboxRoutes(
+  app: FastifyInstance,
+  owned: (request: FastifyRequest<OfAlias>) => Promise<Owned>,
+): void {
+  app.get<OfAlias>('/handles/:alias/outbox', async (request) => {
+    const { api, alias } = await owned(request);
+    return api.outbox.list({ alias });
+  });
+  app.delete<OfAlias>('/handles/:alias/outbox', async (request) => {
+    const { api, alias } = await owned(request);
+    return api.outbox.drop({ alias });
+  });
+  app.post<OfAlias>('/handles/:alias/outbox/retry', async (request) => {
+    const { api, alias } = await owned(request);
+    return api.outbox.retry({ alias });
+  });
+}
+
+/** @throws AuthorizationError ERR_DENIED, BridgeError ERR_HANDLE_FORM */
 async function mayRegister(
   request: FastifyRequest,
   doors: HttpDoors,
   host: RoutesHost,
   given: object,
-): Promise<string> {
+): Promise<{ readonly registration: HandleRegistration; readonly by: AuditRequester }> {
   const { subject, policy, stop } = await holderOf(request, doors, host);
   stop();
   // Its form is looked at before anything is asked of it.
-  const { minions } = checkedRegistration({ ...given, owner: nameOf(subject) });
+  const registration = checkedRegistration({ ...given, owner: nameOf(subject) });
   const resource = {
     call: { fun: registering, args: [], kwargs: new Map<string, string>() },
-    isWithin: (target: string) => host.isWithin(minions, target),
+    isWithin: (target: string) => host.isWithin(registration.minions, target),
   };
-  const { effect } = host.decide({ subject, action: 'command', resource }, policy);
-  if (effect === 'allow') return nameOf(subject);
+  const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
+  if (effect === 'allow') return { registration, by: { who: actorOf(subject), rule } };
   throw new AuthorizationError(`no rule permits ${registering} for all of these minions`);
 }
 

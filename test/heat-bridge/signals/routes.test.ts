@@ -2,9 +2,10 @@
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../../acl/index.ts';
 import { createBridge } from '../../../heat-bridge/index.ts';
+import { readAuditLog } from '../../../master/index.ts';
 import { createSaltApi } from '../../../salt-api/index.ts';
 import { type ApiAnswer, json, password, send } from '../../helpers/salt-api.ts';
-import { startVectorMaster } from '../../helpers/vector-master.ts';
+import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 import { keys } from '../../helpers/vectors.ts';
 
 const secret = 'tOken-of-the-handle';
@@ -21,7 +22,7 @@ const rule = allow('registers', {
 
 async function open(t: ExecutionContext) {
   const bridge = createBridge();
-  const { master } = await startVectorMaster(t, {
+  const { master, directory } = await startVectorMaster(t, {
     startAt: Date.now(),
     extensions: [bridge],
     config: {
@@ -42,7 +43,17 @@ async function open(t: ExecutionContext) {
       return send(port, { method, path: `/bridge/v1/${path}`, headers, body });
     };
   };
-  return { bridge, port, as };
+  const audited = async (): Promise<readonly string[]> => {
+    await master.audit.flush();
+    const lines: string[] = [];
+    for await (const { who, action, what, rule } of readAuditLog(directories(directory))) {
+      if (/^(handle|outbox)/.test(action)) {
+        lines.push(`${who.kind} ${who.name} ${action} ${what} ${rule}`);
+      }
+    }
+    return lines;
+  };
+  return { bridge, port, as, audited };
 }
 
 function codeOf({ status, json: answer }: ApiAnswer): unknown {
@@ -51,7 +62,7 @@ function codeOf({ status, json: answer }: ApiAnswer): unknown {
 }
 
 test('who may register a handle has it, and nothing of its secrets comes back', async (t) => {
-  const { as, bridge } = await open(t);
+  const { as, audited, bridge } = await open(t);
   const trove = await as('trove');
   const added = await trove('POST handles', registration);
   t.is(added.status, 200);
@@ -64,6 +75,11 @@ test('who may register a handle has it, and nothing of its secrets comes back', 
   const texts = ['handles', 'handles/ready'].map((path) => trove(`GET ${path}`));
   for (const { text } of await Promise.all(texts)) t.false(text.includes(secret));
   t.is((await trove('DELETE handles/ready')).status, 200);
+  t.deepEqual(await audited(), [
+    'user trove handle.add ready registers',
+    'user trove handle.add ready registers',
+    'user trove handle.remove ready own-handle',
+  ]);
   t.deepEqual((await trove('GET handles')).json, []);
 });
 
