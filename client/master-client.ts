@@ -1,5 +1,6 @@
 import type {
   BatchUpdate,
+  CreatedKey,
   Denial,
   Explanation,
   FunctionResult,
@@ -59,6 +60,8 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
       accept: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.accept', selection),
       reject: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.reject', selection),
       delete: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.delete', selection),
+      create: ({ by: _, ...request }) =>
+        callOnce<CreatedKey | null>(connection, 'keys.create', request),
       unpin: async (id) => {
         await callOnce<null>(connection, 'keys.unpin', { id });
       },
@@ -155,6 +158,10 @@ function asUser(connection: Connection, token: string): UserApi {
       fire: async (tag, data) => {
         await callOnce<null>(connection, 'events.fire', { tag, data, token });
       },
+    },
+    keys: {
+      create: ({ by: _, ...request }) =>
+        callOnce<CreatedKey | null>(connection, 'keys.create', { ...request, token }),
     },
     requireFullRights: async (what) => {
       await callOnce<null>(connection, 'users.requireFullRights', { what, token });

@@ -7,6 +7,7 @@ import type { Explanation, PolicyRule } from '../acl/index.ts';
 import type { FactMap, WireMap, WireValue } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import type { StoredHead } from './audit/head.ts';
+import type { AuditRequester } from './audit/requester.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { LearnedPolicy } from './decisions/learn.ts';
 import type { ReplayReport } from './decisions/replay.ts';
@@ -102,6 +103,23 @@ export interface MasterStatus {
   readonly counters: Readonly<Record<string, number>>;
 }
 
+/** A key that is to be made. */
+export interface NewKey {
+  readonly id: string;
+  /** 2048 to 8192. Default 2048. */
+  readonly bits?: number;
+  /** Delete the key that the id has. Default false. */
+  readonly force?: boolean;
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
+}
+
+/** A key pair for a minion, PEM. */
+export interface CreatedKey {
+  readonly privatePem: string;
+  readonly publicPem: string;
+}
+
 /** Keys: who may sign in. */
 export interface KeysApi {
   list(): Promise<readonly KeyInfo[]>;
@@ -110,6 +128,13 @@ export interface KeysApi {
   accept(selection: KeySelection): Promise<readonly KeyChange[]>;
   reject(selection: KeySelection): Promise<readonly KeyChange[]>;
   delete(selection: KeySelection): Promise<readonly KeyChange[]>;
+  /**
+   * Makes a key pair for a minion and accepts it. The private key is told this once and kept nowhere.
+   * @returns `null`: the id is accepted already and `force` is not set, so nothing has changed
+   * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE for a rejected key without `force`; MasterError
+   * ERR_ARGS for a size of another kind
+   */
+  create(request: NewKey): Promise<CreatedKey | null>;
   /** Forgets the protocol version that an id has proved, so that a lower one is heard again. */
   unpin(id: string): Promise<void>;
 }
@@ -341,6 +366,11 @@ export interface UserApi {
   /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
   readonly wheel: Pick<FunctionsApi, 'run' | 'start'>;
   readonly events: UserEventsApi;
+  /**
+   * For who may call the wheel function `key.gen_accept` with this `id_`.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
+   */
+  readonly keys: Pick<KeysApi, 'create'>;
   /**
    * Resolves for who may do everything: publish what they like to whom they like, and call every
    * runner and wheel function, without a condition. Both answers are audited.

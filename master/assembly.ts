@@ -275,6 +275,7 @@ async function open(
     jobs: services.jobs,
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),
+    keys: services.keys,
     events,
     ownJobs: new OwnJobs(nextJid),
     counters,

@@ -4,6 +4,7 @@ export { StoreError, type StoreErrorCode } from '../store/index.ts';
 export type {
   AclApi,
   AuditApi,
+  CreatedKey,
   EventsApi,
   EventsRequest,
   FunctionsApi,
@@ -19,6 +20,7 @@ export type {
   LoginsApi,
   MasterApi,
   MasterStatus,
+  NewKey,
   PillarApi,
   PillarExplanation,
   PillarQuestion,

@@ -15,6 +15,7 @@ import {
   dialZeromq,
   type Minion,
 } from '../../minion-protocol/index.ts';
+import { greeting, greetingGrant, showCommands } from './commands.ts';
 import { type RecordingEndpoint, showSignal, startRecordingEndpoint } from './signal.ts';
 import type { Stage } from './stage.ts';
 
@@ -24,7 +25,7 @@ const names = ['web1', 'web2', 'db1'];
 export async function runDemo(stage: Stage, directory: string): Promise<void> {
   const endpoint = await startRecordingEndpoint();
   const config = demoConfig(directory, endpoint);
-  const bridge = createBridge();
+  const bridge = createBridge({ commands: [greeting], service: 'trove' });
   const master = createMaster({
     config,
     extensions: [bridge],
@@ -38,6 +39,7 @@ export async function runDemo(stage: Stage, directory: string): Promise<void> {
     await Promise.all(starting);
     await runJob(stage, master, '*', 'test.ping');
     await runJob(stage, master, 'web*', 'demo.greet', ['Heat']);
+    await showCommands(stage, bridge);
     await showSignals(stage, master, minions[0]);
     await showSignal(stage, bridge, endpoint, minions[0]);
     await stage.farewell(directory, config);
@@ -60,7 +62,7 @@ function demoConfig(rootDir: string, { origin }: RecordingEndpoint): MasterConfi
     sockDir: '/run',
     stateDir: '/state',
     timeout: 5,
-    acl: { signals: [{ tag: 'heat/*', minions: 'web*' }] },
+    acl: { signals: [{ tag: 'heat/*', minions: 'web*' }], rules: [greetingGrant] },
     bridge: { handles: { endpoints: [origin] } },
   });
 }
@@ -89,7 +91,10 @@ async function enrol(stage: Stage, master: Master, minions: Minion[]): Promise<P
       keys: await createMinionKeys(),
       transport: dialZeromq({ host: '127.0.0.1', requestPort }),
       acceptanceWaitMs: 250,
-      functions: { 'demo.greet': ({ args: [who] }) => `${id} greets ${String(who)}` },
+      functions: {
+        'demo.greet': ({ args: [who] }) => `${id} greets ${String(who)}`,
+        'demo.greet_by_name': ({ kwargs: { name } }) => `${id} greets ${String(name)} by name`,
+      },
     });
     minions.push(minion);
     starting.push(minion.start());

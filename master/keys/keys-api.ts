@@ -1,7 +1,8 @@
 /** The interface to keys over the key store: see ../api.ts for what each call promises. */
-import { fingerprint } from '../../minion-protocol/index.ts';
+import { cleanKeyText, fingerprint, generateKeyPair } from '../../minion-protocol/index.ts';
 import type { KeyInfo, KeySelection, KeyState, KeysApi } from '../api.ts';
 import type { HashType } from '../config/options.ts';
+import { MasterError } from '../errors.ts';
 import { KeyError } from './errors.ts';
 import type { KeyStore } from './key-store.ts';
 
@@ -71,6 +72,14 @@ export function createKeysApi(parts: KeysApiParts): KeysApi {
       const states = statesById(keys, ['accepted', 'denied', 'pending', 'rejected']);
       const ids = await keys.deleteMatching(match);
       return ids.map((id) => ({ id, from: states.get(id) ?? 'denied' }));
+    },
+    create: async ({ id, bits = 2048, force = false }) => {
+      if (!force && keys.isAccepted(id)) return null;
+      if (!(bits >= 2048 && bits <= 8192)) throw new MasterError('ERR_ARGS', 'bits: 2048 to 8192');
+      const pair = await generateKeyPair(bits);
+      if (force && keys.get(id) !== undefined) await keys.delete(id);
+      await keys.admit(id, cleanKeyText(pair.publicPem));
+      return pair;
     },
     unpin: parts.unpin,
   };

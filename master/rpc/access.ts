@@ -19,6 +19,7 @@ const exceptions: ReadonlyMap<string, RpcAccess> = new Map([
   ['runners.start', 'user'],
   ['wheel.run', 'user'],
   ['wheel.start', 'user'],
+  ['keys.create', 'user'],
   ['events.subscribe', 'user'],
   ['events.fire', 'user'],
   ['users.requireFullRights', 'user'],

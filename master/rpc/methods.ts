@@ -225,6 +225,22 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   ['keys.reject', method({ parameters: Selection, call: (api, p) => api.keys.reject(p) })],
   ['keys.delete', method({ parameters: Selection, call: (api, p) => api.keys.delete(p) })],
   [
+    'keys.create',
+    method({
+      parameters: Type.Object(
+        {
+          id: Text,
+          bits: Type.Optional(Type.Integer()),
+          force: Type.Optional(Type.Boolean()),
+          ...asUser,
+        },
+        strict,
+      ),
+      call: (api, { token, ...request }) =>
+        (token === undefined ? api.keys : api.asUser(token).keys).create(request),
+    }),
+  ],
+  [
     'keys.unpin',
     method({
       parameters: Type.Object({ id: Text }, strict),

@@ -77,7 +77,7 @@ async function runWithCredentials(
 }
 
 /** A token is looked at, whatever else is there; a log-in lasts for the command. */
-async function identify(
+export async function identify(
   context: ApiContext,
   low: Lowstate,
   source: string,

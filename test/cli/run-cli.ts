@@ -87,6 +87,7 @@ function completeApi(master: FakeMaster): MasterApi {
       accept: unexpected,
       reject: unexpected,
       delete: unexpected,
+      create: unexpected,
       unpin: unexpected,
       ...keys,
     },
