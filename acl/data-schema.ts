@@ -62,22 +62,51 @@ const plain: Readonly<Record<string, (value: unknown) => boolean>> = {
 
 const maxDepth = 64;
 
+/** What keeps data from fitting a schema. */
+export interface SchemaProblem {
+  /** Where, as keys with `/` between them; empty: the whole. */
+  readonly path: string;
+  /** What was expected; nothing of the data is in it. */
+  readonly expected: string;
+}
+
 /**
  * A check of data by a JSON Schema. What JSON cannot say (bytes, numbers beyond 2^53) fits none.
  * @throws PolicyError ERR_POLICY_PATTERN
  */
 export function compileDataSchema(
   schema: unknown,
-  syntax: PolicySyntax,
+  syntax: Pick<PolicySyntax, 'search'>,
   place: Place,
 ): (data: unknown) => boolean {
   const check = Compile(readSchema(schema, syntax, place, 0));
   return (data) => isJson(data, maxDepth) && check.Check(data);
 }
 
+/**
+ * The same, that says what is wrong; `undefined`: nothing.
+ * @param search - reads a regular expression that may match anywhere in a text
+ * @throws PolicyError ERR_POLICY_PATTERN, with the keyword
+ */
+export function compileJsonSchema(
+  schema: unknown,
+  search: PolicySyntax['search'],
+): (data: unknown) => SchemaProblem | undefined {
+  const check = Compile(readSchema(schema, { search }, { rule: 'schema', field: '' }, 0));
+  return (data) => {
+    if (!isJson(data, maxDepth)) return { path: '', expected: 'must be what JSON can say' };
+    if (check.Check(data)) return undefined;
+    const [, [first]] = check.Errors(data);
+    if (first === undefined) return { path: '', expected: 'must fit the schema' };
+    // What no schema describes is measured against the schema `false`.
+    const expected = first.keyword === 'boolean' ? 'is not known' : first.message;
+    return { path: first.instancePath.slice(1), expected };
+  };
+}
+
 function readSchema(
   schema: unknown,
-  syntax: PolicySyntax,
+  syntax: Pick<PolicySyntax, 'search'>,
   { rule, field }: Place,
   depth: number,
 ): Record<string, unknown> | boolean {

@@ -1,4 +1,5 @@
 export { namesATag } from './compile-rule.ts';
+export { compileJsonSchema, type SchemaProblem } from './data-schema.ts';
 export { boundNames, decide, hasRules, isGrantable, textOf } from './decide.ts';
 export {
   PolicyError,

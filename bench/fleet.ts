@@ -41,7 +41,7 @@ const keyCount = 16;
 const ofAll = { events: 60_000, pillars: 3_000, pings: 10 };
 
 /** @param count simulated minions, each with an id and a subscription of its own */
-export async function benchFleet(count: number): Promise<FleetFigures> {
+async function benchFleet(count: number): Promise<FleetFigures> {
   keepHeapSmall();
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const config = benchConfig(rootDir, {

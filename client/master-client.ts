@@ -1,9 +1,11 @@
 import type {
   BatchUpdate,
+  CreatedKey,
   Denial,
   Explanation,
   FunctionResult,
   FunctionsApi,
+  JobProgress,
   JobReceipt,
   JobReport,
   JobSummary,
@@ -16,6 +18,8 @@ import type {
   MasterApi,
   MasterEvent,
   MasterStatus,
+  MetricFamily,
+  MinionInfo,
   PillarDifference,
   PillarExplanation,
   PresentMinion,
@@ -54,11 +58,13 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
   const connection = connectionTo(options);
   return {
     keys: {
-      list: () => callOnce<readonly KeyInfo[]>(connection, 'keys.list', {}),
+      list: (request = {}) => callOnce<readonly KeyInfo[]>(connection, 'keys.list', request),
       local: () => callOnce<readonly LocalKeyInfo[]>(connection, 'keys.local', {}),
       accept: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.accept', selection),
       reject: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.reject', selection),
       delete: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.delete', selection),
+      create: ({ by: _, ...request }) =>
+        callOnce<CreatedKey | null>(connection, 'keys.create', request),
       unpin: async (id) => {
         await callOnce<null>(connection, 'keys.unpin', { id });
       },
@@ -70,6 +76,7 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
       list: (request = {}) => callOnce<readonly JobSummary[]>(connection, 'jobs.list', request),
       show: (jid) => callOnce<JobReport>(connection, 'jobs.show', { jid }),
       run: (request, signal) => callStream<JobUpdate>(connection, 'jobs.run', request, signal),
+      underWay: () => callOnce<readonly JobProgress[]>(connection, 'jobs.underWay', {}),
       plan: (request) => callOnce<TargetPlan>(connection, 'jobs.plan', request),
     },
     events: {
@@ -119,6 +126,8 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
       backup: (target) => callOnce<BackupReceipt>(connection, 'store.backup', { target }),
     },
     status: () => callOnce<MasterStatus>(connection, 'status', {}),
+    metrics: () => callOnce<readonly MetricFamily[]>(connection, 'metrics', {}),
+    minions: () => callOnce<readonly MinionInfo[]>(connection, 'minions', {}),
   };
 }
 
@@ -140,6 +149,8 @@ function asUser(connection: Connection, token: string): UserApi {
     },
     runners: functionsOf('runners'),
     wheel: functionsOf('wheel'),
+    permits: (action, name) =>
+      callOnce<boolean>(connection, 'acl.permits', { token, action, name }),
     events: {
       subscribe: async (request = {}, signal) =>
         openStream<MasterEvent>(connection, 'events.subscribe', { ...request, token }, signal),
@@ -155,6 +166,10 @@ function asUser(connection: Connection, token: string): UserApi {
       fire: async (tag, data) => {
         await callOnce<null>(connection, 'events.fire', { tag, data, token });
       },
+    },
+    keys: {
+      create: ({ by: _, ...request }) =>
+        callOnce<CreatedKey | null>(connection, 'keys.create', { ...request, token }),
     },
     requireFullRights: async (what) => {
       await callOnce<null>(connection, 'users.requireFullRights', { what, token });

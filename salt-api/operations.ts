@@ -147,6 +147,19 @@ export const keysOperation: Operation = {
   answer: Type.Object({ return: Type.Unknown() }),
 };
 
+export const newKeysOperation: Operation = {
+  summary: 'Makes a key pair for a minion, accepts it, and gives it as a tar archive',
+  access: 'credentials',
+  body: Type.Object({
+    mid: text,
+    keysize: Type.Optional(Type.Integer({ minimum: 2048, maximum: 8192 })),
+    force: Type.Optional(Type.Boolean()),
+    ...optionalInBody,
+  }),
+  bodyTypes,
+  answerTypes: ['application/x-tar'],
+};
+
 export const statsOperation: Operation = {
   ...reading,
   summary: 'Statistics of the master',

@@ -11,6 +11,8 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_EAUTH_TOKEN', 401],
   ['ERR_EAUTH_UNAVAILABLE', 503],
   ['ERR_JOB_LIMIT', 503],
+  ['ERR_KEY_ID', 400],
+  ['ERR_KEY_STATE', 409],
   ['ERR_MASTER_STOPPED', 503],
   ['ERR_SOCKET', 503],
   ['ERR_STORE_FULL', 503],

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { CommandContext } from '../context.ts';
+import { addNamedCommands } from './bridge-commands.ts';
 import { addHandleCommands } from './bridge-handle.ts';
 import { addOutboxCommands } from './bridge-outbox.ts';
 
@@ -8,6 +9,7 @@ export function addBridgeCommand(program: Command, context: CommandContext): voi
   const bridge = program
     .command('bridge')
     .description("see and run the running master's bridge to orchestration services");
+  addNamedCommands(bridge, context);
   addHandleCommands(bridge, context);
   addOutboxCommands(bridge, context);
 }

@@ -2,6 +2,7 @@
  * The demonstration: a master, three minions, keys, a job, events, and a forged event, over real
  * ZeroMQ sockets on free loopback ports.
  */
+import { createBridge } from '../../heat-bridge/index.ts';
 import {
   createMaster,
   type Master,
@@ -14,15 +15,20 @@ import {
   dialZeromq,
   type Minion,
 } from '../../minion-protocol/index.ts';
+import { greeting, greetingGrant, showCommands } from './commands.ts';
+import { type RecordingEndpoint, showSignal, startRecordingEndpoint } from './signal.ts';
 import type { Stage } from './stage.ts';
 
 const names = ['web1', 'web2', 'db1'];
 
 /** Runs it all. `directory` is empty and belongs to the demonstration. */
 export async function runDemo(stage: Stage, directory: string): Promise<void> {
-  const config = demoConfig(directory);
+  const endpoint = await startRecordingEndpoint();
+  const config = demoConfig(directory, endpoint);
+  const bridge = createBridge({ commands: [greeting], service: 'trove' });
   const master = createMaster({
     config,
+    extensions: [bridge],
     pillar: async ({ id }) => ({ role: id.replace(/\d/g, '') }),
   });
   const minions: Minion[] = [];
@@ -33,15 +39,18 @@ export async function runDemo(stage: Stage, directory: string): Promise<void> {
     await Promise.all(starting);
     await runJob(stage, master, '*', 'test.ping');
     await runJob(stage, master, 'web*', 'demo.greet', ['Heat']);
+    await showCommands(stage, bridge);
     await showSignals(stage, master, minions[0]);
+    await showSignal(stage, bridge, endpoint, minions[0]);
     await stage.farewell(directory, config);
   } finally {
     await Promise.all(minions.map((minion) => minion.stop()));
     await master.close();
+    await endpoint.close();
   }
 }
 
-function demoConfig(rootDir: string): MasterConfig {
+function demoConfig(rootDir: string, { origin }: RecordingEndpoint): MasterConfig {
   return resolveMasterConfig({
     rootDir,
     id: 'demo',
@@ -53,6 +62,8 @@ function demoConfig(rootDir: string): MasterConfig {
     sockDir: '/run',
     stateDir: '/state',
     timeout: 5,
+    acl: { signals: [{ tag: 'heat/*', minions: 'web*' }], rules: [greetingGrant] },
+    bridge: { handles: { endpoints: [origin] } },
   });
 }
 
@@ -80,7 +91,10 @@ async function enrol(stage: Stage, master: Master, minions: Minion[]): Promise<P
       keys: await createMinionKeys(),
       transport: dialZeromq({ host: '127.0.0.1', requestPort }),
       acceptanceWaitMs: 250,
-      functions: { 'demo.greet': ({ args: [who] }) => `${id} greets ${String(who)}` },
+      functions: {
+        'demo.greet': ({ args: [who] }) => `${id} greets ${String(who)}`,
+        'demo.greet_by_name': ({ kwargs: { name } }) => `${id} greets ${String(name)} by name`,
+      },
     });
     minions.push(minion);
     starting.push(minion.start());

@@ -27,6 +27,17 @@ export function auditedKeys(keys: KeysApi, audit: AuditTrail): KeysApi {
     accept: audited('key.accept', keys.accept),
     reject: audited('key.reject', keys.reject),
     delete: audited('key.delete', keys.delete),
+    create: async ({ by, ...request }) => {
+      const entry = { ...auditOf(by, ''), action: 'key.create', what: request.id };
+      try {
+        const created = await keys.create(request);
+        audit.append({ ...entry, on: created === null ? [] : [request.id], outcome: 'done' });
+        return created;
+      } catch (error) {
+        audit.append({ ...entry, outcome: 'failed' });
+        throw error;
+      }
+    },
     unpin: async (id) => {
       await keys.unpin(id);
       tell('key.unpin', id, [id], true);

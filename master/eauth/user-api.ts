@@ -7,7 +7,7 @@ import {
   type Question,
   type UserSubject,
 } from '../../acl/index.ts';
-import type { EventsApi, FunctionsApi, JobsApi, UserApi } from '../api.ts';
+import type { EventsApi, FunctionsApi, JobsApi, KeysApi, UserApi } from '../api.ts';
 import type { AuditRequester } from '../audit/requester.ts';
 import type { RuledDecisions } from '../audit/ruled-decisions.ts';
 import type { MasterEvent } from '../events/bus.ts';
@@ -38,6 +38,7 @@ export interface UserApiParts {
   readonly jobs: JobsApi;
   readonly runners: FunctionsApi;
   readonly wheel: FunctionsApi;
+  readonly keys: Pick<KeysApi, 'create'>;
   readonly events: BusApi;
   /** Which jobs and calls users began. */
   readonly ownJobs: OwnJobs;
@@ -109,6 +110,7 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
     },
     runners: functions('runner', parts.runners),
     wheel: functions('wheel', parts.wheel),
+    permits: (action, name) => once(async (session) => gate.permits(session, action, name)),
     events: {
       subscribe: async (request, signal) => flat(await subscribed(request, signal)),
       subscribeBatches: (request, signal) => subscribed(request, signal),
@@ -116,6 +118,15 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
         once((session) => {
           gate.judgeCall(session, 'runner', { fun: 'event.send', arg: [tag] });
           return parts.events.fire(tag, data);
+        }),
+    },
+    keys: {
+      create: ({ id, bits, force }) =>
+        once((session) => {
+          const given = { ...(bits === undefined ? {} : { bits }), ...(force ? { force } : {}) };
+          const call = { fun: 'key.gen_accept', kwarg: { id_: id, ...given } };
+          const { by } = gate.judgeCall(session, 'wheel', call);
+          return parts.keys.create({ id, ...given, ...(by === undefined ? {} : { by }) });
         }),
     },
     requireFullRights: (what) => once(async (session) => gate.judgeEverything(session, what)),
@@ -213,6 +224,21 @@ class UserGate {
     }
     const jid = this.#parts.ownJobs.begin(subject);
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
+  }
+
+  /** See {@link UserApi.permits}. */
+  permits(
+    { subject, policy }: UserSession,
+    action: 'runner' | 'wheel' | 'subscribe',
+    name: string,
+  ): boolean {
+    if (isUnlimited(subject, policy)) return true;
+    if (action === 'subscribe') {
+      return decide({ subject, action, resource: { tag: name } }, policy).effect === 'allow';
+    }
+    return toCalls({ fun: name }).every((call) => {
+      return decide({ subject, action, resource: { call } }, policy).effect === 'allow';
+    });
   }
 
   /** @throws AuthorizationError */

@@ -19,9 +19,11 @@ const exceptions: ReadonlyMap<string, RpcAccess> = new Map([
   ['runners.start', 'user'],
   ['wheel.run', 'user'],
   ['wheel.start', 'user'],
+  ['keys.create', 'user'],
   ['events.subscribe', 'user'],
   ['events.fire', 'user'],
   ['users.requireFullRights', 'user'],
+  ['acl.permits', 'user'],
   ['store.backup', 'host'],
 ]);
 

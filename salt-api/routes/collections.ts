@@ -21,6 +21,7 @@ import {
   publishOperation,
   statsOperation,
 } from '../operations.ts';
+import { newKeys } from './new-keys.ts';
 import { addResource } from './resource.ts';
 
 type Handle = (
@@ -76,9 +77,9 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
       addResource(app, url, { GET: { about: jobsOperation, handle: jobs } });
     }
   }
-  for (const url of ['/keys', '/keys/:mid']) {
-    addResource(app, url, { GET: { about: keysOperation, handle: keys } });
-  }
+  const GET = { about: keysOperation, handle: keys };
+  addResource(app, '/keys', { GET, POST: newKeys(context) });
+  addResource(app, '/keys/:mid', { GET });
   const stats = async (): Promise<WireMap> => describe(await context.master.status());
   const handle: RouteHandlerMethod = context.options.statsDisableAuth
     ? async (request, reply) => answer(request, reply, await stats())

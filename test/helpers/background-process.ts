@@ -7,7 +7,7 @@ export async function end(pid: number): Promise<void> {
   await until('the process to end', () => !isAlive(pid), 20_000);
 }
 
-export function isAlive(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch {

@@ -4,6 +4,7 @@ import {
   createMaster,
   type Master,
   type MasterOptions,
+  type MasterParts,
   resolveMasterConfig,
 } from '../../master/index.ts';
 import {
@@ -13,7 +14,7 @@ import {
   type Minion,
   type MinionFunction,
 } from '../../minion-protocol/index.ts';
-import { createMemoryStore } from '../../store/index.ts';
+import { createMemoryStore, type Store } from '../../store/index.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { directories } from './vector-master.ts';
 
@@ -21,6 +22,9 @@ export interface FleetOptions {
   readonly ids: readonly string[];
   readonly functions?: Readonly<Record<string, MinionFunction>>;
   readonly config?: Partial<MasterOptions>;
+  readonly extensions?: NonNullable<MasterParts['extensions']>;
+  /** Default: a new one, in memory. */
+  readonly store?: Store;
 }
 
 export interface Fleet {
@@ -40,7 +44,11 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
     gatherJobTimeout: 10,
     ...options.config,
   });
-  const master = createMaster({ config, store: createMemoryStore() });
+  const master = createMaster({
+    config,
+    store: options.store ?? createMemoryStore(),
+    extensions: options.extensions ?? [],
+  });
   await master.start();
   const { requestPort } = await master.status();
   const minions = new Map<string, Minion>();

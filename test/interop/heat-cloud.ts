@@ -24,6 +24,15 @@ const file = process.env.HEAT_ENV;
 export const cloud: Cloud | undefined =
   file === undefined ? undefined : JSON.parse(readFileSync(file, 'utf8'));
 
+/** Everything of the cloud that signals go to. */
+export function services(): readonly string[] {
+  const { keystone = '', heat_api: heat = '', zaqar, swift } = cloud ?? {};
+  // heat-api-cfn has the port behind heat-api's on a cloud of start-heat.
+  const cfn = new URL(heat);
+  cfn.port = String(Number(cfn.port) + 1);
+  return [keystone, heat, cfn.origin, ...[zaqar, swift].flatMap((it) => it ?? [])];
+}
+
 /** Declares a test that needs the cloud, and perhaps one of its services. */
 export function heatTest(
   title: string,

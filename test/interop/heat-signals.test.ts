@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
 import { openTestSignals, type SignalsUnderTest } from '../heat-bridge/signals/open-signals.ts';
-import { cloud, type HandleKind, heatTest, Stack } from './heat-cloud.ts';
+import { type HandleKind, heatTest, Stack, services } from './heat-cloud.ts';
 import { startHeatProxy } from './heat-proxy.ts';
 
 test.beforeEach((t) => t.timeout(180_000));
@@ -21,15 +21,6 @@ const kinds: readonly (readonly [HandleKind, 'swift' | 'zaqar' | undefined])[] =
 ];
 const minions = ['m1', 'm2', 'm3'];
 
-/** All services of the cloud, and more where a test stands before one. */
-function endpoints(...more: readonly string[]): readonly string[] {
-  const { keystone = '', heat_api: heat = '', zaqar, swift } = cloud ?? {};
-  // heat-api-cfn has the port behind heat-api's on a cloud of start-heat.
-  const cfn = new URL(heat);
-  cfn.port = String(Number(cfn.port) + 1);
-  return [keystone, heat, cfn.origin, ...[zaqar, swift].flatMap((it) => it ?? []), ...more];
-}
-
 /** A stack and its handle `ready`. */
 async function open(
   t: ExecutionContext,
@@ -37,7 +28,7 @@ async function open(
   count: number,
 ): Promise<{ readonly stack: Stack; readonly signals: SignalsUnderTest }> {
   const stack = await Stack.create(kind, count);
-  const signals = await openTestSignals(t, endpoints(), {
+  const signals = await openTestSignals(t, services(), {
     section: { retry_first: 0.5, retry_most: 2 },
   });
   await signals.handles.add({ alias: 'ready', minions, signal: await stack.handle() });
@@ -114,7 +105,7 @@ heatTest('a wrong token ends in the dead-letter list after one request', async (
   const { endpoint } = (await stack.handle()) as { endpoint: string };
   const proxy = await startHeatProxy(new URL(endpoint).origin);
   t.teardown(() => proxy.close());
-  const signals = await openTestSignals(t, endpoints(proxy.origin));
+  const signals = await openTestSignals(t, [...services(), proxy.origin]);
   const signal = {
     endpoint: endpoint.replace(new URL(endpoint).origin, proxy.origin),
     token: 'gAAAAwrong',
@@ -132,7 +123,7 @@ heatTest('an answer that is lost after Heat stored the signal doubles nothing', 
   const { endpoint, token } = (await stack.handle()) as { endpoint: string; token: string };
   const proxy = await startHeatProxy(new URL(endpoint).origin, 2);
   t.teardown(() => proxy.close());
-  const signals = await openTestSignals(t, endpoints(proxy.origin));
+  const signals = await openTestSignals(t, [...services(), proxy.origin]);
   const signal = { endpoint: endpoint.replace(new URL(endpoint).origin, proxy.origin), token };
   await signals.handles.add({ alias: 'ready', minions, signal });
   await signals.signal('m1', 'heat/ready');

@@ -78,7 +78,7 @@ export class MasterHome {
 
   startHere(
     pillar?: PillarProvider | null,
-    parts: Pick<MasterParts, 'tops'> = {},
+    parts: Pick<MasterParts, 'extensions' | 'tops'> = {},
   ): Promise<OurMaster> {
     return startMaster(resolveMasterConfig(this.options), pillar, parts);
   }
@@ -110,7 +110,7 @@ export class MasterHome {
 export async function startMaster(
   config: MasterConfig,
   pillar: PillarProvider | null = async () => ({}),
-  parts: Pick<MasterParts, 'tops'> = {},
+  parts: Pick<MasterParts, 'extensions' | 'tops'> = {},
 ): Promise<OurMaster> {
   const log = new SignInLog();
   const master = createMaster({

@@ -46,13 +46,14 @@ withPepper(`pepper runs functions on minions${note}`, async (t) => {
   const batch = valuesOf(await pepper('--batch', '1', '*', 'test.ping'));
   t.deepEqual(batch, [{ db1: true }, { web1: true }]);
   const followed = await pepper('--fail-if-incomplete', '*', 'test.ping');
-  for (const id of ['web1', 'db1']) t.regex(followed, new RegExp(`"${id}": true`));
+  // Debian's release writes Python here.
+  for (const id of ['web1', 'db1']) t.regex(followed, new RegExp(`${id}"?: [Tt]rue`));
 });
 
 withPepper(`pepper calls runners and wheel functions${note}`, async (t) => {
   const pepper = await start(t);
-  const [runner] = valuesOf(await pepper('--client=runner', 'manage.up'));
-  t.true(JSON.stringify(runner).includes('["db1","web1"]'));
+  const runner = await pepper('--client=runner', 'manage.up');
+  t.true(runner.replaceAll(/\s/g, '').includes('["db1","web1"]'));
   const [wheel] = valuesOf(await pepper('--client=wheel', 'key.finger', 'match=web1'));
   t.like(wheel?.data, { success: true, fun: 'wheel.key.finger' });
 });

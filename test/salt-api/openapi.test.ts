@@ -35,6 +35,7 @@ const expected = [
   'get /jobs/{jid}',
   'get /keys',
   'get /keys/{mid}',
+  'post /keys',
   'get /events',
   'post /hook',
   'post /hook/{path}',

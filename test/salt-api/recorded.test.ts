@@ -50,7 +50,7 @@ const differences: Readonly<Record<string, { readonly status?: number; readonly 
     why: 'its token was left out; events.test.ts reads streams',
   },
   'local/subset': { why: 'the minion is chosen at random' },
-  'urls/keys-post': { status: 405, why: 'keys are made where they are used' },
+  'urls/keys-post': { status: 401, why: 'its credentials were left out; new-keys.test.ts' },
 };
 
 const files = [

@@ -34,6 +34,8 @@ const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/outgoing.test.ts');
+const outbox = inFile('heat-bridge/signals/outbox.test.ts');
+const outward = inFile('heat-bridge/signals/exchange.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
@@ -123,7 +125,7 @@ export const catalogue: readonly Threat[] = [
       outgoing('no password goes to a Keystone whose certificate does not hold'),
       'master/eauth/jwt.test.ts: symmetric algorithms, none, and keys over plain http are refused as options',
     ],
-    sentence: 'The master opens no connections but those of log-ins',
+    sentence: 'The master opens no connections but those of log-ins and of signals',
   },
   {
     id: 'C-11',
@@ -1001,8 +1003,12 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'B-04',
     threat: 'signals that are changed or sent twice',
-    tests: [],
-    sentence: 'The bridge to orchestration services',
+    tests: [
+      outbox('the same request again adds nothing, also in the next process'),
+      outbox('a minion that signals three times does so under one id'),
+      outbox('a handle has one signal in flight, and they arrive in order'),
+      'heat-bridge/signals/signal.test.ts: no two of minion and member have one id',
+    ],
   },
   {
     id: 'B-05',
@@ -1031,13 +1037,22 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'B-08',
     threat: 'addresses that a machine chose',
-    tests: [],
-    sentence: 'The bridge to orchestration services',
+    tests: [
+      outward('what is not listed is not asked'),
+      outward('another port or scheme of a listed host is not listed'),
+      outward(`a listed name that leads to \${address} is not asked`),
+      outward('the address that was checked is the one that is connected to'),
+      outward('a redirection is an answer, and is not followed'),
+      'heat-bridge/signals/transports.test.ts: a catalog leads nowhere that is not listed',
+    ],
   },
   {
     id: 'B-09',
     threat: 'addresses and credentials that leak',
-    tests: [],
+    tests: [
+      outbox('the token is in no answer, event, reason or row of the store'),
+      'heat-bridge/signals/destination.test.ts: whatever is given is read or refused, and a refusal repeats none of it',
+    ],
     sentence: 'The bridge to orchestration services',
   },
   {
@@ -1048,13 +1063,18 @@ export const catalogue: readonly Threat[] = [
       tenants('a folder that is shared by a link is found'),
       'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
       'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
+      "heat-bridge/signals/routes.test.ts: another's handle is as unknown as none, and cannot be replaced",
     ],
     sentence: 'The bridge to orchestration services',
   },
   {
     id: 'B-11',
     threat: 'floods of signals',
-    tests: [],
+    tests: [
+      outbox('quotas of minion and stack leave room for the others'),
+      outbox('a service that never answers delays no other'),
+      'heat-bridge/signals/master.test.ts: more than may wait of one minion is left unanswered, so that it comes again',
+    ],
     sentence: 'The bridge to orchestration services',
   },
   {

@@ -1,0 +1,210 @@
+import path from 'node:path';
+import { type Command, InvalidArgumentError } from 'commander';
+import {
+  type BegunRun,
+  BridgeError,
+  Catalog,
+  type CommandInfo,
+  type CommandUpdate,
+  commandsAsMarkdown,
+  commandsAsTypes,
+  describeCommand,
+  loadCatalog,
+} from '../../heat-bridge/index.ts';
+import { fromJson, loadMasterConfig, toJson } from '../../master/index.ts';
+import type { WireValue } from '../../minion-protocol/index.ts';
+import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
+import type { CommandContext } from '../context.ts';
+import { exitCodes } from '../exit-codes.ts';
+import { escapeName } from '../output/escape.ts';
+import { printJson, printLine } from '../print.ts';
+
+interface BridgeOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface RunOptions extends BridgeOptions {
+  readonly target: string;
+  readonly targetType?: string;
+  readonly params?: WireValue;
+  readonly key?: string;
+  readonly project?: string;
+  readonly service?: string;
+}
+
+/** Named commands, below `saltbridge bridge`. */
+export function addNamedCommands(bridge: Command, context: CommandContext): void {
+  addLint(bridge, context);
+  addList(bridge, context);
+  addShow(bridge, context);
+  addRun(bridge, context);
+  addPage(bridge, context, 'docs', 'print a Markdown page for those who call', commandsAsMarkdown);
+  addPage(bridge, context, 'types', 'print declarations (.d.ts) for programs', commandsAsTypes);
+}
+
+function addLint(bridge: Command, context: CommandContext): void {
+  bridge
+    .command('lint')
+    .description('look at the files of a catalog; no master need run')
+    .argument('[places...]', 'files or directories; default: those of the configuration')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (places: readonly string[], { configDir, json }: BridgeOptions) => {
+      const { definitions, findings } = await loadCatalog(await placesOf(places, configDir));
+      if (json) await printJson(context.stdout, { commands: definitions.length, findings });
+      for (const { file, problem } of json ? [] : findings) {
+        await printLine(context.stdout, escapeName(`${file}: ${problem}`));
+      }
+      if (!json) await printLine(context.stderr, `${definitions.length} commands are well.`);
+      if (findings.length > 0) context.setExitCode(exitCodes.failure);
+    });
+}
+
+function addList(bridge: Command, context: CommandContext): void {
+  bridge
+    .command('list')
+    .description('list the commands of the running master')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json }: BridgeOptions) => {
+      const api = await context.openExtension(configDir, 'bridge');
+      const list = await api.call<readonly CommandInfo[]>('commands');
+      if (json) return printJson(context.stdout, list);
+      if (list.length === 0) await printLine(context.stderr, 'The catalog is empty.');
+      for (const { name, description, deprecated } of list) {
+        const note = deprecated === undefined ? '' : ' (deprecated)';
+        await printLine(context.stdout, escapeName(`${name}: ${description}${note}`));
+      }
+    });
+}
+
+function addShow(bridge: Command, context: CommandContext): void {
+  bridge
+    .command('show')
+    .description('show one command, with its parameters')
+    .argument('<name>')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (name: string, { configDir, json }: BridgeOptions) => {
+      const api = await context.openExtension(configDir, 'bridge');
+      const info = await api.call<CommandInfo>('command', { name });
+      if (json) return printJson(context.stdout, info);
+      const { parameters, ...rest } = info;
+      for (const [key, value] of Object.entries(rest)) {
+        const text = typeof value === 'string' ? value : JSON.stringify(value);
+        await printLine(context.stdout, `${key.padEnd(12)}${escapeName(text)}`);
+      }
+      await printLine(context.stdout, `parameters  ${JSON.stringify(parameters)}`);
+    });
+}
+
+function addRun(bridge: Command, context: CommandContext): void {
+  bridge
+    .command('run')
+    .description('call a command, and print what became of it')
+    .argument('<name>')
+    .requiredOption('-t, --target <target>', 'whom it is for: a glob on ids, unless -T says more')
+    .option('-T, --target-type <type>', "Salt's name of the target type: list, compound, …")
+    .option('-p, --params <json>', 'the parameters, a map in JSON', parseParameters)
+    .option('--key <key>', 'idempotency key: the same key again is the same run')
+    .option('--project <name>', 'the key is of this project')
+    .option('--service <name>', "as this service, held to its rules; default: the operator's right")
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (command: string, options: RunOptions) => {
+      const api = await context.openExtension(options.configDir, 'bridge');
+      const updates = api.stream<BegunRun | CommandUpdate>('run', requestOf(command, options));
+      for await (const update of updates) await printUpdate(update, options, context);
+    });
+}
+
+function requestOf(command: string, options: RunOptions): object {
+  const { target: tgt, targetType, params, key, project, service } = options;
+  return {
+    command,
+    tgt,
+    ...(targetType === undefined ? {} : { tgtType: targetType }),
+    ...(params === undefined ? {} : { params }),
+    ...(key === undefined ? {} : { idempotencyKey: key }),
+    ...(project === undefined ? {} : { project }),
+    ...(service === undefined ? {} : { service }),
+  };
+}
+
+async function printUpdate(
+  update: BegunRun | CommandUpdate,
+  { json }: RunOptions,
+  context: CommandContext,
+): Promise<void> {
+  if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
+    context.setExitCode(exitCodes.failure);
+  }
+  // Everything in it came over the socket, as Salt's values.
+  if (json)
+    return printLine(context.stdout, JSON.stringify(toJson({ ...update } as unknown as WireValue)));
+  switch (update.type) {
+    case 'begun': {
+      const how = update.isRepeated ? 'is a run that was there before' : 'begins';
+      return printLine(context.stderr, `Run ${update.id} ${how}.`);
+    }
+    case 'result': {
+      const { minion, state, return: value, reason } = update.result;
+      const why = reason === undefined ? '' : ` (${reason})`;
+      const text = value === undefined ? '' : ` ${JSON.stringify(toJson(value))}`;
+      return printLine(context.stdout, escapeName(`${minion}: ${state}${why}${text}`));
+    }
+    case 'outcome':
+      return printLine(context.stderr, `Run ${update.outcome.id} ${update.outcome.status}.`);
+    default:
+      return undefined;
+  }
+}
+
+function addPage(
+  bridge: Command,
+  context: CommandContext,
+  name: string,
+  description: string,
+  write: (commands: readonly CommandInfo[]) => string,
+): void {
+  bridge
+    .command(name)
+    .description(`${description}; no master need run`)
+    .argument('[places...]', 'files or directories; default: those of the configuration')
+    .addOption(configOption())
+    .addOption(logLevelOption())
+    .action(async (places: readonly string[], { configDir }: BridgeOptions) => {
+      const { definitions, findings } = await loadCatalog(await placesOf(places, configDir));
+      const [first] = findings;
+      if (first !== undefined) {
+        throw new BridgeError('ERR_CATALOG', `${first.file}: ${first.problem}`);
+      }
+      const commands = new Catalog(definitions).list().map(describeCommand);
+      await printLine(context.stdout, write(commands).trimEnd());
+    });
+}
+
+/** Those of the configuration, where none is named. */
+async function placesOf(given: readonly string[], configDir: string): Promise<readonly string[]> {
+  if (given.length > 0) return given;
+  const { config } = await loadMasterConfig(configDir);
+  const { catalog = [] } = config.bridge ?? {};
+  const places = [catalog].flat().filter((place) => typeof place === 'string');
+  return places.map((place) => path.resolve(path.dirname(config.confFile), place));
+}
+
+function parseParameters(text: string): WireValue {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return fromJson(value);
+  } catch {
+    // Told below.
+  }
+  throw new InvalidArgumentError('expected a map in JSON.');
+}

@@ -1,0 +1,38 @@
+/** From parameters to the keyword arguments of a minion's function: a mapping, never a template. */
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { ArgumentSource, JsonValue } from './definition.ts';
+
+/** Parameters of a call. */
+export type Parameters = Readonly<Record<string, JsonValue>>;
+
+/** By keyword. */
+export type Sources = Readonly<Record<string, ArgumentSource>>;
+
+/** The keyword under which a state finds where its secrets are. */
+export const secretsKey = 'saltbridge_secrets';
+
+/** The parameters that a source looks at. */
+export function parametersIn(source: ArgumentSource): string[] {
+  if ('parameter' in source) return [source.parameter];
+  return 'map' in source ? Object.values(source.map).flatMap(parametersIn) : [];
+}
+
+/** What is not given is not passed on. */
+export function valuesOf(sources: Sources, parameters: Parameters): WireMap {
+  const values: WireMap = {};
+  for (const [keyword, source] of Object.entries(sources)) {
+    const value = argumentOf(source, parameters);
+    if (value !== undefined) values[keyword] = value;
+  }
+  return values;
+}
+
+/** `undefined`: a parameter that was not given. */
+function argumentOf(source: ArgumentSource, parameters: Parameters): WireValue | undefined {
+  if ('parameter' in source) return toWire(parameters[source.parameter]);
+  return 'value' in source ? toWire(source.value) : valuesOf(source.map, parameters);
+}
+
+function toWire(value: JsonValue | undefined): WireValue | undefined {
+  return value as WireValue | undefined; // JSON is part of what goes over the wire
+}

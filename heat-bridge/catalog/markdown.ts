@@ -1,0 +1,84 @@
+/** A page for those who call commands. */
+
+import { isMap, type JsonSchema } from './definition.ts';
+import type { CommandInfo } from './describe.ts';
+
+/** Markdown: a section for each command, with its parameters in a table. */
+export function commandsAsMarkdown(commands: readonly CommandInfo[]): string {
+  return `${['# Commands', ...commands.map(sectionOf)].join('\n\n')}\n`;
+}
+
+function sectionOf(info: CommandInfo): string {
+  const { name, description, version, deprecated, within, timeout, idempotent, retries } = info;
+  const facts = [
+    `Version ${version}.`,
+    `Ends after ${timeout} s.`,
+    idempotent ? `Running it twice does no more than once; tried again ${retries} times.` : '',
+    within === undefined ? '' : `Only for \`${within}\`.`,
+  ].filter((fact) => fact !== '');
+  const parts = [
+    `## \`${name}\``,
+    ...(deprecated === undefined ? [] : [`**Deprecated:** ${deprecated}`]),
+    description,
+    facts.join(' '),
+    tableOf(info),
+    ...(info.returns === undefined ? [] : [`Each minion returns: \`${typeOf(info.returns)}\``]),
+  ];
+  return parts.join('\n\n');
+}
+
+function tableOf({ parameters, secret }: CommandInfo): string {
+  const properties = isMap(parameters.properties) ? Object.entries(parameters.properties) : [];
+  if (properties.length === 0) return 'It has no parameters.';
+  const required = Array.isArray(parameters.required) ? parameters.required : [];
+  const rows = properties.map(([name, schema]) => {
+    const needed = required.includes(name) ? 'yes' : 'no';
+    const text = isMap(schema) && typeof schema.description === 'string' ? schema.description : '';
+    const meaning = secret.includes(name) ? `${text} (secret)`.trim() : text;
+    return `| \`${name}\` | \`${cell(typeOf(schema))}\` | ${needed} | ${cell(meaning)} |`;
+  });
+  return ['| parameter | type | needed | meaning |', '| --- | --- | --- | --- |', ...rows].join(
+    '\n',
+  );
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+}
+
+/** A schema as a type of TypeScript. */
+export function typeOf(schema: unknown): string {
+  if (!isMap(schema)) return 'unknown';
+  if (Array.isArray(schema.enum)) return schema.enum.map((it) => JSON.stringify(it)).join(' | ');
+  if ('const' in schema) return JSON.stringify(schema.const);
+  const types = [schema.type ?? 'unknown'].flat().map((type) => typeNamed(String(type), schema));
+  return types.join(' | ');
+}
+
+function typeNamed(type: string, schema: JsonSchema): string {
+  switch (type) {
+    case 'integer':
+      return 'number';
+    case 'array':
+      return `readonly (${typeOf(schema.items)})[]`;
+    case 'object':
+      return objectType(schema);
+    case 'string':
+    case 'number':
+    case 'boolean':
+    case 'null':
+      return type;
+    default:
+      return 'unknown';
+  }
+}
+
+function objectType({ properties, required }: JsonSchema): string {
+  if (!isMap(properties)) return 'Readonly<Record<string, unknown>>';
+  const needed = Array.isArray(required) ? required : [];
+  const members = Object.entries(properties).map(([name, schema]) => {
+    const isNeeded = needed.includes(name) && !(isMap(schema) && 'default' in schema);
+    return `readonly ${name}${isNeeded ? '' : '?'}: ${typeOf(schema)};`;
+  });
+  return members.length === 0 ? 'Record<string, never>' : `{ ${members.join(' ')} }`;
+}

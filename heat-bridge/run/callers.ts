@@ -1,0 +1,85 @@
+/** Who calls, and whether they may. */
+import type { Policy, Subject } from '../../acl/index.ts';
+import { type AuditRequester, actorOf, type ExtensionHost } from '../../master/index.ts';
+import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
+import type { Parameters } from '../catalog/argument-values.ts';
+import type { CompiledCommand } from '../catalog/compile-command.ts';
+import { BridgeError } from '../errors.ts';
+import type { CommandCaller } from './request.ts';
+
+/** A caller while a run goes on. */
+export interface KnownCaller {
+  /** A name that no other caller has. */
+  readonly name: string;
+  /** `undefined`: no rule is asked. */
+  readonly subject: Subject | undefined;
+  /** Default: the policy in force. */
+  readonly policy?: () => Policy;
+  /** Fires when the caller may do nothing more: the token has ended. */
+  readonly ended?: AbortSignal;
+  /** The run is over. */
+  readonly leave: () => void;
+}
+
+const stays = { leave: (): void => {} };
+
+/** @throws AuthenticationError ERR_EAUTH_TOKEN */
+export async function knowCaller(host: ExtensionHost, caller: CommandCaller): Promise<KnownCaller> {
+  if (caller === 'local') return { name: 'local', subject: undefined, ...stays };
+  if ('token' in caller) {
+    const holder = await host.holdToken(caller.token);
+    const { subject, ended } = holder;
+    const policy = (): Policy => holder.policy;
+    return { name: nameOf(subject), subject, policy, ended, leave: () => holder.stop() };
+  }
+  return { name: nameOf(caller), subject: caller, ...stays };
+}
+
+function nameOf(subject: Subject): string {
+  switch (subject.kind) {
+    case 'minion':
+      return JSON.stringify(['minion', subject.id]);
+    case 'user':
+      return JSON.stringify(['user', subject.eauth ?? null, subject.name]);
+    default:
+      return JSON.stringify([subject.kind, subject.name]);
+  }
+}
+
+/** What stands for a secret where rules look at parameters. */
+const masked = '********';
+
+/**
+ * Whether a caller may call a command, with these parameters, on all of these minions.
+ * @returns who asked, and by which rule; `undefined`: no rule was asked
+ * @throws BridgeError ERR_COMMAND_DENIED, which says nothing of the rules
+ */
+export function authorise(
+  host: ExtensionHost,
+  { subject, policy }: KnownCaller,
+  command: CompiledCommand,
+  parameters: Parameters,
+  minions: readonly string[],
+): AuditRequester | undefined {
+  const { name, within } = command.definition;
+  if (within !== undefined && !host.isWithin(minions, within)) {
+    throw denied(name, 'not all of the target is what the command is for');
+  }
+  if (subject === undefined) return undefined;
+  const { open, secret } = command.split(parameters);
+  const kwargs = new Map([
+    ...Object.entries(open).map(([key, value]) => [key, pythonStr(value as WireValue)] as const), // JSON
+    ...Object.keys(secret).map((key) => [key, masked] as const),
+  ]);
+  const resource = {
+    call: { fun: name, args: [], kwargs },
+    isWithin: (target: string) => host.isWithin(minions, target),
+  };
+  const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy?.());
+  if (effect === 'deny') throw denied(name, 'no rule permits it with these parameters there');
+  return { who: actorOf(subject), rule };
+}
+
+function denied(name: string, reason: string): BridgeError {
+  return new BridgeError('ERR_COMMAND_DENIED', `${name}: ${reason}`);
+}

@@ -1,0 +1,26 @@
+/** Named commands as {@link Bridge} gives them. */
+import type { Catalog } from '../catalog/catalog.ts';
+import { type CommandInfo, describeCommand } from '../catalog/describe.ts';
+import type { CommandRunner } from './command-runner.ts';
+import type { CommandCaller, CommandHandle, CommandRequest } from './request.ts';
+
+/** Commands: what there is, and calls. */
+export interface CommandApi {
+  /** In the order of their names. */
+  list(): readonly CommandInfo[];
+  /** @throws BridgeError ERR_COMMAND_UNKNOWN */
+  show(name: string): CommandInfo;
+  /** See `Bridge.run`. */
+  run(name: string, request: CommandRequest): Promise<CommandHandle>;
+  /** See `Bridge.find`. */
+  find(id: string, caller: CommandCaller): Promise<CommandHandle>;
+}
+
+export function createCommandApi(catalog: Catalog, runner: CommandRunner): CommandApi {
+  return {
+    list: () => catalog.list().map(describeCommand),
+    show: (name) => describeCommand(catalog.get(name)),
+    run: (name, request) => runner.run(name, request),
+    find: (id, caller) => runner.find(id, caller),
+  };
+}

@@ -1,0 +1,163 @@
+/** A run from its first job to its outcome. */
+import {
+  type AuditRequester,
+  isFailureCode,
+  type JobUpdate,
+  type MasterApi,
+  type RunRequest,
+} from '../../master/index.ts';
+import type { CompiledCommand, MinionCall } from '../catalog/compile-command.ts';
+import type { LiveRun } from './live-run.ts';
+import type { CommandOutcome, CommandResult } from './request.ts';
+
+/** What is to be done. */
+export interface RunPlan {
+  readonly command: CompiledCommand;
+  readonly call: MinionCall;
+  readonly user: string;
+  readonly by: AuditRequester | undefined;
+  /** Ends the run, whatever of it is left. */
+  readonly deadline: AbortSignal;
+  /** Ends it as if it had been cancelled. */
+  readonly ended: AbortSignal;
+}
+
+/** Publishes, and tries again where the command may be. */
+export async function followRun(
+  jobs: Pick<MasterApi['jobs'], 'run' | 'publish'>,
+  run: LiveRun,
+  plan: RunPlan,
+): Promise<CommandOutcome> {
+  const { definition } = plan.command;
+  const end = AbortSignal.any([plan.deadline, plan.ended, run.cancelled]);
+  const results = new Map<string, CommandResult>();
+  const jids: string[] = [];
+  const tries = definition.idempotent === true ? (definition.retries ?? 0) : 0;
+  let left = run.minions;
+  for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
+    const own = attempt === 0 ? { jid: run.id } : {};
+    const request = requestOf(plan, left, own);
+    for await (const update of jobs.run(request, end)) {
+      // Those that were still at it when the run ended are not silent.
+      if (update.type === 'finished' && end.aborted) break;
+      note(plan, run, update, { results, jids });
+    }
+    left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
+  }
+  if (end.aborted) await endJob(jobs, jids.at(-1), unfinished(run, results));
+  return outcomeOf(run, plan, { results, jids });
+}
+
+interface Progress {
+  readonly results: Map<string, CommandResult>;
+  readonly jids: string[];
+}
+
+function requestOf(
+  { call, user, by }: RunPlan,
+  minions: readonly string[],
+  own: { readonly jid?: string },
+): RunRequest {
+  const asked = by === undefined ? {} : { by };
+  return { ...call, tgt: minions, tgtType: 'list', user, ...own, ...asked };
+}
+
+function note(
+  { command }: RunPlan,
+  run: LiveRun,
+  update: JobUpdate,
+  { results, jids }: Progress,
+): void {
+  const { jid } = update;
+  switch (update.type) {
+    case 'published':
+      jids.push(jid);
+      run.tell({ type: 'published', jid, minions: update.minions });
+      break;
+    case 'return':
+      tell(run, jid, results, resultOf(command, update));
+      break;
+    case 'running':
+      run.tell({ type: 'running', jid, minions: update.minions });
+      break;
+    case 'finished':
+      for (const minion of update.silent) {
+        tell(run, jid, results, { minion, state: 'silent', reason: 'it did not answer' });
+      }
+  }
+}
+
+function tell(
+  run: LiveRun,
+  jid: string,
+  results: Map<string, CommandResult>,
+  result: CommandResult,
+): void {
+  results.set(result.minion, result);
+  run.tell({ type: 'result', jid, result });
+}
+
+/** What a return means. */
+export function resultOf(
+  command: CompiledCommand,
+  {
+    minion,
+    return: value,
+    retcode,
+  }: Pick<Extract<JobUpdate, { type: 'return' }>, 'minion' | 'return' | 'retcode'>,
+): CommandResult {
+  const problem = isFailureCode(retcode) ? 'the retcode is not 0' : command.problemOfReturn(value);
+  const common = { minion, return: value, retcode };
+  if (problem === undefined) return { ...common, state: 'succeeded' };
+  return { ...common, state: 'failed', reason: problem };
+}
+
+function unfinished(run: LiveRun, results: ReadonlyMap<string, CommandResult>): string[] {
+  return run.minions.filter((minion) => {
+    const state = results.get(minion)?.state;
+    return state === undefined || state === 'silent';
+  });
+}
+
+/** What was begun is not left to itself. */
+async function endJob(
+  jobs: Pick<MasterApi['jobs'], 'publish'>,
+  jid: string | undefined,
+  minions: readonly string[],
+): Promise<void> {
+  if (jid === undefined || minions.length === 0) return;
+  await jobs.publish({
+    tgt: minions,
+    tgtType: 'list',
+    fun: 'saltutil.term_job',
+    kwarg: { jid },
+  });
+}
+
+function outcomeOf(
+  run: LiveRun,
+  { deadline }: RunPlan,
+  { results, jids }: Progress,
+): CommandOutcome {
+  const all = run.minions.map((minion): CommandResult => {
+    const open = { minion, state: 'unfinished', reason: 'the run ended before it' } as const;
+    return results.get(minion) ?? open;
+  });
+  return {
+    id: run.id,
+    command: run.command,
+    status: statusOf(run, deadline, all),
+    results: all,
+    jids,
+  };
+}
+
+function statusOf(
+  run: LiveRun,
+  deadline: AbortSignal,
+  results: readonly CommandResult[],
+): CommandOutcome['status'] {
+  if (results.every(({ state }) => state === 'succeeded')) return 'succeeded';
+  if (!results.some(({ state }) => state === 'unfinished')) return 'failed';
+  return deadline.aborted && !run.cancelled.aborted ? 'timeout' : 'cancelled';
+}

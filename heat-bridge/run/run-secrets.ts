@@ -1,0 +1,56 @@
+/** Secret parameters of runs that go on: each minion has its own in its pillar, and in memory alone. */
+import { randomBytes } from 'node:crypto';
+import type { ExtPillar } from '../../master/index.ts';
+import type { WireMap } from '../../minion-protocol/index.ts';
+import type { Parameters } from '../catalog/argument-values.ts';
+
+/** Where the minions of a run find what is secret. */
+export interface SecretPlace {
+  /** Its key below `saltbridge:secrets` in their pillar; it says nothing by itself. */
+  readonly reference: string;
+  /** Takes it out of the pillar. */
+  forget(): void;
+}
+
+const nothing: SecretPlace = { reference: '', forget: () => {} };
+
+/** Keeps them, and gives them to those that they are for. */
+export class RunSecrets {
+  readonly #ofMinions = new Map<string, Map<string, Parameters>>();
+
+  /** For as long as the run goes on. */
+  keep(secret: Parameters, minions: readonly string[]): SecretPlace {
+    if (Object.keys(secret).length === 0) return nothing;
+    const reference = randomBytes(16).toString('hex');
+    for (const minion of minions) {
+      const own = this.#ofMinions.get(minion) ?? new Map<string, Parameters>();
+      this.#ofMinions.set(minion, own.set(reference, secret));
+    }
+    return {
+      reference,
+      forget: () => {
+        for (const minion of minions) this.#forget(minion, reference);
+      },
+    };
+  }
+
+  /** Each minion's part, as `saltbridge: secrets: <reference>: …`. */
+  get pillar(): ExtPillar {
+    return {
+      name: 'bridge',
+      provide: async ({ id }) => {
+        const own = this.#ofMinions.get(id);
+        if (own === undefined) return undefined;
+        // What the schema of a command describes is JSON, which is part of what pillar holds.
+        const secrets = Object.fromEntries(own) as WireMap;
+        return { saltbridge: { secrets } };
+      },
+    };
+  }
+
+  #forget(minion: string, reference: string): void {
+    const own = this.#ofMinions.get(minion);
+    own?.delete(reference);
+    if (own?.size === 0) this.#ofMinions.delete(minion);
+  }
+}

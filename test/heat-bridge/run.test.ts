@@ -1,0 +1,447 @@
+/** Commands on minions: who may, what they get, and what they are refused with. */
+import test from 'ava';
+import Type from 'typebox';
+import { allow } from '../../acl/index.ts';
+import { connectExtension } from '../../client/index.ts';
+import {
+  BridgeError,
+  type CommandDefinition,
+  type CommandUpdate,
+  command,
+  createBridge,
+} from '../../heat-bridge/index.ts';
+import { resolveMasterConfig } from '../../master/index.ts';
+import { createMemoryStore } from '../../store/index.ts';
+import { within } from '../helpers/deadline.ts';
+import { collect } from '../helpers/fleet.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { directories } from '../helpers/vector-master.ts';
+import { acl, echo, grant, startBridge } from './stage.ts';
+
+test('a permitted command reaches each minion of its target, by keyword', async (t) => {
+  const { bridge, seen } = await startBridge(t, {
+    functions: { 'test.echo': ({ kwargs }, { id }) => `${id}: ${String(kwargs.text)}` },
+  });
+  const handle = await bridge.run('demo.echo', { target: 'web*', params: { text: 'hello' } });
+  t.deepEqual([handle.minions, handle.isRepeated], [['web1', 'web2'], false]);
+  const outcome = await handle.outcome;
+  t.is(outcome.status, 'succeeded');
+  t.deepEqual(outcome.jids, [handle.id]);
+  t.deepEqual(
+    outcome.results.map((it) => [it.minion, it.state, it.return]),
+    [
+      ['web1', 'succeeded', 'web1: hello'],
+      ['web2', 'succeeded', 'web2: hello'],
+    ],
+  );
+  const call = { fun: 'test.echo', args: [], kwargs: { text: 'hello' } };
+  t.deepEqual(seen, [call, call]);
+  const updates = await collect(handle.updates());
+  t.deepEqual(
+    updates.map(({ type }) => type),
+    ['published', 'result', 'result', 'outcome'],
+  );
+});
+
+test('the job goes to minions by name, and says whose it is', async (t) => {
+  const { bridge, master } = await startBridge(t);
+  const handle = await bridge.run('demo.echo', { target: 'web*', params: { text: 'x' } });
+  await handle.outcome;
+  const job = await master.jobs.show(handle.id);
+  t.deepEqual([job.tgtType, job.tgt, job.user], ['list', ['web1', 'web2'], 'bridge']);
+});
+
+const other = { kind: 'service', name: 'sahara' } as const;
+const refusals = [
+  [
+    'an unknown command',
+    'demo.ecko',
+    { target: 'web*', params: { text: 'x' } },
+    'ERR_COMMAND_UNKNOWN',
+  ],
+  [
+    'a function in place of a name',
+    'test.echo',
+    { target: 'web*', params: { text: 'x' } },
+    'ERR_COMMAND_UNKNOWN',
+  ],
+  [
+    'two names',
+    'demo.echo,cmd.run',
+    { target: 'web*', params: { text: 'x' } },
+    'ERR_COMMAND_UNKNOWN',
+  ],
+  [
+    'look-alike letters',
+    'demo.еcho',
+    { target: 'web*', params: { text: 'x' } },
+    'ERR_COMMAND_UNKNOWN',
+  ],
+  ['a name of every object', 'constructor', { target: 'web*' }, 'ERR_COMMAND_UNKNOWN'],
+  [
+    'an extra parameter',
+    'demo.echo',
+    { target: 'web*', params: { text: 'x', cmd: 'id' } },
+    'ERR_COMMAND_PARAMETERS',
+  ],
+  [
+    'a keyword with a dot',
+    'demo.echo',
+    { target: 'web*', params: { 'a.b': 'x' } },
+    'ERR_COMMAND_PARAMETERS',
+  ],
+  [
+    'a wrong parameter',
+    'demo.echo',
+    { target: 'web*', params: { text: ['x'] } },
+    'ERR_COMMAND_PARAMETERS',
+  ],
+  [
+    'a map of keywords',
+    'demo.echo',
+    { target: 'web*', params: { text: { __kwarg__: true } } },
+    'ERR_COMMAND_PARAMETERS',
+  ],
+  [
+    'a minion beyond the grant',
+    'demo.echo',
+    { target: '*', params: { text: 'x' } },
+    'ERR_COMMAND_DENIED',
+  ],
+  ['nobody', 'demo.echo', { target: 'mail*', params: { text: 'x' } }, 'ERR_COMMAND_TARGET'],
+  [
+    'another caller',
+    'demo.echo',
+    { target: 'web*', params: { text: 'x' }, caller: other },
+    'ERR_COMMAND_DENIED',
+  ],
+  [
+    'a minion as caller',
+    'demo.echo',
+    { target: 'web*', params: { text: 'x' }, caller: { kind: 'minion', id: 'web1' } },
+    'ERR_COMMAND_DENIED',
+  ],
+  [
+    'an unknown token',
+    'demo.echo',
+    { target: 'web*', params: { text: 'x' }, caller: { token: 'f'.repeat(64) } },
+    'ERR_EAUTH_TOKEN',
+  ],
+] as const;
+
+test('what is refused never reaches a minion, and has the code that says why', async (t) => {
+  const { bridge, master, seen } = await startBridge(t);
+  for (const [title, name, request, code] of refusals) {
+    const error = await t.throwsAsync(bridge.run(name, request), { code }, title);
+    if (error instanceof BridgeError && code !== 'ERR_COMMAND_UNKNOWN') {
+      t.true(error.message.startsWith('demo.echo: '), error.message);
+    }
+  }
+  t.deepEqual(seen, []);
+  t.deepEqual(await master.jobs.list(), []);
+});
+
+test('a command has bounds of its own, whoever asks', async (t) => {
+  const { bridge } = await startBridge(t, { commands: [{ ...echo, within: 'web1' }] });
+  const params = { text: 'x' };
+  await t.throwsAsync(bridge.run('demo.echo', { target: 'web*', params, caller: 'local' }), {
+    code: 'ERR_COMMAND_DENIED',
+  });
+  const { outcome } = await bridge.run('demo.echo', { target: 'web1', params, caller: 'local' });
+  t.is((await outcome).status, 'succeeded');
+});
+
+test('rules see parameters, and nothing of those that are secret', async (t) => {
+  const commands: CommandDefinition[] = [
+    {
+      name: 'demo.user',
+      description: 'x',
+      state: 'user',
+      reviewed: 'made for this test alone',
+      parameters: {
+        type: 'object',
+        properties: { name: { type: 'string' }, password: { type: 'string' } },
+      },
+      secret: ['password'],
+    },
+  ];
+  const rule = (password: string) =>
+    allow('one', {
+      subject: { service: 'bridge' },
+      action: 'command',
+      resource: { fun: 'demo.user', arguments: [{ kwargs: { name: 'app*', password } }] },
+    });
+  const params = { name: 'app1', password: 'hunter22' };
+  const seen = await startBridge(t, { commands, rules: [rule('hunter22')] });
+  await t.throwsAsync(seen.bridge.run('demo.user', { target: 'web1', params }), {
+    code: 'ERR_COMMAND_DENIED',
+  });
+  const masked = await startBridge(t, { commands, rules: [rule('*')] });
+  const bad = { ...params, name: 'root' };
+  await t.throwsAsync(masked.bridge.run('demo.user', { target: 'web1', params: bad }), {
+    code: 'ERR_COMMAND_DENIED',
+  });
+  const { outcome } = await masked.bridge.run('demo.user', { target: 'web1', params });
+  t.is((await outcome).status, 'succeeded');
+});
+
+const password = 'correct-horse-battery';
+
+test('a secret is in the pillar of its minions while the run goes on, and nowhere else', async (t) => {
+  const commands: CommandDefinition[] = [
+    {
+      name: 'demo.user',
+      description: 'x',
+      state: 'user',
+      reviewed: 'made for this test alone',
+      parameters: { type: 'object', properties: { password: { type: 'string' } } },
+      secret: ['password'],
+    },
+  ];
+  let release: () => void = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const { bridge, master, seen } = await startBridge(t, {
+    commands,
+    functions: {
+      'state.apply': async () => {
+        await released;
+        return true;
+      },
+    },
+  });
+  const end = new AbortController();
+  const events = collect(master.events.subscribe({}, end.signal));
+  const handle = await bridge.run('demo.user', { target: 'web1', params: { password } });
+  const updates = handle.updates()[Symbol.asyncIterator]();
+  await within('the job', updates.next());
+  const held = await master.pillar.show({ minion: 'web1' });
+  t.true(JSON.stringify(held).includes(password));
+  for (const minion of ['web2', 'db1']) {
+    t.false(JSON.stringify(await master.pillar.show({ minion })).includes(password));
+  }
+  release();
+  const outcome = await handle.outcome;
+  t.is(outcome.status, 'succeeded');
+  t.false(JSON.stringify(await master.pillar.show({ minion: 'web1' })).includes(password));
+  end.abort();
+  const told = [await events, seen, outcome, await master.jobs.show(handle.id)];
+  t.true(seen.length === 1 && JSON.stringify(seen).includes('saltbridge_secrets'));
+  t.false(JSON.stringify(told).includes(password));
+});
+
+test('a minion that fails, or says what does not mean success, fails the command', async (t) => {
+  const strict = {
+    ...echo,
+    name: 'demo.strict',
+    returns: { type: 'string' },
+    success: { const: 'good' },
+  };
+  const { bridge } = await startBridge(t, {
+    commands: [strict],
+    functions: {
+      'test.echo': ({ kwargs }) => {
+        if (kwargs.text === 'throw') throw new Error('here');
+        return kwargs.text === 'number' ? 1 : (kwargs.text ?? null);
+      },
+    },
+  });
+  const cases = [
+    ['good', 'succeeded', undefined],
+    ['bad', 'failed', /does not mean success/],
+    ['number', 'failed', /promised shape/],
+    ['throw', 'failed', /retcode/],
+  ] as const;
+  for (const [text, status, reason] of cases) {
+    const handle = await bridge.run('demo.strict', { target: 'web1', params: { text } });
+    const { results, ...outcome } = await handle.outcome;
+    t.is(outcome.status, status, text);
+    if (reason !== undefined) t.regex(results[0]?.reason ?? '', reason);
+  }
+});
+
+test('an idempotent command is tried again where it failed, and only there', async (t) => {
+  const tries: string[] = [];
+  const { bridge } = await startBridge(t, {
+    commands: [{ ...echo, idempotent: true, retries: 2 }],
+    functions: {
+      'test.echo': (_call, { id }) => {
+        tries.push(id);
+        if (id === 'web2' && tries.filter((it) => it === 'web2').length < 3) throw new Error('x');
+        return true;
+      },
+    },
+  });
+  const handle = await bridge.run('demo.echo', { target: 'web*', params: { text: 'x' } });
+  const outcome = await handle.outcome;
+  t.is(outcome.status, 'succeeded');
+  t.is(outcome.jids.length, 3);
+  t.deepEqual(tries.sort(), ['web1', 'web2', 'web2', 'web2']);
+});
+
+test('one that is not idempotent is never tried again', async (t) => {
+  const { bridge, seen } = await startBridge(t, {
+    commands: [{ ...echo, retries: 2 }],
+    functions: {
+      'test.echo': () => {
+        throw new Error('x');
+      },
+    },
+  });
+  const { outcome } = await bridge.run('demo.echo', { target: 'web1', params: { text: 'x' } });
+  t.is((await outcome).status, 'failed');
+  t.is(seen.length, 1);
+});
+
+const slow = {
+  'test.echo': async (_call: unknown, { signal }: { readonly signal: AbortSignal }) => {
+    await new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    return true;
+  },
+};
+
+test('a run that is cancelled waits for nobody, and the minion ends the job', async (t) => {
+  const { bridge } = await startBridge(t, { functions: slow });
+  const handle = await bridge.run('demo.echo', { target: 'web1', params: { text: 'x' } });
+  const [first] = await within('the job', take(handle.updates(), 1));
+  t.is(first?.type, 'published');
+  await handle.cancel();
+  const { status, results } = await handle.outcome;
+  t.deepEqual([status, results[0]?.state], ['cancelled', 'unfinished']);
+});
+
+test('a run ends with its deadline, and with the signal of its caller', async (t) => {
+  const { bridge } = await startBridge(t, { functions: slow });
+  const params = { text: 'x' };
+  const late = await bridge.run('demo.echo', { target: 'web1', params, deadline: Date.now() + 50 });
+  t.is((await late.outcome).status, 'timeout');
+  const end = new AbortController();
+  const cut = await bridge.run('demo.echo', { target: 'web1', params, signal: end.signal });
+  end.abort();
+  t.is((await cut.outcome).status, 'cancelled');
+});
+
+test('as many runs as the catalog says go on at a time, on a minion and in all', async (t) => {
+  const { bridge } = await startBridge(t, {
+    commands: [{ ...echo, concurrency: { perTarget: 1, total: 2 } }],
+    ids: ['web1', 'web2', 'web3'],
+    functions: slow,
+  });
+  const run = (target: string) => bridge.run('demo.echo', { target, params: { text: 'x' } });
+  const first = await run('web1');
+  await t.throwsAsync(run('web*'), { code: 'ERR_COMMAND_BUSY' });
+  const second = await run('web2');
+  await t.throwsAsync(run('web3'), { code: 'ERR_COMMAND_BUSY' });
+  await first.cancel();
+  const third = await run('web1');
+  await Promise.all([second.cancel(), third.cancel()]);
+});
+
+test('the same key is the same run; with other parameters or another target it is a conflict', async (t) => {
+  const { bridge, seen } = await startBridge(t);
+  const request = { target: 'web1', params: { text: 'x' }, idempotencyKey: 'k1' };
+  const [first, again] = await Promise.all([
+    bridge.run('demo.echo', request),
+    bridge.run('demo.echo', request),
+  ]);
+  t.deepEqual([first.isRepeated, again.isRepeated, again.id === first.id], [false, true, true]);
+  const outcome = await first.outcome;
+  t.deepEqual(await (await bridge.run('demo.echo', request)).outcome, outcome);
+  t.is(seen.length, 1);
+  for (const more of [{ params: { text: 'y' } }, { target: 'web2' }]) {
+    await t.throwsAsync(bridge.run('demo.echo', { ...request, ...more }), {
+      code: 'ERR_COMMAND_KEY',
+    });
+  }
+  const elsewhere = await bridge.run('demo.echo', { ...request, project: 'p2' });
+  t.false(elsewhere.isRepeated);
+  for (const idempotencyKey of ['', 'x'.repeat(256)]) {
+    await t.throwsAsync(bridge.run('demo.echo', { ...request, idempotencyKey }), {
+      code: 'ERR_COMMAND_KEY',
+    });
+  }
+});
+
+test("another caller's key leads to nothing of the first's", async (t) => {
+  const both = { ...grant, subject: { service: ['bridge', 'sahara'] } };
+  const { bridge } = await startBridge(t, { rules: [both] });
+  const request = { target: 'web1', params: { text: 'x' }, idempotencyKey: 'k1' };
+  const first = await bridge.run('demo.echo', request);
+  const theirs = await bridge.run('demo.echo', { ...request, caller: other });
+  t.false(theirs.isRepeated);
+  t.not(theirs.id, first.id);
+  await t.throwsAsync(bridge.find(first.id, other), { code: 'ERR_RUN_UNKNOWN' });
+  t.is((await bridge.find(theirs.id, other)).id, theirs.id);
+});
+
+test('a right that was taken away is asked for again, also with a known key', async (t) => {
+  const { bridge, master } = await startBridge(t);
+  const request = { target: 'web1', params: { text: 'x' }, idempotencyKey: 'k1' };
+  await (await bridge.run('demo.echo', request)).outcome;
+  await master.reload(resolveMasterConfig({ acl: acl([]) }));
+  await t.throwsAsync(bridge.run('demo.echo', request), { code: 'ERR_COMMAND_DENIED' });
+});
+
+test('a key is remembered by the next master, with what became of its run', async (t) => {
+  const store = createMemoryStore();
+  const config = directories(temporaryDirectory(t));
+  const first = await startBridge(t, { store, config });
+  const request = { target: 'web1', params: { text: 'x' }, idempotencyKey: 'k1' };
+  const handle = await first.bridge.run('demo.echo', request);
+  const outcome = await handle.outcome;
+  await Promise.all([...first.minions.values()].map((minion) => minion.stop()));
+  await first.master.close();
+  const fresh = directories(temporaryDirectory(t));
+  const { stateDir = '' } = config;
+  const second = await startBridge(t, { store, config: { ...fresh, stateDir } });
+  const again = await second.bridge.run('demo.echo', request);
+  t.true(again.isRepeated);
+  t.deepEqual(await again.outcome, outcome);
+  t.is(second.seen.length, 0);
+});
+
+test('the local socket runs commands, by the right of who may use it or of a service', async (t) => {
+  const config = directories(temporaryDirectory(t));
+  await startBridge(t, { config });
+  const bridge = connectExtension({ socketPath: config.socket ?? '' }, 'bridge');
+  t.like(await bridge.call('command', { name: 'demo.echo' }), { name: 'demo.echo', version: 1 });
+  t.is((await bridge.call<readonly unknown[]>('commands')).length, 1);
+  const run = { command: 'demo.echo', tgt: 'db1', params: { text: 'x' } };
+  const items = await collect(bridge.stream<CommandUpdate>('run', run));
+  t.deepEqual(
+    items.map(({ type }) => String(type)),
+    ['begun', 'published', 'result', 'outcome'],
+  );
+  await t.throwsAsync(collect(bridge.stream('run', { ...run, service: 'bridge' })), {
+    code: 'ERR_COMMAND_DENIED',
+  });
+});
+
+test('a program has the types of its commands', async (t) => {
+  const greet = command('demo.greet', {
+    description: 'Greets.',
+    function: 'test.echo',
+    parameters: Type.Object({ text: Type.String() }),
+  });
+  const bridge = createBridge({ commands: [greet] });
+  const error = await t.throwsAsync(
+    bridge.run('demo.greet', { target: 'web1', params: { text: 'x' } }),
+  );
+  t.like(error, { code: 'ERR_BRIDGE_NOT_OPEN' });
+  // @ts-expect-error: no command of this name
+  await t.throwsAsync(bridge.run('demo.other', { target: 'web1' }));
+  // @ts-expect-error: a text is expected
+  await t.throwsAsync(bridge.run('demo.greet', { target: 'web1', params: { text: 1 } }));
+});
+
+async function take<T>(items: AsyncIterable<T>, count: number): Promise<T[]> {
+  const taken: T[] = [];
+  for await (const item of items) {
+    taken.push(item);
+    if (taken.length === count) break;
+  }
+  return taken;
+}

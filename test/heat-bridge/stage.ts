@@ -1,0 +1,91 @@
+/** A master with a bridge, and embedded minions that remember what they were asked. */
+import type { ExecutionContext } from 'ava';
+import { allow, type PolicyRule } from '../../acl/index.ts';
+import {
+  type Bridge,
+  type CommandDefinition,
+  type CommandTypes,
+  createBridge,
+} from '../../heat-bridge/index.ts';
+import type { Master, MasterOptions } from '../../master/index.ts';
+import type { Minion, MinionFunction } from '../../minion-protocol/index.ts';
+import type { Store } from '../../store/index.ts';
+import { startFleet } from '../helpers/fleet.ts';
+
+/** A call as a minion got it. */
+export interface SeenCall {
+  readonly fun: string;
+  readonly args: readonly unknown[];
+  readonly kwargs: Readonly<Record<string, unknown>>;
+}
+
+export interface BridgeStage {
+  readonly bridge: Bridge<CommandTypes>;
+  readonly master: Master;
+  readonly minions: ReadonlyMap<string, Minion>;
+  readonly seen: readonly SeenCall[];
+}
+
+export interface StageOptions {
+  readonly commands?: readonly CommandDefinition[];
+  readonly ids?: readonly string[];
+  /** Default: {@link grant}. */
+  readonly rules?: readonly PolicyRule[];
+  readonly config?: Partial<MasterOptions>;
+  /** What functions give; default: true. */
+  readonly functions?: Readonly<Record<string, MinionFunction>>;
+  readonly store?: Store;
+}
+
+/** A command over a function that gives back what it gets. */
+export const echo: CommandDefinition = {
+  name: 'demo.echo',
+  description: 'Gives back a text.',
+  function: 'test.echo',
+  parameters: {
+    type: 'object',
+    required: ['text'],
+    properties: { text: { type: 'string', maxLength: 100 } },
+  },
+};
+
+/** The bridge's own service may call demo commands on web minions. */
+export const grant: PolicyRule = allow('demo', {
+  subject: { service: 'bridge' },
+  action: 'command',
+  resource: { fun: 'demo.*', within: 'web*' },
+});
+
+/** The policy of a configuration. */
+export function acl(rules: readonly PolicyRule[]): NonNullable<MasterOptions['acl']> {
+  return { signals: [], rules, mode: 'enforce', learnActions: [], recordData: false };
+}
+
+/** Starts all of it; it is closed at the end of the test. */
+export async function startBridge(
+  t: ExecutionContext,
+  options: StageOptions = {},
+): Promise<BridgeStage> {
+  const { commands = [echo], ids = ['web1', 'web2', 'db1'], rules = [grant] } = options;
+  const seen: SeenCall[] = [];
+  const bridge = createBridge({ commands });
+  const names = [...new Set(commands.map((it) => it.function ?? 'state.apply')), 'cmd.run'];
+  const functions = Object.fromEntries(
+    names.map((fun): [string, MinionFunction] => [
+      fun,
+      async (call, context) => {
+        const { args, kwargs } = call;
+        seen.push({ fun, args: [...args], kwargs: { ...kwargs } });
+        return (await options.functions?.[fun]?.(call, context)) ?? true;
+      },
+    ]),
+  );
+  const { master, minions } = await startFleet(t, {
+    ids,
+    functions,
+    config: { acl: acl(rules), ...options.config },
+    extensions: [bridge],
+    ...(options.store === undefined ? {} : { store: options.store }),
+  });
+  return { bridge, master, minions, seen };
+}

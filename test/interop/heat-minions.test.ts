@@ -1,0 +1,65 @@
+/** Wait conditions of a real Heat, completed by real minions of several versions. */
+import test from 'ava';
+import { createBridge } from '../../heat-bridge/index.ts';
+import { EventLog } from './event-log.ts';
+import { Fleet } from './fleet.ts';
+import { cloud, Stack, services } from './heat-cloud.ts';
+import { MasterHome, type OurMaster } from './our-master.ts';
+import { steps } from './programs.ts';
+
+const step = cloud === undefined ? skipped : steps('SALT_MINION');
+const bridge = createBridge();
+
+let home: MasterHome;
+let fleet: Fleet;
+let master: OurMaster;
+
+test.before(async () => {
+  if (process.env.SALT_MINION === undefined || cloud === undefined) return;
+  home = await MasterHome.create({
+    acl: { signals: [{ tag: 'heat/*', minions: 'salt-*' }] },
+    bridge: { handles: { endpoints: services() } },
+  });
+  fleet = await Fleet.create(home.ports);
+  master = await home.startHere(undefined, { extensions: [bridge] });
+  const events = new EventLog(master.api.events.subscribe());
+  await fleet.enrol(master.api, events);
+});
+
+test.after.always(async () => {
+  await fleet?.dispose();
+  await master?.close();
+  home?.dispose();
+});
+
+step('real minions complete a condition, each counting once', async (t) => {
+  const stack = await Stack.create('HEAT_SIGNAL', fleet.ids.length);
+  await bridge.handles.add({ alias: 'ready', minions: fleet.ids, signal: await stack.handle() });
+  const expected: Record<string, unknown> = {};
+  for (const [index, minion] of fleet.minions.entries()) {
+    const data = { version: minion.version, text: 'Grüße, 世界', index };
+    const said = JSON.stringify({ reason: 'booted', data });
+    await minion.saltCall('event.send', 'heat/ready', said);
+    if (index === 0) await minion.saltCall('event.send', 'heat/ready', said);
+    expected[minion.id] = data;
+  }
+  const { status, reason } = await stack.end();
+  t.is(status, 'CREATE_COMPLETE', reason);
+  t.deepEqual(await stack.data(), expected);
+  await stack.delete();
+});
+
+step('the failure of a real minion fails the stack with its reason', async (t) => {
+  const stack = await Stack.create('HEAT_SIGNAL', 1);
+  await bridge.handles.add({ alias: 'failing', minions: fleet.ids, signal: await stack.handle() });
+  const said = JSON.stringify({ status: 'FAILURE', reason: 'disk full' });
+  await fleet.minions[0]?.saltCall('event.send', 'heat/failing', said);
+  const { status, reason } = await stack.end();
+  t.is(status, 'CREATE_FAILED');
+  t.true(reason.includes('disk full'), reason);
+  await stack.delete();
+});
+
+function skipped(title: string, run: Parameters<ReturnType<typeof steps>>[1]): void {
+  test.serial.skip(`${title} (skipped: HEAT_ENV not set)`, run);
+}
