@@ -1,5 +1,5 @@
 /** Signals that reach Heat: handles, intake, outbox and courier, put together. */
-import type { ExtensionHost } from '../../master/index.ts';
+import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
 import type { BridgePart } from '../part.ts';
 import { audited } from './audited.ts';
 import { Courier } from './courier.ts';
@@ -27,20 +27,21 @@ export type SignalsHost = Pick<
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
 };
 
-/** Signals as a part of the bridge. */
-type SignalsPart = Required<
-  Pick<BridgePart<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>
-> & {
+/** The part of the bridge that signals. */
+export interface OpenSignals
+  extends Required<Pick<BridgePart<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>> {
+  /** The same interface for somebody else than who may use the local socket. */
+  as(requester: AuditRequester): SignalsApi;
   /** Lets a minion that is no more signal no handle; durable when it resolves. */
   dismiss(minion: string): Promise<void>;
-};
+}
 
 /**
  * With what a process before this one left; nothing is delivered before `start`.
  * @param section - `saltbridge: bridge: handles:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS, StoreError
  */
-export async function openSignals(host: SignalsHost, section: unknown): Promise<SignalsPart> {
+export async function openSignals(host: SignalsHost, section: unknown): Promise<OpenSignals> {
   const { state, now, closing } = host;
   const { endpoints, timeoutMs, lifeMs, maxBytes, quotas, keepDeadMs, ...pace } =
     signalsOptions(section);
@@ -78,6 +79,7 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
   const api = audited(plain, host.audit);
   return {
     api,
+    as: (requester) => audited(plain, host.audit, requester),
     intake,
     rpc: signalMethods(api),
     dismiss: (minion) => handles.dismiss(minion),
