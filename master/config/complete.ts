@@ -1,6 +1,7 @@
 import { findNodegroupLoop } from '../../minion-protocol/index.ts';
 import { eauthOptions } from './eauth-options.ts';
 import { ConfigError, type OptionOrigin } from './errors.ts';
+import { checkExtPillar } from './ext-pillar-entries.ts';
 import {
   aclOptions,
   limitOptions,
@@ -35,6 +36,7 @@ export function completeConfig(given: GivenOptions): MasterConfig {
   refuseConflicts(config, given);
   checkPolicy(config, given.acl);
   checkReactions(config);
+  checkExtPillar(config.extPillar, given.salt);
   return Object.freeze(config);
 }
 

@@ -4,6 +4,7 @@ import { warnOfBackends } from './backend-warnings.ts';
 import { completeConfig } from './complete.ts';
 import { eauthOptions } from './eauth-options.ts';
 import type { OptionOrigin } from './errors.ts';
+import { warnOfExtPillar } from './ext-pillar-warnings.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import {
   aclOptions,
@@ -53,6 +54,7 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
   const config = completeSettings(settings, mainFile);
   const more = [
     ...warnOfUnserved(settings),
+    ...warnOfExtPillar(settings),
     ...warnOfValues(config, settings),
     ...warnOfNarrowed(config, settings),
     ...warnOfRights(config, settings),

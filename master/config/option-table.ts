@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { auditDefaults, auditOptions } from './audit-options.ts';
 import { eventRing } from './event-ring-options.ts';
+import { extPillarEntries } from './ext-pillar-entries.ts';
 import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
 import { httpApi } from './http-api-options.ts';
 import { learnActions } from './learn-actions.ts';
@@ -169,6 +170,9 @@ export const saltOptions: OptionTable<SaltOptions> = {
   pillarIncludesOverrideSls: row('pillar_includes_override_sls', flag, false),
   pillarSafeRenderError: row('pillar_safe_render_error', flag, true),
   pillarRaiseOnMissing: row('pillar_raise_on_missing', flag, false),
+  extPillar: row('ext_pillar', extPillarEntries, []),
+  extPillarFirst: row('ext_pillar_first', flag, false),
+  pillarOpts: row('pillar_opts', flag, false),
   fileIgnoreGlob: row('file_ignore_glob', textList, []),
   fileIgnoreRegex: row('file_ignore_regex', patternList, []),
   fileserverFollowsymlinks: row('fileserver_followsymlinks', flag, true),

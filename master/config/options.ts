@@ -10,6 +10,7 @@ import type { EventRingOptions } from '../events/event-ring.ts';
 import type { Reaction } from '../reactions/reaction.ts';
 import type { AuditOptions } from './audit-options.ts';
 import type { EauthOptions } from './eauth-options.ts';
+import type { ExtPillarEntry } from './ext-pillar-entries.ts';
 import type { FileRoots } from './file-options.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
 import type { LearnAction } from './learn-actions.ts';
@@ -311,6 +312,15 @@ export interface MasterConfig {
   readonly pillarSafeRenderError: boolean;
   /** `pillar_raise_on_missing`: `pillar.get` in pillar fails without a default. Default false. */
   readonly pillarRaiseOnMissing: boolean;
+  /**
+   * `ext_pillar`: sources of pillar beside the files, the later ones over the earlier. Default:
+   * none. Headers in it are secret.
+   */
+  readonly extPillar: readonly ExtPillarEntry[];
+  /** `ext_pillar_first`: they are asked first, and the files lie over them. Default false. */
+  readonly extPillarFirst: boolean;
+  /** `pillar_opts`: pillar has some of these options, as `master`. Default false. */
+  readonly pillarOpts: boolean;
   /** `file_ignore_glob`: globs of paths that are not served. Default: none. */
   readonly fileIgnoreGlob: readonly string[];
   /** `file_ignore_regex`: expressions found in paths that are not served. Default: none. */

@@ -2,8 +2,8 @@ import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { type SaltOptions, saltOptions } from './option-table.ts';
 import type { MasterConfig } from './options.ts';
 
-/** Options whose value nobody may see. */
-const secret: ReadonlySet<keyof SaltOptions> = new Set(['keyPass', 'signingKeyPass']);
+/** Options whose value nobody may see; `ext_pillar` has headers. */
+const secret: ReadonlySet<keyof SaltOptions> = new Set(['keyPass', 'signingKeyPass', 'extPillar']);
 
 /** The options that Salt has, under its names; without secrets. */
 export function saltValues(config: SaltOptions & Pick<MasterConfig, 'saltgui'>): WireMap {
@@ -19,6 +19,60 @@ export function saltValues(config: SaltOptions & Pick<MasterConfig, 'saltgui'>):
     if (!secret.has(member)) values[saltOptions[member].name] = toWire(config[member]);
   }
   return values;
+}
+
+/**
+ * What `pillar_opts` tells minions: how the master and states behave. No secrets, no paths, and
+ * nothing of who may do what.
+ */
+const toldToMinions: readonly (keyof SaltOptions)[] = [
+  'id',
+  'masterId',
+  'interface',
+  'ipv6',
+  'publishPort',
+  'retPort',
+  'transport',
+  'hashType',
+  'timeout',
+  'gatherJobTimeout',
+  'keepJobsSeconds',
+  'zmqFiltering',
+  'signPubMessages',
+  'masterSignPubkey',
+  'minionDataCache',
+  'fileBufferSize',
+  'fileRecv',
+  'fileRecvMaxSize',
+  'pillarenv',
+  'pillarSourceMergingStrategy',
+  'pillarMergeLists',
+  'pillarIncludesOverrideSls',
+  'pillarSafeRenderError',
+  'pillarRaiseOnMissing',
+  'extPillarFirst',
+  'pillarOpts',
+  'topFileMergingStrategy',
+  'envOrder',
+  'defaultTop',
+  'renderer',
+  'failhard',
+  'stateTop',
+  'stateTopSaltenv',
+  'stateAutoOrder',
+  'stateEvents',
+  'stateAggregate',
+  'jinjaEnv',
+  'jinjaSlsEnv',
+  'jinjaLstripBlocks',
+  'jinjaTrimBlocks',
+];
+
+/** The options that minions may know, under Salt's names. */
+export function valuesForMinions(config: SaltOptions): WireMap {
+  return Object.fromEntries(
+    toldToMinions.map((member) => [saltOptions[member].name, toWire(config[member])]),
+  );
 }
 
 function toWire(value: unknown): WireValue {

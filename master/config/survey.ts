@@ -1,6 +1,7 @@
 /** A configuration looked at as a whole, for reports: what is wrong with it is told, all of it. */
 
 import { ConfigError } from './errors.ts';
+import { warnOfExtPillar } from './ext-pillar-warnings.ts';
 import { completeSettings, mainFileOf, warnOfUnserved } from './load.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import type { MasterConfig } from './options.ts';
@@ -35,6 +36,7 @@ export async function surveyMasterConfig(directory: string): Promise<ConfigSurve
     warnings: [
       ...warnings,
       ...warnOfUnserved(settings),
+      ...warnOfExtPillar(settings),
       ...warnOfNarrowed(config, settings),
       ...warnOfRights(config, settings),
     ],

@@ -47,15 +47,17 @@ export function hiddenDirectories({
 }
 
 /**
- * The directories of `pillar_roots` that are none of `file_roots` and have none below them: who
- * keeps pillar among the states does not hand it to every minion.
+ * The directories of `pillar_roots` and `ext_pillar` that are none of `file_roots` and have none
+ * below them: who keeps pillar among the states does not hand it to every minion.
  */
 async function pillarDirectories({
   pillarRoots,
+  extPillar,
   fileRoots,
-}: Pick<MasterConfig, 'pillarRoots' | 'fileRoots'>): Promise<string[]> {
-  const [pillar, files] = await Promise.all([pillarRoots, fileRoots].map(placesOf));
-  return (pillar ?? []).filter((place) => !files?.some((file) => isBelow(place, file)));
+}: Pick<MasterConfig, 'pillarRoots' | 'extPillar' | 'fileRoots'>): Promise<string[]> {
+  const [roots, files] = await Promise.all([placesOf(pillarRoots), placesOf(fileRoots)]);
+  const ext = extPillar.flatMap((entry) => ('directory' in entry ? [entry.directory] : []));
+  return [...roots, ...ext].filter((place) => !files.some((file) => isBelow(place, file)));
 }
 
 async function placesOf(roots: Readonly<Record<string, readonly string[]>>): Promise<string[]> {

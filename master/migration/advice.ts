@@ -20,8 +20,8 @@ const gitFiles = refused(
   'Check the repository out to a directory, by a timer or a hook, and name that in file_roots.',
 );
 const pillar = refused(
-  'No external pillar is asked; minions get the pillar of pillar_roots, or what a program provides.',
-  'Give createMaster a pillar function that returns the data of each minion.',
+  "Salt's modules of external pillar are not asked; minion_files and minion_http are.",
+  'Let a program write or serve the data of each minion for these two, or give createMaster a source of its own.',
 );
 const gitPillar = refused(
   'Pillar is not read from a repository.',
@@ -63,7 +63,7 @@ const byOption: ReadonlyMap<string, Advice> = new Map([
     'file_roots fileserver_backend master_roots minionfs_env minionfs_mountpoint minionfs_whitelist',
   ),
   ...rows(gitFiles, 'gitfs_remotes hgfs_remotes svnfs_remotes azurefs s3.buckets'),
-  ...rows(pillar, 'ext_pillar on_demand_ext_pillar ext_pillar_first'),
+  ...rows(pillar, 'ext_pillar on_demand_ext_pillar'),
   ...rows(gitPillar, 'git_pillar_root git_pillar_base git_pillar_branch'),
   ...rows(
     refused(

@@ -1,5 +1,6 @@
 /** Every option in use, and what becomes of it. */
 import type { ConfigError } from '../config/errors.ts';
+import { unservedExtPillars } from '../config/ext-pillar-warnings.ts';
 import { optionStatus } from '../config/load.ts';
 import { withoutPlace } from '../config/place.ts';
 import type { Setting } from '../config/settings.ts';
@@ -14,7 +15,6 @@ const moduleLists: ReadonlySet<string> = new Set([
   'engines',
   'event_return',
   'ext_job_cache',
-  'ext_pillar',
   'fileserver_backend',
   'master_job_cache',
   'master_tops',
@@ -86,6 +86,9 @@ function optionFinding(name: string, { value, origin }: Setting): MigrationFindi
   const place = { kind: 'option', name, file: origin.file, line: origin.line } as const;
   switch (optionStatus(name)) {
     case 'served':
+      if (name === 'ext_pillar' && unservedExtPillars(value).length > 0) {
+        return { ...place, ...withNames(unservedExtPillars(value), adviceOf(name) ?? plainOption) };
+      }
       return { ...place, outcome: 'honoured', meaning: 'The option is served.', wayOut: '' };
     case 'unknown':
       return { ...place, ...(adviceOf(name) ?? unknownOption) };
@@ -106,7 +109,10 @@ function describe(name: string, value: unknown): Advice {
     };
   }
   const names = moduleLists.has(name) ? moduleNames(value) : [];
-  if (names.length === 0) return advice;
+  return names.length === 0 ? advice : withNames(names, advice);
+}
+
+function withNames(names: readonly string[], advice: Advice): Advice {
   return { ...advice, meaning: `In use: ${names.join(', ')}. ${advice.meaning}` };
 }
 

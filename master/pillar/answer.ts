@@ -2,6 +2,7 @@ import type { FactMap } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
 import type { PillarProvider, PillarRequest } from '../requests/pillar.ts';
 import type { CompiledPillar } from './compile.ts';
+import type { PillarMap } from './merge.ts';
 
 /** A minion's pillar, with what of it the minion's own word has no part in. */
 export interface PillarAnswer {
@@ -12,9 +13,10 @@ export interface PillarAnswer {
 
 /** Gives minions their pillar. */
 export interface PillarSource {
-  provide(request: PillarRequest): Promise<PillarAnswer>;
+  /** @param lower what templates see as `pillar`. Default: nothing */
+  provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
   /** A pillar file by file, made for whoever wants to know; a program's has no files. */
-  compile?(request: PillarRequest): Promise<CompiledPillar>;
+  compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
 }
 
 /** The pillar of a program, which answers for what it makes of a minion's grains. */

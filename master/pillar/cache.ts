@@ -7,6 +7,8 @@ export interface PillarKey {
   readonly id: string;
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
+  /** Tells apart what external pillar gave before; empty: nothing. */
+  readonly lower: string;
 }
 
 interface Entry extends PillarKey {
@@ -91,8 +93,9 @@ export class PillarCache {
   }
 }
 
-function isFor(entry: Entry, { id, saltenv, pillarenv }: PillarKey): boolean {
-  return entry.id === id && entry.saltenv === saltenv && entry.pillarenv === pillarenv;
+function isFor(entry: Entry, { id, saltenv, pillarenv, lower }: PillarKey): boolean {
+  const isSameEnv = entry.saltenv === saltenv && entry.pillarenv === pillarenv;
+  return entry.id === id && isSameEnv && entry.lower === lower;
 }
 
 function unpack(bytes: Uint8Array): FactMap {

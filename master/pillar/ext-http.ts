@@ -1,4 +1,5 @@
 import { MasterError } from '../errors.ts';
+import { checkPillarAddress } from './ext-address.ts';
 import type { ExtPillar } from './ext-pillar.ts';
 import { type PillarTextFormat, readPillarText } from './ext-text.ts';
 
@@ -33,7 +34,7 @@ export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
     timeoutMs = 10_000,
     maxBytes = 4 * 1024 * 1024,
   } = options;
-  const { host } = checkedAddress(options, 'id');
+  const { host } = checkPillarAddress(options);
   return {
     name: `http ${host}`,
     provide: async ({ id }) => {
@@ -51,29 +52,6 @@ export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
       return readPillarText(await answered(readBounded(response, maxBytes)), format);
     },
   };
-}
-
-/** @throws MasterError ERR_ARGS */
-function checkedAddress(
-  { url, hosts, allowsPlainHttp = false }: ExtPillarHttpOptions,
-  id: string,
-): URL {
-  const address = tryUrl(url.replaceAll('{id}', id));
-  // An id must not choose the host.
-  if (address === undefined || address.host !== tryUrl(url.replaceAll('{id}', 'other'))?.host) {
-    throw new MasterError('ERR_ARGS', 'url: expected an address with {id} behind the host');
-  }
-  if (address.protocol !== 'https:' && !(allowsPlainHttp && address.protocol === 'http:')) {
-    throw new MasterError('ERR_ARGS', 'url: expected https (or http with allowsPlainHttp)');
-  }
-  if (!hosts.includes(address.host)) {
-    throw new MasterError('ERR_ARGS', `url: ${address.host} is not among hosts`);
-  }
-  return address;
-}
-
-function tryUrl(text: string): URL | undefined {
-  return URL.canParse(text) ? new URL(text) : undefined;
 }
 
 /** @throws MasterError ERR_PILLAR_SOURCE */

@@ -30,19 +30,46 @@ export interface ExtPillar {
 /** What {@link withExtPillar} needs besides. */
 export interface ExtPillarParts extends MergeOptions {
   readonly sources: readonly ExtPillar[];
+  /** `ext_pillar_first`: the files lie over the sources, and see what they gave. Default false. */
+  readonly areFirst?: boolean;
   readonly log: Logger;
 }
 
-/** A source of pillar with others over it. */
+/** A source of pillar with others over it, or under it. */
 export function withExtPillar(base: PillarSource, parts: ExtPillarParts): PillarSource {
   if (parts.sources.length === 0) return base;
+  return parts.areFirst === true ? withExtBelow(base, parts) : withExtAbove(base, parts);
+}
+
+function withExtAbove(base: PillarSource, parts: ExtPillarParts): PillarSource {
+  const compile = base.compile?.bind(base);
+  return {
+    provide: async (request, lower) => {
+      const [answer, { maps, errors }] = await Promise.all([
+        base.provide(request, lower),
+        askAll(parts, request),
+      ]);
+      return changed(answer, (pillar) => joined([pillar, ...maps], errors, parts));
+    },
+    ...(compile === undefined ? {} : { compile }),
+  };
+}
+
+function withExtBelow(base: PillarSource, parts: ExtPillarParts): PillarSource {
   const compile = base.compile?.bind(base);
   return {
     provide: async (request) => {
-      const [answer, layers] = await Promise.all([base.provide(request), askAll(parts, request)]);
-      return putOver(answer, layers, parts);
+      const { maps, errors } = await askAll(parts, request);
+      const lower = mergeAll(maps, parts);
+      const answer = await base.provide(request, lower);
+      return changed(answer, (pillar) => joined([lower, pillar], errors, parts));
     },
-    ...(compile === undefined ? {} : { compile }),
+    ...(compile === undefined
+      ? {}
+      : {
+          compile: async (request) =>
+            compile(request, mergeAll((await askAll(parts, request)).maps, parts)),
+        }),
   };
 }
 
@@ -68,18 +95,27 @@ async function askAll({ sources, log }: ExtPillarParts, request: PillarRequest):
   return { maps: given.map((map) => fromWire(map ?? {})).filter(isPillarMap), errors };
 }
 
-function putOver(answer: PillarAnswer, layers: Layers, merge: MergeOptions): PillarAnswer {
-  const pillar = over(answer.pillar, layers, merge);
+function changed(answer: PillarAnswer, change: (pillar: PillarMap) => FactMap): PillarAnswer {
+  const pillar = change(asMap(answer.pillar));
   const isSame = answer.proven === answer.pillar;
-  return { pillar, proven: isSame ? pillar : over(answer.proven, layers, merge) };
+  return { pillar, proven: isSame ? pillar : change(asMap(answer.proven)) };
 }
 
-function over(pillar: FactMap, { maps, errors }: Layers, merge: MergeOptions): FactMap {
-  const whole = [asMap(pillar), ...maps].reduce((lower, upper) => mergePillar(lower, upper, merge));
+/** @param errors put behind those that are there */
+function joined(
+  maps: readonly PillarMap[],
+  errors: readonly string[],
+  merge: MergeOptions,
+): FactMap {
+  const whole = mergeAll(maps, merge);
   if (errors.length === 0) return toWirePillar(whole);
   const before = whole.get('_errors');
   const all = [...(Array.isArray(before) ? before : []), ...errors];
   return toWirePillar(new Map<PlainData, PlainData>([...whole, ['_errors', all]]));
+}
+
+function mergeAll([first, ...others]: readonly PillarMap[], merge: MergeOptions): PillarMap {
+  return others.reduce((lower, upper) => mergePillar(lower, upper, merge), first ?? new Map());
 }
 
 function asMap(pillar: FactMap): PillarMap {

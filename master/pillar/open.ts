@@ -1,5 +1,7 @@
 /** The pillar of a master's own files: `pillar_roots`, rendered for each minion. */
+import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
+import { packLocal } from '../../minion-protocol/index.ts';
 import type { Closers } from '../closers.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { hiddenDirectories } from '../fileserver/open.ts';
@@ -10,7 +12,10 @@ import { SlowPatternRunner } from '../targeting/slow-patterns.ts';
 import { fromProvider, type PillarAnswer, type PillarSource } from './answer.ts';
 import { PillarCache } from './cache.ts';
 import { type CompiledPillar, compilePillar } from './compile.ts';
+import { openExtPillars } from './ext-configured.ts';
 import { withExtPillar } from './ext-pillar.ts';
+import { withMasterOptions } from './master-options.ts';
+import type { PillarMap } from './merge.ts';
 import { Reads } from './reads.ts';
 import { ParsedYaml } from './render-sls.ts';
 import type { PillarRules, PillarSetting } from './setting.ts';
@@ -72,9 +77,12 @@ export async function openPillar(
   return new OwnPillar(config, sources, surroundings);
 }
 
-/** A program's pillar where there is one, else that of the configuration's files; others over it. */
+/**
+ * A program's pillar where there is one, else that of the configuration's files; those of
+ * `ext_pillar` over or under it, and a program's own sources over all.
+ */
 export async function openPillarSource(
-  config: PillarConfig,
+  config: MasterConfig,
   { pillar, extPillar = [] }: Pick<MasterParts, 'pillar' | 'extPillar'>,
   surroundings: PillarSurroundings & { readonly closers: Closers },
 ): Promise<PillarSource> {
@@ -84,7 +92,14 @@ export async function openPillarSource(
       ? closers.add(await openPillar(config, surroundings), (it) => it.close())
       : fromProvider(pillar);
   const { strategy, mergeLists } = rulesOf(config);
-  return withExtPillar(base, { sources: extPillar, strategy, mergeLists, log });
+  const merge = { strategy, mergeLists, log };
+  const configured = withExtPillar(base, {
+    ...merge,
+    sources: await openExtPillars(config.extPillar),
+    areFirst: config.extPillarFirst,
+  });
+  const whole = withExtPillar(configured, { ...merge, sources: extPillar });
+  return config.pillarOpts ? withMasterOptions(whole, config) : whole;
 }
 
 /**
@@ -127,22 +142,22 @@ export class OwnPillar implements PillarSource {
   }
 
   /** A minion's pillar, with `_errors` where something is wrong with its files. */
-  async provide(request: PillarRequest): Promise<PillarAnswer> {
+  async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
     const { id, saltenv, pillarenv } = request;
-    const key = { id, saltenv, pillarenv };
+    const key = { id, saltenv, pillarenv, lower: markOf(lower) };
     this.#heedNodegroups();
     const kept = await this.#cache.find(key, request.grains);
     if (kept !== undefined) return kept;
     const reads = new Reads(this.#sources);
-    const answer = await this.#make(request, reads);
+    const answer = await this.#make(request, lower, reads);
     reads.seal();
     if (!reads.isVolatile) this.#cache.keep(key, answer, reads);
     return answer;
   }
 
   /** A pillar as it is made, file by file; nothing of it is kept. */
-  compile(request: PillarRequest): Promise<CompiledPillar> {
-    return this.#compile(request, new Reads(this.#sources));
+  compile(request: PillarRequest, lower: PillarMap = new Map()): Promise<CompiledPillar> {
+    return this.#compile(request, lower, new Reads(this.#sources));
   }
 
   async close(): Promise<void> {
@@ -157,18 +172,18 @@ export class OwnPillar implements PillarSource {
     this.#cache.clear();
   }
 
-  #compile(request: PillarRequest, reads: Reads): Promise<CompiledPillar> {
-    return compilePillar(this.#settingOf(request), reads);
+  #compile(request: PillarRequest, lower: PillarMap, reads: Reads): Promise<CompiledPillar> {
+    return compilePillar({ ...this.#settingOf(request), pillar: lower }, reads);
   }
 
-  async #make(request: PillarRequest, reads: Reads): Promise<PillarAnswer> {
+  async #make(request: PillarRequest, lower: PillarMap, reads: Reads): Promise<PillarAnswer> {
     this.#made += 1;
-    const compiled = await this.#compile(request, reads);
+    const compiled = await this.#compile(request, lower, reads);
     this.#tell(compiled, request.id);
     const pillar = answerOf(compiled);
     if (reads.grains.isEmpty) return { pillar, proven: pillar };
     const unclaimed = { ...request, grains: { id: request.id } };
-    const proven = await this.#compile(unclaimed, reads.beside());
+    const proven = await this.#compile(unclaimed, lower, reads.beside());
     return { pillar, proven: answerOf(proven) };
   }
 
@@ -185,7 +200,12 @@ export class OwnPillar implements PillarSource {
     }
   }
 
-  #settingOf({ id, grains, saltenv, pillarenv: asked }: PillarRequest): PillarSetting {
+  #settingOf({
+    id,
+    grains,
+    saltenv,
+    pillarenv: asked,
+  }: PillarRequest): Omit<PillarSetting, 'pillar'> {
     const config = this.#config;
     const pillarenv = asked ?? config.pillarenv ?? undefined;
     return {
@@ -196,13 +216,20 @@ export class OwnPillar implements PillarSource {
       pillarenv,
       ...environments(config.pillarRoots, pillarenv ?? saltenv ?? 'base'),
       opts: { id, minion_id: id, saltenv, pillarenv, file_client: 'local' },
-      pillar: new Map(),
       yaml: this.#yaml,
       slowPatterns: this.#slowPatterns,
       now: this.#surroundings.now,
       random: this.#surroundings.random ?? Math.random,
     };
   }
+}
+
+/** The same for the same data, and of no use to who would read it. */
+function markOf(lower: PillarMap): string {
+  if (lower.size === 0) return '';
+  return createHash('sha256')
+    .update(packLocal(toWirePillar(lower)))
+    .digest('hex');
 }
 
 function rulesOf(config: PillarConfig): PillarRules {

@@ -100,10 +100,17 @@ test('the modules that an option brings into use are named, and no values', asyn
   t.notRegex(JSON.stringify(report.findings), /secret/);
 });
 
+test('external pillar is honoured where all of its modules are', async (t) => {
+  const reportOf = (ext: string) =>
+    check(site(t, { 'etc/master': `ext_pillar: [{minion_files: /srv/a}${ext}]\n` }));
+  t.is(said(await reportOf(''), 'ext_pillar')?.[0], 'honoured');
+  t.is(said(await reportOf(', {git: [a]}'), 'ext_pillar')?.[0], 'refused');
+});
+
 test('a part that is switched off, or what Salt does anyway, is not refused', async (t) => {
-  const yaml = 'ext_pillar: []\nmaster_job_cache: local_cache\nschedule:\n';
+  const yaml = 'engines: []\nmaster_job_cache: local_cache\nschedule:\n';
   const report = await check(site(t, { 'etc/master': yaml }));
-  for (const name of ['ext_pillar', 'master_job_cache', 'schedule']) {
+  for (const name of ['engines', 'master_job_cache', 'schedule']) {
     t.is(said(report, name)?.[0], 'ignored', name);
   }
 });

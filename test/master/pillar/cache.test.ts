@@ -19,7 +19,7 @@ const sources = new PillarSources({
 });
 
 function key(id: string, pillarenv?: string): PillarKey {
-  return { id, saltenv: undefined, pillarenv };
+  return { id, saltenv: undefined, pillarenv, lower: '' };
 }
 
 /** What is made of nothing stays good. */
