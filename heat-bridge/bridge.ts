@@ -14,6 +14,7 @@ import type { CommandApi } from './run/command-api.ts';
 import { openCommands } from './run/open-commands.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './run/request.ts';
 import { openSignals } from './signals/open.ts';
+import { addSignalRoutes } from './signals/routes.ts';
 import type { HandlesApi, OutboxApi, SignalsApi } from './signals/signals-api.ts';
 
 /** Commands by name, as `saltbridge bridge types` writes them. */
@@ -159,10 +160,12 @@ async function openParts(
   const commands = await openCommands(host, { places, definitions, service });
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
   const signals = await openSignals(host, sections.handles);
+  const routes: BridgePart<unknown>['routes'] = (app, doors) =>
+    addSignalRoutes(app, doors, host, signals);
   return {
     commands: commands.api,
     enroll: enroll.api,
     signals: signals.api,
-    parts: [commands, enroll, signals],
+    parts: [commands, enroll, { ...signals, routes }],
   };
 }

@@ -1,12 +1,16 @@
 /** What is done to handles and to the outbox, in the audit log; nothing of a destination. */
-import type { ExtensionHost } from '../../master/index.ts';
+import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
 import type { OutboxEntry } from './outbox-record.ts';
 import type { OutboxSelection, SignalsApi } from './signals-api.ts';
 
 /** Whoever may use the local socket, or the program that the master runs in. */
-const local = { who: { kind: 'local', name: '' }, rule: 'local-interface' } as const;
+const local: AuditRequester = { who: { kind: 'local', name: '' }, rule: 'local-interface' };
 
-export function audited(api: SignalsApi, audit: ExtensionHost['audit']): SignalsApi {
+export function audited(
+  api: SignalsApi,
+  audit: ExtensionHost['audit'],
+  by: AuditRequester = local,
+): SignalsApi {
   const { handles, outbox } = api;
   const tell = async <T>(
     action: string,
@@ -16,10 +20,10 @@ export function audited(api: SignalsApi, audit: ExtensionHost['audit']): Signals
   ): Promise<T> => {
     try {
       const result = await work();
-      audit.append({ ...local, action, what, on: on(result), outcome: 'done' });
+      audit.append({ ...by, action, what, on: on(result), outcome: 'done' });
       return result;
     } catch (error) {
-      audit.append({ ...local, action, what, outcome: 'failed' });
+      audit.append({ ...by, action, what, outcome: 'failed' });
       throw error;
     }
   };

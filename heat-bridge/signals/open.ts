@@ -1,5 +1,5 @@
 /** Signals that reach Heat: handles, intake, outbox and courier, put together. */
-import type { ExtensionHost } from '../../master/index.ts';
+import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
 import type { BridgePart } from '../part.ts';
 import { audited } from './audited.ts';
 import { Courier } from './courier.ts';
@@ -27,15 +27,19 @@ export type SignalsHost = Pick<
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
 };
 
+/** The part of the bridge that signals. */
+export interface OpenSignals
+  extends Required<Pick<BridgePart<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>> {
+  /** The same interface for somebody else than who may use the local socket. */
+  as(requester: AuditRequester): SignalsApi;
+}
+
 /**
  * With what a process before this one left; nothing is delivered before `start`.
  * @param section - `saltbridge: bridge: handles:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS, StoreError
  */
-export async function openSignals(
-  host: SignalsHost,
-  section: unknown,
-): Promise<Required<Pick<BridgePart<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>>> {
+export async function openSignals(host: SignalsHost, section: unknown): Promise<OpenSignals> {
   const { state, now, closing } = host;
   const { endpoints, timeoutMs, lifeMs, maxBytes, quotas, keepDeadMs, ...pace } =
     signalsOptions(section);
@@ -73,6 +77,7 @@ export async function openSignals(
   const api = audited(plain, host.audit);
   return {
     api,
+    as: (requester) => audited(plain, host.audit, requester),
     intake,
     rpc: signalMethods(api),
     start: () => courier.start(),

@@ -1063,6 +1063,7 @@ export const catalogue: readonly Threat[] = [
       tenants('a folder that is shared by a link is found'),
       'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
       'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
+      "heat-bridge/signals/routes.test.ts: another's handle is as unknown as none, and cannot be replaced",
     ],
     sentence: 'The bridge to orchestration services',
   },
