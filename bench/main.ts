@@ -3,9 +3,10 @@
  * `soak [seconds] [share]`; `crash [kills [seed]]`, a master that is killed under load;
  * `flood [seconds]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
  * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
- * files; `fleet [minions]`, a fleet of them; `api [seconds]`, the HTTP API;
- * `api URL USER:PASSWORD:EAUTH TARGET`, another one; `signals [seconds]`, how many signals are
- * accepted; `signals crash [kills [seed]]`, what becomes of them when the master is killed.
+ * files; `fleet [minions]`, a fleet of them; `enroll`, machines that become minions;
+ * `api [seconds]`, the HTTP API; `api URL USER:PASSWORD:EAUTH TARGET`, another one;
+ * `signals [seconds]`, how many signals are accepted; `signals crash [kills [seed]]`, what becomes
+ * of them when the master is killed.
  */
 import { isAsShipped, runAsShipped } from './as-shipped.ts';
 
@@ -62,6 +63,13 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   tenants: async () => {
     const { benchTenants } = await import('./tenants.ts');
     print(JSON.stringify(await benchTenants(Number(first ?? '10'))));
+    return undefined;
+  },
+  enroll: async () => {
+    const { benchEnroll } = await import('./enroll.ts');
+    for (const [name, { perMinute, cpuMs }] of Object.entries(await benchEnroll())) {
+      print(`${name.padEnd(10)} ${perMinute} enrolments a minute, ${cpuMs} ms of processor each`);
+    }
     return undefined;
   },
   all: async () => {

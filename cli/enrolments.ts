@@ -15,6 +15,7 @@ export interface EnrollCreateOptions {
   readonly address?: string;
   readonly by: NonNullable<EnrolRequest['by']>;
   readonly format: NonNullable<EnrolRequest['format']>;
+  readonly minionConfig?: string;
   readonly beside?: string;
   readonly lifetime?: number;
   readonly expires?: string;
@@ -28,18 +29,19 @@ const unitMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 8
 /** The request that the options make. @throws CommandError ERR_ARGS */
 export async function enrolRequestOf(
   id: string,
-  { ticket: _ticket, wait: _wait, beside, expires, ...options }: EnrollCreateOptions,
+  { ticket, wait: _wait, beside, expires, ...options }: EnrollCreateOptions,
 ): Promise<EnrolRequest> {
-  const { project, instance, address, by, format, lifetime, protocol } = options;
+  const { project, instance, address, by, format, lifetime, protocol, minionConfig } = options;
   return {
     id,
     project,
     by,
-    format,
+    format: ticket ? 'none' : format,
     ...(instance === undefined ? {} : { instance }),
     ...(address === undefined ? {} : { address }),
     ...(lifetime === undefined ? {} : { lifetime }),
     ...(protocol === undefined ? {} : { protocol }),
+    ...(minionConfig === undefined ? {} : { configDir: minionConfig }),
     ...(beside === undefined ? {} : { beside: await readText(beside) }),
     ...(expires === undefined ? {} : { expires: readEnd(expires) }),
   };

@@ -39,6 +39,9 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_EAUTH', exitCodes.notPermitted],
   ['ERR_EAUTH_LIMIT', exitCodes.tryAgain],
   ['ERR_EAUTH_UNAVAILABLE', exitCodes.unavailable],
+  ['ERR_ENROLL_ARGS', exitCodes.usage],
+  ['ERR_ENROLL_FULL', exitCodes.tryAgain],
+  ['ERR_ENROLL_OFF', exitCodes.unavailable],
   ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
   ['ERR_HANDLE_EXISTS', exitCodes.failure],
   ['ERR_HANDLE_FORM', exitCodes.usage],
@@ -72,7 +75,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
 ]);
 
 const byForm: readonly (readonly [RegExp, number])[] = [
-  [/^ERR_KEY_/, exitCodes.failure],
+  [/^ERR_(ENROLL|KEY)_/, exitCodes.failure],
+  [/^ERR_TICKET/, exitCodes.unavailable],
   [/^ERR_(CONFIG|OPTION|POLICY)_/, exitCodes.usage],
   [/^ERR_(CONNECT|LISTEN|PKI_DIR)$/, exitCodes.unavailable],
   [/^ERR_STORE_/, exitCodes.unavailable],

@@ -5,6 +5,7 @@ import type {
   Explanation,
   FunctionResult,
   FunctionsApi,
+  JobProgress,
   JobReceipt,
   JobReport,
   JobSummary,
@@ -17,6 +18,8 @@ import type {
   MasterApi,
   MasterEvent,
   MasterStatus,
+  MetricFamily,
+  MinionInfo,
   PillarDifference,
   PillarExplanation,
   PresentMinion,
@@ -55,7 +58,7 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
   const connection = connectionTo(options);
   return {
     keys: {
-      list: () => callOnce<readonly KeyInfo[]>(connection, 'keys.list', {}),
+      list: (request = {}) => callOnce<readonly KeyInfo[]>(connection, 'keys.list', request),
       local: () => callOnce<readonly LocalKeyInfo[]>(connection, 'keys.local', {}),
       accept: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.accept', selection),
       reject: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.reject', selection),
@@ -73,6 +76,7 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
       list: (request = {}) => callOnce<readonly JobSummary[]>(connection, 'jobs.list', request),
       show: (jid) => callOnce<JobReport>(connection, 'jobs.show', { jid }),
       run: (request, signal) => callStream<JobUpdate>(connection, 'jobs.run', request, signal),
+      underWay: () => callOnce<readonly JobProgress[]>(connection, 'jobs.underWay', {}),
       plan: (request) => callOnce<TargetPlan>(connection, 'jobs.plan', request),
     },
     events: {
@@ -122,6 +126,8 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
       backup: (target) => callOnce<BackupReceipt>(connection, 'store.backup', { target }),
     },
     status: () => callOnce<MasterStatus>(connection, 'status', {}),
+    metrics: () => callOnce<readonly MetricFamily[]>(connection, 'metrics', {}),
+    minions: () => callOnce<readonly MinionInfo[]>(connection, 'minions', {}),
   };
 }
 
@@ -143,6 +149,8 @@ function asUser(connection: Connection, token: string): UserApi {
     },
     runners: functionsOf('runners'),
     wheel: functionsOf('wheel'),
+    permits: (action, name) =>
+      callOnce<boolean>(connection, 'acl.permits', { token, action, name }),
     events: {
       subscribe: async (request = {}, signal) =>
         openStream<MasterEvent>(connection, 'events.subscribe', { ...request, token }, signal),

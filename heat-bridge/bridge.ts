@@ -160,6 +160,7 @@ async function openParts(
   const commands = await openCommands(host, { places, definitions, service });
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
   const signals = await openSignals(host, sections.handles);
+  enroll.api.onRetire((id) => signals.dismiss(id));
   const routes: BridgePart<unknown>['routes'] = (app, doors) =>
     addSignalRoutes(app, doors, host, signals);
   return {

@@ -17,6 +17,7 @@ import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
 import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 import type { JobUpdate, RunRequest } from './jobs/run.ts';
+import type { MetricFamily } from './metrics/families.ts';
 import type { PillarDifference } from './pillar/difference.ts';
 import type { PillarOrigin } from './pillar/explain.ts';
 import type { ExplainRequest } from './policy/explain.ts';
@@ -27,6 +28,26 @@ import type { Denial } from './requests/denial-log.ts';
 import type { FunctionCall, FunctionResult, StartedCall } from './runners/caller.ts';
 import type { TargetRequest } from './targeting/parse.ts';
 import type { TargetPlan } from './targeting/resolve.ts';
+
+/** A minion with an accepted key, and whether it is there. */
+export interface MinionInfo {
+  readonly id: string;
+  /** Whether it listens to publications, as far as that can be told. */
+  readonly isPresent: boolean;
+  /** Its last verified request, milliseconds since 1970. Absent: none since the start. */
+  readonly heardAt?: number;
+}
+
+/** A job whose minions have not all answered yet. */
+export interface JobProgress {
+  readonly jid: string;
+  readonly fun: string | readonly string[];
+  /** How many minions it was published to. */
+  readonly minions: number;
+  readonly answered: number;
+  /** Milliseconds since 1970. */
+  readonly publishedAt: number;
+}
 
 /** The states of a minion's key, in Salt's order of listing. */
 export type KeyState = 'accepted' | 'denied' | 'pending' | 'rejected';
@@ -122,10 +143,12 @@ export interface CreatedKey {
 
 /** Keys: who may sign in. */
 export interface KeysApi {
-  list(): Promise<readonly KeyInfo[]>;
+  /** @param request with `state` only those. Default: all */
+  list(request?: { readonly state?: KeyState }): Promise<readonly KeyInfo[]>;
   local(): Promise<readonly LocalKeyInfo[]>;
   /** @throws KeyError ERR_KEY_FINGERPRINT */
   accept(selection: KeySelection): Promise<readonly KeyChange[]>;
+  /** @throws KeyError ERR_KEY_FINGERPRINT */
   reject(selection: KeySelection): Promise<readonly KeyChange[]>;
   delete(selection: KeySelection): Promise<readonly KeyChange[]>;
   /**
@@ -175,6 +198,8 @@ export interface JobsApi {
    * @throws MasterError ERR_JOB_UNKNOWN when none of this jid is kept
    */
   show(jid: string): Promise<JobReport>;
+  /** The jobs that are followed, or were published a short while ago, the latest first. */
+  underWay(): Promise<readonly JobProgress[]>;
   /** Who a target means, and why; nothing is published. @throws MasterError ERR_BAD_TGT */
   plan(request: TargetRequest): Promise<TargetPlan>;
 }
@@ -365,6 +390,13 @@ export interface UserApi {
   readonly runners: Pick<FunctionsApi, 'run' | 'start'>;
   /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
   readonly wheel: Pick<FunctionsApi, 'run' | 'start'>;
+  /**
+   * Whether they may run a function without arguments, or read events of a tag; nothing is done,
+   * and nothing audited.
+   * @param name of the function, or the tag
+   * @throws AuthenticationError ERR_EAUTH_TOKEN
+   */
+  permits(action: 'runner' | 'wheel' | 'subscribe', name: string): Promise<boolean>;
   readonly events: UserEventsApi;
   /**
    * For who may call the wheel function `key.gen_accept` with this `id_`.
@@ -439,10 +471,14 @@ export interface MasterApi {
   readonly pillar: PillarApi;
   /** The minions that listen to publications now, and how that is known. */
   presence(): Promise<readonly PresentMinion[]>;
+  /** Every minion with an accepted key, in the order of their keys. */
+  minions(): Promise<readonly MinionInfo[]>;
   /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */
   readonly runners: FunctionsApi;
   /** Salt's wheel functions: `key.list_all`, `config.values`, … */
   readonly wheel: FunctionsApi;
   readonly store: StoreApi;
   status(): Promise<MasterStatus>;
+  /** What was counted and timed since the start; docs/metrics.md has the names. */
+  metrics(): Promise<readonly MetricFamily[]>;
 }

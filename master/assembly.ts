@@ -301,6 +301,7 @@ async function open(
     targets,
     foundations,
     events,
+    bus,
     services: { ...services, jobs: users.jobs },
     logins: users.api,
     asUser: users.asUser,
@@ -309,6 +310,8 @@ async function open(
     transports,
     counters,
     denials: requests.denials,
+    waitingRequests: requests.waiting,
+    heardAt: (id) => lastHeard.of(id),
     bound,
     startedAt: now(),
   });

@@ -10,6 +10,8 @@ import { type AutoAccept, openAutoAccept } from './keys/auto-accept.ts';
 import type { KeyStore } from './keys/key-store.ts';
 import { openConfiguredKeys } from './keys/open-keys.ts';
 import type { MasterParts } from './master.ts';
+import { Meter } from './metrics/meter.ts';
+import { meteredStore } from './metrics/metered-store.ts';
 import { foreignStore, openOwnStore, type StoreKeeper } from './own-store.ts';
 import { VersionPins } from './requests/version-pins.ts';
 import { type MasterKeyPair, openMasterKeys } from './secrets/master-keys.ts';
@@ -25,6 +27,7 @@ import { takeOverFacts } from './targeting/salt-data-cache.ts';
 export interface Foundations {
   readonly store: Store;
   readonly storeKeeper: StoreKeeper;
+  readonly meter: Meter;
   /** Over what the store holds of secrets. */
   readonly seal: Seal;
   /** Who did what. */
@@ -57,7 +60,9 @@ export async function openFoundations(
 ): Promise<Foundations> {
   const { config } = parts;
   await preparePrivateDirectories([config.stateDir, config.pkiDir]);
-  const { store, storeKeeper } = await openStore(parts, closers, now);
+  const meter = new Meter();
+  const { store: bare, storeKeeper } = await openStore(parts, closers, now);
+  const store = meteredStore(bare, meter);
   const seal = await openSeal(config.stateDir);
   const auditLog = parts.logger.child({ component: 'audit' });
   const audit = closers.add(await openAudit({ config, store, seal, now, log: auditLog }), (it) =>
@@ -95,6 +100,7 @@ export async function openFoundations(
   return {
     store,
     storeKeeper,
+    meter,
     seal,
     audit,
     decisions,

@@ -8,6 +8,7 @@ export type {
   EventsApi,
   EventsRequest,
   FunctionsApi,
+  JobProgress,
   JobReceipt,
   JobsApi,
   KeyChange,
@@ -20,6 +21,7 @@ export type {
   LoginsApi,
   MasterApi,
   MasterStatus,
+  MinionInfo,
   NewKey,
   PillarApi,
   PillarExplanation,
@@ -132,6 +134,8 @@ export { isFailureCode } from './jobs/retcode.ts';
 export type { JobUpdate, RunRequest } from './jobs/run.ts';
 export type { Admission, AdmittedKey, HeldKey } from './keys/admission.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
+/** @internal */
+export { literalGlob } from './keys/literal-glob.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { type LinkedSignal, linkSignals } from './linked-signal.ts';
@@ -144,6 +148,8 @@ export {
   type RootLog,
 } from './log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
+export type { MetricFamily } from './metrics/families.ts';
+export type { Distribution, Sample } from './metrics/instruments.ts';
 export { checkMigration } from './migration/check.ts';
 export type { Listening } from './migration/listeners.ts';
 export { policyText } from './migration/policy-text.ts';

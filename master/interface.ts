@@ -2,14 +2,23 @@
 import path from 'node:path';
 import type { BoundPorts, MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
-import type { LoginsApi, MasterApi, ReactionsApi, TransportStatus, UserApi } from './api.ts';
+import type {
+  LoginsApi,
+  MasterApi,
+  MinionInfo,
+  ReactionsApi,
+  TransportStatus,
+  UserApi,
+} from './api.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { createDecisionsApi } from './decisions/decisions-api.ts';
 import { MasterError } from './errors.ts';
+import type { EventBus } from './events/bus.ts';
 import type { BusApi } from './events/bus-api.ts';
 import type { Foundations } from './foundations.ts';
 import type { RequestCounters } from './limits/counters.ts';
+import { metricFamilies } from './metrics/families.ts';
 import { type ExplainParts, explainRequest } from './policy/explain.ts';
 import type { LivePolicy } from './policy/live-policy.ts';
 import type { PresentMinion } from './presence/present.ts';
@@ -28,6 +37,7 @@ export interface InterfaceParts extends ExplainParts {
   readonly config: MasterConfig;
   readonly foundations: Foundations;
   readonly events: BusApi;
+  readonly bus: EventBus;
   readonly livePolicy: LivePolicy;
   readonly reload: (config: MasterConfig) => Promise<ReloadReport>;
   readonly readConfig: (() => Promise<MasterConfig>) | undefined;
@@ -36,9 +46,12 @@ export interface InterfaceParts extends ExplainParts {
   readonly asUser: (token: string) => UserApi;
   readonly reactions: ReactionsApi;
   readonly present: () => readonly PresentMinion[];
+  /** Milliseconds since 1970. */
+  readonly heardAt: (minionId: string) => number | undefined;
   readonly transports: readonly MasterTransport[];
   readonly counters: RequestCounters;
   readonly denials: DenialLog;
+  readonly waitingRequests: () => number;
   readonly bound: readonly BoundTransport[];
   readonly startedAt: number;
 }
@@ -68,10 +81,12 @@ export function createApi(parts: InterfaceParts): MasterApi {
     reactions: parts.reactions,
     pillar: services.pillar,
     presence: async () => parts.present(),
+    minions: async () => listMinions(parts),
     runners: toFunctionsApi(services.runners),
     wheel: toFunctionsApi(services.wheel),
     store: { backup: (target) => backUp(parts, target) },
     status: async () => describeStatus(parts),
+    metrics: () => measure(parts),
   };
 }
 
@@ -87,6 +102,30 @@ async function reloadFiles({ reload, readConfig }: InterfaceParts): Promise<Relo
 async function backUp({ foundations }: InterfaceParts, target: string): Promise<BackupReceipt> {
   if (!path.isAbsolute(target)) throw new MasterError('ERR_ARGS', 'target: expected a whole path');
   return foundations.storeKeeper.backup(target);
+}
+
+function listMinions({ foundations, present, heardAt }: InterfaceParts): MinionInfo[] {
+  const there = new Set(present().map(({ id }) => id));
+  return foundations.keys.acceptedIds().map((id) => {
+    const at = heardAt(id);
+    return { id, isPresent: there.has(id), ...(at === undefined ? {} : { heardAt: at }) };
+  });
+}
+
+async function measure(parts: InterfaceParts): ReturnType<MasterApi['metrics']> {
+  const { foundations, bus, reactions } = parts;
+  const waiting = (await reactions.list()).reduce((sum, it) => sum + it.waiting, 0);
+  return metricFamilies(foundations.meter, {
+    status: describeStatus(parts),
+    present: parts.present().length,
+    events: bus.figures(),
+    queues: {
+      rsa: foundations.rsa.waiting,
+      requests: parts.waitingRequests(),
+      events: bus.deepestQueue(),
+      reactions: waiting,
+    },
+  });
 }
 
 function describeStatus(parts: InterfaceParts): Awaited<ReturnType<MasterApi['status']>> {

@@ -144,8 +144,16 @@ class MasterInProcess implements Master {
     return this.#running().api.store;
   }
 
+  async minions(): ReturnType<MasterApi['minions']> {
+    return this.#running().api.minions();
+  }
+
   async status(): Promise<MasterStatus> {
     return this.#running().api.status();
+  }
+
+  async metrics(): ReturnType<MasterApi['metrics']> {
+    return this.#running().api.metrics();
   }
 
   async start(): Promise<void> {

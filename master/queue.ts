@@ -24,6 +24,11 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     return this.#end === 'open';
   }
 
+  /** Items that wait to be read. */
+  get length(): number {
+    return this.#items.length;
+  }
+
   /** Adds an item; ends the queue, and forgets what waits, when it is full. */
   push(item: T): void {
     if (this.#end !== 'open') return;

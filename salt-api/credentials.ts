@@ -22,7 +22,11 @@ export function sessionCookie(token: string, maxAge: number, isSecure: boolean):
  * Browsers say where a request comes from; a page of another site gets nothing by a cookie. What
  * says nothing is no browser, or an old one, which `SameSite` stops.
  */
-function isCrossSite({ origin, host, 'sec-fetch-site': site }: IncomingHttpHeaders): boolean {
+export function isCrossSite({
+  origin,
+  host,
+  'sec-fetch-site': site,
+}: IncomingHttpHeaders): boolean {
   if (site === 'cross-site' || site === 'same-site') return true;
   return origin !== undefined && hostOf(origin) !== host;
 }

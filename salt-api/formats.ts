@@ -35,6 +35,13 @@ export function wantsPage(accept: string | undefined): boolean {
   return accept !== undefined && acceptedTypes(accept).includes('text/html');
 }
 
+/** Whether a page is wanted more than anything that programs read. */
+export function prefersPage(accept: string | undefined): boolean {
+  if (accept === undefined) return false;
+  const wanted = acceptedTypes(accept).find((name) => name === 'text/html' || formats.has(name));
+  return wanted === 'text/html';
+}
+
 /** The most wanted first. */
 function acceptedTypes(accept: string): string[] {
   return accept

@@ -71,6 +71,15 @@ export interface SaltApiOptions {
   readonly maxStreamsPerToken?: number;
   /** Milliseconds that a request may take to arrive. Default 30,000. */
   readonly requestTimeoutMs?: number;
+  /**
+   * Who may read `/metrics`: `loopback`, whoever asks on this machine and not through a proxy; the
+   * path of a file with a bearer token; `off`. Default `loopback`.
+   */
+  readonly metrics?: string;
+  /** Whether people get a page about the master, at `/status` and at `/`. Default true. */
+  readonly statusPage?: boolean;
+  /** Names of what users log in by, for the status page's form. Default: they type it. */
+  readonly eauths?: readonly string[];
   /** Routes beside Salt's own, such as those of a bridge. Default: none. */
   readonly plugins?: readonly SaltApiPlugin[];
   /** Default: says nothing. */
@@ -101,6 +110,9 @@ const defaults: Omit<CompleteOptions, 'tls' | 'static' | 'app' | 'favicon' | 'lo
     maxStreams: 1000,
     maxStreamsPerToken: 8,
     requestTimeoutMs: 30_000,
+    metrics: 'loopback',
+    statusPage: true,
+    eauths: [],
     plugins: [],
   };
 
@@ -133,6 +145,7 @@ export function saltApiOptions(config: MasterConfig): SaltApiOptions | undefined
   return {
     ...same,
     runnerTimeout: config.restTimeout,
+    eauths: Object.keys(config.externalAuth),
     ...(tls === undefined ? {} : { tls }),
     ...(config.netapiEnableClients === null ? {} : { clients: config.netapiEnableClients }),
     ...(corsOrigin === undefined ? {} : { corsOrigins: corsOrigin }),

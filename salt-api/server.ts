@@ -13,10 +13,12 @@ import { addEventRoutes } from './routes/events.ts';
 import { addHealthRoutes } from './routes/health.ts';
 import { addHookRoutes } from './routes/hook.ts';
 import { addLoginRoutes } from './routes/login.ts';
+import { addMetricsRoute } from './routes/metrics.ts';
 import { addOpenapiRoute } from './routes/openapi.ts';
 import { addRootRoutes } from './routes/root.ts';
 import { addRpcRoutes } from './routes/rpc.ts';
 import { addAppPage, addStaticRoutes } from './routes/static.ts';
+import { addStatusRoutes } from './routes/status.ts';
 
 /** Bytes of the head of a request [THREATS A-16]. */
 const maxHeaderSize = 16_384;
@@ -44,12 +46,15 @@ export async function createServer(context: ApiContext): Promise<FastifyInstance
 }
 
 async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<void> {
-  addRootRoutes(app, context);
+  const { statusPage, enableSessions } = context.options;
+  const page = statusPage && enableSessions ? addStatusRoutes(app, context) : undefined;
+  addRootRoutes(app, context, page);
   addLoginRoutes(app, context);
   addCollectionRoutes(app, context);
   addEventRoutes(app, context);
   addHookRoutes(app, context);
   addHealthRoutes(app, context);
+  await addMetricsRoute(app, context);
   addRpcRoutes(app, context);
   await addStaticRoutes(app, context);
 }

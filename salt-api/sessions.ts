@@ -57,6 +57,11 @@ export class Sessions {
     return held.session;
   }
 
+  /** How many there are, with those that nobody has looked for since they ended. */
+  get size(): number {
+    return this.#held.size;
+  }
+
   /** Ends one at once and for good. */
   close(secret: string): void {
     this.#held.delete(digest(secret));

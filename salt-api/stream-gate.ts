@@ -13,6 +13,11 @@ export class StreamGate {
     this.#maxOfToken = maxOfToken;
   }
 
+  /** Streams that are open. */
+  get open(): number {
+    return this.#open;
+  }
+
   /** @returns to be called once, at the end @throws SaltApiError ERR_HTTP_STREAMS */
   enter(token: string): () => void {
     const hash = createHash('sha256').update(token).digest('hex');

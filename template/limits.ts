@@ -8,6 +8,11 @@ export interface TemplateLimits {
   readonly depth: number;
   /** Characters of all texts that are made on the way, the result included. Default 33,554,432. */
   readonly characters: number;
+  /**
+   * Time that it takes, looked at every few steps: what bounds work that no count foresees.
+   * Default: none.
+   */
+  readonly milliseconds: number;
 }
 
 /** The limits where nothing else is said. */
@@ -15,7 +20,11 @@ export const defaultLimits: TemplateLimits = {
   steps: 2_000_000,
   depth: 100,
   characters: 33_554_432,
+  milliseconds: Number.POSITIVE_INFINITY,
 };
+
+/** Calls between two looks at the clock. */
+const callsPerLook = 16;
 
 /** Counts what a rendering takes. */
 export class Meter {
@@ -23,15 +32,37 @@ export class Meter {
   #steps = 0;
   #characters = 0;
   #depth = 0;
+  #calls = 0;
+  readonly #clock: () => number;
+  readonly #startedAt: number;
 
-  constructor(limits: Partial<TemplateLimits> = {}) {
+  /** @param clock milliseconds since whenever */
+  constructor(limits: Partial<TemplateLimits> = {}, clock: () => number = () => performance.now()) {
     this.#limits = { ...defaultLimits, ...limits };
+    this.#clock = clock;
+    this.#startedAt = clock();
   }
 
   /** @throws LimitExceeded */
   step(count = 1): void {
     this.#steps += count;
     if (!(this.#steps <= this.#limits.steps)) throw new LimitExceeded('steps', this.#limits.steps);
+    this.#calls += 1;
+    if (this.#calls % callsPerLook === 0) this.#look();
+  }
+
+  /**
+   * To be called before so many values are compared, which takes less than a step for each.
+   * @throws LimitExceeded
+   */
+  comparisons(count: number): void {
+    this.step(Math.ceil(count / 16));
+  }
+
+  #look(): void {
+    const { milliseconds } = this.#limits;
+    if (this.#clock() - this.#startedAt <= milliseconds) return;
+    throw new LimitExceeded('milliseconds', milliseconds);
   }
 
   /**

@@ -53,11 +53,12 @@ function addCreate(enroll: Command, context: CommandContext, open: Open): void {
         .choices(['cloud-init', 'shell', 'cloudbase-init'])
         .default('cloud-init'),
     )
+    .option('--minion-config <dir>', "folder of the minion's configuration, if not /etc/salt")
     .option('--beside <file>', 'user-data that the machine gets besides')
     .option('--lifetime <seconds>', 'how long the ticket is good for', parseCount)
     .option('--expires <time>', 'when its key ends: 90m, 12h, 30d, or a date')
     .option('--protocol <n>', 'lowest protocol version that it is heard in', parseProtocol)
-    .option('--ticket', 'print the ticket alone')
+    .option('--ticket', 'print the ticket alone; no user-data is made')
     .option('--wait', 'wait until the minion has signed in');
   withCommonOptions(create).action(
     async (id: string, options: EnrollCreateOptions & CommonOptions) => {

@@ -16,6 +16,7 @@ import {
   type Minion,
 } from '../../minion-protocol/index.ts';
 import { greeting, greetingGrant, showCommands } from './commands.ts';
+import { showEnrolment } from './enrolment.ts';
 import { type RecordingEndpoint, showSignal, startRecordingEndpoint } from './signal.ts';
 import type { Stage } from './stage.ts';
 
@@ -42,6 +43,7 @@ export async function runDemo(stage: Stage, directory: string): Promise<void> {
     await showCommands(stage, bridge);
     await showSignals(stage, master, minions[0]);
     await showSignal(stage, bridge, endpoint, minions[0]);
+    minions.push(await showEnrolment(stage, master, bridge));
     await stage.farewell(directory, config);
   } finally {
     await Promise.all(minions.map((minion) => minion.stop()));
@@ -63,7 +65,7 @@ function demoConfig(rootDir: string, { origin }: RecordingEndpoint): MasterConfi
     stateDir: '/state',
     timeout: 5,
     acl: { signals: [{ tag: 'heat/*', minions: 'web*' }], rules: [greetingGrant] },
-    bridge: { handles: { endpoints: [origin] } },
+    bridge: { enroll: {}, handles: { endpoints: [origin] } },
   });
 }
 

@@ -6,6 +6,9 @@ import type { EnrolRequest, NewEnrolment } from './request.ts';
 /** A machine by its minion's id, or by what the cloud calls it. */
 export type Machine = { readonly id: string } | { readonly instance: string };
 
+/** Ends what hangs on an id elsewhere. */
+export type RetireListener = (id: string) => Promise<void> | void;
+
 /** Machines on their way to being minions, and on their way out. */
 export interface EnrollApi {
   /**
@@ -20,6 +23,8 @@ export interface EnrollApi {
    * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the place in the list
    */
   import(minions: readonly KnownMinion[]): Promise<readonly Enrolment[]>;
+  /** Resolves when as many key pairs lie ready as `prepared_keys` says. */
+  prepared(): Promise<void>;
   /** Those that are under way or have a key, and what was over within a week. */
   list(): Promise<readonly Enrolment[]>;
   /** @throws BridgeError ERR_ENROLL_UNKNOWN */
@@ -42,6 +47,9 @@ export interface EnrollApi {
    * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance that no enrolment names
    */
   retire(machine: Machine): Promise<void>;
-  /** Calls the listener with the id of each that was retired, until the function given is called. */
-  onRetired(listener: (id: string) => void): () => void;
+  /**
+   * Calls the listener with the id of each that is to be retired, until the function given is
+   * called. What it does is waited for; where it fails, nothing is retired.
+   */
+  onRetire(listener: RetireListener): () => void;
 }

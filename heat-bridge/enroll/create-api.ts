@@ -1,9 +1,10 @@
 import { BridgeError } from '../errors.ts';
-import type { EnrollApi, Machine } from './api.ts';
+import type { EnrollApi, Machine, RetireListener } from './api.ts';
 import type { EnrolmentDesk } from './desk.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentBook } from './enrolment-book.ts';
 import { type ImportParts, importMinions } from './import.ts';
+import type { KeyPairs } from './key-pairs.ts';
 import type { EnrolmentMoves } from './moves.ts';
 
 /** What {@link createEnrollApi} needs. */
@@ -11,13 +12,14 @@ export interface EnrollApiParts extends ImportParts {
   readonly desk: EnrolmentDesk;
   readonly book: EnrolmentBook;
   readonly moves: EnrolmentMoves;
-  readonly retired: Set<(id: string) => void>;
+  readonly keyPairs: KeyPairs;
+  readonly listeners: Set<RetireListener>;
   /** Ends those who follow. */
   readonly closing: AbortSignal;
 }
 
 export function createEnrollApi(parts: EnrollApiParts): EnrollApi {
-  const { desk, book, moves, retired } = parts;
+  const { desk, book, moves, listeners } = parts;
   const find = (number: string): Enrolment => {
     const enrolment = book.get(number);
     if (enrolment !== undefined) return enrolment;
@@ -28,6 +30,7 @@ export function createEnrollApi(parts: EnrollApiParts): EnrollApi {
   return {
     create: (request) => desk.create(request),
     import: (minions) => importMinions(minions, parts),
+    prepared: () => parts.keyPairs.prepare(),
     list: async () => [...book.all()],
     show: async (number) => find(number),
     follow,
@@ -39,14 +42,11 @@ export function createEnrollApi(parts: EnrollApiParts): EnrollApi {
       throw new BridgeError('ERR_ENROLL_FAILED', reason);
     },
     retire: async (machine) => {
-      for (const id of idsOf(machine, book)) {
-        await moves.retire(id);
-        for (const listener of retired) listener(id);
-      }
+      for (const id of idsOf(machine, book)) await moves.retire(id);
     },
-    onRetired: (listener) => {
-      retired.add(listener);
-      return () => retired.delete(listener);
+    onRetire: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
   };
 }

@@ -26,6 +26,7 @@ export interface DeskParts {
   readonly defaults: {
     readonly ticketLifetimeMs: number;
     readonly protocol: 0 | 1 | 2 | 3;
+    readonly isOn: boolean;
     readonly takesGrains: boolean;
     readonly maxOpen: number;
   };
@@ -50,7 +51,7 @@ export class EnrolmentDesk {
    */
   async create(request: EnrolRequest): Promise<NewEnrolment> {
     const { admission, book, keyPairs, moves, secretKey, tell } = this.#parts;
-    const writer = await this.#writer(request);
+    const writer = await this.#writerFor(request);
     checkRequest(request, this.#parts.now());
     const keys = request.by === 'keys' ? await keyPairs.take() : undefined;
     const enrolment = this.#begin(request, keys);
@@ -66,7 +67,7 @@ export class EnrolmentDesk {
     };
     const ticket = signTicket(claims, secretKey);
     // Written first, because it is the step that may refuse what it was given.
-    const userData = writer.write(request, { ticket, keys });
+    const userData = writer?.write(request, { ticket, keys }) ?? '';
     const isOpen = book.put(enrolment);
     if (before !== undefined) await moves.fail(before, 'a newer ticket was made for this id');
     await isOpen;
@@ -77,12 +78,18 @@ export class EnrolmentDesk {
     return { enrolment, ticket, userData };
   }
 
-  async #writer({ by }: EnrolRequest): Promise<UserDataWriter> {
+  /** Refuses what is not switched on, before anything is made. */
+  async #writerFor({ by, format }: EnrolRequest): Promise<UserDataWriter | undefined> {
     const { writer, defaults } = this.#parts;
+    if (!defaults.isOn) {
+      throw new BridgeError('ERR_ENROLL_OFF', 'expected a section saltbridge: bridge: enroll');
+    }
     if (by === 'grain' && !defaults.takesGrains) {
       throw new BridgeError('ERR_ENROLL_OFF', 'tickets as grains are off (enroll: grain)');
     }
-    return writer();
+    if (format !== 'none') return writer();
+    if (by === 'keys') throw wrong('format', 'one that can hold the key pair');
+    return undefined;
   }
 
   #begin(request: EnrolRequest, keys: KeyPairText | undefined): Enrolment {

@@ -6,7 +6,7 @@ import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentBook } from './enrolment-book.ts';
 import { fingerprintOf, tryParseFingerprint } from './fingerprint.ts';
-import type { EnrolmentNews } from './moves.ts';
+import type { EnrolmentMoves, EnrolmentNews } from './moves.ts';
 
 /** A minion whose key is known. */
 export interface KnownMinion {
@@ -25,6 +25,7 @@ export interface KnownMinion {
 /** What {@link importMinions} needs. */
 export interface ImportParts {
   readonly book: EnrolmentBook;
+  readonly moves: EnrolmentMoves;
   readonly admission: Admission;
   readonly defaultProtocol: 0 | 1 | 2 | 3;
   readonly tell: (news: EnrolmentNews) => void;
@@ -40,7 +41,7 @@ export async function importMinions(
   minions: readonly KnownMinion[],
   parts: ImportParts,
 ): Promise<readonly Enrolment[]> {
-  const { book, admission, tell } = parts;
+  const { book, moves, admission, tell } = parts;
   const ids = new Set(minions.map(({ id }) => id));
   if (ids.size < minions.length)
     throw new BridgeError('ERR_ENROLL_ARGS', 'an id stands there twice');
@@ -54,6 +55,8 @@ export async function importMinions(
     if (publicKey === undefined) await admission.pin(id, protocol);
     else await admission.admit({ id, publicKey, protocol });
     tell({ what: 'accepted', enrolment });
+    // It may have signed in before.
+    if (admission.isHeard(id)) await moves.signIn(id);
   }
   return enrolments;
 }

@@ -17,6 +17,8 @@ export interface MoveParts {
   readonly book: EnrolmentBook;
   readonly spent: SpentTickets;
   readonly admission: Admission;
+  /** What ends besides, with whatever an id had; done before anything else is. */
+  readonly onRetire: (id: string) => Promise<void>;
   readonly tell: (news: EnrolmentNews) => void;
   readonly now: () => number;
 }
@@ -66,7 +68,8 @@ export class EnrolmentMoves {
 
   /** Gives an enrolment up, with the key that it brought. */
   async fail(live: Enrolment, reason: string): Promise<void> {
-    const { book, admission } = this.#parts;
+    const { book, admission, onRetire } = this.#parts;
+    if (live.state !== 'open') await onRetire(live.id);
     const enrolment: Enrolment = { ...live, state: 'failed', reason };
     await book.put(enrolment);
     await this.#spend(live);
@@ -77,7 +80,8 @@ export class EnrolmentMoves {
 
   /** Ends all that an id has, with its enrolment if it has one. */
   async retire(id: string): Promise<void> {
-    const { book, admission } = this.#parts;
+    const { book, admission, onRetire } = this.#parts;
+    await onRetire(id);
     const live = book.liveOf(id);
     if (live === undefined) return admission.retire(id);
     const enrolment: Enrolment = { ...live, state: 'retired' };

@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { ExtensionHost, KeyAdvice } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { BridgePart } from '../part.ts';
-import type { EnrollApi } from './api.ts';
+import type { EnrollApi, RetireListener } from './api.ts';
 import { Claims } from './claims.ts';
 import { createEnrollApi } from './create-api.ts';
 import { Deadlines } from './deadlines.ts';
@@ -43,10 +43,14 @@ export async function openEnrolment(
   const spent = await SpentTickets.open(path.join(directory, 'spent'), now);
   const book = await EnrolmentBook.open(state, now);
   const tell = newsTeller(host, log);
-  const moves = new EnrolmentMoves({ book, spent, admission, tell, now });
+  const listeners = new Set<RetireListener>();
+  const onRetire = async (id: string): Promise<void> => {
+    for (const listener of listeners) await listener(id);
+  };
+  const moves = new EnrolmentMoves({ book, spent, admission, onRetire, tell, now });
   const keyPairs = new KeyPairs({ bits: options.keyBits, prepared: options.preparedKeys });
-  const { ticketLifetimeMs, protocol, takesGrains, maxOpen } = options;
-  const defaults = { ticketLifetimeMs, protocol, takesGrains, maxOpen };
+  const { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen } = options;
+  const defaults = { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen };
   const desk = new EnrolmentDesk({
     book,
     moves,
@@ -70,8 +74,9 @@ export async function openEnrolment(
     desk,
     book,
     moves,
+    keyPairs,
     admission,
-    retired: new Set(),
+    listeners,
     defaultProtocol: protocol,
     tell,
     now,

@@ -29,6 +29,8 @@ const Section = Type.Object(
 
 /** How enrolment works; everything has a value but what switches it on. */
 export interface EnrollOptions {
+  /** Whether there is such a section. */
+  readonly isOn: boolean;
   readonly masters: readonly string[];
   readonly url: string | undefined;
   /** Path. */
@@ -55,6 +57,7 @@ export function parseEnrollOptions(
 ): EnrollOptions {
   const given = parseSection('bridge:enroll', Section, value ?? {});
   return {
+    isOn: value !== undefined,
     masters: given.masters ?? [],
     url: given.url,
     certificate: given.certificate ?? (config.api ?? config.restCherrypy)?.sslCrt,

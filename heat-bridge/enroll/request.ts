@@ -21,8 +21,10 @@ export interface EnrolRequest {
   readonly expires?: number;
   /** Lowest protocol version that the minion is heard in. Default: `enroll: protocol`. */
   readonly protocol?: 0 | 1 | 2 | 3;
-  /** What reads the user-data. Default `cloud-init`. */
-  readonly format?: UserDataFormat;
+  /** What reads the user-data; `none`: the machine gets its ticket otherwise. Default `cloud-init`. */
+  readonly format?: UserDataFormat | 'none';
+  /** Where the minion's configuration lies, but on Windows. Default `/etc/salt`. */
+  readonly configDir?: string;
   /** User-data that the machine gets besides, of whatever kind. Default: none. */
   readonly beside?: string;
   /** More options of the minion. Default: none. */
@@ -36,6 +38,6 @@ export interface NewEnrolment {
   readonly enrolment: Enrolment;
   /** The ticket alone, for machines that get it otherwise. A secret until it is used. */
   readonly ticket: string;
-  /** For the machine. With `by: 'keys'` its private key is in it. */
+  /** For the machine; empty with `format: 'none'`. With `by: 'keys'` its private key is in it. */
   readonly userData: string;
 }

@@ -14,12 +14,13 @@ const line = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
 /** Tickets by number. */
 export class SpentTickets {
   readonly #file: FileHandle;
-  readonly #numbers: Set<string>;
+  /** Number → until when it is remembered. */
+  readonly #numbers: Map<string, number>;
   readonly #now: () => number;
   #waiting: string[] = [];
   #writing: Promise<void> | undefined;
 
-  private constructor(file: FileHandle, numbers: Set<string>, now: () => number) {
+  private constructor(file: FileHandle, numbers: Map<string, number>, now: () => number) {
     this.#file = file;
     this.#now = now;
     this.#numbers = numbers;
@@ -38,7 +39,7 @@ export class SpentTickets {
       [...kept].map(([it, until]) => `${it} ${until}\n`).join(''),
       0o600,
     );
-    return new SpentTickets(await open(path, 'a', 0o600), new Set(kept.keys()), now);
+    return new SpentTickets(await open(path, 'a', 0o600), kept, now);
   }
 
   has(number: string): boolean {
@@ -47,11 +48,12 @@ export class SpentTickets {
 
   /** Remembers a ticket; on disk when it resolves. @param expiresAt of the ticket */
   async add(number: string, expiresAt: number): Promise<void> {
-    const isForgotten = expiresAt + keepMs <= this.#now();
-    if (isForgotten) return;
+    const until = expiresAt + keepMs;
+    if (until <= this.#now()) return;
     if (this.#numbers.has(number)) return this.#writing;
-    this.#numbers.add(number);
-    this.#waiting.push(`${number} ${expiresAt + keepMs}\n`);
+    this.#forgetOldest();
+    this.#numbers.set(number, until);
+    this.#waiting.push(`${number} ${until}\n`);
     while (this.#waiting.length > 0) {
       this.#writing ??= this.#writeWaiting().finally(() => {
         this.#writing = undefined;
@@ -64,6 +66,13 @@ export class SpentTickets {
   async close(): Promise<void> {
     await this.#writing;
     await this.#file.close();
+  }
+
+  #forgetOldest(): void {
+    for (const [number, until] of this.#numbers) {
+      if (until > this.#now()) return;
+      this.#numbers.delete(number);
+    }
   }
 
   /** What has gathered meanwhile, at once: one synchronisation for all of it. */

@@ -132,6 +132,25 @@ export class Handles {
     return info;
   }
 
+  /** Lets a minion that is no more signal none; durable when it resolves. */
+  async dismiss(minion: string): Promise<void> {
+    const rows = [...this.#rows.values()].filter(({ plain }) => plain.minions.includes(minion));
+    if (rows.length === 0) return;
+    const left = rows.map(({ plain, sealed }) => ({
+      plain: { ...plain, minions: plain.minions.filter((it) => it !== minion) },
+      sealed,
+    }));
+    await this.#options.state.write(
+      left.map((row) => ({
+        op: 'put',
+        key: ['signals', 'handles', row.plain.alias],
+        value: Buffer.from(JSON.stringify(row)),
+        expiresAt: row.plain.expiresAt + shownMs,
+      })),
+    );
+    for (const row of left) this.#rows.set(row.plain.alias, row);
+  }
+
   #refuseTaken(alias: string, owner: string | undefined, replaces: boolean): void {
     const taken = this.#rows.get(alias)?.plain;
     if (taken === undefined) {

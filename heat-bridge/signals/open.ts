@@ -32,6 +32,8 @@ export interface OpenSignals
   extends Required<Pick<BridgePart<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>> {
   /** The same interface for somebody else than who may use the local socket. */
   as(requester: AuditRequester): SignalsApi;
+  /** Lets a minion that is no more signal no handle; durable when it resolves. */
+  dismiss(minion: string): Promise<void>;
 }
 
 /**
@@ -80,6 +82,7 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     as: (requester) => audited(plain, host.audit, requester),
     intake,
     rpc: signalMethods(api),
+    dismiss: (minion) => handles.dismiss(minion),
     start: () => courier.start(),
     close: () => courier.close(),
   };

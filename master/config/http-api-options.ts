@@ -46,6 +46,10 @@ export interface HttpApiOptions {
   readonly streams?: number;
   /** `streams_per_token`: event streams of one log-in at a time. Default 8. */
   readonly streamsPerToken?: number;
+  /** `metrics`: `loopback`, `off`, or the path of a file with a bearer token. Default loopback. */
+  readonly metrics?: string;
+  /** `status_page`: the page for people at `/status` and `/`. Default true. */
+  readonly statusPage?: boolean;
 }
 
 const urlPath: OptionKind<string> = {
@@ -56,6 +60,15 @@ const urlPath: OptionKind<string> = {
     if (read === undefined || !/^\/?[\w~-][\w.~-]*(?:\/[\w~-][\w.~-]*)*\/?$/.test(read))
       return undefined;
     return `/${read.replace(/^\/|\/$/g, '')}`;
+  },
+};
+
+const metricsAccess: OptionKind<string> = {
+  expected: 'loopback, off, or the whole path of a file with a token',
+  isPath: false,
+  parse: (value) => {
+    const read = text.parse(value);
+    return read === 'loopback' || read === 'off' || read?.startsWith('/') ? read : undefined;
   },
 };
 
@@ -81,6 +94,8 @@ const table: SectionTable<HttpApiOptions> = {
   sessionIdle: { name: 'session_idle', kind: number(1, 1e9) },
   streams: { name: 'streams', kind: integer(1, 100_000) },
   streamsPerToken: { name: 'streams_per_token', kind: integer(1, 100_000) },
+  metrics: { name: 'metrics', kind: metricsAccess },
+  statusPage: { name: 'status_page', kind: flag },
 };
 
 /** Options of CherryPy itself, and of log files: they mean nothing to this server. */

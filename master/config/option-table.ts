@@ -244,7 +244,7 @@ export const limitOptions: OptionTable<Limits> = {
   eventBytes: row('event_bytes', integer(1024, megabytes100), mebibyte),
   fileBytesPerSecond: row('file_bytes_per_second', integer(0, many), 64 * mebibyte),
   pushedBytes: row('pushed_bytes', integer(0, 2 ** 50), 256 * mebibyte),
-  pillarSteps: row('pillar_steps', integer(1000, many), 500_000),
+  pillarSteps: row('pillar_steps', integer(1000, many), 100_000),
   grainsBytes: row('grains_bytes', integer(1024, megabytes100), mebibyte),
   authsPerSecond: row('auths_per_second', integer(0, many), 20),
   mineBytes: row('mine_bytes', integer(1024, megabytes100), mebibyte),

@@ -61,7 +61,7 @@ export interface Limits {
   readonly grainsBytes: number;
   /**
    * `pillar_steps`: what rendering one file of pillar may take: statements, turns of loops, calls
-   * and elements that are touched. Default 500,000, some tenths of a second.
+   * and elements that are touched. Default 100,000, some hundredths of a second.
    */
   readonly pillarSteps: number;
   /** `auths_per_second`: sign-ins of unknown or failing ids an address. Default 20; 0: off. */

@@ -8,7 +8,12 @@ const secret: ReadonlySet<keyof SaltOptions> = new Set(['keyPass', 'signingKeyPa
 /** The options that Salt has, under its names; without secrets. */
 export function saltValues(config: SaltOptions & Pick<MasterConfig, 'saltgui'>): WireMap {
   // What SaltGUI takes for granted [salt/config/__init__.py].
-  const values: WireMap = { syndic_master: 'masterofmasters', ...config.saltgui };
+  const values: WireMap = {
+    syndic_master: 'masterofmasters',
+    // Its page of templates fails where there is none of these.
+    saltgui_templates: {},
+    ...config.saltgui,
+  };
   let member: keyof SaltOptions;
   for (member in saltOptions) {
     if (!secret.has(member)) values[saltOptions[member].name] = toWire(config[member]);

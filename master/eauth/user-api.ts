@@ -110,6 +110,7 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
     },
     runners: functions('runner', parts.runners),
     wheel: functions('wheel', parts.wheel),
+    permits: (action, name) => once(async (session) => gate.permits(session, action, name)),
     events: {
       subscribe: async (request, signal) => flat(await subscribed(request, signal)),
       subscribeBatches: (request, signal) => subscribed(request, signal),
@@ -223,6 +224,21 @@ class UserGate {
     }
     const jid = this.#parts.ownJobs.begin(subject);
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
+  }
+
+  /** See {@link UserApi.permits}. */
+  permits(
+    { subject, policy }: UserSession,
+    action: 'runner' | 'wheel' | 'subscribe',
+    name: string,
+  ): boolean {
+    if (isUnlimited(subject, policy)) return true;
+    if (action === 'subscribe') {
+      return decide({ subject, action, resource: { tag: name } }, policy).effect === 'allow';
+    }
+    return toCalls({ fun: name }).every((call) => {
+      return decide({ subject, action, resource: { call } }, policy).effect === 'allow';
+    });
   }
 
   /** @throws AuthorizationError */

@@ -1,5 +1,6 @@
 import { stamp, type WireMap } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
+import type { EventFigures } from '../metrics/families.ts';
 import { BoundedQueue } from '../queue.ts';
 import type { EventRing } from './event-ring.ts';
 import { trimValues } from './trim.ts';
@@ -40,6 +41,9 @@ export class EventBus {
   readonly #maxEventBytes: number;
   readonly #now: () => Date;
   readonly #ring: Pick<EventRing, 'keep'> | undefined;
+  #ofMaster = 0;
+  #ofMinions = 0;
+  #dropped = 0;
 
   /** @param options `maxEventBytes`: `max_event_size`, 0 for no limit; `ring`: keeps events */
   constructor(options: {
@@ -57,6 +61,8 @@ export class EventBus {
    * @param origin whether a minion emitted it. Default: the master itself
    */
   fire(tag: string, data: WireMap, origin: 'master' | 'minion' = 'master'): void {
+    if (origin === 'master') this.#ofMaster += 1;
+    else this.#ofMinions += 1;
     let event: MasterEvent | undefined;
     if (this.#ring !== undefined) event = this.#make(tag, data);
     for (const { isOwnOnly, accepts, queue } of this.#readers) {
@@ -92,7 +98,7 @@ export class EventBus {
       options.signal?.removeEventListener('abort', close);
       this.#readers.delete(reader);
     };
-    const queue = new BoundedQueue<MasterEvent>(capacity, () => tooSlow(capacity), end);
+    const queue = new BoundedQueue<MasterEvent>(capacity, () => this.#drop(capacity), end);
     const close = (): void => queue.close();
     const { accepts = () => true, isOwnOnly = false } = options;
     const reader: Reader = { accepts, isOwnOnly, queue };
@@ -102,13 +108,31 @@ export class EventBus {
     return queue;
   }
 
+  #drop(capacity: number): MasterError {
+    this.#dropped += 1;
+    const message = `the reader left more than ${capacity} events waiting and was dropped`;
+    return new MasterError('ERR_READER_DROPPED', message);
+  }
+
+  /** What was fired since the start, and who reads. */
+  figures(): EventFigures {
+    return {
+      ofMaster: this.#ofMaster,
+      ofMinions: this.#ofMinions,
+      readers: this.#readers.size,
+      dropped: this.#dropped,
+    };
+  }
+
+  /** Events of the reader that has most of them waiting. */
+  deepestQueue(): number {
+    let deepest = 0;
+    for (const { queue } of this.#readers) deepest = Math.max(deepest, queue.length);
+    return deepest;
+  }
+
   /** Ends every subscription after what is queued for it. */
   close(): void {
     for (const reader of this.#readers) reader.queue.close();
   }
-}
-
-function tooSlow(capacity: number): MasterError {
-  const message = `the reader left more than ${capacity} events waiting and was dropped`;
-  return new MasterError('ERR_READER_DROPPED', message);
 }

@@ -17,6 +17,9 @@ export interface AddedJob {
   readonly stopListening: () => void;
 }
 
+/** Jobs under way that are told of. */
+const maxUnderWay = 100;
+
 /**
  * The jobs that were published and what came back, in the store for `keep_jobs_seconds`. What is
  * under way is remembered as well, so that a return costs no look-up.
@@ -137,6 +140,19 @@ export class JobCache {
   /** The job, if it is known by heart. */
   remembered(jid: string): Job | undefined {
     return this.#remembered.get(jid);
+  }
+
+  /**
+   * Jobs that are not over, the latest first: somebody follows them, minions say that they are at
+   * it, or they were published less than `patienceMs` ago. At most 100.
+   */
+  underWay(patienceMs: number): readonly Job[] {
+    const since = this.#now() - patienceMs;
+    const found = [...this.#remembered.values()].filter((job) => {
+      if (!job.isKept || job.answered >= job.minions.size) return false;
+      return job.isWatched || job.running.size > 0 || job.publishedAt > since;
+    });
+    return found.reverse().slice(0, maxUnderWay);
   }
 
   /** What has come back for a job. */

@@ -53,22 +53,30 @@ export class Job {
   readonly minions: ReadonlySet<string>;
   /** Whether its returns are kept. Not so for the master's own `find_job` rounds. */
   readonly isKept: boolean;
+  /** Milliseconds since 1970. */
+  readonly publishedAt: number;
   #answered: Set<string> | undefined;
   #running: ReadonlySet<string> = nobody;
   #listeners: Set<(result: JobReturn) => void> | undefined;
 
   constructor(
-    record: Pick<JobRecord, 'jid' | 'fun' | 'minions'>,
+    record: Pick<JobRecord, 'jid' | 'fun' | 'minions' | 'publishedAt'>,
     options: { readonly isKept: boolean },
   ) {
     this.jid = record.jid;
     this.fun = record.fun;
     this.minions = new Set(record.minions);
     this.isKept = options.isKept;
+    this.publishedAt = record.publishedAt;
   }
 
   hasAnswered(minionId: string): boolean {
     return this.#answered?.has(minionId) === true;
+  }
+
+  /** How many have answered since it is known by heart. */
+  get answered(): number {
+    return this.#answered?.size ?? 0;
   }
 
   /** Minions that said last time they were asked that they are still at it. */

@@ -1,9 +1,10 @@
 /** The interface to jobs over their parts: see ../api.ts for what each call promises. */
 import { randomInt } from 'node:crypto';
-import type { JobsApi } from '../api.ts';
+import type { JobProgress, JobsApi } from '../api.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { runBatch } from './batch.ts';
 import { listJobs, showJob } from './history.ts';
+import type { Job } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 import { type RunParts, runJob } from './run.ts';
 import { runSubset } from './subset.ts';
@@ -17,7 +18,7 @@ export interface JobsApiParts extends RunParts {
 }
 
 export function createJobsApi(parts: JobsApiParts): JobsApi {
-  const { dispatcher, targets, defaults } = parts;
+  const { cache, dispatcher, targets, defaults } = parts;
   const history = {
     ...parts,
     get patienceMs() {
@@ -38,7 +39,12 @@ export function createJobsApi(parts: JobsApiParts): JobsApi {
     run,
     batch: (request, signal) => runBatch(run, request, signal),
     list: (request) => listJobs(history, request),
+    underWay: async () => cache.underWay(history.patienceMs).map(progressOf),
     plan: (request) => targets.plan(request),
     show: (jid) => showJob(history, jid),
   };
+}
+
+function progressOf({ jid, fun, minions, answered, publishedAt }: Job): JobProgress {
+  return { jid, fun, minions: minions.size, answered, publishedAt };
 }

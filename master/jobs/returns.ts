@@ -3,7 +3,8 @@ import type { ReturnLoad, WireMap } from '../../minion-protocol/index.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
 import type { HourlyLimit } from '../limits/hourly-limit.ts';
-import type { JobRecord, JobReturn } from './job.ts';
+import type { Meter } from '../metrics/meter.ts';
+import type { Job, JobRecord, JobReturn } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 import { stateErrorEvents } from './state-errors.ts';
 
@@ -28,6 +29,7 @@ export interface ReturnKeeperOptions {
   readonly now: () => number;
   /** Self-made jobs (`jid: req`) that each minion may report. */
   readonly selfMadeLimit: HourlyLimit;
+  readonly meter: Meter;
 }
 
 /**
@@ -66,7 +68,13 @@ export class ReturnKeeper {
     if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
     this.#tell(load, job.jid, minionId);
     job.answer(result);
+    if (job.isKept) this.#measure(job);
     return job.isKept ? 'stored' : 'told';
+  }
+
+  #measure({ publishedAt, answered, minions }: Job): void {
+    const { meter, now } = this.#options;
+    meter.noteReturn((now() - publishedAt) / 1000, answered, minions.size);
   }
 
   async #takeSelfMade(

@@ -86,8 +86,9 @@ export function createAdmission(parts: AdmissionParts): Admission {
       await revocation.ended();
     },
     retire: async (id) => {
-      const keptUntil = parts.now() + config.keepJobsSeconds * 1000;
-      await formerOwners.note(id, parts.nextJid(), keptUntil);
+      const now = parts.now();
+      const expiresAt = now + config.keepJobsSeconds * 1000;
+      await formerOwners.note(id, parts.nextJid(), { now, expiresAt });
       await keys.delete(id).catch(unlessUnknown);
       // Begun by the loss of the key.
       await revocation.ended();

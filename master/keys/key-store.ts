@@ -54,6 +54,8 @@ export interface AcceptOptions {
 
 /** What {@link KeyStore.reject} may take besides pending keys, as options of `salt-key`. */
 export interface RejectOptions {
+  /** Reject only a key of this fingerprint. */
+  readonly fingerprint?: string;
   readonly includeAccepted?: boolean;
   readonly includeDenied?: boolean;
 }
@@ -203,22 +205,20 @@ export class KeyStore {
   accept(id: string, options: AcceptOptions = {}): Promise<void> {
     return this.#inTurn(id, async () => {
       const from = this.#source(id, acceptSources(options));
-      const pem = from === 'denied' ? this.#table.denied(id)?.pem : this.#table.get(id)?.pem;
-      const wanted = options.fingerprint?.toLowerCase();
-      if (wanted !== undefined && wanted !== this.#rules.fingerprint(pem ?? '')) {
-        throw new KeyError('ERR_KEY_FINGERPRINT', `the key of ${describeId(id)} is another one`);
-      }
+      this.#checkFingerprint(id, from, options.fingerprint);
       await this.#moves.move(from, 'accepted', id);
     });
   }
 
   /**
    * Rejects a pending key; with the options an accepted or the denied one.
-   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_STATE, ERR_KEY_ID, ERR_PKI_DIR
+   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_STATE, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
    */
   reject(id: string, options: RejectOptions = {}): Promise<void> {
     return this.#inTurn(id, async () => {
-      await this.#moves.move(this.#source(id, rejectSources(options)), 'rejected', id);
+      const from = this.#source(id, rejectSources(options));
+      this.#checkFingerprint(id, from, options.fingerprint);
+      await this.#moves.move(from, 'rejected', id);
     });
   }
 
@@ -314,6 +314,12 @@ export class KeyStore {
       if (isDone) done.push(id);
     }
     return done;
+  }
+
+  #checkFingerprint(id: string, from: KeyPlace, wanted: string | undefined): void {
+    const pem = from === 'denied' ? this.#table.denied(id)?.pem : this.#table.get(id)?.pem;
+    if (wanted === undefined || wanted.toLowerCase() === this.#rules.fingerprint(pem ?? '')) return;
+    throw new KeyError('ERR_KEY_FINGERPRINT', `the key of ${describeId(id)} is another one`);
   }
 
   #rescanIds(ids: readonly string[] | undefined): Promise<void> {

@@ -23,6 +23,8 @@ export interface KeysApiParts {
   readonly ownKeys: () => Promise<readonly OwnKey[]>;
 }
 
+const states: readonly KeyState[] = ['accepted', 'denied', 'pending', 'rejected'];
+
 export function createKeysApi(parts: KeysApiParts): KeysApi {
   const { keys, hashType } = parts;
   const inspect = (record: { id: string; pem: string }, state: KeyState): KeyInfo => ({
@@ -34,14 +36,10 @@ export function createKeysApi(parts: KeysApiParts): KeysApi {
     conflicts: keys.conflicts(record.id),
   });
   return {
-    list: async () => {
-      const { accepted, denied, pending, rejected } = keys.list();
-      return [
-        ...accepted.map((record) => inspect(record, 'accepted')),
-        ...denied.map((record) => inspect(record, 'denied')),
-        ...pending.map((record) => inspect(record, 'pending')),
-        ...rejected.map((record) => inspect(record, 'rejected')),
-      ];
+    list: async ({ state } = {}) => {
+      const all = keys.list();
+      const wanted = state === undefined ? states : [state];
+      return wanted.flatMap((one) => all[one].map((record) => inspect(record, one)));
     },
     local: async () => {
       const own = await parts.ownKeys();
@@ -49,29 +47,30 @@ export function createKeysApi(parts: KeysApiParts): KeysApi {
     },
     accept: async (selection) => {
       const { match, fingerprint: wanted } = selection;
-      const states = statesById(keys, ['pending', ...(selection.include ?? [])]);
+      const places = statesById(keys, ['pending', ...(selection.include ?? [])]);
       const ids = await keys.acceptMatching(match, {
         ...(wanted === undefined ? {} : { fingerprint: wanted }),
         includeRejected: includes(selection, 'rejected'),
         includeDenied: includes(selection, 'denied'),
       });
-      if (wanted !== undefined && ids.length === 0) {
-        throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
-      }
-      return ids.map((id) => ({ id, from: states.get(id) ?? 'pending', to: 'accepted' }));
+      checkFound(ids, wanted);
+      return ids.map((id) => ({ id, from: places.get(id) ?? 'pending', to: 'accepted' }));
     },
     reject: async (selection) => {
-      const states = statesById(keys, ['pending', ...(selection.include ?? [])]);
-      const ids = await keys.rejectMatching(selection.match, {
+      const { match, fingerprint: wanted } = selection;
+      const places = statesById(keys, ['pending', ...(selection.include ?? [])]);
+      const ids = await keys.rejectMatching(match, {
+        ...(wanted === undefined ? {} : { fingerprint: wanted }),
         includeAccepted: includes(selection, 'accepted'),
         includeDenied: includes(selection, 'denied'),
       });
-      return ids.map((id) => ({ id, from: states.get(id) ?? 'pending', to: 'rejected' }));
+      checkFound(ids, wanted);
+      return ids.map((id) => ({ id, from: places.get(id) ?? 'pending', to: 'rejected' }));
     },
     delete: async ({ match }) => {
-      const states = statesById(keys, ['accepted', 'denied', 'pending', 'rejected']);
+      const places = statesById(keys, states);
       const ids = await keys.deleteMatching(match);
-      return ids.map((id) => ({ id, from: states.get(id) ?? 'denied' }));
+      return ids.map((id) => ({ id, from: places.get(id) ?? 'denied' }));
     },
     create: async ({ id, bits = 2048, force = false }) => {
       if (!force && keys.isAccepted(id)) return null;
@@ -85,13 +84,19 @@ export function createKeysApi(parts: KeysApiParts): KeysApi {
   };
 }
 
+/** @throws KeyError ERR_KEY_FINGERPRINT */
+function checkFound(ids: readonly string[], wanted: string | undefined): void {
+  if (wanted === undefined || ids.length > 0) return;
+  throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
+}
+
 function includes({ include }: KeySelection, state: KeyState): boolean {
   return include?.includes(state) === true;
 }
 
 /** Where each id's key is, among these states; the last one counts where an id has two. */
-function statesById(keys: KeyStore, states: readonly KeyState[]): Map<string, KeyState> {
+function statesById(keys: KeyStore, among: readonly KeyState[]): Map<string, KeyState> {
   const list = keys.list();
-  const inOrder = [...states].sort((left) => (left === 'denied' ? -1 : 1));
+  const inOrder = [...among].sort((left) => (left === 'denied' ? -1 : 1));
   return new Map(inOrder.flatMap((state) => list[state].map(({ id }) => [id, state] as const)));
 }

@@ -10,10 +10,16 @@ export class Throttle {
   readonly #buckets: TokenBuckets;
   readonly #maxWaiting: number;
   readonly #waiting = new Map<string, number>();
+  #total = 0;
 
   constructor(buckets: TokenBuckets, maxWaiting: number) {
     this.#buckets = buckets;
     this.#maxWaiting = maxWaiting;
+  }
+
+  /** How many wait, of all owners. */
+  get waiting(): number {
+    return this.#total;
   }
 
   /**
@@ -29,6 +35,7 @@ export class Throttle {
     if (milliseconds === 0) return true;
     onDelay();
     this.#waiting.set(owner, waiting + 1);
+    this.#total += 1;
     return this.#wait(owner, milliseconds);
   }
 
@@ -39,6 +46,7 @@ export class Throttle {
   }
 
   #leave(owner: string): void {
+    this.#total -= 1;
     const left = (this.#waiting.get(owner) ?? 1) - 1;
     if (left === 0) this.#waiting.delete(owner);
     else this.#waiting.set(owner, left);

@@ -87,6 +87,12 @@ export async function openPillarSource(
   return withExtPillar(base, { sources: extPillar, strategy, mergeLists, log });
 }
 
+/**
+ * What the steps foresee badly, for instance regular expressions over long texts. Far more than
+ * any file takes, so that a busy machine fails none.
+ */
+export const renderMs = 1000;
+
 /** Messages that are remembered as told. */
 const maxTold = 1000;
 const anyEnv = '__env__';
@@ -211,7 +217,7 @@ function rulesOf(config: PillarConfig): PillarRules {
     trimBlocks: config.jinjaTrimBlocks,
     lstripBlocks: config.jinjaLstripBlocks,
     nodegroups: config.nodegroups,
-    limits: { steps: config.limits.pillarSteps },
+    limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
   };
 }
 

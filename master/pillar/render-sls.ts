@@ -4,6 +4,7 @@ import { MasterError } from '../errors.ts';
 import { isEmpty } from './empty.ts';
 import { GrainsDict, TracedGrains } from './grains.ts';
 import { parseJson } from './json.ts';
+import { matchFunctions } from './match-functions.ts';
 import type { PillarMap } from './merge.ts';
 import { NotRead, type Reads } from './reads.ts';
 import { pipeOf } from './renderers.ts';
@@ -75,7 +76,10 @@ export class SlsRenderer {
       lstripBlocks: setting.lstripBlocks,
       limits: setting.limits,
       loader: reads.loader(saltenv),
-      functions: saltFunctions({ grains, setting }),
+      functions: {
+        ...saltFunctions({ grains, setting }),
+        ...matchFunctions({ ...setting, grains }),
+      },
       context: {
         ...Object.fromEntries(defaults),
         grains: new GrainsDict(grains),

@@ -11,6 +11,7 @@ import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
+import { renderMs } from '../pillar/open.ts';
 import type { Takes } from '../reactor/calls.ts';
 import { openReactorFiles } from '../reactor/files.ts';
 import { createReactorPlanner } from '../reactor/planner.ts';
@@ -144,7 +145,7 @@ async function openReactor({
     masterId: config.id,
     renderer: config.renderer,
     ...whitespace,
-    limits: { steps: config.limits.pillarSteps },
+    limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
   };
   const { runners, wheel } = services;
   const takes: Takes = (kind, fun, name) => (kind === 'runner' ? runners : wheel).takes(fun, name);

@@ -21,6 +21,7 @@ import type { KeyStore } from '../keys/key-store.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
 import { TurnTaking } from '../limits/turn-taking.ts';
+import type { Meter } from '../metrics/meter.ts';
 import type { MasterKeyPair } from '../secrets/master-keys.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
 import type { RsaPool } from '../secrets/rsa-pool.ts';
@@ -40,6 +41,7 @@ export interface SignInOptions {
   readonly rsa: RsaPool;
   readonly bus: EventBus;
   readonly counters: RequestCounters;
+  readonly meter: Meter;
   /** Sign-ins by address of ids that are unknown or fail, by address and id of known ones. */
   readonly rate: TokenBuckets;
   /** Options that are read at each sign-in, because they can change. */
@@ -95,6 +97,7 @@ export class SignIn {
     const parsed = parseAuthRequest(envelope);
     if (parsed.ok) return this.#shared(parsed.request, peer);
     this.#options.counters.count(`auth-${parsed.code}`);
+    this.#options.meter.authentications.add('malformed');
     if ('reply' in parsed) return parsed.reply;
     if (!this.#mayFail(peer)) return encodeClearReply(badLoad);
     return this.#refuse(parsed.refuse, false);
@@ -115,31 +118,37 @@ export class SignIn {
   }
 
   async #signIn(request: AuthRequest, peer: Peer): Promise<Uint8Array> {
-    const { pins, counters, log } = this.#options;
+    const { pins, counters, meter, log } = this.#options;
     const { id } = request;
     if (!pins.permits(id, request.version)) {
       counters.count('auth-version');
+      meter.authentications.add('version');
       return encodeClearReply(badLoad);
     }
     const known = this.#options.keys.get(id);
     const mayAccept = known?.state === 'accepted' && isSameText(known.pem, request.pub);
     if (!(mayAccept ? this.#mayRepeat(peer, id) : this.#mayFail(peer))) {
       counters.count('auth-rate');
+      meter.authentications.add('rate');
       return encodeClearReply(badLoad);
     }
     if (this.#options.isFull(id)) {
+      meter.authentications.add('full');
       this.#tell({ result: false, act: 'full' }, request);
       return this.#refuse(request, 'full');
     }
     if (!mayAccept && !(await this.#options.rsa.run({ kind: 'check-key', pem: request.pub }))) {
       counters.count('auth-unusable-key');
+      meter.authentications.add('unusable-key');
       return this.#refuse(request, false);
     }
     const verdict = await this.#judge(request, peer, mayAccept);
     if (!(await this.#carryOut(verdict, request, peer))) {
       counters.count('auth-pending-full');
+      meter.authentications.add('pending-full');
       return this.#refuse(request, true);
     }
+    meter.authentications.add(verdict.outcome);
     this.#tell(verdict.event, request);
     log.debug({ minion: id, remote: peer.address, act: verdict.outcome }, 'sign-in');
     return verdict.outcome === 'accept'

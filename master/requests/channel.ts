@@ -30,6 +30,7 @@ import { StoreError } from '../../store/index.ts';
 import { MasterError } from '../errors.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { Throttle } from '../limits/throttle.ts';
+import type { Meter } from '../metrics/meter.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
 import type { ClearRequests } from './clear.ts';
@@ -54,6 +55,7 @@ export interface RequestChannelOptions {
   readonly repeats: RepeatGuard;
   readonly rate: Throttle;
   readonly counters: RequestCounters;
+  readonly meter: Meter;
   /** Encrypts a reply for the asker alone, off the main thread. */
   readonly sealPrivate: (
     request: VerifiedRequest,
@@ -250,25 +252,33 @@ export class RequestChannel {
   }
 
   async #dispatch(request: VerifiedRequest, turn: Turn): Promise<Reply> {
-    const { table, rate, repeats, log, counters } = this.#options;
+    const { table, rate, repeats, log, counters, meter } = this.#options;
     const { cmd } = request.load;
     if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
     const handler = table.get(cmd);
     if (handler === undefined) {
       counters.count('unknown-cmd');
+      meter.countRequest('unknown', 'refused');
       return send({});
     }
     if (!request.isProven && provenOnly.has(cmd)) {
       counters.count('unproven');
+      meter.countRequest(cmd, 'refused');
       return send({});
     }
     const isNext = selfMetered.has(cmd) || rate.pass(request.minionId ?? '');
     if (isNext !== true || !brief.has(cmd)) turn.end();
-    if (isNext !== true && !(await isNext)) throw new Unanswered('too-many-waiting');
+    if (isNext !== true && !(await isNext)) {
+      meter.countRequest(cmd, 'unanswered');
+      throw new Unanswered('too-many-waiting');
+    }
     try {
       const run = (): Promise<Reply> => handler(request);
-      return await (onceOnly.has(cmd) ? repeats.once(request, run) : run());
+      const reply = await (onceOnly.has(cmd) ? repeats.once(request, run) : run());
+      meter.countRequest(cmd, 'answered');
+      return reply;
     } catch (error) {
+      meter.countRequest(cmd, error instanceof Unanswered ? 'unanswered' : 'failed');
       if (error instanceof Unanswered) throw error;
       counters.count('handler-failed');
       log.error({ minion: request.minionId, cmd, err: error }, 'request failed');
@@ -297,6 +307,7 @@ export class RequestChannel {
 
   #refuse(reason: string, reply: WireValue, peer: Peer): Uint8Array {
     this.#options.counters.count(reason);
+    this.#options.meter.countRequest('unread', 'refused');
     this.#options.log.debug({ remote: peer.address, code: reason }, 'request refused');
     return encodeClearReply(reply);
   }

@@ -89,6 +89,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     nextJid: parts.nextJid,
     now,
     selfMadeLimit: new HourlyLimit(selfMadeJobsPerHour),
+    meter: foundations.meter,
   });
   const eventRate = new TokenBuckets(rateOf(config, 'eventsPerSecond'));
   return createRequestTable({
@@ -96,6 +97,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     _return: returnHandler({
       keeper,
       counters,
+      meter: foundations.meter,
       requestRate: parts.requestRate,
       get maxBytes() {
         return config.limits.returnBytes;
@@ -107,6 +109,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
       rate: eventRate,
       delayed: new Throttle(eventRate, maxWaitingSignals),
       counters,
+      meter: foundations.meter,
       denials: parts.denials,
       gate: parts.gate,
       intakes: parts.intakes,

@@ -14,6 +14,7 @@ import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { Throttle } from '../limits/throttle.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
+import type { Meter } from '../metrics/meter.ts';
 import type { PolicyGate } from '../policy/gate.ts';
 import { jidOf } from '../reactions/own-events.ts';
 import type { DenialLog } from './denial-log.ts';
@@ -28,6 +29,7 @@ export interface MinionEventOptions {
   /** The same rate, for what waits for it. */
   readonly delayed: Throttle;
   readonly counters: RequestCounters;
+  readonly meter: Meter;
   readonly denials: DenialLog;
   /** Reactions and extensions: what follows from events is kept before the reply. */
   readonly intakes: readonly SignalIntake[];
@@ -170,6 +172,7 @@ function judge(options: MinionEventOptions, question: Question): Decision {
   });
   if (decision.effect === 'allow') return decision;
   options.counters.count(`signal-${decision.rule}`);
+  options.meter.countDeniedSignal();
   if (options.denials.note(minionId, tag, decision)) {
     const { rule, reason } = decision;
     options.bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule, reason });

@@ -32,6 +32,8 @@ const maxWaitingRequests = 128;
 export interface Requests {
   readonly channel: RequestChannel;
   readonly denials: DenialLog;
+  /** Requests that wait because their minion is over its rate. */
+  readonly waiting: () => number;
   /** Believes, or not, what minions say of themselves at the publish port. */
   readonly announcements: Announcements;
 }
@@ -47,7 +49,7 @@ export function openRequests(parts: RequestParts): Requests {
   );
   const tokens = new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token }));
   const channel = new RequestChannel({
-    clear: new ClearRequests(openSignIn(parts), counters),
+    clear: new ClearRequests(openSignIn(parts), counters, foundations.meter),
     table: createHandlers({ ...parts, denials, requestRate }),
     publishKey: foundations.publishKey,
     sessions: foundations.sessions,
@@ -58,6 +60,7 @@ export function openRequests(parts: RequestParts): Requests {
     repeats: parts.repeats,
     rate: requestRate,
     counters,
+    meter: foundations.meter,
     sealPrivate: ({ version, nonce, encAlgo, sigAlgo }, minionPem, pillar) =>
       rsa.run({
         kind: 'private',
@@ -84,7 +87,7 @@ export function openRequests(parts: RequestParts): Requests {
     counters,
     log,
   });
-  return { channel, denials, announcements };
+  return { channel, denials, waiting: () => requestRate.waiting, announcements };
 }
 
 function openSignIn(parts: RequestParts): SignIn {

@@ -3,6 +3,7 @@ import { StoreError } from '../../store/index.ts';
 import type { ReturnKeeper, ReturnOutcome } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { Throttle } from '../limits/throttle.ts';
+import type { Meter } from '../metrics/meter.ts';
 import { requestMark } from './repeats.ts';
 import { type Handler, send, sendLater, Unanswered } from './request.ts';
 
@@ -10,6 +11,7 @@ import { type Handler, send, sendLater, Unanswered } from './request.ts';
 export interface ReturnHandlerOptions {
   readonly keeper: ReturnKeeper;
   readonly counters: RequestCounters;
+  readonly meter: Meter;
   /** Meters returns that are repeated or refused; the first one to a job counts against nothing. */
   readonly requestRate: Throttle;
   /** Largest return that is kept, bytes as sent (`return_bytes`). */
@@ -31,7 +33,10 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
     }
     const markOf = (): string | undefined => requestMark(request);
     const outcome = await kept(() => options.keeper.take(minionId, parsed.value, markOf));
-    if (outcome === 'stored' || outcome === 'told') return send(null);
+    if (outcome === 'stored' || outcome === 'told') {
+      options.meter.countReturn();
+      return send(null);
+    }
     options.counters.count(
       outcome === 'repeated' ? 'repeated-return' : `return-${outcome.refused}`,
     );

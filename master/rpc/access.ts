@@ -23,6 +23,7 @@ const exceptions: ReadonlyMap<string, RpcAccess> = new Map([
   ['events.subscribe', 'user'],
   ['events.fire', 'user'],
   ['users.requireFullRights', 'user'],
+  ['acl.permits', 'user'],
   ['store.backup', 'host'],
 ]);
 

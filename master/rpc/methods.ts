@@ -150,6 +150,12 @@ const Explain = Type.Object(
   strict,
 );
 
+const UserAction = Type.Union([
+  Type.Literal('runner'),
+  Type.Literal('wheel'),
+  Type.Literal('subscribe'),
+]);
+
 /** More of a rule is looked at where it is read. */
 const RuleForm = Type.Object({ name: Text, action: Text });
 
@@ -218,8 +224,16 @@ function bare<T extends ByToken>({ token: _, ...parameters }: T): Omit<T, 'token
 /** Every method of the local socket. */
 export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   ['status', method({ parameters: Nothing, call: (api) => api.status() })],
+  ['metrics', method({ parameters: Nothing, call: (api) => api.metrics() })],
+  ['minions', method({ parameters: Nothing, call: (api) => api.minions() })],
   ['presence', method({ parameters: Nothing, call: (api) => api.presence() })],
-  ['keys.list', method({ parameters: Nothing, call: (api) => api.keys.list() })],
+  [
+    'keys.list',
+    method({
+      parameters: Type.Object({ state: Type.Optional(State) }, strict),
+      call: (api, p) => api.keys.list(p),
+    }),
+  ],
   ['keys.local', method({ parameters: Nothing, call: (api) => api.keys.local() })],
   ['keys.accept', method({ parameters: Selection, call: (api, p) => api.keys.accept(p) })],
   ['keys.reject', method({ parameters: Selection, call: (api, p) => api.keys.reject(p) })],
@@ -256,6 +270,7 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     method({ parameters: Batch, call: (api, p, end) => jobsOf(api, p).batch(bare(p), end) }),
   ],
   ['jobs.list', method({ parameters: JobList, call: (api, p) => api.jobs.list(p) })],
+  ['jobs.underWay', method({ parameters: Nothing, call: (api) => api.jobs.underWay() })],
   ['jobs.show', method({ parameters: JobId, call: (api, { jid }) => api.jobs.show(jid) })],
   [
     'jobs.run',
@@ -321,6 +336,13 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     method({ parameters: Token, call: (api, { token }, end) => api.logins.follow(token, end) }),
   ],
   ['acl.explain', method({ parameters: Explain, call: (api, p) => api.acl.explain(p) })],
+  [
+    'acl.permits',
+    method({
+      parameters: Type.Object({ token: Text, action: UserAction, name: Text }, strict),
+      call: (api, { token, action, name }) => api.asUser(token).permits(action, name),
+    }),
+  ],
   [
     'acl.learn',
     method({

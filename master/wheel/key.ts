@@ -37,7 +37,11 @@ const alsoAccepted = {
   include_denied: optional(flag, false),
 } as const;
 
+/** Ours: only the key that somebody has seen. */
+const exactly = { fingerprint: optional(text) } as const;
+
 interface Including {
+  readonly fingerprint?: string | undefined;
   readonly include_rejected?: boolean;
   readonly include_accepted?: boolean;
   readonly include_denied?: boolean;
@@ -69,7 +73,7 @@ export function keyWheel(parts: KeyWheelParts): FunctionTable {
     }),
     'key.accept': masterFunction({
       summary: 'Accepts the pending keys that a glob means.',
-      parameters: { ...matching, ...alsoRejected },
+      parameters: { ...matching, ...alsoRejected, ...exactly },
       call: async ({ match, ...including }) => {
         for (const one of globsOf(match)) await keys.accept(selection(one, including));
         return nameMatch(parts, match);
@@ -77,7 +81,7 @@ export function keyWheel(parts: KeyWheelParts): FunctionTable {
     }),
     'key.reject': masterFunction({
       summary: 'Rejects the pending keys that a glob means.',
-      parameters: { ...matching, ...alsoAccepted },
+      parameters: { ...matching, ...alsoAccepted, ...exactly },
       call: async ({ match, ...including }) => {
         for (const one of globsOf(match)) await keys.reject(selection(one, including));
         return nameMatch(parts, match);
@@ -153,7 +157,8 @@ function selection(match: string, including: Including): KeySelection {
   if (including.include_rejected) states.push('rejected');
   if (including.include_accepted) states.push('accepted');
   if (including.include_denied) states.push('denied');
-  return { match, include: states };
+  const { fingerprint: only } = including;
+  return { match, include: states, ...(only === undefined ? {} : { fingerprint: only }) };
 }
 
 function foldersOf(including: Including): string[] {

@@ -1,5 +1,5 @@
 /** `/` and `/run` [CONTRACT 2.4, 4]. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { checkClient, execute } from '../clients/execute.ts';
 import {
@@ -12,16 +12,29 @@ import {
   requireSession,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
-import { formatFor } from '../formats.ts';
+import { formatFor, prefersPage } from '../formats.ts';
 import { type Lowstate, lowstatesOf } from '../lowstate.ts';
 import { commandOperation, runOperation } from '../operations.ts';
 import { toLogin } from './login-form.ts';
 import { addResource } from './resource.ts';
 import { welcoming } from './welcome.ts';
 
-export function addRootRoutes(app: FastifyInstance, context: ApiContext): void {
+/** @param page what browsers get. Default: what programs get */
+export function addRootRoutes(
+  app: FastifyInstance,
+  context: ApiContext,
+  page?: RouteHandlerMethod,
+): void {
+  const programs = welcoming(context);
   addResource(app, '/', {
-    GET: welcoming(context),
+    GET: {
+      about: programs.about,
+      handle(request, reply) {
+        const isForPeople = page !== undefined && prefersPage(request.headers.accept);
+        reply.header('vary', 'Accept, Origin');
+        return (isForPeople ? page : programs.handle).call(this, request, reply);
+      },
+    },
     POST: {
       about: commandOperation(context.clients),
       handle: async (request, reply) => {

@@ -48,7 +48,8 @@ export async function addAppPage(app: FastifyInstance, { options }: ApiContext):
     const isRead = request.method === 'GET' || request.method === 'HEAD';
     const [path = ''] = request.url.split('?');
     const isStatic = path === '/favicon.ico' || path.startsWith(`${rootPrefix}${staticPath}/`);
-    if (!isRead || isStatic || !wantsPage(request.headers.accept)) return undefined;
+    const isStatus = options.statusPage && /^\/status(?:\/|$)/.test(path.slice(rootPrefix.length));
+    if (!isRead || isStatic || isStatus || !wantsPage(request.headers.accept)) return undefined;
     return sendFile(request, reply, file);
   });
 }

@@ -173,8 +173,9 @@ function compareDicts(left: Value, right: Value): Value {
   return changes;
 }
 
-function compareLists(left: Value, right: Value): Value {
+function compareLists(left: Value, right: Value, { meter }: FilterContext): Value {
   const result = new Dict();
+  meter.comparisons(2 * asList(left).length * asList(right).length);
   const fresh = asList(right).filter((item) => !contains([...asList(left)], item));
   const old = asList(left).filter((item) => !contains([...asList(right)], item));
   if (fresh.length > 0) result.set('new', fresh);
@@ -352,8 +353,8 @@ export const saltDataFilters: Definitions = {
   compare_dicts: define(['old', 'new'], [null], (_context, left = null, right = null) =>
     compareDicts(left, right),
   ),
-  compare_lists: define(['old', 'new'], [null], (_context, left = null, right = null) =>
-    compareLists(left, right),
+  compare_lists: define(['old', 'new'], [null], (context, left = null, right = null) =>
+    compareLists(left, right, context),
   ),
   compress: define(
     ['data', 'selectors'],

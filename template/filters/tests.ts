@@ -91,9 +91,10 @@ export const testDefinitions: Definitions = {
   callable: simple((value) => typeof value === 'object' && value !== null && 'call' in value),
   sameas: define(['value', 'other'], [], (_context, a = null, b = null) => isSame(a, b)),
   escaped: simple((value) => value instanceof Markup),
-  in: define(['value', 'seq'], [], (_context, value = null, sequence = null) =>
-    contains(sequence, value),
-  ),
+  in: define(['value', 'seq'], [], ({ meter }, value = null, sequence = null) => {
+    if (Array.isArray(sequence)) meter.comparisons(sequence.length);
+    return contains(sequence, value);
+  }),
   '==': equal,
   eq: equal,
   equalto: equal,

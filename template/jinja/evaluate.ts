@@ -100,10 +100,18 @@ function compare(
   let left = evaluate(first, frame);
   for (const [operator, operand] of rest) {
     const right = evaluate(operand, frame);
+    frame.run.rendering.meter.comparisons(itemsOf(right));
     if (!compareTwo(left, operator, right)) return false;
     left = right;
   }
   return true;
+}
+
+/** What a comparison may have to go through. */
+function itemsOf(value: Value): number {
+  if (Array.isArray(value)) return value.length;
+  if (value instanceof Tuple) return value.items.length;
+  return value instanceof Dict ? value.size : 1;
 }
 
 function compareTwo(left: Value, operator: CompareOperator, right: Value): boolean {

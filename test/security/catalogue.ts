@@ -36,6 +36,8 @@ const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/outgoing.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
 const outward = inFile('heat-bridge/signals/exchange.test.ts');
+const claims = inFile('heat-bridge/enroll/claims.test.ts');
+const lives = inFile('heat-bridge/enroll/life.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
@@ -985,19 +987,36 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'B-01',
     threat: 'enrolling as another',
-    tests: [],
+    tests: [
+      claims('a ticket is good for nothing but what it was made for'),
+      claims('a ticket is good until its time, and once'),
+      claims('a spent ticket stays so when its key is deleted, and when the store is put back'),
+      claims('another key than the one that was claimed for is denied, and told'),
+      lives(
+        'a ticket as a grain lets in the key that is shown with it; a second key puts both out',
+      ),
+    ],
     sentence: 'The bridge to orchestration services',
   },
   {
     id: 'B-02',
     threat: 'keys that outlive their purpose',
-    tests: [],
+    tests: [
+      lives(
+        'a given pair is accepted before the machine is there, and its private half is kept nowhere',
+      ),
+      lives('who does not come in time is given up, with the key that waited for it'),
+      lives('a key that ends with its machine is retired at that time'),
+    ],
     sentence: 'The bridge to orchestration services',
   },
   {
     id: 'B-03',
     threat: 'a false master or service',
-    tests: [],
+    tests: [
+      `heat-bridge/enroll/scripts.test.ts: \${client} shows the ticket to nobody but the bridge`,
+      'heat-bridge/enroll/user-data.test.ts: the minion is told one id, its master, and by what it knows it',
+    ],
     sentence: 'The bridge to orchestration services',
   },
   {
@@ -1080,7 +1099,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'B-12',
     threat: 'storms of enrolments',
-    tests: [],
+    tests: [claims('no more enrolments are open than may be')],
     sentence: 'The bridge to orchestration services',
   },
   {
@@ -1092,7 +1111,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'B-14',
     threat: 'what a deleted stack leaves',
-    tests: [],
+    tests: [lives('a retired machine leaves nothing to a later owner of its id')],
     sentence: 'The bridge to orchestration services',
   },
 ];

@@ -115,3 +115,23 @@ test('a limit is what the caller says', (t) => {
   });
   t.notThrows(() => renderJinja(source, { name: 'x', limits: { steps: 400 } }));
 });
+
+test('comparisons of long lists count, whichever way they are written', (t) => {
+  const lists = '{% set l = range(9000) | list %}{% set m = range(9000) | list %}';
+  for (const comparison of ['-1 in l', '-1 not in l', 'l == m', 'l != m', '-1 is in l']) {
+    const template = `${lists}{% for a in range(9000) %}{% set x = ${comparison} %}{% endfor %}`;
+    t.throws(() => renderJinja(template, { name: 'x', limits: { steps: 100_000 } }), {
+      instanceOf: TemplateError,
+      message: /limit of 100000 steps/,
+    });
+  }
+});
+
+test('what no step foresees ends with the time', (t) => {
+  const template = '{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}';
+  const limits = { steps: Number.POSITIVE_INFINITY, milliseconds: 5 };
+  t.throws(() => renderJinja(template, { name: 'x', limits }), {
+    instanceOf: TemplateError,
+    message: /limit of 5 milliseconds/,
+  });
+});

@@ -1,13 +1,14 @@
 /** User-data for cloud-init's own module `salt_minion` [cloudinit/config/cc_salt_minion.py]. */
-import { linuxPaths, type MachinePlan, type UserDataPart } from './machine.ts';
+import { type MachinePlan, pkiDirOf, type UserDataPart, usualConfigDir } from './machine.ts';
 import { yamlText } from './minion-config.ts';
 
 /**
  * Configures and starts the minion, with its keys where they are given. It has one key of its own
  * at the top, so that it does not meet those of another part when cloud-init merges them.
  */
-export function cloudConfigPart({ config, grains, keys }: MachinePlan): UserDataPart {
+export function cloudConfigPart({ configDir, config, grains, keys }: MachinePlan): UserDataPart {
   const module = {
+    ...(configDir === usualConfigDir ? {} : { config_dir: configDir }),
     conf: config,
     ...(Object.keys(grains).length === 0 ? {} : { grains }),
     ...(keys === undefined
@@ -16,7 +17,7 @@ export function cloudConfigPart({ config, grains, keys }: MachinePlan): UserData
           public_key: keys.publicPem,
           private_key: keys.privatePem,
           // Its default depends on what the image's package has made already.
-          pki_dir: linuxPaths.pki,
+          pki_dir: pkiDirOf(configDir),
         }),
   };
   return {

@@ -2,6 +2,8 @@ import type { MinionConfig } from './minion-config.ts';
 
 /** What user-data is to bring about on a machine. */
 export interface MachinePlan {
+  /** Folder of the minion's configuration. */
+  readonly configDir: string;
   readonly config: MinionConfig;
   /** Grains of the minion's own. */
   readonly grains: MinionConfig;
@@ -32,8 +34,10 @@ export interface UserDataPart {
   readonly content: string;
 }
 
-/** Where the packages of Linux distributions keep Salt's files. */
-export const linuxPaths = {
-  config: '/etc/salt',
-  pki: '/etc/salt/pki/minion',
-} as const;
+/** Where the packages of Linux distributions keep the minion's configuration. */
+export const usualConfigDir = '/etc/salt';
+
+/** Where it keeps its keys then; its option `pki_dir` says the same. */
+export function pkiDirOf(configDir: string): string {
+  return `${configDir}/pki/minion`;
+}

@@ -1,5 +1,5 @@
 /** The shell part: for machines that have no `salt_minion` module, and to claim and to report. */
-import { linuxPaths, type MachinePlan, type UserDataPart } from './machine.ts';
+import { type MachinePlan, pkiDirOf, type UserDataPart } from './machine.ts';
 import { yamlText } from './minion-config.ts';
 
 /** @param configures false: the module `salt_minion` has configured and started the minion */
@@ -20,7 +20,7 @@ export function shellPart(
   return { type: 'text/x-shellscript', name: 'saltbridge.sh', content: steps.join('\n') };
 }
 
-function head({ config, report }: MachinePlan): string {
+function head({ configDir, config, report }: MachinePlan): string {
   return `#!/bin/sh
 # Makes this machine a minion of saltbridge, once; what goes wrong is told to the bridge.
 umask 077
@@ -28,8 +28,8 @@ url=${quote(report.url)}
 pin=${quote(`sha256//${report.publicKeyPin}`)}
 ticket=${quote(report.ticket)}
 id_json=${quote(JSON.stringify(config.id))}
-config_dir=${quote(linuxPaths.config)}
-pki_dir=${quote(linuxPaths.pki)}
+config_dir=${quote(configDir)}
+pki_dir=${quote(pkiDirOf(configDir))}
 service='salt-minion'
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT

@@ -3,6 +3,7 @@ import { createHash, X509Certificate } from 'node:crypto';
 import type { KeyPairText } from '../../../minion-protocol/index.ts';
 import { BridgeError } from '../../errors.ts';
 import type { EnrolRequest } from '../request.ts';
+import { pkiDirOf, usualConfigDir } from './machine.ts';
 import { type MasterAddress, minionConfig } from './minion-config.ts';
 import { userData } from './user-data.ts';
 
@@ -39,13 +40,17 @@ export class UserDataWriter {
     { ticket, keys }: { readonly ticket: string; readonly keys: KeyPairText | undefined },
   ): string {
     const { id, by = 'claim', format = 'cloud-init', instance, beside } = request;
+    if (format === 'none') return '';
+    const { configDir = usualConfigDir } = request;
     const isGrain = by === 'grain';
     const options = {
       ...(by === 'keys' ? {} : { acceptance_wait_time: acceptanceWait }),
+      ...(configDir === usualConfigDir ? {} : { pki_dir: pkiDirOf(configDir) }),
       ...request.config,
       ...(isGrain ? { autosign_grains: [ticketGrain] } : {}),
     };
     const plan = {
+      configDir,
       config: minionConfig(id, this.#address, options),
       grains: { ...request.grains, ...(isGrain ? { [ticketGrain]: ticket } : {}) },
       claims: by === 'claim',

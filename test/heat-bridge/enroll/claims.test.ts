@@ -177,10 +177,24 @@ test('a machine that cannot be a minion says why, and leaves no key', async (t) 
   t.is((await stage.key('web-1'))?.state, 'pending');
 });
 
+test('no more enrolments are open than may be', async (t) => {
+  const { enroll } = (await startStage(t, { max_open: 1 })).bridge;
+  await enroll.create(machine);
+  const another = enroll.create({ ...machine, id: 'web-2' });
+  await t.throwsAsync(another, { instanceOf: BridgeError, code: 'ERR_ENROLL_FULL' });
+  await enroll.retire({ id: 'web-1' });
+  await t.notThrowsAsync(enroll.create({ ...machine, id: 'web-2' }));
+});
+
 test('without its options enrolment by ticket is off, and says what it wants', async (t) => {
   const stage = await startStage(t, null);
-  const { enroll } = stage.bridge;
-  await t.throwsAsync(enroll.create(machine), { code: 'ERR_ENROLL_OFF', message: /masters/ });
+  const off = stage.bridge.enroll.create({ ...machine, format: 'none' });
+  await t.throwsAsync(off, { code: 'ERR_ENROLL_OFF', message: /section/ });
+  const bare = (await startStage(t, null, { config: { bridge: { enroll: {} } } })).bridge.enroll;
+  await t.throwsAsync(bare.create(machine), { code: 'ERR_ENROLL_OFF', message: /masters/ });
+  t.is((await bare.create({ ...machine, format: 'none' })).userData, '');
+  const keys = bare.create({ ...machine, id: 'web-2', by: 'keys', format: 'none' });
+  await t.throwsAsync(keys, { code: 'ERR_ENROLL_ARGS' });
   const grain = (await startStage(t)).bridge.enroll.create({ ...machine, by: 'grain' });
   await t.throwsAsync(grain, { code: 'ERR_ENROLL_OFF', message: /grain/ });
   const http = (await startStage(t, { url: 'http://127.0.0.1' })).bridge.enroll.create(machine);

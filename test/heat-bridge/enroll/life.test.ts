@@ -134,11 +134,19 @@ test('a retired machine leaves nothing to a later owner of its id', async (t) =>
   await within('the first owner', first.start());
   await first.stop();
   const { jid } = await stage.master.jobs.publish({ tgt: 'web-1', fun: 'test.ping' });
+  await stage.bridge.handles.add({
+    alias: 'ready',
+    minions: ['web-1', 'web-2'],
+    signal: { url: 'https://receiver.example/hook', key: `whsec_${'A'.repeat(44)}` },
+  });
   const retired: string[] = [];
-  enroll.onRetired((id) => retired.push(id));
+  enroll.onRetire((id) => {
+    retired.push(id);
+  });
   await enroll.retire({ instance: 'i-1' });
   t.deepEqual(retired, ['web-1']);
   t.is(await stage.key('web-1'), undefined);
+  t.deepEqual((await stage.bridge.handles.show('ready')).minions, ['web-2']);
   for (const prefix of [['pins'], ['secrets', 'sessions', 'web-1'], ['facts', 'web-1']]) {
     for await (const { key } of stage.store.list(prefix)) t.fail(key.join('/'));
   }

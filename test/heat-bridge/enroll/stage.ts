@@ -64,7 +64,7 @@ export async function startStage(
     startAt: Date.now(),
     keys: [],
     ...options,
-    config: { ...options.config, bridge: enroll === null ? {} : { enroll: section } },
+    config: { ...(enroll === null ? {} : { bridge: { enroll: section } }), ...options.config },
     extensions: [bridge],
   });
   const api = await createSaltApi(running.master, { host: '127.0.0.1', plugins: [bridge.http] });

@@ -302,3 +302,25 @@ function errorsOf(t: ExecutionContext, pillar: unknown): readonly string[] {
   t.true(Array.isArray(errors));
   return Array.isArray(errors) ? errors.map(String) : [];
 }
+
+test('templates can ask whether a target means the minion, and a pillar remembers by which grain', async (t) => {
+  const questions = [
+    "match.glob('web*')",
+    "match.compound('web* and G@role:db')",
+    "match.grain('role:db')",
+    "match.list('a,web1')",
+    "match.pcre('web[0-9]')",
+    "match.ipcidr('10.0.0.0/8')",
+    "match.glob('other*', minion_id='other1')",
+    "match.compound('G@')",
+    "match.glob('db*')",
+  ];
+  const lines = questions.map((question, at) => `q${at}: {{ salt.${question} }}\n`);
+  const { pillar } = await openTree(t, { 'base/top.sls': top, 'base/a.sls': lines.join('') });
+  const grains = { role: 'db', ipv4: ['10.1.2.3'] };
+  const answers = async (role: string): Promise<unknown[]> =>
+    Object.values((await ask(pillar, { grains: { ...grains, role } })).pillar);
+  t.deepEqual(await answers('db'), [true, true, true, true, true, true, true, false, false]);
+  t.deepEqual(await answers('web'), [true, false, false, true, true, true, true, false, false]);
+  t.is(pillar.made, 2);
+});

@@ -89,3 +89,19 @@ test('options are shown under the names of Salt, and no secret among them', asyn
   t.like(values, { timeout: 7, peer, minion_data_cache: true });
   t.false(Object.hasOwn(values as object, 'key_pass'));
 });
+
+test('with a fingerprint, only the key that was seen is accepted or rejected', async (t) => {
+  const { master } = await startVectorMaster(t, { keys });
+  const [key] = await master.keys.list({ state: 'pending' });
+  const fingerprint = key?.fingerprint ?? '';
+  const another = fingerprint.replace(/^../, (first) => (first === '00' ? '11' : '00'));
+  for (const fun of ['key.accept', 'key.reject']) {
+    const refused = await wheel(master, fun, { match: 'db1', fingerprint: another });
+    t.regex(JSON.stringify(refused), /failed/);
+    t.deepEqual(await wheel(master, 'key.name_match', { match: 'db1' }), { minions_pre: ['db1'] });
+  }
+  await wheel(master, 'key.reject', { match: 'db1', fingerprint });
+  t.deepEqual(await wheel(master, 'key.name_match', { match: 'db1' }), {
+    minions_rejected: ['db1'],
+  });
+});

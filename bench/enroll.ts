@@ -1,0 +1,85 @@
+/**
+ * Enrolments from the request to the minion's first proven request, over real ZeroMQ sockets and a
+ * store on disk; the minions are in the same process. The limit of sign-ins by address is off,
+ * because all of them come from one.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Bridge, createBridge, type NewEnrolment } from '../heat-bridge/index.ts';
+import { createMaster } from '../master/index.ts';
+import { createMinion, dialZeromq, type MinionKeys } from '../minion-protocol/index.ts';
+import { benchConfig } from './config.ts';
+
+/** What one way of enrolling takes. */
+export interface EnrollFigures {
+  readonly perMinute: number;
+  /** Milliseconds of processor time of one, the minion's included. */
+  readonly cpuMs: number;
+}
+
+const atOnce = 16;
+const certificate = fileURLToPath(new URL('../../test/fixtures/tls/master.pem', import.meta.url));
+
+/** With key pairs that lie ready, and with pairs that are made when they are asked for. */
+export async function benchEnroll(): Promise<Readonly<Record<string, EnrollFigures>>> {
+  return { prepared: await measure(500, 500), 'on demand': await measure(200, 0) };
+}
+
+async function measure(count: number, preparedKeys: number): Promise<EnrollFigures> {
+  const root = await mkdtemp(path.join(tmpdir(), 'sb-'));
+  const enroll = {
+    masters: ['127.0.0.1'],
+    url: 'https://127.0.0.1',
+    certificate,
+    prepared_keys: preparedKeys,
+  };
+  const config = benchConfig(root, {
+    bridge: { enroll },
+    limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },
+  });
+  const bridge = createBridge();
+  const master = createMaster({ config, extensions: [bridge] });
+  await master.start();
+  try {
+    await bridge.enroll.prepared();
+    const { requestPort } = await master.status();
+    const startedAt = performance.now();
+    const before = process.cpuUsage();
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      while (next < count) await enrolOne(bridge, `web-${next++}`, requestPort);
+    };
+    await Promise.all(Array.from({ length: atOnce }, worker));
+    const { user, system } = process.cpuUsage(before);
+    return {
+      perMinute: Math.round((count * 60_000) / (performance.now() - startedAt)),
+      cpuMs: Math.round((user + system) / 1000 / count),
+    };
+  } finally {
+    await master.close();
+    await rm(root, { recursive: true, force: true });
+  }
+}
+
+async function enrolOne(bridge: Bridge, id: string, requestPort: number): Promise<void> {
+  const request = { id, project: 'bench', by: 'keys', format: 'shell' } as const;
+  const made = await bridge.enroll.create(request);
+  const transport = dialZeromq({ host: '127.0.0.1', requestPort });
+  const minion = createMinion({ id, keys: keysIn(made), transport });
+  await minion.start();
+  await bridge.enroll.signedIn(made.enrolment.number);
+  await minion.stop();
+}
+
+function keysIn({ userData }: NewEnrolment): MinionKeys {
+  const pem = (kind: string): string =>
+    new RegExp(`-----BEGIN ${kind}-----[^-]+-----END ${kind}-----\\n`).exec(userData)?.[0] ?? '';
+  return {
+    privatePem: pem('RSA PRIVATE KEY'),
+    publicPem: pem('PUBLIC KEY'),
+    masterPem: undefined,
+    trustMaster: async () => {},
+  };
+}

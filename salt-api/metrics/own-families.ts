@@ -1,0 +1,54 @@
+/** Families of the HTTP API and of the process. */
+import type { IntervalHistogram } from 'node:perf_hooks';
+import type { MetricFamily } from '../../master/index.ts';
+import type { HttpFigures } from './http-figures.ts';
+
+export function httpFamilies({ answers, streams, sessions }: HttpFigures): MetricFamily[] {
+  return [
+    {
+      type: 'counter',
+      name: 'saltbridge_http_answers_total',
+      help: 'Answers of the HTTP API by class of status.',
+      labels: ['status'],
+      samples: [...answers].map(([status, value]) => ({ labels: { status }, value })),
+    },
+    gauge('saltbridge_http_streams', 'Event streams that are open.', streams),
+    gauge('saltbridge_http_sessions', 'Sessions that have not ended.', sessions),
+  ];
+}
+
+/** @param delay of the event loop, nanoseconds */
+export function processFamilies(delay: IntervalHistogram): MetricFamily[] {
+  const { user, system } = process.cpuUsage();
+  const { rss, heapUsed } = process.memoryUsage();
+  return [
+    {
+      type: 'gauge',
+      name: 'saltbridge_event_loop_delay_seconds',
+      help: 'How late the event loop was since the last time this was read.',
+      labels: ['quantile'],
+      samples: ['0.5', '0.99', '1'].map((quantile) => ({
+        labels: { quantile },
+        value: quantileOf(delay, Number(quantile)),
+      })),
+    },
+    {
+      type: 'counter',
+      name: 'process_cpu_seconds_total',
+      help: 'Processor time that was used.',
+      labels: [],
+      samples: [{ labels: {}, value: (user + system) / 1e6 }],
+    },
+    gauge('process_resident_memory_bytes', 'Memory of the process.', rss),
+    gauge('nodejs_heap_size_used_bytes', 'Memory of JavaScript values.', heapUsed),
+  ];
+}
+
+function quantileOf(delay: IntervalHistogram, quantile: number): number {
+  // Before the first sample there is nothing to divide.
+  return delay.count === 0 ? 0 : delay.percentile(quantile * 100) / 1e9;
+}
+
+function gauge(name: string, help: string, value: number): MetricFamily {
+  return { type: 'gauge', name, help, labels: [], samples: [{ labels: {}, value }] };
+}

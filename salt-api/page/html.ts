@@ -1,0 +1,42 @@
+/** Markup from templates: whatever is put into one is text, unless it is markup made here. */
+
+/** Markup that may be sent. Only {@link html} makes it. */
+export class Html {
+  readonly text: string;
+
+  /** @param text safe as it is */
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** What a template may hold. */
+export type Part = Html | string | number | undefined | readonly Html[];
+
+const references: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** Text as text, between tags and in quoted attributes; what changes its direction is shown. */
+function escaped(text: string): string {
+  return text
+    .replace(/[&<>"']/g, (character) => references[character] ?? '')
+    .replace(/[\p{Cc}\p{Bidi_Control}]/gu, '\u{FFFD}');
+}
+
+function toText(part: Part): string {
+  if (part === undefined) return '';
+  if (part instanceof Html) return part.text;
+  if (typeof part === 'object') return part.map(({ text }) => text).join('');
+  return escaped(String(part));
+}
+
+/** A template: what stands in it is markup, what is put in is text. */
+export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
+  const texts = strings.map((string, index) => `${string}${toText(parts[index])}`);
+  return new Html(texts.join(''));
+}

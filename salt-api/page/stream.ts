@@ -1,0 +1,57 @@
+/** The sections of the status page as they change, as server-sent events. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { FastifyReply } from 'fastify';
+import type { Overview } from './overview.ts';
+import { type Places, sections } from './sections.ts';
+
+/** What {@link streamSections} needs. */
+export interface SectionStream {
+  /** Looks as the reader may now. @throws AuthenticationError when they are nobody any more */
+  readonly look: () => Promise<Overview>;
+  readonly places: Places;
+  /** Ends it. */
+  readonly end: AbortSignal;
+}
+
+/** Milliseconds between two looks. */
+const intervalMs = 2000;
+/** Bytes that may wait for a reader before it is let go. */
+const maxWaitingBytes = 1_048_576;
+
+/** Sends what has changed, until the reader has gone, may no more, or does not read. */
+export async function streamSections(
+  reply: FastifyReply,
+  { look, places, end }: SectionStream,
+): Promise<void> {
+  const sent = new Map<string, string>();
+  // Before the head: who may not is told so.
+  let overview = await look();
+  sendHead(reply);
+  try {
+    while (!end.aborted) {
+      for (const [id, { text }] of sections(overview, places)) {
+        if (sent.get(id) === text) continue;
+        sent.set(id, text);
+        reply.raw.write(`event: section\ndata: ${JSON.stringify({ id, markup: text })}\n\n`);
+      }
+      if (reply.raw.writableLength > maxWaitingBytes) break;
+      await delay(intervalMs, undefined, { signal: end });
+      overview = await look();
+    }
+  } catch {
+    // The end, or they are nobody any more: the page says that it is not live.
+  }
+  reply.raw.end();
+  if (reply.raw.writableLength > maxWaitingBytes) reply.raw.destroy();
+}
+
+function sendHead(reply: FastifyReply): void {
+  reply.hijack();
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value);
+  }
+  reply.raw.writeHead(200, {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-store',
+  });
+}

@@ -1,0 +1,252 @@
+/** `/status`, and `/` for browsers: a page about the master, for people. */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
+import { AuthenticationError, literalGlob } from '../../master/index.ts';
+import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
+import {
+  type ApiContext,
+  bodyOf,
+  type Caller,
+  callerOf,
+  endOf,
+  expiryOf,
+  requireSession,
+  type SessionCaller,
+} from '../context.ts';
+import { isCrossSite, sessionCookie } from '../credentials.ts';
+import { SaltApiError } from '../errors.ts';
+import { explanationPage, loginPage, statusPage } from '../page/document.ts';
+import { History } from '../page/history.ts';
+import type { Html } from '../page/html.ts';
+import { icon } from '../page/icon.ts';
+import {
+  assetOperation,
+  decideOperation,
+  explainOperation,
+  pageLoginOperation,
+  pageLogoutOperation,
+  pageOperation,
+  sectionsOperation,
+} from '../page/operations.ts';
+import { explainDenial, overviewOf } from '../page/overview.ts';
+import { script } from '../page/script.ts';
+import { streamSections } from '../page/stream.ts';
+import { style } from '../page/style.ts';
+import { toLogin } from './login-form.ts';
+import { addResource } from './resource.ts';
+
+/** Nothing but what this server has, and no script but its own. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  'trusted-types saltbridge',
+].join('; ');
+
+const bodyLimit = 65_536;
+
+/** What came of a form, by what the address says of it. */
+const notices: ReadonlyMap<string, string> = new Map([
+  ['accept', 'The key was accepted.'],
+  ['reject', 'The key was rejected.'],
+  ['other', 'Nothing was done: this key does not wait any more, or another one has its place.'],
+  ['denied', 'Nothing was done: you may not decide on keys.'],
+]);
+
+/** Adds the page. @returns what answers browsers at `/` */
+export function addStatusRoutes(app: FastifyInstance, context: ApiContext): RouteHandlerMethod {
+  const { master, options, sessions, closing } = context;
+  const base = `${options.rootPrefix}/status`;
+  const history = new History(master);
+  history.start(closing);
+  const show: RouteHandlerMethod = async (request, reply) => {
+    const caller = await tryCaller(context, request);
+    if (caller === undefined) return sendPage(reply, loginPage(base, options.eauths));
+    const overview = await overviewOf(master, history, caller);
+    const places = { base, formToken: formTokenOf(caller) };
+    return sendPage(reply, statusPage(overview, places, noticeOf(request)));
+  };
+  addResource(app, '/status', { GET: { about: pageOperation, handle: show } });
+  addAssets(app);
+  addResource(app, '/status/explain', {
+    GET: {
+      about: explainOperation,
+      handle: async (request, reply) => {
+        const { user } = await requireSession(context, request);
+        const [minion, tag] = [queryOf(request, 'minion'), queryOf(request, 'tag')];
+        const found = await explainDenial(master, user, minion, tag);
+        if (found === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such denial');
+        return sendPage(reply, explanationPage(base, found));
+      },
+    },
+  });
+  addResource(app, '/status/stream', {
+    hasHead: false,
+    GET: {
+      about: sectionsOperation,
+      handle: async (request, reply) => {
+        const caller = await requireSession(context, request);
+        const leave = context.streams.enter(caller.token);
+        const end = AbortSignal.any([endOf(context, reply), expiryOf(caller)]);
+        const places = { base, formToken: formTokenOf(caller) };
+        const look = async () => overviewOf(master, history, await callerOf(context, caller.token));
+        await streamSections(reply, { look, places, end }).finally(leave);
+        return reply;
+      },
+    },
+  });
+  addResource(app, '/status/login', {
+    bodyLimit,
+    POST: {
+      about: pageLoginOperation,
+      handle: async (request, reply) => {
+        requireOwnSite(request);
+        const login = await tryLogin(context, request);
+        if (login === undefined) {
+          return sendPage(reply, loginPage(base, options.eauths, 'This did not work.'), 401);
+        }
+        const token = sessions.open(login);
+        const cookie = sessionCookie(token, options.sessionIdleMs / 1000, isSecure(request));
+        return reply.header('set-cookie', cookie).redirect(base, 303);
+      },
+    },
+  });
+  addResource(app, '/status/logout', {
+    bodyLimit,
+    POST: {
+      about: pageLogoutOperation,
+      handle: async (request, reply) => {
+        const { token, sessionToken } = await requireForm(context, request);
+        sessions.close(sessionToken);
+        await master.logins.logout(token);
+        const cookie = sessionCookie(sessionToken, 0, isSecure(request));
+        return reply.header('set-cookie', cookie).redirect(base, 303);
+      },
+    },
+  });
+  addResource(app, '/status/keys', {
+    bodyLimit,
+    POST: {
+      about: decideOperation,
+      handle: async (request, reply) => {
+        const { fields, user } = await requireForm(context, request);
+        return reply.redirect(`${base}?told=${await decideKey(user, fields)}`, 303);
+      },
+    },
+  });
+  return show;
+}
+
+/** @returns the notice that tells what came of it */
+async function decideKey(user: Caller['user'], fields: WireMap): Promise<string> {
+  const { action, id, fingerprint } = fields;
+  if (typeof id !== 'string' || typeof fingerprint !== 'string' || fingerprint === '') {
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'expected id and fingerprint');
+  }
+  if (action !== 'accept' && action !== 'reject') {
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'expected accept or reject');
+  }
+  const fun = `key.${action}`;
+  if (!(await user.permits('wheel', fun))) return 'denied';
+  const kwarg = { match: literalGlob(id), fingerprint };
+  const { success } = await user.wheel.run({ fun, kwarg });
+  return success ? action : 'other';
+}
+
+/** Whose form it is: by the cookie, and by what stands in the form, which no other site can read. */
+async function requireForm(
+  context: ApiContext,
+  request: FastifyRequest,
+): Promise<SessionCaller & { readonly fields: WireMap }> {
+  requireOwnSite(request);
+  const caller = await requireSession(context, request);
+  const { value } = bodyOf(request);
+  const fields = isWireMap(value) ? value : {};
+  const given = Buffer.from(typeof fields.form === 'string' ? fields.form : '');
+  const expected = Buffer.from(formTokenOf(caller));
+  if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
+    throw new SaltApiError('ERR_HTTP_SESSION', 'a form of another session');
+  }
+  return { ...caller, fields };
+}
+
+/** @throws SaltApiError ERR_HTTP_SESSION for a page of another site, also where nobody is logged in */
+function requireOwnSite({ headers }: FastifyRequest): void {
+  if (isCrossSite(headers)) throw new SaltApiError('ERR_HTTP_SESSION', 'a form of another site');
+}
+
+function formTokenOf({ sessionToken }: SessionCaller): string {
+  return createHash('sha256').update(`form of the status page ${sessionToken}`).digest('hex');
+}
+
+/** @returns Salt's token */
+async function tryLogin(
+  { master }: ApiContext,
+  request: FastifyRequest,
+): Promise<string | undefined> {
+  const { value } = bodyOf(request);
+  try {
+    const { token } = await master.logins.login(toLogin(isWireMap(value) ? value : {}, request.ip));
+    return token;
+  } catch (error) {
+    if (error instanceof AuthenticationError) return undefined;
+    throw error;
+  }
+}
+
+async function tryCaller(
+  context: ApiContext,
+  request: FastifyRequest,
+): Promise<SessionCaller | undefined> {
+  try {
+    return await requireSession(context, request);
+  } catch (error) {
+    if (error instanceof SaltApiError || error instanceof AuthenticationError) return undefined;
+    throw error;
+  }
+}
+
+function addAssets(app: FastifyInstance): void {
+  const assets = [
+    ['style.css', 'text/css; charset=utf-8', style],
+    ['icon.svg', 'image/svg+xml', icon],
+    ['script.js', 'text/javascript; charset=utf-8', script],
+  ] as const;
+  for (const [name, type, text] of assets) {
+    addResource(app, `/status/${name}`, {
+      GET: {
+        about: assetOperation,
+        handle: (_request, reply) =>
+          reply.type(type).header('cache-control', 'no-cache').send(text),
+      },
+    });
+  }
+}
+
+function sendPage(reply: FastifyReply, { text }: Html, status = 200): FastifyReply {
+  return reply
+    .code(status)
+    .type('text/html; charset=utf-8')
+    .header('content-security-policy', policy)
+    .header('cache-control', 'no-store')
+    .send(text);
+}
+
+function noticeOf(request: FastifyRequest): string | undefined {
+  return notices.get(queryOf(request, 'told'));
+}
+
+function queryOf({ query }: FastifyRequest, name: string): string {
+  const value = Object.entries(query ?? {}).find(([key]) => key === name)?.[1];
+  return typeof value === 'string' ? value : '';
+}
+
+function isSecure({ protocol }: FastifyRequest): boolean {
+  return protocol === 'https';
+}

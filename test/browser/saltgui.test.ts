@@ -1,0 +1,187 @@
+/**
+ * SaltGUI as it is published, in a browser: every page, and what is done there. `SALTGUI_DIR` names
+ * a checkout of https://github.com/erwindon/SaltGUI.
+ */
+import test, { type ExecutionContext } from 'ava';
+import type { Page } from 'playwright-core';
+import type { MinionFunction } from '../../minion-protocol/index.ts';
+import { password, type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { chromiumPath, openPage, type WatchedPage } from './chromium.ts';
+
+const directory = process.env.SALTGUI_DIR;
+const gui = directory === undefined || chromiumPath === undefined ? test.skip : test;
+
+/** Files that a site may add; SaltGUI looks whether they are there. */
+const optional = /\/static\/(?:salt-auth|salt-motd|minions)\.(?:txt|html)/;
+
+/** What minions have, in the shapes of a real one. */
+const functions: Readonly<Record<string, MinionFunction>> = {
+  'beacons.list': () => ({ diskusage: [{ '/': '63%' }, { interval: 120 }] }),
+  'beacons.list_available': () => ({ beacons: ['diskusage', 'load'] }),
+  'mine.get': () => ({ web1: ['10.0.0.5'] }),
+  'mine.valid': () => ({ 'network.ip_addrs': {} }),
+  'pillar.items': () => ({ colour: 'green', secret: 'planted' }),
+  'pillar.obfuscate': () => ({ colour: '<str>', secret: '<str>' }),
+  'schedule.list': () => ({ schedule: { nightly: { function: 'test.ping', hours: 24 } } }),
+  'state.apply': () => ({
+    'file_|-motd_|-/etc/motd_|-managed': {
+      name: '/etc/motd',
+      __id__: 'motd',
+      __sls__: 'base',
+      __run_num__: 0,
+      result: true,
+      changes: { diff: 'New file' },
+      comment: 'File /etc/motd updated',
+      duration: 1.5,
+      start_time: '10:00:00.000000',
+    },
+  }),
+};
+
+/** Each page, and what stands on it: from the menu, or by its address. */
+const pages: readonly (readonly [hash: string, expected: RegExp])[] = [
+  ['minions', /2 minions, 1 unaccepted key/],
+  ['keys', /2 accepted keys, 1 unaccepted key/],
+  ['grains', /2 minions/],
+  ['grains-minion?minionid=web1', /os\s+"Debian"/],
+  ['schedules', /web1\s+accepted\s+1 schedule/],
+  ['schedules-minion?minionid=web1', /nightly/],
+  ['pillars', /web1\s+accepted\s+2 pillars/],
+  ['pillars-minion?minionid=web1', /colour/],
+  ['mine', /web1\s+accepted\s+1 function/],
+  ['mine-minion?minionid=web1', /network\.ip_addrs/],
+  ['beacons', /web1\s+accepted\s+1 beacon/],
+  ['beacons-minion?minionid=web1', /diskusage/],
+  ['nodegroups', /nodegroup web — 1 minion/],
+  ['jobs', /test\.echo/],
+  ['highstate', /state\.apply/],
+  ['templates', /reload/],
+  ['events', /press/],
+  ['reactors', /my\/tag/],
+  ['orchestrations', /No orchestrations/],
+  ['options', /session_user:\s+admin/],
+  ['options', /Start Time/],
+  ['issues', /Key for minion 'new1' is unaccepted/],
+];
+
+gui('SaltGUI shows every page, runs a command, follows events and accepts a key', async (t) => {
+  t.timeout(240_000);
+  const api = await startGui(t);
+  const watched = await openPage(t);
+  await logIn(watched.page, api);
+  await runInBox(watched.page, '*', 'test.echo hello');
+  await runInBox(watched.page, 'web1', 'state.apply');
+  for (const [hash, expected] of pages) await checkPage(t, watched, api, hash, expected);
+  await checkJobDetail(t, watched.page);
+  await checkEvents(t, watched.page, api);
+  await checkKeys(t, watched.page, api);
+  t.deepEqual(realProblems(watched), []);
+});
+
+gui('SaltGUI without templates, nodegroups and reactors shows these pages empty', async (t) => {
+  t.timeout(120_000);
+  const api = await startGui(t, false);
+  const watched = await openPage(t);
+  await logIn(watched.page, api);
+  await checkPage(t, watched, api, 'templates', /No templates/);
+  await checkPage(t, watched, api, 'reactors', /No reactors/);
+  await checkPage(t, watched, api, 'nodegroups', /2 minions/);
+  t.deepEqual(realProblems(watched), []);
+});
+
+function startGui(t: ExecutionContext, isFilled = true): Promise<RunningApi> {
+  const saltgui = {
+    saltgui_templates: { reload: { description: 'all', target: '*', command: 'test.ping' } },
+    saltgui_full_return: true,
+    reactor: [{ 'my/tag': ['/srv/reactor/mine.sls'] }],
+  };
+  const config = isFilled ? { saltgui, nodegroups: { web: 'web*' } } : {};
+  const options = { app: `${directory}/saltgui/index.html`, static: `${directory}/saltgui/static` };
+  return startApi(t, { pending: ['new1'], functions, options, config });
+}
+
+/** The eauth is one that its list does not have; a site names its own in salt-auth.txt. */
+async function logIn(page: Page, { port }: RunningApi): Promise<void> {
+  await page.route('**/static/salt-auth.txt', (route) => route.fulfill({ body: 'sharedsecret' }));
+  await page.goto(`http://127.0.0.1:${port}/`);
+  await page.fill('#username', 'admin');
+  await page.fill('#password', password);
+  await page.selectOption('form select', 'sharedsecret');
+  await page.click('#login-button');
+  await page.waitForURL(/#minions/);
+}
+
+/** The "manual run" that every page has. */
+async function runInBox(page: Page, target: string, command: string): Promise<void> {
+  await page.click('#button-manual-run');
+  await page.fill('#target', target);
+  await page.fill('#command', command);
+  await page.click(".run-command input[type='submit']");
+  await page.waitForFunction(
+    "document.querySelector('.run-command pre').innerText.includes('web1')",
+  );
+  await page.click('#cmd-close-button');
+}
+
+async function checkPage(
+  t: ExecutionContext,
+  watched: WatchedPage,
+  { port }: RunningApi,
+  hash: string,
+  expected: RegExp,
+): Promise<void> {
+  const [name, query] = hash.split('?');
+  const { page } = watched;
+  await page.goto(`http://127.0.0.1:${port}/${query === undefined ? '' : `?${query}`}#${name}`);
+  await page.reload();
+  await t.notThrowsAsync(showsText(page, expected), `${hash}: ${expected}`);
+  t.deepEqual(realProblems(watched), [], hash);
+}
+
+function showsText(page: Page, expected: RegExp): Promise<unknown> {
+  const text = 'document.querySelector(".route.current")?.innerText ?? ""';
+  return page.waitForFunction(`${expected}.test(${text})`, undefined, { timeout: 15_000 });
+}
+
+async function checkJobDetail(t: ExecutionContext, page: Page): Promise<void> {
+  await page.goto(page.url().replace(/\/[^/]*$/, '/#jobs'));
+  await page.reload();
+  await showsText(page, /test\.echo/);
+  await page.click('text=test.echo');
+  await t.notThrowsAsync(showsText(page, /hello/));
+}
+
+async function checkEvents(
+  t: ExecutionContext,
+  page: Page,
+  { master, port }: RunningApi,
+): Promise<void> {
+  await page.goto(`http://127.0.0.1:${port}/#events`);
+  await page.reload();
+  await showsText(page, /press/);
+  await page.locator('.route.current >> text=⯈').first().click();
+  await showsText(page, /waiting|press/i);
+  await master.events.fire('planted/tag', { text: '<img src=x onerror=alert(1)>' });
+  await t.notThrowsAsync(showsText(page, /planted\/tag/));
+}
+
+async function checkKeys(
+  t: ExecutionContext,
+  page: Page,
+  { port, master }: RunningApi,
+): Promise<void> {
+  await page.goto(`http://127.0.0.1:${port}/#keys`);
+  await page.reload();
+  await showsText(page, /new1/);
+  const row = page.locator('.route.current tr:has-text("new1")');
+  await row.locator('.menu-dropdown').hover();
+  await row.locator('text=/^Accept\\skey…$/').click();
+  await page.click(".run-command input[type='submit']");
+  await t.notThrowsAsync(showsText(page, /3 accepted keys/));
+  const [key] = (await master.keys.list()).filter(({ id }) => id === 'new1');
+  t.is(key?.state, 'accepted');
+}
+
+function realProblems({ problems }: WatchedPage): string[] {
+  return problems.filter((problem) => !optional.test(problem));
+}

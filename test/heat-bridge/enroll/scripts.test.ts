@@ -1,0 +1,101 @@
+/** The scripts of user-data against a bridge behind TLS, with a minion that only makes its key. */
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import test, { type ExecutionContext } from 'ava';
+import { createSaltApi } from '../../../salt-api/index.ts';
+import { within } from '../../helpers/deadline.ts';
+import { pem } from '../../helpers/vectors.ts';
+import { ScratchMachine } from './scratch-machine.ts';
+import { fingerOf, type Stage, startStage } from './stage.ts';
+
+const fixture = (name: string): string =>
+  fileURLToPath(new URL(`../../../../test/fixtures/tls/${name}`, import.meta.url));
+
+/** Whether a program is there. */
+function has(program: string): boolean {
+  return spawnSync(program, ['--version']).status === 0;
+}
+
+/** Serves the bridge of a stage over TLS. @returns its port */
+async function serve(t: ExecutionContext, { master, bridge }: Stage): Promise<number> {
+  const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
+  const api = await createSaltApi(master, { host: '127.0.0.1', tls, plugins: [bridge.http] });
+  t.teardown(() => api.close());
+  return (await api.listen()).port;
+}
+
+/** A machine whose minion makes the key of the vectors, if it makes one. */
+function machine(t: ExecutionContext, more: object = {}): ScratchMachine {
+  const folder = new ScratchMachine(
+    { script: 'mkdir -p "$2/pki/minion"; cp "$0.key" "$2/pki/minion/minion.pub"; exec sleep 60' },
+    more,
+  );
+  writeFileSync(path.join(folder.folder, 'bin', 'salt-minion.key'), pem('minion').publicPem.trim());
+  t.teardown(() => folder.dispose());
+  return folder;
+}
+
+/** The port is known only once the bridge is there: it is put into the user-data behind it. */
+async function stageAt(t: ExecutionContext, certificate = 'master.pem'): Promise<[Stage, Filler]> {
+  const stage = await startStage(t, {
+    certificate: fixture(certificate),
+    url: 'https://127.0.0.1:1',
+  });
+  const port = await serve(t, stage);
+  return [stage, (userData) => userData.replace('127.0.0.1:1/', `127.0.0.1:${port}/`)];
+}
+
+type Filler = (userData: string) => string;
+
+const request = { id: "it's 1", project: 'p', format: 'shell' } as const;
+
+for (const client of ['curl', 'wget'] as const) {
+  const found = has(client) ? test : test.skip;
+
+  found(`a machine claims with ${client}`, async (t) => {
+    const [stage, at] = await stageAt(t);
+    const one = machine(t);
+    const { userData, enrolment } = await stage.bridge.enroll.create({
+      ...request,
+      configDir: one.configDir,
+    });
+    const script = at(userData).replaceAll('command -v curl', `[ ${client} = curl ]`);
+    const { status, output } = await one.runShell(script);
+    t.is(status, 0, output);
+    t.like(await stage.bridge.enroll.show(enrolment.number), {
+      state: 'accepted',
+      fingerprint: fingerOf('minion'),
+    });
+  });
+
+  found(`${client} shows the ticket to nobody but the bridge`, async (t) => {
+    const [stage, at] = await stageAt(t, 'minion.pem');
+    const one = machine(t, { sleep: ':' });
+    const { userData, enrolment } = await stage.bridge.enroll.create({
+      ...request,
+      configDir: one.configDir,
+    });
+    const script = at(userData).replaceAll('command -v curl', `[ ${client} = curl ]`);
+    const { status, output } = await one.runShell(script);
+    t.is(status, 1);
+    t.regex(output, /does not answer/);
+    t.is((await stage.bridge.enroll.show(enrolment.number)).state, 'open');
+  });
+}
+
+test('a service that does not start is told by the ticket', async (t) => {
+  const [stage, at] = await stageAt(t);
+  const one = machine(t, { service: 'echo "no such unit" >&2; exit 5' });
+  const { userData, enrolment } = await stage.bridge.enroll.create({
+    ...request,
+    configDir: one.configDir,
+  });
+  const failed = stage.bridge.enroll.signedIn(enrolment.number);
+  t.is((await one.runShell(at(userData))).status, 1);
+  await t.throwsAsync(within('the report', failed), {
+    code: 'ERR_ENROLL_FAILED',
+    message: 'the service salt-minion does not start: no such unit',
+  });
+});

@@ -1,0 +1,209 @@
+/** The status page: for whom it is, what they see, and that no other page acts through it. */
+import { writeFileSync } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import test from 'ava';
+import fc from 'fast-check';
+import { html } from '../../salt-api/page/html.ts';
+import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+
+const browser = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+const form = { ...browser, 'content-type': 'application/x-www-form-urlencoded' };
+
+/** Logs in as the page's form does. @returns the cookie */
+async function logIn({ ask }: RunningApi, username = 'admin'): Promise<string> {
+  const body = String(new URLSearchParams({ username, password, eauth: 'sharedsecret' }));
+  const request = { method: 'POST', path: '/status/login', headers: form, body };
+  const { status, headers } = await ask(request);
+  if (status !== 303) throw new Error(`log-in: ${status}`);
+  return String(headers['set-cookie']).split(';')[0] ?? '';
+}
+
+const pageOf = ({ ask }: RunningApi, cookie: string): Promise<ApiAnswer> =>
+  ask({ path: '/status', headers: { ...browser, cookie } });
+
+const formToken = ({ text }: ApiAnswer): string =>
+  /name="form" value="(\w+)"/.exec(text)?.[1] ?? '';
+
+/** The first pending key, as its form has it. */
+async function pendingKey({ master }: RunningApi): Promise<{ id: string; fingerprint: string }> {
+  const [key] = await master.keys.list({ state: 'pending' });
+  if (key === undefined) throw new Error('no key waits');
+  return { id: key.id, fingerprint: key.fingerprint };
+}
+
+async function decide(
+  { ask }: RunningApi,
+  headers: Record<string, string>,
+  fields: Record<string, string>,
+): Promise<ApiAnswer> {
+  const body = String(new URLSearchParams({ action: 'accept', ...fields }));
+  return ask({ method: 'POST', path: '/status/keys', headers: { ...form, ...headers }, body });
+}
+
+test('browsers get a page at /, and programs what they know', async (t) => {
+  const { ask } = await startApi(t);
+  const page = await ask({ path: '/', headers: browser });
+  t.regex(String(page.headers['content-type']), /^text\/html/);
+  t.regex(page.text, /Password/);
+  for (const accept of ['application/json', '*/*', 'application/json, text/html', '']) {
+    const { json: value } = await ask({ path: '/', headers: accept === '' ? {} : { accept } });
+    t.like(value, { return: 'Welcome' }, accept);
+  }
+});
+
+test('the page may load nothing but its own, and be in no frame', async (t) => {
+  const { headers } = await (await startApi(t)).ask({ path: '/status', headers: browser });
+  const policy = String(headers['content-security-policy']);
+  for (const part of ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"]) {
+    t.true(policy.includes(part), part);
+  }
+  t.notRegex(policy, /unsafe|\*/);
+  t.is(headers['cache-control'], 'no-store');
+});
+
+test('a log-in leaves a cookie that scripts and other sites never have', async (t) => {
+  const { ask } = await startApi(t);
+  const login = (fields: Record<string, string>, more = {}): Promise<ApiAnswer> => {
+    const body = String(new URLSearchParams(fields));
+    return ask({ method: 'POST', path: '/status/login', headers: { ...form, ...more }, body });
+  };
+  const right = { username: 'admin', password, eauth: 'sharedsecret' };
+  const { status, headers } = await login(right);
+  t.is(status, 303);
+  t.regex(String(headers['set-cookie']), /HttpOnly; SameSite=Strict/);
+  const wrong = await login({ ...right, password: 'wrong' });
+  t.is(wrong.status, 401);
+  t.is(wrong.headers['set-cookie'], undefined);
+  t.false(wrong.text.includes('admin'));
+  const foreign = await login(right, { origin: 'https://evil.example' });
+  t.is(foreign.status, 401);
+  t.is(foreign.headers['set-cookie'], undefined);
+});
+
+test('each sees what the policy grants, and decides on nothing else', async (t) => {
+  const api = await startApi(t, { pending: ['new1'], silent: ['gone1'] });
+  const all = (await pageOf(api, await logIn(api))).text;
+  for (const word of ['new1', 'gone1', 'Running jobs']) t.true(all.includes(word), word);
+  const cookie = await logIn(api, 'limited');
+  const page = await pageOf(api, cookie);
+  for (const word of ['new1', 'gone1', 'Running jobs', 'Pending']) {
+    t.false(page.text.includes(word), word);
+  }
+  const key = await pendingKey(api);
+  const { headers } = await decide(api, { cookie }, { form: formToken(page), ...key });
+  t.is(headers.location, '/status?told=denied');
+  t.deepEqual(await pendingKey(api), key);
+});
+
+test('a key is decided on from the page itself alone', async (t) => {
+  const api = await startApi(t, { pending: ['new1'] });
+  const cookie = await logIn(api);
+  const key = await pendingKey(api);
+  const own = formToken(await pageOf(api, cookie));
+  const anothers = formToken(await pageOf(api, await logIn(api)));
+  t.not(own, anothers);
+  const refused: readonly (readonly [Record<string, string>, Record<string, string>])[] = [
+    [{ cookie }, key],
+    [{ cookie }, { form: '', ...key }],
+    [{ cookie }, { form: anothers, ...key }],
+    [{}, { form: own, ...key }],
+    [
+      { cookie, origin: 'https://evil.example' },
+      { form: own, ...key },
+    ],
+    [
+      { cookie, 'sec-fetch-site': 'cross-site' },
+      { form: own, ...key },
+    ],
+  ];
+  for (const [headers, fields] of refused) {
+    t.is((await decide(api, headers, fields)).status, 401, JSON.stringify([headers, fields]));
+  }
+  t.deepEqual(await pendingKey(api), key);
+  const { headers } = await decide(api, { cookie }, { form: own, ...key });
+  t.is(headers.location, '/status?told=accept');
+});
+
+test('another key under the same id is left as it is', async (t) => {
+  const api = await startApi(t, { pending: ['new1'] });
+  const cookie = await logIn(api);
+  const own = formToken(await pageOf(api, cookie));
+  const key = await pendingKey(api);
+  const fingerprint = key.fingerprint.replace(/^../, (first) => (first === '00' ? '11' : '00'));
+  for (const action of ['accept', 'reject']) {
+    const fields = { form: own, id: key.id, fingerprint, action };
+    t.is((await decide(api, { cookie }, fields)).headers.location, '/status?told=other', action);
+  }
+  for (const fields of [{ fingerprint: '' }, { id: '*' }, { action: 'delete' }]) {
+    await decide(api, { cookie }, { form: own, ...key, ...fields });
+  }
+  t.deepEqual(await pendingKey(api), key);
+});
+
+test('a denied signal is explained to who may read such events', async (t) => {
+  const api = await startApi(t, {
+    functions: {
+      'my.event': async (_call, { fire }) => {
+        await fire('my/<b>tag</b>', {});
+        return true;
+      },
+    },
+  });
+  await api.run(await api.login(), { client: 'local', tgt: 'web1', fun: 'my.event' });
+  const explain = async (username: string): Promise<ApiAnswer> => {
+    const cookie = await logIn(api, username);
+    const query = String(new URLSearchParams({ minion: 'web1', tag: 'my/<b>tag</b>' }));
+    return api.ask({ path: `/status/explain?${query}`, headers: { ...browser, cookie } });
+  };
+  const { status, text } = await explain('admin');
+  t.is(status, 200);
+  t.regex(text, /It would be denied/);
+  t.true(text.includes('my/&lt;b&gt;tag&lt;/b&gt;'));
+  t.false(text.includes('<b>tag'));
+  t.is((await explain('limited')).status, 404);
+});
+
+test('the stream ends when its session does', async (t) => {
+  const api = await startApi(t);
+  const cookie = await logIn(api);
+  const { port, master } = api;
+  const ended = new Promise<string>((resolve, reject) => {
+    const request = httpRequest({ port, path: '/status/stream', headers: { cookie } }, (answer) => {
+      let text = '';
+      answer.setEncoding('utf8');
+      answer.on('data', (chunk: string) => {
+        if (text === '') master.logins.revoke({}).catch(reject);
+        text += chunk;
+      });
+      answer.on('end', () => resolve(text));
+    });
+    request.on('error', reject);
+    request.end();
+  });
+  t.regex(await ended, /^event: section\ndata: \{"id":"master"/);
+  t.is((await api.ask({ path: '/status/stream', headers: { cookie } })).status, 401);
+});
+
+test('the page is off where it is not wanted, and beside an app where there is one', async (t) => {
+  const off = await startApi(t, { options: { statusPage: false } });
+  t.like((await off.ask({ path: '/', headers: browser })).json, { return: 'Welcome' });
+  t.is((await off.ask({ path: '/status', headers: json() })).status, 404);
+  const app = `${temporaryDirectory(t)}/index.html`;
+  writeFileSync(app, '<title>app</title>');
+  const both = await startApi(t, { options: { app } });
+  t.regex((await both.ask({ path: '/', headers: browser })).text, /<title>app/);
+  t.regex((await both.ask({ path: '/status', headers: browser })).text, /Password/);
+  t.regex((await both.ask({ path: '/statusother', headers: browser })).text, /<title>app/);
+});
+
+test('whatever is put into a page is text', (t) => {
+  const property = fc.property(fc.string({ unit: 'grapheme' }), (text) => {
+    const { text: markup } = html`<p title="${text}">${text}</p>`;
+    const inner = markup.slice('<p title="'.length, -'</p>'.length);
+    const [attribute = '', ...rest] = inner.split('">');
+    t.is(rest.length, 1);
+    t.notRegex(`${attribute}${rest[0]}`, /[<>"']/);
+  });
+  fc.assert(property);
+});
