@@ -7,7 +7,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { type ExtensionHost, toJson } from '../../master/index.ts';
+import { type ExtensionHost, linkSignals, toJson } from '../../master/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import { BridgeError } from '../errors.ts';
@@ -136,7 +136,7 @@ async function writeUpdates(
 ): Promise<void> {
   const gone = new AbortController();
   out.once('close', () => gone.abort());
-  const end = AbortSignal.any([gone.signal, closing]);
+  const end = linkSignals(gone.signal, closing).signal;
   try {
     await writeLine(out, begunRun(handle), end);
     for await (const update of handle.updates()) {
