@@ -4,6 +4,7 @@
  * `flood [seconds]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
  * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
  * files; `fleet [minions]`, a fleet of them; `enroll`, machines that become minions;
+ * `bridge`, what a named command adds to a job;
  * `api [seconds]`, the HTTP API; `api URL USER:PASSWORD:EAUTH TARGET`, another one;
  * `signals [seconds]`, how many signals are accepted; `signals crash [kills [seed]]`, what becomes
  * of them when the master is killed.
@@ -52,6 +53,13 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   fleet: async () => {
     const { printFleet } = await import('./fleet.ts');
     await printFleet(Number(first ?? '2000'), print);
+    return undefined;
+  },
+  bridge: async () => {
+    const { benchBridge } = await import('./bridge.ts');
+    for (const [name, ms] of Object.entries(await benchBridge())) {
+      print(`${name.padEnd(10)} ${ms.toFixed(2)} ms`);
+    }
     return undefined;
   },
   api: async () => {

@@ -21,7 +21,7 @@ export async function runSignals(
     return 64;
   }
   if (what !== 'crash') {
-    print(`# signals of 100 minions for 20 handles, ${count} s; rate limits off`);
+    print(`# signals of 400 minions for 20 handles, ${count} s; rate limits off`);
     printAll(await benchSignalRate(count), print);
     return 0;
   }

@@ -12,7 +12,7 @@ export interface SignalRateFigures {
   readonly deliveredPerSecond: number;
 }
 
-const minionCount = 100;
+const minionCount = 400;
 const handles = Array.from({ length: 20 }, (_, index) => `h${index}`);
 
 /** @param seconds - how long minions signal, each as soon as it is answered */

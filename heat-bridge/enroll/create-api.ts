@@ -1,3 +1,4 @@
+import { type LinkedSignal, linkSignals } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { EnrollApi, Machine, RetireListener } from './api.ts';
 import type { EnrolmentDesk } from './desk.ts';
@@ -26,7 +27,7 @@ export function createEnrollApi(parts: EnrollApiParts): EnrollApi {
     throw new BridgeError('ERR_ENROLL_UNKNOWN', 'there is no enrolment of this number');
   };
   const follow = (number: string, signal?: AbortSignal): AsyncIterable<Enrolment> =>
-    untilSettled(find(number), book, joined(parts.closing, signal));
+    untilSettled(find(number), book, linkSignals(parts.closing, signal));
   return {
     create: (request) => desk.create(request),
     import: (minions) => importMinions(minions, parts),
@@ -61,14 +62,14 @@ function idsOf(machine: Machine, book: EnrolmentBook): readonly string[] {
 async function* untilSettled(
   first: Enrolment,
   book: EnrolmentBook,
-  signal: AbortSignal,
+  end: LinkedSignal,
 ): AsyncGenerator<Enrolment, void, void> {
-  for await (const enrolment of book.follow(first.number, signal)) {
-    yield enrolment;
-    if (enrolment.state !== 'open' && enrolment.state !== 'accepted') return;
+  try {
+    for await (const enrolment of book.follow(first.number, end.signal)) {
+      yield enrolment;
+      if (enrolment.state !== 'open' && enrolment.state !== 'accepted') return;
+    }
+  } finally {
+    end.unlink();
   }
-}
-
-function joined(closing: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
-  return signal === undefined ? closing : AbortSignal.any([closing, signal]);
 }

@@ -16,6 +16,7 @@ import { newsTeller } from './news.ts';
 import type { EnrollOptions } from './options.ts';
 import { addEnrollRoutes } from './routes.ts';
 import { enrollMethods } from './rpc.ts';
+import { addServiceRoutes } from './service-routes.ts';
 import { SpentTickets } from './spent-tickets.ts';
 import { openTicketKey } from './ticket-key.ts';
 import { UserDataWriter } from './user-data/writer.ts';
@@ -92,7 +93,10 @@ export async function openEnrolment(
     api,
     advice: claims.advise,
     rpc: enrollMethods(api),
-    routes: (app) => addEnrollRoutes(app, claims),
+    routes: (app, doors) => {
+      addEnrollRoutes(app, claims);
+      addServiceRoutes(app, doors, host, api);
+    },
     start: () => {
       deadlines.start();
       keyPairs.prepare().catch((error: unknown) => log.error({ err: error }, 'no keys were made'));

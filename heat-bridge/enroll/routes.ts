@@ -39,7 +39,7 @@ export function addEnrollRoutes(app: FastifyInstance, claims: Claims): void {
 }
 
 /** @throws BridgeError ERR_ENROLL_ARGS from the function given, without a value */
-function bodyOf<S extends TSchema>(schema: S): (body: unknown) => Static<S> {
+export function bodyOf<S extends TSchema>(schema: S): (body: unknown) => Static<S> {
   const check = Compile(schema);
   return (body) => {
     const [first] = check.Errors(body);

@@ -49,7 +49,7 @@ const ofMaster: ReadonlyMap<string, number> = new Map([
 ]);
 
 /** An error as the bridge's clients have it. */
-export interface BridgeProblem {
+interface BridgeProblem {
   readonly status: number;
   readonly code: string;
   readonly message: string;

@@ -26,7 +26,7 @@ export function createPlugin(parts: () => readonly BridgePart<unknown>[]): Bridg
 
 function parseJson(text: string, done: (error: Error | null, value?: unknown) => void): void {
   try {
-    done(null, JSON.parse(text));
+    done(null, text === '' ? undefined : JSON.parse(text));
   } catch {
     done(Object.assign(new Error('the body is not JSON'), { statusCode: 400 }));
   }

@@ -1,6 +1,11 @@
 /** `bridge.run`: from a request to a run, each step of which refuses with what to do. */
 import { setMaxListeners } from 'node:events';
-import { type AuditRequester, type ExtensionHost, MasterError } from '../../master/index.ts';
+import {
+  type AuditRequester,
+  type ExtensionHost,
+  linkSignals,
+  MasterError,
+} from '../../master/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CompiledCommand } from '../catalog/compile-command.ts';
@@ -223,7 +228,7 @@ export class CommandRunner {
     const left = Math.min(Math.max(0, deadline - host.now()), longestMs);
     const time = new AbortController();
     const timer = setTimeout(() => time.abort(), left);
-    const ended = [this.#closing.signal, signal, caller.ended].filter((it) => it !== undefined);
+    const ended = linkSignals(this.#closing.signal, signal, caller.ended);
     try {
       const outcome = await followRun(host.master().jobs, live, {
         command,
@@ -231,7 +236,7 @@ export class CommandRunner {
         user: userOf(caller),
         by,
         deadline: time.signal,
-        ended: AbortSignal.any(ended),
+        ended: ended.signal,
       });
       await keep(outcome);
       live.end(outcome);
@@ -240,6 +245,7 @@ export class CommandRunner {
       live.fail(error);
     } finally {
       clearTimeout(timer);
+      ended.unlink();
       place.forget();
     }
   }

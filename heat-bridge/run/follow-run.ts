@@ -3,6 +3,7 @@ import {
   type AuditRequester,
   isFailureCode,
   type JobUpdate,
+  linkSignals,
   type MasterApi,
   type RunRequest,
 } from '../../master/index.ts';
@@ -29,7 +30,7 @@ export async function followRun(
   plan: RunPlan,
 ): Promise<CommandOutcome> {
   const { definition } = plan.command;
-  const end = AbortSignal.any([plan.deadline, plan.ended, run.cancelled]);
+  const { signal: end } = linkSignals(plan.deadline, plan.ended, run.cancelled);
   const results = new Map<string, CommandResult>();
   const jids: string[] = [];
   const tries = definition.idempotent === true ? (definition.retries ?? 0) : 0;

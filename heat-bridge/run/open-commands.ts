@@ -4,6 +4,7 @@ import type { ExtensionHost } from '../../master/index.ts';
 import { Catalog } from '../catalog/catalog.ts';
 import type { CommandDefinition } from '../catalog/definition.ts';
 import { requireCatalog } from '../catalog/load.ts';
+import { addCommandRoutes } from '../http/command-routes.ts';
 import type { BridgePart } from '../part.ts';
 import { type CommandApi, createCommandApi } from './command-api.ts';
 import { CommandRunner } from './command-runner.ts';
@@ -32,6 +33,7 @@ export async function openCommands(
     api,
     pillar: runner.secrets.pillar,
     rpc: commandMethods(api),
+    routes: (app, doors) => addCommandRoutes(app, doors, { api, host }),
     close: () => runner.close(),
   };
 }

@@ -67,6 +67,11 @@ export function commandMethods(api: CommandApi): ReadonlyMap<string, RpcMethod> 
   ]);
 }
 
+/** The first item of a run. */
+export function begunRun({ id, minions, isRepeated }: CommandHandle): BegunRun {
+  return { type: 'begun', id, minions, isRepeated };
+}
+
 function callerOf(token: string | undefined, service: string | undefined): CommandCaller {
   if (token !== undefined) return { token };
   return service === undefined ? 'local' : { kind: 'service', name: service };
@@ -77,8 +82,7 @@ async function* told(
   handle: CommandHandle,
   end: AbortSignal,
 ): AsyncGenerator<BegunRun | CommandUpdate, void, void> {
-  const { id, minions, isRepeated } = handle;
-  yield { type: 'begun', id, minions, isRepeated };
+  yield begunRun(handle);
   for await (const update of handle.updates()) {
     if (end.aborted) return;
     yield update;

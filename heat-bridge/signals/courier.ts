@@ -135,14 +135,14 @@ export class Courier {
     const record = await outbox.read(pending);
     if (record === undefined) return true;
     const handle = handles.find(pending.alias);
-    const destination = handles.destinationOf(pending.alias);
-    if (handle?.id !== record.handle || destination === undefined) {
+    if (handle?.id !== record.handle) {
       return this.#bury(pending, record, undefined, 'the handle was removed');
     }
     if (handle.expiresAt <= now()) {
       const last = lane.reason === undefined ? '' : `; last: ${lane.reason}`;
       return this.#bury(pending, record, handle, `the handle has expired${last}`);
     }
+    const destination = handles.destinationOf(pending.alias);
     const outcome = await this.#try(record, handle, destination, lane);
     if (outcome.kind === 'delivered') {
       await outbox.remove(pending);

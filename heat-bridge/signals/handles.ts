@@ -113,10 +113,13 @@ export class Handles {
     return infos.sort((a, b) => (a.alias < b.alias ? -1 : 1));
   }
 
-  /** Where its signals go; for the moment of sending only. @throws MasterError ERR_SEAL */
-  destinationOf(alias: string): Destination | undefined {
+  /**
+   * Where its signals go; for the moment of sending only.
+   * @throws MasterError ERR_SEAL, BridgeError ERR_HANDLE_UNKNOWN
+   */
+  destinationOf(alias: string): Destination {
     const row = this.#rows.get(alias);
-    if (row === undefined) return undefined;
+    if (row === undefined) throw unknown(alias);
     const opened = this.#options.state.unseal(Buffer.from(row.sealed, 'base64'));
     return JSON.parse(Buffer.from(opened).toString('utf8'));
   }

@@ -1,7 +1,7 @@
 /** `/status`, and `/` for browsers: a page about the master, for people. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import { AuthenticationError, literalGlob } from '../../master/index.ts';
+import { AuthenticationError, linkSignals, literalGlob } from '../../master/index.ts';
 import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
 import {
   type ApiContext,
@@ -93,7 +93,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
       handle: async (request, reply) => {
         const caller = await requireSession(context, request);
         const leave = context.streams.enter(caller.token);
-        const end = AbortSignal.any([endOf(context, reply), expiryOf(caller)]);
+        const end = linkSignals(endOf(context, reply), expiryOf(caller)).signal;
         const places = { base, formToken: formTokenOf(caller) };
         const look = async () => overviewOf(master, history, await callerOf(context, caller.token));
         await streamSections(reply, { look, places, end }).finally(leave);

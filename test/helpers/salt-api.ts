@@ -1,7 +1,7 @@
 /** Salt's HTTP API over a master in memory with two embedded minions, as the recordings had them. */
 import { request as httpRequest } from 'node:http';
 import type { ExecutionContext } from 'ava';
-import type { MasterOptions } from '../../master/index.ts';
+import type { MasterOptions, MasterParts } from '../../master/index.ts';
 import { createMinion, type MinionFunction } from '../../minion-protocol/index.ts';
 import { createSaltApi, type SaltApi, type SaltApiOptions } from '../../salt-api/index.ts';
 import { otherKey } from './connected-minion.ts';
@@ -47,6 +47,7 @@ export interface RunningApi extends Omit<VectorMaster, 'ask'> {
 
 export interface ApiSetup {
   readonly config?: Partial<MasterOptions>;
+  readonly extensions?: NonNullable<MasterParts['extensions']>;
   readonly options?: SaltApiOptions;
   /** Path of the log-in. Default `/login`. */
   readonly login?: string;
@@ -65,6 +66,7 @@ export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promi
   const { minions = ['web1', 'db1'], silent = [], pending = [] } = setup;
   const master = await startVectorMaster(t, {
     startAt: Date.now(),
+    ...(setup.extensions === undefined ? {} : { extensions: setup.extensions }),
     keys: [
       ...[...minions, ...silent].map(otherKey),
       ...pending.map((id) => ({ ...otherKey(id), directory: 'minions_pre' as const })),

@@ -35,6 +35,8 @@ const logins = inFile('master/eauth/logins.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/outgoing.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
+const commands = inFile('heat-bridge/run.test.ts');
+const parameters = inFile('heat-bridge/parameters.test.ts');
 const outward = inFile('heat-bridge/signals/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
@@ -1038,8 +1040,16 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'B-06',
     threat: 'commands that are put together',
-    tests: [],
-    sentence: 'The bridge to orchestration services',
+    tests: [
+      commands('what is refused never reaches a minion, and has the code that says why'),
+      commands(
+        'the same key is the same run; with other parameters or another target it is a conflict',
+      ),
+      commands('a secret is in the pillar of its minions while the run goes on, and nowhere else'),
+      parameters(`parameters are refused: \${title}`),
+      parameters('texts that a command line would read otherwise reach the minion as they are'),
+      `heat-bridge/catalog.test.ts: a catalog refuses \${title}`,
+    ],
   },
   {
     id: 'B-07',

@@ -286,6 +286,21 @@ test('a handle that has expired ends its signals, with the last reason', async (
   t.is(refused?.data.reason, 'the handle has expired');
 });
 
+test('a handle whose secrets do not open keeps its signals until it expires', async (t) => {
+  let now = Date.now();
+  const unseal = (): never => {
+    throw new Error('another seal');
+  };
+  const state = { ...memoryState(), unseal };
+  const { handles, signal, told, outbox } = await openTestSignals(t, [], { state, now: () => now });
+  await handles.add(handle('http://127.0.0.1:1', 'ready', { expiresAt: now + 60_000 }));
+  await signal('m1', 'heat/ready');
+  while ((await outbox.list())[0]?.failures === 0) await new Promise(setImmediate);
+  now += 60_000;
+  const [failed] = await told('signal/failed');
+  t.is(failed?.data.reason, 'the handle has expired');
+});
+
 test('a later handle of the same alias inherits no signal', async (t) => {
   const [old, young] = [await recorder(t, always(503)), await recorder(t)];
   const { handles, signal, told, outbox } = await openTestSignals(t, [old.origin, young.origin]);

@@ -1,0 +1,79 @@
+"""Against a real bridge, where SALTBRIDGE_URL names one with the users of the tests."""
+
+import os
+import unittest
+
+from saltbridge_bridge import Bridge, BridgeError
+
+URL = os.environ.get('SALTBRIDGE_URL')
+PASSWORD = os.environ.get('SALTBRIDGE_PASSWORD')
+
+
+@unittest.skipIf(URL is None, 'SALTBRIDGE_URL names no bridge')
+class CommandsTest(unittest.TestCase):
+    def setUp(self):
+        self.bridge = Bridge(URL, 'limited', PASSWORD, eauth='sharedsecret')
+
+    def refused(self, code, status, call, *args, **more):
+        with self.assertRaises(BridgeError) as caught:
+            call(*args, **more)
+        self.assertEqual((caught.exception.code, caught.exception.status), (code, status))
+
+    def test_lists_and_shows(self):
+        self.assertEqual([it['name'] for it in self.bridge.commands()], ['demo.echo'])
+        self.assertEqual(self.bridge.command('demo.echo')['version'], 1)
+
+    def test_runs(self):
+        outcome = self.bridge.run('demo.echo', 'web*', {'text': 'gr\u00fc\u00df'})
+        self.assertEqual(outcome['status'], 'succeeded')
+        self.assertEqual(outcome['results'][0]['return'], 'gr\u00fc\u00df')
+
+    def test_a_key_is_the_same_run(self):
+        ids = [self.bridge.start('demo.echo', ['web1'], {'text': 'x'}, idempotency_key='python')
+               for _ in range(2)]
+        self.assertEqual(ids[0], ids[1])
+        self.assertEqual(self.bridge.wait(ids[0])['id'], ids[0])
+        self.refused('ERR_COMMAND_KEY', 409, self.bridge.run, 'demo.echo', ['web1'],
+                     {'text': 'y'}, idempotency_key='python')
+
+    def test_cancels(self):
+        run_id = self.bridge.start('demo.echo', 'web*', {'text': 'x'})
+        self.assertEqual(self.bridge.cancel(run_id)['id'], run_id)
+
+    def test_refusals_have_their_code(self):
+        run = self.bridge.run
+        self.refused('ERR_COMMAND_UNKNOWN', 404, run, 'cmd.run', 'web*', {'cmd': 'id'})
+        self.refused('ERR_COMMAND_UNKNOWN', 404, run, '../commands', 'web*')
+        self.refused('ERR_COMMAND_DENIED', 403, run, 'demo.echo', '*', {'text': 'x'})
+        self.refused('ERR_COMMAND_PARAMETERS', 400, run, 'demo.echo', 'web*', {'text': '-x'})
+
+    def test_a_token_that_has_ended_is_renewed(self):
+        stale = Bridge(URL, 'limited', PASSWORD, eauth='sharedsecret', token='0' * 64)
+        self.assertEqual(len(stale.commands()), 1)
+        without = Bridge(URL, token='0' * 64)
+        self.refused('ERR_EAUTH_TOKEN', 401, without.commands)
+
+    def test_a_wrong_password_is_told(self):
+        wrong = Bridge(URL, 'limited', 'wrong', eauth='sharedsecret')
+        with self.assertRaises(BridgeError) as caught:
+            wrong.commands()
+        self.assertEqual(caught.exception.status, 401)
+
+
+class FormTest(unittest.TestCase):
+    def test_only_http(self):
+        with self.assertRaises(ValueError):
+            Bridge('file:///etc/passwd')
+
+    def test_nobody_there(self):
+        bridge = Bridge('http://127.0.0.1:1', token='x')
+        with self.assertRaises(BridgeError):
+            bridge.commands()
+
+    def test_no_credentials(self):
+        with self.assertRaises(BridgeError):
+            Bridge('http://127.0.0.1:1').commands()
+
+
+if __name__ == '__main__':
+    unittest.main()

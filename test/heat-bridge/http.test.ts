@@ -1,0 +1,101 @@
+/** Commands over HTTP, by the tokens of Salt's HTTP API. */
+import test, { type ExecutionContext } from 'ava';
+import { allow } from '../../acl/index.ts';
+import { createBridge } from '../../heat-bridge/index.ts';
+import { type ApiAnswer, json, type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { acl, echo } from './stage.ts';
+
+const rule = allow('limited', {
+  subject: { user: 'limited' },
+  action: 'command',
+  resource: { fun: 'demo.*', within: 'web*' },
+});
+
+async function start(t: ExecutionContext): Promise<RunningApi> {
+  const bridge = createBridge({ commands: [echo] });
+  return startApi(t, {
+    config: { acl: acl([rule]) },
+    extensions: [bridge],
+    // Its parts are there once the master has started.
+    options: { plugins: [bridge.http] },
+    functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null },
+  });
+}
+
+function lines({ text }: ApiAnswer): { readonly type: string; readonly [key: string]: unknown }[] {
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
+const body = { target: 'web*', params: { text: 'hello' } };
+const path = '/bridge/v1/commands/demo.echo/run';
+
+test('a user with a rule calls a command, and reads what comes of it', async (t) => {
+  const { ask, login } = await start(t);
+  const headers = json(await login('limited'));
+  const list = await ask({ path: '/bridge/v1/commands', headers });
+  t.like(list.json, { commands: [{ name: 'demo.echo' }] });
+  t.like((await ask({ path: '/bridge/v1/commands/demo.echo', headers })).json, { version: 1 });
+  const told = lines(await ask({ method: 'POST', path, headers, body }));
+  t.deepEqual(
+    told.map(({ type }) => type),
+    ['begun', 'published', 'result', 'outcome'],
+  );
+  t.like(told[3], { outcome: { status: 'succeeded', results: [{ return: 'hello' }] } });
+  const again = await ask({ path: `/bridge/v1/runs/${String(told[0]?.id)}`, headers });
+  t.deepEqual(lines(again).slice(1), told.slice(1));
+});
+
+test('a run may be begun now and read later, by whoever began it alone', async (t) => {
+  const { ask, login } = await start(t);
+  const headers = json(await login('limited'));
+  const prefer = { ...headers, prefer: 'respond-async' };
+  const begun = await ask({ method: 'POST', path, headers: prefer, body });
+  t.is(begun.status, 202);
+  const { id } = begun.json as { id: string };
+  const other = json(await login('admin'));
+  t.is((await ask({ path: `/bridge/v1/runs/${id}`, headers: other })).status, 404);
+  const ended = await ask({ method: 'DELETE', path: `/bridge/v1/runs/${id}`, headers });
+  t.like(ended.json, { id, command: 'demo.echo' });
+});
+
+test('refusals have a status, a code and what to do', async (t) => {
+  const { ask, login, master } = await start(t);
+  const headers = json(await login('limited'));
+  const admin = json(await login('admin'));
+  const post = (given: unknown, to = path, by = headers) =>
+    ask({ method: 'POST', path: to, headers: by, body: given });
+  const cases = [
+    [post(body, path, json()), 401, 'ERR_EAUTH_TOKEN'],
+    [post(body, path, json('0'.repeat(64))), 401, 'ERR_EAUTH_TOKEN'],
+    [ask({ path: '/bridge/v1/commands' }), 401, 'ERR_EAUTH_TOKEN'],
+    [post(body, path, admin), 403, 'ERR_COMMAND_DENIED'],
+    [post({ ...body, target: '*' }), 403, 'ERR_COMMAND_DENIED'],
+    [post({ ...body, target: 'none' }), 404, 'ERR_COMMAND_TARGET'],
+    [post(body, '/bridge/v1/commands/cmd.run/run'), 404, 'ERR_COMMAND_UNKNOWN'],
+    [post({ ...body, params: { text: '-x' } }), 400, 'ERR_COMMAND_PARAMETERS'],
+    [post({ ...body, fun: 'cmd.run' }), 400, 'ERR_COMMAND_PARAMETERS'],
+    [post({ params: {} }), 400, 'ERR_COMMAND_PARAMETERS'],
+    [post('no JSON'), 400, 'ERR_ARGS'],
+    [post({ ...body, caller: 'local' }), 400, 'ERR_COMMAND_PARAMETERS'],
+  ] as const;
+  for (const [answer, status, code] of cases) {
+    const { status: found, json: told } = await answer;
+    t.deepEqual([found, (told as { error: { code: string } }).error.code], [status, code]);
+  }
+  t.deepEqual(await master.jobs.list(), []);
+});
+
+test('a key over HTTP is the same run; another request under it is a conflict', async (t) => {
+  const { ask, login } = await start(t);
+  const headers = json(await login('limited'));
+  const keyed = { ...body, idempotencyKey: 'k' };
+  const first = lines(await ask({ method: 'POST', path, headers, body: keyed }));
+  const again = lines(await ask({ method: 'POST', path, headers, body: keyed }));
+  t.deepEqual([first[0]?.isRepeated, again[0]?.isRepeated], [false, true]);
+  t.is(first[0]?.id, again[0]?.id);
+  const other = { ...keyed, params: { text: 'other' } };
+  t.is((await ask({ method: 'POST', path, headers, body: other })).status, 409);
+});
