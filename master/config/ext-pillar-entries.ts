@@ -9,7 +9,7 @@ import { readSection, type SectionTable } from './section-kind.ts';
 import type { Settings } from './settings.ts';
 
 /** `minion_files`: a directory with a file for each minion. */
-export interface MinionFilesEntry {
+interface MinionFilesEntry {
   readonly module: 'minion_files';
   /** `directory`: absolute. In it `<id>.json`, `<id>.yaml` or `<id>.yml`. */
   readonly directory: string;
@@ -18,7 +18,7 @@ export interface MinionFilesEntry {
 }
 
 /** `minion_http`: a service that answers with a minion's pillar. */
-export interface MinionHttpEntry {
+interface MinionHttpEntry {
   readonly module: 'minion_http';
   /** `url`: with `{id}` where the minion's id stands, behind the host. */
   readonly url: string;
