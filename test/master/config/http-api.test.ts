@@ -31,6 +31,7 @@ rest_cherrypy:
     static: '/srv/saltgui/static',
     staticPath: '/files',
     corsOrigins: ['https://ui.example'],
+    eauths: [],
     clients: ['local', 'runner'],
     runnerTimeout: 7,
   });
@@ -40,7 +41,12 @@ test('our section takes the place of it', async (t) => {
   const section = 'port: 1, disable_ssl: true, session_idle: 5';
   const master = `rest_cherrypy: {port: 2, disable_ssl: true}\nsaltbridge: {api: {${section}}}\n`;
   const { config } = await loadMasterConfig(configDirectory(t, { master }));
-  t.deepEqual(saltApiOptions(config), { port: 1, sessionIdleMs: 5000, runnerTimeout: 300 });
+  t.deepEqual(saltApiOptions(config), {
+    port: 1,
+    eauths: [],
+    sessionIdleMs: 5000,
+    runnerTimeout: 300,
+  });
 });
 
 test('nothing is served without a port', (t) => {
