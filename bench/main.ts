@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: the figures of docs/BENCHMARKS.md. With a name behind `--`, one of them alone:
  * `soak [seconds] [share]`; `crash [kills [seed]]`, a master that is killed under load;
- * `flood [seconds]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
+ * `flood [seconds [attack]]`, what a flood costs those who do not flood; `policy`, what 1,000 rules cost
  * events and returns; `tenants [count]`, what one more master in a process costs; `pillar`, pillar of
  * files; `fleet [minions]`, a fleet of them; `enroll`, machines that become minions;
  * `bridge`, what a named command adds to a job;
@@ -33,7 +33,7 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   },
   flood: async () => {
     const { runFlood } = await import('./flood/command.ts');
-    return runFlood(Number(first ?? '5'), print);
+    return runFlood(Number(first ?? '5'), process.argv[4] ?? '', print);
   },
   policy: async () => {
     const { benchPolicyCost } = await import('./policy-cost.ts');

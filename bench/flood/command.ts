@@ -6,19 +6,24 @@ const leastShare = 0.8;
 const signInMs = 1000;
 
 /**
- * `npm run bench -- flood [seconds]`.
+ * `npm run bench -- flood [seconds [attack]]`.
+ * @param attack what the names of the attacks begin with that are made; all by default
  * @returns the exit code: 1 if others got less than they must
  */
-export async function runFlood(seconds: number, print: (line: string) => void): Promise<number> {
+export async function runFlood(
+  seconds: number,
+  attack: string,
+  print: (line: string) => void,
+): Promise<number> {
   if (!(Number.isInteger(seconds) && seconds > 0)) {
     print('flood: give whole seconds');
     return 64;
   }
   let isWell = true;
-  for await (const figures of benchFlood(seconds)) {
-    const { attack, flood, without, during, memory, memoryPerMinute, counted } = figures;
+  for await (const figures of benchFlood(seconds, attack)) {
+    const { attack: name, flood, without, during, memory, memoryPerMinute, counted } = figures;
     const sent = flood.reduce((sum, turn) => sum + turn.sent, 0);
-    print(`# ${attack}, ${seconds} s`);
+    print(`# ${name}, ${seconds} s`);
     print(`sent by the attacker   ${sent} (${Math.round(sent / seconds)}/s)`);
     print(`others without it      ${describe(without)}`);
     print(`others during it       ${describe(during)}`);

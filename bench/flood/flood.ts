@@ -55,8 +55,9 @@ const floods: readonly (readonly [Attack, perSecond: number, wanted: FloodOrder[
 /**
  * Calm and flood take turns, so that what else the machine does falls on both.
  * @param seconds of each attack, and as many without it
+ * @param name what the names of the attacks begin with
  */
-export async function* benchFlood(seconds: number): AsyncGenerator<FloodFigures> {
+export async function* benchFlood(seconds: number, name = ''): AsyncGenerator<FloodFigures> {
   keepHeapSmall();
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const config = benchConfig(rootDir, {});
@@ -72,6 +73,7 @@ export async function* benchFlood(seconds: number): AsyncGenerator<FloodFigures>
     await enlist(honest, status, keys, others, '127.0.0.1');
     await enlist(attacker, status, keys, 0, '127.0.0.66');
     for (const [attack, perSecond, wanted] of floods) {
+      if (!attack.startsWith(name)) continue;
       const turn = seconds / turns;
       const want = (): Promise<FloodOutcome> =>
         order(
