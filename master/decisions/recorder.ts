@@ -38,6 +38,8 @@ interface Count extends Omit<RecordedDecision, 'samples'> {
   count: number;
   readonly shapes: Set<string>;
   isDirty: boolean;
+  /** `lastAt` when it got its place in the order in which records are forgotten. */
+  placedAt: number;
 }
 
 /** A record as the store holds it, sealed. */
@@ -45,7 +47,7 @@ interface StoredRow extends RecordedDecision {
   readonly shapes: readonly string[];
 }
 
-/** Decisions that are told apart; the one that was not met for the longest time goes first. */
+/** Decisions that are told apart; one that was not met for a long time goes first. */
 const maxDecisions = 5_000;
 /** Of one minion, so that none drives out the others'. */
 const maxOfMinion = 200;
@@ -76,7 +78,7 @@ export class DecisionRecorder {
     const recorder = new DecisionRecorder(options);
     for await (const { value } of options.store.list(prefix)) {
       const row: StoredRow = JSON.parse(Buffer.from(options.seal.open(value)).toString());
-      recorder.#add({ ...row, shapes: new Set(row.shapes), isDirty: false });
+      recorder.#add({ ...row, shapes: new Set(row.shapes), isDirty: false, placedAt: row.lastAt });
     }
     recorder.#timer = setInterval(() => {
       recorder.flush().catch((error: unknown) => {
@@ -112,7 +114,7 @@ export class DecisionRecorder {
   list(since = 0): RecordedDecision[] {
     return [...this.#counts.values()]
       .filter(({ lastAt }) => lastAt >= since)
-      .map(({ shapes: _shapes, isDirty: _isDirty, ...record }) => record);
+      .map(({ shapes: _shapes, isDirty: _isDirty, placedAt: _placedAt, ...record }) => record);
   }
 
   /** Forgets all of them. */
@@ -155,6 +157,7 @@ export class DecisionRecorder {
       count: 0,
       shapes: new Set(),
       isDirty: true,
+      placedAt: now,
     });
   }
 
@@ -164,17 +167,20 @@ export class DecisionRecorder {
     return count;
   }
 
+  /** Who was met since it got its place gets another one: no search, and no move for each decision. */
   #forgetOldest(): void {
-    let oldest: Count | undefined;
-    for (const count of this.#counts.values()) {
-      if (oldest === undefined || count.lastAt < oldest.lastAt) oldest = count;
+    for (const [key, count] of this.#counts) {
+      this.#counts.delete(key);
+      if (count.lastAt > count.placedAt) {
+        count.placedAt = count.lastAt;
+        this.#counts.set(key, count);
+        continue;
+      }
+      this.#gone.add(nameOf(key));
+      this.#ofMinion.set(count.minion, (this.#ofMinion.get(count.minion) ?? 1) - 1);
+      this.#missed += 1;
+      return;
     }
-    if (oldest === undefined) return;
-    const key = keyOf(oldest);
-    this.#counts.delete(key);
-    this.#gone.add(nameOf(key));
-    this.#ofMinion.set(oldest.minion, (this.#ofMinion.get(oldest.minion) ?? 1) - 1);
-    this.#missed += 1;
   }
 
   #look(known: Count, sample: Sample): void {
@@ -199,7 +205,7 @@ export class DecisionRecorder {
     }));
     for (const [key, count] of dirty) {
       count.isDirty = false;
-      const { isDirty: _isDirty, shapes, ...record } = count;
+      const { isDirty: _isDirty, placedAt: _placedAt, shapes, ...record } = count;
       const row: StoredRow = { ...record, shapes: [...shapes] };
       const value = seal.seal(Buffer.from(JSON.stringify(row)));
       operations.push({ op: 'put', key: [...prefix, nameOf(key)], value });
