@@ -87,7 +87,7 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
   },
 };
 
-const isOfMemory = what === 'soak' || what === 'fleet';
+const isOfMemory = what === 'soak' || what === 'fleet' || what === 'flood';
 if (isOfMemory && !isAsShipped()) process.exitCode = runAsShipped(...process.argv.slice(2));
 else {
   const bench = benches[what ?? 'all'];
