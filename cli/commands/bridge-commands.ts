@@ -1,16 +1,6 @@
 import path from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
-import {
-  type BegunRun,
-  BridgeError,
-  Catalog,
-  type CommandInfo,
-  type CommandUpdate,
-  commandsAsMarkdown,
-  commandsAsTypes,
-  describeCommand,
-  loadCatalog,
-} from '../../heat-bridge/index.ts';
+import type { BegunRun, CommandInfo, CommandUpdate } from '../../heat-bridge/index.ts';
 import { fromJson, loadMasterConfig, toJson } from '../../master/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
@@ -39,8 +29,13 @@ export function addNamedCommands(bridge: Command, context: CommandContext): void
   addList(bridge, context);
   addShow(bridge, context);
   addRun(bridge, context);
-  addPage(bridge, context, 'docs', 'print a Markdown page for those who call', commandsAsMarkdown);
-  addPage(bridge, context, 'types', 'print declarations (.d.ts) for programs', commandsAsTypes);
+  addPage(bridge, context, 'docs', 'print a Markdown page for those who call');
+  addPage(bridge, context, 'types', 'print declarations (.d.ts) for programs');
+}
+
+/** When it is first needed: most commands, and most of these, do without. */
+function loadBridge(): Promise<typeof import('../../heat-bridge/index.ts')> {
+  return import('../../heat-bridge/index.ts');
 }
 
 function addLint(bridge: Command, context: CommandContext): void {
@@ -52,6 +47,7 @@ function addLint(bridge: Command, context: CommandContext): void {
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (places: readonly string[], { configDir, json }: BridgeOptions) => {
+      const { loadCatalog } = await loadBridge();
       const { definitions, findings } = await loadCatalog(await placesOf(places, configDir));
       if (json) await printJson(context.stdout, { commands: definitions.length, findings });
       for (const { file, problem } of json ? [] : findings) {
@@ -165,12 +161,14 @@ async function printUpdate(
   }
 }
 
+/** What writes each page about a whole catalog. */
+const writers = { docs: 'commandsAsMarkdown', types: 'commandsAsTypes' } as const;
+
 function addPage(
   bridge: Command,
   context: CommandContext,
-  name: string,
+  name: keyof typeof writers,
   description: string,
-  write: (commands: readonly CommandInfo[]) => string,
 ): void {
   bridge
     .command(name)
@@ -179,13 +177,15 @@ function addPage(
     .addOption(configOption())
     .addOption(logLevelOption())
     .action(async (places: readonly string[], { configDir }: BridgeOptions) => {
+      const library = await loadBridge();
+      const { BridgeError, Catalog, describeCommand, loadCatalog } = library;
       const { definitions, findings } = await loadCatalog(await placesOf(places, configDir));
       const [first] = findings;
       if (first !== undefined) {
         throw new BridgeError('ERR_CATALOG', `${first.file}: ${first.problem}`);
       }
       const commands = new Catalog(definitions).list().map(describeCommand);
-      await printLine(context.stdout, write(commands).trimEnd());
+      await printLine(context.stdout, library[writers[name]](commands).trimEnd());
     });
 }
 

@@ -2,8 +2,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
-import { runDemo } from '../demo/demo.ts';
-import { createStage } from '../demo/stage.ts';
 
 /** `saltbridge demo`. */
 export function addDemoCommand(program: Command): void {
@@ -11,6 +9,9 @@ export function addDemoCommand(program: Command): void {
     .command('demo')
     .description('show a master, three minions, a job and a refused event; leaves nothing behind')
     .action(async () => {
+      // With it comes all that serves minions, which no other command needs.
+      const { runDemo } = await import('../demo/demo.ts');
+      const { createStage } = await import('../demo/stage.ts');
       // Short: the local socket's path is bounded.
       const directory = await mkdtemp(path.join(tmpdir(), 'sb-'));
       try {

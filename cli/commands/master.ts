@@ -4,7 +4,6 @@ import { planUserChange } from '../accounts.ts';
 import { configOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
 import { startDaemon } from '../daemon.ts';
-import { runMaster } from '../master-process.ts';
 import { printLine } from '../print.ts';
 
 interface MasterOptions {
@@ -25,9 +24,13 @@ export function addMasterCommand(program: Command, context: CommandContext): voi
     // For the process that -d starts: its standard error is the log file already.
     .addOption(new Option('--no-console', 'log to log_file alone').hideHelp())
     .action(async ({ configDir, daemon, logLevel, console }: MasterOptions) => {
-      if (daemon)
+      if (daemon) {
         await printLine(context.stdout, `${await startInBackground(configDir, logLevel)}`);
-      else await runMaster(configDir, logLevel, console ? context.stderr : undefined);
+      } else {
+        // With it comes all that serves minions, which no other command needs.
+        const { runMaster } = await import('../master-process.ts');
+        await runMaster(configDir, logLevel, console ? context.stderr : undefined);
+      }
     });
 }
 
