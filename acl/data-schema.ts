@@ -6,6 +6,7 @@
 import { Compile } from 'typebox/schema';
 import { PolicyError } from './errors.ts';
 import { orRefuse, type Place } from './patterns.ts';
+import { schemaKeywords } from './schema-keywords.ts';
 import type { PolicySyntax, TextTest } from './syntax.ts';
 
 const types: ReadonlySet<unknown> = new Set([
@@ -17,20 +18,6 @@ const types: ReadonlySet<unknown> = new Set([
   'object',
   'string',
 ]);
-
-/** Keywords whose value is a schema, a list of schemas, or a map of them. */
-const inSchema: ReadonlySet<string> = new Set([
-  'items',
-  'additionalProperties',
-  'propertyNames',
-  'contains',
-  'not',
-  'if',
-  'then',
-  'else',
-]);
-const inList: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']);
-const inMap: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions']);
 
 const plain: Readonly<Record<string, (value: unknown) => boolean>> = {
   type: (value) => [value].flat().every((type) => types.has(type)),
@@ -117,10 +104,10 @@ function readSchema(
     const place = { rule, field: `${field}.${keyword}` };
     const inner = (one: unknown, name: string): unknown =>
       readSchema(one, syntax, { rule, field: `${place.field}${name}` }, depth + 1);
-    if (inSchema.has(keyword)) read[keyword] = inner(value, '');
-    else if (inList.has(keyword)) {
+    if (schemaKeywords.one.has(keyword)) read[keyword] = inner(value, '');
+    else if (schemaKeywords.list.has(keyword)) {
       read[keyword] = listOf(value, place).map((one, index) => inner(one, `.${index}`));
-    } else if (inMap.has(keyword)) {
+    } else if (schemaKeywords.map.has(keyword)) {
       const entries = Object.entries(mapOf(value, place));
       read[keyword] = Object.fromEntries(
         entries.map(([name, one]) => [name, inner(one, `.${name}`)]),

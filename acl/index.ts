@@ -43,6 +43,7 @@ export {
   type TextPatterns,
 } from './rule.ts';
 export { grantRules } from './salt-grants.ts';
+export { schemaKeywords } from './schema-keywords.ts';
 export type { MinionTest, PolicySyntax, PolicyWorld, TextTest } from './syntax.ts';
 export type {
   Action,

@@ -1,27 +1,14 @@
 /** Our own keywords in the schemas of a catalog, which say what texts may have in them. */
+import { schemaKeywords } from '../../acl/index.ts';
 import { isMap, type JsonSchema } from './definition.ts';
-
-const inMaps: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions']);
-const inSchemas: ReadonlySet<string> = new Set([
-  'items',
-  'additionalProperties',
-  'propertyNames',
-  'contains',
-  'not',
-  'if',
-  'then',
-  'else',
-  'allOf',
-  'anyOf',
-  'oneOf',
-  'prefixItems',
-]);
 
 /**
  * The annotations that there are: the text may begin with `-`; it may have several lines; the state
  * file that it goes into writes it with `yaml_encode` or `json`.
  */
 const annotations: ReadonlySet<string> = new Set(['x-dash', 'x-lines', 'x-quoted']);
+
+const { one, list, map } = schemaKeywords;
 
 /** The schema as JSON Schema knows it. */
 export function withoutAnnotations(schema: unknown): unknown {
@@ -30,9 +17,9 @@ export function withoutAnnotations(schema: unknown): unknown {
   const known = Object.entries(schema).filter(([keyword]) => !annotations.has(keyword));
   return Object.fromEntries(
     known.map(([keyword, value]) => {
-      if (inSchemas.has(keyword)) return [keyword, withoutAnnotations(value)];
-      if (!inMaps.has(keyword) || !isMap(value)) return [keyword, value];
-      const inner = Object.entries(value).map(([key, one]) => [key, withoutAnnotations(one)]);
+      if (one.has(keyword) || list.has(keyword)) return [keyword, withoutAnnotations(value)];
+      if (!map.has(keyword) || !isMap(value)) return [keyword, value];
+      const inner = Object.entries(value).map(([key, it]) => [key, withoutAnnotations(it)]);
       return [keyword, Object.fromEntries(inner)];
     }),
   );
