@@ -13,7 +13,9 @@ import type { HttpDoors } from './http/doors.ts';
 export interface BridgePart<Api> {
   /** What {@link Bridge} gives of it. */
   readonly api: Api;
+  /** Takes signals; of one part at most. */
   readonly intake?: SignalIntake;
+  /** Of one part at most. */
   readonly pillar?: ExtPillar;
   /** What it knows of keys that minions show; of one part at most. */
   readonly advice?: KeyAdvice;
@@ -28,12 +30,12 @@ export interface BridgePart<Api> {
 
 /** Parts as one extension of the master; closed in the reverse order. */
 export function joinParts(parts: readonly BridgePart<unknown>[]): OpenExtension {
-  const intakes = parts.flatMap(({ intake }) => intake ?? []);
-  const pillars = parts.flatMap(({ pillar }) => pillar ?? []);
+  const [intake] = parts.flatMap((part) => part.intake ?? []);
+  const [pillar] = parts.flatMap((part) => part.pillar ?? []);
   const [advice] = parts.flatMap((part) => part.advice ?? []);
   return {
-    ...(intakes.length === 0 ? {} : { intake: joinIntakes(intakes) }),
-    ...(pillars.length === 0 ? {} : { pillar: joinPillars(pillars) }),
+    ...(intake === undefined ? {} : { intake }),
+    ...(pillar === undefined ? {} : { pillar }),
     ...(advice === undefined ? {} : { advice }),
     rpc: new Map(parts.flatMap(({ rpc }) => [...(rpc ?? [])])),
     start: () => {
@@ -41,30 +43,6 @@ export function joinParts(parts: readonly BridgePart<unknown>[]): OpenExtension 
     },
     close: async () => {
       for (const part of [...parts].reverse()) await part.close();
-    },
-  };
-}
-
-function joinIntakes(intakes: readonly SignalIntake[]): SignalIntake {
-  return {
-    isWanted: (tag, sender) => intakes.some((it) => it.isWanted(tag, sender)),
-    isDelayed: (tag, sender) => intakes.some((it) => it.isDelayed?.(tag, sender)),
-    take: async (occurrence) => {
-      const { tag, sender } = occurrence;
-      for (const intake of intakes) {
-        if (sender !== undefined && intake.isWanted(tag, sender)) await intake.take(occurrence);
-      }
-    },
-  };
-}
-
-function joinPillars(pillars: readonly ExtPillar[]): ExtPillar {
-  return {
-    name: 'bridge',
-    provide: async (request) => {
-      const given = await Promise.all(pillars.map((it) => it.provide(request)));
-      const maps = given.flatMap((map) => (map === undefined ? [] : [map]));
-      return maps.length === 0 ? undefined : Object.assign({}, ...maps);
     },
   };
 }
