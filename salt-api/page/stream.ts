@@ -1,6 +1,7 @@
 /** The sections of the status page as they change, as server-sent events. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
+import { sendStreamHead } from '../stream-head.ts';
 import type { Overview } from './overview.ts';
 import { type Places, sections } from './sections.ts';
 
@@ -26,7 +27,10 @@ export async function streamSections(
   const sent = new Map<string, string>();
   // Before the head: who may not is told so.
   let overview = await look();
-  sendHead(reply);
+  sendStreamHead(reply, {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-store',
+  });
   try {
     while (!end.aborted) {
       for (const [id, { text }] of sections(overview, places)) {
@@ -43,15 +47,4 @@ export async function streamSections(
   }
   reply.raw.end();
   if (reply.raw.writableLength > maxWaitingBytes) reply.raw.destroy();
-}
-
-function sendHead(reply: FastifyReply): void {
-  reply.hijack();
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) reply.raw.setHeader(name, value);
-  }
-  reply.raw.writeHead(200, {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-store',
-  });
 }

@@ -14,8 +14,14 @@ import { SaltApiError } from '../errors.ts';
 import { eventsRequest, queryOf } from '../event-query.ts';
 import { writeEvents } from '../event-writer.ts';
 import { eventsOperation } from '../operations.ts';
+import { sendStreamHead } from '../stream-head.ts';
 import { addResource } from './resource.ts';
 
+const head = {
+  'content-type': 'text/event-stream;charset=utf-8',
+  'cache-control': 'no-cache',
+  connection: 'keep-alive',
+} as const;
 const lifeSign = Buffer.from(': ping\n\n');
 
 export function addEventRoutes(app: FastifyInstance, context: ApiContext): void {
@@ -51,7 +57,8 @@ async function streamEvents(
     const end = linkSignals(endOf(context, reply), expiryOf(caller)).signal;
     const asked = eventsRequest(queryOf(request.url), request.headers);
     const events = await caller.user.events.subscribeBatches(asked, end);
-    sendHead(reply);
+    sendStreamHead(reply, head);
+    reply.raw.write('retry: 400\n');
     const encode = (batch: readonly MasterEvent[]): Buffer => context.eventTexts.serverSent(batch);
     // The reply is the stream's from here on: what goes wrong ends it.
     await writeEvents(events, reply.raw, { encode, lifeSign }, context.pace)
@@ -60,20 +67,6 @@ async function streamEvents(
   } finally {
     leave();
   }
-}
-
-/** Goes out at once, not with the first event. */
-function sendHead(reply: FastifyReply): void {
-  reply.hijack();
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) reply.raw.setHeader(name, value);
-  }
-  reply.raw.writeHead(200, {
-    'content-type': 'text/event-stream;charset=utf-8',
-    'cache-control': 'no-cache',
-    connection: 'keep-alive',
-  });
-  reply.raw.write('retry: 400\n');
 }
 
 /** @throws SaltApiError ERR_HTTP_SESSION for one that is given twice */
