@@ -1,15 +1,8 @@
-import type { WireMap } from '../../minion-protocol/index.ts';
 import type { TemplateLoader } from '../../template/index.ts';
 import type { FileLists } from '../fileserver/backend.ts';
 import { GrainReads } from './grains.ts';
+import type { FileRead, MadeFrom } from './made-from.ts';
 import type { PillarSources, SourceFile } from './sources.ts';
-
-interface FileRead {
-  readonly path: string;
-  readonly saltenv: string;
-  /** `undefined`: it was not there. */
-  readonly digest: string | undefined;
-}
 
 /** A template asked for a file that was not read yet: it is read, and the template begins again. */
 export class NotRead extends Error {
@@ -25,7 +18,7 @@ export class NotRead extends Error {
   }
 }
 
-/** Everything that one pillar was made from: as long as that is the same, so is the pillar. */
+/** What one pillar is made from, noted while it is made. */
 export class Reads {
   readonly grains: GrainReads = new GrainReads();
   /** It looked at the clock or at chance: it is another one each time. */
@@ -46,12 +39,6 @@ export class Reads {
   /** For another pillar of the same minion at the same moment: the same files, other grains. */
   beside(): Reads {
     return new Reads(this.#sources, this);
-  }
-
-  /** The files that were read, as `<saltenv>:<path>`. */
-  get files(): string[] {
-    const there = [...this.#files.values()].filter(({ digest }) => digest !== undefined);
-    return there.map(({ saltenv, path }) => `${saltenv}:${path}`);
   }
 
   /** A file; within one pillar it does not change. @throws MasterError ERR_PILLAR_FILE */
@@ -82,20 +69,14 @@ export class Reads {
     };
   }
 
-  /** Nothing more is made from it: the texts are let go. */
-  seal(): void {
-    this.#contents.clear();
-  }
-
-  /** Whether a pillar made now, with these grains, would be made from the same. */
-  async areCurrent(grains: WireMap): Promise<boolean> {
-    if (this.isVolatile || !this.grains.agreeWith(grains)) return false;
-    const files = Array.from(this.#files.values(), async ({ path, saltenv, digest }) => {
-      return (await this.#sources.digest(path, saltenv)) === digest;
-    });
-    const lists = Array.from(this.#lists, async ([saltenv, lists]) => {
-      return (await this.#sources.lists(saltenv)) === lists;
-    });
-    return (await Promise.all([...files, ...lists])).every((isSame) => isSame);
+  /** What was read until now, without the texts. */
+  get madeFrom(): MadeFrom {
+    return {
+      files: [...this.#files.values()],
+      lists: Array.from(this.#lists, ([saltenv, lists]) => {
+        return { saltenv, digest: this.#sources.namesDigest(lists) };
+      }),
+      grains: this.grains,
+    };
   }
 }

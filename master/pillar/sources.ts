@@ -1,4 +1,5 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
+import { createHash } from 'node:crypto';
 import { parseTemplate, type Template } from '../../template/index.ts';
 import { MasterError } from '../errors.ts';
 import type { FileLists, FileServerBackend, FoundFile } from '../fileserver/backend.ts';
@@ -34,6 +35,7 @@ export class PillarSources {
   readonly #options: PillarSourcesOptions;
   readonly #kept = new Map<string, Promise<SourceFile>>();
   readonly #names = new WeakMap<FileLists, ReadonlySet<string>>();
+  readonly #digests = new WeakMap<FileLists, string>();
   #parsed = 0;
 
   constructor(options: PillarSourcesOptions) {
@@ -81,6 +83,16 @@ export class PillarSources {
     const set = new Set(names.sort());
     this.#names.set(lists, set);
     return set;
+  }
+
+  /** Tells the names of an environment's SLS from all others. */
+  namesDigest(lists: FileLists): string {
+    const known = this.#digests.get(lists);
+    if (known !== undefined) return known;
+    const names = JSON.stringify([...this.names(lists)]);
+    const digest = createHash('sha256').update(names).digest('hex');
+    this.#digests.set(lists, digest);
+    return digest;
   }
 
   close(): Promise<void> {

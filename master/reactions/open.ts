@@ -11,7 +11,7 @@ import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
-import { renderMs } from '../pillar/open.ts';
+import { renderMs } from '../pillar/own-pillar.ts';
 import type { Takes } from '../reactor/calls.ts';
 import { openReactorFiles } from '../reactor/files.ts';
 import { createReactorPlanner } from '../reactor/planner.ts';
