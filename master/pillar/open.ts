@@ -68,9 +68,10 @@ async function openLastingPillar(
 ): Promise<OwnPillar> {
   const { store, keys } = foundations;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
+  if (!config.minionDataCache) await PillarShelf.clear(store);
   const shelf = config.minionDataCache
     ? await PillarShelf.open({ ...foundations, hasKey })
-    : await PillarShelf.clear(store);
+    : undefined;
   const pillar = await openPillar(config, { ...surroundings, shelf, isKept: hasKey });
   const unsubscribe = keys.onChange(({ id }) => {
     if (!hasKey(id)) pillar.forget(id);

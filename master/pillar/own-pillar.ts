@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { packLocal } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
+import { KeptData } from '../rendering/kept-data.ts';
+import { Renderer } from '../rendering/renderer.ts';
 import type { PillarRequest } from '../requests/pillar.ts';
 import { SlowPatternRunner } from '../targeting/slow-patterns.ts';
 import { version } from '../version.ts';
@@ -11,7 +13,6 @@ import { PillarCache, type PillarKey } from './cache.ts';
 import { type CompiledPillar, compilePillar } from './compile.ts';
 import type { PillarMap } from './merge.ts';
 import { Reads } from './reads.ts';
-import { ParsedYaml } from './render-sls.ts';
 import type { PillarRules, PillarSetting } from './setting.ts';
 import type { PillarShelf } from './shelf.ts';
 import type { PillarSources } from './sources.ts';
@@ -71,7 +72,8 @@ export class OwnPillar implements PillarSource {
   readonly #sources: PillarSources;
   readonly #surroundings: PillarSurroundings;
   readonly #cache: PillarCache;
-  readonly #yaml: ParsedYaml = new ParsedYaml();
+  readonly #renderer: Renderer = new Renderer();
+  readonly #data: KeptData = new KeptData(this.#renderer);
   readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
   readonly #told = new Set<string>();
   #rules: { readonly nodegroups: PillarConfig['nodegroups']; readonly mark: string } | undefined;
@@ -117,6 +119,7 @@ export class OwnPillar implements PillarSource {
   }
 
   async close(): Promise<void> {
+    await this.#renderer.close();
     await this.#sources.close();
   }
 
@@ -196,10 +199,10 @@ export class OwnPillar implements PillarSource {
       pillarenv,
       ...environments(config.pillarRoots, pillarenv ?? saltenv ?? 'base'),
       opts: { id, minion_id: id, saltenv, pillarenv, file_client: 'local' },
-      yaml: this.#yaml,
+      rendering: this.#renderer,
+      data: this.#data,
       slowPatterns: this.#slowPatterns,
       now: this.#surroundings.now,
-      random: Math.random,
     };
   }
 }

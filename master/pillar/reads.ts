@@ -1,31 +1,22 @@
-import type { TemplateLoader } from '../../template/index.ts';
 import type { FileLists } from '../fileserver/backend.ts';
+import type { Imports } from '../rendering/renderer.ts';
+import type { Notes } from '../rendering/task.ts';
 import { GrainReads } from './grains.ts';
 import type { FileRead, MadeFrom } from './made-from.ts';
-import type { PillarSources, SourceFile } from './sources.ts';
+import type { SourceFile } from './source-file.ts';
+import type { PillarSources } from './sources.ts';
 
-/** A template asked for a file that was not read yet: it is read, and the template begins again. */
-export class NotRead extends Error {
-  static {
-    NotRead.prototype.name = NotRead.name;
-  }
-
-  readonly path: string;
-
-  constructor(path: string) {
-    super('a file is to be read first');
-    this.path = path;
-  }
-}
+type Contents = Map<string, SourceFile | undefined>;
 
 /** What one pillar is made from, noted while it is made. */
-export class Reads {
+export class Reads implements Notes {
   readonly grains: GrainReads = new GrainReads();
   /** It looked at the clock or at chance: it is another one each time. */
   isVolatile = false;
   readonly #sources: PillarSources;
   readonly #files: Map<string, FileRead>;
-  readonly #contents: Map<string, SourceFile | undefined>;
+  /** By environment and path. */
+  readonly #contents: Map<string, Contents>;
   readonly #lists: Map<string, FileLists>;
 
   /** @param beside one whose files these are too */
@@ -43,11 +34,11 @@ export class Reads {
 
   /** A file; within one pillar it does not change. @throws MasterError ERR_PILLAR_FILE */
   async read(path: string, saltenv: string): Promise<SourceFile | undefined> {
-    const mark = `${saltenv}\0${path}`;
-    if (this.#contents.has(mark)) return this.#contents.get(mark);
+    const contents = this.#contentsOf(saltenv);
+    if (contents.has(path)) return contents.get(path);
     const file = await this.#sources.read(path, saltenv);
-    this.#files.set(mark, { path, saltenv, digest: file?.digest });
-    this.#contents.set(mark, file);
+    this.#files.set(`${saltenv}\0${path}`, { path, saltenv, digest: file?.digest });
+    contents.set(path, file);
     return file;
   }
 
@@ -58,14 +49,11 @@ export class Reads {
     return this.#sources.names(lists);
   }
 
-  /** What templates of an environment include and import. @throws NotRead from its `load` */
-  loader(saltenv: string): TemplateLoader {
+  /** What templates of an environment include and import. */
+  imports(saltenv: string): Imports {
     return {
-      load: (path) => {
-        const mark = `${saltenv}\0${path}`;
-        if (!this.#contents.has(mark)) throw new NotRead(path);
-        return this.#contents.get(mark)?.template();
-      },
+      known: this.#contentsOf(saltenv),
+      read: (path) => this.read(path, saltenv),
     };
   }
 
@@ -78,5 +66,13 @@ export class Reads {
       }),
       grains: this.grains,
     };
+  }
+
+  #contentsOf(saltenv: string): Contents {
+    const known = this.#contents.get(saltenv);
+    if (known !== undefined) return known;
+    const contents: Contents = new Map();
+    this.#contents.set(saltenv, contents);
+    return contents;
   }
 }

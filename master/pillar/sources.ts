@@ -1,28 +1,14 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
 import { createHash } from 'node:crypto';
-import { parseTemplate, type Template } from '../../template/index.ts';
 import { MasterError } from '../errors.ts';
 import type { FileLists, FileServerBackend, FoundFile } from '../fileserver/backend.ts';
 import { relativePath } from '../fileserver/requested-path.ts';
-
-/** A file as it was when it was read. */
-export interface SourceFile {
-  /** Below its root. */
-  readonly path: string;
-  /** Tells this content from every other. */
-  readonly digest: string;
-  readonly text: string;
-  /** Parsed once. @throws TemplateError */
-  template(): Template;
-}
+import { type SourceFile, type TemplateWhitespace, toSourceFile } from './source-file.ts';
 
 /** What {@link PillarSources} needs. */
-export interface PillarSourcesOptions {
+export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */
   readonly backend: FileServerBackend;
-  /** How templates are read: `jinja_trim_blocks`, `jinja_lstrip_blocks`. */
-  readonly trimBlocks: boolean;
-  readonly lstripBlocks: boolean;
 }
 
 /** Largest file, bytes. */
@@ -109,19 +95,9 @@ export class PillarSources {
       throw new MasterError('ERR_PILLAR_FILE', `${path} has more than ${maxFileBytes} bytes`);
     }
     const text = decode(await found.read(0, found.stat.size), path);
-    const { trimBlocks, lstripBlocks } = this.#options;
-    let template: Template | undefined;
-    return {
-      path,
-      digest,
-      text,
-      template: () => {
-        if (template !== undefined) return template;
-        this.#parsed += 1;
-        template = parseTemplate(text, { name: path, trimBlocks, lstripBlocks });
-        return template;
-      },
-    };
+    return toSourceFile({ path, digest, text }, this.#options, () => {
+      this.#parsed += 1;
+    });
   }
 }
 

@@ -4,7 +4,11 @@ import type { ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '../../master/config/resolve.ts';
 import { createSilentLogger } from '../../master/log.ts';
 import { openPillar } from '../../master/pillar/open.ts';
-import type { OwnPillar, PillarConfig, PillarSurroundings } from '../../master/pillar/own-pillar.ts';
+import type {
+  OwnPillar,
+  PillarConfig,
+  PillarSurroundings,
+} from '../../master/pillar/own-pillar.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
