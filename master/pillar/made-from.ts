@@ -12,7 +12,7 @@ export interface FileRead {
 }
 
 /** The SLS of an environment, where a pattern went through their names. */
-export interface ListRead {
+interface ListRead {
   readonly saltenv: string;
   /** Of the names. */
   readonly digest: string;
