@@ -65,6 +65,7 @@ export {
   type ConfigErrorCode,
   configErrors,
 } from './config/errors.ts';
+export type { HttpApiOptions } from './config/http-api-options.ts';
 export type { ReloadReport } from './config/live-config.ts';
 export { type LoadedConfig, loadMasterConfig } from './config/load.ts';
 export type {

@@ -54,8 +54,8 @@ export async function createSaltApi(
   const context: ApiContext = {
     master,
     options: complete,
-    sessions: new Sessions({ idleMs: complete.sessionIdleMs, now: () => performance.now() }),
-    streams: new StreamGate(complete.maxStreams, complete.maxStreamsPerToken),
+    sessions: new Sessions({ idleMs: complete.sessionIdle * 1000, now: () => performance.now() }),
+    streams: new StreamGate(complete.streams, complete.streamsPerToken),
     clients: new Set(clientNames.filter((name) => wanted?.includes(name) ?? true)),
     nextJid: createJidSource(),
     closing: closing.signal,

@@ -4,7 +4,7 @@ import { readSection, type SectionTable } from './section-kind.ts';
 
 /** Where and how the HTTP API is served. Paths are taken as they are. */
 export interface HttpApiOptions {
-  /** `port`: where it listens. Without it nothing is served. 0: any free one. */
+  /** `port`: where it listens; 0: any free port. A configuration without it asks for nothing. */
   readonly port?: number;
   /** `host`: the address. Default `0.0.0.0`. */
   readonly host?: string;

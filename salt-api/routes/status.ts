@@ -112,7 +112,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
           return sendPage(reply, loginPage(base, options.eauths, 'This did not work.'), 401);
         }
         const token = sessions.open(login);
-        const cookie = sessionCookie(token, options.sessionIdleMs / 1000, isSecure(request));
+        const cookie = sessionCookie(token, options.sessionIdle, isSecure(request));
         return reply.header('set-cookie', cookie).redirect(base, 303);
       },
     },

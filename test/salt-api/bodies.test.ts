@@ -158,7 +158,7 @@ test('methods that a path has not are named', async (t) => {
 });
 
 test('only listed origins may read answers', async (t) => {
-  const options = { corsOrigins: ['https://ui.example'] };
+  const options = { corsOrigin: ['https://ui.example'] };
   const { ask } = await startApi(t, { minions: [], options });
   const from = (origin: string, more = {}): Promise<ApiAnswer> =>
     ask({ method: 'OPTIONS', path: '/login', headers: { origin, ...more } });

@@ -30,7 +30,7 @@ test('a thousand log-ins at once are let in, or told to come later', async (t) =
 test('three hundred readers that never read cost nobody anything', async (t) => {
   const { master, login, run, port } = await startApi(t, {
     minions: ['web1'],
-    options: { maxStreamsPerToken: 300 },
+    options: { streamsPerToken: 300 },
   });
   const token = await login();
   const sockets: Socket[] = [];

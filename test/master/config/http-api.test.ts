@@ -30,7 +30,7 @@ rest_cherrypy:
     tls: { certificate: '/etc/api.crt', key: '/etc/api.key' },
     static: '/srv/saltgui/static',
     staticPath: '/files',
-    corsOrigins: ['https://ui.example'],
+    corsOrigin: ['https://ui.example'],
     eauths: [],
     clients: ['local', 'runner'],
     runnerTimeout: 7,
@@ -44,7 +44,7 @@ test('our section takes the place of it', async (t) => {
   t.deepEqual(saltApiOptions(config), {
     port: 1,
     eauths: [],
-    sessionIdleMs: 5000,
+    sessionIdle: 5,
     runnerTimeout: 300,
   });
 });
