@@ -1,6 +1,7 @@
 /** `saltbridge`: a Salt-compatible master as a library. */
 export type { Explanation, LintFinding, NearRule } from '../acl/index.ts';
 export { StoreError, type StoreErrorCode } from '../store/index.ts';
+export { type AddressSet, addressSet } from './address-set.ts';
 export type {
   AclApi,
   AuditApi,

@@ -30,8 +30,11 @@ export interface SaltApiDoors {
 /** What a configuration says by names of files, and a program by {@link SaltApiOptions.tls}. */
 type TlsNames = 'disableSsl' | 'sslCrt' | 'sslKey' | 'sslChain';
 
+/** What goes by the master's own configuration, wherever somebody logs in. */
+type OfMaster = 'apiAcl';
+
 /** What else a program may say. */
-export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames> {
+export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster> {
   /** Default: plain HTTP. */
   readonly tls?: SaltApiTls;
   /** Names of clients that are served. Default: all. */
@@ -49,7 +52,15 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames> {
 }
 
 /** Those whose absence is a value. */
-type WithoutDefault = 'tls' | 'static' | 'app' | 'favicon' | 'logger' | 'clients';
+type WithoutDefault =
+  | 'tls'
+  | 'hosts'
+  | 'authorizedIps'
+  | 'static'
+  | 'app'
+  | 'favicon'
+  | 'logger'
+  | 'clients';
 
 /** Every option with a value, but for those. */
 export type CompleteOptions = Required<Omit<SaltApiOptions, WithoutDefault>> &
@@ -91,7 +102,14 @@ export function completeOptions(options: SaltApiOptions): CompleteOptions {
 export function saltApiOptions(config: MasterConfig): SaltApiOptions | undefined {
   const section = config.api ?? config.restCherrypy;
   if (section?.port === undefined) return undefined;
-  const { disableSsl: _, sslCrt: _crt, sslKey: _key, sslChain: _chain, ...same } = section;
+  const {
+    disableSsl: _,
+    sslCrt: _crt,
+    sslKey: _key,
+    sslChain: _chain,
+    apiAcl: _acl,
+    ...same
+  } = section;
   const tls = tlsOf(section);
   return {
     ...same,

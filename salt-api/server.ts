@@ -119,8 +119,9 @@ async function readTls({
   return { cert: certificates.join('\n'), key: await read(key) };
 }
 
-function addCommonHeaders(app: FastifyInstance, { options, log }: ApiContext): void {
+function addCommonHeaders(app: FastifyInstance, { options, door, log }: ApiContext): void {
   app.addHook('onRequest', async (request, reply) => {
+    door(request.raw);
     const isListed = addCorsHeaders(request, reply, options.corsOrigin);
     reply.header('x-content-type-options', 'nosniff');
     reply.header('x-frame-options', 'DENY');

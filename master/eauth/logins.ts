@@ -8,6 +8,7 @@ import { type Backends, createBackends } from './backends.ts';
 import { areCredentials } from './credentials.ts';
 import { AuthenticationError } from './errors.ts';
 import { FailedLogins } from './failed-logins.ts';
+import { type LoginPlaces, loginPlaces } from './login-places.ts';
 import { Standings } from './standings.ts';
 import { TokenWatch, type Watched } from './token-watch.ts';
 import type { KnownToken, TokenTable } from './tokens.ts';
@@ -93,6 +94,7 @@ export class Logins {
   readonly #failures: FailedLogins;
   readonly #standings: Standings;
   readonly #watch: TokenWatch;
+  readonly #isLet: LoginPlaces;
   readonly #gates = new Map<string, Gate>();
   readonly #underWay = new Map<string, number>();
   #backends: Backends;
@@ -101,6 +103,8 @@ export class Logins {
     this.#options = options;
     this.#failures = new FailedLogins({ now: options.monotonic });
     this.#standings = new Standings(options.monotonic);
+    const { api, restCherrypy } = options.config;
+    this.#isLet = loginPlaces((api ?? restCherrypy)?.apiAcl);
     this.#backends = options.backends ?? createBackends(options.config, options.now);
     this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
   }
@@ -240,13 +244,17 @@ export class Logins {
     if (backend === undefined || !areCredentials({ username, password }, eauth)) return undefined;
     const succeed = this.#failures.begin(username, source);
     if (succeed === undefined) throw limit('too many failed log-ins of this user from there');
+    if (!this.#mayComeFrom(request.source, username)) return undefined;
     const gate = this.#gates.get(eauth) ?? new Gate(atOnce);
     this.#gates.set(eauth, gate);
     try {
       const identity = await gate.run(() =>
         backend.authenticate({ username, password }, AbortSignal.timeout(timeoutMs)),
       );
-      if (identity === undefined) return undefined;
+      // The back end may know them by another name than they gave.
+      if (identity === undefined || !this.#mayComeFrom(request.source, identity.user)) {
+        return undefined;
+      }
       succeed();
       return { backend, identity };
     } catch (error) {
@@ -254,6 +262,11 @@ export class Logins {
       succeed();
       throw error;
     }
+  }
+
+  /** @param source - none: on this host, without HTTP */
+  #mayComeFrom(source: string | undefined, user: string): boolean {
+    return source === undefined || this.#isLet(user, source);
   }
 
   async #createToken(

@@ -41,7 +41,7 @@ test('three hundred readers that never read cost nobody anything', async (t) => 
     const socket = connect(port, '127.0.0.1');
     sockets.push(socket);
     socket.on('error', () => {});
-    socket.write(`GET /events HTTP/1.1\r\nHost: x\r\nX-Auth-Token: ${token}\r\n\r\n`);
+    socket.write(`GET /events HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n\r\n`);
     await new Promise<void>((resolve) => socket.once('readable', () => resolve()));
   });
   await Promise.all(opened);

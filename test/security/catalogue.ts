@@ -45,6 +45,7 @@ const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
 const streams = inFile('salt-api/events.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
+const door = inFile('salt-api/door.test.ts');
 const tenants = inFile('master/config/tenants.test.ts');
 
 const identityInTheDispatcher =
@@ -860,6 +861,7 @@ export const catalogue: readonly Threat[] = [
       logins('five failures in a minute refuse that user from that source, and nobody else'),
       logins('attempts at the same time are no way around the limit'),
       logins('failures of many other users do not make those of one forgotten'),
+      door('users log in from where api_acl lets them, by whatever door'),
     ],
   },
   {
@@ -941,6 +943,9 @@ export const catalogue: readonly Threat[] = [
       bodies('only listed origins may read answers'),
       sessions('a cookie is a session, but not for a page of another site'),
       streams('WebSocket needs a session, and a cookie serves no page of another site'),
+      door('on a loopback address, a name that is not this host is refused at every path'),
+      door('names that are listed are heard, wherever it listens'),
+      door('an address that authorized_ips does not list is answered nothing'),
     ],
   },
   {
