@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import { Gate } from '../../minion-protocol/index.ts';
 import type { LoginAudit } from '../audit/audited-logins.ts';
+import type { AuditRequester } from '../audit/requester.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { type Backends, createBackends } from './backends.ts';
@@ -51,6 +52,8 @@ export interface TokenSelection {
   readonly id?: string;
   readonly user?: string;
   readonly eauth?: string;
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
 }
 
 /** Rights of a user in `external_auth`, as they stand there. */
@@ -187,7 +190,7 @@ export class Logins {
   }
 
   /** Ends tokens. @returns those that it ended */
-  async revoke({ id, user, eauth }: TokenSelection): Promise<readonly TokenInfo[]> {
+  async revoke({ id, user, eauth, by }: TokenSelection): Promise<readonly TokenInfo[]> {
     const chosen = this.#options.tokens
       .list()
       .filter(
@@ -196,8 +199,10 @@ export class Logins {
           (user === undefined || it.user === user) &&
           (eauth === undefined || it.eauth === eauth),
       );
+    const revoked = chosen.map(toInfo);
+    this.#options.audit.revoked(revoked, by);
     await this.#end(chosen);
-    return chosen.map(toInfo);
+    return revoked;
   }
 
   /** Deletes expired tokens from the store. */
