@@ -70,12 +70,12 @@ test('a body without a length is read as far as it may go, and no further', asyn
 });
 
 test('streams of the status page count as streams', async (t) => {
-  const { port, login, ask, run } = await startApi(t, { minions: ['web1'] });
+  const { port, login, run } = await startApi(t, { minions: ['web1'] });
   const token = await login();
   const request = `GET /status/stream HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n\r\n`;
   for (let count = 0; count < 8; count += 1) {
     t.regex(await beginningOf(t, port, request), /^HTTP\/1\.1 200 /);
   }
-  t.is((await ask({ path: '/status/stream', headers: json(token) })).status, 429);
+  t.regex(await beginningOf(t, port, request), /^HTTP\/1\.1 429 /);
   t.is((await run(token, ping)).status, 200);
 });

@@ -881,6 +881,7 @@ export const catalogue: readonly Threat[] = [
       users('a user may publish what external_auth grants, and nothing else'),
       users('run and batch are judged before anything is published'),
       users('runners and wheel functions go by their own rights'),
+      'salt-api/clients.test.ts: unknown and missing clients are refused before anything is done',
     ],
   },
   {
@@ -968,6 +969,9 @@ export const catalogue: readonly Threat[] = [
       streams('a log-in has eight streams, and a place is free when one ends'),
       streams('a reader that reads nothing is let go'),
       bodies('a body that never ends holds nobody up'),
+      'salt-api/abuse.test.ts: streams of the status page count as streams',
+      'salt-api/floods.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
+      'salt-api/floods.test.ts: three hundred readers that never read cost nobody anything',
     ],
   },
   {
