@@ -192,6 +192,7 @@ async function open(
     { ...parts, extPillar },
     {
       closers,
+      foundations,
       now,
       log: logger.child({ component: 'pillar' }),
     },
