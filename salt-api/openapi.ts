@@ -27,18 +27,11 @@ const security: Readonly<Record<OperationAccess, readonly Json[]>> = {
   token: [{ token: [] }, { session: [] }],
 };
 
-const refused: Json = {
-  description: 'Refused; see docs/errors.md',
-  content: {
-    'application/json': {
-      schema: {
-        type: 'object',
-        required: ['status'],
-        properties: { status: { type: 'integer' }, error: { type: 'string' } },
-      },
-    },
-  },
-};
+const refused: Json = refusedWith({
+  type: 'object',
+  required: ['status'],
+  properties: { status: { type: 'integer' }, error: { type: 'string' } },
+});
 
 /** Takes down the routes that are registered from now on. @returns the document of them */
 export function describeRoutes(app: FastifyInstance): (title: string, version: string) => Json {
@@ -93,9 +86,16 @@ function describe(path: string, operation: Operation): Json {
     ...(body === undefined ? {} : { requestBody: { content: contentOf(bodyTypes, body) } }),
     responses: {
       [status]: { description: 'Done', content: contentOf(answerTypes, answer) },
-      default: refused,
+      default: operation.refusal === undefined ? refused : refusedWith(operation.refusal),
     },
     security: security[access],
+  };
+}
+
+function refusedWith(schema: TSchema | Json): Json {
+  return {
+    description: 'Refused; see docs/errors.md',
+    content: contentOf(['application/json'], schema),
   };
 }
 

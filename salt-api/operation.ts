@@ -18,6 +18,8 @@ export interface Operation {
   readonly answer?: TSchema;
   /** Media types of the answer. Default: JSON. */
   readonly answerTypes?: readonly string[];
+  /** What is answered where it is refused, if it is not what Salt's routes answer then. */
+  readonly refusal?: TSchema;
   /** Of an answer. Default 200. */
   readonly status?: number;
   /** For a path with `:method`: what each of some values takes. */
