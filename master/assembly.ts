@@ -191,6 +191,7 @@ async function open(
     { ...parts, extPillar },
     {
       closers,
+      foundations,
       now,
       log: logger.child({ component: 'pillar' }),
     },

@@ -51,6 +51,7 @@ const tenants = inFile('master/config/tenants.test.ts');
 
 const identityInTheDispatcher =
   'master/requests/identity.test.ts: no variant of somebody else is heard, and each is counted by its reason';
+const shelf = inFile('master/pillar/shelf.test.ts');
 const redaction =
   'master/redaction.test.ts: no secret reaches the log at level trace, whatever was asked';
 const ownFiles =
@@ -689,7 +690,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'M-17',
     threat: 'going on after the key was deleted',
-    tests: [identity('a deleted key ends at once, and leaves nothing to who comes after')],
+    tests: [
+      identity('a deleted key ends at once, and leaves nothing to who comes after'),
+      'master/pillar/master.test.ts: of a minion whose key is deleted no pillar is left',
+    ],
   },
   {
     id: 'M-18',
@@ -760,6 +764,10 @@ export const catalogue: readonly Threat[] = [
     id: 'G-07',
     threat: 'everything has a bound and an owner',
     tests: [
+      'master/pillar/beside.test.ts: while a pillar loops to its limit others get theirs',
+      'master/pillar/beside.test.ts: while a file for the reactor loops to its limit other events are planned',
+      'master/rendering/renderer.test.ts: a rendering that takes more memory than it may ends alone',
+      shelf('records of ids without a key are gone after the start, and bounds hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are bounded in all its connections together',
       'master/limits/in-flight.test.ts: an owner has so many under way and no more; others are not held up',
       'master/limits/throttle.test.ts: what is over the rate waits, up to a number; the rest is turned away at once',
@@ -793,7 +801,16 @@ export const catalogue: readonly Threat[] = [
       logins('the store has the digest of a token, not the token or the password'),
     ],
   },
-  { id: 'G-12', threat: 'no secret is told', tests: [redaction], sentence: 'core dumps' },
+  {
+    id: 'G-12',
+    threat: 'no secret is told',
+    tests: [
+      redaction,
+      shelf('neither the files of the store nor a backup hold a word of a pillar'),
+      shelf('a record opens under no other seal key, and under no other id'),
+    ],
+    sentence: 'core dumps',
+  },
   {
     id: 'G-13',
     threat: 'the local door',
