@@ -86,7 +86,7 @@ export class RulesOfSubjects {
 }
 
 /** A name that no other subject has, nor the same one with other rights. */
-export function subjectName(subject: Subject): string {
+function subjectName(subject: Subject): string {
   switch (subject.kind) {
     case 'minion':
       return `minion ${subject.id}`;
