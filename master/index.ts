@@ -97,7 +97,19 @@ export {
   authenticationErrors,
   authorizationErrors,
 } from './eauth/errors.ts';
+/** @internal */
+export {
+  type EntityReference,
+  type IdentityToken,
+  logInBody,
+  readToken,
+  tokensUrl,
+} from './eauth/identity-v3.ts';
 export type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/logins.ts';
+/** @internal */
+export { RecentAnswers } from './eauth/recent-answers.ts';
+/** @internal */
+export { TokenWatch } from './eauth/token-watch.ts';
 export {
   type ErrorEntry,
   MasterError,

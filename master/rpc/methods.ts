@@ -111,6 +111,10 @@ const Events = Type.Object(
 );
 const JobId = Type.Object({ jid: Text }, strict);
 
+const KeystoneEntity = Type.Object(
+  { id: Text, name: Text, domain: Type.Object({ id: Text, name: Text }, strict) },
+  strict,
+);
 const Subject = Type.Union([
   Type.Object({ kind: Type.Literal('minion'), id: Text }, strict),
   Type.Object(
@@ -119,6 +123,15 @@ const Subject = Type.Union([
       name: Text,
       groups: Type.Array(Text),
       eauth: Type.Optional(Text),
+    },
+    strict,
+  ),
+  Type.Object(
+    {
+      kind: Type.Literal('project'),
+      project: KeystoneEntity,
+      user: KeystoneEntity,
+      roles: Type.Array(Text),
     },
     strict,
   ),

@@ -1,28 +1,28 @@
 /**
- * Which services signals may be sent to: those that the operator lists, by scheme, host and port,
+ * Which services may be asked: those that the operator lists, by scheme, host and port,
  * and of their addresses only what the list or common sense permits [THREATS B-08].
  */
 import { isIP } from 'node:net';
 import { addressSet } from '../../master/index.ts';
 
-/** A service that signals may be sent to. */
+/** A service that may be asked. */
 export interface EndpointOptions {
-  /** `https://heat.example.org:8004`; whatever path follows is for every handle alike. */
+  /** `https://heat.example.org:8004`; whatever path follows is for every request alike. */
   readonly url: string;
   /**
    * Networks that its name may lead to (`10.0.0.0/8`, `fd00::/8`, one address). Default: public
    * addresses, and the address itself where `url` has one in place of a name.
    */
   readonly addresses?: readonly string[];
-  /** PEM file of the authorities that sign its certificate. Default: those of Node. */
-  readonly caFile?: string;
+  /** The authorities that sign its certificate, PEM. Default: those of Node. */
+  readonly ca?: Buffer;
 }
 
 /** A listed service. */
 export interface ListedEndpoint {
   /** Scheme, host and port in their normal form. */
   readonly origin: string;
-  readonly caFile: string | undefined;
+  readonly ca: Buffer | undefined;
   /** Whether a connection may be made to this address. */
   permits(address: string): boolean;
 }
@@ -55,14 +55,14 @@ export function listEndpoints(
 ): ReadonlyMap<string, ListedEndpoint> {
   const closed = addressSet(notPublic);
   return new Map(
-    listed.map(({ url, addresses, caFile }) => {
+    listed.map(({ url, addresses, ca }) => {
       const origin = originOf(url);
       const own = isIP(hostOf(url)) === 0 ? [] : [hostOf(url)];
       const open = addressSet(addresses ?? own);
       const isNamed = addresses !== undefined || own.length > 0;
       const permits = (address: string): boolean =>
         isNamed ? open.has(address) : !closed.has(address);
-      return [origin, { origin, caFile, permits }];
+      return [origin, { origin, ca, permits }];
     }),
   );
 }
