@@ -8,8 +8,8 @@ export type Operation = NonNullable<FastifyContextConfig['openapi']>;
 /** What every refusal of the bridge is. */
 const refusal: Readonly<Record<string, TSchema>> = {
   'application/json': Type.Object({
-  error: Type.Object({ code: Type.String(), message: Type.String() }),
-}),
+    error: Type.Object({ code: Type.String(), message: Type.String() }),
+  }),
 };
 
 /** The `config` of a route. @param operation - default access: a session, or a token of Keystone's */
