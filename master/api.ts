@@ -15,8 +15,9 @@ import type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/log
 import type { MasterEvent } from './events/bus.ts';
 import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
+import type { JobUpdate } from './jobs/follow.ts';
 import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
-import type { JobUpdate, RunRequest } from './jobs/run.ts';
+import type { RunRequest } from './jobs/run.ts';
 import type { MetricFamily } from './metrics/families.ts';
 import type { PillarDifference } from './pillar/difference.ts';
 import type { PillarOrigin } from './pillar/explain.ts';

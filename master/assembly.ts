@@ -315,7 +315,8 @@ async function open(
     bound,
     startedAt: now(),
   });
-  await extensions.start({ api, holdToken: users.holdToken });
+  const { resumeJob } = services;
+  await extensions.start({ api, resumeJob, holdToken: users.holdToken });
   const rpc = closers.add(
     new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods),
     (it) => it.close(),

@@ -39,6 +39,7 @@ export interface ExtensionParts {
 /** What is there once the ports are bound. */
 interface RunningMaster {
   readonly api: MasterApi;
+  readonly resumeJob: ExtensionHost['resumeJob'];
   readonly holdToken: (token: string) => Promise<UserSession>;
 }
 
@@ -127,6 +128,7 @@ function createHost(
       const allowed = targets.entitled({ tgt, tgtType: 'compound' });
       return minions.every((id) => allowed.has(id));
     },
+    resumeJob: (jid, signal) => running().resumeJob(jid, signal),
     holdToken: (token) => running().holdToken(token),
     freshJid: async () => {
       let jid = nextJid();
