@@ -1,5 +1,6 @@
 /** Brings the signals of the outbox to where they belong: those of a handle one after the other. */
 import type { Logger } from 'pino';
+import { Turns } from '../turns.ts';
 import { type BackOffOptions, backOffMs } from './back-off.ts';
 import { type Destination, secretsOf } from './destination.ts';
 import { originOf } from './endpoints.ts';
@@ -12,7 +13,6 @@ import type { Outcome } from './outcome.ts';
 import { pause } from './pause.ts';
 import { signalId } from './signal.ts';
 import type { Delivery } from './transports/delivery.ts';
-import { Turns } from './turns.ts';
 
 /** What {@link Courier} needs. */
 export interface CourierOptions {

@@ -6,7 +6,7 @@ import test from 'ava';
 import { allow } from '../../acl/index.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
 import { password, startApi } from '../helpers/salt-api.ts';
-import { acl, echo } from './stage.ts';
+import { acl, echo, twice } from './stage.ts';
 
 const directory = fileURLToPath(new URL('../../../clients/python', import.meta.url));
 const hasPython = spawnSync('python3', ['--version']).status === 0;
@@ -15,7 +15,7 @@ const step = hasPython ? test : test.skip;
 step(
   `${hasPython ? '' : 'no python3 here: '}the Python module does what its tests say`,
   async (t) => {
-    const bridge = createBridge({ commands: [echo] });
+    const bridge = createBridge({ commands: [echo], plans: [twice] });
     const rule = allow('limited', {
       subject: { user: 'limited' },
       action: 'command',
@@ -35,7 +35,7 @@ step(
     };
     const run = promisify(execFile)('python3', ['-m', 'unittest', '-v'], { cwd: directory, env });
     const { stderr } = await run;
-    t.regex(stderr, /Ran 10 tests/);
+    t.regex(stderr, /Ran 11 tests/);
     t.false(stderr.includes('skipped'));
   },
 );
