@@ -11,6 +11,7 @@ import { openEnrolment } from './enroll/open.ts';
 import { parseEnrollOptions } from './enroll/options.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createPlugin } from './http/plugin.ts';
+import { withKeystone } from './keystone/host.ts';
 import { parseSections } from './options.ts';
 import { type BridgePart, joinParts } from './part.ts';
 import type { PlanDefinition, TypedPlan } from './plans/definition.ts';
@@ -226,10 +227,11 @@ class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
 
 /** Each part with its section of the configuration. @throws BridgeError */
 async function openParts(
-  host: ExtensionHost,
+  master: ExtensionHost,
   { commands: definitions = [], plans: planned = [], service = 'bridge' }: SomeOptions,
 ): Promise<OpenBridge> {
-  const sections = parseSections(host.config.bridge);
+  const sections = parseSections(master.config.bridge);
+  const host = withKeystone(master, sections.keystone);
   const { catalog: places = [] } = sections;
   // Relative ones are told from the configuration's directory.
   const base = path.dirname(host.config.confFile);

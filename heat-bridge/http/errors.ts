@@ -14,6 +14,7 @@ const ofBridge: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_COMMAND_UNKNOWN: 404,
   ERR_PLAN_GROUPS: 400,
   ERR_PLAN_UNKNOWN: 404,
+  ERR_PROJECT: 403,
   ERR_RUN_UNKNOWN: 404,
   ERR_ENROLL_ARGS: 400,
   ERR_ENROLL_FAILED: 409,

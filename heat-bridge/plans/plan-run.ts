@@ -10,7 +10,7 @@ import type { StepCall, StepRunner } from './step-runner.ts';
 import { StepTeller } from './step-teller.ts';
 
 /** How far a run is: what a master after this one must know to go on with it. */
-export interface PlanState {
+interface PlanState {
   /** Steps that ended, in the order in which they did. */
   readonly ended: readonly string[];
   /** Why it takes back what is done. Absent: it does not, yet. */

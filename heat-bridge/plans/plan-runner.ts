@@ -2,6 +2,7 @@
 import { setMaxListeners } from 'node:events';
 import { type AuditEntry, actorOf, type ExtensionHost, linkSignals } from '../../master/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
+import { projectOf } from '../keystone/own-project.ts';
 import { type KnownCaller, knowCaller, requireWithin } from '../run/callers.ts';
 import type { CommandRunner } from '../run/command-runner.ts';
 import { RecentRuns } from '../run/recent-runs.ts';
@@ -67,7 +68,8 @@ export class PlanRunner {
     const caller = await knowCaller(host, asked);
     try {
       const call = { plan, parameters, caller, request };
-      const { idempotencyKey, project = '' } = request;
+      const project = projectOf(caller.subject, request.project) ?? '';
+      const { idempotencyKey } = request;
       if (idempotencyKey === undefined) {
         const groups = await settleGroups(host, plan.definition, request.groups);
         this.#permit(call, groups);
@@ -178,8 +180,8 @@ export class PlanRunner {
     const ended = linkSignals(time.signal, cancelled.signal);
     // Every step listens to it.
     setMaxListeners(0, ended.signal);
-    const { project = '' } = request;
-    const key = place === undefined ? {} : { key: { project, digest: kept.digest } };
+    const key =
+      place === undefined ? {} : { key: { project: place.owner.project, digest: kept.digest } };
     const steps = new StepRunner({
       commands,
       caller: stepCallerOf(caller),

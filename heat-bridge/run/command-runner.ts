@@ -5,6 +5,7 @@ import type { Parameters } from '../catalog/argument-values.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CompiledCommand } from '../catalog/compile-command.ts';
 import { BridgeError } from '../errors.ts';
+import { projectOf } from '../keystone/own-project.ts';
 import { Turns } from '../turns.ts';
 import { authorise, type KnownCaller, knowCaller } from './callers.ts';
 import { followRun, type RunWork } from './follow-run.ts';
@@ -96,8 +97,9 @@ export class CommandRunner {
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
     const caller = await knowCaller(host, asked);
     try {
+      const project = projectOf(caller.subject, request.project) ?? '';
       const minions = await this.#minionsOf(name, request.target);
-      const { idempotencyKey, project = '', deadline, signal } = request;
+      const { idempotencyKey, deadline, signal } = request;
       const call = { caller, command, parameters, minions, deadline, signal };
       if (idempotencyKey === undefined) return await this.start(call);
       const owner = { caller: caller.name, project, command: name, key: checkKey(idempotencyKey) };
@@ -293,5 +295,12 @@ async function inTime(coming: Promise<void>, end: AbortSignal): Promise<void> {
 /** What a job is told to be of. */
 function userOf({ subject }: KnownCaller): string {
   if (subject === undefined) return 'saltbridge';
-  return subject.kind === 'minion' ? subject.id : subject.name;
+  switch (subject.kind) {
+    case 'minion':
+      return subject.id;
+    case 'project':
+      return `project:${subject.project.name}/${subject.user.name}`;
+    default:
+      return subject.name;
+  }
 }
