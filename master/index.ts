@@ -1,6 +1,7 @@
 /** `saltbridge`: a Salt-compatible master as a library. */
 export type { Explanation, LintFinding, NearRule } from '../acl/index.ts';
 export { StoreError, type StoreErrorCode } from '../store/index.ts';
+export { type AddressSet, addressSet } from './address-set.ts';
 export type {
   AclApi,
   AuditApi,
@@ -65,6 +66,7 @@ export {
   type ConfigErrorCode,
   configErrors,
 } from './config/errors.ts';
+export type { HttpApiOptions } from './config/http-api-options.ts';
 export type { ReloadReport } from './config/live-config.ts';
 export { type LoadedConfig, loadMasterConfig } from './config/load.ts';
 export type {

@@ -1,7 +1,7 @@
 /** OpenAPI 3.1 of the routes that are there: each says what it is, and its schema validates. */
 import type { FastifyInstance } from 'fastify';
 import type { TSchema } from 'typebox';
-import type { Operation, OperationAccess } from './operation.ts';
+import { type Operation, type OperationAccess, usualRefusal } from './operation.ts';
 
 /** A route as it was registered. */
 interface Described {
@@ -26,12 +26,6 @@ const security: Readonly<Record<OperationAccess, readonly Json[]>> = {
   session: [{ session: [] }, { cookie: [] }],
   token: [{ token: [] }, { session: [] }],
 };
-
-const refused: Json = refusedWith({
-  type: 'object',
-  required: ['status'],
-  properties: { status: { type: 'integer' }, error: { type: 'string' } },
-});
 
 /** Takes down the routes that are registered from now on. @returns the document of them */
 export function describeRoutes(app: FastifyInstance): (title: string, version: string) => Json {
@@ -73,6 +67,7 @@ function expand(route: Described): Described[] {
 function describe(path: string, operation: Operation): Json {
   const { summary, access, query = {}, body, answer = {}, status = 200 } = operation;
   const { bodyTypes = ['application/json'], answerTypes = ['application/json'] } = operation;
+  const { refusal = usualRefusal } = operation;
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
     name,
     in: 'path',
@@ -86,19 +81,19 @@ function describe(path: string, operation: Operation): Json {
     ...(body === undefined ? {} : { requestBody: { content: contentOf(bodyTypes, body) } }),
     responses: {
       [status]: { description: 'Done', content: contentOf(answerTypes, answer) },
-      default: operation.refusal === undefined ? refused : refusedWith(operation.refusal),
+      default: {
+        description: 'Refused; see docs/errors.md',
+        content: schemasOf(refusal),
+      },
     },
     security: security[access],
   };
 }
 
-function refusedWith(schema: TSchema | Json): Json {
-  return {
-    description: 'Refused; see docs/errors.md',
-    content: contentOf(['application/json'], schema),
-  };
+function contentOf(types: readonly string[], schema: TSchema | Json): Json {
+  return schemasOf(Object.fromEntries(types.map((type) => [type, schema])));
 }
 
-function contentOf(types: readonly string[], schema: TSchema | Json): Json {
-  return Object.fromEntries(types.map((type) => [type, { schema }]));
+function schemasOf(content: Readonly<Record<string, TSchema | Json>>): Json {
+  return Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }]));
 }

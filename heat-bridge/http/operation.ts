@@ -6,9 +6,11 @@ import Type, { type TSchema } from 'typebox';
 export type Operation = NonNullable<FastifyContextConfig['openapi']>;
 
 /** What every refusal of the bridge is. */
-const refusal: TSchema = Type.Object({
-  error: Type.Object({ code: Type.String(), message: Type.String() }),
-});
+const refusal: Readonly<Record<string, TSchema>> = {
+  'application/json': Type.Object({
+    error: Type.Object({ code: Type.String(), message: Type.String() }),
+  }),
+};
 
 /** The `config` of a route. @param operation - default access: a session, or a token of Keystone's */
 export function described(

@@ -30,6 +30,8 @@ const limits = inFile('minion-protocol/payload-limits.test.ts');
 const peers = inFile('master/peers/peer-requests.test.ts');
 const returns = inFile('master/jobs/returns.test.ts');
 const reactions = inFile('master/reactions/reactions.test.ts');
+const reactor = inFile('master/reactor/master.test.ts');
+const eventText = inFile('master/reactor/event-text.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
@@ -47,6 +49,7 @@ const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
 const streams = inFile('salt-api/events.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
+const door = inFile('salt-api/door.test.ts');
 const tenants = inFile('master/config/tenants.test.ts');
 
 const identityInTheDispatcher =
@@ -379,6 +382,8 @@ export const catalogue: readonly Threat[] = [
       reactions('a signal that no rule permits leads to nothing'),
       reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
       reactions('a runner runs by the right of its reaction alone'),
+      reactor('what no rule permits is denied, and what the policy refuses is not rendered'),
+      reactor('what one file may do no other may'),
       reports('no tag of others is fired in any shape'),
     ],
   },
@@ -779,6 +784,9 @@ export const catalogue: readonly Threat[] = [
     id: 'G-08',
     threat: 'nothing is evaluated',
     tests: [
+      eventText(`an event cannot leave its place: \${place}`),
+      eventText('functions, and what keys are told by, are no text of an event'),
+      'master/pillar/provided.test.ts: a grain that looks like a template is text, in templates and in names of files',
       'minion-protocol/targeting/pattern.test.ts: nested repetition without lookaround costs no more than the text is long',
       'template/render.test.ts: nothing of JavaScript can be reached',
     ],
@@ -881,6 +889,7 @@ export const catalogue: readonly Threat[] = [
       logins('five failures in a minute refuse that user from that source, and nobody else'),
       logins('attempts at the same time are no way around the limit'),
       logins('failures of many other users do not make those of one forgotten'),
+      door('users log in from where api_acl lets them, by whatever door'),
     ],
   },
   {
@@ -900,6 +909,7 @@ export const catalogue: readonly Threat[] = [
       users('a user may publish what external_auth grants, and nothing else'),
       users('run and batch are judged before anything is published'),
       users('runners and wheel functions go by their own rights'),
+      'salt-api/clients.test.ts: unknown and missing clients are refused before anything is done',
     ],
   },
   {
@@ -962,6 +972,9 @@ export const catalogue: readonly Threat[] = [
       bodies('only listed origins may read answers'),
       sessions('a cookie is a session, but not for a page of another site'),
       streams('WebSocket needs a session, and a cookie serves no page of another site'),
+      door('on a loopback address, a name that is not this host is refused at every path'),
+      door('names that are listed are heard, wherever it listens'),
+      door('an address that authorized_ips does not list is answered nothing'),
     ],
   },
   {
@@ -984,6 +997,9 @@ export const catalogue: readonly Threat[] = [
       streams('a log-in has eight streams, and a place is free when one ends'),
       streams('a reader that reads nothing is let go'),
       bodies('a body that never ends holds nobody up'),
+      'salt-api/abuse.test.ts: streams of the status page count as streams',
+      'salt-api/floods.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
+      'salt-api/floods.test.ts: three hundred readers that never read cost nobody anything',
     ],
   },
   {
