@@ -7,7 +7,7 @@ import { emptyPolicy, type Policy } from './policy.ts';
 import { returnRules } from './returns.ts';
 import type { RuleAction } from './rule.ts';
 import type { RuleIndex } from './rule-index.ts';
-import { subjectName } from './rules-of-subject.ts';
+import { meteredName } from './rules-of-subject.ts';
 import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } from './types.ts';
 
 /** What {@link judge} found. */
@@ -29,7 +29,7 @@ const nothing: readonly CompiledRule[] = [];
 export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
   const { decision, used } = judge(question, policy);
   for (const rule of used) {
-    if (rule.meter?.take(subjectName(question.subject), policy.now()) === false) {
+    if (rule.meter?.take(meteredName(question.subject), policy.now()) === false) {
       return denied(question, `${rule.rule.name}: ${rateObstacle}`);
     }
   }
@@ -105,7 +105,7 @@ function obstacleTo(it: CompiledRule, request: Request, now: number): string | u
   if (!it.subject.holds(request.subject)) return 'the minion is not one that it means';
   const obstacle = it.resource.obstacle(request);
   if (obstacle !== undefined) return obstacle;
-  const isLeft = it.meter?.has(subjectName(request.subject), now) ?? true;
+  const isLeft = it.meter?.has(meteredName(request.subject), now) ?? true;
   return isLeft ? undefined : rateObstacle;
 }
 
@@ -118,7 +118,7 @@ export function obstaclesTo(it: CompiledRule, request: Request, now: number): st
     it.resource.meansText(text, subject) ? undefined : anotherText,
     now >= it.expiresAt ? 'it has expired' : undefined,
     it.resource.obstacle(request),
-    (it.meter?.has(subjectName(subject), now) ?? true) ? undefined : rateObstacle,
+    (it.meter?.has(meteredName(subject), now) ?? true) ? undefined : rateObstacle,
   ].filter((obstacle) => obstacle !== undefined);
 }
 
@@ -227,7 +227,14 @@ function denied(question: Question, obstacle?: string): Decision {
 }
 
 function nameOf(subject: Subject): string {
-  return subject.kind === 'minion' ? subject.id : `${subject.kind} ${subject.name}`;
+  switch (subject.kind) {
+    case 'minion':
+      return subject.id;
+    case 'project':
+      return `project ${subject.project.name}`;
+    default:
+      return `${subject.kind} ${subject.name}`;
+  }
 }
 
 function describe(question: Question): string {

@@ -1,23 +1,21 @@
 /** Whether two rules may be about the same thing; sure only where they are not. */
 import { textsOf } from './compile-rule.ts';
-import type { PolicyRule, SubjectPattern, TextPattern, TextPatterns } from './rule.ts';
+import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
+import { kindOfSubject } from './subject.ts';
 
-const selectors = ['minion', 'user', 'group', 'service', 'token', 'eauth'] as const;
+const selectors = [
+  ...(['minion', 'user', 'group', 'eauth', 'project', 'role', 'domain'] as const),
+  ...(['service', 'token'] as const),
+];
 
 /** Whether there may be a subject and a resource that both rules mean. */
 export function mayOverlap(left: PolicyRule, right: PolicyRule): boolean {
   return (
     left.action === right.action &&
-    kindOf(left.subject) === kindOf(right.subject) &&
+    kindOfSubject(left.subject) === kindOfSubject(right.subject) &&
     selectors.every((name) => mayMeet(left.subject[name], right.subject[name])) &&
     mayMeet(textsOf(left), textsOf(right))
   );
-}
-
-function kindOf({ user, group, eauth, service, token }: SubjectPattern): string {
-  if (service !== undefined) return 'service';
-  if (token !== undefined) return 'token';
-  return [user, group, eauth].some((it) => it !== undefined) ? 'user' : 'minion';
 }
 
 function mayMeet(left: TextPatterns | undefined, right: TextPatterns | undefined): boolean {

@@ -13,7 +13,8 @@ export type TextPatterns = TextPattern | readonly TextPattern[];
 
 /**
  * Who a rule is about; what is named must all hold. Either minions (`minion`, `grain`, `pillar`,
- * `nodegroup`, `target`), users (`user`, `group`, `eauth`), a `service` or a `token`.
+ * `nodegroup`, `target`), users (`user`, `group`, `eauth`), those who act for a project of Keystone's
+ * (`project`, `role`, `domain`, and `user` beside them), a `service` or a `token`.
  */
 export interface SubjectPattern {
   /** By id. */
@@ -32,9 +33,18 @@ export interface SubjectPattern {
   readonly group?: TextPatterns;
   /** Authenticated by this one of `external_auth`. */
   readonly eauth?: string;
+  /** Id or name of a project of Keystone's. */
+  readonly project?: TextPatterns;
+  /** One of the roles there. */
+  readonly role?: TextPatterns;
+  /**
+   * Id or name of the project's domain, and of the domain of a `user` beside it, because names are
+   * only one of their domain. Default: `Default`; of rules that deny: any.
+   */
+  readonly domain?: TextPatterns;
   readonly service?: TextPatterns;
   readonly token?: TextPatterns;
-  /** Ids or names that the rule is not about. */
+  /** Ids or names, of projects where it is about those, that the rule is not about. */
   readonly except?: TextPatterns;
 }
 

@@ -85,17 +85,25 @@ export class RulesOfSubjects {
   }
 }
 
-/** A name that no other subject has. */
-export function subjectName(subject: Subject): string {
+/** A name that no other subject has, nor the same one with other rights. */
+function subjectName(subject: Subject): string {
   switch (subject.kind) {
     case 'minion':
       return `minion ${subject.id}`;
     case 'user':
       return JSON.stringify([subject.eauth ?? null, subject.name, ...subject.groups]);
+    case 'project':
+      return JSON.stringify(subject);
     case 'service':
     case 'token':
       return `${subject.kind} ${subject.name}`;
   }
+}
+
+/** By what rates count: the same whichever of their roles somebody comes with. */
+export function meteredName(subject: Subject): string {
+  if (subject.kind !== 'project') return subjectName(subject);
+  return `project ${subject.project.id} ${subject.user.id}`;
 }
 
 function listOf(map: Map<Group, CompiledRule[]>, group: Group): CompiledRule[] {

@@ -31,7 +31,8 @@ export function compileSubject(
   { name: rule, effect, subject }: Pick<PolicyRule, 'name' | 'effect' | 'subject'>,
   syntax: PolicySyntax,
 ): CompiledSubject {
-  const kind = kindOf(subject, rule);
+  const kind = kindOfSubject(subject);
+  if (kind === undefined) throw unclear(rule);
   const excepted = compileOptional(subject.except, syntax, rule, 'except');
   const isExcepted = (name: string): boolean => excepted?.(name) === true;
   if (kind === 'minion') {
@@ -45,6 +46,7 @@ export function compileSubject(
     };
   }
   if (kind === 'user') return compileUser(subject, syntax, rule, isExcepted);
+  if (kind === 'project') return compileProject({ rule, effect, subject }, syntax, isExcepted);
   const named = compileOptional(subject[kind], syntax, rule, kind);
   return {
     kind,
@@ -56,11 +58,14 @@ export function compileSubject(
 
 /** The subject as an operator wrote it, for one line of text. */
 export function describeSubject(subject: SubjectPattern): string {
-  const { minion, user, group, service, token, except, ...rest } = subject;
-  const named = Object.entries({ minion, user, group, service, token, except }).flatMap(
-    ([key, patterns]) => (patterns === undefined ? [] : [`${key} ${describeTexts(patterns)}`]),
-  );
-  return [...named, ...Object.entries(rest).map(([key, text]) => `${key} ${text}`)].join(', ');
+  const { grain, pillar, nodegroup, target, eauth, ...named } = subject;
+  const texts = { grain, pillar, nodegroup, target, eauth };
+  return [
+    ...Object.entries(named).flatMap(([key, patterns]) =>
+      patterns === undefined ? [] : `${key} ${describeTexts(patterns)}`,
+    ),
+    ...Object.entries(texts).flatMap(([key, text]) => (text === undefined ? [] : `${key} ${text}`)),
+  ].join(', ');
 }
 
 function compileUser(
@@ -82,6 +87,44 @@ function compileUser(
       !isExcepted(it.name),
     holds: always,
   };
+}
+
+/** Whose projects are meant where a rule that allows does not say. */
+const usualDomain = 'Default';
+
+function compileProject(
+  { rule, effect, subject }: { rule: string } & Pick<PolicyRule, 'effect' | 'subject'>,
+  syntax: PolicySyntax,
+  isExcepted: TextTest,
+): CompiledSubject {
+  const { project, role, user, except, domain = effect === 'deny' ? '*' : usualDomain } = subject;
+  const isProject = compileOptional(project, syntax, rule, 'project');
+  const isRole = compileOptional(role, syntax, rule, 'role');
+  const isUser = compileOptional(user, syntax, rule, 'user');
+  const isDomain = compileTexts(domain, syntax, { rule, field: 'subject.domain' });
+  return {
+    kind: 'project',
+    isEveryone:
+      domain === '*' &&
+      (project === undefined || project === '*') &&
+      [role, user, except].every((it) => it === undefined),
+    covers: (it) =>
+      it.kind === 'project' &&
+      isMeant(it.project.domain, isDomain) &&
+      isMeant(it.project, isProject) &&
+      (isRole === undefined || it.roles.some(isRole)) &&
+      (isUser === undefined || (isMeant(it.user, isUser) && isMeant(it.user.domain, isDomain))) &&
+      !isMeant(it.project, isExcepted),
+    holds: always,
+  };
+}
+
+/** By id or by name. */
+function isMeant(
+  { id, name }: { readonly id: string; readonly name: string },
+  test: TextTest | undefined,
+): boolean {
+  return test === undefined || test(id) || test(name);
 }
 
 function compileFacts(
@@ -126,19 +169,27 @@ function compileOptional(
   return compileTexts(patterns, syntax, { rule, field: `subject.${key}` });
 }
 
-function kindOf(subject: SubjectPattern, rule: string): Subject['kind'] {
+/** What a rule is about; `undefined`: nothing, or several kinds at once. */
+export function kindOfSubject(subject: SubjectPattern): Subject['kind'] | undefined {
   const { minion, grain, pillar, nodegroup, target, user, group, eauth, service, token } = subject;
+  const ofProject = [subject.project, subject.role, subject.domain];
+  // Beside a project, a user is one of Keystone's.
+  const isOfProject = ofProject.some((key) => key !== undefined);
   const kinds: Readonly<Record<Subject['kind'], readonly unknown[]>> = {
     minion: [minion, grain, pillar, nodegroup, target],
-    user: [user, group, eauth],
+    user: isOfProject ? [group, eauth] : [user, group, eauth],
+    project: ofProject,
     service: [service],
     token: [token],
   };
   const named = Object.entries(kinds).filter(([, keys]) => keys.some((key) => key !== undefined));
   const [first, ...more] = named.map(([kind]) => kind as Subject['kind']); // keys of the literal
-  if (first !== undefined && more.length === 0) return first;
-  const problem = 'expected either minions, or users, or a service, or a token';
-  throw new PolicyError('ERR_POLICY_FORM', { rule, field: 'subject' }, problem);
+  return more.length === 0 ? first : undefined;
+}
+
+function unclear(rule: string): PolicyError {
+  const problem = 'expected either minions, or users, or a project, or a service, or a token';
+  return new PolicyError('ERR_POLICY_FORM', { rule, field: 'subject' }, problem);
 }
 
 function refuseGrainsAlone(

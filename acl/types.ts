@@ -20,8 +20,24 @@ export interface NamedSubject {
   readonly name: string;
 }
 
+/** A project or a user of Keystone's: its id is Keystone's own, its name only one of its domain. */
+export interface KeystoneEntity {
+  readonly id: string;
+  readonly name: string;
+  readonly domain: { readonly id: string; readonly name: string };
+}
+
+/** A user who acts for a project, as Keystone vouches for it. */
+export interface ProjectSubject {
+  readonly kind: 'project';
+  readonly project: KeystoneEntity;
+  readonly user: KeystoneEntity;
+  /** Names of the user's roles in the project. */
+  readonly roles: readonly string[];
+}
+
 /** Who asks. */
-export type Subject = MinionSubject | UserSubject | NamedSubject;
+export type Subject = MinionSubject | UserSubject | ProjectSubject | NamedSubject;
 
 /** An event that somebody wants on the bus. */
 export interface EventResource {

@@ -1,4 +1,5 @@
 import type {
+  AuditRequester,
   BatchUpdate,
   CreatedKey,
   Denial,
@@ -60,9 +61,13 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
     keys: {
       list: (request = {}) => callOnce<readonly KeyInfo[]>(connection, 'keys.list', request),
       local: () => callOnce<readonly LocalKeyInfo[]>(connection, 'keys.local', {}),
-      accept: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.accept', selection),
-      reject: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.reject', selection),
-      delete: (selection) => callOnce<readonly KeyChange[]>(connection, 'keys.delete', selection),
+      // Who asks is known to the master by the connection.
+      accept: ({ by: _, ...selection }) =>
+        callOnce<readonly KeyChange[]>(connection, 'keys.accept', selection),
+      reject: ({ by: _, ...selection }) =>
+        callOnce<readonly KeyChange[]>(connection, 'keys.reject', selection),
+      delete: ({ by: _, ...selection }) =>
+        callOnce<readonly KeyChange[]>(connection, 'keys.delete', selection),
       create: ({ by: _, ...request }) =>
         callOnce<CreatedKey | null>(connection, 'keys.create', request),
       unpin: async (id) => {
@@ -102,7 +107,8 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
       identify: (token) => callOnce<TokenInfo>(connection, 'logins.identify', { token }),
       logout: (token) => callOnce<boolean>(connection, 'logins.logout', { token }),
       list: () => callOnce<readonly TokenInfo[]>(connection, 'logins.list', {}),
-      revoke: (selection) => callOnce<readonly TokenInfo[]>(connection, 'logins.revoke', selection),
+      revoke: ({ by: _, ...selection }) =>
+        callOnce<readonly TokenInfo[]>(connection, 'logins.revoke', selection),
       follow: (token, signal) =>
         callStream<TokenInfo>(connection, 'logins.follow', { token }, signal),
     },
@@ -171,9 +177,8 @@ function asUser(connection: Connection, token: string): UserApi {
       create: ({ by: _, ...request }) =>
         callOnce<CreatedKey | null>(connection, 'keys.create', { ...request, token }),
     },
-    requireFullRights: async (what) => {
-      await callOnce<null>(connection, 'users.requireFullRights', { what, token });
-    },
+    requireFullRights: (what) =>
+      callOnce<AuditRequester>(connection, 'users.requireFullRights', { what, token }),
   };
 }
 

@@ -90,7 +90,7 @@ function post(
       reject(new RemoteError('ERR_SOCKET', `${name}: ${explain(cause)}`, { cause }));
     });
     // Parameters are made of Salt's values: the interface's types say so.
-    request.end(JSON.stringify(toJson(parameters as Parameters<typeof toJson>[0])));
+    request.end(JSON.stringify(toJson(parameters)));
   });
 }
 

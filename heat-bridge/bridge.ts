@@ -8,6 +8,7 @@ import { openEnrolment } from './enroll/open.ts';
 import { parseEnrollOptions } from './enroll/options.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createPlugin } from './http/plugin.ts';
+import { withKeystone } from './keystone/host.ts';
 import { parseSections } from './options.ts';
 import { type BridgePart, joinParts } from './part.ts';
 import type { CommandApi } from './run/command-api.ts';
@@ -152,10 +153,11 @@ class BridgeOfMaster implements Bridge<CommandTypes> {
 
 /** Each part with its section of the configuration. @throws BridgeError */
 async function openParts(
-  host: ExtensionHost,
+  master: ExtensionHost,
   { commands: definitions = [], service = 'bridge' }: BridgeOptions<readonly CommandDefinition[]>,
 ): Promise<OpenBridge> {
-  const sections = parseSections(host.config.bridge);
+  const sections = parseSections(master.config.bridge);
+  const host = withKeystone(master, sections.keystone);
   const { catalog: places = [] } = sections;
   const commands = await openCommands(host, { places, definitions, service });
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));

@@ -11,6 +11,7 @@ export type BridgeErrorCode =
   | 'ERR_COMMAND_PARAMETERS'
   | 'ERR_COMMAND_TARGET'
   | 'ERR_COMMAND_UNKNOWN'
+  | 'ERR_PROJECT'
   | 'ERR_RUN_UNKNOWN'
   | 'ERR_ENROLL_ARGS'
   | 'ERR_ENROLL_FAILED'
@@ -79,6 +80,11 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
   ERR_COMMAND_UNKNOWN: {
     meaning: 'No command of this name is in the catalog.',
     action: 'Use one of those that `saltbridge bridge list` shows; names are exact.',
+    retry: false,
+  },
+  ERR_PROJECT: {
+    meaning: 'A request names another project than that of its Keystone token.',
+    action: 'Leave `project` out, or use a token of that project.',
     retry: false,
   },
   ERR_RUN_UNKNOWN: {

@@ -13,6 +13,8 @@ const Sections = Type.Object(
     handles: Type.Optional(Type.Unknown()),
     /** See `enroll/`. */
     enroll: Type.Optional(Type.Unknown()),
+    /** See `keystone/`. */
+    keystone: Type.Optional(Type.Unknown()),
   },
   strict,
 );
@@ -22,6 +24,7 @@ export interface BridgeSections {
   readonly catalog?: readonly string[];
   readonly handles?: unknown;
   readonly enroll?: unknown;
+  readonly keystone?: unknown;
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */

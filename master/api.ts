@@ -80,6 +80,8 @@ export interface KeySelection {
   readonly fingerprint?: string;
   /** States to look in beyond the operation's own (accept: pending; reject: pending; delete: all). */
   readonly include?: readonly KeyState[];
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
 }
 
 /** What an operation did to one key. */
@@ -159,7 +161,7 @@ export interface KeysApi {
    */
   create(request: NewKey): Promise<CreatedKey | null>;
   /** Forgets the protocol version that an id has proved, so that a lower one is heard again. */
-  unpin(id: string): Promise<void>;
+  unpin(id: string, by?: AuditRequester): Promise<void>;
 }
 
 /** A job that was published. With nobody to publish to, `minions` is empty and it was not. */
@@ -264,7 +266,7 @@ export interface AclApi {
    * all of it or nothing.
    * @throws ConfigError, PolicyError: what was in force stays; MasterError ERR_NOT_RELOADABLE
    */
-  reload(): Promise<ReloadReport>;
+  reload(by?: AuditRequester): Promise<ReloadReport>;
   /** Forgets the recorded decisions: what is learned begins anew. */
   forget(): Promise<void>;
 }
@@ -410,9 +412,10 @@ export interface UserApi {
    * Resolves for who may do everything: publish what they like to whom they like, and call every
    * runner and wheel function, without a condition. Both answers are audited.
    * @param what for what it is asked, for the audit log
+   * @returns who that is, for what is done then
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
    */
-  requireFullRights(what: string): Promise<void>;
+  requireFullRights(what: string): Promise<AuditRequester>;
 }
 
 /** Events as a user has them. */

@@ -5,6 +5,7 @@ import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api.ts';
 import { auditedEvents } from './audit/audited-events.ts';
 import { auditedReload } from './audit/audited-reload.ts';
+import type { AuditRequester } from './audit/requester.ts';
 import { startAudit } from './audit/start-audit.ts';
 import { Closers } from './closers.ts';
 import { LiveConfig, type ReloadReport } from './config/live-config.ts';
@@ -46,7 +47,7 @@ import { createTransports } from './transports.ts';
 export interface Assembly {
   readonly api: MasterApi;
   /** See `Master.reload`. */
-  reload(config: MasterConfig): Promise<ReloadReport>;
+  reload(config: MasterConfig, by?: AuditRequester): Promise<ReloadReport>;
   close(): Promise<void>;
 }
 
@@ -61,8 +62,8 @@ export async function assemble(
       throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
     };
     const own = { ...parts, config: live.view };
-    const { api, foundations, policy, logins, reactions } = await open(own, closers, (next) =>
-      reload(next),
+    const { api, foundations, policy, logins, reactions } = await open(own, closers, (next, by) =>
+      reload(next, by),
     );
     reload = auditedReload(foundations.audit, async (next) => {
       // First, because it may throw: then nothing changes.
@@ -193,6 +194,7 @@ async function open(
     { ...parts, extPillar },
     {
       closers,
+      foundations,
       now,
       log: logger.child({ component: 'pillar' }),
     },

@@ -19,6 +19,7 @@ export type MasterErrorCode =
   | 'ERR_PILLAR_FILE'
   | 'ERR_PILLAR_SOURCE'
   | 'ERR_RENDERER'
+  | 'ERR_RENDER_GIVEN_UP'
   | 'ERR_READER_DROPPED'
   | 'ERR_MASTER_STOPPED'
   | 'ERR_REACTION_UNKNOWN'
@@ -78,6 +79,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     meaning: 'A file asks for a renderer that is not served, as `#!py` and `#!gpg` are not.',
     action: 'Write it in Jinja, or have a program give its data; see docs/pillar.md.',
     retry: false,
+  },
+  ERR_RENDER_GIVEN_UP: {
+    meaning: 'A file took more time or memory than rendering may, or too many waited for it.',
+    action: 'Look for a loop or a repetition without end in the file; minions ask again.',
+    retry: true,
   },
   ERR_MASTER_STOPPED: {
     meaning: 'The master is not running: it has not been started, or is being closed.',

@@ -1,6 +1,7 @@
 /** `saltbridge`: a Salt-compatible master as a library. */
 export type { Explanation, LintFinding, NearRule } from '../acl/index.ts';
 export { StoreError, type StoreErrorCode } from '../store/index.ts';
+export { type AddressSet, addressSet } from './address-set.ts';
 export type {
   AclApi,
   AuditApi,
@@ -65,6 +66,7 @@ export {
   type ConfigErrorCode,
   configErrors,
 } from './config/errors.ts';
+export type { HttpApiOptions } from './config/http-api-options.ts';
 export type { ReloadReport } from './config/live-config.ts';
 export { type LoadedConfig, loadMasterConfig } from './config/load.ts';
 export type {
@@ -95,7 +97,19 @@ export {
   authenticationErrors,
   authorizationErrors,
 } from './eauth/errors.ts';
+/** @internal */
+export {
+  type EntityReference,
+  type IdentityToken,
+  logInBody,
+  readToken,
+  tokensUrl,
+} from './eauth/identity-v3.ts';
 export type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/logins.ts';
+/** @internal */
+export { RecentAnswers } from './eauth/recent-answers.ts';
+/** @internal */
+export { TokenWatch } from './eauth/token-watch.ts';
 export {
   type ErrorEntry,
   MasterError,

@@ -10,6 +10,7 @@ import type {
   TransportStatus,
   UserApi,
 } from './api.ts';
+import type { AuditRequester } from './audit/requester.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
 import { createDecisionsApi } from './decisions/decisions-api.ts';
@@ -39,7 +40,7 @@ export interface InterfaceParts extends ExplainParts {
   readonly events: BusApi;
   readonly bus: EventBus;
   readonly livePolicy: LivePolicy;
-  readonly reload: (config: MasterConfig) => Promise<ReloadReport>;
+  readonly reload: (config: MasterConfig, by?: AuditRequester) => Promise<ReloadReport>;
   readonly readConfig: (() => Promise<MasterConfig>) | undefined;
   readonly services: Services;
   readonly logins: LoginsApi;
@@ -68,7 +69,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
     },
     acl: {
       explain: async (request) => explainRequest(parts, request),
-      reload: () => reloadFiles(parts),
+      reload: (by) => reloadFiles(parts, by),
       ...createDecisionsApi({
         decisions: parts.foundations.decisions,
         policy: parts.livePolicy,
@@ -91,12 +92,15 @@ export function createApi(parts: InterfaceParts): MasterApi {
 }
 
 /** All or nothing: what cannot be read, or used, is told to whoever asked. */
-async function reloadFiles({ reload, readConfig }: InterfaceParts): Promise<ReloadReport> {
+async function reloadFiles(
+  { reload, readConfig }: InterfaceParts,
+  by: AuditRequester | undefined,
+): Promise<ReloadReport> {
   if (readConfig === undefined) {
     const problem = 'this master was given its configuration by its program';
     throw new MasterError('ERR_NOT_RELOADABLE', problem);
   }
-  return reload(await readConfig());
+  return reload(await readConfig(), by);
 }
 
 async function backUp({ foundations }: InterfaceParts, target: string): Promise<BackupReceipt> {

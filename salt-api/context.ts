@@ -5,6 +5,7 @@ import { linkSignals, type MasterApi, type UserApi } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
 import { type Body, parseBody } from './body.ts';
 import { sessionTokenOf } from './credentials.ts';
+import type { Door } from './door.ts';
 import { SaltApiError } from './errors.ts';
 import type { EventTexts } from './event-texts.ts';
 import { formatFor } from './formats.ts';
@@ -23,6 +24,8 @@ export type ServedMaster = MasterApi;
 export interface ApiContext {
   readonly master: ServedMaster;
   readonly options: CompleteOptions;
+  /** Looked at before anything else. */
+  readonly door: Door;
   readonly sessions: Sessions;
   readonly streams: StreamGate;
   readonly eventTexts: EventTexts;

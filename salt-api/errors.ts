@@ -2,10 +2,12 @@
 import type { ErrorEntry } from '../master/index.ts';
 
 export type SaltApiErrorCode =
+  | 'ERR_HTTP_ADDRESS'
   | 'ERR_HTTP_BODY'
   | 'ERR_HTTP_CLIENT'
   | 'ERR_HTTP_FIELDS'
   | 'ERR_HTTP_FORMAT'
+  | 'ERR_HTTP_HOST'
   | 'ERR_HTTP_LISTEN'
   | 'ERR_HTTP_SESSION'
   | 'ERR_HTTP_STREAMS'
@@ -14,6 +16,11 @@ export type SaltApiErrorCode =
 
 /** What each code means to the person who meets it. */
 export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
+  ERR_HTTP_ADDRESS: {
+    meaning: 'The HTTP request comes from an address that authorized_ips does not list.',
+    action: 'Add it, or the network that it is of, if it may use the API.',
+    retry: false,
+  },
   ERR_HTTP_BODY: {
     meaning: 'The body of an HTTP request cannot be read, or holds no commands.',
     action: 'Send a list of commands, or one, as JSON, YAML or a form of at most 1 MiB.',
@@ -32,6 +39,11 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
   ERR_HTTP_FORMAT: {
     meaning: 'The HTTP API speaks neither the format of the body nor one that is accepted.',
     action: 'Use application/json or application/x-yaml, and uncompressed bodies.',
+    retry: false,
+  },
+  ERR_HTTP_HOST: {
+    meaning: 'The HTTP request asks for a host by a name that the API is not served under.',
+    action: 'Ask by one that is, or add the name to hosts of the API.',
     retry: false,
   },
   ERR_HTTP_LISTEN: {
@@ -62,10 +74,12 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
 };
 
 const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {
+  ERR_HTTP_ADDRESS: 403,
   ERR_HTTP_BODY: 400,
   ERR_HTTP_CLIENT: 400,
   ERR_HTTP_FIELDS: 400,
   ERR_HTTP_FORMAT: 406,
+  ERR_HTTP_HOST: 421,
   ERR_HTTP_LISTEN: 500,
   ERR_HTTP_SESSION: 401,
   ERR_HTTP_STREAMS: 429,

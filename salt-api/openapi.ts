@@ -1,7 +1,7 @@
 /** OpenAPI 3.1 of the routes that are there: each says what it is, and its schema validates. */
 import type { FastifyInstance } from 'fastify';
 import type { TSchema } from 'typebox';
-import type { Operation, OperationAccess } from './operation.ts';
+import { type Operation, type OperationAccess, usualRefusal } from './operation.ts';
 
 /** A route as it was registered. */
 interface Described {
@@ -25,19 +25,6 @@ const security: Readonly<Record<OperationAccess, readonly Json[]>> = {
   credentials: [],
   session: [{ session: [] }, { cookie: [] }],
   token: [{ token: [] }, { session: [] }],
-};
-
-const refused: Json = {
-  description: 'Refused; see docs/errors.md',
-  content: {
-    'application/json': {
-      schema: {
-        type: 'object',
-        required: ['status'],
-        properties: { status: { type: 'integer' }, error: { type: 'string' } },
-      },
-    },
-  },
 };
 
 /** Takes down the routes that are registered from now on. @returns the document of them */
@@ -80,6 +67,7 @@ function expand(route: Described): Described[] {
 function describe(path: string, operation: Operation): Json {
   const { summary, access, query = {}, body, answer = {}, status = 200 } = operation;
   const { bodyTypes = ['application/json'], answerTypes = ['application/json'] } = operation;
+  const { refusal = usualRefusal } = operation;
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
     name,
     in: 'path',
@@ -93,12 +81,19 @@ function describe(path: string, operation: Operation): Json {
     ...(body === undefined ? {} : { requestBody: { content: contentOf(bodyTypes, body) } }),
     responses: {
       [status]: { description: 'Done', content: contentOf(answerTypes, answer) },
-      default: refused,
+      default: {
+        description: 'Refused; see docs/errors.md',
+        content: schemasOf(refusal),
+      },
     },
     security: security[access],
   };
 }
 
 function contentOf(types: readonly string[], schema: TSchema | Json): Json {
-  return Object.fromEntries(types.map((type) => [type, { schema }]));
+  return schemasOf(Object.fromEntries(types.map((type) => [type, schema])));
+}
+
+function schemasOf(content: Readonly<Record<string, TSchema | Json>>): Json {
+  return Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }]));
 }

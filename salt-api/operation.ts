@@ -1,8 +1,13 @@
 /** What a route says of itself, for /openapi.json. */
-import type { TSchema } from 'typebox';
+import Type, { type TSchema } from 'typebox';
 
 /** Who is asked for what: nothing; a session; credentials or a token in the body. */
 export type OperationAccess = 'anybody' | 'session' | 'credentials' | 'token';
+
+/** A code, as docs/errors.md has them; a fault of the server has Salt's text in place of one. */
+export const usualRefusal: Readonly<Record<string, TSchema>> = {
+  'application/json': Type.Object({ status: Type.Integer(), error: Type.Optional(Type.String()) }),
+};
 
 /** One method of one path. */
 export interface Operation {
@@ -20,6 +25,8 @@ export interface Operation {
   readonly answerTypes?: readonly string[];
   /** Of an answer. Default 200. */
   readonly status?: number;
+  /** What is answered to whom it refuses, by media type. Default: {@link usualRefusal}. */
+  readonly refusal?: Readonly<Record<string, TSchema>>;
   /** For a path with `:method`: what each of some values takes. */
   readonly variants?: Readonly<Record<string, Pick<Operation, 'access' | 'body'>>>;
 }

@@ -213,6 +213,9 @@ export function rpcOperation(): Operation {
     summary: "The master's interface, for saltbridge/client; streams are lines of JSON",
     access: 'token',
     variants,
+    refusal: {
+      'application/json': Type.Object({ error: Type.Object({ code: text, message: text }) }),
+    },
     answerTypes: ['application/json', 'application/x-ndjson'],
   };
 }

@@ -8,6 +8,7 @@ import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
 import { clientNames } from './clients/execute.ts';
 import type { ApiContext, ServedMaster } from './context.ts';
+import { createDoor } from './door.ts';
 import { SaltApiError } from './errors.ts';
 import { EventTexts } from './event-texts.ts';
 import { completeOptions, type SaltApiOptions } from './options.ts';
@@ -54,8 +55,9 @@ export async function createSaltApi(
   const context: ApiContext = {
     master,
     options: complete,
-    sessions: new Sessions({ idleMs: complete.sessionIdleMs, now: () => performance.now() }),
-    streams: new StreamGate(complete.maxStreams, complete.maxStreamsPerToken),
+    door: createDoor(complete),
+    sessions: new Sessions({ idleMs: complete.sessionIdle * 1000, now: () => performance.now() }),
+    streams: new StreamGate(complete.streams, complete.streamsPerToken),
     clients: new Set(clientNames.filter((name) => wanted?.includes(name) ?? true)),
     nextJid: createJidSource(),
     closing: closing.signal,

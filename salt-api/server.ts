@@ -1,5 +1,7 @@
 /** The HTTP server: fastify with the routes, their limits, and what every answer has. */
 import { readFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
 import fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import { version } from '../master/index.ts';
 import { type ApiContext, tokenFinder } from './context.ts';
@@ -22,6 +24,9 @@ import { addStatusRoutes } from './routes/status.ts';
 
 /** Bytes of the head of a request [THREATS A-16]. */
 const maxHeaderSize = 16_384;
+
+/** Milliseconds that a connection may be silent between two requests. */
+const keepAliveTimeout = 72_000;
 
 /** A server that listens nowhere yet. */
 export async function createServer(context: ApiContext): Promise<FastifyInstance> {
@@ -69,28 +74,30 @@ async function addPlugins(app: FastifyInstance, context: ApiContext): Promise<vo
   }
 }
 
-async function createApp(options: CompleteOptions): Promise<FastifyInstance> {
-  const common = {
-    bodyLimit: options.maxBodyBytes,
-    requestTimeout: options.requestTimeoutMs,
-    // Streams are silent for hours; they end when their readers do.
-    connectionTimeout: 0,
-    forceCloseConnections: 'idle',
-    logger: false,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
-  } as const;
-  const { requestTimeoutMs: requestTimeout } = options;
-  const http = {
+async function createApp({
+  tls,
+  maxRequestBodySize,
+  requestTimeoutMs: requestTimeout,
+}: CompleteOptions): Promise<FastifyInstance> {
+  const limits = {
     maxHeaderSize,
     requestTimeout,
     headersTimeout: Math.min(requestTimeout, 20_000),
     // How often Node looks for those that are late.
     connectionsCheckingInterval: Math.min(requestTimeout, 5000),
+    keepAliveTimeout,
   };
-  if (options.tls === undefined) return fastify({ ...common, http });
-  const https = { ...(await readTls(options.tls)), ...http };
-  // The same to routes; only its sockets differ.
-  return fastify({ ...common, https }) as unknown as FastifyInstance;
+  const certificate = tls === undefined ? undefined : await readTls(tls);
+  return fastify({
+    bodyLimit: maxRequestBodySize,
+    forceCloseConnections: 'idle',
+    logger: false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
+    serverFactory: (handler) =>
+      certificate === undefined
+        ? createHttpServer(limits, handler)
+        : createHttpsServer({ ...limits, ...certificate }, handler),
+  });
 }
 
 async function readTls({
@@ -112,9 +119,10 @@ async function readTls({
   return { cert: certificates.join('\n'), key: await read(key) };
 }
 
-function addCommonHeaders(app: FastifyInstance, { options, log }: ApiContext): void {
+function addCommonHeaders(app: FastifyInstance, { options, door, log }: ApiContext): void {
   app.addHook('onRequest', async (request, reply) => {
-    const isListed = addCorsHeaders(request, reply, options.corsOrigins);
+    door(request.raw);
+    const isListed = addCorsHeaders(request, reply, options.corsOrigin);
     reply.header('x-content-type-options', 'nosniff');
     reply.header('x-frame-options', 'DENY');
     reply.header('referrer-policy', 'same-origin');

@@ -30,6 +30,7 @@ export async function acceptWebsocket(
 ): Promise<void> {
   socket.on('error', () => socket.destroy());
   try {
+    context.door(request);
     const caller = await requireSessionOf(context, tokenOf(context, request));
     const leave = context.streams.enter(caller.token);
     socket.once('close', leave);

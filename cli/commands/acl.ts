@@ -23,9 +23,16 @@ interface AclOptions {
   readonly json?: boolean;
 }
 
-interface ExplainOptions extends AclOptions {
+/** More of who asks. */
+interface WhoOptions {
   readonly group?: readonly string[];
   readonly eauth?: string;
+  readonly role?: readonly string[];
+  readonly domain: string;
+  readonly user: string;
+}
+
+interface ExplainOptions extends AclOptions, WhoOptions {
   readonly arg?: readonly string[];
   readonly data?: string;
   readonly bytes?: string;
@@ -78,7 +85,10 @@ function addExplain(acl: Command, context: CommandContext): void {
   acl
     .command('explain')
     .description('say what the running master would decide, and why; nothing is done')
-    .argument('<subject>', 'an id of a minion, or user:NAME, service:NAME, token:NAME')
+    .argument(
+      '<subject>',
+      'an id of a minion, or user:NAME, project:NAME, service:NAME, token:NAME',
+    )
     .argument('<action>', actions.join(', '))
     .argument('<resource>', 'tag, function (several with commas), path or operation')
     .option('--arg <text...>', 'arguments of the function, name=value among them')
@@ -88,6 +98,9 @@ function addExplain(acl: Command, context: CommandContext): void {
     .option('--owner <id>', 'whose mine it is')
     .option('--group <name...>', 'groups of a user')
     .option('--eauth <name>', 'what authenticated a user')
+    .option('--role <name...>', "roles in a project of Keystone's")
+    .option('--domain <name>', 'name or id of the domain of the project and its user', 'Default')
+    .option('--user <name>', 'name or id of who acts for the project', '-')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -171,9 +184,12 @@ function readRequest(
 
 function readSubject(
   text: string,
-  { group: groups = [], eauth }: Pick<ExplainOptions, 'eauth' | 'group'>,
+  { group: groups = [], eauth, role: roles = [], domain, user }: WhoOptions,
 ): ExplainRequest['subject'] {
-  const [, kind, name = ''] = /^(user|service|token):(.+)$/s.exec(text) ?? [];
+  const [, kind, name = ''] = /^(user|project|service|token):(.+)$/s.exec(text) ?? [];
+  // Rules look at ids and names alike.
+  const entity = (it: string) => ({ id: it, name: it, domain: { id: domain, name: domain } });
+  if (kind === 'project') return { kind, project: entity(name), user: entity(user), roles };
   if (kind === 'user') return { kind, name, groups, ...(eauth === undefined ? {} : { eauth }) };
   if (kind === 'service' || kind === 'token') return { kind, name };
   return { kind: 'minion', id: text };

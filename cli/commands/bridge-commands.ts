@@ -141,8 +141,7 @@ async function printUpdate(
     context.setExitCode(exitCodes.failure);
   }
   // Everything in it came over the socket, as Salt's values.
-  if (json)
-    return printLine(context.stdout, JSON.stringify(toJson({ ...update } as unknown as WireValue)));
+  if (json) return printLine(context.stdout, JSON.stringify(toJson(update)));
   switch (update.type) {
     case 'begun': {
       const how = update.isRepeated ? 'is a run that was there before' : 'begins';

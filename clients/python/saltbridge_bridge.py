@@ -7,6 +7,9 @@ docs/errors.md. Trusts the system's certificates, or those of ``ca_file``.
     outcome = bridge.run('mysql.create-database', 'db-7', {'name': 'shop'},
                          idempotency_key='instance-7-database-shop')
     assert outcome['status'] == 'succeeded'
+
+With a token of Keystone's in place of a name and a password, for instance that of a session of
+keystoneauth: ``Bridge('https://salt:8000', token=session.get_token)``.
 """
 
 import json
@@ -26,16 +29,22 @@ class BridgeError(Exception):
 
 
 class Bridge:
-    """A bridge, as a user of its master. Logs in when it is first asked, and again when it must."""
+    """A bridge, as a user of its master, or a project of Keystone's.
+
+    Logs in when it is first asked, and again when it must.
+    """
 
     def __init__(self, url, username=None, password=None, eauth='pam', token=None, ca_file=None,
                  timeout=60):
-        """``token`` in place of a name and a password; ``timeout``: seconds of silence."""
+        """``token`` in place of a name and a password: the bridge's or Keystone's, or a function that
+        gives one and is asked again where that is refused; ``timeout``: seconds of silence.
+        """
         if urllib.parse.urlsplit(url).scheme not in ('http', 'https'):
             raise ValueError('url: expected http:// or https://')
         self._url = url.rstrip('/')
         self._credentials = {'username': username, 'password': password, 'eauth': eauth}
-        self._token = token
+        self._new_token = token if callable(token) else None
+        self._token = None if callable(token) else token
         self._timeout = timeout
         context = ssl.create_default_context(cafile=ca_file)
         # Nobody is led elsewhere with a token.
@@ -98,17 +107,22 @@ class Bridge:
     def _ask(self, method, path, body=None):
         if self._token is None:
             self._log_in()
-            return self._send(method, path, body)
         try:
             return self._send(method, path, body)
         except BridgeError as error:
             # The token has ended; nothing was done with it.
-            if error.status != 401 or self._credentials['username'] is None:
+            if error.status != 401 or not self._may_log_in():
                 raise
         self._log_in()
         return self._send(method, path, body)
 
+    def _may_log_in(self):
+        return self._new_token is not None or self._credentials['username'] is not None
+
     def _log_in(self):
+        if self._new_token is not None:
+            self._token = self._new_token()
+            return
         if self._credentials['username'] is None:
             raise BridgeError('ERR_EAUTH', 'expected a token, or a username and a password')
         with self._send('POST', '/login', self._credentials, with_token=False) as answer:

@@ -7,6 +7,7 @@ from saltbridge_bridge import Bridge, BridgeError
 
 URL = os.environ.get('SALTBRIDGE_URL')
 PASSWORD = os.environ.get('SALTBRIDGE_PASSWORD')
+KEYSTONE_TOKEN = os.environ.get('KEYSTONE_TOKEN')
 
 
 @unittest.skipIf(URL is None, 'SALTBRIDGE_URL names no bridge')
@@ -52,6 +53,20 @@ class CommandsTest(unittest.TestCase):
         self.assertEqual(len(stale.commands()), 1)
         without = Bridge(URL, token='0' * 64)
         self.refused('ERR_EAUTH_TOKEN', 401, without.commands)
+
+    def test_a_token_of_keystone(self):
+        bridge = Bridge(URL, token=KEYSTONE_TOKEN)
+        outcome = bridge.run('demo.echo', ['web1'], {'text': 'x'})
+        self.assertEqual(outcome['status'], 'succeeded')
+
+    def test_a_function_gives_tokens_as_often_as_they_are_refused(self):
+        tokens = [KEYSTONE_TOKEN[::-1], KEYSTONE_TOKEN]
+        bridge = Bridge(URL, token=lambda: tokens.pop(0))
+        self.assertEqual(len(bridge.commands()), 1)
+        self.assertEqual(len(bridge.commands()), 1)
+        self.assertEqual(tokens, [])
+        ended = Bridge(URL, token=lambda: KEYSTONE_TOKEN[::-1])
+        self.refused('ERR_EAUTH_TOKEN', 401, ended.commands)
 
     def test_a_wrong_password_is_told(self):
         wrong = Bridge(URL, 'limited', 'wrong', eauth='sharedsecret')

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import Type, { type Static, type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { BridgeError } from '../errors.ts';
+import { described } from '../http/operation.ts';
 import type { Claims } from './claims.ts';
 
 /** Bytes of a body: a ticket and some words. */
@@ -13,26 +14,34 @@ const ticket = {
   id: Type.String({ minLength: 1, maxLength: 255 }),
   instance: Type.Optional(Type.String({ maxLength: 255 })),
 };
-const claimForm = bodyOf(
-  Type.Object(
-    { ...ticket, fingerprint: Type.String({ maxLength: 128 }) },
-    { additionalProperties: false },
-  ),
-);
-const failureForm = bodyOf(
-  Type.Object(
-    { ...ticket, reason: Type.String({ maxLength: 4096 }) },
-    { additionalProperties: false },
-  ),
-);
+const strict = { additionalProperties: false };
+const Claim = Type.Object({ ...ticket, fingerprint: Type.String({ maxLength: 128 }) }, strict);
+const claimForm = bodyOf(Claim);
+const Failure = Type.Object({ ...ticket, reason: Type.String({ maxLength: 4096 }) }, strict);
+const failureForm = bodyOf(Failure);
+
+/** The ticket is in the body. */
+const access = 'credentials';
+const claimOperation = described({
+  summary: 'A machine claims for its key, by its ticket',
+  access,
+  body: Claim,
+  answer: Type.Object({ id: Type.String(), state: Type.String() }),
+});
+const failureOperation = described({
+  summary: 'A machine says, by its ticket, why it cannot be made a minion',
+  access,
+  body: Failure,
+  answer: Type.Object({}),
+});
 
 /** `POST enroll/claim` and `POST enroll/failure`. */
 export function addEnrollRoutes(app: FastifyInstance, claims: Claims): void {
-  app.post('/enroll/claim', { bodyLimit }, async ({ body, ip }) => {
+  app.post('/enroll/claim', { bodyLimit, config: claimOperation }, async ({ body, ip }) => {
     const { id, state } = await claims.claim({ ...claimForm(body), address: ip });
     return { id, state };
   });
-  app.post('/enroll/failure', { bodyLimit }, async ({ body, ip }) => {
+  app.post('/enroll/failure', { bodyLimit, config: failureOperation }, async ({ body, ip }) => {
     await claims.report({ ...failureForm(body), address: ip });
     return {};
   });

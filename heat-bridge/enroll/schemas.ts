@@ -11,26 +11,32 @@ const Values = Type.Record(Type.String(), Type.Unknown());
 const oneOf = (...names: readonly string[]): TSchema =>
   Type.Union(names.map((name) => Type.Literal(name)));
 
+const request = {
+  id: Text,
+  instance: Type.Optional(Text),
+  address: Type.Optional(Text),
+  by: Type.Optional(oneOf('claim', 'keys', 'grain')),
+  lifetime: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
+  expires: Type.Optional(Time),
+  protocol: Type.Optional(Protocol),
+  format: Type.Optional(oneOf('cloud-init', 'shell', 'cloudbase-init', 'none')),
+  configDir: Type.Optional(Type.String({ pattern: '^/', maxLength: 255 })),
+  beside: Type.Optional(Type.String({ maxLength: 262_144 })),
+  config: Type.Optional(Values),
+  grains: Type.Optional(Values),
+};
+
 /** Checked against the schema below; what is no value of YAML is not JSON either. */
 export const enrolRequest: TUnsafe<EnrolRequest> = Type.Unsafe<EnrolRequest>(
-  Type.Object(
-    {
-      id: Text,
-      project: Text,
-      instance: Type.Optional(Text),
-      address: Type.Optional(Text),
-      by: Type.Optional(oneOf('claim', 'keys', 'grain')),
-      lifetime: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
-      expires: Type.Optional(Time),
-      protocol: Type.Optional(Protocol),
-      format: Type.Optional(oneOf('cloud-init', 'shell', 'cloudbase-init', 'none')),
-      configDir: Type.Optional(Type.String({ pattern: '^/', maxLength: 255 })),
-      beside: Type.Optional(Type.String({ maxLength: 262_144 })),
-      config: Type.Optional(Values),
-      grains: Type.Optional(Values),
-    },
-    strict,
-  ),
+  Type.Object({ ...request, project: Text }, strict),
+);
+
+/** The same of a service: the token that it shows may say which project it is. */
+export type ServiceEnrolRequest = Omit<EnrolRequest, 'project'> & { readonly project?: string };
+
+/** See {@link enrolRequest}. */
+export const serviceEnrolRequest: TUnsafe<ServiceEnrolRequest> = Type.Unsafe<ServiceEnrolRequest>(
+  Type.Object({ ...request, project: Type.Optional(Text) }, strict),
 );
 
 export const knownMinion: TUnsafe<KnownMinion> = Type.Unsafe<KnownMinion>(

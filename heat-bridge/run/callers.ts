@@ -14,7 +14,7 @@ export interface KnownCaller {
   /** `undefined`: no rule is asked. */
   readonly subject: Subject | undefined;
   /** Default: the policy in force. */
-  readonly policy?: () => Policy;
+  readonly policy?: () => Policy | undefined;
   /** Fires when the caller may do nothing more: the token has ended. */
   readonly ended?: AbortSignal;
   /** The run is over. */
@@ -29,7 +29,7 @@ export async function knowCaller(host: ExtensionHost, caller: CommandCaller): Pr
   if ('token' in caller) {
     const holder = await host.holdToken(caller.token);
     const { subject, ended } = holder;
-    const policy = (): Policy => holder.policy;
+    const policy = (): Policy | undefined => holder.policy;
     return { name: nameOf(subject), subject, policy, ended, leave: () => holder.stop() };
   }
   return { name: nameOf(caller), subject: caller, ...stays };
@@ -41,6 +41,8 @@ function nameOf(subject: Subject): string {
       return JSON.stringify(['minion', subject.id]);
     case 'user':
       return JSON.stringify(['user', subject.eauth ?? null, subject.name]);
+    case 'project':
+      return JSON.stringify(['project', subject.project.id, subject.user.id]);
     default:
       return JSON.stringify([subject.kind, subject.name]);
   }

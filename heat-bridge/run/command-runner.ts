@@ -10,6 +10,7 @@ import type { Parameters } from '../catalog/argument-values.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CompiledCommand } from '../catalog/compile-command.ts';
 import { BridgeError } from '../errors.ts';
+import { projectOf } from '../keystone/own-project.ts';
 import { authorise, type KnownCaller, knowCaller } from './callers.ts';
 import { followRun, resultOf } from './follow-run.ts';
 import { endedRun, LiveRun } from './live-run.ts';
@@ -77,11 +78,12 @@ export class CommandRunner {
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
     const caller = await knowCaller(host, asked);
     try {
+      const project = projectOf(caller.subject, request.project) ?? '';
       const minions = await this.#minionsOf(name, request.target);
       const by = authorise(host, caller, command, parameters, minions);
       const deadline = this.#deadlineOf(command, request.deadline);
       const permitted = { command, parameters, caller, by, minions, deadline };
-      const { idempotencyKey, project = '', signal } = request;
+      const { idempotencyKey, signal } = request;
       const run = { ...permitted, signal };
       if (idempotencyKey === undefined) return (await this.#begin(run)).handle(false);
       const owner = { caller: caller.name, project, command: name, key: checkKey(idempotencyKey) };
@@ -269,7 +271,14 @@ function targetOf(target: CommandRequest['target']): {
 /** What a job is told to be of. */
 function userOf({ subject }: KnownCaller): string {
   if (subject === undefined) return 'saltbridge';
-  return subject.kind === 'minion' ? subject.id : subject.name;
+  switch (subject.kind) {
+    case 'minion':
+      return subject.id;
+    case 'project':
+      return `project:${subject.project.name}/${subject.user.name}`;
+    default:
+      return subject.name;
+  }
 }
 
 function checkKey(key: string): string {

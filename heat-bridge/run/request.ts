@@ -18,7 +18,10 @@ export interface CommandRequest<P = Parameters> {
   readonly params?: P;
   /** Default: the service that `createBridge` was given. */
   readonly caller?: CommandCaller;
-  /** Of the caller's: keys of one project say nothing in another. Default: none. */
+  /**
+   * Of the caller's: keys of one project say nothing in another. Whoever comes with a token of
+   * Keystone's has that token's project and no other. Default: none.
+   */
   readonly project?: string;
   /**
    * The same key again, by the same caller for the same project and command, is the same run.

@@ -1,9 +1,9 @@
 /** Brings the signals of the outbox to where they belong: those of a handle one after the other. */
 import type { Logger } from 'pino';
+import { originOf } from '../outgoing/endpoints.ts';
+import type { Ask } from '../outgoing/exchange.ts';
 import { type BackOffOptions, backOffMs } from './back-off.ts';
 import { type Destination, secretsOf } from './destination.ts';
-import { originOf } from './endpoints.ts';
-import type { Ask } from './exchange.ts';
 import type { HandleInfo } from './handle.ts';
 import type { Handles } from './handles.ts';
 import type { Outbox, Pending } from './outbox.ts';

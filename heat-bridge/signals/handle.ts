@@ -1,5 +1,5 @@
 /** A handle: whose signals go where, and for how long. */
-import Type from 'typebox';
+import Type, { type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { BridgeError } from '../errors.ts';
 import type { Transport } from './destination.ts';
@@ -53,21 +53,24 @@ const name = { minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]
 const Name = Type.String(name);
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 
-/** `signal` is read by `parseDestination`. */
-const Registration = Type.Object(
-  {
-    alias: Name,
-    minions: Type.Array(MinionId, { minItems: 1, maxItems: 10_000, uniqueItems: true }),
-    members: Type.Optional(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
-    stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-    owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-    expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
-    signal: Type.Unknown(),
-  },
-  { additionalProperties: false },
-);
+const fields = {
+  minions: Type.Array(MinionId, { minItems: 1, maxItems: 10_000, uniqueItems: true }),
+  members: Type.Optional(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
+  stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+  owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+  expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
+  /** Read by `parseDestination`. */
+  signal: Type.Unknown(),
+};
+const strict = { additionalProperties: false };
 
-const isRegistration = Compile(Registration);
+/** See {@link HandleRegistration}. */
+export const registration: TSchema = Type.Object({ alias: Name, ...fields }, strict);
+
+/** The same where the alias stands in the path. */
+export const replacement: TSchema = Type.Object({ alias: Type.Optional(Name), ...fields }, strict);
+
+const isRegistration = Compile(Type.Unsafe<HandleRegistration>(registration));
 
 /** @throws BridgeError ERR_HANDLE_FORM */
 export function checkedRegistration(given: unknown): HandleRegistration {

@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import type { StateArea } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
+import { originOf } from '../outgoing/endpoints.ts';
 import { type Destination, parseDestination } from './destination.ts';
-import { originOf } from './endpoints.ts';
 import { checkedRegistration, type HandleInfo, type HandleRegistration } from './handle.ts';
 
 /** What {@link Handles} needs. */

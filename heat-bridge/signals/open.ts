@@ -1,12 +1,12 @@
 /** Signals that reach Heat: handles, intake, outbox and courier, put together. */
 import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
+import { createAsk } from '../outgoing/exchange.ts';
+import { createLookup } from '../outgoing/lookup.ts';
 import type { BridgePart } from '../part.ts';
 import { audited } from './audited.ts';
 import { Courier } from './courier.ts';
-import { createAsk } from './exchange.ts';
 import { Handles } from './handles.ts';
 import { SignalIntake } from './intake.ts';
-import { createLookup } from './lookup.ts';
 import { signalsOptions } from './options.ts';
 import { Outbox } from './outbox.ts';
 import { createOutboxApi } from './outbox-api.ts';

@@ -1,9 +1,10 @@
 /** `saltbridge: bridge: handles:`: what the operator says of signals. */
-import Type, { type Static } from 'typebox';
+import Type from 'typebox';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
+import { type ConfiguredEndpoint, readEndpoint } from '../outgoing/configured-endpoint.ts';
+import { type ListedEndpoint, listEndpoints } from '../outgoing/endpoints.ts';
 import type { BackOffOptions } from './back-off.ts';
-import { type EndpointOptions, type ListedEndpoint, listEndpoints } from './endpoints.ts';
 import type { QuotaOptions } from './quotas.ts';
 
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -67,7 +68,7 @@ export function signalsOptions(given: unknown = {}): SignalsOptions {
   const section = parseSection('bridge:handles', Section, given);
   const { endpoints = [], timeout = 10, life = 43_200, retry_first: first = 1 } = section;
   return {
-    endpoints: listed(endpoints.map(toEndpoint)),
+    endpoints: listed(endpoints.map((it) => (typeof it === 'string' ? { url: it } : it))),
     timeoutMs: timeout * 1000,
     lifeMs: life * 1000,
     maxBytes: section.signal_bytes ?? 131_072,
@@ -83,21 +84,9 @@ export function signalsOptions(given: unknown = {}): SignalsOptions {
   };
 }
 
-type EndpointSection = NonNullable<Static<typeof Section>['endpoints']>[number];
-
-function toEndpoint(endpoint: EndpointSection): EndpointOptions {
-  if (typeof endpoint === 'string') return { url: endpoint };
-  const { url, addresses, ca_file: caFile } = endpoint;
-  return {
-    url,
-    ...(addresses === undefined ? {} : { addresses }),
-    ...(caFile === undefined ? {} : { caFile }),
-  };
-}
-
-function listed(endpoints: readonly EndpointOptions[]): ReadonlyMap<string, ListedEndpoint> {
+function listed(endpoints: readonly ConfiguredEndpoint[]): ReadonlyMap<string, ListedEndpoint> {
   try {
-    return listEndpoints(endpoints);
+    return listEndpoints(endpoints.map(readEndpoint));
   } catch (cause) {
     const problem = cause instanceof Error ? cause.message : 'unreadable';
     const message = `saltbridge:bridge:handles:endpoints: ${problem}`;

@@ -1,5 +1,5 @@
 /** What an answer of a service means for a signal. */
-import type { Exchange } from './exchange.ts';
+import type { Exchange } from '../outgoing/exchange.ts';
 
 /** What became of one try to deliver a signal. */
 export type Outcome =

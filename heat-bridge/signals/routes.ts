@@ -11,6 +11,7 @@ import { BridgeError } from '../errors.ts';
 import type { HttpDoors } from '../http/doors.ts';
 import { checkedRegistration, type HandleInfo, type HandleRegistration } from './handle.ts';
 import type { OpenSignals } from './open.ts';
+import { signalOperations as about } from './operations.ts';
 import type { SignalsApi } from './signals-api.ts';
 
 /** What the routes ask of their master. */
@@ -54,18 +55,24 @@ export function addSignalRoutes(
     const { registration, by } = await mayRegister(request, doors, host, given);
     return signals.as(by).handles.add(registration, { replaces });
   };
-  app.post('/handles', { bodyLimit }, (request) => add(request, asMap(request.body), false));
-  app.put<OfAlias>('/handles/:alias', { bodyLimit }, (request) =>
+  app.post('/handles', { bodyLimit, config: about.add }, (request) =>
+    add(request, asMap(request.body), false),
+  );
+  app.put<OfAlias>('/handles/:alias', { bodyLimit, config: about.replace }, (request) =>
     add(request, { ...asMap(request.body), alias: request.params.alias }, true),
   );
-  app.get('/handles', async (request) => {
+  app.get('/handles', { config: about.list }, async (request) => {
     const { subject, stop } = await holderOf(request, doors, host);
     stop();
     const api = signals.as({ who: actorOf(subject), rule: 'own-handle' });
     return api.handles.list({ owner: nameOf(subject) });
   });
-  app.get<OfAlias>('/handles/:alias', async (request) => (await owned(request)).info);
-  app.delete<OfAlias>('/handles/:alias', async (request) => {
+  app.get<OfAlias>(
+    '/handles/:alias',
+    { config: about.show },
+    async (request) => (await owned(request)).info,
+  );
+  app.delete<OfAlias>('/handles/:alias', { config: about.remove }, async (request) => {
     const { api, alias } = await owned(request);
     return api.handles.remove(alias);
   });
@@ -83,15 +90,15 @@ function addOutboxRoutes(
   app: FastifyInstance,
   owned: (request: FastifyRequest<OfAlias>) => Promise<Owned>,
 ): void {
-  app.get<OfAlias>('/handles/:alias/outbox', async (request) => {
+  app.get<OfAlias>('/handles/:alias/outbox', { config: about.outbox }, async (request) => {
     const { api, alias } = await owned(request);
     return api.outbox.list({ alias });
   });
-  app.delete<OfAlias>('/handles/:alias/outbox', async (request) => {
+  app.delete<OfAlias>('/handles/:alias/outbox', { config: about.drop }, async (request) => {
     const { api, alias } = await owned(request);
     return api.outbox.drop({ alias });
   });
-  app.post<OfAlias>('/handles/:alias/outbox/retry', async (request) => {
+  app.post<OfAlias>('/handles/:alias/outbox/retry', { config: about.retry }, async (request) => {
     const { api, alias } = await owned(request);
     return api.outbox.retry({ alias });
   });
@@ -133,6 +140,9 @@ function nameOf(subject: Subject): string {
       return `minion:${subject.id}`;
     case 'user':
       return `user:${subject.eauth ?? ''}:${subject.name}`;
+    case 'project':
+      // Whoever acts for it.
+      return `project:${subject.project.id}`;
     default:
       return `${subject.kind}:${subject.name}`;
   }

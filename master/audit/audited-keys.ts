@@ -1,24 +1,35 @@
 import type { KeyChange, KeySelection, KeysApi } from '../api.ts';
 import type { KeyChange as KeyTransition } from '../keys/key-table.ts';
 import { type AuditTrail, named } from './record.ts';
-import { auditOf } from './requester.ts';
+import { type AuditRequester, auditOf } from './requester.ts';
+
+/** An operation, on what, and who asked for it. */
+interface Asked {
+  readonly action: string;
+  readonly what: string;
+  readonly by: AuditRequester | undefined;
+}
 
 /** The interface to keys, each operation of which is audited with what came of it. */
 export function auditedKeys(keys: KeysApi, audit: AuditTrail): KeysApi {
-  const tell = (action: string, what: string, ids: readonly string[], isDone: boolean): void => {
-    const outcome = isDone ? 'done' : 'failed';
-    audit.append({ ...auditOf(undefined, ''), action, what, ...named(ids), outcome });
+  const tell = (
+    { action, what, by }: Asked,
+    ids: readonly string[],
+    outcome: 'done' | 'failed',
+  ): void => {
+    audit.append({ ...auditOf(by, ''), action, what, ...named(ids), outcome });
   };
   const audited =
     (action: string, change: (selection: KeySelection) => Promise<readonly KeyChange[]>) =>
-    async (selection: KeySelection): Promise<readonly KeyChange[]> => {
+    async ({ by, ...selection }: KeySelection): Promise<readonly KeyChange[]> => {
+      const asked = { action, what: selection.match, by };
       try {
         const changes = await change(selection);
         const ids = changes.map(({ id }) => id);
-        tell(action, selection.match, ids, true);
+        tell(asked, ids, 'done');
         return changes;
       } catch (error) {
-        tell(action, selection.match, [], false);
+        tell(asked, [], 'failed');
         throw error;
       }
     };
@@ -38,9 +49,9 @@ export function auditedKeys(keys: KeysApi, audit: AuditTrail): KeysApi {
         throw error;
       }
     },
-    unpin: async (id) => {
+    unpin: async (id, by) => {
       await keys.unpin(id);
-      tell('key.unpin', id, [id], true);
+      tell({ action: 'key.unpin', what: id, by }, [id], 'done');
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { AuditActor, AuditTrail } from './record.ts';
+import { type AuditRequester, auditOf } from './requester.ts';
 import type { RuledDecisions } from './ruled-decisions.ts';
 
 /** A token, as far as the log names it. */
@@ -37,6 +38,15 @@ export class LoginAudit {
       { who, action: 'login', what: source },
       { effect: 'deny', rule: 'credentials' },
     );
+  }
+
+  /** Ended by somebody who is not their user. @param by - default: the local interface */
+  revoked(tokens: readonly AuditedToken[], by?: AuditRequester): void {
+    for (const { id, user, eauth } of tokens) {
+      const detail = `of ${user} by ${eauth}`;
+      const entry = { action: 'token.revoke', what: id, outcome: 'done', detail } as const;
+      this.#audit.append({ ...auditOf(by, ''), ...entry });
+    }
   }
 
   /** Logged out, revoked, or of a user who may not log in any more. */

@@ -4,9 +4,10 @@
 export interface AuditActor {
   /**
    * `minion`: its key opened the request. `local`: whoever may use the local socket, or the program
-   * that the master runs in; `name` is what they call themselves. `master`: the master by itself.
+   * that the master runs in; `name` is what they call themselves. `project`: a user of Keystone's who
+   * acts for one. `master`: the master by itself.
    */
-  readonly kind: 'minion' | 'local' | 'user' | 'service' | 'token' | 'master';
+  readonly kind: 'minion' | 'local' | 'user' | 'project' | 'service' | 'token' | 'master';
   /** Id of the minion or token, or name; never a token itself. */
   readonly name: string;
   /** What authenticated a user. */

@@ -1,13 +1,24 @@
 /** `rest_cherrypy:` and `saltbridge: api:`, Salt's HTTP API [salt/netapi/rest_cherrypy/app.py]. */
+import { type ApiAcl, addresses, apiAcl, hostNames } from './http-api-access.ts';
 import { flag, integer, number, type OptionKind, text, textList } from './option-kinds.ts';
 import { readSection, type SectionTable } from './section-kind.ts';
 
 /** Where and how the HTTP API is served. Paths are taken as they are. */
 export interface HttpApiOptions {
-  /** `port`: where it listens. Without it nothing is served. 0: any free one. */
+  /** `port`: where it listens; 0: any free port. A configuration without it asks for nothing. */
   readonly port?: number;
   /** `host`: the address. Default `0.0.0.0`. */
   readonly host?: string;
+  /**
+   * `hosts`: names that it is asked for by (header `Host`), without ports; `*`: any. Addresses and
+   * `localhost` are always heard. Default: no other names where `host` is a loopback address, else
+   * any.
+   */
+  readonly hosts?: readonly string[];
+  /** `authorized_ips`: addresses and networks that anything is answered to. Default: all. */
+  readonly authorizedIps?: readonly string[];
+  /** `api_acl`: from where which users log in. Default: everybody from everywhere. */
+  readonly apiAcl?: ApiAcl;
   /** `disable_ssl`: serve plain HTTP, behind a proxy or on loopback. Default false. */
   readonly disableSsl?: boolean;
   /** `ssl_crt`: the certificate, PEM. Needed but for `disable_ssl`. */
@@ -75,6 +86,9 @@ const metricsAccess: OptionKind<string> = {
 const table: SectionTable<HttpApiOptions> = {
   port: { name: 'port', kind: integer(0, 65_535) },
   host: { name: 'host', kind: text },
+  hosts: { name: 'hosts', kind: hostNames },
+  authorizedIps: { name: 'authorized_ips', kind: addresses },
+  apiAcl: { name: 'api_acl', kind: apiAcl },
   disableSsl: { name: 'disable_ssl', kind: flag },
   sslCrt: { name: 'ssl_crt', kind: text },
   sslKey: { name: 'ssl_key', kind: text },

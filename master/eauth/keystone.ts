@@ -3,6 +3,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
+import { logInBody, readToken, tokensUrl } from './identity-v3.ts';
 
 /** Where, and whose users. */
 export interface KeystoneSettings {
@@ -18,12 +19,6 @@ interface KeystoneToken {
   readonly userId: string;
 }
 
-const TokenBody = Type.Object({
-  token: Type.Object({
-    user: Type.Object({ id: Type.String(), name: Type.String() }),
-    expires_at: Type.String(),
-  }),
-});
 const GroupsBody = Type.Object({ groups: Type.Array(Type.Object({ name: Type.String() })) });
 
 const maxBodyBytes = 1024 * 1024;
@@ -51,7 +46,7 @@ export function createKeystoneBackend(settings: KeystoneSettings): LoginBackend 
       const token = held.get(user);
       if (token === undefined) return { state: 'gone' };
       const headers = { 'x-auth-token': token.secret, 'x-subject-token': token.secret };
-      const { status } = await ask(`${baseOf(settings)}/auth/tokens`, { headers, signal });
+      const { status } = await ask(tokensUrl(settings.authUrl), { headers, signal });
       if (status === 401 || status === 404) return { state: 'gone' };
       if (status !== 200) throw unavailable(`status ${status}`);
       return { state: 'valid', groups: await groupsOf(settings, token, signal) };
@@ -69,28 +64,25 @@ async function logIn(
   password: string,
   signal: AbortSignal,
 ): Promise<{ readonly token: KeystoneToken; readonly identity: Authenticated } | undefined> {
-  const user = { name, domain: { name: settings.domain }, password };
-  const identity = { methods: ['password'], password: { user } };
-  const { status, headers, body } = await ask(`${baseOf(settings)}/auth/tokens`, {
+  const { status, headers, body } = await ask(tokensUrl(settings.authUrl), {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ auth: { identity, scope: 'unscoped' } }),
+    body: logInBody({ name, domain: { name: settings.domain }, password }),
     signal,
   });
   if (status === 401) return undefined;
   const secret = headers.get('x-subject-token');
-  const { token } = read(TokenBody, body) ?? {};
+  const token = readToken(body);
   if (status !== 201 || secret === null || token === undefined) {
     throw unavailable(`status ${status}`);
   }
   // Keystone compares names without regard to case; rights do not.
   if (token.user.name !== name) return undefined;
   const held = { secret, userId: token.user.id };
-  const until = Date.parse(token.expires_at);
   const groups = await groupsOf(settings, held, signal);
   return {
     token: held,
-    identity: { user: name, groups, ...(Number.isNaN(until) ? {} : { until }) },
+    identity: { user: name, groups, until: token.expiresAt },
   };
 }
 

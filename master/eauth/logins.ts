@@ -2,12 +2,14 @@
 import type { Logger } from 'pino';
 import { Gate } from '../../minion-protocol/index.ts';
 import type { LoginAudit } from '../audit/audited-logins.ts';
+import type { AuditRequester } from '../audit/requester.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { type Backends, createBackends } from './backends.ts';
 import { areCredentials } from './credentials.ts';
 import { AuthenticationError } from './errors.ts';
 import { FailedLogins } from './failed-logins.ts';
+import { type LoginPlaces, loginPlaces } from './login-places.ts';
 import { Standings } from './standings.ts';
 import { TokenWatch, type Watched } from './token-watch.ts';
 import type { KnownToken, TokenTable } from './tokens.ts';
@@ -50,6 +52,8 @@ export interface TokenSelection {
   readonly id?: string;
   readonly user?: string;
   readonly eauth?: string;
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
 }
 
 /** Rights of a user in `external_auth`, as they stand there. */
@@ -93,6 +97,7 @@ export class Logins {
   readonly #failures: FailedLogins;
   readonly #standings: Standings;
   readonly #watch: TokenWatch;
+  readonly #isLet: LoginPlaces;
   readonly #gates = new Map<string, Gate>();
   readonly #underWay = new Map<string, number>();
   #backends: Backends;
@@ -101,6 +106,8 @@ export class Logins {
     this.#options = options;
     this.#failures = new FailedLogins({ now: options.monotonic });
     this.#standings = new Standings(options.monotonic);
+    const { api, restCherrypy } = options.config;
+    this.#isLet = loginPlaces((api ?? restCherrypy)?.apiAcl);
     this.#backends = options.backends ?? createBackends(options.config, options.now);
     this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
   }
@@ -183,7 +190,7 @@ export class Logins {
   }
 
   /** Ends tokens. @returns those that it ended */
-  async revoke({ id, user, eauth }: TokenSelection): Promise<readonly TokenInfo[]> {
+  async revoke({ id, user, eauth, by }: TokenSelection): Promise<readonly TokenInfo[]> {
     const chosen = this.#options.tokens
       .list()
       .filter(
@@ -192,8 +199,10 @@ export class Logins {
           (user === undefined || it.user === user) &&
           (eauth === undefined || it.eauth === eauth),
       );
+    const revoked = chosen.map(toInfo);
+    this.#options.audit.revoked(revoked, by);
     await this.#end(chosen);
-    return chosen.map(toInfo);
+    return revoked;
   }
 
   /** Deletes expired tokens from the store. */
@@ -240,13 +249,17 @@ export class Logins {
     if (backend === undefined || !areCredentials({ username, password }, eauth)) return undefined;
     const succeed = this.#failures.begin(username, source);
     if (succeed === undefined) throw limit('too many failed log-ins of this user from there');
+    if (!this.#mayComeFrom(request.source, username)) return undefined;
     const gate = this.#gates.get(eauth) ?? new Gate(atOnce);
     this.#gates.set(eauth, gate);
     try {
       const identity = await gate.run(() =>
         backend.authenticate({ username, password }, AbortSignal.timeout(timeoutMs)),
       );
-      if (identity === undefined) return undefined;
+      // The back end may know them by another name than they gave.
+      if (identity === undefined || !this.#mayComeFrom(request.source, identity.user)) {
+        return undefined;
+      }
       succeed();
       return { backend, identity };
     } catch (error) {
@@ -254,6 +267,11 @@ export class Logins {
       succeed();
       throw error;
     }
+  }
+
+  /** @param source - none: on this host, without HTTP */
+  #mayComeFrom(source: string | undefined, user: string): boolean {
+    return source === undefined || this.#isLet(user, source);
   }
 
   async #createToken(

@@ -242,15 +242,16 @@ class UserGate {
     });
   }
 
-  /** @throws AuthorizationError */
-  judgeEverything({ subject, policy }: UserSession, what: string): void {
+  /** @returns who that is @throws AuthorizationError */
+  judgeEverything({ subject, policy }: UserSession, what: string): AuditRequester {
     const actions = ['publish', 'runner', 'wheel'] as const;
     if (!actions.every((action) => isUnlimited(subject, policy, action))) {
       this.#refuse(subject, interfaceAction, { fun: what }, 'not everything is permitted');
     }
-    const { who } = requester(subject, unlimitedRule);
-    const decision = { effect: 'allow', rule: unlimitedRule } as const;
-    this.#parts.ruled.note({ who, action: interfaceAction, what }, decision);
+    const by = requester(subject, unlimitedRule);
+    const decision = { effect: 'allow', rule: by.rule } as const;
+    this.#parts.ruled.note({ who: by.who, action: interfaceAction, what }, decision);
+    return by;
   }
 
   /** @returns the rule that permits it */

@@ -27,8 +27,8 @@ export interface MasterExtension {
 /** Somebody who logged in. */
 export interface TokenHolder {
   readonly subject: Subject;
-  /** What they may, now: see {@link ExtensionHost.decide}. */
-  readonly policy: Policy;
+  /** What they may, now: see {@link ExtensionHost.decide}. Default: the policy in force. */
+  readonly policy?: Policy;
   /** Fires when the token ends. */
   readonly ended: AbortSignal;
   /** Nothing that they began is under way any more. */

@@ -1,6 +1,12 @@
 /** The extensions of a master, from its parts. */
 import type { Logger } from 'pino';
-import { decide, type Question, type Subject, textOf } from '../../acl/index.ts';
+import {
+  decide,
+  type ProjectSubject,
+  type Question,
+  type Subject,
+  textOf,
+} from '../../acl/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditActor } from '../audit/record.ts';
 import type { RuledDecisions } from '../audit/ruled-decisions.ts';
@@ -158,8 +164,16 @@ export function actorOf(subject: Subject): AuditActor {
       const { name, eauth } = subject;
       return { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) };
     }
+    case 'project':
+      return { kind: subject.kind, name: projectName(subject) };
     case 'service':
     case 'token':
       return { kind: subject.kind, name: subject.name };
   }
+}
+
+/** Ids first: they are Keystone's, and names are anybody's. */
+function projectName({ project, user }: ProjectSubject): string {
+  const names = [project, user].map(({ name, domain }) => `${domain.name}/${name}`);
+  return `${project.id}/${user.id} (${names.join(', ')})`;
 }

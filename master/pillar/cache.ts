@@ -1,6 +1,9 @@
 import { type FactMap, packLocal, unpackLocal, type WireMap } from '../../minion-protocol/index.ts';
 import type { PillarAnswer } from './answer.ts';
-import type { Reads } from './reads.ts';
+import { type KeptPillar, keptLimits } from './kept-pillar.ts';
+import { isCurrent, type MadeFrom } from './made-from.ts';
+import type { PillarShelf } from './shelf.ts';
+import type { PillarSources } from './sources.ts';
 
 /** What a pillar was made for, besides the grains. */
 export interface PillarKey {
@@ -9,72 +12,99 @@ export interface PillarKey {
   readonly pillarenv: string | undefined;
   /** Tells apart what external pillar gave before; empty: nothing. */
   readonly lower: string;
+  /** Tells apart the options, and the program, that it was made by. */
+  readonly rules: string;
 }
 
-interface Entry extends PillarKey {
-  readonly reads: Reads;
-  /** Packed, because as objects they take some ten times the room. */
-  readonly pillar: Uint8Array;
-  /** The same object where it is the same. */
-  readonly proven: Uint8Array;
+/** What {@link PillarCache} needs. */
+export interface PillarCacheOptions {
+  /** What a pillar was made from is looked up in them. */
+  readonly sources: PillarSources;
+  /** Where pillars outlive the master. Default: nowhere. */
+  readonly shelf?: PillarShelf | undefined;
+  /** Of what is in memory. Default 256 MiB. */
+  readonly maxBytes?: number;
 }
 
 /** Environments of one minion that are kept. */
 const maxPerMinion = 4;
 
 /**
- * Pillars that were made, each good as long as what it was made from is the same. In memory only:
- * nothing of it is on a disk. Bounded in bytes; the one that was not asked for longest goes first.
+ * Pillars that were made, each good as long as what it was made from is the same. In memory, with
+ * a shelf behind it that is asked where a minion has nothing there. Bounded in bytes; the one that
+ * was not asked for longest goes first.
  */
 export class PillarCache {
+  readonly #sources: PillarSources;
+  readonly #shelf: PillarShelf | undefined;
   readonly #maxBytes: number;
-  readonly #entries = new Map<string, readonly Entry[]>();
+  readonly #entries = new Map<string, readonly KeptPillar[]>();
   #bytes = 0;
 
-  /** @param maxBytes default 256 MiB */
-  constructor(maxBytes: number = 256 * 1024 * 1024) {
+  constructor({ sources, shelf, maxBytes = 256 * 1024 * 1024 }: PillarCacheOptions) {
+    this.#sources = sources;
+    this.#shelf = shelf;
     this.#maxBytes = maxBytes;
   }
 
-  /** Bytes of all that is kept. */
+  /** Bytes of all that is in memory. */
   get bytes(): number {
     return this.#bytes;
   }
 
   /** A pillar that would be the same if it were made now. */
   async find(key: PillarKey, grains: WireMap): Promise<PillarAnswer | undefined> {
+    if (!this.#entries.has(key.id)) await this.#fetch(key.id);
     const entry = this.#entries.get(key.id)?.find((it) => isFor(it, key));
-    if (entry === undefined || !(await entry.reads.areCurrent(grains))) return undefined;
+    if (entry === undefined) return undefined;
+    if (!(await isCurrent(entry.madeFrom, this.#sources, grains))) return undefined;
     this.#use(key.id);
     const pillar = unpack(entry.pillar);
     return { pillar, proven: entry.proven === entry.pillar ? pillar : unpack(entry.proven) };
   }
 
-  keep(key: PillarKey, { pillar, proven }: PillarAnswer, reads: Reads): void {
+  /** In memory at once; resolves when it is on the shelf. @throws StoreError */
+  async keep(
+    { id, ...key }: PillarKey,
+    { pillar, proven }: PillarAnswer,
+    madeFrom: MadeFrom,
+  ): Promise<void> {
     const packed = packLocal(pillar);
-    const entry: Entry = {
+    const entry: KeptPillar = {
       ...key,
-      reads,
+      madeFrom,
       pillar: packed,
       proven: proven === pillar ? packed : packLocal(proven),
     };
-    const others = (this.#entries.get(key.id) ?? []).filter((it) => !isFor(it, key));
-    this.#forget(key.id);
-    this.#entries.set(key.id, [entry, ...others].slice(0, maxPerMinion));
-    this.#bytes += this.#bytesOf(key.id);
+    const others = (this.#entries.get(id) ?? []).filter((it) => !isFor(it, { id, ...key }));
+    const entries = [entry, ...others].slice(0, maxPerMinion);
+    this.#put(id, entries);
+    await this.#shelf?.put(id, entries);
+  }
+
+  /** Forgets a minion, on the shelf as well. @throws StoreError */
+  async forget(id: string): Promise<void> {
+    this.#drop(id);
+    await this.#shelf?.forget(id);
+  }
+
+  async #fetch(id: string): Promise<void> {
+    const entries = (await this.#shelf?.get(id)) ?? [];
+    // What was made meanwhile is newer.
+    if (entries.length > 0 && !this.#entries.has(id)) this.#put(id, entries);
+  }
+
+  #put(id: string, entries: readonly KeptPillar[]): void {
+    this.#drop(id);
+    this.#entries.set(id, entries);
+    this.#bytes += this.#bytesOf(id);
     for (const oldest of this.#entries.keys()) {
       if (this.#bytes <= this.#maxBytes) return;
-      this.#forget(oldest);
+      this.#drop(oldest);
     }
   }
 
-  /** Forgets all. */
-  clear(): void {
-    this.#entries.clear();
-    this.#bytes = 0;
-  }
-
-  #forget(id: string): void {
+  #drop(id: string): void {
     this.#bytes -= this.#bytesOf(id);
     this.#entries.delete(id);
   }
@@ -93,11 +123,11 @@ export class PillarCache {
   }
 }
 
-function isFor(entry: Entry, { id, saltenv, pillarenv, lower }: PillarKey): boolean {
+function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKey): boolean {
   const isSameEnv = entry.saltenv === saltenv && entry.pillarenv === pillarenv;
-  return entry.id === id && isSameEnv && entry.lower === lower;
+  return isSameEnv && entry.lower === lower && entry.rules === rules;
 }
 
 function unpack(bytes: Uint8Array): FactMap {
-  return unpackLocal(bytes) as FactMap; // it was packed as one, above
+  return unpackLocal(bytes, keptLimits) as FactMap; // it was packed as one, above
 }

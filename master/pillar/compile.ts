@@ -8,7 +8,7 @@ import type { Reads } from './reads.ts';
 import { SlsRenderer } from './render-sls.ts';
 import type { PillarSetting } from './setting.ts';
 import { findSls } from './sls-file.ts';
-import type { SourceFile } from './sources.ts';
+import type { SourceFile } from './source-file.ts';
 import { readTop, type Top } from './top.ts';
 
 /** A pillar as it was made. */

@@ -1,38 +1,22 @@
-import type { WireMap } from '../../minion-protocol/index.ts';
-import type { TemplateLoader } from '../../template/index.ts';
 import type { FileLists } from '../fileserver/backend.ts';
+import type { Imports } from '../rendering/renderer.ts';
+import type { Notes } from '../rendering/task.ts';
 import { GrainReads } from './grains.ts';
-import type { PillarSources, SourceFile } from './sources.ts';
+import type { FileRead, MadeFrom } from './made-from.ts';
+import type { SourceFile } from './source-file.ts';
+import type { PillarSources } from './sources.ts';
 
-interface FileRead {
-  readonly path: string;
-  readonly saltenv: string;
-  /** `undefined`: it was not there. */
-  readonly digest: string | undefined;
-}
+type Contents = Map<string, SourceFile | undefined>;
 
-/** A template asked for a file that was not read yet: it is read, and the template begins again. */
-export class NotRead extends Error {
-  static {
-    NotRead.prototype.name = NotRead.name;
-  }
-
-  readonly path: string;
-
-  constructor(path: string) {
-    super('a file is to be read first');
-    this.path = path;
-  }
-}
-
-/** Everything that one pillar was made from: as long as that is the same, so is the pillar. */
-export class Reads {
+/** What one pillar is made from, noted while it is made. */
+export class Reads implements Notes {
   readonly grains: GrainReads = new GrainReads();
   /** It looked at the clock or at chance: it is another one each time. */
   isVolatile = false;
   readonly #sources: PillarSources;
   readonly #files: Map<string, FileRead>;
-  readonly #contents: Map<string, SourceFile | undefined>;
+  /** By environment and path. */
+  readonly #contents: Map<string, Contents>;
   readonly #lists: Map<string, FileLists>;
 
   /** @param beside one whose files these are too */
@@ -48,19 +32,13 @@ export class Reads {
     return new Reads(this.#sources, this);
   }
 
-  /** The files that were read, as `<saltenv>:<path>`. */
-  get files(): string[] {
-    const there = [...this.#files.values()].filter(({ digest }) => digest !== undefined);
-    return there.map(({ saltenv, path }) => `${saltenv}:${path}`);
-  }
-
   /** A file; within one pillar it does not change. @throws MasterError ERR_PILLAR_FILE */
   async read(path: string, saltenv: string): Promise<SourceFile | undefined> {
-    const mark = `${saltenv}\0${path}`;
-    if (this.#contents.has(mark)) return this.#contents.get(mark);
+    const contents = this.#contentsOf(saltenv);
+    if (contents.has(path)) return contents.get(path);
     const file = await this.#sources.read(path, saltenv);
-    this.#files.set(mark, { path, saltenv, digest: file?.digest });
-    this.#contents.set(mark, file);
+    this.#files.set(`${saltenv}\0${path}`, { path, saltenv, digest: file?.digest });
+    contents.set(path, file);
     return file;
   }
 
@@ -71,31 +49,30 @@ export class Reads {
     return this.#sources.names(lists);
   }
 
-  /** What templates of an environment include and import. @throws NotRead from its `load` */
-  loader(saltenv: string): TemplateLoader {
+  /** What templates of an environment include and import. */
+  imports(saltenv: string): Imports {
     return {
-      load: (path) => {
-        const mark = `${saltenv}\0${path}`;
-        if (!this.#contents.has(mark)) throw new NotRead(path);
-        return this.#contents.get(mark)?.template();
-      },
+      known: this.#contentsOf(saltenv),
+      read: (path) => this.read(path, saltenv),
     };
   }
 
-  /** Nothing more is made from it: the texts are let go. */
-  seal(): void {
-    this.#contents.clear();
+  /** What was read until now, without the texts. */
+  get madeFrom(): MadeFrom {
+    return {
+      files: [...this.#files.values()],
+      lists: Array.from(this.#lists, ([saltenv, lists]) => {
+        return { saltenv, digest: this.#sources.namesDigest(lists) };
+      }),
+      grains: this.grains,
+    };
   }
 
-  /** Whether a pillar made now, with these grains, would be made from the same. */
-  async areCurrent(grains: WireMap): Promise<boolean> {
-    if (this.isVolatile || !this.grains.agreeWith(grains)) return false;
-    const files = Array.from(this.#files.values(), async ({ path, saltenv, digest }) => {
-      return (await this.#sources.digest(path, saltenv)) === digest;
-    });
-    const lists = Array.from(this.#lists, async ([saltenv, lists]) => {
-      return (await this.#sources.lists(saltenv)) === lists;
-    });
-    return (await Promise.all([...files, ...lists])).every((isSame) => isSame);
+  #contentsOf(saltenv: string): Contents {
+    const known = this.#contents.get(saltenv);
+    if (known !== undefined) return known;
+    const contents: Contents = new Map();
+    this.#contents.set(saltenv, contents);
+    return contents;
   }
 }

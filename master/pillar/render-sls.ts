@@ -1,17 +1,13 @@
 /** One file of pillar to data, as Salt's renderers make it [salt/renderers/{jinja,yaml,json}.py]. */
-import { type PlainData, parseYaml, renderJinja } from '../../template/index.ts';
-import { MasterError } from '../errors.ts';
+import type { PlainData } from '../../template/index.ts';
+import { isByChance } from '../rendering/renderer.ts';
+import type { PillarTask } from '../rendering/task.ts';
 import { isEmpty } from './empty.ts';
-import { GrainsDict, TracedGrains } from './grains.ts';
-import { parseJson } from './json.ts';
-import { matchFunctions } from './match-functions.ts';
 import type { PillarMap } from './merge.ts';
-import { NotRead, type Reads } from './reads.ts';
-import { pipeOf } from './renderers.ts';
-import { saltFunctions } from './salt-functions.ts';
+import type { Reads } from './reads.ts';
+import { pipeOf, type RenderPipe } from './renderers.ts';
 import type { PillarSetting } from './setting.ts';
-import { slsNames } from './sls-names.ts';
-import type { SourceFile } from './sources.ts';
+import type { SourceFile } from './source-file.ts';
 
 /** What a file is rendered as. */
 export interface RenderedAs {
@@ -21,9 +17,6 @@ export interface RenderedAs {
   /** More variables: `defaults` of an include. */
   readonly defaults: PillarMap;
 }
-
-/** Files that one file may include and import. */
-const maxImports = 500;
 
 /** Renders the files of one pillar. */
 export class SlsRenderer {
@@ -37,109 +30,41 @@ export class SlsRenderer {
 
   /**
    * The data of a file; an empty map for one with nothing in it.
-   * @throws TemplateError, MasterError ERR_RENDERER, ERR_PILLAR_FILE
+   * @throws TemplateError, MasterError ERR_RENDERER, ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP
    */
   async render(file: SourceFile, as: RenderedAs): Promise<PlainData> {
     if (file.text.trim() === '') return new Map();
-    const { isTemplate, format } = pipeOf(file.text, this.#setting.renderer);
-    const text = isTemplate ? await this.#renderTemplate(file, as) : file.text;
-    const data = format === 'json' ? readJson(text, file.path) : this.#readYaml(text, file.path);
-    return isEmpty(data) ? new Map() : data;
+    const pipe = pipeOf(file.text, this.#setting.renderer);
+    try {
+      const text = pipe.isTemplate ? await this.#renderTemplate(file, as) : file.text;
+      const data = await this.#read(text, file.path, pipe);
+      return isEmpty(data) ? new Map() : data;
+    } catch (error) {
+      if (isByChance(error)) this.#reads.isVolatile = true;
+      throw error;
+    }
   }
 
   async #renderTemplate(file: SourceFile, as: RenderedAs): Promise<string> {
-    for (let imports = 0; imports <= maxImports; imports += 1) {
-      const text = await this.#tryToRender(file, as);
-      if (text !== undefined) return text;
-    }
-    throw new MasterError('ERR_PILLAR_FILE', `${file.path} imports more than ${maxImports} files`);
+    const { id, grains, opts, pillar, raisesOnMissing, nodegroups, ...setting } = this.#setting;
+    const { trimBlocks, lstripBlocks, limits, now, rendering } = setting;
+    // Member by member: nothing else is copied to another thread.
+    const task: PillarTask = {
+      kind: 'pillar',
+      ...as,
+      ...{ id, grains, opts, pillar, raisesOnMissing, nodegroups },
+      ...{ trimBlocks, lstripBlocks, limits },
+      now: now(),
+    };
+    const imports = this.#reads.imports(as.saltenv);
+    return (await rendering.render(file, task, imports, this.#reads)).text;
   }
 
-  /** `undefined` when it has to begin again, because another file was to be read first. */
-  async #tryToRender(file: SourceFile, as: RenderedAs): Promise<string | undefined> {
-    try {
-      return this.#renderOnce(file, as);
-    } catch (error) {
-      if (!(error instanceof NotRead)) throw error;
-      await this.#reads.read(error.path, as.saltenv);
-      return undefined;
-    }
-  }
-
-  #renderOnce(file: SourceFile, { saltenv, sls, defaults }: RenderedAs): string {
-    const setting = this.#setting;
-    const reads = this.#reads;
-    const grains = new TracedGrains(setting.grains, reads.grains);
-    return renderJinja(file.template(), {
-      name: file.path,
-      trimBlocks: setting.trimBlocks,
-      lstripBlocks: setting.lstripBlocks,
-      limits: setting.limits,
-      loader: reads.loader(saltenv),
-      functions: {
-        ...saltFunctions({ grains, setting }),
-        ...matchFunctions({ ...setting, grains }),
-      },
-      context: {
-        ...Object.fromEntries(defaults),
-        grains: new GrainsDict(grains),
-        opts: setting.opts,
-        pillar: setting.pillar,
-        saltenv,
-        sls,
-        ...(sls === '' ? {} : slsNames(file.path)),
-      },
-      now: () => {
-        reads.isVolatile = true;
-        return new Date(setting.now());
-      },
-      random: () => {
-        reads.isVolatile = true;
-        return setting.random();
-      },
-    });
-  }
-
-  #readYaml(text: string, path: string): PlainData {
-    return this.#setting.yaml.read(text, path);
-  }
-}
-
-function readJson(text: string, path: string): PlainData {
-  const [line = ''] = text.split('\n', 1);
-  const rest = line.startsWith('#!') ? text.slice(line.length + 1) : text;
-  return rest.trim() === '' ? new Map() : parseJson(rest, path);
-}
-
-/** YAML that was read before: the same text gives the same data, for however many minions. */
-export class ParsedYaml {
-  readonly #kept = new Map<string, PlainData>();
-  readonly #maxCharacters: number;
-  #characters = 0;
-
-  /** @param maxCharacters of all texts that are kept. Default 8 Mi */
-  constructor(maxCharacters: number = 8 * 1024 * 1024) {
-    this.#maxCharacters = maxCharacters;
-  }
-
-  /** @throws TemplateError ERR_YAML, ERR_TEMPLATE_LIMIT */
-  read(text: string, name: string): PlainData {
-    const mark = `${name}\0${text}`;
-    const known = this.#kept.get(mark);
-    if (known !== undefined) return known;
-    const data = parseYaml(text, { name });
-    this.#keep(mark, data);
-    return data;
-  }
-
-  #keep(mark: string, data: PlainData): void {
-    if (mark.length > this.#maxCharacters) return;
-    this.#kept.set(mark, data);
-    this.#characters += mark.length;
-    for (const oldest of this.#kept.keys()) {
-      if (this.#characters <= this.#maxCharacters) return;
-      this.#kept.delete(oldest);
-      this.#characters -= oldest.length;
-    }
+  async #read(text: string, name: string, { format }: RenderPipe): Promise<PlainData> {
+    const { data } = this.#setting;
+    if (format === 'yaml') return data.read({ kind: 'read', format, text, name });
+    const [line = ''] = text.split('\n', 1);
+    const json = line.startsWith('#!') ? text.slice(line.length + 1) : text;
+    return json.trim() === '' ? new Map() : data.read({ kind: 'read', format, text: json, name });
   }
 }

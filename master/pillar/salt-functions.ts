@@ -4,13 +4,16 @@ import { compileGlob, pythonStr, traverse, type WireValue } from '../../minion-p
 import type { PlainData, SaltFunction } from '../../template/index.ts';
 import type { TracedGrains } from './grains.ts';
 import { isPillarMap, mergeDeep, mergePillar, mergeStrategies, type PillarMap } from './merge.ts';
-import type { PillarSetting } from './setting.ts';
 import { toWire } from './wire.ts';
 
 /** What they look at. */
 export interface FunctionWorld {
   readonly grains: TracedGrains;
-  readonly setting: Pick<PillarSetting, 'pillar' | 'raisesOnMissing' | 'opts'>;
+  readonly setting: {
+    readonly pillar: PillarMap;
+    readonly raisesOnMissing: boolean;
+    readonly opts: Readonly<Record<string, unknown>>;
+  };
 }
 
 type Named = Readonly<Record<string, PlainData>>;

@@ -1,8 +1,9 @@
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { TemplateLimits } from '../../template/index.ts';
+import type { KeptData } from '../rendering/kept-data.ts';
+import type { Renderer } from '../rendering/renderer.ts';
 import type { SlowPatternRunner } from '../targeting/slow-patterns.ts';
 import type { MergeOptions, PillarMap } from './merge.ts';
-import type { ParsedYaml } from './render-sls.ts';
 
 /** What the operator decided, the same for all minions. */
 export interface PillarRules extends MergeOptions {
@@ -36,9 +37,9 @@ export interface PillarSetting extends PillarRules {
   readonly opts: Readonly<Record<string, unknown>>;
   /** What templates see as `pillar`: as in Salt what external pillar gave before, else nothing. */
   readonly pillar: PillarMap;
-  readonly yaml: ParsedYaml;
+  readonly rendering: Renderer;
+  readonly data: KeptData;
   readonly slowPatterns: SlowPatternRunner;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  readonly random: () => number;
 }

@@ -1,5 +1,5 @@
 import type { Reads } from './reads.ts';
-import type { SourceFile } from './sources.ts';
+import type { SourceFile } from './source-file.ts';
 
 /** The file of an SLS: `web.common` is `web/common.sls` or `web/common/init.sls`. */
 export async function findSls(

@@ -1,27 +1,14 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
-import { parseTemplate, type Template } from '../../template/index.ts';
+import { createHash } from 'node:crypto';
 import { MasterError } from '../errors.ts';
 import type { FileLists, FileServerBackend, FoundFile } from '../fileserver/backend.ts';
 import { relativePath } from '../fileserver/requested-path.ts';
-
-/** A file as it was when it was read. */
-export interface SourceFile {
-  /** Below its root. */
-  readonly path: string;
-  /** Tells this content from every other. */
-  readonly digest: string;
-  readonly text: string;
-  /** Parsed once. @throws TemplateError */
-  template(): Template;
-}
+import { type SourceFile, type TemplateWhitespace, toSourceFile } from './source-file.ts';
 
 /** What {@link PillarSources} needs. */
-export interface PillarSourcesOptions {
+export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */
   readonly backend: FileServerBackend;
-  /** How templates are read: `jinja_trim_blocks`, `jinja_lstrip_blocks`. */
-  readonly trimBlocks: boolean;
-  readonly lstripBlocks: boolean;
 }
 
 /** Largest file, bytes. */
@@ -34,6 +21,7 @@ export class PillarSources {
   readonly #options: PillarSourcesOptions;
   readonly #kept = new Map<string, Promise<SourceFile>>();
   readonly #names = new WeakMap<FileLists, ReadonlySet<string>>();
+  readonly #digests = new WeakMap<FileLists, string>();
   #parsed = 0;
 
   constructor(options: PillarSourcesOptions) {
@@ -83,6 +71,16 @@ export class PillarSources {
     return set;
   }
 
+  /** Tells the names of an environment's SLS from all others. */
+  namesDigest(lists: FileLists): string {
+    const known = this.#digests.get(lists);
+    if (known !== undefined) return known;
+    const names = JSON.stringify([...this.names(lists)]);
+    const digest = createHash('sha256').update(names).digest('hex');
+    this.#digests.set(lists, digest);
+    return digest;
+  }
+
   close(): Promise<void> {
     return this.#options.backend.close();
   }
@@ -97,19 +95,9 @@ export class PillarSources {
       throw new MasterError('ERR_PILLAR_FILE', `${path} has more than ${maxFileBytes} bytes`);
     }
     const text = decode(await found.read(0, found.stat.size), path);
-    const { trimBlocks, lstripBlocks } = this.#options;
-    let template: Template | undefined;
-    return {
-      path,
-      digest,
-      text,
-      template: () => {
-        if (template !== undefined) return template;
-        this.#parsed += 1;
-        template = parseTemplate(text, { name: path, trimBlocks, lstripBlocks });
-        return template;
-      },
-    };
+    return toSourceFile({ path, digest, text }, this.#options, () => {
+      this.#parsed += 1;
+    });
   }
 }
 

@@ -11,10 +11,11 @@ import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
-import { renderMs } from '../pillar/open.ts';
+import { renderMs } from '../pillar/own-pillar.ts';
 import type { Takes } from '../reactor/calls.ts';
 import { openReactorFiles } from '../reactor/files.ts';
 import { createReactorPlanner } from '../reactor/planner.ts';
+import { Renderer } from '../rendering/renderer.ts';
 import type { Services } from '../services.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { type CompiledReaction, compileReactions } from './compiled-reaction.ts';
@@ -65,7 +66,8 @@ export async function openReactions(parts: ReactionParts): Promise<Reactions> {
   const closing = AbortSignal.any([parts.closing, end.signal]);
   // Every run that is under way listens to it.
   setMaxListeners(0, closing);
-  const planSls = await openReactor(parts);
+  const rendering = new Renderer();
+  const planSls = await openReactor(parts, rendering);
   let compiled = compileReactions(config, targets, planSls);
   const reactions = (): readonly CompiledReaction[] => compiled;
   const reports = new ReactionReports(parts);
@@ -120,18 +122,16 @@ export async function openReactions(parts: ReactionParts): Promise<Reactions> {
     },
     close: async () => {
       end.abort();
-      await Promise.all([following, worker.close()]);
+      await Promise.all([following, worker.close(), rendering.close()]);
     },
   };
 }
 
 /** Plans by the files of the option `reactor`. */
-async function openReactor({
-  config,
-  fileServer,
-  services,
-  now,
-}: ReactionParts): Promise<(reference: string) => Planner> {
+async function openReactor(
+  { config, fileServer, services, now }: ReactionParts,
+  rendering: Renderer,
+): Promise<(reference: string) => Planner> {
   const whitespace = {
     trimBlocks: config.jinjaTrimBlocks,
     lstripBlocks: config.jinjaLstripBlocks,
@@ -149,7 +149,7 @@ async function openReactor({
   };
   const { runners, wheel } = services;
   const takes: Takes = (kind, fun, name) => (kind === 'runner' ? runners : wheel).takes(fun, name);
-  return (reference) => createReactorPlanner(reference, { files, rules, takes, now });
+  return (reference) => createReactorPlanner(reference, { files, rules, rendering, takes, now });
 }
 
 const allActions = ['publish', 'runner', 'wheel'] as const;

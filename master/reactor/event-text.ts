@@ -3,52 +3,25 @@
  * YAML stands in the rendered text as a mark, and is put in its place when the YAML has been read:
  * so it is a value, or a part of one, whatever it says.
  */
-import type { WireValue } from '../../minion-protocol/index.ts';
-import {
-  Dict,
-  Float,
-  isText,
-  type PlainData,
-  printed,
-  textOf,
-  type Value,
-} from '../../template/index.ts';
-
-/** Means nothing to YAML wherever it stands, nor to any kind of target but as an id. */
-const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
+import type { PlainData } from '../../template/index.ts';
 
 /** Brackets of a mark: printable for YAML, and in no alphabet. */
 const [open, close] = ['\uE000', '\uE001'];
 
-/** What tells the operator's own words from those of an event. */
-export interface Origins {
-  readonly event: WireValue;
-  /** The texts of the files, as they were read until now. */
-  readonly files: () => Iterable<string>;
+/** @param secret letters and digits: nobody can foresee it, so no event has marks of its own */
+export function markFor(place: number, secret: string): string {
+  return `${open}${secret}.${place}${close}`;
 }
 
-/** The text of one rendering. */
+/** The text of one rendering, of which {@link markFor} stands for parts. */
 export class EventText {
-  readonly #texts: string[] = [];
-  readonly #origins: Origins;
-  /** Nobody can foresee it, so no event has marks of its own. */
-  readonly #secret: string;
+  readonly #texts: readonly string[];
   readonly #marks: RegExp;
 
-  /** @param secret letters and digits */
-  constructor(secret: string, origins: Origins) {
-    this.#secret = secret;
-    this.#origins = origins;
+  /** @param texts by place */
+  constructor(secret: string, texts: readonly string[]) {
+    this.#texts = texts;
     this.#marks = new RegExp(`${open}${secret}\\.(\\d+)${close}`, 'gu');
-  }
-
-  /** What stands in the rendered text for a value. */
-  print(value: Value): string {
-    if (isText(value)) return this.#marked(textOf(value));
-    if (isContainer(value)) return this.#isInert(value) ? printed(value) : this.#written(value);
-    return typeof value === 'object' && !(value instanceof Float)
-      ? this.#marked(printed(value))
-      : printed(value);
   }
 
   /** Whether a text has some that was marked. */
@@ -72,61 +45,6 @@ export class EventText {
       Array.from(data, ([key, value]) => [this.restoreAll(key), this.restoreAll(value)]),
     );
   }
-
-  #marked(text: string): string {
-    if (text === '' || isInert(text) || this.#isOperators(text)) return text;
-    this.#texts.push(text);
-    return `${open}${this.#secret}.${this.#texts.length - 1}${close}`;
-  }
-
-  /** Whether it stands so in a file, and nowhere in the event. */
-  #isOperators(text: string): boolean {
-    const { event, files } = this.#origins;
-    const isWritten = [...files()].some((file) => file.includes(text));
-    return isWritten && !says(event, text);
-  }
-
-  #isInert(value: Value): boolean {
-    if (isText(value)) return isInert(textOf(value)) || this.#isOperators(textOf(value));
-    if (Array.isArray(value)) return value.every((item) => this.#isInert(item));
-    if (value instanceof Dict) {
-      return [...value.entries()].every(([k, v]) => this.#isInert(k) && this.#isInert(v));
-    }
-    return typeof value !== 'object' || value === null || value instanceof Float;
-  }
-
-  /** A list or a map as JSON, which is YAML, with marks in its texts. */
-  #written(value: Value): string {
-    if (Array.isArray(value)) return `[${value.map((item) => this.#written(item)).join(', ')}]`;
-    if (value instanceof Dict) {
-      const pairs = Array.from(value.entries(), ([key, item]) => {
-        return `${this.#written(key)}: ${this.#written(item)}`;
-      });
-      return `{${pairs.join(', ')}}`;
-    }
-    if (isText(value)) return `"${this.#marked(textOf(value))}"`;
-    if (value === null) return 'null';
-    if (typeof value === 'boolean') return String(value);
-    return this.print(value);
-  }
-}
-
-function isInert(text: string): boolean {
-  return inert.test(text) && !text.endsWith(':') && !/^-(?!\d)/.test(text);
-}
-
-/** Whether a text is in some text of an event, names among them. */
-function says(value: WireValue, text: string): boolean {
-  if (typeof value === 'string') return value.includes(text);
-  if (typeof value !== 'object' || value === null) return false;
-  if (value instanceof Uint8Array) return Buffer.from(value).includes(text);
-  if (Array.isArray(value)) return value.some((item) => says(item, text));
-  const entries = value instanceof Map ? [...value] : Object.entries(value);
-  return entries.some(([name, inner]) => says(name, text) || says(inner, text));
-}
-
-function isContainer(value: Value): value is Value[] | Dict {
-  return Array.isArray(value) || value instanceof Dict;
 }
 
 function isList(data: PlainData): data is readonly PlainData[] {

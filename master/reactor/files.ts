@@ -6,7 +6,8 @@ import { HiddenDirectories } from '../fileserver/confinement.ts';
 import { DiskFiles } from '../fileserver/disk-files.ts';
 import type { FileServer } from '../fileserver/file-server.ts';
 import { requestedFile } from '../fileserver/requested-path.ts';
-import { PillarSources, type SourceFile } from '../pillar/sources.ts';
+import type { SourceFile } from '../pillar/source-file.ts';
+import { PillarSources } from '../pillar/sources.ts';
 
 /** What {@link openReactorFiles} needs. */
 export interface ReactorFilesOptions {

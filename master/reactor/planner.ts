@@ -2,8 +2,9 @@
 import { stamp } from '../../minion-protocol/index.ts';
 import { TemplateError } from '../../template/index.ts';
 import { MasterError } from '../errors.ts';
-import type { SourceFile } from '../pillar/sources.ts';
+import type { SourceFile } from '../pillar/source-file.ts';
 import type { Plan, PlannedCall, Planner, ReactionEvent, Refusal } from '../reactions/planner.ts';
+import type { Renderer } from '../rendering/renderer.ts';
 import { CallRefused, callOf, type Takes } from './calls.ts';
 import { chunksOf, FormError } from './chunks.ts';
 import type { ReactorFiles } from './files.ts';
@@ -12,7 +13,8 @@ import { type ReactorRules, renderReaction } from './render.ts';
 /** What {@link createReactorPlanner} needs. */
 export interface ReactorParts {
   readonly files: ReactorFiles;
-  readonly rules: Omit<ReactorRules, 'imported'>;
+  readonly rules: ReactorRules;
+  readonly rendering: Renderer;
   readonly takes: Takes;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -58,11 +60,11 @@ async function planFile(
   parts: ReactorParts,
 ): Promise<Plan> {
   const { path } = file;
-  const rules = { ...parts.rules, imported: parts.files.imported };
+  const by = { rendering: parts.rendering, imported: parts.files.imported };
   const failures: Refusal[] = [];
   const calls: PlannedCall[] = [];
   try {
-    const { data, text } = await renderReaction(file, event, rules);
+    const { data, text } = await renderReaction(file, event, parts.rules, by);
     for (const chunk of chunksOf(data)) {
       try {
         calls.push(callOf(chunk, text, parts.takes));

@@ -14,8 +14,8 @@ type Json = null | boolean | number | string | readonly Json[] | { readonly [key
 
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
-/** The JSON form of a value. */
-export function toJson(value: WireValue): Json {
+/** The JSON form of a value, or of an object whose members are such values. */
+export function toJson(value: WireValue | object): Json {
   if (typeof value === 'bigint') return { $int: String(value) };
   if (typeof value === 'number') return numberToJson(value);
   if (value === null || typeof value !== 'object') return value;
@@ -24,7 +24,7 @@ export function toJson(value: WireValue): Json {
   if (value instanceof WireExtension) {
     return { $ext: [value.code, Buffer.from(value.data).toString('base64')] };
   }
-  if (Array.isArray(value)) return value.map(toJson);
+  if (Array.isArray(value)) return value.map((item: WireValue) => toJson(item));
   if (value instanceof Map) return { $map: [...value].map((entry) => entry.map(toJson)) };
   const entries = Object.entries(value);
   if (entries.length === 1 && mark.test(entries[0]?.[0] ?? '')) {

@@ -7,6 +7,7 @@ import { Compile } from 'typebox/compile';
 import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi, UserApi } from '../api.ts';
+import type { AuditRequester } from '../audit/requester.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Object({}));
@@ -110,6 +111,10 @@ const Events = Type.Object(
 );
 const JobId = Type.Object({ jid: Text }, strict);
 
+const KeystoneEntity = Type.Object(
+  { id: Text, name: Text, domain: Type.Object({ id: Text, name: Text }, strict) },
+  strict,
+);
 const Subject = Type.Union([
   Type.Object({ kind: Type.Literal('minion'), id: Text }, strict),
   Type.Object(
@@ -118,6 +123,15 @@ const Subject = Type.Union([
       name: Text,
       groups: Type.Array(Text),
       eauth: Type.Optional(Text),
+    },
+    strict,
+  ),
+  Type.Object(
+    {
+      kind: Type.Literal('project'),
+      project: KeystoneEntity,
+      user: KeystoneEntity,
+      roles: Type.Array(Text),
     },
     strict,
   ),
@@ -162,7 +176,13 @@ const RuleForm = Type.Object({ name: Text, action: Text });
 /** What {@link method} is made from. */
 export interface MethodDefinition<S extends TSchema, R> {
   readonly parameters: S;
-  readonly call: (api: MasterApi, parameters: Static<S>, signal: AbortSignal) => R;
+  /** @param by who asks for it, for the audit log, where that is not the local interface */
+  readonly call: (
+    api: MasterApi,
+    parameters: Static<S>,
+    signal: AbortSignal,
+    by?: AuditRequester,
+  ) => R;
 }
 
 /** A method as the server sees it: parameters from outside, checked before the call. */
@@ -176,6 +196,7 @@ export interface RpcMethod {
     api: MasterApi,
     parameters: unknown,
     signal: AbortSignal,
+    by?: AuditRequester,
   ) => Promise<unknown> | AsyncIterable<unknown>;
 }
 
@@ -193,7 +214,8 @@ export function method<S extends TSchema>(
       // What no schema describes is measured against the schema `false`.
       return first.keyword === 'boolean' ? `${name} is no parameter` : `${name} ${first.message}`;
     },
-    invoke: (api, parameters, signal) => definition.call(api, check.Parse(parameters), signal),
+    invoke: (api, parameters, signal, by) =>
+      definition.call(api, check.Parse(parameters), signal, by),
   };
 }
 
@@ -217,6 +239,14 @@ function eventsOf(api: MasterApi, { token }: ByToken): MasterApi['events'] | Use
   return token === undefined ? api.events : api.asUser(token).events;
 }
 
+/** With who asks for it, for the audit log. */
+function askedBy<T extends object>(
+  parameters: T,
+  by: AuditRequester | undefined,
+): T & { readonly by?: AuditRequester } {
+  return by === undefined ? parameters : { ...parameters, by };
+}
+
 function bare<T extends ByToken>({ token: _, ...parameters }: T): Omit<T, 'token'> {
   return parameters;
 }
@@ -235,9 +265,27 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     }),
   ],
   ['keys.local', method({ parameters: Nothing, call: (api) => api.keys.local() })],
-  ['keys.accept', method({ parameters: Selection, call: (api, p) => api.keys.accept(p) })],
-  ['keys.reject', method({ parameters: Selection, call: (api, p) => api.keys.reject(p) })],
-  ['keys.delete', method({ parameters: Selection, call: (api, p) => api.keys.delete(p) })],
+  [
+    'keys.accept',
+    method({
+      parameters: Selection,
+      call: (api, p, _, by) => api.keys.accept(askedBy(p, by)),
+    }),
+  ],
+  [
+    'keys.reject',
+    method({
+      parameters: Selection,
+      call: (api, p, _, by) => api.keys.reject(askedBy(p, by)),
+    }),
+  ],
+  [
+    'keys.delete',
+    method({
+      parameters: Selection,
+      call: (api, p, _, by) => api.keys.delete(askedBy(p, by)),
+    }),
+  ],
   [
     'keys.create',
     method({
@@ -258,7 +306,7 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     'keys.unpin',
     method({
       parameters: Type.Object({ id: Text }, strict),
-      call: (api, { id }) => api.keys.unpin(id),
+      call: (api, { id }, _, by) => api.keys.unpin(id, by),
     }),
   ],
   [
@@ -330,7 +378,13 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     }),
   ],
   ['logins.list', method({ parameters: Nothing, call: (api) => api.logins.list() })],
-  ['logins.revoke', method({ parameters: Tokens, call: (api, p) => api.logins.revoke(p) })],
+  [
+    'logins.revoke',
+    method({
+      parameters: Tokens,
+      call: (api, p, _, by) => api.logins.revoke(askedBy(p, by)),
+    }),
+  ],
   [
     'logins.follow',
     method({ parameters: Token, call: (api, { token }, end) => api.logins.follow(token, end) }),
@@ -363,7 +417,10 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
       call: (api, p) => api.acl.replay(p),
     }),
   ],
-  ['acl.reload', method({ parameters: Nothing, call: (api) => api.acl.reload() })],
+  [
+    'acl.reload',
+    method({ parameters: Nothing, call: (api, _, _signal, by) => api.acl.reload(by) }),
+  ],
   ['acl.forget', method({ parameters: Nothing, call: (api) => api.acl.forget() })],
   ['audit.flush', method({ parameters: Nothing, call: (api) => api.audit.flush() })],
   ['reactions.list', method({ parameters: Nothing, call: (api) => api.reactions.list() })],

@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api.ts';
+import type { AuditRequester } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import { fromJson, toJson } from './json-values.ts';
 import type { RpcMethod } from './methods.ts';
@@ -17,6 +18,14 @@ export interface ServedCall {
   readonly log: Logger;
 }
 
+/** What came with it. */
+interface CallInput {
+  readonly parameters: unknown;
+  readonly signal: AbortSignal;
+  /** Who asks, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
+}
+
 /** What a caller gets for an error: never a stack. */
 interface ErrorBody {
   readonly code: string;
@@ -27,14 +36,12 @@ interface ErrorBody {
 const refusals = /^ERR_(?:DENIED|EAUTH.*)$/;
 
 /** Does a call and answers it, whatever becomes of it; never fails. */
-export async function serveCall(
-  call: ServedCall & { readonly parameters: unknown; readonly signal: AbortSignal },
-): Promise<void> {
-  const { name, method, api, parameters, response, signal } = call;
+export async function serveCall(call: ServedCall & CallInput): Promise<void> {
+  const { name, method, parameters } = call;
   try {
     const complaint = method.complaint(parameters);
     if (complaint !== undefined) throw new MasterError('ERR_ARGS', `${name}: ${complaint}`);
-    await answer(method, api, parameters, response, signal);
+    await answer(call);
   } catch (error) {
     failCall(call, error);
   }
@@ -65,15 +72,16 @@ function statusOf(body: ErrorBody | undefined, error: unknown): number {
   return refusals.test(body.code) ? 401 : 400;
 }
 
-async function answer(
-  method: RpcMethod,
-  api: MasterApi,
-  parameters: unknown,
-  response: ServerResponse,
-  signal: AbortSignal,
-): Promise<void> {
+async function answer({
+  method,
+  api,
+  parameters,
+  response,
+  signal,
+  by,
+}: ServedCall & CallInput): Promise<void> {
   // Before the head goes out: who reads it knows that what happens from now on is in the stream.
-  const result = await method.invoke(api, parameters, signal);
+  const result = await method.invoke(api, parameters, signal, by);
   if (!isStream(result)) {
     response.setHeader('content-type', 'application/json');
     response.end(JSON.stringify({ result: asJson(result) }));

@@ -177,11 +177,12 @@ export class FunctionCaller {
     user,
     data,
     timeout,
+    by,
   }: Ready): Promise<Pick<FunctionResult, 'return' | 'success' | 'retcode'>> {
     const { bus, closing, log } = this.#options;
     const tell = (suffix: string, event: WireMap): void => bus.fire(`${tag}/${suffix}`, event);
     try {
-      const value = await call({ jid, user, timeout, tell, closing });
+      const value = await call({ jid, user, by, timeout, tell, closing });
       return { return: value, success: true };
     } catch (error) {
       // Ours to look into, unless it tells what was wrong with the call.

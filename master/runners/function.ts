@@ -1,4 +1,5 @@
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { AuditRequester } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { Parameter, Parameters, ValuesOf } from './parameters.ts';
 
@@ -7,6 +8,8 @@ export interface CallContext {
   readonly jid: string;
   /** Who asked: an operator's name, or a minion's id. */
   readonly user: string;
+  /** Who asked, and what permitted it, for the audit log; `undefined`: the local interface. */
+  readonly by: AuditRequester | undefined;
   /** Seconds that minions have to answer; `undefined`: the master's own. */
   readonly timeout: number | undefined;
   /** Fires `<prefix>/<jid>/<suffix>`, for instance to tell how far it is. */

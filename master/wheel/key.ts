@@ -6,6 +6,7 @@ import {
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import type { KeyInfo, KeySelection, KeyState, KeysApi } from '../api.ts';
+import type { AuditRequester } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { OwnKey } from '../keys/keys-api.ts';
 import { literalGlob } from '../keys/literal-glob.ts';
@@ -74,49 +75,49 @@ export function keyWheel(parts: KeyWheelParts): FunctionTable {
     'key.accept': masterFunction({
       summary: 'Accepts the pending keys that a glob means.',
       parameters: { ...matching, ...alsoRejected, ...exactly },
-      call: async ({ match, ...including }) => {
-        for (const one of globsOf(match)) await keys.accept(selection(one, including));
+      call: async ({ match, ...including }, { by }) => {
+        for (const one of globsOf(match)) await keys.accept(selection(one, including, by));
         return nameMatch(parts, match);
       },
     }),
     'key.reject': masterFunction({
       summary: 'Rejects the pending keys that a glob means.',
       parameters: { ...matching, ...alsoAccepted, ...exactly },
-      call: async ({ match, ...including }) => {
-        for (const one of globsOf(match)) await keys.reject(selection(one, including));
+      call: async ({ match, ...including }, { by }) => {
+        for (const one of globsOf(match)) await keys.reject(selection(one, including, by));
         return nameMatch(parts, match);
       },
     }),
     'key.delete': masterFunction({
       summary: 'Deletes the keys that a glob means.',
       parameters: matching,
-      call: async ({ match }) => {
-        for (const one of globsOf(match)) await keys.delete({ match: one });
+      call: async ({ match }, { by }) => {
+        for (const one of globsOf(match)) await keys.delete(selection(one, {}, by));
         return nameMatch(parts, match);
       },
     }),
     'key.accept_dict': masterFunction({
       summary: 'Accepts keys: a map of states to ids.',
       parameters: { match: required(map), ...alsoRejected },
-      call: async ({ match, ...including }) => {
+      call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
-        return forEachKey(parts, match, states, (id) => keys.accept(selection(id, including)));
+        return forEachKey(parts, match, states, (id) => keys.accept(selection(id, including, by)));
       },
     }),
     'key.reject_dict': masterFunction({
       summary: 'Rejects keys: a map of states to ids.',
       parameters: { match: required(map), ...alsoAccepted },
-      call: async ({ match, ...including }) => {
+      call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
-        return forEachKey(parts, match, states, (id) => keys.reject(selection(id, including)));
+        return forEachKey(parts, match, states, (id) => keys.reject(selection(id, including, by)));
       },
     }),
     'key.delete_dict': masterFunction({
       summary: 'Deletes keys: a map of states to ids.',
       parameters: { match: required(map) },
-      call: ({ match }) => {
+      call: ({ match }, { by }) => {
         const states = folders.map(([name]) => name);
-        return forEachKey(parts, match, states, (id) => keys.delete({ match: id }));
+        return forEachKey(parts, match, states, (id) => keys.delete(selection(id, {}, by)));
       },
     }),
     'key.print': masterFunction({
@@ -152,17 +153,26 @@ export function keyWheel(parts: KeyWheelParts): FunctionTable {
   };
 }
 
-function selection(match: string, including: Including): KeySelection {
+function selection(
+  match: string,
+  including: Including,
+  by: AuditRequester | undefined,
+): KeySelection {
   const states: KeyState[] = [];
   if (including.include_rejected) states.push('rejected');
   if (including.include_accepted) states.push('accepted');
   if (including.include_denied) states.push('denied');
   const { fingerprint: only } = including;
-  return { match, include: states, ...(only === undefined ? {} : { fingerprint: only }) };
+  return {
+    match,
+    ...(states.length === 0 ? {} : { include: states }),
+    ...(only === undefined ? {} : { fingerprint: only }),
+    ...(by === undefined ? {} : { by }),
+  };
 }
 
 function foldersOf(including: Including): string[] {
-  const { include = [] } = selection('*', including);
+  const { include = [] } = selection('*', including, undefined);
   return folders.filter(([, state]) => include.includes(state)).map(([name]) => name);
 }
 

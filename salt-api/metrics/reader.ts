@@ -3,6 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { FastifyRequest } from 'fastify';
 import { SaltApiError } from '../errors.ts';
+import { isLocalName, isLoopback } from '../local.ts';
 
 /** @throws SaltApiError ERR_HTTP_UNKNOWN where it is not served to them, ERR_HTTP_SESSION */
 export type ReaderCheck = (request: FastifyRequest) => void;
@@ -33,9 +34,8 @@ function requireLoopback({ headers, ip }: FastifyRequest): void {
   const isForwarded = ['x-forwarded-for', 'x-real-ip', 'forwarded', 'via'].some(
     (name) => headers[name] !== undefined,
   );
-  const isLocal = /^(?:127\.[\d.]+|::1|::ffff:127\.[\d.]+)$/.test(ip);
-  const isNamedSo = /^(?:localhost|127\.[\d.]+|\[::1\])(?::\d+)?$/i.test(headers.host ?? '');
-  if (isLocal && isNamedSo && !isForwarded) return;
+  const isNamedSo = isLocalName(headers.host ?? '');
+  if (isLoopback(ip) && isNamedSo && !isForwarded) return;
   throw new SaltApiError('ERR_HTTP_UNKNOWN', 'metrics are read on this machine');
 }
 

@@ -1,5 +1,5 @@
 /** What the status page knows of the last minutes: rates, and since when minions are there or not. */
-import type { MasterApi, MetricFamily } from '../../master/index.ts';
+import type { MasterApi, MetricFamily, MinionInfo } from '../../master/index.ts';
 
 /** Something that happens so often. */
 export interface RateSeries {
@@ -9,13 +9,9 @@ export interface RateSeries {
 }
 
 /** A minion, as long as it has been there, or not. */
-export interface MinionSince {
-  readonly id: string;
-  readonly isPresent: boolean;
-  /** Milliseconds since 1970. Absent: before the page began to look. */
+export interface MinionSince extends MinionInfo {
+  /** Milliseconds since 1970. Absent: before anybody began to look. */
   readonly since?: number;
-  /** Its last request, milliseconds since 1970. Absent: none since the start. */
-  readonly heardAt?: number;
 }
 
 /** What is shown as a rate: counters, by their names. */
@@ -34,14 +30,28 @@ const kept = 60;
 
 type Source = Pick<MasterApi, 'metrics' | 'minions'>;
 
-/** Looks now and then; bounded by the number of accepted minions. */
+/** Whether a minion was there, and since when that is known. */
+interface Seen {
+  isPresent: boolean;
+  /** Absent: since before anybody began to look. */
+  since: number | undefined;
+}
+
+/**
+ * Counts rates all the time (5 ms every ten seconds with 10,000 minions), and looks at minions for
+ * ten minutes after somebody asked for them: nobody pays for a page that nobody sees. What happened
+ * to minions while nobody looked is not known.
+ */
 export class History {
   readonly #master: Source;
   readonly #now: () => number;
   readonly #rates = new Map<string, number[]>();
-  #minions: ReadonlyMap<string, MinionSince> = new Map();
+  readonly #seen = new Map<string, Seen>();
   #totals: ReadonlyMap<string, number> | undefined;
-  #lookedAt = 0;
+  #countedAt = 0;
+  /** When minions were looked at last, and asked for last. Absent: never. */
+  #lookedAt: number | undefined;
+  #askedAt: number | undefined;
 
   /** @param now milliseconds since 1970 */
   constructor(master: Source, now: () => number = Date.now) {
@@ -61,14 +71,8 @@ export class History {
 
   /** Looks once. @throws MasterError ERR_MASTER_STOPPED */
   async look(): Promise<void> {
-    const [families, minions] = await Promise.all([this.#master.metrics(), this.#master.minions()]);
-    const now = this.#now();
-    this.#noteRates(families, now);
-    const isFirst = this.#lookedAt === 0;
-    this.#minions = new Map(
-      minions.map((minion) => [minion.id, this.#noted(minion, isFirst ? undefined : now)]),
-    );
-    this.#lookedAt = now;
+    this.#count(await this.#master.metrics());
+    if (this.#isAskedFor()) this.#note(await this.#master.minions());
   }
 
   rates(): readonly RateSeries[] {
@@ -77,21 +81,45 @@ export class History {
 
   /** As they are at this moment, in the order of their keys. */
   async minions(): Promise<readonly MinionSince[]> {
+    const minions = await this.#master.minions();
+    this.#askedAt = this.#now();
+    this.#note(minions);
+    return minions.map((minion) => {
+      const since = this.#seen.get(minion.id)?.since;
+      return since === undefined ? minion : { ...minion, since };
+    });
+  }
+
+  #isAskedFor(): boolean {
+    return this.#askedAt !== undefined && this.#now() - this.#askedAt < kept * intervalMs;
+  }
+
+  #note(minions: readonly MinionInfo[]): void {
     const now = this.#now();
-    return (await this.#master.minions()).map((minion) => this.#noted(minion, now));
+    // Who was not looked at for a while may have gone and come.
+    const isFirst = this.#lookedAt === undefined || now - this.#lookedAt >= 2 * intervalMs;
+    if (isFirst) this.#seen.clear();
+    this.#lookedAt = now;
+    for (const { id, isPresent } of minions) {
+      const seen = this.#seen.get(id);
+      if (seen === undefined) this.#seen.set(id, { isPresent, since: isFirst ? undefined : now });
+      else if (seen.isPresent !== isPresent) Object.assign(seen, { isPresent, since: now });
+    }
+    if (this.#seen.size > minions.length) this.#forgetOthers(minions);
   }
 
-  #noted(minion: Omit<MinionSince, 'since'>, now: number | undefined): MinionSince {
-    const before = this.#minions.get(minion.id);
-    const since = before?.isPresent === minion.isPresent ? before.since : now;
-    return { ...minion, ...(since === undefined ? {} : { since }) };
+  #forgetOthers(minions: readonly MinionInfo[]): void {
+    const ids = new Set(minions.map(({ id }) => id));
+    for (const id of this.#seen.keys()) if (!ids.has(id)) this.#seen.delete(id);
   }
 
-  #noteRates(families: readonly MetricFamily[], now: number): void {
+  #count(families: readonly MetricFamily[]): void {
+    const now = this.#now();
     const totals = new Map(rates.map(([title, name]) => [title, totalOf(families, name)]));
     const before = this.#totals;
-    const seconds = (now - this.#lookedAt) / 1000;
+    const seconds = (now - this.#countedAt) / 1000;
     this.#totals = totals;
+    this.#countedAt = now;
     if (before === undefined || seconds <= 0) return;
     for (const [title, total] of totals) {
       const values = this.#rates.get(title) ?? [];

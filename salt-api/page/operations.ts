@@ -1,6 +1,6 @@
 /** What the routes of the status page, and `/metrics`, say of themselves in /openapi.json. */
 import Type from 'typebox';
-import type { Operation } from '../operation.ts';
+import { type Operation, usualRefusal } from '../operation.ts';
 
 const text = Type.String();
 const form = { bodyTypes: ['application/x-www-form-urlencoded'], status: 303 } as const;
@@ -39,6 +39,7 @@ export const pageLoginOperation: Operation = {
   summary: 'Logs in by the form of the page',
   access: 'credentials',
   body: Type.Object({ username: text, password: text, eauth: text }),
+  refusal: { ...usualRefusal, 'text/html': text },
   ...form,
 };
 

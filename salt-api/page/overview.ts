@@ -8,7 +8,8 @@ import type {
   UserApi,
 } from '../../master/index.ts';
 import type { ServedMaster } from '../context.ts';
-import type { History, MinionSince, RateSeries } from './history.ts';
+import type { MinionSince, RateSeries } from './history.ts';
+import type { Views } from './views.ts';
 
 /** What is absent is what they may not see. */
 export interface Overview {
@@ -37,7 +38,7 @@ const maxDenials = 20;
 
 export async function overviewOf(
   master: ServedMaster,
-  history: History,
+  views: Views,
   { name, user }: { readonly name: string; readonly user: UserApi },
 ): Promise<Overview> {
   const [seesMinions, seesJobs, seesKeys] = await Promise.all([
@@ -47,18 +48,18 @@ export async function overviewOf(
   ]);
   return {
     user: name,
-    status: await master.status(),
-    rates: history.rates(),
-    ...(seesMinions ? { minions: await history.minions() } : {}),
+    status: await views.status.get(),
+    rates: views.history.rates(),
+    ...(seesMinions ? { minions: await views.minions.get() } : {}),
     ...(seesJobs ? { jobs: await master.jobs.underWay() } : {}),
-    ...(seesKeys ? { pending: await pendingKeys(master, user) } : {}),
+    ...(seesKeys ? { pending: await pendingKeys(views, user) } : {}),
     denials: await readableDenials(master, user),
   };
 }
 
-async function pendingKeys(master: ServedMaster, user: UserApi): Promise<PendingKeys> {
+async function pendingKeys(views: Views, user: UserApi): Promise<PendingKeys> {
   const [keys, mayAccept, mayReject] = await Promise.all([
-    master.keys.list({ state: 'pending' }),
+    views.pending.get(),
     user.permits('wheel', 'key.accept'),
     user.permits('wheel', 'key.reject'),
   ]);

@@ -5,6 +5,7 @@ import { chart } from './chart.ts';
 import type { MinionSince } from './history.ts';
 import { type Html, html } from './html.ts';
 import type { Overview } from './overview.ts';
+import { onceForEach } from './shared.ts';
 
 /** Where forms and links of the page lead. */
 export interface Places {
@@ -83,13 +84,14 @@ function jobsSection(jobs: readonly JobProgress[]): Html {
   return html`<h2>Running jobs (${jobs.length})</h2>${jobs.length === 0 ? html`<p>None.</p>` : table}`;
 }
 
-function minionsSection(minions: readonly MinionSince[]): Html {
+/** The same for all who look at the same time. */
+const minionsSection = onceForEach((minions: readonly MinionSince[]): Html => {
   const there = minions.filter(({ isPresent }) => isPresent);
   const away = minions.filter(({ isPresent }) => !isPresent);
   return html`<h2>Minions</h2><p><b>${there.length}</b> listen, <b class="${away.length === 0 ? 'good' : 'bad'}">${away.length}</b> do not.</p>
 ${away.length === 0 ? undefined : minionTable('Not listening', away)}
 ${there.length === 0 ? undefined : html`<details id="listening"><summary>Listening</summary>${minionTable('Listening', there)}</details>`}`;
-}
+});
 
 function minionTable(title: string, minions: readonly MinionSince[]): Html {
   const rows = minions.slice(0, maxListed).map(({ id, since, heardAt }) => {

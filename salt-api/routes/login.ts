@@ -22,7 +22,7 @@ const bodyLimit = 65_536;
 
 export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void {
   const { master, options, sessions } = context;
-  const { sessionIdleMs } = options;
+  const { sessionIdle } = options;
   if (options.enableSessions) {
     addResource(app, '/login', {
       bodyLimit,
@@ -39,7 +39,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
           formatFor(request.headers.accept);
           const login = await master.logins.login(loginRequest(request));
           const token = sessions.open(login.token);
-          const cookie = sessionCookie(token, sessionIdleMs / 1000, isSecure(request));
+          const cookie = sessionCookie(token, sessionIdle, isSecure(request));
           reply.header('x-auth-token', token).header('set-cookie', cookie);
           return answer(request, reply, { return: [describeLogin(login, token)] });
         },

@@ -1,6 +1,7 @@
 /** `/rpc/<method>`: the master's interface for `saltbridge/client`, over the network. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import {
+  type AuditRequester,
   failCall,
   parseParameters,
   refuseMethod,
@@ -35,9 +36,10 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
           const call = { name, method, api: context.master, response, log: context.log };
           let leave = (): void => {};
           try {
-            const parameters = await permitted(context, name, request);
+            const { parameters, by } = await permitted(context, name, request);
             if (longStreams.has(name)) leave = context.streams.enter(String(parameters.token));
-            await serveCall({ ...call, parameters, signal: end });
+            const more = by === undefined ? {} : { by };
+            await serveCall({ ...call, parameters, signal: end, ...more });
           } catch (error) {
             failCall(call, error);
           } finally {
@@ -60,7 +62,7 @@ function takeOver(reply: FastifyReply): void {
 }
 
 /**
- * The parameters, as whoever asks may give them. A token of a request is heard in its headers
+ * The parameters, as whoever asks may give them, and who that is where it takes everything. A token of a request is heard in its headers
  * alone, never in a cookie: no page of another site has one.
  * @throws AuthenticationError, AuthorizationError, MasterError ERR_ARGS, SaltApiError
  */
@@ -68,16 +70,16 @@ async function permitted(
   context: ApiContext,
   name: string,
   request: FastifyRequest,
-): Promise<WireMap> {
+): Promise<{ readonly parameters: WireMap; readonly by?: AuditRequester }> {
   const access = rpcAccess(name);
   if (access === 'host') throw new SaltApiError('ERR_HTTP_UNKNOWN', `${name}: only on its host`);
   const parameters = parametersOf(request, access === 'anybody');
-  if (name === 'logins.login') return { ...parameters, source: request.ip };
-  if (access === 'anybody') return parameters;
+  if (name === 'logins.login') return { parameters: { ...parameters, source: request.ip } };
+  if (access === 'anybody') return { parameters };
   const token = parameters.token ?? (await tokenOf(context, request));
-  if (access === 'user') return { ...parameters, token };
-  await context.master.asUser(String(token)).requireFullRights(name);
-  return parameters;
+  if (access === 'user') return { parameters: { ...parameters, token } };
+  const by = await context.master.asUser(String(token)).requireFullRights(name);
+  return { parameters, by };
 }
 
 function parametersOf({ body }: FastifyRequest, isOpen: boolean): WireMap {

@@ -15,6 +15,7 @@ import {
 } from '../context.ts';
 import { isCrossSite, sessionCookie } from '../credentials.ts';
 import { SaltApiError } from '../errors.ts';
+import { queryOf } from '../event-query.ts';
 import { explanationPage, loginPage, statusPage } from '../page/document.ts';
 import { History } from '../page/history.ts';
 import type { Html } from '../page/html.ts';
@@ -32,6 +33,7 @@ import { explainDenial, overviewOf } from '../page/overview.ts';
 import { script } from '../page/script.ts';
 import { streamSections } from '../page/stream.ts';
 import { style } from '../page/style.ts';
+import { createViews } from '../page/views.ts';
 import { toLogin } from './login-form.ts';
 import { addResource } from './resource.ts';
 
@@ -65,10 +67,11 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
   const base = `${options.rootPrefix}/status`;
   const history = new History(master);
   history.start(closing);
+  const views = createViews(master, history);
   const show: RouteHandlerMethod = async (request, reply) => {
     const caller = await tryCaller(context, request);
     if (caller === undefined) return sendPage(reply, loginPage(base, options.eauths));
-    const overview = await overviewOf(master, history, caller);
+    const overview = await overviewOf(master, views, caller);
     const places = { base, formToken: formTokenOf(caller) };
     return sendPage(reply, statusPage(overview, places, noticeOf(request)));
   };
@@ -79,7 +82,8 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
       about: explainOperation,
       handle: async (request, reply) => {
         const { user } = await requireSession(context, request);
-        const [minion, tag] = [queryOf(request, 'minion'), queryOf(request, 'tag')];
+        const query = queryOf(request.url);
+        const [minion, tag] = [query.get('minion') ?? '', query.get('tag') ?? ''];
         const found = await explainDenial(master, user, minion, tag);
         if (found === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such denial');
         return sendPage(reply, explanationPage(base, found));
@@ -95,7 +99,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
         const leave = context.streams.enter(caller.token);
         const end = linkSignals(endOf(context, reply), expiryOf(caller)).signal;
         const places = { base, formToken: formTokenOf(caller) };
-        const look = async () => overviewOf(master, history, await callerOf(context, caller.token));
+        const look = async () => overviewOf(master, views, await callerOf(context, caller.token));
         await streamSections(reply, { look, places, end }).finally(leave);
         return reply;
       },
@@ -112,7 +116,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
           return sendPage(reply, loginPage(base, options.eauths, 'This did not work.'), 401);
         }
         const token = sessions.open(login);
-        const cookie = sessionCookie(token, options.sessionIdleMs / 1000, isSecure(request));
+        const cookie = sessionCookie(token, options.sessionIdle, isSecure(request));
         return reply.header('set-cookie', cookie).redirect(base, 303);
       },
     },
@@ -136,7 +140,10 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
       about: decideOperation,
       handle: async (request, reply) => {
         const { fields, user } = await requireForm(context, request);
-        return reply.redirect(`${base}?told=${await decideKey(user, fields)}`, 303);
+        const told = await decideKey(user, fields);
+        views.pending.forget();
+        views.status.forget();
+        return reply.redirect(`${base}?told=${told}`, 303);
       },
     },
   });
@@ -239,12 +246,7 @@ function sendPage(reply: FastifyReply, { text }: Html, status = 200): FastifyRep
 }
 
 function noticeOf(request: FastifyRequest): string | undefined {
-  return notices.get(queryOf(request, 'told'));
-}
-
-function queryOf({ query }: FastifyRequest, name: string): string {
-  const value = Object.entries(query ?? {}).find(([key]) => key === name)?.[1];
-  return typeof value === 'string' ? value : '';
+  return notices.get(queryOf(request.url).get('told') ?? '');
 }
 
 function isSecure({ protocol }: FastifyRequest): boolean {

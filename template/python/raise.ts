@@ -16,6 +16,11 @@ export class Raised extends Error {
   }
 }
 
+const kinds: ReadonlyMap<string, string> = new Map([
+  ['depth', 'RecursionError'],
+  ['milliseconds', 'TimeoutError'],
+]);
+
 /** A limit that was passed; nothing inside of a template can catch it. */
 export class LimitExceeded extends Error {
   static {
@@ -27,7 +32,7 @@ export class LimitExceeded extends Error {
 
   constructor(limit: string, value: number) {
     super(`the limit of ${value} ${limit} is exceeded`);
-    this.kind = limit === 'depth' ? 'RecursionError' : 'LimitExceeded';
+    this.kind = kinds.get(limit) ?? 'LimitExceeded';
   }
 }
 

@@ -6,7 +6,9 @@ import {
   type Call,
   decide,
   deny,
+  type KeystoneEntity,
   type PolicyRule,
+  type ProjectSubject,
   type Question,
   type Subject,
   type TextPatterns,
@@ -28,6 +30,9 @@ const tags = [
   'm[y/tag',
 ];
 
+const roles = ['member', 'admin'];
+const domains = ['Default', 'web1'];
+
 const name = fc.constantFrom(...names);
 const somePatterns = (texts: readonly string[]): fc.Arbitrary<TextPatterns> => {
   const one = fc.oneof(
@@ -44,6 +49,16 @@ const subjectPattern = fc.oneof(
   fc.record({ user: somePatterns(names) }),
   fc.record({ group: somePatterns(['ops', 'dev']) }),
   fc.record({ service: somePatterns(names) }),
+  fc.record(
+    {
+      project: somePatterns(names),
+      role: somePatterns(roles),
+      domain: somePatterns(domains),
+      user: somePatterns(names),
+      except: somePatterns(names),
+    },
+    { requiredKeys: ['role'] },
+  ),
 );
 
 const argumentPattern = fc.record({
@@ -87,12 +102,20 @@ const signalRule = fc
 
 const rules = fc.array(fc.oneof(publishRule, signalRule), { maxLength: 12 });
 
+/** Ids are nobody's names here, but for what patterns make of them. */
+const entity: fc.Arbitrary<KeystoneEntity> = fc
+  .record({ id: fc.constantFrom('0a', 'x'), name, domain: fc.constantFrom(...domains) })
+  .map(({ domain, ...it }) => ({ ...it, domain: { id: domain.toLowerCase(), name: domain } }));
+
 const subject: fc.Arbitrary<Subject> = fc.oneof(
   name.map((id): Subject => ({ kind: 'minion', id })),
   fc
     .record({ name, groups: fc.subarray(['ops', 'dev']) })
     .map((user): Subject => ({ kind: 'user', ...user })),
   name.map((it): Subject => ({ kind: 'service', name: it })),
+  fc
+    .record({ project: entity, user: entity, roles: fc.subarray(roles) })
+    .map((it): Subject => ({ kind: 'project', ...it })),
 );
 
 const call: fc.Arbitrary<Call> = fc
@@ -141,15 +164,36 @@ function plainEffect(all: readonly PolicyRule[], asked: Question): 'allow' | 'de
   return things.length > 0 && isPermitted ? 'allow' : 'deny';
 }
 
-function isAbout({ subject: pattern }: PolicyRule, asked: Subject): boolean {
+function isAbout({ effect, subject: pattern }: PolicyRule, asked: Subject): boolean {
   const { minion, user, group, service, except } = pattern;
+  if (asked.kind === 'project') return isAboutProject(effect, pattern, asked);
   const own = asked.kind === 'minion' ? asked.id : asked.name;
   if (except !== undefined && matches(except, own)) return false;
   if (asked.kind === 'minion') return minion !== undefined && matches(minion, own);
   if (asked.kind === 'service') return service !== undefined && matches(service, own);
-  if (asked.kind !== 'user') return false;
+  if (asked.kind !== 'user' || pattern.role !== undefined) return false;
   if (user !== undefined) return matches(user, own);
   return group !== undefined && asked.groups.some((it) => matches(group, it));
+}
+
+function isAboutProject(
+  effect: PolicyRule['effect'],
+  { project = '*', role, user, domain, except = [] }: PolicyRule['subject'],
+  asked: ProjectSubject,
+): boolean {
+  const domains = domain ?? (effect === 'deny' ? '*' : 'Default');
+  const means = (patterns: TextPatterns, it: { readonly id: string; readonly name: string }) =>
+    matches(patterns, it.id) || matches(patterns, it.name);
+  const isUser = (patterns: TextPatterns): boolean =>
+    means(patterns, asked.user) && means(domains, asked.user.domain);
+  return (
+    role !== undefined &&
+    asked.roles.some((it) => matches(role, it)) &&
+    means(project, asked.project) &&
+    means(domains, asked.project.domain) &&
+    (user === undefined || isUser(user)) &&
+    !means(except, asked.project)
+  );
 }
 
 function meets(rule: PolicyRule, asked: Question, one: Call | string): boolean {

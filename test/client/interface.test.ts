@@ -3,7 +3,12 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '../../client/index.ts';
-import type { JobUpdate, MasterApi, MasterEvent } from '../../master/index.ts';
+import {
+  type JobUpdate,
+  type MasterApi,
+  type MasterEvent,
+  readAuditLog,
+} from '../../master/index.ts';
 import { within } from '../helpers/deadline.ts';
 import { password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { directories } from '../helpers/vector-master.ts';
@@ -157,6 +162,36 @@ test('over HTTPS only who may do everything has more than jobs, functions and ev
   });
   const admin = connectMaster({ ...remote(running), token: await tokenOf(running) });
   await t.throwsAsync(admin.store.backup('/tmp/none'), { code: 'ERR_HTTP_UNKNOWN' });
+});
+
+test('over HTTPS what is done is audited as done by whom the token belongs to', async (t) => {
+  const running = await startApi(t, { minions: [], pending: ['new1', 'new2'], options: { tls } });
+  const admin = connectMaster({ ...remote(running), token: await tokenOf(running) });
+  const socketPath = directories(running.directory).socket;
+  await admin.keys.accept({ match: 'new1' });
+  await admin.keys.unpin('new1');
+  await admin.keys.delete({ match: 'new1' });
+  await admin.wheel.run({ fun: 'key.reject', kwarg: { match: 'new2' } });
+  await t.throwsAsync(admin.acl.reload(), { code: 'ERR_NOT_RELOADABLE' });
+  const [token] = await admin.logins.list();
+  await admin.logins.revoke({ id: token?.id ?? '' });
+  await connectMaster({ socketPath }).keys.delete({ match: 'new2' });
+  await running.master.audit.flush();
+  const told: unknown[] = [];
+  const stateDir = directories(running.directory).stateDir ?? '';
+  for await (const { who, action, what } of readAuditLog({ stateDir })) {
+    if (/^(?:key\.(?:accept|reject|delete|unpin)|token\.revoke)$/.test(action)) {
+      told.push([who.kind, who.name, action, what]);
+    }
+  }
+  t.deepEqual(told, [
+    ['user', 'admin', 'key.accept', 'new1'],
+    ['user', 'admin', 'key.unpin', 'new1'],
+    ['user', 'admin', 'key.delete', 'new1'],
+    ['user', 'admin', 'key.reject', 'new2'],
+    ['user', 'admin', 'token.revoke', token?.id],
+    ['local', '', 'key.delete', 'new2'],
+  ]);
 });
 
 test('over HTTPS one logs in with the client itself, and failures count by address', async (t) => {

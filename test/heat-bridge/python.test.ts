@@ -6,6 +6,7 @@ import test from 'ava';
 import { allow } from '../../acl/index.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
 import { password, startApi } from '../helpers/salt-api.ts';
+import { keystoneSection, startKeystone, tokenOf } from './keystone/recorded-keystone.ts';
 import { acl, echo } from './stage.ts';
 
 const directory = fileURLToPath(new URL('../../../clients/python', import.meta.url));
@@ -21,8 +22,17 @@ step(
       action: 'command',
       resource: { fun: 'demo.*', within: 'web*' },
     });
+    const databases = allow('databases', {
+      subject: { project: 'databases' },
+      action: 'command',
+      resource: { fun: 'demo.*' },
+    });
+    const keystone = await startKeystone(t);
     const { port } = await startApi(t, {
-      config: { acl: acl([rule]) },
+      config: {
+        acl: acl([rule, databases]),
+        bridge: { keystone: keystoneSection(keystone.url) },
+      },
       extensions: [bridge],
       options: { plugins: [bridge.http] },
       functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null },
@@ -31,11 +41,12 @@ step(
       ...process.env,
       SALTBRIDGE_URL: `http://127.0.0.1:${port}`,
       SALTBRIDGE_PASSWORD: password,
+      KEYSTONE_TOKEN: tokenOf('trove'),
       PYTHONDONTWRITEBYTECODE: '1',
     };
     const run = promisify(execFile)('python3', ['-m', 'unittest', '-v'], { cwd: directory, env });
     const { stderr } = await run;
-    t.regex(stderr, /Ran 10 tests/);
+    t.regex(stderr, /Ran 12 tests/);
     t.false(stderr.includes('skipped'));
   },
 );

@@ -3,7 +3,12 @@ import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '../../master/config/resolve.ts';
 import { createSilentLogger } from '../../master/log.ts';
-import { type OwnPillar, openPillar, type PillarConfig } from '../../master/pillar/open.ts';
+import { openPillar } from '../../master/pillar/open.ts';
+import type {
+  OwnPillar,
+  PillarConfig,
+  PillarSurroundings,
+} from '../../master/pillar/own-pillar.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
@@ -13,13 +18,19 @@ export interface OpenedPillar {
   readonly directory: string;
   /** As a reload would. */
   readonly configure: (changes: Partial<PillarConfig>) => void;
+  /** Closes it, and opens it as a master that starts again would. */
+  readonly reopen: (changes?: Partial<PillarConfig>) => Promise<OwnPillar>;
 }
 
-/** @param options `pillarRoots` are below the directory of the tree. Default: its `base` */
+/**
+ * @param options `pillarRoots` are below the directory of the tree. Default: its `base`
+ * @param openSurroundings asked at each opening. Default: nothing is kept on a disk
+ */
 export async function openTree(
   t: ExecutionContext,
   tree: FileTree,
   options: Partial<PillarConfig> = {},
+  openSurroundings: () => Promise<Partial<PillarSurroundings>> = async () => ({}),
 ): Promise<OpenedPillar> {
   const directory = temporaryDirectory(t);
   layOut(directory, tree);
@@ -35,7 +46,22 @@ export async function openTree(
     ...options,
     pillarRoots,
   };
-  const pillar = await openPillar(config, { log: createSilentLogger(), now: Date.now });
+  const open = async (): Promise<OwnPillar> => {
+    const surroundings = { log: createSilentLogger(), now: Date.now };
+    return openPillar(config, { ...surroundings, ...(await openSurroundings()) });
+  };
+  let pillar = await open();
   t.teardown(() => pillar.close());
-  return { pillar, directory, configure: (changes) => void Object.assign(config, changes) };
+  const configure = (changes: Partial<PillarConfig>): void => void Object.assign(config, changes);
+  return {
+    pillar,
+    directory,
+    configure,
+    reopen: async (changes = {}) => {
+      await pillar.close();
+      configure(changes);
+      pillar = await open();
+      return pillar;
+    },
+  };
 }

@@ -43,7 +43,7 @@ export async function upgrade(
   });
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   socket.write(
-    `GET ${path} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n${header}` +
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n${header}` +
       'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
   );
   const until = async (part: string): Promise<Buffer> => {

@@ -1,7 +1,7 @@
 /**
  * A real Heat with its Keystone, as a plain member of a project has it. `HEAT_ENV` names a JSON file:
- * `keystone` and `heat_api` (URLs), `users.demo` (`id`, `password`, `project_id`), and `zaqar` and
- * `swift` where those are there.
+ * `keystone` and `heat_api` (URLs), `users.demo` and `users.admin` (`id`, `password`, `project_id`), and
+ * `zaqar` and `swift` where those are there.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -14,8 +14,16 @@ interface Cloud {
   readonly zaqar?: string;
   readonly swift?: string;
   readonly users: {
-    readonly demo: { readonly id: string; readonly password: string; readonly project_id: string };
+    readonly demo: CloudUser;
+    /** Who may look at others' tokens, in the project `admin`; asked by tests of tokens alone. */
+    readonly admin: CloudUser;
   };
+}
+
+interface CloudUser {
+  readonly id: string;
+  readonly password: string;
+  readonly project_id: string;
 }
 
 const file = process.env.HEAT_ENV;
@@ -195,7 +203,8 @@ async function ask(method: string, path: string, body?: object) {
   return text === '' ? {} : JSON.parse(text);
 }
 
-async function logIn({ keystone, users }: Cloud): Promise<string> {
+/** A new token of the plain member, for their project. */
+export async function logIn({ keystone, users }: Cloud): Promise<string> {
   const { id, password, project_id: project } = users.demo;
   const response = await fetch(`${keystone}/auth/tokens`, {
     method: 'POST',

@@ -50,7 +50,7 @@ test('ten megabytes are refused by their size, before they are sent', async (t) 
   const token = await login();
   const paths = ['/', '/run', '/login', '/token', '/minions', '/hook/x', '/status/login'];
   for (const place of paths) {
-    const head = `POST ${place} HTTP/1.1\r\nHost: x\r\nX-Auth-Token: ${token}\r\n`;
+    const head = `POST ${place} HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n`;
     const type = 'Content-Type: application/json\r\n';
     const text = `${head}${type}Content-Length: 10000000\r\n\r\n[`;
     t.regex(await beginningOf(t, port, text), /^HTTP\/1\.1 413 /, place);
@@ -61,7 +61,7 @@ test('ten megabytes are refused by their size, before they are sent', async (t) 
 test('a body without a length is read as far as it may go, and no further', async (t) => {
   const { port, run, login } = await startApi(t, { minions: ['web1'] });
   const token = await login();
-  const head = `POST / HTTP/1.1\r\nHost: x\r\nX-Auth-Token: ${token}\r\n`;
+  const head = `POST / HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n`;
   const type = 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n';
   const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`;
   const text = `${head}${type}${chunk.repeat(17)}`;
@@ -70,12 +70,12 @@ test('a body without a length is read as far as it may go, and no further', asyn
 });
 
 test('streams of the status page count as streams', async (t) => {
-  const { port, login, ask, run } = await startApi(t, { minions: ['web1'] });
+  const { port, login, run } = await startApi(t, { minions: ['web1'] });
   const token = await login();
-  const request = `GET /status/stream HTTP/1.1\r\nHost: x\r\nX-Auth-Token: ${token}\r\n\r\n`;
+  const request = `GET /status/stream HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n\r\n`;
   for (let count = 0; count < 8; count += 1) {
     t.regex(await beginningOf(t, port, request), /^HTTP\/1\.1 200 /);
   }
-  t.is((await ask({ path: '/status/stream', headers: json(token) })).status, 429);
+  t.regex(await beginningOf(t, port, request), /^HTTP\/1\.1 429 /);
   t.is((await run(token, ping)).status, 200);
 });

@@ -121,17 +121,17 @@ test('compressed bodies are refused', async (t) => {
 
 test('requests that can be read in two ways are refused, and end the connection', async (t) => {
   const { port } = await startApi(t, { minions: [] });
-  const head = 'POST / HTTP/1.1\r\nHost: x\r\n';
+  const head = 'POST / HTTP/1.1\r\nHost: localhost\r\n';
   for (const text of [
     `${head}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
     `${head}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabc`,
     `${head}Transfer-Encoding: chunked\r\n\r\nZZ\r\n`,
     `${head}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`,
     `${head}Content-Length : 3\r\n\r\nabc`,
-    'GET / HTTP/1.1\r\nHost: x\r\nX-Nul: a\0b\r\n\r\n',
-    `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`,
-    'GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n',
-    'NONSENSE / HTTP/1.1\r\nHost: x\r\n\r\n',
+    'GET / HTTP/1.1\r\nHost: localhost\r\nX-Nul: a\0b\r\n\r\n',
+    `GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`,
+    'GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n',
+    'NONSENSE / HTTP/1.1\r\nHost: localhost\r\n\r\n',
   ]) {
     const answer = await within('the end of a connection', sendRaw(t, port, text));
     // Not by a route, which would want a session: nothing reads them.
@@ -158,7 +158,7 @@ test('methods that a path has not are named', async (t) => {
 });
 
 test('only listed origins may read answers', async (t) => {
-  const options = { corsOrigins: ['https://ui.example'] };
+  const options = { corsOrigin: ['https://ui.example'] };
   const { ask } = await startApi(t, { minions: [], options });
   const from = (origin: string, more = {}): Promise<ApiAnswer> =>
     ask({ method: 'OPTIONS', path: '/login', headers: { origin, ...more } });
@@ -183,7 +183,7 @@ test('only listed origins may read answers', async (t) => {
 
 test('a body that never ends holds nobody up', async (t) => {
   const { port, ask } = await startApi(t, { minions: [], options: { requestTimeoutMs: 2000 } });
-  const slow = sendRaw(t, port, 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{');
+  const slow = sendRaw(t, port, 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{');
   t.is((await ask({ path: '/' })).status, 200);
   t.regex(await within('the end of a slow request', slow), /^HTTP\/1\.1 408 /);
 });

@@ -124,7 +124,7 @@ test('a stream ends when its token expires', async (t) => {
 });
 
 test('a log-in has eight streams, and a place is free when one ends', async (t) => {
-  const { port, login } = await startApi(t, { minions: [], options: { maxStreams: 9 } });
+  const { port, login } = await startApi(t, { minions: [], options: { streams: 9 } });
   const token = await login();
   const readers = await Promise.all(Array.from({ length: 8 }, () => open(t, port, json(token))));
   t.is((await open(t, port, json(token))).response.statusCode, 429);

@@ -81,7 +81,7 @@ test('whatever is wrong with a log-in, the answer is the same', async (t) => {
 
 test('nothing but a log-in leaves a session', async (t) => {
   const origin = 'https://ui.example';
-  const { ask } = await startApi(t, { minions: [], options: { corsOrigins: [origin] } });
+  const { ask } = await startApi(t, { minions: [], options: { corsOrigin: [origin] } });
   const preflight = { origin, 'access-control-request-method': 'POST' };
   for (const request of [
     { method: 'OPTIONS', path: '/login', headers: preflight },
@@ -219,6 +219,6 @@ test('five failures shut out that user, and nobody else', async (t) => {
 });
 
 test('a session that nobody uses ends', async (t) => {
-  const { run, login } = await startApi(t, { minions: [], options: { sessionIdleMs: 0 } });
+  const { run, login } = await startApi(t, { minions: [], options: { sessionIdle: 0 } });
   t.is((await run(await login(), ping)).status, 401);
 });

@@ -70,7 +70,7 @@ test('nothing that a minion says becomes a label', async (t) => {
 });
 
 test('metrics are read on this machine, not by a proxy and not under another name', async (t) => {
-  const { ask } = await startApi(t);
+  const { ask } = await startApi(t, { options: { hosts: ['*'] } });
   t.is((await ask({ path: '/metrics' })).status, 200);
   const refused: Record<string, string>[] = [
     { 'x-forwarded-for': '10.0.0.1' },

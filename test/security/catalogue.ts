@@ -37,7 +37,9 @@ const outgoing = inFile('security/outgoing.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
 const commands = inFile('heat-bridge/run.test.ts');
 const parameters = inFile('heat-bridge/parameters.test.ts');
-const outward = inFile('heat-bridge/signals/exchange.test.ts');
+const projects = inFile('heat-bridge/keystone/http.test.ts');
+const keystoneTokens = inFile('heat-bridge/keystone/tokens.test.ts');
+const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
@@ -45,10 +47,12 @@ const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
 const streams = inFile('salt-api/events.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
+const door = inFile('salt-api/door.test.ts');
 const tenants = inFile('master/config/tenants.test.ts');
 
 const identityInTheDispatcher =
   'master/requests/identity.test.ts: no variant of somebody else is heard, and each is counted by its reason';
+const shelf = inFile('master/pillar/shelf.test.ts');
 const redaction =
   'master/redaction.test.ts: no secret reaches the log at level trace, whatever was asked';
 const ownFiles =
@@ -234,6 +238,7 @@ export const catalogue: readonly Threat[] = [
       logins('a token ends when its time is over, the first time it is asked about'),
       logins('turning the clock back revives no token'),
       logins('a clock that goes past the end of a token ends it'),
+      keystoneTokens('a token ends when it says so, whatever was answered before'),
     ],
   },
   {
@@ -297,6 +302,7 @@ export const catalogue: readonly Threat[] = [
       logins('a user who is gone loses the token for good within a minute'),
       'master/eauth/file.test.ts: who is taken out of the file, or locked in it, may no longer log in',
       'master/eauth/ldap.test.ts: whoever is locked in the directory may not log in, and is gone',
+      keystoneTokens('what was begun ends when Keystone revokes the token'),
     ],
   },
   {
@@ -685,7 +691,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'M-17',
     threat: 'going on after the key was deleted',
-    tests: [identity('a deleted key ends at once, and leaves nothing to who comes after')],
+    tests: [
+      identity('a deleted key ends at once, and leaves nothing to who comes after'),
+      'master/pillar/master.test.ts: of a minion whose key is deleted no pillar is left',
+    ],
   },
   {
     id: 'M-18',
@@ -756,6 +765,10 @@ export const catalogue: readonly Threat[] = [
     id: 'G-07',
     threat: 'everything has a bound and an owner',
     tests: [
+      'master/pillar/beside.test.ts: while a pillar loops to its limit others get theirs',
+      'master/pillar/beside.test.ts: while a file for the reactor loops to its limit other events are planned',
+      'master/rendering/renderer.test.ts: a rendering that takes more memory than it may ends alone',
+      shelf('records of ids without a key are gone after the start, and bounds hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are bounded in all its connections together',
       'master/limits/in-flight.test.ts: an owner has so many under way and no more; others are not held up',
       'master/limits/throttle.test.ts: what is over the rate waits, up to a number; the rest is turned away at once',
@@ -789,7 +802,16 @@ export const catalogue: readonly Threat[] = [
       logins('the store has the digest of a token, not the token or the password'),
     ],
   },
-  { id: 'G-12', threat: 'no secret is told', tests: [redaction], sentence: 'core dumps' },
+  {
+    id: 'G-12',
+    threat: 'no secret is told',
+    tests: [
+      redaction,
+      shelf('neither the files of the store nor a backup hold a word of a pillar'),
+      shelf('a record opens under no other seal key, and under no other id'),
+    ],
+    sentence: 'core dumps',
+  },
   {
     id: 'G-13',
     threat: 'the local door',
@@ -860,6 +882,7 @@ export const catalogue: readonly Threat[] = [
       logins('five failures in a minute refuse that user from that source, and nobody else'),
       logins('attempts at the same time are no way around the limit'),
       logins('failures of many other users do not make those of one forgotten'),
+      door('users log in from where api_acl lets them, by whatever door'),
     ],
   },
   {
@@ -879,6 +902,7 @@ export const catalogue: readonly Threat[] = [
       users('a user may publish what external_auth grants, and nothing else'),
       users('run and batch are judged before anything is published'),
       users('runners and wheel functions go by their own rights'),
+      'salt-api/clients.test.ts: unknown and missing clients are refused before anything is done',
     ],
   },
   {
@@ -941,6 +965,9 @@ export const catalogue: readonly Threat[] = [
       bodies('only listed origins may read answers'),
       sessions('a cookie is a session, but not for a page of another site'),
       streams('WebSocket needs a session, and a cookie serves no page of another site'),
+      door('on a loopback address, a name that is not this host is refused at every path'),
+      door('names that are listed are heard, wherever it listens'),
+      door('an address that authorized_ips does not list is answered nothing'),
     ],
   },
   {
@@ -963,6 +990,9 @@ export const catalogue: readonly Threat[] = [
       streams('a log-in has eight streams, and a place is free when one ends'),
       streams('a reader that reads nothing is let go'),
       bodies('a body that never ends holds nobody up'),
+      'salt-api/abuse.test.ts: streams of the status page count as streams',
+      'salt-api/floods.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
+      'salt-api/floods.test.ts: three hundred readers that never read cost nobody anything',
     ],
   },
   {
@@ -1046,6 +1076,7 @@ export const catalogue: readonly Threat[] = [
         'the same key is the same run; with other parameters or another target it is a conflict',
       ),
       commands('a secret is in the pillar of its minions while the run goes on, and nowhere else'),
+      'security/command-secrets.test.ts: a secret parameter is in the pillar of the minion that it is for, and nowhere else',
       parameters(`parameters are refused: \${title}`),
       parameters('texts that a command line would read otherwise reach the minion as they are'),
       `heat-bridge/catalog.test.ts: a catalog refuses \${title}`,
@@ -1073,6 +1104,7 @@ export const catalogue: readonly Threat[] = [
       outward('the address that was checked is the one that is connected to'),
       outward('a redirection is an answer, and is not followed'),
       'heat-bridge/signals/transports.test.ts: a catalog leads nowhere that is not listed',
+      projects('the address of Keystone is asked where its section lists it, and nowhere else'),
     ],
   },
   {
@@ -1081,6 +1113,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       outbox('the token is in no answer, event, reason or row of the store'),
       'heat-bridge/signals/destination.test.ts: whatever is given is read or refused, and a refusal repeats none of it',
+      projects("the master's own tokens, ended or made up, are never shown to Keystone"),
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1093,6 +1126,10 @@ export const catalogue: readonly Threat[] = [
       'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
       'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
       "heat-bridge/signals/routes.test.ts: another's handle is as unknown as none, and cannot be replaced",
+      projects('an idempotency key is of the project that the token is for, and of no other'),
+      projects('a handle is of the project that the token is for; others know nothing of it'),
+      projects('an enrolment is of the project that the token is for; others know nothing of it'),
+      'acl/projects.test.ts: a name of another domain is another one, for projects and for users',
     ],
     sentence: 'The bridge to orchestration services',
   },

@@ -1,6 +1,7 @@
 /** What every transport gets, and gives. */
+
+import type { Exchange, OutgoingRequest } from '../../outgoing/exchange.ts';
 import type { Destination, Transport } from '../destination.ts';
-import type { Exchange, OutgoingRequest } from '../exchange.ts';
 import type { Outcome } from '../outcome.ts';
 import type { Signal } from '../signal.ts';
 

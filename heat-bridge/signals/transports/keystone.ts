@@ -1,4 +1,5 @@
 /** Logging in with Keystone v3 as the user of a handle. */
+import { logInBody, tokensUrl } from '../../../master/index.ts';
 import type { Credentials } from '../destination.ts';
 import { type Outcome, outcomeOf } from '../outcome.ts';
 import type { Delivery } from './delivery.ts';
@@ -16,13 +17,8 @@ export async function logIn(ask: Delivery['ask'], who: Credentials): Promise<Log
   const { authUrl, userId, password, projectId } = who;
   const exchange = await ask({
     method: 'POST',
-    url: `${authUrl}/auth/tokens`,
-    body: JSON.stringify({
-      auth: {
-        identity: { methods: ['password'], password: { user: { id: userId, password } } },
-        scope: { project: { id: projectId } },
-      },
-    }),
+    url: tokensUrl(authUrl),
+    body: logInBody({ id: userId, password }, { id: projectId }),
     maxAnswerBytes: maxCatalogBytes,
   });
   const outcome = outcomeOf(exchange, [201]);

@@ -1,5 +1,5 @@
 /** TOKEN_SIGNAL and HEAT_SIGNAL: `POST` to the signal address of heat-api. */
-import type { Exchange } from '../exchange.ts';
+import type { Exchange } from '../../outgoing/exchange.ts';
 import { type Outcome, outcomeOf } from '../outcome.ts';
 import { type Deliver, type Delivery, type DestinationOf, heatBody } from './delivery.ts';
 import { logIn } from './keystone.ts';

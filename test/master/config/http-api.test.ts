@@ -30,7 +30,7 @@ rest_cherrypy:
     tls: { certificate: '/etc/api.crt', key: '/etc/api.key' },
     static: '/srv/saltgui/static',
     staticPath: '/files',
-    corsOrigins: ['https://ui.example'],
+    corsOrigin: ['https://ui.example'],
     eauths: [],
     clients: ['local', 'runner'],
     runnerTimeout: 7,
@@ -44,9 +44,29 @@ test('our section takes the place of it', async (t) => {
   t.deepEqual(saltApiOptions(config), {
     port: 1,
     eauths: [],
-    sessionIdleMs: 5000,
+    sessionIdle: 5,
     runnerTimeout: 300,
   });
+});
+
+test("who may come to it is read with Salt's names", async (t) => {
+  const master = `
+rest_cherrypy:
+  port: 8000
+  disable_ssl: true
+  hosts: Salt.Example
+  authorized_ips: [10.0.0.1, 'fd00::/8']
+  api_acl: {users: {fred: [10.0.0.1, 10.1.0.0/16], '*': ['*']}}
+`;
+  const { config } = await loadMasterConfig(configDirectory(t, { master }));
+  t.like(saltApiOptions(config), {
+    hosts: ['salt.example'],
+    authorizedIps: ['10.0.0.1', 'fd00::/8'],
+  });
+  t.deepEqual(Object.entries(config.restCherrypy?.apiAcl?.users ?? {}), [
+    ['fred', ['10.0.0.1', '10.1.0.0/16']],
+    ['*', ['*']],
+  ]);
 });
 
 test('nothing is served without a port', (t) => {
@@ -58,8 +78,14 @@ test('what would listen without TLS, or promises what does not hold, is refused'
   for (const section of [
     'port: 8000',
     'port: 8000, ssl_crt: /etc/api.crt',
-    'port: 8000, disable_ssl: true, authorized_ips: [10.0.0.1]',
+    'port: 8000, disable_ssl: true, authorized_ips: [10.0.0.1/40]',
+    'port: 8000, disable_ssl: true, authorized_ips: [10.0.0.1/]',
+    'port: 8000, disable_ssl: true, authorized_ips: []',
+    'port: 8000, disable_ssl: true, authorized_ips: [proxy.example]',
     'port: 8000, disable_ssl: true, api_acl: {users: {}}',
+    'port: 8000, disable_ssl: true, api_acl: {users: {fred: [home]}}',
+    'port: 8000, disable_ssl: true, api_acl: {groups: {ops: [10.0.0.1]}}',
+    'port: 8000, disable_ssl: true, hosts: ["salt.example:8000"]',
     'port: 99999, disable_ssl: true',
     'port: 8000, disable_ssl: true, webhook_url: /../x',
   ]) {

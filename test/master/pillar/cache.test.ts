@@ -19,13 +19,13 @@ const sources = new PillarSources({
 });
 
 function key(id: string, pillarenv?: string): PillarKey {
-  return { id, saltenv: undefined, pillarenv, lower: '' };
+  return { id, saltenv: undefined, pillarenv, lower: '', rules: '' };
 }
 
 /** What is made of nothing stays good. */
-function keep(cache: PillarCache, its: PillarKey, text: string): void {
+function keep(cache: PillarCache, its: PillarKey, text: string): Promise<void> {
   const pillar = { text };
-  cache.keep(its, { pillar, proven: pillar }, new Reads(sources));
+  return cache.keep(its, { pillar, proven: pillar }, new Reads(sources).madeFrom);
 }
 
 async function textOf(cache: PillarCache, its: PillarKey): Promise<unknown> {
@@ -34,10 +34,10 @@ async function textOf(cache: PillarCache, its: PillarKey): Promise<unknown> {
 }
 
 test('the pillar that was not asked for longest goes first', async (t) => {
-  const cache = new PillarCache(2500);
-  for (const id of ['a', 'b']) keep(cache, key(id), id.repeat(1000));
+  const cache = new PillarCache({ sources, maxBytes: 2500 });
+  for (const id of ['a', 'b']) await keep(cache, key(id), id.repeat(1000));
   t.is(await textOf(cache, key('a')), 'a'.repeat(1000));
-  keep(cache, key('c'), 'c'.repeat(1000));
+  await keep(cache, key('c'), 'c'.repeat(1000));
   t.is(await textOf(cache, key('b')), undefined);
   t.is(await textOf(cache, key('a')), 'a'.repeat(1000));
   t.is(await textOf(cache, key('c')), 'c'.repeat(1000));
@@ -45,26 +45,26 @@ test('the pillar that was not asked for longest goes first', async (t) => {
 });
 
 test('a minion cannot fill the cache by naming environments', async (t) => {
-  const cache = new PillarCache();
+  const cache = new PillarCache({ sources });
   for (let index = 0; index < 100; index += 1)
-    keep(cache, key('a', `env${index}`), 'x'.repeat(100));
+    await keep(cache, key('a', `env${index}`), 'x'.repeat(100));
   t.true(cache.bytes < 1000);
   t.is(await textOf(cache, key('a', 'env99')), 'x'.repeat(100));
   t.is(await textOf(cache, key('a', 'env0')), undefined);
 });
 
 test('one minion gets nothing that was made for another, or for another environment', async (t) => {
-  const cache = new PillarCache();
-  keep(cache, key('a', 'dev'), 'secret');
+  const cache = new PillarCache({ sources });
+  await keep(cache, key('a', 'dev'), 'secret');
   t.is(await textOf(cache, key('b', 'dev')), undefined);
   t.is(await textOf(cache, key('a')), undefined);
   t.is(await textOf(cache, key('a', 'dev')), 'secret');
 });
 
 test('what is made anew takes the place of what was there, and its bytes', async (t) => {
-  const cache = new PillarCache();
-  keep(cache, key('a'), 'x'.repeat(1000));
-  keep(cache, key('a'), 'y');
+  const cache = new PillarCache({ sources });
+  await keep(cache, key('a'), 'x'.repeat(1000));
+  await keep(cache, key('a'), 'y');
   t.is(await textOf(cache, key('a')), 'y');
   t.true(cache.bytes < 100);
 });

@@ -89,6 +89,24 @@ test('files of pillar below a root of files are not there for minions', async (t
   t.deepEqual(files, ['state.sls']);
 });
 
+test('of a minion whose key is deleted no pillar is left', async (t) => {
+  const running = await start(t, tree);
+  const stored = async (): Promise<string[]> => {
+    const ids: string[] = [];
+    // Writes are done in the order of their calls, and nobody waits for those of pillars.
+    await running.store.write([{ op: 'delete', key: ['nothing'] }]);
+    for await (const { key } of running.store.list(['pillar-cache'])) ids.push(key.at(-1) ?? '');
+    return ids;
+  };
+  await running.master.pillar.show({ minion: 'web1' });
+  await running.master.pillar.show({ minion: 'nobody' });
+  t.deepEqual(await stored(), ['web1']);
+  await running.master.keys.delete({ match: 'web1' });
+  t.deepEqual(await stored(), []);
+  await running.master.pillar.show({ minion: 'web1' });
+  t.deepEqual(await stored(), []);
+});
+
 test('an explanation names the files in the order in which they lie over each other', async (t) => {
   const { master } = await start(t, tree);
   const explained = await master.pillar.explain({ minion: 'web1', key: 'x:y' });

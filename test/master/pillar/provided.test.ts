@@ -2,7 +2,7 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { OwnPillar } from '../../../master/pillar/open.ts';
+import type { OwnPillar } from '../../../master/pillar/own-pillar.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
 import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';

@@ -6,6 +6,7 @@ import type { Plan, ReactionEvent } from '../../../master/reactions/planner.ts';
 import type { Takes } from '../../../master/reactor/calls.ts';
 import { openReactorFiles } from '../../../master/reactor/files.ts';
 import { createReactorPlanner } from '../../../master/reactor/planner.ts';
+import { Renderer } from '../../../master/rendering/renderer.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
@@ -42,10 +43,12 @@ export async function planFiles(
     hidden: [`${directory}/hidden`],
     ...whitespace,
   });
+  const rendering = new Renderer();
+  t.teardown(() => rendering.close());
   const rules = { masterId: 'master1', renderer: 'jinja|yaml', limits: { steps }, ...whitespace };
   return {
     directory,
     plan: async (reference, event) =>
-      createReactorPlanner(reference, { files, rules, takes, now: () => 0 })(event),
+      createReactorPlanner(reference, { files, rules, rendering, takes, now: () => 0 })(event),
   };
 }

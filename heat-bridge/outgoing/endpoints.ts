@@ -1,27 +1,28 @@
 /**
- * Which services signals may be sent to: those that the operator lists, by scheme, host and port,
+ * Which services may be asked: those that the operator lists, by scheme, host and port,
  * and of their addresses only what the list or common sense permits [THREATS B-08].
  */
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
+import { addressSet } from '../../master/index.ts';
 
-/** A service that signals may be sent to. */
+/** A service that may be asked. */
 export interface EndpointOptions {
-  /** `https://heat.example.org:8004`; whatever path follows is for every handle alike. */
+  /** `https://heat.example.org:8004`; whatever path follows is for every request alike. */
   readonly url: string;
   /**
    * Networks that its name may lead to (`10.0.0.0/8`, `fd00::/8`, one address). Default: public
    * addresses, and the address itself where `url` has one in place of a name.
    */
   readonly addresses?: readonly string[];
-  /** PEM file of the authorities that sign its certificate. Default: those of Node. */
-  readonly caFile?: string;
+  /** The authorities that sign its certificate, PEM. Default: those of Node. */
+  readonly ca?: Buffer;
 }
 
 /** A listed service. */
 export interface ListedEndpoint {
   /** Scheme, host and port in their normal form. */
   readonly origin: string;
-  readonly caFile: string | undefined;
+  readonly ca: Buffer | undefined;
   /** Whether a connection may be made to this address. */
   permits(address: string): boolean;
 }
@@ -52,16 +53,16 @@ const notPublic = [
 export function listEndpoints(
   listed: readonly EndpointOptions[],
 ): ReadonlyMap<string, ListedEndpoint> {
-  const closed = networks(notPublic);
+  const closed = addressSet(notPublic);
   return new Map(
-    listed.map(({ url, addresses, caFile }) => {
+    listed.map(({ url, addresses, ca }) => {
       const origin = originOf(url);
       const own = isIP(hostOf(url)) === 0 ? [] : [hostOf(url)];
-      const open = networks(addresses ?? own);
+      const open = addressSet(addresses ?? own);
       const isNamed = addresses !== undefined || own.length > 0;
       const permits = (address: string): boolean =>
-        isNamed ? contains(open, address) : !contains(closed, address);
-      return [origin, { origin, caFile, permits }];
+        isNamed ? open.has(address) : !closed.has(address);
+      return [origin, { origin, ca, permits }];
     }),
   );
 }
@@ -76,21 +77,4 @@ export function originOf(url: string): string {
 /** The host without the brackets around an IPv6 address. */
 export function hostOf(url: string): string {
   return new URL(url).hostname.replace(/^\[|\]$/g, '');
-}
-
-function networks(list: readonly string[]): BlockList {
-  const blocks = new BlockList();
-  for (const text of list) {
-    const [address = '', prefix] = text.split('/');
-    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
-    if (isIP(address) === 0) throw new TypeError(`${text}: expected an address or a network`);
-    if (prefix === undefined) blocks.addAddress(address, family);
-    else blocks.addSubnet(address, Number(prefix), family);
-  }
-  return blocks;
-}
-
-/** IPv4 within IPv6 (`::ffff:127.0.0.1`) counts as what it is; Node looks at that itself. */
-function contains(blocks: BlockList, address: string): boolean {
-  return blocks.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 }

@@ -2,7 +2,6 @@
  * One request to a listed service: resolved once, sent to the address that was checked, never
  * redirected, no proxy, bounded in time and in what is read of the answer [THREATS B-08].
  */
-import { readFileSync } from 'node:fs';
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP } from 'node:net';
@@ -10,11 +9,11 @@ import { hostOf, type ListedEndpoint, originOf } from './endpoints.ts';
 
 /** A request as a transport wants it. */
 export interface OutgoingRequest {
-  readonly method: 'HEAD' | 'POST' | 'PUT';
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
   /** Sent as it is written. */
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** JSON, made by us. */
+  /** JSON, made by us; of `POST` and `PUT`. */
   readonly body?: string;
   /** Bytes of the answer that are read; more is cut off. */
   readonly maxAnswerBytes?: number;
@@ -98,6 +97,7 @@ interface Place {
 
 function send(request: OutgoingRequest, place: Place, signal: AbortSignal): Promise<Exchange> {
   const { method, url, headers, body = '' } = request;
+  const hasBody = method === 'POST' || method === 'PUT';
   const { port, protocol } = new URL(url);
   // As text, because reading and writing an address again may change what its signature covers.
   const [, , authority = ''] = url.split('/');
@@ -112,9 +112,9 @@ function send(request: OutgoingRequest, place: Place, signal: AbortSignal): Prom
       accept: 'application/json',
       'user-agent': 'saltbridge',
       ...headers,
-      ...(method === 'HEAD'
-        ? {}
-        : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+      ...(hasBody
+        ? { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+        : {}),
     },
     agent: false,
     signal,
@@ -128,19 +128,17 @@ function send(request: OutgoingRequest, place: Place, signal: AbortSignal): Prom
       read(response, request.maxAnswerBytes ?? usualAnswerBytes).then(resolve, reject);
     });
     outgoing.once('error', reject);
-    outgoing.end(method === 'HEAD' ? undefined : body);
+    outgoing.end(hasBody ? body : undefined);
   });
 }
 
 /** The certificate is that of the name, whatever address it led to. */
-function tlsOptions({ host, endpoint }: Place): {
+function tlsOptions({ host, endpoint: { ca } }: Place): {
   readonly servername: string;
   readonly ca?: Buffer;
 } {
   const servername = isIP(host) === 0 ? host : '';
-  return endpoint.caFile === undefined
-    ? { servername }
-    : { servername, ca: readFileSync(endpoint.caFile) };
+  return ca === undefined ? { servername } : { servername, ca };
 }
 
 async function read(response: IncomingMessage, maxBytes: number): Promise<Exchange> {

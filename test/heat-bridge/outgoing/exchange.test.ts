@@ -1,7 +1,7 @@
 import test, { type ExecutionContext } from 'ava';
-import { type EndpointOptions, listEndpoints } from '../../../heat-bridge/signals/endpoints.ts';
-import { createAsk, type Exchange } from '../../../heat-bridge/signals/exchange.ts';
-import { type Answerer, always, type Recorder, startRecorder } from './recorder.ts';
+import { type EndpointOptions, listEndpoints } from '../../../heat-bridge/outgoing/endpoints.ts';
+import { createAsk, type Exchange } from '../../../heat-bridge/outgoing/exchange.ts';
+import { type Answerer, always, type Recorder, startRecorder } from '../signals/recorder.ts';
 
 async function recorder(t: ExecutionContext, answer: Answerer): Promise<Recorder> {
   const service = await startRecorder(answer);

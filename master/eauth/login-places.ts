@@ -1,0 +1,18 @@
+/** `api_acl`: from where a user may log in [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool]. */
+import { addressSet } from '../address-set.ts';
+import type { ApiAcl } from '../config/http-api-access.ts';
+
+/** Whether a user may log in from an address. */
+export type LoginPlaces = (user: string, address: string) => boolean;
+
+/** @param acl `undefined`: everybody may from everywhere */
+export function loginPlaces(acl: ApiAcl | undefined): LoginPlaces {
+  if (acl === undefined) return () => true;
+  const places = new Map(
+    Object.entries(acl.users).map(([user, list]) => {
+      const named = addressSet(list.filter((address) => address !== '*'));
+      return [user, list.includes('*') ? () => true : named.has] as const;
+    }),
+  );
+  return (user, address) => (places.get(user) ?? places.get('*'))?.(address) ?? false;
+}

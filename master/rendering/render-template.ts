@@ -1,0 +1,106 @@
+/** Renders a template, on whichever thread. */
+import { type RenderOptions, renderJinja, TemplateError } from '../../template/index.ts';
+import { GrainReads, GrainsDict, TracedGrains } from '../pillar/grains.ts';
+import { matchFunctions } from '../pillar/match-functions.ts';
+import { saltFunctions } from '../pillar/salt-functions.ts';
+import { slsNames } from '../pillar/sls-names.ts';
+import type { SourceFile } from '../pillar/source-file.ts';
+import { EventPrinter } from '../reactor/event-printer.ts';
+import {
+  type KnownFiles,
+  type Notes,
+  NotRead,
+  type PillarTask,
+  type ReactionTask,
+  type Rendered,
+  type RenderTask,
+} from './task.ts';
+
+/** @throws NotRead, TemplateError */
+export function renderTemplate(
+  file: SourceFile,
+  task: RenderTask,
+  known: KnownFiles,
+  notes: Notes,
+): Rendered {
+  try {
+    return task.kind === 'pillar'
+      ? renderPillar(file, task, known, notes)
+      : renderReaction(file, task, known);
+  } catch (error) {
+    // How far it comes in its time is chance.
+    if (error instanceof TemplateError && error.kind === 'TimeoutError') notes.isVolatile = true;
+    throw error;
+  }
+}
+
+function renderPillar(
+  file: SourceFile,
+  task: PillarTask,
+  known: KnownFiles,
+  notes: Notes,
+): Rendered {
+  const { saltenv, sls, defaults } = task;
+  const grains = new TracedGrains(task.grains, notes.grains);
+  const text = renderJinja(file.template(), {
+    ...optionsOf(file, task, known),
+    functions: {
+      ...saltFunctions({ grains, setting: task }),
+      ...matchFunctions({ ...task, grains }),
+    },
+    context: {
+      ...Object.fromEntries(defaults),
+      grains: new GrainsDict(grains),
+      opts: task.opts,
+      pillar: task.pillar,
+      saltenv,
+      sls,
+      ...(sls === '' ? {} : slsNames(file.path)),
+    },
+    now: () => {
+      notes.isVolatile = true;
+      return new Date(task.now);
+    },
+    random: () => {
+      notes.isVolatile = true;
+      return Math.random();
+    },
+  });
+  return { text, marked: [] };
+}
+
+/** Grains and options are those of the master: reactions are no minion's. */
+function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles): Rendered {
+  const { tag, data, grains, opts } = task;
+  const printer = new EventPrinter(task.secret, {
+    event: [tag, data],
+    files: () => [file, ...known.values()].map((one) => one?.text ?? ''),
+  });
+  const setting = { pillar: new Map(), raisesOnMissing: false, opts };
+  const text = renderJinja(file.template(), {
+    ...optionsOf(file, task, known),
+    functions: saltFunctions({ grains: new TracedGrains(grains, new GrainReads()), setting }),
+    print: (value) => printer.print(value),
+    context: { tag, data, grains, opts, pillar: {}, saltenv: '', sls: '' },
+  });
+  return { text, marked: printer.texts };
+}
+
+function optionsOf(
+  file: SourceFile,
+  { trimBlocks, lstripBlocks, limits }: RenderTask,
+  known: KnownFiles,
+): RenderOptions {
+  return {
+    name: file.path,
+    trimBlocks,
+    lstripBlocks,
+    limits,
+    loader: {
+      load: (path) => {
+        if (!known.has(path)) throw new NotRead(path);
+        return known.get(path)?.template();
+      },
+    },
+  };
+}

@@ -1,0 +1,199 @@
+/** Renders templates and reads data: what is small at once, the rest on a thread of its own. */
+import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
+import { MasterError } from '../errors.ts';
+import type { SourceFile, SourceText } from '../pillar/source-file.ts';
+import {
+  type Order,
+  type Outcome,
+  receiveData,
+  receiveNotes,
+  receiveTemplateError,
+} from './messages.ts';
+import { readData } from './read-data.ts';
+import { renderTemplate } from './render-template.ts';
+import { RenderThreads, type RenderThreadsOptions } from './render-threads.ts';
+import {
+  type KnownFiles,
+  makeNotes,
+  type Notes,
+  NotRead,
+  type ReadTask,
+  type Rendered,
+  type RenderTask,
+} from './task.ts';
+import { WeightedCache } from './weighted-cache.ts';
+
+/** The files that templates of one place include and import. */
+export interface Imports {
+  readonly known: KnownFiles;
+  /** Has one more read; it is known afterwards. @throws MasterError ERR_PILLAR_FILE */
+  read(path: string): Promise<unknown>;
+}
+
+/**
+ * What a rendering may take on the main thread, some milliseconds at the most: a file of 80 lines
+ * takes some hundred steps. What takes more begins again on another thread, with all its limits.
+ */
+const atOnce: Omit<TemplateLimits, 'depth'> = {
+  steps: 5000,
+  characters: 64 * 1024,
+  milliseconds: 20,
+};
+/** Of a file, and of a text that is read as data, on the main thread. */
+const charactersAtOnce = 16 * 1024;
+/** Files that are remembered as those that take more. */
+const maxLarge = 1000;
+/** Files that one file may include and import. */
+const maxImports = 500;
+
+/** See above. The same comes of it on whichever thread it is done. */
+export class Renderer {
+  readonly #threads: RenderThreads;
+  readonly #large = new WeightedCache<true>(maxLarge);
+
+  constructor(options: RenderThreadsOptions = {}) {
+    this.#threads = new RenderThreads(options);
+  }
+
+  /**
+   * A template as text.
+   * @param notes what it looks at is added to them, also when it fails
+   * @throws TemplateError; MasterError ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
+   */
+  async render(
+    file: SourceFile,
+    task: RenderTask,
+    imports: Imports,
+    notes: Notes = makeNotes(),
+  ): Promise<Rendered> {
+    if (!this.#isLarge(file)) {
+      const small = { ...task, limits: within(task.limits) };
+      const rendered = await withImports(file, imports, () =>
+        this.#tryAtOnce(file, small, imports.known, notes),
+      );
+      if (rendered !== undefined) return rendered;
+    }
+    return this.#renderElsewhere(file, task, imports, notes);
+  }
+
+  /**
+   * A text as data.
+   * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
+   */
+  async read(task: ReadTask): Promise<PlainData> {
+    if (task.text.length <= charactersAtOnce) return readData(task);
+    const outcome = await this.#ask({ kind: 'read', task });
+    if (outcome.kind === 'data') return receiveData(outcome.data);
+    throw problemOf(outcome);
+  }
+
+  /** Ends the threads, and what is under way on them. May be called twice. */
+  close(): Promise<void> {
+    return this.#threads.close();
+  }
+
+  #isLarge(file: SourceFile): boolean {
+    return file.text.length > charactersAtOnce || this.#large.get(markOf(file)) === true;
+  }
+
+  /** `undefined`: it takes more than it may on this thread. */
+  #tryAtOnce(
+    file: SourceFile,
+    task: RenderTask,
+    known: KnownFiles,
+    notes: Notes,
+  ): Rendered | undefined {
+    try {
+      return renderTemplate(file, task, known, notes);
+    } catch (error) {
+      if (!(error instanceof TemplateError) || error.code !== 'ERR_TEMPLATE_LIMIT') throw error;
+      // How far it came in its time says more of the machine than of the file.
+      if (!isTimeout(error)) this.#large.set(markOf(file), true, 1);
+      return undefined;
+    }
+  }
+
+  async #renderElsewhere(
+    file: SourceFile,
+    task: RenderTask,
+    imports: Imports,
+    notes: Notes,
+  ): Promise<Rendered> {
+    const sent = new Map<string, SourceText | undefined>();
+    const read = async (path: string): Promise<void> => {
+      if (!imports.known.has(path)) await imports.read(path);
+      sent.set(path, textOf(imports.known.get(path)));
+    };
+    return withImports(file, { read }, async () => {
+      const order: Order = { kind: 'render', file: sourceOf(file), task, known: sent };
+      const outcome = await this.#ask(order, notes);
+      if (outcome.kind === 'rendered') return outcome.rendered;
+      throw problemOf(outcome);
+    });
+  }
+
+  async #ask(order: Order, notes?: Notes): Promise<Outcome> {
+    const answer = await this.#threads.run(order);
+    if (notes !== undefined && answer.notes !== undefined) receiveNotes(notes, answer.notes);
+    return answer.outcome;
+  }
+}
+
+/** Whether an error says that a time was over, or that a thread was not to be had. */
+export function isByChance(error: unknown): boolean {
+  if (error instanceof TemplateError) return isTimeout(error);
+  return error instanceof MasterError && error.code === 'ERR_RENDER_GIVEN_UP';
+}
+
+function isTimeout({ kind }: TemplateError): boolean {
+  return kind === 'TimeoutError';
+}
+
+/** Begins again for each file that is to be read first. */
+async function withImports<T>(
+  { path }: SourceFile,
+  { read }: Pick<Imports, 'read'>,
+  attempt: () => T | Promise<T>,
+): Promise<T> {
+  for (let count = 0; count <= maxImports; count += 1) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof NotRead)) throw error;
+      await read(error.path);
+    }
+  }
+  throw new MasterError('ERR_PILLAR_FILE', `${path} imports more than ${maxImports} files`);
+}
+
+function within({
+  steps,
+  characters,
+  milliseconds,
+  ...limits
+}: Partial<TemplateLimits>): Partial<TemplateLimits> {
+  return {
+    ...limits,
+    steps: Math.min(steps ?? atOnce.steps, atOnce.steps),
+    characters: Math.min(characters ?? atOnce.characters, atOnce.characters),
+    milliseconds: Math.min(milliseconds ?? atOnce.milliseconds, atOnce.milliseconds),
+  };
+}
+
+function problemOf(outcome: Outcome): unknown {
+  if (outcome.kind === 'not-read') return new NotRead(outcome.path);
+  if (outcome.kind === 'template-error') return receiveTemplateError(outcome.error);
+  return outcome.kind === 'failed' ? outcome.error : new TypeError('an answer to another order');
+}
+
+function markOf({ digest, path }: SourceText): string {
+  return `${digest} ${path}`;
+}
+
+function sourceOf({ path, digest, text }: SourceText): SourceText {
+  return { path, digest, text };
+}
+
+function textOf(file: SourceFile | undefined): SourceText | undefined {
+  return file === undefined ? undefined : sourceOf(file);
+}

@@ -1,0 +1,89 @@
+/** Work of a rendering, with all that it goes by: it can be done on this thread or on another. */
+import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
+import type { TemplateLimits } from '../../template/index.ts';
+import { GrainReads } from '../pillar/grains.ts';
+import type { PillarMap } from '../pillar/merge.ts';
+import type { SourceFile, TemplateWhitespace } from '../pillar/source-file.ts';
+
+/** A template to be rendered. */
+interface TemplateTask extends TemplateWhitespace {
+  readonly limits: Partial<TemplateLimits>;
+  /** What `grains` is, and what functions look at. */
+  readonly grains: WireMap;
+  /** What templates see as `opts`. */
+  readonly opts: Readonly<Record<string, unknown>>;
+}
+
+/** A file of pillar. */
+export interface PillarTask extends TemplateTask {
+  readonly kind: 'pillar';
+  /** Whose pillar. */
+  readonly id: string;
+  readonly saltenv: string;
+  /** Its name, `web.common`; empty for a top file. */
+  readonly sls: string;
+  /** More variables: `defaults` of an include. */
+  readonly defaults: PillarMap;
+  /** What templates see as `pillar`. */
+  readonly pillar: PillarMap;
+  readonly raisesOnMissing: boolean;
+  readonly nodegroups: Nodegroups;
+  /** When it is rendered, milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** A file for the reactor. */
+export interface ReactionTask extends TemplateTask {
+  readonly kind: 'reaction';
+  readonly tag: string;
+  readonly data: WireMap;
+  /** Of the marks in the text; see reactor/event-text.ts. */
+  readonly secret: string;
+}
+
+/** What a template is rendered for. */
+export type RenderTask = PillarTask | ReactionTask;
+
+/** A text to be read as data. */
+export interface ReadTask {
+  readonly kind: 'read';
+  readonly format: 'yaml' | 'json';
+  readonly text: string;
+  /** In errors. */
+  readonly name: string;
+}
+
+/** A template as text. */
+export interface Rendered {
+  readonly text: string;
+  /** Of a reaction: the texts that its marks stand for. */
+  readonly marked: readonly string[];
+}
+
+/** What a rendering looked at, besides files; noted also when it fails. */
+export interface Notes {
+  readonly grains: GrainReads;
+  /** It looked at the clock or at chance, or ended by the clock: it may be another one each time. */
+  isVolatile: boolean;
+}
+
+export function makeNotes(): Notes {
+  return { grains: new GrainReads(), isVolatile: false };
+}
+
+/** Files that a template includes and imports, those that were read until now. */
+export type KnownFiles = ReadonlyMap<string, SourceFile | undefined>;
+
+/** A template asked for a file that was not read yet: it is read, and the template begins again. */
+export class NotRead extends Error {
+  static {
+    NotRead.prototype.name = NotRead.name;
+  }
+
+  readonly path: string;
+
+  constructor(path: string) {
+    super('a file is to be read first');
+    this.path = path;
+  }
+}

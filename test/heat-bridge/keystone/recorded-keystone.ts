@@ -1,0 +1,113 @@
+/** A Keystone on loopback that answers as a real one did (test/fixtures/keystone). */
+import { readFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import type { ExecutionContext } from 'ava';
+import { type Answerer, type Recorded, startRecorder } from '../signals/recorder.ts';
+
+interface Exchange {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly status: number;
+  readonly answer: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+const file = new URL('../../../../test/fixtures/keystone/tokens.json', import.meta.url);
+const exchanges: Readonly<Record<string, Exchange>> = JSON.parse(readFileSync(file, 'utf8'));
+
+/** An exchange of the recording. */
+export type ExchangeName =
+  | 'log-in'
+  | 'log-in-refused'
+  | 'not-permitted'
+  | 'revoked'
+  | 'sahara'
+  | 'service-ended'
+  | 'tenant'
+  | 'trove'
+  | 'unknown'
+  | 'unscoped';
+
+export function exchangeOf(name: ExchangeName): Exchange {
+  const exchange = exchanges[name];
+  if (exchange === undefined) throw new TypeError(`no exchange ${name}`);
+  return exchange;
+}
+
+/** The token of somebody in the recording. */
+export function tokenOf(name: Exclude<ExchangeName, 'log-in' | 'log-in-refused'>): string {
+  return exchangeOf(name).headers['X-Subject-Token'] ?? '';
+}
+
+/** The password that the recorded Keystone takes. */
+export const servicePassword = 'a password of the recording';
+
+export interface RecordedKeystone {
+  /** Ends with `/v3`. */
+  readonly url: string;
+  readonly requests: readonly Recorded[];
+  /** How many log-ins, and questions about tokens, there were. */
+  counts(): { readonly logIns: number; readonly questions: number };
+  /** Answers about this token are those of another exchange from now on. */
+  change(name: 'sahara' | 'tenant' | 'trove', to: ExchangeName): void;
+  /** The service's own token is none any more, until the next log-in. */
+  endOwnToken(): void;
+  /** How all later requests are answered. */
+  answerAll(answerer: Answerer): void;
+}
+
+/**
+ * Starts it; it is closed at the end of the test. Tokens live until `expiresAt` (an hour from now),
+ * because those of the recording are over.
+ */
+export async function startKeystone(
+  t: ExecutionContext,
+  expiresAt: number = Date.now() + 3_600_000,
+): Promise<RecordedKeystone> {
+  const names = new Map<string, ExchangeName>(
+    (['sahara', 'tenant', 'trove', 'unscoped'] as const).map((name) => [tokenOf(name), name]),
+  );
+  const own = exchangeOf('log-in').answer['X-Subject-Token'];
+  let isOwnValid = false;
+  const exchangeFor = ({ method, headers, body }: Recorded): Exchange => {
+    if (method === 'POST') {
+      if (!body.includes(JSON.stringify(servicePassword))) return exchangeOf('log-in-refused');
+      isOwnValid = true;
+      return exchangeOf('log-in');
+    }
+    if (!isOwnValid || headers['x-auth-token'] !== own) return exchangeOf('service-ended');
+    return exchangeOf(names.get(String(headers['x-subject-token'])) ?? 'unknown');
+  };
+  const recorder = await startRecorder((request, response) =>
+    send(response, exchangeFor(request), expiresAt),
+  );
+  t.teardown(() => recorder.close());
+  const { requests } = recorder;
+  const countOf = (method: string): number => requests.filter((it) => it.method === method).length;
+  return {
+    url: `${recorder.origin}/v3`,
+    requests,
+    counts: () => ({ logIns: countOf('POST'), questions: countOf('GET') }),
+    change: (name, to) => names.set(tokenOf(name), to),
+    endOwnToken: () => {
+      isOwnValid = false;
+    },
+    answerAll: (answerer) => {
+      recorder.answer = answerer;
+    },
+  };
+}
+
+function send(
+  response: ServerResponse,
+  { status, answer, body }: Exchange,
+  expiresAt: number,
+): void {
+  const time = new Date(expiresAt).toISOString();
+  response.writeHead(status, answer);
+  response.end(body.replace(/"expires_at": ?"[^"]*"/, `"expires_at": "${time}"`));
+}
+
+/** `saltbridge: bridge: keystone:` for one of these. */
+export function keystoneSection(url: string, password: string = servicePassword): object {
+  return { url, username: 'admin', password, project: 'admin', timeout: 2 };
+}

@@ -1,0 +1,183 @@
+/** What /openapi.json says of /bridge/v1 is what is there. */
+import test, { type ExecutionContext } from 'ava';
+import type { TSchema } from 'typebox';
+import { Compile, type Validator } from 'typebox/compile';
+import { allow } from '../../acl/index.ts';
+import { createBridge } from '../../heat-bridge/index.ts';
+import { type ApiAnswer, json, type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { acl, echo } from './stage.ts';
+
+interface Media {
+  readonly content: Readonly<Record<string, { readonly schema: TSchema }>>;
+}
+
+interface Operation {
+  readonly requestBody?: Media;
+  readonly responses: Readonly<Record<string, Media>>;
+  readonly security: readonly unknown[];
+}
+
+type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+
+const described = [
+  'get /commands',
+  'get /commands/{name}',
+  'post /commands/{name}/run',
+  'get /runs/{id}',
+  'delete /runs/{id}',
+  'post /enroll/claim',
+  'post /enroll/failure',
+  'post /enrolments',
+  'get /enrolments/{number}',
+  'post /enrolments/{number}/retire',
+  'get /handles',
+  'post /handles',
+  'get /handles/{alias}',
+  'put /handles/{alias}',
+  'delete /handles/{alias}',
+  'get /handles/{alias}/outbox',
+  'delete /handles/{alias}/outbox',
+  'post /handles/{alias}/outbox/retry',
+];
+const prefix = '/bridge/v1';
+
+interface Stage extends RunningApi {
+  readonly operations: ReadonlyMap<string, Operation>;
+  as(request: string, body?: object, token?: string): Promise<ApiAnswer>;
+}
+
+async function open(t: ExecutionContext): Promise<Stage> {
+  const bridge = createBridge({ commands: [echo] });
+  const rule = allow('all', {
+    subject: { user: 'limited' },
+    action: 'command',
+    resource: { fun: '*' },
+  });
+  const api = await startApi(t, {
+    config: { acl: acl([rule]), bridge: { enroll: {} } },
+    extensions: [bridge],
+    options: {
+      plugins: [
+        {
+          ...bridge.http,
+          register: (app, doors) => {
+            // Every route says what it is.
+            app.addHook('onRoute', ({ url, method, config }) => {
+              t.true(method === 'HEAD' || config?.openapi !== undefined, `${method} ${url}`);
+            });
+            bridge.http.register(app, doors);
+          },
+        },
+      ],
+    },
+    functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null },
+  });
+  const { paths } = (await api.ask({ path: '/openapi.json' })).json as { paths: Paths };
+  const operations = new Map(
+    Object.entries(paths).flatMap(([path, methods]) =>
+      path.startsWith(prefix)
+        ? Object.entries(methods).map(
+            ([method, it]) => [`${method} ${path.slice(prefix.length)}`, it] as const,
+          )
+        : [],
+    ),
+  );
+  const session = await api.login('limited');
+  const as: Stage['as'] = (request, body, token = session) => {
+    const [method = '', path = ''] = request.split(' ');
+    const headers = body === undefined ? { 'x-auth-token': token } : json(token);
+    return api.ask({ method: method.toUpperCase(), path: prefix + path, headers, body });
+  };
+  return { ...api, operations, as };
+}
+
+function schemaOf(media: Media | undefined): Validator {
+  const [only] = Object.values(media?.content ?? {});
+  if (only === undefined) throw new TypeError('no schema');
+  return Compile(only.schema);
+}
+
+/** What JSON that came fits: an answer, or each line of one. */
+function fits(operation: Operation | undefined, { text, status }: ApiAnswer): boolean {
+  const check = schemaOf(operation?.responses[status === 200 ? '200' : 'default']);
+  return text
+    .trim()
+    .split('\n')
+    .every((line) => check.Check(JSON.parse(line)));
+}
+
+test('every route of the bridge is in the document, with who may use it', async (t) => {
+  const { operations, as } = await open(t);
+  t.deepEqual([...operations.keys()].sort(), [...described].sort());
+  for (const [name, operation] of operations) {
+    const isOfMachines = name.includes('/enroll/');
+    t.is(operation.security.length > 0, !isOfMachines, name);
+    const body = operation.requestBody === undefined ? undefined : {};
+    const answer = await as(name.replace(/\{\w+\}/g, 'x'), body, '');
+    // Forms are looked at before tokens, but for handles.
+    t.true([400, 401].includes(answer.status), `${name}: ${answer.status}`);
+    t.true(fits(operation, answer), name);
+  }
+});
+
+test('what the document says of bodies is what is taken', async (t) => {
+  const { operations, as } = await open(t);
+  const run = { target: ['web1'], params: { text: 'x' } };
+  const signal = { endpoint: 'http://127.0.0.1:1/signal', token: 'x' };
+  const handle = { alias: 'a', minions: ['web1'], signal };
+  const machine = { id: 'db-1', project: 'p', format: 'none' };
+  const { alias: _, ...unnamed } = handle;
+  const claim = { ticket: 'none', id: 'x', fingerprint: 'y' };
+  const bodies: readonly (readonly [string, object, string])[] = [
+    ['post /commands/{name}/run', run, 'post /commands/demo.echo/run'],
+    ['post /commands/{name}/run', { ...run, more: 1 }, 'post /commands/demo.echo/run'],
+    ['post /commands/{name}/run', { params: {} }, 'post /commands/demo.echo/run'],
+    ['post /handles', handle, 'post /handles'],
+    ['post /handles', { ...handle, minions: [] }, 'post /handles'],
+    ['post /handles', unnamed, 'post /handles'],
+    ['put /handles/{alias}', unnamed, 'put /handles/b'],
+    ['put /handles/{alias}', { ...unnamed, more: 1 }, 'put /handles/b'],
+    ['post /enrolments', machine, 'post /enrolments'],
+    ['post /enrolments', { ...machine, id: 1 }, 'post /enrolments'],
+    ['post /enroll/claim', { ...claim, ticket: 1 }, 'post /enroll/claim'],
+    ['post /enroll/failure', claim, 'post /enroll/failure'],
+  ];
+  for (const [name, body, request] of bodies) {
+    const operation = operations.get(name);
+    const isTaken = schemaOf(operation?.requestBody).Check(body);
+    const answer = await as(request, body);
+    t.is(answer.status, isTaken ? 200 : 400, `${name} ${JSON.stringify(body)}: ${answer.text}`);
+    t.true(fits(operation, answer), `${name}: ${answer.text}`);
+  }
+});
+
+test('what the document says of answers is what comes', async (t) => {
+  const { operations, as } = await open(t);
+  const signal = { endpoint: 'http://127.0.0.1:1/signal', token: 'x' };
+  await as('post /handles', { alias: 'a', minions: ['web1'], signal });
+  const made = await as('post /enrolments', { id: 'db-1', project: 'p', format: 'none' });
+  const { number } = (made.json as { enrolment: { number: string } }).enrolment;
+  const told = await as('post /commands/demo.echo/run', {
+    target: ['web1'],
+    params: { text: 'x' },
+  });
+  const { id } = JSON.parse(told.text.split('\n')[0] ?? '') as { id: string };
+  for (const [name, request, body] of [
+    ['get /commands', 'get /commands', undefined],
+    ['get /commands/{name}', 'get /commands/demo.echo', undefined],
+    ['get /runs/{id}', `get /runs/${id}`, undefined],
+    ['delete /runs/{id}', `delete /runs/${id}`, undefined],
+    ['get /enrolments/{number}', `get /enrolments/${number}`, undefined],
+    ['post /enrolments/{number}/retire', `post /enrolments/${number}/retire`, {}],
+    ['get /handles', 'get /handles', undefined],
+    ['get /handles/{alias}', 'get /handles/a', undefined],
+    ['get /handles/{alias}/outbox', 'get /handles/a/outbox', undefined],
+    ['post /handles/{alias}/outbox/retry', 'post /handles/a/outbox/retry', {}],
+    ['delete /handles/{alias}/outbox', 'delete /handles/a/outbox', undefined],
+    ['delete /handles/{alias}', 'delete /handles/a', undefined],
+  ] as const) {
+    const answer = await as(request, body);
+    t.is(answer.status, 200, `${name}: ${answer.text}`);
+    t.true(fits(operations.get(name), answer), `${name}: ${answer.text}`);
+  }
+});
