@@ -340,8 +340,10 @@ export interface PillarExplanation {
   readonly value: WireValue;
   /** Whether it would be another without the minion's own grains. */
   readonly followsFromGrains: boolean;
-  /** The files that give something there, the one that wins last. */
+  /** The files that give something there, the one that wins last; at most 200. */
   readonly files: readonly PillarOrigin[];
+  /** How many more lie under them. */
+  readonly omitted: number;
 }
 
 /** Minions' pillar as it would be now. */

@@ -30,6 +30,8 @@ const limits = inFile('minion-protocol/payload-limits.test.ts');
 const peers = inFile('master/peers/peer-requests.test.ts');
 const returns = inFile('master/jobs/returns.test.ts');
 const reactions = inFile('master/reactions/reactions.test.ts');
+const reactor = inFile('master/reactor/master.test.ts');
+const eventText = inFile('master/reactor/event-text.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
@@ -380,6 +382,8 @@ export const catalogue: readonly Threat[] = [
       reactions('a signal that no rule permits leads to nothing'),
       reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
       reactions('a runner runs by the right of its reaction alone'),
+      reactor('what no rule permits is denied, and what the policy refuses is not rendered'),
+      reactor('what one file may do no other may'),
       reports('no tag of others is fired in any shape'),
     ],
   },
@@ -780,6 +784,9 @@ export const catalogue: readonly Threat[] = [
     id: 'G-08',
     threat: 'nothing is evaluated',
     tests: [
+      eventText(`an event cannot leave its place: \${place}`),
+      eventText('functions, and what keys are told by, are no text of an event'),
+      'master/pillar/provided.test.ts: a grain that looks like a template is text, in templates and in names of files',
       'minion-protocol/targeting/pattern.test.ts: nested repetition without lookaround costs no more than the text is long',
       'template/render.test.ts: nothing of JavaScript can be reached',
     ],
