@@ -221,8 +221,11 @@ export interface EventsRequest {
 export interface EventsApi {
   /** Events from now on. @throws MasterError ERR_READER_DROPPED when read too slowly */
   subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
-  /** Fires an event; nobody is waited for. */
-  fire(tag: string, data: WireMap): Promise<void>;
+  /**
+   * Fires an event; nobody is waited for.
+   * @param by who asked for it, for the audit log; default: the local interface
+   */
+  fire(tag: string, data: WireMap, by?: AuditRequester): Promise<void>;
   /** The latest signals that minions were not permitted to emit. */
   denials(): Promise<readonly Denial[]>;
 }
