@@ -1133,6 +1133,8 @@ export const catalogue: readonly Threat[] = [
       'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
       'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
       "heat-bridge/signals/routes.test.ts: another's handle is as unknown as none, and cannot be replaced",
+      commands("another caller's key leads to nothing of the first's"),
+      'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
       projects('an idempotency key is of the project that the token is for, and of no other'),
       projects('a handle is of the project that the token is for; others know nothing of it'),
       projects('an enrolment is of the project that the token is for; others know nothing of it'),
