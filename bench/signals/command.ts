@@ -36,8 +36,8 @@ export async function runSignals(
     },
   });
   printAll(figures, print);
-  const { lost, otherIds, outOfOrder, dead } = figures;
-  return lost + otherIds + outOfOrder + dead === 0 ? 0 : 1;
+  const { lost, permittedLost, otherIds, outOfOrder, dead } = figures;
+  return lost + permittedLost + otherIds + outOfOrder + dead === 0 ? 0 : 1;
 }
 
 function printAll(figures: object, print: (line: string) => void): void {

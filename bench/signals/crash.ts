@@ -1,15 +1,17 @@
 /**
  * A master that is killed (SIGKILL) at seeded moments while minions signal, before an endpoint that
- * comes to harm one time in five. Judge is this process: what was acknowledged, and what arrived.
+ * comes to harm one time in five. Judge is this process: what was acknowledged or permitted, and what
+ * arrived.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readAuditLog } from '../../master/index.ts';
 import { createRandom } from '../crash/setting.ts';
 import type { SwarmMinion } from '../swarm/minion.ts';
 import { type RecordingEndpoint, startEndpoint } from './endpoint.ts';
-import { type Acknowledged, judge, type Verdict } from './judge.ts';
+import { type Emitted, judge, type Permitted, type Verdict } from './judge.ts';
 import { emit, openSetting, type Setting } from './setting.ts';
 
 export interface SignalCrashOptions {
@@ -26,6 +28,8 @@ export interface SignalCrashOptions {
 export interface SignalCrashFigures extends Verdict {
   readonly kills: number;
   readonly acknowledged: number;
+  /** Lines of the audit log that say allow of a signal. */
+  readonly permitted: number;
   /** Signals as they arrived; more than were acknowledged, because tries are repeated. */
   readonly arrivals: number;
   /** Requests that the endpoint let come to harm. */
@@ -44,7 +48,7 @@ export async function benchSignalCrash(options: SignalCrashOptions): Promise<Sig
   const endpoint = await startEndpoint(random);
   const { origin } = endpoint;
   const setting = await openSetting({ rootDir, minions: options.minions, handles, origin });
-  const trial = new Trial(setting, endpoint, options);
+  const trial = new Trial(setting, endpoint, { ...options, rootDir });
   try {
     return await trial.run(random);
   } finally {
@@ -55,18 +59,22 @@ export async function benchSignalCrash(options: SignalCrashOptions): Promise<Sig
   }
 }
 
+interface TrialOptions extends SignalCrashOptions {
+  readonly rootDir: string;
+}
+
 class Trial {
   readonly #setting: Setting;
   readonly #endpoint: RecordingEndpoint;
-  readonly #options: SignalCrashOptions;
-  readonly #acknowledged: Acknowledged[] = [];
+  readonly #options: TrialOptions;
+  readonly #emitted: Emitted[] = [];
   /** Signals that may be begun: their share of each kill. */
   #allowed = 0;
   #begun = 0;
   #isOver = false;
   #tellLoad: () => void = () => {};
 
-  constructor(setting: Setting, endpoint: RecordingEndpoint, options: SignalCrashOptions) {
+  constructor(setting: Setting, endpoint: RecordingEndpoint, options: TrialOptions) {
     this.#setting = setting;
     this.#endpoint = endpoint;
     this.#options = options;
@@ -88,13 +96,15 @@ class Trial {
     }
     await Promise.all(emitting);
     await this.#drain();
+    const permitted = await readPermitted(this.#options.rootDir);
     return {
       kills,
-      acknowledged: this.#acknowledged.length,
+      acknowledged: this.#emitted.filter(({ isAcknowledged }) => isAcknowledged).length,
+      permitted: permitted.length,
       arrivals: this.#endpoint.arrivals.length,
       harmed: this.#endpoint.harmed,
       dead: await this.#count({ isDead: true }),
-      ...judge(this.#acknowledged, this.#endpoint.arrivals),
+      ...judge(this.#emitted, this.#endpoint.arrivals, permitted),
     };
   }
 
@@ -111,12 +121,11 @@ class Trial {
       }
       this.#begun += 1;
       const handle = handles[(offset + number) % handles.length] ?? '';
-      const sentAt = performance.now();
-      if (await emit(minion, handle, number, () => this.#isOver)) {
-        const acknowledgedAt = performance.now();
-        this.#acknowledged.push({ handle, minion: minion.id, number, sentAt, acknowledgedAt });
-        this.#tellLoad();
-      }
+      const sentAt = Date.now();
+      const isAcknowledged = await emit(minion, handle, number, () => this.#isOver);
+      const moments = { sentAt, endedAt: Date.now() };
+      this.#emitted.push({ handle, minion: minion.id, number, ...moments, isAcknowledged });
+      if (isAcknowledged) this.#tellLoad();
       number += 1;
     }
   }
@@ -138,4 +147,16 @@ class Trial {
     const entries = await this.#setting.bridge.call<readonly unknown[]>('outbox.list', selection);
     return entries.length;
   }
+}
+
+/** Of repetitions a line says only how many there were: those are passed over. */
+async function readPermitted(rootDir: string): Promise<Permitted[]> {
+  const permitted: Permitted[] = [];
+  const log = { stateDir: path.join(rootDir, 'state') };
+  const wanted = { action: 'signal', outcome: 'permitted' };
+  for await (const { who, what = '', time, count } of readAuditLog(log, wanted)) {
+    const [, handle = ''] = what.split('/');
+    if (count === undefined) permitted.push({ handle, minion: who.name, at: Date.parse(time) });
+  }
+  return permitted;
 }

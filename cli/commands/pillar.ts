@@ -92,8 +92,10 @@ function questionOf(minion: string, { saltenv, pillarenv }: PillarOptions): Pill
   };
 }
 
-function formatExplanation({ value, followsFromGrains, files }: PillarExplanation): string {
+function formatExplanation(explanation: PillarExplanation): string {
+  const { value, followsFromGrains, files, omitted } = explanation;
   return [
+    ...(omitted === 0 ? [] : [`${omitted} more files lie under these.`]),
     ...files.map(formatOrigin),
     ...(files.length === 0 ? ['No file gives it.'] : []),
     ...(followsFromGrains ? ["It follows from the minion's own grains."] : []),

@@ -8,6 +8,7 @@ import type { WireMap } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditTrail } from '../audit/record.ts';
 import type { MasterConfig } from '../config/options.ts';
+import type { JobUpdate } from '../jobs/follow.ts';
 import type { Admission } from '../keys/admission.ts';
 import type { ExtPillar } from '../pillar/ext-pillar.ts';
 import type { Occurrence } from '../reactions/intake.ts';
@@ -50,6 +51,11 @@ export interface ExtensionHost {
   minionsOf(target: TargetRequest): Promise<readonly string[]>;
   /** For {@link Question}: whether a compound target entitles all of these. */
   isWithin(minions: readonly string[], target: string): boolean;
+  /**
+   * Follows a job that was published before, also by the master before this one, to its end: what
+   * came back meanwhile comes first. @throws MasterError ERR_JOB_UNKNOWN
+   */
+  resumeJob(jid: string, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   /** Whom a token belongs to. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE */
   holdToken(token: string): Promise<TokenHolder>;
   /** A job id that no job has. */

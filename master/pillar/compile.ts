@@ -41,6 +41,8 @@ interface Rendered {
 
 /** SLS that one pillar may have, included ones counted. */
 const maxSls = 2000;
+/** Includes that one pillar may have, also of what was rendered before. */
+const maxIncludes = 20_000;
 
 export async function compilePillar(setting: PillarSetting, reads: Reads): Promise<CompiledPillar> {
   return new PillarCompiler(setting, reads).compile();
@@ -54,6 +56,7 @@ class PillarCompiler {
   readonly #failures: unknown[] = [];
   #mayBeMissing: Top['mayBeMissing'] = new Set();
   #count = 0;
+  #includes = 0;
 
   constructor(setting: PillarSetting, reads: Reads) {
     this.#setting = setting;
@@ -91,6 +94,13 @@ class PillarCompiler {
 
   get includesOverride(): boolean {
     return this.#setting.includesOverride;
+  }
+
+  /** @throws MasterError ERR_PILLAR_FILE */
+  countInclude(): void {
+    this.#includes += 1;
+    if (this.#includes <= maxIncludes) return;
+    throw new MasterError('ERR_PILLAR_FILE', `a pillar has more than ${maxIncludes} includes`);
   }
 
   tell(error: string): void {
@@ -228,6 +238,7 @@ class EnvironmentRun {
       const { name, key, given } = readInclude(item);
       defaults = given ?? defaults;
       for (const sls of await this.#namesOf(name, place)) {
+        this.#compiler.countInclude();
         const { data, layers } = this.#done.get(sls) ?? (await this.#render(sls, defaults));
         if (!isPillarMap(data) || data.size === 0) continue;
         const moved = layers.map((layer) => ({ ...layer, data: under(key, layer.data) }));

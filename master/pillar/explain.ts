@@ -19,26 +19,39 @@ export function valueAt(data: WireValue, path: string): WireValue | undefined {
   return path === '' ? data : traverse(data, path.split(':'));
 }
 
-/** The files that give something at a path, in the order in which they lie over each other. */
-export function originsOf(layers: readonly PillarLayer[], path: string): PillarOrigin[] {
-  const origins = new Map<string, PillarOrigin>();
-  for (const { saltenv, sls, file, data } of layers) {
-    const value = valueAt(toWire(data), path);
+/** Where a value comes from. */
+export interface PillarOrigins {
+  /** In the order in which they lie over each other. */
+  readonly files: PillarOrigin[];
+  /** How many more lie under them. */
+  readonly omitted: number;
+}
+
+/** Files that an explanation names. */
+const maxFiles = 200;
+
+/** The files that give something at a path, each where it lies uppermost. */
+export function originsOf(layers: readonly PillarLayer[], path: string): PillarOrigins {
+  const files: PillarOrigin[] = [];
+  const seen = new Set<string>();
+  for (const layer of layers.toReversed()) {
+    const mark = `${layer.saltenv}\0${layer.sls}`;
+    if (seen.has(mark)) continue;
+    const value = valueAt(toWire(layer.data), path);
     if (value === undefined) continue;
-    const line = lineOf(file.text, path);
-    const origin = {
-      saltenv,
-      sls,
-      file: file.path,
-      ...(line === undefined ? {} : { line }),
-      value,
-    };
-    // A file that is included several times counts where it lies uppermost.
-    const mark = `${saltenv}\0${sls}`;
-    origins.delete(mark);
-    origins.set(mark, origin);
+    seen.add(mark);
+    if (files.length < maxFiles) files.push(originOf(layer, path, value));
   }
-  return [...origins.values()];
+  return { files: files.reverse(), omitted: seen.size - files.length };
+}
+
+function originOf(
+  { saltenv, sls, file }: PillarLayer,
+  path: string,
+  value: WireValue,
+): PillarOrigin {
+  const line = lineOf(file.text, path);
+  return { saltenv, sls, file: file.path, ...(line === undefined ? {} : { line }), value };
 }
 
 function lineOf(text: string, path: string): number | undefined {

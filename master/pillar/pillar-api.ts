@@ -22,7 +22,7 @@ export function createPillarApi({ pillar, facts }: PillarApiParts): PillarApi {
       const { pillar: whole, proven } = await pillar.provide(request);
       const [value = null, provenValue = null] = [valueAt(whole, key), valueAt(proven, key)];
       const followsFromGrains = differences(provenValue, value).length > 0;
-      return { value, followsFromGrains, files: originsOf(layers, key) };
+      return { value, followsFromGrains, ...originsOf(layers, key) };
     },
     diff: async (question) => {
       const { pillar: now } = await pillar.provide(requestOf(facts, question));

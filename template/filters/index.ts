@@ -2,6 +2,7 @@
 
 import { hashKey, type Value } from '../python/values.ts';
 import { type Definition, leftOut, simple } from './definition.ts';
+import { itertoolsFilters } from './itertools.ts';
 import { networkFilters } from './network.ts';
 import { numberFilters } from './number.ts';
 import { saltDataFilters } from './salt-data.ts';
@@ -9,6 +10,7 @@ import { saltSerialFilters } from './salt-serial.ts';
 import { saltTextFilters } from './salt-text.ts';
 import { selectFilters } from './select.ts';
 import { sequenceFilters } from './sequence.ts';
+import { setFilters } from './set-operations.ts';
 import { testDefinitions } from './tests.ts';
 import { textFilters } from './text.ts';
 
@@ -64,6 +66,8 @@ export const filters: ReadonlyMap<string, Definition> = new Map([
   ...Object.entries(numberFilters),
   // Salt's own come last: where jinja2 has one of the same name, Salt's is the one that counts.
   ...Object.entries(saltDataFilters),
+  ...Object.entries(itertoolsFilters),
+  ...Object.entries(setFilters),
   ...Object.entries(saltTextFilters),
   ...Object.entries(saltSerialFilters),
   ...Object.entries(networkFilters),

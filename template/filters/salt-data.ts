@@ -4,7 +4,7 @@ import { isTrue, lengthOf } from '../python/iterate.ts';
 import { binary } from '../python/operators.ts';
 import { Raised, typeError } from '../python/raise.ts';
 import { typeName } from '../python/repr.ts';
-import { isHashable, tryItem } from '../python/slice.ts';
+import { tryItem } from '../python/slice.ts';
 import { sorted } from '../python/sort.ts';
 import {
   type Arguments,
@@ -13,7 +13,6 @@ import {
   isInteger,
   isPyObject,
   isText,
-  Lazy,
   PySet,
   Tuple,
   textOf,
@@ -22,7 +21,6 @@ import {
 } from '../python/values.ts';
 import { folded } from './attribute-getter.ts';
 import {
-  type Definition,
   type Definitions,
   define,
   type FilterContext,
@@ -30,62 +28,11 @@ import {
   simple,
   variadic,
 } from './definition.ts';
+import { sizeOf } from './itertools.ts';
 import { toFloat } from './number.ts';
 import { extreme } from './sequence.ts';
+import { asList, hasHash } from './set-operations.ts';
 import { isIterable } from './text.ts';
-
-/** Salt's `isinstance(value, Hashable)`, which looks at the type only. */
-function hasHash(value: Value): boolean {
-  if (isPyObject(value) && /^dict_(keys|items)$/.test(value.typeName)) return false;
-  return value instanceof Tuple || isHashable(value);
-}
-
-function unique(values: Value, context: FilterContext): Value {
-  if (hasHash(values)) return new PySet(items(values, context));
-  return distinct([...items(values, context)], context);
-}
-
-function distinct(values: readonly Value[], { meter }: FilterContext): Value[] {
-  if (values.every(isHashable)) return new PySet(values).values();
-  const kept: Value[] = [];
-  for (const value of values) {
-    meter.step(kept.length);
-    if (!kept.some((known) => equals(known, value))) kept.push(value);
-  }
-  return kept;
-}
-
-/** Sets for what has a hash, lists for the rest; as Salt does. */
-function setOperation(
-  keep: (inLeft: boolean, inRight: boolean) => boolean,
-  isUnion = false,
-): Definition {
-  return define(['lst1', 'lst2'], [], (context, left = null, right = null) => {
-    if (hasHash(left) && hasHash(right)) {
-      const first = new PySet(items(left, context));
-      const second = new PySet(items(right, context));
-      const both = new PySet([...first.values(), ...second.values()]).values();
-      return new PySet(both.filter((item) => keep(first.has(item), second.has(item))));
-    }
-    if (isUnion) return distinct(sumOf(left, right, context), context);
-    const all = keep(false, true) ? sumOf(left, right, context) : [...items(left, context)];
-    context.meter.step(all.length * (1 + lengthOf(right)));
-    return distinct(
-      all.filter((item) => keep(contains(left, item), contains(right, item))),
-      context,
-    );
-  });
-}
-
-/** `left + right`, as a list. @throws Raised TypeError */
-function sumOf(left: Value, right: Value, context: FilterContext): readonly Value[] {
-  return asList(binary(left, '+', right, context.meter));
-}
-
-function asList(value: Value): readonly Value[] {
-  if (Array.isArray(value)) return value;
-  return value instanceof Tuple ? value.items : [];
-}
 
 function average(value: Value, context: FilterContext): Value {
   if (hasHash(value)) return new Float(toFloat(value));
@@ -183,99 +130,6 @@ function compareLists(left: Value, right: Value, { meter }: FilterContext): Valu
   return result;
 }
 
-function* combinations(
-  pool: readonly Value[],
-  size: number,
-  context: FilterContext,
-  withRepeats: boolean,
-  start = 0,
-): Generator<Value[]> {
-  if (size === 0) {
-    yield [];
-    return;
-  }
-  for (let index = start; index < pool.length; index += 1) {
-    const item = pool[index] ?? null;
-    for (const rest of combinations(
-      pool,
-      size - 1,
-      context,
-      withRepeats,
-      withRepeats ? index : index + 1,
-    )) {
-      context.meter.step();
-      yield [item, ...rest];
-    }
-  }
-}
-
-function* permutations(
-  pool: readonly Value[],
-  size: number,
-  context: FilterContext,
-): Generator<Value[]> {
-  if (size === 0) {
-    yield [];
-    return;
-  }
-  for (const [index, item] of pool.entries()) {
-    for (const rest of permutations(pool.toSpliced(index, 1), size - 1, context)) {
-      context.meter.step();
-      yield [item, ...rest];
-    }
-  }
-}
-
-function* product(
-  pools: readonly (readonly Value[])[],
-  context: FilterContext,
-): Generator<Value[]> {
-  const [first, ...others] = pools;
-  if (first === undefined) {
-    yield [];
-    return;
-  }
-  for (const item of first) {
-    for (const rest of product(others, context)) {
-      context.meter.step();
-      yield [item, ...rest];
-    }
-  }
-}
-
-function* tuples(lists: Iterable<Value[]>): Generator<Value> {
-  for (const list of lists) yield new Tuple(list);
-}
-
-function* zip(pools: readonly (readonly Value[])[], length: number, fill: Value): Generator<Value> {
-  for (let index = 0; index < length; index += 1) {
-    yield new Tuple(pools.map((pool) => (index < pool.length ? (pool[index] ?? null) : fill)));
-  }
-}
-
-function pools(args: readonly Value[], context: FilterContext): Value[][] {
-  return args.map((value) => [...items(value, context)]);
-}
-
-function sizeOf(value: Value, fallback: number): number {
-  if (value === null) return fallback;
-  if (!isInteger(value))
-    throw typeError(`'${typeName(value)}' object cannot be interpreted as an integer`);
-  return Number(value);
-}
-
-const lengths = (lists: readonly (readonly Value[])[]): number[] =>
-  lists.map(({ length }) => length);
-
-function* compress(value: Value, selectors: Value, context: FilterContext): Generator<Value> {
-  const marks = items(selectors, context);
-  for (const item of items(value, context)) {
-    const mark = marks.next();
-    if (mark.done === true) return;
-    if (isTrue(mark.value)) yield item;
-  }
-}
-
 function toEntries(data: Value): Value {
   if (data instanceof Dict) {
     return Array.from(
@@ -332,37 +186,12 @@ function lowered(value: Value): Value {
 /** The filters by name. */
 export const saltDataFilters: Definitions = {
   avg: simple(average),
-  combinations: define(
-    ['iterable', 'r'],
-    [],
-    (context, value = null, size = null) =>
-      new Lazy(
-        tuples(combinations([...items(value, context)], sizeOf(size, 0), context, false)),
-        'combinations',
-      ),
-  ),
-  combinations_with_replacement: define(
-    ['iterable', 'r'],
-    [],
-    (context, value = null, size = null) =>
-      new Lazy(
-        tuples(combinations([...items(value, context)], sizeOf(size, 0), context, true)),
-        'combinations_with_replacement',
-      ),
-  ),
   compare_dicts: define(['old', 'new'], [null], (_context, left = null, right = null) =>
     compareDicts(left, right),
   ),
   compare_lists: define(['old', 'new'], [null], (context, left = null, right = null) =>
     compareLists(left, right, context),
   ),
-  compress: define(
-    ['data', 'selectors'],
-    [],
-    (context, value = null, selectors = null) =>
-      new Lazy(compress(value, selectors, context), 'compress'),
-  ),
-  difference: setOperation((inLeft, inRight) => inLeft && !inRight),
   exactly_n_true: define(['iterable', 'amount'], [1], (context, value = null, amount = 1) =>
     equals([...items(value, context)].filter(isTrue).length, amount),
   ),
@@ -377,7 +206,6 @@ export const saltDataFilters: Definitions = {
     ],
   ),
   from_entries: simple(fromEntries),
-  intersect: setOperation((inLeft, inRight) => inLeft && inRight),
   is_iter: simple((value) => !isText(value) && isIterable(value)),
   is_list: simple(Array.isArray),
   is_sorted: simple((value, context) => {
@@ -387,14 +215,6 @@ export const saltDataFilters: Definitions = {
   max: simple((value, context) => extreme(value, true, context)),
   method_call: variadic(callMethod),
   min: simple((value, context) => extreme(value, false, context)),
-  permutations: define(['iterable', 'r'], [null], (context, value = null, size = null) => {
-    const pool = [...items(value, context)];
-    return new Lazy(tuples(permutations(pool, sizeOf(size, pool.length), context)), 'permutations');
-  }),
-  product: variadic(
-    (context, { positional }) =>
-      new Lazy(tuples(product(pools(positional, context), context)), 'product'),
-  ),
   sequence: simple((value) =>
     Array.isArray(value) ||
     value instanceof Tuple ||
@@ -412,7 +232,6 @@ export const saltDataFilters: Definitions = {
     (context, text = null, list = null) =>
       [...items(list, context)].some((item) => contains(item, text)),
   ),
-  symmetric_difference: setOperation((inLeft, inRight) => inLeft !== inRight),
   to_bool: simple(toBool),
   to_entries: simple(toEntries),
   traverse: define(
@@ -421,17 +240,4 @@ export const saltDataFilters: Definitions = {
     (_context, data = null, key = null, fallback = null, delimiter = ':') =>
       traverse(data, key, fallback, delimiter),
   ),
-  union: setOperation(() => true, true),
-  unique: simple(unique),
-  zip: variadic((context, { positional }) => {
-    const lists = pools(positional, context);
-    return new Lazy(zip(lists, lists.length === 0 ? 0 : Math.min(...lengths(lists)), null), 'zip');
-  }),
-  zip_longest: variadic((context, { positional, named }) => {
-    const lists = pools(positional, context);
-    return new Lazy(
-      zip(lists, Math.max(0, ...lengths(lists)), named.get('fillvalue') ?? null),
-      'zip_longest',
-    );
-  }),
 };

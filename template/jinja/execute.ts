@@ -1,45 +1,21 @@
 /** Statements to text. */
 import { isTrue, iterate } from '../python/iterate.ts';
-import { Raised, valueError } from '../python/raise.ts';
-import { printed, str, textRepr } from '../python/repr.ts';
+import { Raised } from '../python/raise.ts';
+import { str, textRepr } from '../python/repr.ts';
 import { Lazy, Tuple, type Value } from '../python/values.ts';
-import type {
-  BlockNode,
-  Expression,
-  ForNode,
-  IfNode,
-  MacroParts,
-  Statement,
-  Target,
-} from './ast.ts';
+import { assign, assignLocal, importName, setName } from './assign.ts';
+import type { BlockNode, ForNode, IfNode, MacroParts, Statement } from './ast.ts';
 import { callNode, evaluate, filterBlock } from './evaluate.ts';
 import { Context, Frame, layered, type Run } from './frame.ts';
 import { extendedTwice, Macro } from './macro.ts';
-import { BlockReference, Loop, Module, Namespace, TemplateReference } from './objects.ts';
+import { BlockReference, Loop, Module, TemplateReference } from './objects.ts';
+import { Output } from './output.ts';
 import { isMissing, type Rendering } from './rendering.ts';
+import { shown } from './shown.ts';
 import type { Template } from './template.ts';
 
 /** How statements ended: at their end, or because a loop is left or goes on. */
 type Completion = 'normal' | 'break' | 'continue';
-
-/** Text that is being put together. */
-class Output {
-  readonly #parts: string[] = [];
-  readonly #rendering: Rendering;
-
-  constructor(rendering: Rendering) {
-    this.#rendering = rendering;
-  }
-
-  write(text: string): void {
-    this.#rendering.meter.text(text.length);
-    this.#parts.push(text);
-  }
-
-  text(): string {
-    return this.#parts.join('');
-  }
-}
 
 /** Renders a template from its start. @throws Raised, LimitExceeded, Unsupported */
 export function renderRoot(rendering: Rendering, template: Template, context: Context): string {
@@ -185,36 +161,6 @@ function print(
   }
 }
 
-/** What stands in the text for a value. */
-function shown(node: Expression, value: Value, frame: Frame): string {
-  const { print } = frame.run.rendering;
-  return print === undefined || isComposed(node, frame) ? printed(value) : print(value);
-}
-
-/** Filters that write whatever they get as one value of JSON or YAML. */
-const writers: ReadonlySet<string> = new Set([
-  'json',
-  'tojson',
-  'yaml',
-  'yaml_dquote',
-  'yaml_encode',
-  'yaml_squote',
-]);
-
-/** Whether a value is text that was put together already. */
-function isComposed(node: Expression, frame: Frame): boolean {
-  if (node.kind === 'filter') {
-    if (writers.has(node.name)) return true;
-    return node.name === 'indent' && node.target !== undefined && isComposed(node.target, frame);
-  }
-  if (node.kind !== 'call') return false;
-  const { target } = node;
-  const isNamed = target.kind === 'attribute' ? target.target.kind === 'name' : true;
-  if (!isNamed || (target.kind !== 'name' && target.kind !== 'attribute')) return false;
-  const called = evaluate(target, frame);
-  return [Macro, BlockReference, Loop].some((made) => called instanceof made);
-}
-
 /** After `extends` only blocks are shown. */
 function isSilent({ kind, run }: Frame): boolean {
   return kind.isSilenced && run.extended !== undefined;
@@ -290,81 +236,6 @@ function* passing(node: ForNode, iterable: Value, outer: Frame): Generator<Value
     assignLocal(node.target, next.value, frame);
     if (test === undefined || isTrue(evaluate(test, frame))) yield next.value;
   }
-}
-
-/** Assigns, and tells the template where the frame is its own. */
-function assign(target: Target, value: Value, frame: Frame): void {
-  if (target.kind === 'name') setName(target.name, value, frame);
-  else if (target.kind === 'namespace') assignAttribute(target, value, frame);
-  else unpack(target.items, value, (item, part) => assign(item, part, frame));
-}
-
-function assignLocal(target: Target, value: Value, frame: Frame): void {
-  if (target.kind === 'name') frame.set(target.name, value);
-  else if (target.kind === 'targets') {
-    unpack(target.items, value, (item, part) => assignLocal(item, part, frame));
-  }
-}
-
-function assignAttribute(
-  target: Target & { readonly kind: 'namespace' },
-  value: Value,
-  frame: Frame,
-): void {
-  const namespace = frame.read(target.name);
-  if (!(namespace instanceof Namespace)) {
-    throw new Raised('TemplateRuntimeError', 'cannot assign attribute on non-namespace object');
-  }
-  namespace.values.set(target.attribute, value);
-}
-
-/** @throws Raised ValueError, TypeError */
-function unpack(
-  targets: readonly Target[],
-  value: Value,
-  assignTo: (target: Target, part: Value) => void,
-): void {
-  const parts: Value[] = [];
-  const iterator = unpackable(value);
-  for (let next = iterator.next(); next.done !== true; next = iterator.next()) {
-    parts.push(next.value);
-    if (parts.length > targets.length) {
-      throw valueError(`too many values to unpack (expected ${targets.length})`);
-    }
-  }
-  if (parts.length < targets.length) {
-    throw valueError(
-      `not enough values to unpack (expected ${targets.length}, got ${parts.length})`,
-    );
-  }
-  for (const [index, target] of targets.entries()) assignTo(target, parts[index] ?? null);
-}
-
-function unpackable(value: Value): Iterator<Value> {
-  try {
-    return iterate(value);
-  } catch (error) {
-    if (!(error instanceof Raised) || error.kind !== 'TypeError') throw error;
-    throw new Raised(
-      'TypeError',
-      error.message.replace(/^'(\w+)' object is/, 'cannot unpack non-iterable $1 object'),
-    );
-  }
-}
-
-function setName(name: string, value: Value, frame: Frame): void {
-  frame.set(name, value);
-  if (!frame.kind.isTop) return;
-  frame.run.context.vars.set(name, value);
-  if (!name.startsWith('_') && !name.startsWith('\0')) frame.run.context.exported.add(name);
-}
-
-/** What is imported is not exported again. */
-function importName(name: string, value: Value, frame: Frame): void {
-  frame.set(name, value);
-  if (!frame.kind.isTop) return;
-  frame.run.context.vars.set(name, value);
-  frame.run.context.exported.delete(name);
 }
 
 function showBlock(node: BlockNode, frame: Frame, output: Output): void {

@@ -1,26 +1,9 @@
 /** Expressions [jinja2/parser.py]. */
 import type { BinaryOperator } from '../python/operators.ts';
-import type {
-  CallArguments,
-  CallNode,
-  CompareOperator,
-  Expression,
-  FilterNode,
-  NameNode,
-  Target,
-} from './ast.ts';
+import type { CallArguments, CallNode, CompareOperator, Expression, FilterNode } from './ast.ts';
+import { constants } from './constants.ts';
 import type { TokenStream } from './token-stream.ts';
 import { describeToken, quoted } from './tokens.ts';
-
-/** Words that stand for values. */
-const constants: ReadonlyMap<string, boolean | null> = new Map([
-  ['true', true],
-  ['True', true],
-  ['false', false],
-  ['False', false],
-  ['none', null],
-  ['None', null],
-]);
 
 /** How a tuple is read. */
 export interface TupleOptions {
@@ -52,7 +35,8 @@ export function parseTuple(stream: TokenStream, options: TupleOptions = {}): Exp
   return { kind: 'tuple', line, items };
 }
 
-function atTupleEnd(stream: TokenStream, end: string | undefined): boolean {
+/** Whether no more can follow in a tuple. @param end a word that ends it */
+export function atTupleEnd(stream: TokenStream, end: string | undefined): boolean {
   const { type } = stream.current;
   if (type === 'variable_end' || type === 'block_end' || type === ')') return true;
   return end !== undefined && stream.atName(end);
@@ -182,7 +166,8 @@ function parseUnary(stream: TokenStream, withFilter: boolean): Expression {
   return withFilter ? parseFilterExpression(stream, node) : node;
 }
 
-function parsePrimary(stream: TokenStream): Expression {
+/** A value by itself, without what follows it. @throws SyntaxProblem */
+export function parsePrimary(stream: TokenStream): Expression {
   const token = stream.current;
   const { line, text, type } = token;
   switch (type) {
@@ -404,48 +389,4 @@ function parseTestArguments(stream: TokenStream): CallArguments {
   }
   if (stream.atName('is')) stream.fail('You cannot chain multiple tests with is');
   return { ...noArguments, positional: [parsePostfix(stream, parsePrimary(stream))] };
-}
-
-/** A single name to assign to. @throws SyntaxProblem */
-export function parseTargetName(stream: TokenStream, use: 'store' | 'parameter'): NameNode {
-  const { text, line } = stream.expect('name');
-  if (constants.has(text)) stream.fail("can't assign to 'name'", line);
-  return { kind: 'name', line, name: text, use };
-}
-
-/** What a loop, `set` or `with` assigns to. @throws SyntaxProblem */
-export function parseTarget(
-  stream: TokenStream,
-  use: 'store' | 'parameter',
-  options: { readonly end?: string; readonly namespaces?: boolean } = {},
-): Target {
-  if (options.namespaces === true && stream.look().type === '.') {
-    const { text, line } = stream.expect('name');
-    stream.next();
-    return { kind: 'namespace', line, name: text, attribute: stream.expect('name').text };
-  }
-  const { line } = stream.current;
-  const items: Target[] = [];
-  let isTuple = false;
-  while (!atTupleEnd(stream, options.end)) {
-    items.push(asTarget(stream, parsePrimary(stream), use));
-    if (!stream.at(',')) break;
-    isTuple = true;
-    stream.next();
-  }
-  const [first] = items;
-  if (!isTuple && first !== undefined) return first;
-  if (!isTuple) {
-    stream.fail(`Expected an expression, got ${quoted(describeToken(stream.current))}`);
-  }
-  return { kind: 'targets', line, items };
-}
-
-function asTarget(stream: TokenStream, node: Expression, use: 'store' | 'parameter'): Target {
-  const { line } = node;
-  if (node.kind === 'name') return { ...node, use };
-  if (node.kind === 'tuple') {
-    return { kind: 'targets', line, items: node.items.map((item) => asTarget(stream, item, use)) };
-  }
-  return stream.fail(`can't assign to ${quoted(node.kind)}`, line);
 }

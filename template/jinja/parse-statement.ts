@@ -1,13 +1,11 @@
 /** Statements [jinja2/parser.py, jinja2/ext.py, salt/utils/jinja.py]. */
-import type { DataNode, Expression, IfNode, NameNode, Statement } from './ast.ts';
-import {
-  parseBlockFilters,
-  parseExpression,
-  parseTarget,
-  parseTargetName,
-  parseTuple,
-} from './parse-expression.ts';
-import { Scope } from './scope.ts';
+import type { DataNode, Expression, Statement } from './ast.ts';
+import { parseExpression, parseTuple } from './parse-expression.ts';
+import { readAutoescape, readFor, readIf, readPrint, readSet, readWith } from './read-flow.ts';
+import { readCallBlock, readFilterBlock, readMacro } from './read-macros.ts';
+import { readDataImport, readLoad, readProfile } from './read-salt.ts';
+import { readBlock, readFrom, readImport, readInclude } from './read-templates.ts';
+import type { Reader, StatementBody } from './statement-reader.ts';
 import type { TokenStream } from './token-stream.ts';
 import { quoted } from './tokens.ts';
 
@@ -16,7 +14,7 @@ export function parseStatements(stream: TokenStream): Statement[] {
   return new StatementParser(stream).body(undefined);
 }
 
-class StatementParser {
+class StatementParser implements StatementBody {
   readonly #stream: TokenStream;
   readonly #tags: string[] = [];
   readonly #ends: (readonly string[])[] = [];
@@ -70,14 +68,12 @@ class StatementParser {
     return Array.isArray(statements) ? statements : [statements];
   }
 
-  /** The inside of a block, up to its end, which is taken too. */
   block(end: string): Statement[] {
     const body = this.open([end]);
     this.#stream.next();
     return body;
   }
 
-  /** The inside of a block, up to one of the words. */
   open(ends: readonly string[]): Statement[] {
     const stream = this.#stream;
     stream.skipIf(':');
@@ -87,7 +83,6 @@ class StatementParser {
     return body;
   }
 
-  /** A name that no template can write. */
   hiddenName(): string {
     this.#hidden += 1;
     return `\0${this.#hidden}`;
@@ -117,308 +112,6 @@ class StatementParser {
     }
     return this.#stream.fail(words.join(' '), line);
   }
-}
-
-type Reader = (
-  parser: StatementParser,
-  stream: TokenStream,
-  line: number,
-) => Statement | Statement[];
-
-function readSet(parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const target = parseTarget(stream, 'store', { namespaces: true });
-  if (stream.skipIf('=')) return { kind: 'assign', line, target, value: parseTuple(stream) };
-  const filter = stream.skipIf('|') ? parseBlockFilters(stream) : undefined;
-  const body = parser.block('endset');
-  return { kind: 'assignBlock', line, target, filter, body, scope: new Scope() };
-}
-
-function readFor(parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const target = parseTarget(stream, 'store', { end: 'in' });
-  stream.expectName('in');
-  const iterable = parseTuple(stream, { conditional: false, end: 'recursive' });
-  const test = stream.skipName('if') ? parseExpression(stream) : undefined;
-  const isRecursive = stream.skipName('recursive');
-  const body = parser.open(['endfor', 'else']);
-  const otherwise = stream.next().text === 'endfor' ? [] : parser.block('endfor');
-  return {
-    kind: 'for',
-    line,
-    target,
-    iterable,
-    body,
-    otherwise,
-    test,
-    isRecursive,
-    hasLoop: false,
-    bodyScope: new Scope(),
-    testScope: new Scope(),
-    otherwiseScope: new Scope(),
-  };
-}
-
-function readIf(parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const branch = (): Omit<IfNode, 'line' | 'elifs' | 'otherwise'> => ({
-    kind: 'if',
-    test: parseTuple(stream, { conditional: false }),
-    body: parser.open(['elif', 'else', 'endif']),
-  });
-  const first = branch();
-  const elifs: IfNode[] = [];
-  let otherwise: Statement[] = [];
-  for (;;) {
-    const word = stream.next();
-    if (word.text === 'elif') {
-      const { line: elifLine } = stream.current;
-      elifs.push({ ...branch(), line: elifLine, elifs: [], otherwise: [] });
-      continue;
-    }
-    if (word.text === 'else') otherwise = parser.block('endif');
-    return { ...first, line, elifs, otherwise };
-  }
-}
-
-function readWith(parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const targets = [];
-  const values: Expression[] = [];
-  while (!stream.at('block_end')) {
-    if (targets.length > 0) stream.expect(',');
-    targets.push(parseTarget(stream, 'parameter'));
-    stream.expect('=');
-    values.push(parseExpression(stream));
-  }
-  const body = parser.block('endwith');
-  return { kind: 'with', line, targets, values, body, scope: new Scope() };
-}
-
-function readAutoescape(parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const value = parseExpression(stream);
-  if (value.kind !== 'const' || value.value !== false) {
-    stream.fail('autoescape can only be switched off here', line, 'Unsupported');
-  }
-  return { kind: 'scope', line, body: parser.block('endautoescape'), scope: new Scope() };
-}
-
-function readBlock(parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const name = stream.expect('name').text;
-  const isScoped = stream.skipName('scoped');
-  const isRequired = stream.skipName('required');
-  if (stream.at('-')) {
-    stream.fail(
-      'Block names in Jinja have to be valid Python identifiers and may not contain hyphens, use an underscore instead.',
-    );
-  }
-  const body = parser.block('endblock');
-  if (isRequired && !body.every(isBlank)) {
-    stream.fail('Required blocks can only contain comments or whitespace');
-  }
-  stream.skipName(name);
-  return {
-    kind: 'block',
-    line,
-    name,
-    isScoped,
-    isRequired,
-    body,
-    scope: new Scope(),
-    usesSelf: false,
-    usesSuper: false,
-  };
-}
-
-function isBlank(statement: Statement): boolean {
-  if (statement.kind !== 'output') return false;
-  return statement.items.every((item) => item.kind === 'data' && item.text.trim() === '');
-}
-
-function takeContext(stream: TokenStream, fallback: boolean): boolean {
-  const isThere = stream.atName('with', 'without') && isWord(stream, 'context');
-  if (!isThere) return fallback;
-  const word = stream.next().text;
-  stream.next();
-  return word === 'with';
-}
-
-function isWord(stream: TokenStream, word: string): boolean {
-  const { type, text } = stream.look();
-  return type === 'name' && text === word;
-}
-
-function readInclude(_parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const template = parseExpression(stream);
-  const ignoreMissing = stream.atName('ignore') && isWord(stream, 'missing');
-  if (ignoreMissing) {
-    stream.next();
-    stream.next();
-  }
-  const withContext = takeContext(stream, true);
-  return { kind: 'include', line, template, ignoreMissing, withContext };
-}
-
-function readImport(
-  _parser: StatementParser,
-  stream: TokenStream,
-  line: number,
-): Statement & { readonly kind: 'import' } {
-  const template = parseExpression(stream);
-  stream.expectName('as');
-  const target = parseTargetName(stream, 'store').name;
-  return { kind: 'import', line, template, target, withContext: takeContext(stream, false) };
-}
-
-function readFrom(_parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const template = parseExpression(stream);
-  stream.expectName('import');
-  const names: [string, string][] = [];
-  let withContext: boolean | undefined;
-  for (;;) {
-    if (names.length > 0) stream.expect(',');
-    if (!stream.at('name')) stream.expect('name');
-    withContext = contextOf(stream);
-    if (withContext !== undefined) break;
-    names.push(readImportedName(stream));
-    withContext = contextOf(stream);
-    if (withContext !== undefined || !stream.at(',')) break;
-  }
-  return { kind: 'fromImport', line, template, names, withContext: withContext ?? false };
-}
-
-function contextOf(stream: TokenStream): boolean | undefined {
-  const isThere = stream.atName('with', 'without') && isWord(stream, 'context');
-  return isThere ? takeContext(stream, false) : undefined;
-}
-
-function readImportedName(stream: TokenStream): [string, string] {
-  const { name, line } = parseTargetName(stream, 'store');
-  if (name.startsWith('_')) {
-    stream.fail(
-      'names starting with an underline can not be imported',
-      line,
-      'TemplateAssertionError',
-    );
-  }
-  return [name, stream.skipName('as') ? parseTargetName(stream, 'store').name : name];
-}
-
-interface Signature {
-  readonly parameters: readonly NameNode[];
-  readonly defaults: readonly Expression[];
-}
-
-function readSignature(stream: TokenStream): Signature {
-  const parameters: NameNode[] = [];
-  const defaults: Expression[] = [];
-  stream.expect('(');
-  while (!stream.at(')')) {
-    if (parameters.length > 0) stream.expect(',');
-    const parameter = parseTargetName(stream, 'parameter');
-    if (parameters.some(({ name }) => name === parameter.name)) {
-      stream.fail(`duplicate argument '${parameter.name}'`, parameter.line, 'SyntaxError');
-    }
-    if (stream.skipIf('=')) defaults.push(parseExpression(stream));
-    else if (defaults.length > 0) stream.fail('non-default argument follows default argument');
-    parameters.push(parameter);
-  }
-  stream.expect(')');
-  return { parameters, defaults };
-}
-
-const macroParts = { takesCaller: false, takesKwargs: false, takesVarargs: false };
-
-function readMacro(parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const { name } = parseTargetName(stream, 'store');
-  const signature = readSignature(stream);
-  const body = parser.block('endmacro');
-  return { kind: 'macro', line, name, ...signature, ...macroParts, body, scope: new Scope() };
-}
-
-function readCallBlock(parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const signature = stream.at('(') ? readSignature(stream) : { parameters: [], defaults: [] };
-  const call = parseExpression(stream);
-  if (call.kind !== 'call') stream.fail('expected call', line);
-  const body = parser.block('endcall');
-  return { kind: 'callBlock', line, call, ...signature, ...macroParts, body, scope: new Scope() };
-}
-
-function readFilterBlock(parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const filter = parseBlockFilters(stream);
-  return { kind: 'filterBlock', line, filter, body: parser.block('endfilter'), scope: new Scope() };
-}
-
-function readPrint(_parser: StatementParser, stream: TokenStream, line: number): Statement {
-  const items: Expression[] = [];
-  while (!stream.at('block_end')) {
-    if (items.length > 0) stream.expect(',');
-    items.push(parseExpression(stream));
-  }
-  return { kind: 'output', line, items };
-}
-
-/** Salt's `{% load_yaml as x %}`: a macro without a name, called and read. */
-function readLoad(format: string): Reader {
-  return (parser, stream, line) => {
-    stream.expectName('as');
-    const target = parseTarget(stream, 'store');
-    const name = parser.hiddenName();
-    const body = parser.block('endload');
-    return [
-      {
-        kind: 'macro',
-        line,
-        name,
-        parameters: [],
-        defaults: [],
-        ...macroParts,
-        body,
-        scope: new Scope(),
-      },
-      {
-        kind: 'assign',
-        line,
-        target,
-        value: filtered(call({ kind: 'name', line, name, use: 'load' }), `load_${format}`),
-      },
-    ];
-  };
-}
-
-/** Salt's `{% import_yaml 'file' as x %}`: the module, read. */
-function readDataImport(format: string): Reader {
-  return (parser, stream, line) => {
-    const node = readImport(parser, stream, line);
-    const name = node.target;
-    return [
-      node,
-      {
-        kind: 'assign',
-        line,
-        target: { kind: 'name', line, name, use: 'store' },
-        value: filtered({ kind: 'name', line, name, use: 'load' }, `load_${format}`),
-      },
-    ];
-  };
-}
-
-const nothing = {
-  positional: [],
-  named: [],
-  morePositional: undefined,
-  moreNamed: undefined,
-} as const;
-
-function call(target: Expression): Expression {
-  return { kind: 'call', line: target.line, target, ...nothing };
-}
-
-function filtered(target: Expression, name: string): Expression {
-  return { kind: 'filter', line: target.line, target, name, ...nothing };
-}
-
-/** Salt's `{% profile as 'label' %}`: here nothing is measured. */
-function readProfile(parser: StatementParser, stream: TokenStream, line: number): Statement[] {
-  stream.expectName('as');
-  const value = parseExpression(stream);
-  return [{ kind: 'do', line, value }, ...parser.block('endprofile')];
 }
 
 const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([

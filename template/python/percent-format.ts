@@ -111,12 +111,11 @@ class Source {
     return Number(value);
   }
 
-  /** A list counts as a mapping, as it does in CPython. */
+  /** What has items by key counts as a mapping, as in CPython: a list, and what is undefined. */
   finish(): void {
     const values = this.#values;
-    if (values instanceof Dict || Array.isArray(values) || this.#index >= this.#items.length)
-      return;
-    if (values instanceof Undefined && values.isStrict && this.#index > 0) return;
+    if (this.#index >= this.#items.length) return;
+    if (values instanceof Dict || values instanceof Undefined || Array.isArray(values)) return;
     throw typeError('not all arguments converted during string formatting');
   }
 }

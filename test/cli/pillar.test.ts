@@ -30,6 +30,7 @@ test('an explanation names files and lines, and what a minion could claim', asyn
   const explain = async () => ({
     value: 'x',
     followsFromGrains: true,
+    omitted: 3,
     files: [
       { saltenv: 'base', sls: 'a', file: 'a.sls', line: 7, value: 'y' },
       { saltenv: 'base', sls: 'b', file: 'b/init.sls', value: 'x' },
@@ -39,7 +40,7 @@ test('an explanation names files and lines, and what a minion could claim', asyn
   const { stdout } = await runCli(['pillar', 'explain', 'web1', 'k'], { master });
   t.is(
     stdout,
-    "base: a.sls:7 (a)\n    y\nbase: b/init.sls (b)\n    x\nIt follows from the minion's own grains.\nValue:\n    x\n",
+    "3 more files lie under these.\nbase: a.sls:7 (a)\n    y\nbase: b/init.sls (b)\n    x\nIt follows from the minion's own grains.\nValue:\n    x\n",
   );
 });
 

@@ -98,9 +98,16 @@ step('crafted values reach the function as text, and nothing else', async (t) =>
     '$(id); `id` | id',
     '{{ grains.id }}',
     'сmd.run',
+    'ｃｍｄ.run',
+    'a=b __kwarg__=True',
+    "!!python/object/apply:os.system ['id']",
+    '%s %(id)s {0}',
+    '../../etc/passwd',
+    'salt://x?saltenv=base',
   ];
   for (const text of texts) {
-    const params = { text, map: { runas: 'root', 'a.b': text }, dash: '--help' };
+    const map = { runas: 'root', 'a.b': text, 'cmd.run': 'id', ret: 'x', tgt: '*', list: [text] };
+    const params = { text, map, dash: '--help' };
     const run = await bridge.run('demo.kwarg', { target: 'salt-*', params });
     const { status, results } = await run.outcome;
     t.is(status, 'succeeded', text);
@@ -115,7 +122,17 @@ step('what is crafted to be more than text is refused before it is published', a
     ['test.kwarg', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
     ['demo.kwarg,cmd.run', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
     ['dеmo.kwarg', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
+    ['ｄemo.kwarg', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
+    ['demo.kwarg\u200b', { text: 'x' }, 'ERR_COMMAND_UNKNOWN'],
     ['demo.kwarg', { text: 'x', map: { __kwarg__: true } }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: 'x', map: { a: [{ __kwarg__: true }] } }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: 'x', __kwarg__: true }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: 'x', __pub_user: 'root' }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: 'x', tеxt: 'y' }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: { __kwarg__: true, cmd: 'id' } }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: ['x', 'y'] }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: 'c\u00admd.run' }, 'ERR_COMMAND_PARAMETERS'],
+    ['demo.kwarg', { text: 'x\nrunas: root' }, 'ERR_COMMAND_PARAMETERS'],
     ['demo.kwarg', { text: 'x', 'cmd.run': 'id' }, 'ERR_COMMAND_PARAMETERS'],
     ['demo.kwarg', { text: 'x', runas: 'root' }, 'ERR_COMMAND_PARAMETERS'],
     ['demo.kwarg', { text: '-x' }, 'ERR_COMMAND_PARAMETERS'],

@@ -33,6 +33,7 @@ test.before(async () => {
   });
   home = made.with({
     pillarRoots: { base: [path.join(roots, 'base')], dev: [path.join(roots, 'dev')] },
+    extPillar: [{ module: 'minion_files', directory: path.join(roots, 'minions') }],
   });
   fleet = await Fleet.create(home.ports);
   master = await home.startHere(null);
@@ -95,6 +96,29 @@ step('a pillar of the command line lies over it, and another environment alone',
     t.deepEqual(value, { dev: 'dev' });
   }
 });
+
+step(
+  'external pillar lies over the files, each minion has its own, and a broken one is named',
+  async (t) => {
+    const own = Object.fromEntries(
+      fleet.ids.map((id) => [`minions/${id}.json`, JSON.stringify({ own: id, text: 'ext' })]),
+    );
+    layOut(path.join(home.directory, 'pillar'), own);
+    await run('saltutil.refresh_pillar', [], { wait: true });
+    for (const [id, value] of await run('pillar.items')) {
+      t.like(value, { own: id, text: 'ext', role: 'interop' });
+      t.false(JSON.stringify(value).includes('_errors'));
+    }
+    const [first] = Object.keys(own);
+    layOut(path.join(home.directory, 'pillar'), { [first ?? '']: '{' });
+    const told = 'Failed to load ext_pillar minion_files. Please see master log for details.';
+    for (const [id, value] of await run('pillar.items')) {
+      const errors = first === `minions/${id}.json` ? { _errors: [told], text: 'ä' } : { own: id };
+      t.like(value, errors, id);
+    }
+    layOut(path.join(home.directory, 'pillar'), own);
+  },
+);
 
 step('a broken pillar is told as Salt tells it, and keeps states from running', async (t) => {
   writeFileSync(path.join(home.directory, 'pillar/base/more.sls'), 'more: {{ nothing }}\n');

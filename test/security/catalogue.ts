@@ -30,6 +30,8 @@ const limits = inFile('minion-protocol/payload-limits.test.ts');
 const peers = inFile('master/peers/peer-requests.test.ts');
 const returns = inFile('master/jobs/returns.test.ts');
 const reactions = inFile('master/reactions/reactions.test.ts');
+const reactor = inFile('master/reactor/master.test.ts');
+const eventText = inFile('master/reactor/event-text.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
@@ -381,6 +383,8 @@ export const catalogue: readonly Threat[] = [
       reactions('a signal that no rule permits leads to nothing'),
       reactions('without a rule of its own a reaction is denied, and that is told once a burst'),
       reactions('a runner runs by the right of its reaction alone'),
+      reactor('what no rule permits is denied, and what the policy refuses is not rendered'),
+      reactor('what one file may do no other may'),
       reports('no tag of others is fired in any shape'),
     ],
   },
@@ -781,6 +785,9 @@ export const catalogue: readonly Threat[] = [
     id: 'G-08',
     threat: 'nothing is evaluated',
     tests: [
+      eventText(`an event cannot leave its place: \${place}`),
+      eventText('functions, and what keys are told by, are no text of an event'),
+      'master/pillar/provided.test.ts: a grain that looks like a template is text, in templates and in names of files',
       'minion-protocol/targeting/pattern.test.ts: nested repetition without lookaround costs no more than the text is long',
       'template/render.test.ts: nothing of JavaScript can be reached',
     ],
@@ -1130,6 +1137,8 @@ export const catalogue: readonly Threat[] = [
       'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
       'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
       "heat-bridge/signals/routes.test.ts: another's handle is as unknown as none, and cannot be replaced",
+      commands("another caller's key leads to nothing of the first's"),
+      'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
       projects('an idempotency key is of the project that the token is for, and of no other'),
       projects('a handle is of the project that the token is for; others know nothing of it'),
       projects('an enrolment is of the project that the token is for; others know nothing of it'),

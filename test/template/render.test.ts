@@ -45,6 +45,12 @@ test('a file that is not there is named', (t) => {
   t.is(error?.detail, 'no.jinja');
 });
 
+test('text without places for values takes what is undefined, as in Python', (t) => {
+  t.is(render("{{ 'a%%' % missing }}{{ 'b' % (true)[0] }}"), 'a%b');
+  t.is(failure("{{ 'a' % 1 }}")?.kind, 'TypeError');
+  t.is(failure("{{ 'a%s' % missing }}")?.kind, 'UndefinedError');
+});
+
 test('relative names stay inside of the tree', (t) => {
   const asked: string[] = [];
   const loader = { load: (name: string) => void asked.push(name) };

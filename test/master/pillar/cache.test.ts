@@ -68,3 +68,12 @@ test('what is made anew takes the place of what was there, and its bytes', async
   t.is(await textOf(cache, key('a')), 'y');
   t.true(cache.bytes < 100);
 });
+
+test('a pillar of more values than a peer may send is given again whole', async (t) => {
+  const cache = new PillarCache({ sources });
+  const list = Array.from({ length: 300_000 }, (_, index) => index);
+  const pillar = { list };
+  await cache.keep(key('a'), { pillar, proven: pillar }, new Reads(sources).madeFrom);
+  const found = await cache.find(key('a'), {});
+  t.deepEqual(found && traverse(found.pillar, ['list', '299999']), 299_999);
+});

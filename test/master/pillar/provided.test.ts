@@ -1,7 +1,9 @@
 /** What a pillar is made from, how long it is good for, and what minions cannot do with it. */
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
+import { createLogger } from '../../../master/index.ts';
 import type { OwnPillar } from '../../../master/pillar/own-pillar.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
 import { within } from '../../helpers/deadline.ts';
@@ -230,6 +232,30 @@ for (const [what, text, said] of [
     t.regex(error, /a\.sls, line \d/);
   });
 }
+
+test('the log has the file and the line of a fault, once for all minions', async (t) => {
+  const lines: string[] = [];
+  const destination = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(String(chunk));
+      done();
+    },
+  });
+  const tree = { 'base/top.sls': top, 'base/a.sls': 'a: 1\nb: {{ nothing }}\n' };
+  const log = createLogger('info', destination);
+  const { pillar } = await openTree(t, tree, {}, async () => ({ log }));
+  for (const id of ['web1', 'web2']) {
+    const { pillar: made } = await ask(pillar, { id });
+    t.deepEqual(errorsOf(t, made), [
+      "Rendering SLS 'a' failed. Please see master log for details.",
+    ]);
+  }
+  const faults = lines.filter((line) =>
+    line.includes("'nothing' is undefined; file a.sls, line 2"),
+  );
+  t.is(faults.length, 1);
+  t.like(JSON.parse(faults[0] ?? ''), { minion: 'web1', msg: 'pillar has errors' });
+});
 
 function bomb(): string {
   const lines = ['x0: &x0 [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]'];

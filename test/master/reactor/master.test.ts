@@ -64,9 +64,26 @@ test('what no rule permits is denied, and what the policy refuses is not rendere
   );
   await stage.emit({ env: 'test' }, 'infra/other');
   await stage.emit({ env: 'test' });
-  const runs = await stage.ended(1);
-  t.is(runs.length, 1);
-  t.is(runs[0]?.state, 'denied');
+  const [run] = await stage.ended(1);
+  t.is(run?.state, 'denied');
+  t.is((await stage.master.reactions.runs()).length, 1);
+});
+
+test('what one file may do no other may', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'puppet.sls': puppet, 'other.sls': puppet },
+    { 'infra/puppet/*': 'puppet.sls', 'infra/**': 'other.sls' },
+    (nameOf) => [grant(nameOf('other.sls'), 'publish', 'test.kwarg')],
+  );
+  const { calls } = await startWeb(t, stage);
+  await stage.emit({ env: 'test' });
+  const runs = await stage.ended(2);
+  t.deepEqual(Object.fromEntries(runs.map(({ reaction, state }) => [reaction, state])), {
+    [stage.nameOf('puppet.sls')]: 'denied',
+    [stage.nameOf('other.sls')]: 'succeeded',
+  });
+  t.is(calls.length, 1);
 });
 
 test("the master's own events lead to runners and wheel functions", async (t) => {
