@@ -66,8 +66,8 @@ gui('SaltGUI shows every page of a real minion', async (t) => {
   const { port, id } = await start(t);
   const watched = await openPage(t);
   await logIn(watched.page, { port });
-  await runInBox(watched.page, '*', 'test.echo hello', 'hello');
-  await runInBox(watched.page, id, 'state.apply hello', 'Succeeded');
+  await runInBox(watched.page, '*', 'test.echo hello', id);
+  await runInBox(watched.page, id, 'state.apply hello', id);
   for (const [hash, expected] of pagesOf(id)) await checkPage(t, watched, { port }, hash, expected);
   t.deepEqual(realProblems(watched), []);
 });

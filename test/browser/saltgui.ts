@@ -63,14 +63,16 @@ export async function checkPage(
   const { page } = watched;
   await page.goto(`http://127.0.0.1:${port}/${query === undefined ? '' : `?${query}`}#${name}`);
   await page.reload();
-  await t.notThrowsAsync(showsText(page, expected), `${hash}: ${expected}`);
+  const isShown = await showsText(page, expected).catch(() => undefined);
+  t.truthy(isShown, `${hash}: ${expected} not in\n${await page.evaluate(shownText)}`);
   t.deepEqual(realProblems(watched), [], hash);
 }
 
+const shownText = 'document.querySelector(".route.current")?.innerText ?? ""';
+
 /** Resolves when the page shows a text. */
 export function showsText(page: Page, expected: RegExp): Promise<unknown> {
-  const text = 'document.querySelector(".route.current")?.innerText ?? ""';
-  return page.waitForFunction(`${expected}.test(${text})`, undefined, { timeout: 15_000 });
+  return page.waitForFunction(`${expected}.test(${shownText})`, undefined, { timeout: 30_000 });
 }
 
 /** What went wrong, but for files that need not be there. */
