@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type {
   ExtPillar,
   KeyAdvice,
+  NamedCommands,
   OpenExtension,
   RpcMethod,
   SignalIntake,
@@ -17,6 +18,8 @@ export interface BridgePart<Api> {
   readonly intake?: SignalIntake;
   /** Of one part at most. */
   readonly pillar?: ExtPillar;
+  /** For reactions; of one part at most. */
+  readonly commands?: NamedCommands;
   /** What it knows of keys that minions show; of one part at most. */
   readonly advice?: KeyAdvice;
   /** Methods at the local socket, called there as `bridge.<name>`. */
@@ -33,7 +36,9 @@ export function joinParts(parts: readonly BridgePart<unknown>[]): OpenExtension 
   const [intake] = parts.flatMap((part) => part.intake ?? []);
   const [pillar] = parts.flatMap((part) => part.pillar ?? []);
   const [advice] = parts.flatMap((part) => part.advice ?? []);
+  const [commands] = parts.flatMap((part) => part.commands ?? []);
   return {
+    ...(commands === undefined ? {} : { commands }),
     ...(intake === undefined ? {} : { intake }),
     ...(pillar === undefined ? {} : { pillar }),
     ...(advice === undefined ? {} : { advice }),

@@ -298,7 +298,7 @@ export interface ReactionRun {
   readonly tag: string;
   /** The minion that emitted the event. Absent: the master itself. */
   readonly sender?: string;
-  readonly kind: 'run' | 'runner' | 'wheel';
+  readonly kind: 'run' | 'command' | 'runner' | 'wheel';
   readonly fun: string;
   readonly state: 'waiting' | 'running' | ReactionOutcome;
   /** Milliseconds since 1970. */

@@ -233,6 +233,7 @@ async function open(
       dispatcher,
       jobs,
       services,
+      commands: extensions.commands,
       fileServer,
       nextJid,
       counters,

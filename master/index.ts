@@ -120,6 +120,8 @@ export type { MasterEvent } from './events/bus.ts';
 export type {
   ExtensionHost,
   MasterExtension,
+  NamedCall,
+  NamedCommands,
   OpenExtension,
   SignalIntake,
   TokenHolder,
@@ -184,6 +186,7 @@ export type { PresenceEvidence, PresentMinion } from './presence/present.ts';
 export type { Occurrence } from './reactions/intake.ts';
 export {
   type CallValue,
+  type CommandAction,
   type MappedCall,
   type MappedValue,
   type Reaction,
@@ -193,7 +196,7 @@ export {
   type RunAction,
   reaction,
 } from './reactions/reaction.ts';
-export type { ReactionOutcome } from './reactions/reaction-run.ts';
+export type { ReactionOutcome, ReactionResult } from './reactions/reaction-run.ts';
 export type { KeyAdvice, OfferedKey } from './requests/auth.ts';
 export type { Denial } from './requests/denial-log.ts';
 export type { PillarProvider, PillarRequest } from './requests/pillar.ts';

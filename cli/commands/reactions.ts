@@ -78,6 +78,7 @@ function formatLine({ name, on, do: action, waiting, running }: ReactionInfo): s
 
 function formatAction(action: ReactionInfo['do']): string {
   if ('sls' in action) return action.sls;
+  if ('command' in action) return `command ${action.command.name}`;
   return 'run' in action ? action.run.fun : `runner ${action.runner.fun}`;
 }
 

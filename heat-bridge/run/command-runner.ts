@@ -9,6 +9,7 @@ import { projectOf } from '../keystone/own-project.ts';
 import { Turns } from '../turns.ts';
 import { authorise, type KnownCaller, knowCaller } from './callers.ts';
 import { followRun, type RunWork } from './follow-run.ts';
+import { inTime } from './in-time.ts';
 import { type KeptRun, shortenRun } from './kept-run.ts';
 import { endedRun, LiveRun } from './live-run.ts';
 import { recallRun } from './recall-run.ts';
@@ -44,6 +45,8 @@ export interface KnownCall {
   readonly deadline?: Date | number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly key?: RunKey;
+  /** Of its first job. Default: a new one. */
+  readonly jid?: string | undefined;
 }
 
 /** A key, and what it was used for. */
@@ -89,8 +92,11 @@ export class CommandRunner {
     setMaxListeners(0, this.#closing.signal);
   }
 
-  /** See `Bridge.run`. */
-  async run(name: string, request: CommandRequest): Promise<CommandHandle> {
+  /**
+   * See `Bridge.run`.
+   * @param jid of its first job, which has none yet. Default: a new one
+   */
+  async run(name: string, request: CommandRequest, jid?: string): Promise<CommandHandle> {
     const { host, catalog, service } = this.#options;
     const command = catalog.get(name);
     const parameters = command.check(request.params ?? {});
@@ -100,7 +106,7 @@ export class CommandRunner {
       const project = projectOf(caller.subject, request.project) ?? '';
       const minions = await this.#minionsOf(name, request.target);
       const { idempotencyKey, deadline, signal } = request;
-      const call = { caller, command, parameters, minions, deadline, signal };
+      const call = { caller, command, parameters, minions, deadline, signal, jid };
       if (idempotencyKey === undefined) return await this.start(call);
       const owner = { caller: caller.name, project, command: name, key: checkKey(idempotencyKey) };
       const digest = digestOf([parameters, targetOf(request.target)]);
@@ -158,7 +164,7 @@ export class CommandRunner {
     const kept = await this.#keys.find(owner, digest);
     if (kept !== undefined) return (await this.#again(run, owner, kept)).handle(true);
     const fresh = {
-      id: await this.#options.host.freshJid(),
+      id: run.jid ?? (await this.#options.host.freshJid()),
       digest,
       minions: run.minions,
       begunAt: this.#options.host.now(),
@@ -213,7 +219,7 @@ export class CommandRunner {
     const { name } = command.definition;
     const seat = this.#limits.enter(command.definition, minions);
     try {
-      const id = place?.kept.id ?? (await this.#options.host.freshJid());
+      const id = place?.kept.id ?? run.jid ?? (await this.#options.host.freshJid());
       // Before anything is published.
       if (place !== undefined) await this.#keys.keep(place.owner, place.kept, place.kept.deadline);
       const live = this.#runs.add(new LiveRun({ id, command: name, minions, owner: caller.name }));
@@ -279,17 +285,6 @@ export class CommandRunner {
       hidden.forget();
     }
   }
-}
-
-/** Until it comes, or nobody waits any more. */
-async function inTime(coming: Promise<void>, end: AbortSignal): Promise<void> {
-  if (end.aborted) return;
-  await Promise.race([
-    coming,
-    new Promise((resolve) => {
-      end.addEventListener('abort', resolve, { once: true });
-    }),
-  ]);
 }
 
 /** What a job is told to be of. */

@@ -5,6 +5,7 @@ import { addCommandRoutes } from '../http/command-routes.ts';
 import type { BridgePart } from '../part.ts';
 import { type CommandApi, createCommandApi } from './command-api.ts';
 import { CommandRunner } from './command-runner.ts';
+import { commandsForReactions } from './for-reactions.ts';
 import { commandMethods } from './rpc.ts';
 
 /** What it is opened with. */
@@ -27,6 +28,7 @@ export function openCommands(
   return {
     api,
     runner,
+    commands: commandsForReactions(runner),
     pillar: runner.secrets.pillar,
     rpc: commandMethods(api),
     routes: (app, doors) => addCommandRoutes(app, doors, { api, host }),

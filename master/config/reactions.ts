@@ -3,7 +3,7 @@ import { PolicyError, parseRate } from '../../acl/index.ts';
 import { isKeywordText } from '../arguments/arguments.ts';
 import { isFunctionName } from '../jobs/arguments.ts';
 import { parseReaction, withProgramNames } from '../reactions/parse-reaction.ts';
-import { type CallValue, type Reaction, valuesOf } from '../reactions/reaction.ts';
+import { type CallValue, type Reaction, targetedOf, valuesOf } from '../reactions/reaction.ts';
 import { neededValues, vouchingRules } from '../reactions/vouching.ts';
 import { compileRightTarget } from '../targeting/resolve.ts';
 import { ConfigError, type OptionOrigin } from './errors.ts';
@@ -53,11 +53,13 @@ export function checkReactions(config: MasterConfig): void {
 
 function problemOf(reaction: Reaction, config: MasterConfig): string | undefined {
   const { do: action, from, rate } = reaction;
-  if ('run' in action) {
-    const { fun, target: tgt, tgtType = 'glob' } = action.run;
-    if (!isFunctionName(fun)) return 'do.run.fun: expected module.function';
-    const problem = typeof tgt === 'string' ? targetProblem(tgt, tgtType, config) : undefined;
-    if (problem !== undefined) return `do.run.target: ${problem}`;
+  if ('run' in action && !isFunctionName(action.run.fun)) {
+    return 'do.run.fun: expected module.function';
+  }
+  const targeted = targetedOf(action);
+  if (typeof targeted?.target === 'string') {
+    const problem = targetProblem(targeted.target, targeted.tgtType ?? 'glob', config);
+    if (problem !== undefined) return `do.${targeted.kind}.target: ${problem}`;
   }
   const keyword = valuesOf(action).find(
     ([field, value]) => field.startsWith('do.run.args.') && isKeyword(value),

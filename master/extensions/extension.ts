@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { Decision, Policy, Question, Subject } from '../../acl/index.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditTrail } from '../audit/record.ts';
 import type { MasterConfig } from '../config/options.ts';
@@ -12,6 +12,7 @@ import type { JobUpdate } from '../jobs/follow.ts';
 import type { Admission } from '../keys/admission.ts';
 import type { ExtPillar } from '../pillar/ext-pillar.ts';
 import type { Occurrence } from '../reactions/intake.ts';
+import type { ReactionResult } from '../reactions/reaction-run.ts';
 import type { KeyAdvice } from '../requests/auth.ts';
 import type { RpcMethod } from '../rpc/methods.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
@@ -88,6 +89,27 @@ export interface SignalIntake {
   take(occurrence: Occurrence): Promise<void>;
 }
 
+/** A named command that a reaction calls. */
+export interface NamedCall {
+  /** Of its first job. The same again is the same call. */
+  readonly jid: string;
+  /** The reaction, as rules name it. */
+  readonly caller: Subject;
+  readonly command: string;
+  readonly target: TargetRequest;
+  readonly params: Readonly<Record<string, WireValue>>;
+}
+
+/** Named commands, which reactions may call. */
+export interface NamedCommands {
+  /**
+   * Calls one, to its end, as far as rules permit it to the caller. What cannot be done is an
+   * outcome.
+   * @param deadline ends the wait, not the work
+   */
+  run(call: NamedCall, deadline: AbortSignal): Promise<ReactionResult>;
+}
+
 /** An extension of a master that was opened. */
 export interface OpenExtension {
   readonly intake?: SignalIntake;
@@ -95,6 +117,8 @@ export interface OpenExtension {
   readonly advice?: KeyAdvice;
   /** Put over each minion's pillar, last. */
   readonly pillar?: ExtPillar;
+  /** Of one extension at most. */
+  readonly commands?: NamedCommands;
   /** Methods at the local socket, by name; called there as `<extension>.<name>`. */
   readonly rpc?: ReadonlyMap<string, RpcMethod>;
   /**

@@ -23,7 +23,13 @@ import type { LivePolicy } from '../policy/live-policy.ts';
 import type { KeyAdvice } from '../requests/auth.ts';
 import type { RpcMethod } from '../rpc/methods.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
-import type { ExtensionHost, MasterExtension, OpenExtension, SignalIntake } from './extension.ts';
+import type {
+  ExtensionHost,
+  MasterExtension,
+  NamedCommands,
+  OpenExtension,
+  SignalIntake,
+} from './extension.ts';
 import { openStateArea } from './state-area.ts';
 
 /** What they are opened with. */
@@ -54,6 +60,7 @@ export interface Extensions {
   readonly intakes: readonly SignalIntake[];
   readonly pillars: readonly ExtPillar[];
   readonly advice: KeyAdvice;
+  readonly commands: NamedCommands | undefined;
   /** By their names at the local socket. */
   readonly methods: ReadonlyMap<string, RpcMethod>;
   start(running: RunningMaster): Promise<void>;
@@ -86,6 +93,7 @@ export async function openExtensions(
     intakes: opened.flatMap(({ open }) => open.intake ?? []),
     pillars: opened.flatMap(({ open }) => open.pillar ?? []),
     advice: joinAdvice(opened.flatMap(({ open }) => open.advice ?? [])),
+    commands: opened.flatMap(({ open }) => open.commands ?? [])[0],
     methods: new Map(opened.flatMap(methodsOf)),
     start: async (master) => {
       running = master;

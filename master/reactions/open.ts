@@ -1,10 +1,11 @@
 /** Reactions, from the parts of a master. */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { hasRules, type Policy } from '../../acl/index.ts';
+import { hasRules, type Policy, type RuleAction } from '../../acl/index.ts';
 import type { ReactionsApi } from '../api.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
+import type { NamedCommands } from '../extensions/extension.ts';
 import type { FileServer } from '../fileserver/file-server.ts';
 import { hiddenDirectories } from '../fileserver/open.ts';
 import type { Foundations } from '../foundations.ts';
@@ -22,7 +23,7 @@ import { type CompiledReaction, compileReactions } from './compiled-reaction.ts'
 import { ReactionIntake } from './intake.ts';
 import { followOwnEvents } from './own-events.ts';
 import type { Planner } from './planner.ts';
-import { serviceOf } from './reaction.ts';
+import { type ReactionAction, serviceOf } from './reaction.ts';
 import { ReactionQueue } from './reaction-queue.ts';
 import { createReactionsApi } from './reactions-api.ts';
 import { ReactionReports } from './reports.ts';
@@ -38,6 +39,8 @@ export interface ReactionParts {
   readonly dispatcher: JobDispatcher;
   readonly jobs: JobCache;
   readonly services: Pick<Services, 'jobs' | 'runners' | 'wheel'>;
+  /** `undefined`: no extension has any. */
+  readonly commands: NamedCommands | undefined;
   readonly fileServer: FileServer;
   readonly nextJid: () => string;
   readonly counters: RequestCounters;
@@ -152,7 +155,12 @@ async function openReactor(
   return (reference) => createReactorPlanner(reference, { files, rules, rendering, takes, now });
 }
 
-const allActions = ['publish', 'runner', 'wheel'] as const;
+/** What the policy is asked about. */
+function actionsOf(action: ReactionAction): readonly RuleAction[] {
+  if ('sls' in action) return ['publish', 'runner', 'wheel'];
+  if ('command' in action) return ['command'];
+  return 'run' in action ? ['publish'] : ['runner'];
+}
 
 /** A reaction is denied everything that no rule permits it. */
 function warnOfPowerless(
@@ -161,8 +169,7 @@ function warnOfPowerless(
 ): void {
   for (const { reaction } of compiled) {
     const { name, do: action } = reaction;
-    const actions =
-      'sls' in action ? allActions : (['run' in action ? 'publish' : 'runner'] as const);
+    const actions = actionsOf(action);
     if (actions.some((one) => hasRules(serviceOf(name), one, policy()))) continue;
     const fields = { reaction: name, action: actions.join(', ') };
     log.warn(fields, 'no rule permits this reaction anything');

@@ -21,14 +21,21 @@ const Target = Type.Union([
   Type.Object({ minion: Type.Literal('sender') }, strict),
   Type.Object({ list: Type.Array(Type.Union([Text, Mapped]), { minItems: 1 }) }, strict),
 ]);
-const Run = Type.Object({ ...call, target: Target, tgtType: Type.Optional(Text) }, strict);
+const targeted = { target: Target, tgtType: Type.Optional(Text) };
+const Run = Type.Object({ ...call, ...targeted }, strict);
+const Params = Type.Record(Type.String({ pattern: '^(?!__).{1,256}$' }), Type.Unknown(), strict);
+const Command = Type.Object({ name: Text, ...targeted, params: Type.Optional(Params) }, strict);
 const check = Compile(
   Type.Object(
     {
       on: Type.Union([Text, Type.Array(Text, { minItems: 1 })]),
       from: Type.Optional(Text),
       do: Type.Object(
-        { run: Type.Optional(Run), runner: Type.Optional(Type.Object(call, strict)) },
+        {
+          run: Type.Optional(Run),
+          runner: Type.Optional(Type.Object(call, strict)),
+          command: Type.Optional(Command),
+        },
         strict,
       ),
       oncePer: Type.Optional(Type.Number({ minimum: 0, maximum: 31_536_000 })),
@@ -75,7 +82,7 @@ export function parseReaction(name: string, value: unknown, origin: OptionOrigin
   }
   const options = value as ReactionOptions; // the check has looked at every field of it
   if (Object.keys(options.do).length !== 1) {
-    throw refuse(origin, 'do', 'expected either run or runner');
+    throw refuse(origin, 'do', 'expected one of run, runner and command');
   }
   refuseHidden(options, origin);
   const { file, line } = origin;
@@ -94,12 +101,17 @@ export function withProgramNames(value: unknown): unknown {
   const onceBy = renamed.get('onceBy');
   if (typeof onceBy === 'string') renamed.set('onceBy', [onceBy]);
   const action = renamed.get('do');
-  if (isMap(action) && isMap(action.run)) {
-    const { tgt_type: tgtType, ...run } = action.run;
-    const typed = tgtType === undefined ? run : { ...run, tgtType };
-    renamed.set('do', { ...action, run: typed });
+  if (isMap(action)) {
+    const fields = Object.entries(action).map(([kind, call]) => [kind, withTargetType(call)]);
+    renamed.set('do', Object.fromEntries(fields));
   }
   return Object.fromEntries(renamed);
+}
+
+function withTargetType(call: unknown): unknown {
+  if (!isMap(call) || call.tgt_type === undefined) return call;
+  const { tgt_type: tgtType, ...rest } = call;
+  return { ...rest, tgtType };
 }
 
 /** What looks like a value of the event is one, or an error: never passed on as it is. */

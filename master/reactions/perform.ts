@@ -2,14 +2,15 @@
 import { type Decision, decide, type Policy } from '../../acl/index.ts';
 import type { JobsApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
+import type { NamedCommands } from '../extensions/extension.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import { isFailureCode } from '../jobs/retcode.ts';
 import { toCall } from '../peers/peer-load.ts';
 import type { FunctionCaller } from '../runners/caller.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
-import type { PlannedCall } from './planner.ts';
+import type { MastersCall, PlannedCall, TargetedCall } from './planner.ts';
 import { serviceOf } from './reaction.ts';
-import type { OpenRun, ReactionOutcome } from './reaction-run.ts';
+import type { OpenRun, ReactionResult } from './reaction-run.ts';
 
 /** What {@link performRun} works with. */
 export interface PerformParts {
@@ -19,18 +20,11 @@ export interface PerformParts {
   readonly dispatcher: Pick<JobDispatcher, 'republish'>;
   readonly runners: Pick<FunctionCaller, 'run'>;
   readonly wheel: Pick<FunctionCaller, 'run'>;
+  /** `undefined`: no extension has any. */
+  readonly commands: NamedCommands | undefined;
   /** Durable when it resolves: the run is not done again. */
   readonly markSent: (jid: string) => Promise<void>;
 }
-
-/** What became of a run, and why. */
-export interface Performance {
-  readonly outcome: ReactionOutcome;
-  readonly reason?: string;
-}
-
-type RunCall = Extract<PlannedCall, { kind: 'run' }>;
-type MastersCall = Exclude<PlannedCall, RunCall>;
 
 /**
  * Does a run to its end.
@@ -40,12 +34,17 @@ export async function performRun(
   parts: PerformParts,
   run: OpenRun,
   deadline: AbortSignal,
-): Promise<Performance> {
+): Promise<ReactionResult> {
   const { call } = run;
   try {
-    return call.kind === 'run'
-      ? await performJob(parts, run, call, deadline)
-      : await performHere(parts, run, call, deadline);
+    switch (call.kind) {
+      case 'run':
+        return await performJob(parts, run, call, deadline);
+      case 'command':
+        return await performCommand(parts, run, call, deadline);
+      default:
+        return await performHere(parts, run, call, deadline);
+    }
   } catch (error) {
     // What is wrong with the call; everything else is for the log.
     if (error instanceof MasterError) return { outcome: 'unusable', reason: error.message };
@@ -56,7 +55,7 @@ export async function performRun(
 /** The ids that a job of a reaction is for: those that match for certain. @throws MasterError ERR_BAD_TGT */
 export async function addresseesOf(
   { targets }: Pick<PerformParts, 'targets'>,
-  { target }: RunCall,
+  { target }: TargetedCall,
 ): Promise<readonly string[]> {
   const { minions, problem } = await targets.resolve(target, { greedy: false });
   if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
@@ -66,9 +65,9 @@ export async function addresseesOf(
 async function performJob(
   parts: PerformParts,
   { jid, reaction }: OpenRun,
-  call: RunCall,
+  call: TargetedCall,
   deadline: AbortSignal,
-): Promise<Performance> {
+): Promise<ReactionResult> {
   const minions = await addresseesOf(parts, call);
   const decision = judge(parts, reaction, call, minions);
   if (decision.effect === 'deny') return denied(decision);
@@ -95,12 +94,26 @@ async function performJob(
   return { outcome: 'failed', reason };
 }
 
+/** It is its own to decide whether it may, and to do it once, however often it is asked. */
+async function performCommand(
+  { commands }: PerformParts,
+  { jid, reaction }: OpenRun,
+  { fun: command, target, kwarg: params }: TargetedCall,
+  deadline: AbortSignal,
+): Promise<ReactionResult> {
+  if (commands === undefined) {
+    return { outcome: 'unusable', reason: 'this master has no named commands' };
+  }
+  const caller = serviceOf(reaction);
+  return commands.run({ jid, caller, command, target, params }, deadline);
+}
+
 async function performHere(
   parts: PerformParts,
   { jid, reaction }: OpenRun,
   call: MastersCall,
   deadline: AbortSignal,
-): Promise<Performance> {
+): Promise<ReactionResult> {
   const decision = judge(parts, reaction, call, []);
   if (decision.effect === 'deny') return denied(decision);
   // Before it starts: nothing knows a runner's jid again, so it is rather not done than done twice.
@@ -123,7 +136,7 @@ function judge(
   minions: readonly string[],
 ): Decision {
   const subject = serviceOf(reaction);
-  if (call.kind !== 'run') {
+  if (!('target' in call)) {
     return decide({ subject, action: call.kind, resource: { call: toCall(call) } }, policy());
   }
   const isWithin = (tgt: string): boolean => {
@@ -136,7 +149,7 @@ function judge(
   return decide({ subject, action: 'publish', resource }, policy());
 }
 
-function denied({ rule, reason }: Decision): Performance {
+function denied({ rule, reason }: Decision): ReactionResult {
   return { outcome: 'denied', reason: `${rule}: ${reason}` };
 }
 

@@ -1,7 +1,13 @@
 /** From an event to the calls that follow from it, as data. */
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
-import { type CallValue, isMapped, type MappedValue, type Reaction } from './reaction.ts';
+import {
+  type CallValue,
+  isMapped,
+  type MappedValue,
+  type Reaction,
+  type RunAction,
+} from './reaction.ts';
 import { pathOf } from './vouching.ts';
 
 /** An event that something may follow from. */
@@ -16,20 +22,26 @@ export interface ReactionEvent {
 }
 
 /** A call that is to be made. Nothing in it is looked up in the event any more. */
-export type PlannedCall =
-  | {
-      readonly kind: 'run';
-      readonly fun: string;
-      readonly target: TargetRequest;
-      readonly arg: readonly WireValue[];
-      readonly kwarg: Readonly<Record<string, WireValue>>;
-    }
-  | {
-      readonly kind: 'runner' | 'wheel';
-      readonly fun: string;
-      readonly arg: readonly WireValue[];
-      readonly kwarg: Readonly<Record<string, WireValue>>;
-    };
+export type PlannedCall = TargetedCall | MastersCall;
+
+interface AnyCall {
+  /** Function, or name of a command. */
+  readonly fun: string;
+  readonly arg: readonly WireValue[];
+  /** Keywords, or parameters of a command. */
+  readonly kwarg: Readonly<Record<string, WireValue>>;
+}
+
+/** What is for minions: a job, or a named command, which has no `arg`. */
+export interface TargetedCall extends AnyCall {
+  readonly kind: 'run' | 'command';
+  readonly target: TargetRequest;
+}
+
+/** What the master does itself. */
+export interface MastersCall extends AnyCall {
+  readonly kind: 'runner' | 'wheel';
+}
 
 /** Why nothing follows from an event; counted as `reaction-<reason>`. */
 export type PlanObstacle =
@@ -105,17 +117,28 @@ export function valueAt(
 }
 
 function planCall(action: PlainAction, event: ReactionEvent): PlannedCall {
+  if ('command' in action) {
+    const { name: fun, params = {} } = action.command;
+    const target = targetOf(action.command, event);
+    return { kind: 'command', fun, target, arg: [], kwarg: named(params, event) };
+  }
   const { fun, args = [], kwargs = {} } = 'run' in action ? action.run : action.runner;
   const arg = args.map((value) => positional(value, event));
-  const kwarg = Object.fromEntries(
-    Object.entries(kwargs).map(([name, value]) => [name, resolve(value, event)]),
-  );
+  const kwarg = named(kwargs, event);
   if ('runner' in action) return { kind: 'runner', fun, arg, kwarg };
   return { kind: 'run', fun, target: targetOf(action.run, event), arg, kwarg };
 }
 
+function named(
+  values: Readonly<Record<string, CallValue>>,
+  event: ReactionEvent,
+): Readonly<Record<string, WireValue>> {
+  const entries = Object.entries(values);
+  return Object.fromEntries(entries.map(([name, value]) => [name, resolve(value, event)]));
+}
+
 function targetOf(
-  { target, tgtType = 'glob' }: Extract<Reaction['do'], { run: unknown }>['run'],
+  { target, tgtType = 'glob' }: Pick<RunAction, 'target' | 'tgtType'>,
   event: ReactionEvent,
 ): TargetRequest {
   if (typeof target === 'string') return { tgt: target, tgtType };

@@ -29,9 +29,19 @@ export type ReactionOutcome =
   /** The master was stopped when the job had left, or the runner was under way. */
   | 'interrupted';
 
+/** What became of a run, and why. */
+export interface ReactionResult {
+  readonly outcome: ReactionOutcome;
+  /** For a person. */
+  readonly reason?: string;
+}
+
 /** A run that is not over. */
 export interface OpenRun {
-  /** Of the job, the runner or the wheel function; it is known before anything is done. */
+  /**
+   * Of the job, the first job of the command, the runner or the wheel function; it is known before
+   * anything is done.
+   */
   readonly jid: string;
   readonly reaction: string;
   /** Tag of the event that it follows from. */
@@ -74,7 +84,11 @@ const base = {
   depth: Type.Number(),
   queuedAt: Type.Number(),
   call: Type.Union([
-    Type.Object({ ...call, kind: Type.Literal('run'), target: Target }),
+    Type.Object({
+      ...call,
+      kind: Type.Union([Type.Literal('run'), Type.Literal('command')]),
+      target: Target,
+    }),
     Type.Object({ ...call, kind: Type.Union([Type.Literal('runner'), Type.Literal('wheel')]) }),
   ]),
 };
@@ -118,7 +132,7 @@ export function unpackEndedRun(bytes: Uint8Array): EndedRun {
 function packCall(planned: PlannedCall): WireMap {
   const { kind, fun, arg, kwarg } = planned;
   const common = { kind, fun, arg: [...arg], kwarg: { ...kwarg } };
-  if (planned.kind !== 'run') return common;
+  if (!('target' in planned)) return common;
   const { tgt, tgtType = 'glob' } = planned.target;
   return { ...common, target: { tgt: typeof tgt === 'string' ? tgt : [...tgt], tgtType } };
 }

@@ -37,10 +37,22 @@ export interface RunAction extends MappedCall {
   readonly tgtType?: string;
 }
 
+/** A named command of an extension of the master, such as the bridge. */
+export interface CommandAction {
+  /** Its name in the catalog; never from the event. */
+  readonly name: string;
+  readonly target: ReactionTarget;
+  /** `tgt_type`: what kind of expression `target` is. Default `glob`. */
+  readonly tgtType?: string;
+  /** Its parameters, by name. */
+  readonly params?: Readonly<Record<string, CallValue>>;
+}
+
 /** What a reaction does. */
 export type ReactionAction =
   | { readonly run: RunAction }
   | { readonly runner: MappedCall }
+  | { readonly command: CommandAction }
   /** What a file of Salt's option `reactor` says: `salt://…`, or an absolute path. */
   | { readonly sls: string };
 
@@ -108,6 +120,10 @@ export function isMapped(value: unknown): value is MappedValue {
 /** The values of a call, each with its place in words. */
 export function valuesOf(action: ReactionAction): (readonly [field: string, value: CallValue])[] {
   if ('sls' in action) return [];
+  if ('command' in action) {
+    const { params = {} } = action.command;
+    return Object.entries(params).map(([name, value]) => [`do.command.params.${name}`, value]);
+  }
   const kind = 'run' in action ? 'run' : 'runner';
   const { args = [], kwargs = {} } = 'run' in action ? action.run : action.runner;
   return [
@@ -118,7 +134,14 @@ export function valuesOf(action: ReactionAction): (readonly [field: string, valu
 
 /** The ids that a job is for, where they are listed. */
 export function listedIds(action: ReactionAction): readonly (string | MappedValue)[] {
-  if (!('run' in action)) return [];
-  const { target } = action.run;
+  const target = targetedOf(action)?.target;
   return typeof target === 'object' && 'list' in target ? target.list : [];
+}
+
+/** What has a target in an action, and under which name; `undefined` where nothing has. */
+export function targetedOf(
+  action: ReactionAction,
+): (Pick<RunAction, 'target' | 'tgtType'> & { readonly kind: 'run' | 'command' }) | undefined {
+  if ('run' in action) return { kind: 'run', ...action.run };
+  return 'command' in action ? { kind: 'command', ...action.command } : undefined;
 }

@@ -1,7 +1,7 @@
 /** Which rules of the policy vouch for the data that a reaction takes from an event. */
 import type { PolicyRule } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import { globsOf, isMapped, listedIds, type Reaction, valuesOf } from './reaction.ts';
+import { globsOf, isMapped, listedIds, type Reaction, targetedOf, valuesOf } from './reaction.ts';
 import { requiredTypes } from './required-value.ts';
 
 /** A value of the event's data that a reaction needs. */
@@ -16,9 +16,10 @@ export interface NeededValue {
 
 /** What a reaction takes from the data of its event. */
 export function neededValues({ do: action, onceBy }: Reaction): NeededValue[] {
+  const kind = targetedOf(action)?.kind;
   const values = [
     ...valuesOf(action),
-    ...listedIds(action).map((value) => ['do.run.target.list', value] as const),
+    ...listedIds(action).map((value) => [`do.${kind}.target.list`, value] as const),
     ...onceBy.map((from) => ['once_by', { from }] as const),
   ];
   return values.flatMap(([field, value]) => {

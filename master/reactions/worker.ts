@@ -2,9 +2,9 @@
 import type { Logger } from 'pino';
 import { linkSignals } from '../linked-signal.ts';
 import type { CompiledReaction } from './compiled-reaction.ts';
-import { addresseesOf, type Performance, type PerformParts, performRun } from './perform.ts';
+import { addresseesOf, type PerformParts, performRun } from './perform.ts';
 import type { ReactionQueue } from './reaction-queue.ts';
-import type { OpenRun } from './reaction-run.ts';
+import type { OpenRun, ReactionResult } from './reaction-run.ts';
 import type { ReactionReports } from './reports.ts';
 
 /** How long a run that a master before this one left waits for its minions to come back. */
@@ -93,7 +93,7 @@ export class ReactionWorker {
     await this.#end(run, result);
   }
 
-  async #end({ jid, reaction }: OpenRun, { outcome, reason }: Performance): Promise<void> {
+  async #end({ jid, reaction }: OpenRun, { outcome, reason }: ReactionResult): Promise<void> {
     const { queue, reports, log } = this.#options;
     await queue.end(jid, outcome, reason);
     if (outcome !== 'denied') reports.count(outcome);
@@ -105,7 +105,7 @@ export class ReactionWorker {
     const { closing, present } = this.#options;
     const deadline = performance.now() + graceMs;
     const { call } = run;
-    while (call.kind === 'run' && performance.now() < deadline && !closing.aborted) {
+    while ('target' in call && performance.now() < deadline && !closing.aborted) {
       const there = new Set(present());
       const minions = await addresseesOf(this.#options, call).catch(() => []);
       if (minions.every((id) => there.has(id))) break;

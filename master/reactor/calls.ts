@@ -5,7 +5,7 @@ import { isKeywordText, parseArgument } from '../arguments/arguments.ts';
 import { isFunctionName } from '../jobs/arguments.ts';
 import { isPillarMap, type PillarMap } from '../pillar/merge.ts';
 import { toWire } from '../pillar/wire.ts';
-import type { PlannedCall, PlanObstacle } from '../reactions/planner.ts';
+import type { PlannedCall, PlanObstacle, TargetedCall } from '../reactions/planner.ts';
 import type { Chunk } from './chunks.ts';
 import type { EventText } from './event-text.ts';
 
@@ -69,7 +69,7 @@ function functionOf(chunk: Chunk, text: EventText): string {
 }
 
 /** Text of the event is a whole id or nothing: a target with more in it would be an expression. */
-function targetOf(chunk: Chunk, text: EventText): Extract<PlannedCall, { kind: 'run' }>['target'] {
+function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
   const [tgt, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
   const tgtType = typeof type === 'string' && !text.isIn(type) ? type : undefined;
   if (tgt === undefined || tgtType === undefined) {

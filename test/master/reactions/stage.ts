@@ -2,6 +2,7 @@
 import type { ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '../../../acl/index.ts';
 import {
+  type MasterApi,
   type MasterOptions,
   type Reaction,
   type ReactionRun,
@@ -80,7 +81,7 @@ export async function startStage(
       const load = { tag: asked, data: data as WireMap, nonce };
       t.is(openReply(startEvent, await stage.ask(altered(startEvent, { load })), nonce), null);
     },
-    ended: (count) => endedRuns(stage, count),
+    ended: (count) => endedRuns(stage.master, count),
   };
 }
 
@@ -108,7 +109,12 @@ export async function startWeb(
   return { minion, calls };
 }
 
-async function endedRuns({ master }: VectorMaster, count: number): Promise<readonly ReactionRun[]> {
+/** The runs of reactions, when so many are over. */
+export async function endedRuns(
+  master: Pick<MasterApi, 'reactions'>,
+  count: number,
+  ms?: number,
+): Promise<readonly ReactionRun[]> {
   const what = `${count} runs of reactions to end`;
   const look = async (): Promise<readonly ReactionRun[]> => {
     for (;;) {
@@ -117,5 +123,5 @@ async function endedRuns({ master }: VectorMaster, count: number): Promise<reado
       await new Promise((resolve) => setImmediate(resolve));
     }
   };
-  return within(what, look());
+  return within(what, look(), ms);
 }

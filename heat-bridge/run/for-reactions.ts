@@ -1,0 +1,53 @@
+/** Named commands as the master's reactions call them. */
+import type { NamedCommands, ReactionOutcome, ReactionResult } from '../../master/index.ts';
+import type { Parameters } from '../catalog/argument-values.ts';
+import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+import type { CommandRunner } from './command-runner.ts';
+import { inTime } from './in-time.ts';
+import type { CommandOutcome } from './request.ts';
+
+/** The job id of a reaction is its key: after a crash the same run is gone on with. */
+export function commandsForReactions(runner: Pick<CommandRunner, 'run'>): NamedCommands {
+  return {
+    run: async ({ jid, caller, command, target, params }, deadline) => {
+      try {
+        // Whatever they are, the command's schema looks at them.
+        const request = { target, params: params as Parameters, caller, idempotencyKey: jid };
+        const { outcome } = await runner.run(command, request, jid);
+        const ended = await inTime(outcome, deadline);
+        return ended === undefined ? { outcome: 'timeout' } : performanceOf(ended);
+      } catch (error) {
+        if (error instanceof BridgeError) return refusalOf(error);
+        throw error;
+      }
+    },
+  };
+}
+
+function performanceOf({ status, results }: CommandOutcome): ReactionResult {
+  switch (status) {
+    case 'succeeded':
+    case 'timeout':
+    case 'interrupted':
+      return { outcome: status };
+    case 'cancelled':
+      return { outcome: 'failed', reason: 'it was cancelled' };
+    case 'failed': {
+      const failed = results.filter(({ state }) => state !== 'succeeded').length;
+      return {
+        outcome: 'failed',
+        reason: `${failed} of ${results.length} minions did not succeed`,
+      };
+    }
+  }
+}
+
+const outcomes: Partial<Readonly<Record<BridgeErrorCode, ReactionOutcome>>> = {
+  ERR_COMMAND_BUSY: 'failed',
+  ERR_COMMAND_DENIED: 'denied',
+  ERR_COMMAND_TARGET: 'nobody',
+};
+
+function refusalOf({ code, message }: BridgeError): ReactionResult {
+  return { outcome: outcomes[code] ?? 'unusable', reason: message };
+}

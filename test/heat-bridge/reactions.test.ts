@@ -1,0 +1,150 @@
+/** Reactions that call named commands: by their own right, and once. */
+import test, { type ExecutionContext } from 'ava';
+import { allow, type PolicyRule } from '../../acl/index.ts';
+import { connectMaster } from '../../client/index.ts';
+import {
+  type MasterOptions,
+  type Reaction,
+  type ReactionRun,
+  reaction,
+} from '../../master/index.ts';
+import { until, within } from '../helpers/deadline.ts';
+import { startKillable } from '../helpers/killable-master.ts';
+import { endedRuns } from '../master/reactions/stage.ts';
+import { acl, type BridgeStage, startBridge } from './stage.ts';
+
+const tag = 'site/greeting/wanted';
+const schema = {
+  type: 'object',
+  required: ['text'],
+  properties: { text: { type: 'string' } },
+} as const;
+
+const params = { text: { from: 'data.text' } };
+const greet = reaction('greet', {
+  on: tag,
+  do: { command: { name: 'demo.echo', target: 'web*', params } },
+});
+
+const may = allow('greetings', {
+  subject: { service: 'reaction:greet' },
+  action: 'command',
+  resource: { fun: 'demo.echo', within: 'web*' },
+});
+
+function configOf(reactions: readonly Reaction[], rules: readonly PolicyRule[]): Partial<MasterOptions> {
+  const signals = [{ name: 'of-databases', tag, minions: 'db*', schema }];
+  return { acl: { ...acl(rules), signals }, reactions };
+}
+
+function start(
+  t: ExecutionContext,
+  reactions: readonly Reaction[],
+  rules: readonly PolicyRule[],
+): Promise<BridgeStage> {
+  return startBridge(t, { config: configOf(reactions, rules) });
+}
+
+async function emit({ minions }: BridgeStage, text: string): Promise<void> {
+  await minions.get('db1')?.fire(tag, { text });
+}
+
+/** What became of the only run. */
+async function outcomeOf({ master }: BridgeStage): Promise<ReactionRun> {
+  const [run] = await endedRuns(master, 1);
+  if (run === undefined) throw new Error('no run');
+  return run;
+}
+
+test('a signal leads to a named command on the minions that the reaction may reach', async (t) => {
+  const stage = await start(t, [greet], [may]);
+  await emit(stage, 'hello');
+  const run = await outcomeOf(stage);
+  t.like(run, { kind: 'command', fun: 'demo.echo', state: 'succeeded', sender: 'db1' });
+  t.deepEqual(
+    stage.seen.map(({ id, fun, args, kwargs }) => [id, fun, args, kwargs]).sort(),
+    ['web1', 'web2'].map((id) => [id, 'test.echo', [], { text: 'hello' }]),
+  );
+  const job = await stage.master.jobs.show(run.jid);
+  t.deepEqual([job.tgt, job.user], [['web1', 'web2'], 'reaction:greet']);
+});
+
+const wider = reaction('greet', {
+  on: tag,
+  do: { command: { name: 'demo.echo', target: '*', params } },
+});
+const misspelt = reaction('greet', {
+  on: tag,
+  do: { command: { name: 'demo.ehco', target: 'web*', params } },
+});
+const nobody = reaction('greet', {
+  on: tag,
+  do: { command: { name: 'demo.echo', target: 'mail*', params } },
+});
+const refusals = [
+  ['no rule permits it', greet, [], 'denied'],
+  ['its target is wider than its rule', wider, [may], 'denied'],
+  ['the catalog has no such command', misspelt, [may], 'unusable'],
+  ['its target means nobody', nobody, [may], 'nobody'],
+] as const;
+
+for (const [why, one, rules, state] of refusals) {
+  test(`a reaction calls no command where ${why}`, async (t) => {
+    const stage = await start(t, [one], rules);
+    await emit(stage, 'hello');
+    t.is((await outcomeOf(stage)).state, state);
+    t.deepEqual(stage.seen, []);
+  });
+}
+
+test('what a signal says must be what the command takes', async (t) => {
+  const stage = await start(t, [greet], [may]);
+  await emit(stage, 'x'.repeat(101));
+  t.is((await outcomeOf(stage)).state, 'unusable');
+  t.deepEqual(stage.seen, []);
+});
+
+const configuration = `
+auto_accept: true
+timeout: 5
+saltbridge:
+  bridge: { catalog: [commands.yaml] }
+  acl:
+    signals: [{ tag: ${tag}, minions: web1 }]
+    rules:
+      holding:
+        subject: { service: "reaction:hold" }
+        action: command
+        resource: { fun: site.held }
+  reactions:
+    hold:
+      on: ${tag}
+      do: { command: { name: site.held, target: web2 } }
+`;
+
+test('a command under way when its master is killed is gone on with, and not called again', async (t) => {
+  t.timeout(90_000);
+  const command = 'site.held: { description: x, function: site.held, reviewed: for this test }';
+  const field = await startKillable(t, configuration, { 'commands.yaml': command });
+  let asked = 0;
+  let goOn = (): void => {};
+  const held = new Promise<boolean>((resolve) => {
+    goOn = () => resolve(true);
+  });
+  const emitter = await field.join('web1');
+  await field.join('web2', {
+    'site.held': () => {
+      asked += 1;
+      return held;
+    },
+  });
+  await emitter.fire(tag, {});
+  await until('the command to be called', () => asked === 1, 20_000);
+  await field.master.kill();
+  field.master.spawn();
+  await within('the next master', field.master.ready(), 20_000);
+  goOn();
+  const [run] = await endedRuns(connectMaster({ socketPath: field.socketPath }), 1, 60_000);
+  t.like(run, { kind: 'command', fun: 'site.held', state: 'succeeded' });
+  t.is(asked, 1);
+});
