@@ -890,6 +890,7 @@ export const catalogue: readonly Threat[] = [
       logins('attempts at the same time are no way around the limit'),
       logins('failures of many other users do not make those of one forgotten'),
       door('users log in from where api_acl lets them, by whatever door'),
+      'heat-bridge/refused-tokens.test.ts: who shows too many tokens that are refused waits, and nobody else does',
     ],
   },
   {
