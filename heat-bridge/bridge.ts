@@ -1,8 +1,11 @@
 /** The bridge from its parts: an extension of a master. */
+import path from 'node:path';
 import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
 import type { Parameters } from './catalog/argument-values.ts';
+import { Catalog } from './catalog/catalog.ts';
 import type { CommandDefinition, TypedCommand } from './catalog/definition.ts';
 import type { CommandInfo } from './catalog/describe.ts';
+import { requireCatalog } from './catalog/load.ts';
 import type { EnrollApi } from './enroll/api.ts';
 import { openEnrolment } from './enroll/open.ts';
 import { parseEnrollOptions } from './enroll/options.ts';
@@ -11,6 +14,12 @@ import { type BridgePlugin, createPlugin } from './http/plugin.ts';
 import { withKeystone } from './keystone/host.ts';
 import { parseSections } from './options.ts';
 import { type BridgePart, joinParts } from './part.ts';
+import type { PlanDefinition, TypedPlan } from './plans/definition.ts';
+import type { PlanInfo } from './plans/describe.ts';
+import { openPlans } from './plans/open-plans.ts';
+import type { PlanApi } from './plans/plan-api.ts';
+import { PlanBook } from './plans/plan-book.ts';
+import type { PlanHandle, PlanRequest } from './plans/request.ts';
 import type { CommandApi } from './run/command-api.ts';
 import { openCommands } from './run/open-commands.ts';
 import type { CommandCaller, CommandHandle, CommandRequest } from './run/request.ts';
@@ -35,16 +44,39 @@ export interface AnyCommands {
   readonly [name: string]: { readonly params: Parameters };
 }
 
+/** Plans by name, as `saltbridge bridge types` writes them. */
+export interface PlanTypes {
+  readonly [name: string]: { readonly params: object; readonly groups: string };
+}
+
+/** The types of plans that a program defines by {@link plan}. */
+export type PlansOf<L extends readonly PlanDefinition[]> = {
+  readonly [P in L[number] as P['name']]: P extends TypedPlan<string, infer A, infer G>
+    ? { readonly params: A & object; readonly groups: G }
+    : { readonly params: Parameters; readonly groups: string };
+};
+
+/** Plans that nothing is known of beforehand. */
+export interface AnyPlans {
+  readonly [name: string]: { readonly params: Parameters; readonly groups: string };
+}
+
 /** What a bridge may be told by its program; the rest stands in the master's configuration. */
-export interface BridgeOptions<D extends readonly CommandDefinition[]> {
+export interface BridgeOptions<
+  D extends readonly CommandDefinition[],
+  L extends readonly PlanDefinition[],
+> {
   /** Beside those of `saltbridge: bridge: catalog:`. Default: none. */
   readonly commands?: D;
+  /** Beside those of the catalog. Default: none. */
+  readonly plans?: L;
   /** The service that calls where a request names no caller. Default `bridge`. */
   readonly service?: string;
 }
 
 /** The bridge of one master: give it to `createMaster` as one of its `extensions`. */
-export interface Bridge<C extends CommandTypes = AnyCommands> extends MasterExtension {
+export interface Bridge<C extends CommandTypes = AnyCommands, P extends PlanTypes = AnyPlans>
+  extends MasterExtension {
   /** The catalog, as callers see it. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
   readonly commands: {
     list(): readonly CommandInfo[];
@@ -66,6 +98,28 @@ export interface Bridge<C extends CommandTypes = AnyCommands> extends MasterExte
    * @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody else's
    */
   find(id: string, caller: CommandCaller): Promise<CommandHandle>;
+  /** The plans of the catalog, as callers see them. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
+  readonly plans: {
+    list(): readonly PlanInfo[];
+    /** @throws BridgeError ERR_PLAN_UNKNOWN */
+    show(name: string): PlanInfo;
+    /**
+     * A run that goes on, or was over not long ago.
+     * @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody else's
+     */
+    find(id: string, caller: CommandCaller): Promise<PlanHandle>;
+  };
+  /**
+   * Runs several commands as one. When this resolves, all of them that do not depend on a result
+   * were permitted, and its key is durable.
+   * @throws BridgeError ERR_PLAN_UNKNOWN, ERR_PLAN_GROUPS, ERR_COMMAND_PARAMETERS,
+   * ERR_COMMAND_DENIED, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN; AuthenticationError
+   * ERR_EAUTH_TOKEN; MasterError ERR_BAD_TGT. Nothing was published then.
+   */
+  plan<N extends keyof P & string>(
+    name: N,
+    request: PlanRequest<P[N]['params'], P[N]['groups']>,
+  ): Promise<PlanHandle>;
   /** Its routes, for an HTTP server such as `createSaltApi` makes. */
   readonly http: BridgePlugin;
   /** Machines on their way to being minions. @throws BridgeError ERR_BRIDGE_NOT_OPEN */
@@ -79,6 +133,7 @@ export interface Bridge<C extends CommandTypes = AnyCommands> extends MasterExte
 /** The parts of a bridge whose master runs. */
 interface OpenBridge {
   readonly commands: CommandApi;
+  readonly plans: PlanApi;
   readonly enroll: EnrollApi;
   readonly signals: SignalsApi;
   readonly parts: readonly BridgePart<unknown>[];
@@ -87,25 +142,39 @@ interface OpenBridge {
 /**
  * Makes it. Nothing is opened before its master is started.
  * @typeParam D - by default the types of `commands`; those of files by `saltbridge bridge types`
+ * @typeParam L - by default the types of `plans`; those of files as above
  */
-export function createBridge<const D extends readonly CommandDefinition[] = []>(
-  options: BridgeOptions<D> = {},
-): Bridge<D extends readonly [] ? AnyCommands : CommandsOf<D>> {
+export function createBridge<
+  const D extends readonly CommandDefinition[] = [],
+  const L extends readonly PlanDefinition[] = [],
+>(
+  options: BridgeOptions<D, L> = {},
+): Bridge<
+  D extends readonly [] ? AnyCommands : CommandsOf<D>,
+  L extends readonly [] ? AnyPlans : PlansOf<L>
+> {
   return new BridgeOfMaster(options);
 }
 
-class BridgeOfMaster implements Bridge<CommandTypes> {
+/** Options, whatever they are. */
+type SomeOptions = BridgeOptions<readonly CommandDefinition[], readonly PlanDefinition[]>;
+
+class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
   readonly name = 'bridge';
   readonly http: BridgePlugin = createPlugin(() => this.#opened().parts);
-  readonly #options: BridgeOptions<readonly CommandDefinition[]>;
+  readonly #options: SomeOptions;
   #open: OpenBridge | undefined;
 
-  constructor(options: BridgeOptions<readonly CommandDefinition[]>) {
+  constructor(options: SomeOptions) {
     this.#options = options;
   }
 
   get commands(): CommandApi {
     return this.#opened().commands;
+  }
+
+  get plans(): PlanApi {
+    return this.#opened().plans;
   }
 
   get enroll(): EnrollApi {
@@ -127,6 +196,11 @@ class BridgeOfMaster implements Bridge<CommandTypes> {
 
   async find(id: string, caller: CommandCaller): Promise<CommandHandle> {
     return this.#opened().commands.find(id, caller);
+  }
+
+  async plan(name: string, request: PlanRequest<object>): Promise<PlanHandle> {
+    // As above.
+    return this.#opened().plans.run(name, request as PlanRequest);
   }
 
   async open(host: ExtensionHost): Promise<OpenExtension> {
@@ -154,12 +228,19 @@ class BridgeOfMaster implements Bridge<CommandTypes> {
 /** Each part with its section of the configuration. @throws BridgeError */
 async function openParts(
   master: ExtensionHost,
-  { commands: definitions = [], service = 'bridge' }: BridgeOptions<readonly CommandDefinition[]>,
+  { commands: definitions = [], plans: planned = [], service = 'bridge' }: SomeOptions,
 ): Promise<OpenBridge> {
   const sections = parseSections(master.config.bridge);
   const host = withKeystone(master, sections.keystone);
   const { catalog: places = [] } = sections;
-  const commands = await openCommands(host, { places, definitions, service });
+  // Relative ones are told from the configuration's directory.
+  const base = path.dirname(host.config.confFile);
+  const files = places.map((place) => path.resolve(base, place));
+  const loaded = await requireCatalog(files, definitions);
+  const catalog = new Catalog([...loaded.definitions, ...definitions]);
+  const book = new PlanBook([...loaded.plans, ...planned], catalog);
+  const commands = openCommands(host, { catalog, service });
+  const plans = openPlans(host, { plans: book, commands: commands.runner, service });
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
   const signals = await openSignals(host, sections.handles);
   enroll.api.onRetire((id) => signals.dismiss(id));
@@ -167,8 +248,9 @@ async function openParts(
     addSignalRoutes(app, doors, host, signals);
   return {
     commands: commands.api,
+    plans: plans.api,
     enroll: enroll.api,
     signals: signals.api,
-    parts: [commands, enroll, { ...signals, routes }],
+    parts: [commands, plans, enroll, { ...signals, routes }],
   };
 }

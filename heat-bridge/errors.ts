@@ -11,6 +11,8 @@ export type BridgeErrorCode =
   | 'ERR_COMMAND_PARAMETERS'
   | 'ERR_COMMAND_TARGET'
   | 'ERR_COMMAND_UNKNOWN'
+  | 'ERR_PLAN_GROUPS'
+  | 'ERR_PLAN_UNKNOWN'
   | 'ERR_PROJECT'
   | 'ERR_RUN_UNKNOWN'
   | 'ERR_ENROLL_ARGS'
@@ -45,13 +47,15 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_CATALOG: {
-    meaning: 'A command of the catalog cannot be used: its form, its function, or a schema of it.',
+    meaning:
+      'A command or plan of the catalog cannot be used: its form, its function, a schema or a step.',
     action: 'Correct what the message names; `saltbridge bridge lint` finds all such places.',
     retry: false,
   },
   ERR_COMMAND_BUSY: {
     meaning: 'As many runs of a command as its concurrency limit permits are under way.',
-    action: 'Wait for them to end, or raise `concurrency` in the catalog.',
+    action:
+      'Wait for them to end, or raise `concurrency` in the catalog, of which `queue` lets some wait.',
     retry: true,
   },
   ERR_COMMAND_DENIED: {
@@ -66,7 +70,8 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_COMMAND_PARAMETERS: {
-    meaning: 'The parameters of a command do not fit its schema, or a text in them is refused.',
+    meaning:
+      'The parameters of a command or plan do not fit its schema, or a text in them is refused.',
     action:
       'Correct the parameter that the message names; `saltbridge bridge show` describes them.',
     retry: false,
@@ -79,6 +84,17 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
   },
   ERR_COMMAND_UNKNOWN: {
     meaning: 'No command of this name is in the catalog.',
+    action: 'Use one of those that `saltbridge bridge list` shows; names are exact.',
+    retry: false,
+  },
+  ERR_PLAN_GROUPS: {
+    meaning: 'The minions given to a plan are not as its groups need them.',
+    action:
+      'Give each group that the message names its accepted minions, each minion in one group; `saltbridge bridge show` describes them.',
+    retry: false,
+  },
+  ERR_PLAN_UNKNOWN: {
+    meaning: 'No plan of this name is in the catalog.',
     action: 'Use one of those that `saltbridge bridge list` shows; names are exact.',
     retry: false,
   },

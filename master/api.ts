@@ -15,8 +15,9 @@ import type { Login, LoginRequest, TokenInfo, TokenSelection } from './eauth/log
 import type { MasterEvent } from './events/bus.ts';
 import type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 import type { PublishRequest } from './jobs/dispatcher.ts';
+import type { JobUpdate } from './jobs/follow.ts';
 import type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
-import type { JobUpdate, RunRequest } from './jobs/run.ts';
+import type { RunRequest } from './jobs/run.ts';
 import type { MetricFamily } from './metrics/families.ts';
 import type { PillarDifference } from './pillar/difference.ts';
 import type { PillarOrigin } from './pillar/explain.ts';
@@ -221,8 +222,11 @@ export interface EventsRequest {
 export interface EventsApi {
   /** Events from now on. @throws MasterError ERR_READER_DROPPED when read too slowly */
   subscribe(request?: EventsRequest, signal?: AbortSignal): AsyncIterable<MasterEvent>;
-  /** Fires an event; nobody is waited for. */
-  fire(tag: string, data: WireMap): Promise<void>;
+  /**
+   * Fires an event; nobody is waited for.
+   * @param by who asked for it, for the audit log; default: the local interface
+   */
+  fire(tag: string, data: WireMap, by?: AuditRequester): Promise<void>;
   /** The latest signals that minions were not permitted to emit. */
   denials(): Promise<readonly Denial[]>;
 }

@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api.ts';
+import { auditedEvents } from './audit/audited-events.ts';
 import { auditedReload } from './audit/audited-reload.ts';
 import type { AuditRequester } from './audit/requester.ts';
 import { startAudit } from './audit/start-audit.ts';
@@ -99,7 +100,7 @@ async function open(
   const now = parts.now ?? Date.now;
   const foundations = await openFoundations(parts, closers, now);
   const counters = new RequestCounters();
-  const { bus, events } = await openEvents({ config, foundations, now, log: logger }, closers);
+  const { bus, ...read } = await openEvents({ config, foundations, now, log: logger }, closers);
   const transports = parts.transports ?? createTransports(config);
   const closing = new AbortController();
   // Every job that is followed listens to it.
@@ -117,6 +118,7 @@ async function open(
     { config, foundations, targets, now, log: logger.child({ component: 'policy' }) },
     closers,
   );
+  const events = auditedEvents(read.events, ruled);
   const mine = await openMine({
     config,
     gate,
@@ -317,7 +319,8 @@ async function open(
     bound,
     startedAt: now(),
   });
-  await extensions.start({ api, holdToken: users.holdToken });
+  const { resumeJob } = services;
+  await extensions.start({ api, resumeJob, holdToken: users.holdToken });
   const rpc = closers.add(
     new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods),
     (it) => it.close(),

@@ -141,11 +141,12 @@ export {
 export { type FileServerOptions, openFileRoots } from './fileserver/open.ts';
 export type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 export type { PublishRequest } from './jobs/dispatcher.ts';
+export type { JobUpdate } from './jobs/follow.ts';
 export type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
 export type { JobReturn } from './jobs/job.ts';
 export type { Delivery, DeliveryState, SilenceReason } from './jobs/ledger.ts';
 export { isFailureCode } from './jobs/retcode.ts';
-export type { JobUpdate, RunRequest } from './jobs/run.ts';
+export type { RunRequest } from './jobs/run.ts';
 export type { Admission, AdmittedKey, HeldKey } from './keys/admission.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 /** @internal */

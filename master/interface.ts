@@ -64,7 +64,7 @@ export function createApi(parts: InterfaceParts): MasterApi {
     jobs: services.jobs,
     events: {
       subscribe: (request, signal) => events.subscribe(request, signal),
-      fire: (tag, data) => events.fire(tag, data),
+      fire: (tag, data, by) => events.fire(tag, data, by),
       denials: async () => denials.list(),
     },
     acl: {

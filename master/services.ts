@@ -7,8 +7,10 @@ import type { EventBus } from './events/bus.ts';
 import type { FileServer } from './fileserver/file-server.ts';
 import type { Foundations } from './foundations.ts';
 import type { JobDispatcher } from './jobs/dispatcher.ts';
+import type { JobUpdate } from './jobs/follow.ts';
 import type { JobCache } from './jobs/job-cache.ts';
-import { createJobsApi } from './jobs/jobs-api.ts';
+import { createJobsApi, type JobsApiParts } from './jobs/jobs-api.ts';
+import { resumeJob } from './jobs/resume.ts';
 import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { Mine } from './mine/open-mine.ts';
 import type { PillarSource } from './pillar/answer.ts';
@@ -44,6 +46,8 @@ export interface ServiceParts extends Mine {
 export interface Services {
   readonly keys: KeysApi;
   readonly jobs: JobsApi;
+  /** See {@link resumeJob}. */
+  readonly resumeJob: (jid: string, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
   readonly pillar: PillarApi;
   readonly runners: FunctionCaller;
   readonly wheel: FunctionCaller;
@@ -62,7 +66,7 @@ export function createServices(parts: ServiceParts): Services {
     }),
     foundations.audit,
   );
-  const jobs = createJobsApi({
+  const jobParts: JobsApiParts = {
     dispatcher,
     targets,
     cache: parts.jobs,
@@ -72,9 +76,17 @@ export function createServices(parts: ServiceParts): Services {
       lastHeardAt: (id) => lastHeard.of(id),
     },
     now: parts.now,
-  });
+  };
+  const jobs = createJobsApi(jobParts);
+  const resume: Services['resumeJob'] = (jid, signal) => resumeJob(jobParts, jid, signal);
   const pillar = createPillarApi({ pillar: parts.pillar, facts: foundations.facts });
-  return { keys, jobs, pillar, ...createCallers(parts, { keys, jobs, ownKeys }) };
+  return {
+    keys,
+    jobs,
+    resumeJob: resume,
+    pillar,
+    ...createCallers(parts, { keys, jobs, ownKeys }),
+  };
 }
 
 /** The callers as the interface gives them. */

@@ -29,8 +29,8 @@ export async function runFlood(
     print(`others during it       ${describe(during)}`);
     print(`what others still get  ${(share(figures) * 100).toFixed(1)} %`);
     print(
-      `memory                 ${memory[0].toFixed(0)} MB, ${memory[1].toFixed(0)} MB at the end ` +
-        `(${memoryPerMinute.toFixed(1)} MB a minute)`,
+      `memory                 ${memory.map((it) => it.toFixed(0)).join(', ')} MB: cold, after a ` +
+        `minute, at the end; since then ${memoryPerMinute.toFixed(1)} MB a minute`,
     );
     print(`counted                ${JSON.stringify(counted)}`);
     isWell &&= share(figures) >= leastShare && isPrompt(figures);

@@ -13,7 +13,7 @@ import { keepHeapSmall } from '../../cli/heap.ts';
 import { createMaster, type MasterStatus } from '../../master/index.ts';
 import { benchConfig } from '../config.ts';
 import { acceptAll } from '../fleet.ts';
-import { growthPerMinute, type MemorySample, sampleMemory } from '../soak/memory.ts';
+import { growthPerMinute, type MemorySample, sampleMemory, warm } from '../soak/memory.ts';
 import { makeKeyTexts, type SwarmKeyText } from '../swarm/keys.ts';
 import type { Attack, FloodAnswer, FloodOrder, FloodOutcome } from './orders.ts';
 
@@ -24,10 +24,10 @@ export interface FloodFigures {
   /** What the others got without it, and with it, turn by turn. */
   readonly without: readonly Window[];
   readonly during: readonly Window[];
-  /** Growth of the master's anonymous memory, megabytes a minute. */
+  /** Growth of the master's anonymous memory after the first minute, megabytes a minute. */
   readonly memoryPerMinute: number;
-  /** Anonymous memory of the master, megabytes: at the start, at the end. */
-  readonly memory: readonly [before: number, after: number];
+  /** Anonymous memory of the master, megabytes: at the start, after a minute, at the end. */
+  readonly memory: readonly [cold: number, warm: number, end: number];
   /** What the master counted, by reason. */
   readonly counted: Readonly<Record<string, number>>;
 }
@@ -139,11 +139,11 @@ function watchMemory(): { end(): Pick<FloodFigures, 'memory' | 'memoryPerMinute'
     end: () => {
       clearInterval(timer);
       sample();
-      const [first, last] = [samples[0], samples.at(-1)];
-      return {
-        memory: [first?.anonymous ?? 0, last?.anonymous ?? 0],
-        memoryPerMinute: growthPerMinute(samples, 'anonymous'),
-      };
+      const later = warm(samples);
+      const [cold = 0, begin = 0, end = 0] = [samples[0], later[0], samples.at(-1)].map(
+        (it) => it?.anonymous,
+      );
+      return { memory: [cold, begin, end], memoryPerMinute: growthPerMinute(later, 'anonymous') };
     },
   };
 }

@@ -14,7 +14,7 @@ export interface MemorySample {
   readonly heap: number;
 }
 
-/** Samples taken before this many seconds say nothing: everything is filling up. */
+/** Samples taken before this many seconds say nothing of growth: everything is filling up. */
 export const warmUpSeconds = 60;
 
 export function sampleMemory(at: number): MemorySample {
@@ -35,6 +35,12 @@ function anonymousMegabytes(): number | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** What was sampled after everything had filled up; all of it where the run was shorter. */
+export function warm(samples: readonly MemorySample[]): readonly MemorySample[] {
+  const later = samples.filter(({ at }) => at > warmUpSeconds);
+  return later.length > 0 ? later : samples;
 }
 
 /** By how many megabytes a minute a figure grew, by least squares over the samples. */

@@ -1,5 +1,5 @@
 /** What a soak showed, as lines for people and as a list of what is wrong. */
-import { growthPerMinute, type MemorySample, mean, warmUpSeconds } from './memory.ts';
+import { growthPerMinute, type MemorySample, mean, warm, warmUpSeconds } from './memory.ts';
 import type { SoakResult } from './soak.ts';
 
 /**
@@ -75,8 +75,7 @@ function isJudged({ seconds }: SoakResult): boolean {
 }
 
 function warmGrowth({ memory }: SoakResult): number {
-  const warm = memory.filter(({ at }) => at > warmUpSeconds);
-  return growthPerMinute(warm, 'anonymous');
+  return growthPerMinute(warm(memory), 'anonymous');
 }
 
 function rate(count: number, seconds: number): string {

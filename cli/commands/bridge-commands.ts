@@ -1,13 +1,15 @@
 import path from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
-import type { BegunRun, CommandInfo, CommandUpdate } from '../../heat-bridge/index.ts';
+import type { BegunRun, CommandInfo, CommandUpdate, PlanInfo } from '../../heat-bridge/index.ts';
 import { fromJson, loadMasterConfig, toJson } from '../../master/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
+import { CommandError } from '../errors.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { escapeName } from '../output/escape.ts';
 import { printJson, printLine } from '../print.ts';
+import { type GroupTargets, parseGroup, runPlan } from './bridge-plans.ts';
 
 interface BridgeOptions {
   readonly configDir: string;
@@ -15,7 +17,8 @@ interface BridgeOptions {
 }
 
 interface RunOptions extends BridgeOptions {
-  readonly target: string;
+  readonly target?: string;
+  readonly group?: GroupTargets;
   readonly targetType?: string;
   readonly params?: WireValue;
   readonly key?: string;
@@ -48,12 +51,16 @@ function addLint(bridge: Command, context: CommandContext): void {
     .addOption(logLevelOption())
     .action(async (places: readonly string[], { configDir, json }: BridgeOptions) => {
       const { loadCatalog } = await loadBridge();
-      const { definitions, findings } = await loadCatalog(await placesOf(places, configDir));
-      if (json) await printJson(context.stdout, { commands: definitions.length, findings });
+      const loaded = await loadCatalog(await placesOf(places, configDir));
+      const { definitions, plans, findings } = loaded;
+      const counts = { commands: definitions.length, plans: plans.length };
+      if (json) await printJson(context.stdout, { ...counts, findings });
       for (const { file, problem } of json ? [] : findings) {
         await printLine(context.stdout, escapeName(`${file}: ${problem}`));
       }
-      if (!json) await printLine(context.stderr, `${definitions.length} commands are well.`);
+      const planned = plans.length === 0 ? '' : ` and ${plans.length} plans`;
+      if (!json)
+        await printLine(context.stderr, `${definitions.length} commands${planned} are well.`);
       if (findings.length > 0) context.setExitCode(exitCodes.failure);
     });
 }
@@ -61,13 +68,14 @@ function addLint(bridge: Command, context: CommandContext): void {
 function addList(bridge: Command, context: CommandContext): void {
   bridge
     .command('list')
-    .description('list the commands of the running master')
+    .description('list the commands and plans of the running master')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async ({ configDir, json }: BridgeOptions) => {
       const api = await context.openExtension(configDir, 'bridge');
-      const list = await api.call<readonly CommandInfo[]>('commands');
+      const commands = await api.call<readonly CommandInfo[]>('commands');
+      const list = [...commands, ...(await api.call<readonly PlanInfo[]>('plans'))];
       if (json) return printJson(context.stdout, list);
       if (list.length === 0) await printLine(context.stderr, 'The catalog is empty.');
       for (const { name, description, deprecated } of list) {
@@ -80,14 +88,16 @@ function addList(bridge: Command, context: CommandContext): void {
 function addShow(bridge: Command, context: CommandContext): void {
   bridge
     .command('show')
-    .description('show one command, with its parameters')
+    .description('show one command or plan, with its parameters')
     .argument('<name>')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (name: string, { configDir, json }: BridgeOptions) => {
       const api = await context.openExtension(configDir, 'bridge');
-      const info = await api.call<CommandInfo>('command', { name });
+      const plans = await api.call<readonly PlanInfo[]>('plans');
+      const plan = plans.find((it) => it.name === name);
+      const info = plan ?? (await api.call<CommandInfo>('command', { name }));
       if (json) return printJson(context.stdout, info);
       const { parameters, ...rest } = info;
       for (const [key, value] of Object.entries(rest)) {
@@ -101,10 +111,15 @@ function addShow(bridge: Command, context: CommandContext): void {
 function addRun(bridge: Command, context: CommandContext): void {
   bridge
     .command('run')
-    .description('call a command, and print what became of it')
+    .description('call a command or a plan, and print what became of it')
     .argument('<name>')
-    .requiredOption('-t, --target <target>', 'whom it is for: a glob on ids, unless -T says more')
+    .option('-t, --target <target>', 'whom a command is for: a glob on ids, unless -T says more')
     .option('-T, --target-type <type>', "Salt's name of the target type: list, compound, …")
+    .option(
+      '-g, --group <name=target>',
+      'a group of a plan: a glob on ids, or ids with commas',
+      parseGroup,
+    )
     .option('-p, --params <json>', 'the parameters, a map in JSON', parseParameters)
     .option('--key <key>', 'idempotency key: the same key again is the same run')
     .option('--project <name>', 'the key is of this project')
@@ -112,14 +127,21 @@ function addRun(bridge: Command, context: CommandContext): void {
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async (command: string, options: RunOptions) => {
+    .action(async (command: string, { group, target, ...options }: RunOptions) => {
+      if (group !== undefined) return runPlan(command, { ...options, group }, context);
+      if (target === undefined) {
+        throw new CommandError('ERR_ARGS', 'expected -t for a command, or -g for a plan');
+      }
       const api = await context.openExtension(options.configDir, 'bridge');
-      const updates = api.stream<BegunRun | CommandUpdate>('run', requestOf(command, options));
+      const updates = api.stream<BegunRun | CommandUpdate>(
+        'run',
+        requestOf(command, { ...options, target }),
+      );
       for await (const update of updates) await printUpdate(update, options, context);
     });
 }
 
-function requestOf(command: string, options: RunOptions): object {
+function requestOf(command: string, options: RunOptions & { readonly target: string }): object {
   const { target: tgt, targetType, params, key, project, service } = options;
   return {
     command,
@@ -161,7 +183,7 @@ async function printUpdate(
 }
 
 /** What writes each page about a whole catalog. */
-const writers = { docs: 'commandsAsMarkdown', types: 'commandsAsTypes' } as const;
+const writers = { docs: 'catalogAsMarkdown', types: 'catalogAsTypes' } as const;
 
 function addPage(
   bridge: Command,
@@ -177,14 +199,18 @@ function addPage(
     .addOption(logLevelOption())
     .action(async (places: readonly string[], { configDir }: BridgeOptions) => {
       const library = await loadBridge();
-      const { BridgeError, Catalog, describeCommand, loadCatalog } = library;
-      const { definitions, findings } = await loadCatalog(await placesOf(places, configDir));
+      const { BridgeError, Catalog, describeCommand, describePlan, loadCatalog, PlanBook } =
+        library;
+      const loaded = await loadCatalog(await placesOf(places, configDir));
+      const { definitions, findings } = loaded;
       const [first] = findings;
       if (first !== undefined) {
         throw new BridgeError('ERR_CATALOG', `${first.file}: ${first.problem}`);
       }
-      const commands = new Catalog(definitions).list().map(describeCommand);
-      await printLine(context.stdout, library[writers[name]](commands).trimEnd());
+      const catalog = new Catalog(definitions);
+      const commands = catalog.list().map(describeCommand);
+      const plans = new PlanBook(loaded.plans, catalog).list().map(describePlan);
+      await printLine(context.stdout, library[writers[name]](commands, plans).trimEnd());
     });
 }
 

@@ -1,4 +1,4 @@
-"""Calls named commands of a saltbridge master over HTTP.
+"""Calls named commands and plans of a saltbridge master over HTTP.
 
 One module of the standard library, Python 3.8 and later. Errors are BridgeError, with the code of
 docs/errors.md. Trusts the system's certificates, or those of ``ca_file``.
@@ -76,9 +76,7 @@ class Bridge:
 
     def start(self, name, target, params=None, **more):
         """Calls a command and waits for nothing: the id of the run."""
-        for update in self.stream(name, target, params, **more):
-            return update['id']
-        raise BridgeError('ERR_BRIDGE_ANSWER', 'the answer is empty')
+        return _begun(self.stream(name, target, params, **more))
 
     def follow(self, run_id):
         """What a run of this user's tells, from its beginning."""
@@ -91,6 +89,46 @@ class Bridge:
     def cancel(self, run_id):
         """Ends a run of this user's. Gives its outcome."""
         return self._json('DELETE', '/bridge/v1/runs/' + _segment(run_id))
+
+    def plans(self):
+        """The plans of the catalog: a list of maps."""
+        return self._json('GET', '/bridge/v1/plans')['plans']
+
+    def plan(self, name):
+        """One plan, with its groups, its steps and the schema of its parameters."""
+        return self._json('GET', '/bridge/v1/plans/' + _segment(name))
+
+    def stream_plan(self, name, groups, params=None, idempotency_key=None, project=None,
+                    deadline=None):
+        """Calls a plan; gives what it tells: ``begun``, ``step``, ``result``, ``outcome``.
+
+        ``groups``: by name a glob on ids, or a list of them. ``deadline``: milliseconds since 1970.
+        """
+        body = _without_none({
+            'groups': groups, 'params': params or {}, 'idempotencyKey': idempotency_key,
+            'project': project, 'deadline': deadline})
+        return self._lines('POST', '/bridge/v1/plans/%s/run' % _segment(name), body)
+
+    def run_plan(self, name, groups, params=None, **more):
+        """Calls a plan and waits for its outcome: a map with ``status``, ``steps``, ``undone``."""
+        return _outcome(self.stream_plan(name, groups, params, **more))
+
+    def start_plan(self, name, groups, params=None, **more):
+        """Calls a plan and waits for nothing: the id of the run."""
+        return _begun(self.stream_plan(name, groups, params, **more))
+
+    def follow_plan(self, run_id):
+        """What a run of a plan of this user's tells, from its beginning."""
+        return self._lines('GET', '/bridge/v1/plan-runs/' + _segment(run_id))
+
+    def wait_plan(self, run_id):
+        """The outcome of a run of a plan of this user's."""
+        return _outcome(self.follow_plan(run_id))
+
+    def cancel_plan(self, run_id, undo=True):
+        """Ends a run of a plan, and takes back what is done unless ``undo`` is false."""
+        query = '' if undo else '?undo=false'
+        return self._json('DELETE', '/bridge/v1/plan-runs/%s%s' % (_segment(run_id), query))
 
     def _lines(self, method, path, body=None):
         with self._ask(method, path, body) as answer:
@@ -148,6 +186,12 @@ class Bridge:
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         return None
+
+
+def _begun(updates):
+    for update in updates:
+        return update['id']
+    raise BridgeError('ERR_BRIDGE_ANSWER', 'the answer is empty')
 
 
 def _outcome(updates):

@@ -41,6 +41,26 @@ class CommandsTest(unittest.TestCase):
         run_id = self.bridge.start('demo.echo', 'web*', {'text': 'x'})
         self.assertEqual(self.bridge.cancel(run_id)['id'], run_id)
 
+    def test_plans(self):
+        self.assertEqual([it['name'] for it in self.bridge.plans()], ['demo.twice'])
+        self.assertEqual([it['name'] for it in self.bridge.plan('demo.twice')['steps']],
+                         ['one', 'two'])
+        groups = {'all': ['web1']}
+        outcome = self.bridge.run_plan('demo.twice', groups, {'text': 'x'})
+        self.assertEqual(outcome['status'], 'succeeded')
+        self.assertEqual([it['results'][0]['return'] for it in outcome['steps']], ['x', 'x'])
+        ids = [self.bridge.start_plan('demo.twice', groups, {'text': 'x'}, idempotency_key='py')
+               for _ in range(2)]
+        self.assertEqual(ids[0], ids[1])
+        self.assertEqual(self.bridge.wait_plan(ids[0])['id'], ids[0])
+        self.assertEqual(self.bridge.cancel_plan(ids[0], undo=False)['id'], ids[0])
+        run = self.bridge.run_plan
+        self.refused('ERR_PLAN_UNKNOWN', 404, run, 'demo.thrice', groups)
+        self.refused('ERR_PLAN_GROUPS', 400, run, 'demo.twice', {}, {'text': 'x'})
+        self.refused('ERR_COMMAND_DENIED', 403, run, 'demo.twice', {'all': '*'}, {'text': 'x'})
+        self.refused('ERR_COMMAND_KEY', 409, run, 'demo.twice', groups, {'text': 'y'},
+                     idempotency_key='py')
+
     def test_refusals_have_their_code(self):
         run = self.bridge.run
         self.refused('ERR_COMMAND_UNKNOWN', 404, run, 'cmd.run', 'web*', {'cmd': 'id'})

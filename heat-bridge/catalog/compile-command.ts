@@ -1,8 +1,5 @@
 /** A definition made ready for calls: everything that could be wrong with it is looked at here. */
-import { compileJsonSchema, PolicyError } from '../../acl/index.ts';
-import { compileSearch, type WireValue } from '../../minion-protocol/index.ts';
-import { BridgeError } from '../errors.ts';
-import { withoutAnnotations } from './annotations.ts';
+import type { WireValue } from '../../minion-protocol/index.ts';
 import {
   type Parameters,
   parametersIn,
@@ -11,19 +8,14 @@ import {
   valuesOf,
 } from './argument-values.ts';
 import { checkDefinition } from './check-definition.ts';
-import {
-  type CommandDefinition,
-  isMap,
-  type JsonSchema,
-  keywordForm,
-  refuse,
-} from './definition.ts';
+import { type CommandDefinition, isMap, refuse } from './definition.ts';
 import {
   type FunctionStanding,
   listed,
   type ReviewedFunction,
   type Standings,
 } from './function-lists.ts';
+import { compileParameters, compileSchema } from './parameters.ts';
 import { findTextProblem, type TextProblem } from './texts.ts';
 
 /** What a minion is asked for. */
@@ -52,7 +44,6 @@ export interface CompiledCommand {
   problemOfReturn(value: unknown): string | undefined;
 }
 
-const nothing: JsonSchema = { type: 'object', properties: {} };
 /** @throws BridgeError ERR_CATALOG */
 export function compileCommand(
   definition: CommandDefinition,
@@ -60,36 +51,33 @@ export function compileCommand(
 ): CompiledCommand {
   const { name, secret = [], state } = definition;
   const fun = functionOf(definition);
-  const schema = parametersOf(definition);
-  const names = Object.keys(propertiesOf(schema));
+  const parameters = compileParameters(name, definition.parameters);
+  const { schema, names } = parameters;
   const sources = definition.arguments ?? ownNames(names, secret);
   const standing = standings(fun);
   checkDefinition(definition, sources, names, standing);
-  const problemOf = compileSchema(name, 'parameters', schema);
   const reviewed = definition.reviewed === undefined ? listed(standing) : undefined;
   const words = reviewed === undefined ? new Set<string>() : wordsOf(sources, reviewed);
   return {
     definition,
     fun,
     standing: standing.kind,
-    check: (given) => {
-      const parameters = isMap(given) ? withDefaults(given, schema) : given;
-      const problem =
-        problemOf(parameters) ??
-        findTextProblem(parameters, schema, { isRendered: state !== undefined }) ??
-        findNoWord(parameters, words);
-      if (problem !== undefined) throw refuseParameters(name, problem, names);
-      return parameters as Parameters; // what the schema describes is JSON
-    },
-    toCall: (parameters, secrets) => {
-      const values = valuesOf(sources, parameters);
+    check: (given) =>
+      parameters.check(
+        given,
+        (values) =>
+          findTextProblem(values, schema, { isRendered: state !== undefined }) ??
+          findNoWord(values, words),
+      ),
+    toCall: (given, secrets) => {
+      const values = valuesOf(sources, given);
       if (state === undefined) return { fun, kwarg: values };
       const more = secret.length === 0 ? {} : { [secretsKey]: secrets };
       return { fun, kwarg: { mods: state, pillar: { ...values, ...more } } };
     },
-    split: (parameters) => ({
-      secret: pick(parameters, (key) => secret.includes(key)),
-      open: pick(parameters, (key) => !secret.includes(key)),
+    split: (given) => ({
+      secret: pick(given, (key) => secret.includes(key)),
+      open: pick(given, (key) => !secret.includes(key)),
     }),
     problemOfReturn: compileReturns(definition),
   };
@@ -99,26 +87,6 @@ function functionOf({ name, function: fun, state }: CommandDefinition): string {
   if (fun !== undefined && state === undefined) return fun;
   if (state !== undefined && fun === undefined) return 'state.apply';
   throw refuse(name, '', 'expected either function or state');
-}
-
-/** What is not described is not taken. */
-function parametersOf({ name, parameters = nothing }: CommandDefinition): JsonSchema {
-  const { type, properties = {}, additionalProperties = false } = parameters;
-  if (type !== 'object' || !isMap(properties)) {
-    throw refuse(name, 'parameters', 'expected the schema of an object: type: object');
-  }
-  if (additionalProperties !== false) {
-    throw refuse(name, 'parameters.additionalProperties', 'expected false, which it is by itself');
-  }
-  const bad = Object.keys(properties).find((key) => !keywordForm.test(key));
-  if (bad !== undefined) {
-    throw refuse(name, 'parameters', 'a parameter is named by letters, digits and _');
-  }
-  return { ...parameters, properties, additionalProperties };
-}
-
-function propertiesOf({ properties }: JsonSchema): Readonly<Record<string, unknown>> {
-  return isMap(properties) ? properties : {};
 }
 
 function ownNames(names: readonly string[], secret: readonly string[]): Sources {
@@ -147,19 +115,6 @@ function findNoWord(parameters: unknown, words: ReadonlySet<string>): TextProble
   return undefined;
 }
 
-function compileSchema(
-  name: string,
-  field: string,
-  schema: JsonSchema,
-): ReturnType<typeof compileJsonSchema> {
-  try {
-    return compileJsonSchema(withoutAnnotations(schema), compileSearch);
-  } catch (cause) {
-    if (!(cause instanceof PolicyError)) throw cause;
-    throw new BridgeError('ERR_CATALOG', `${name}: ${field}: ${cause.message}`, { cause });
-  }
-}
-
 function compileReturns({
   name,
   returns,
@@ -172,30 +127,6 @@ function compileReturns({
     if (problem !== undefined) return `the return has not the promised shape: ${problem.expected}`;
     return sign?.(value) === undefined ? undefined : 'the return does not mean success';
   };
-}
-
-/** The names of parameters are the catalog's own; nothing of the caller's is told. */
-function refuseParameters(
-  name: string,
-  { path, expected }: TextProblem,
-  names: readonly string[],
-): BridgeError {
-  const [first = ''] = path.split('/');
-  const known = names.includes(first);
-  const place = path === '' || known ? path.replaceAll('/', '.') : 'a parameter';
-  const hint = known ? '' : `; it has ${names.length === 0 ? 'no parameters' : names.join(', ')}`;
-  const text = [name, place, expected].filter((it) => it !== '').join(': ');
-  return new BridgeError('ERR_COMMAND_PARAMETERS', `${text}${hint}`);
-}
-
-function withDefaults(
-  given: Readonly<Record<string, unknown>>,
-  schema: JsonSchema,
-): Readonly<Record<string, unknown>> {
-  const defaults = Object.entries(propertiesOf(schema)).flatMap(([key, property]) =>
-    isMap(property) && 'default' in property ? [[key, property.default] as const] : [],
-  );
-  return { ...Object.fromEntries(defaults), ...given };
 }
 
 function pick(parameters: Parameters, isMeant: (key: string) => boolean): Parameters {

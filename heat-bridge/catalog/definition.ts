@@ -30,6 +30,8 @@ export interface ConcurrencyLimit {
   readonly perTarget?: number;
   /** In all. Default: no limit. */
   readonly total?: number;
+  /** How many more wait for their turn, as long as their time lasts. Default 0. */
+  readonly queue?: number;
 }
 
 /** A named command. */
@@ -101,7 +103,14 @@ const Body = Type.Object(
     retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 10 })),
     idempotent: Type.Optional(Type.Boolean()),
     concurrency: Type.Optional(
-      Type.Object({ perTarget: Type.Optional(Count), total: Type.Optional(Count) }, strict),
+      Type.Object(
+        {
+          perTarget: Type.Optional(Count),
+          total: Type.Optional(Count),
+          queue: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000 })),
+        },
+        strict,
+      ),
     ),
     returns: Type.Optional(Schema),
     success: Type.Optional(Schema),
@@ -113,7 +122,8 @@ const Body = Type.Object(
 );
 const body = Compile(Body);
 
-const nameForm = /^[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+$/;
+/** Names of commands and plans. */
+export const nameForm: RegExp = /^[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+$/;
 const maxSources = 32;
 
 /**

@@ -1,10 +1,12 @@
-/** The files of a catalog: YAML, a map of names to commands in each. */
+/** The files of a catalog: YAML, a map of names to commands in each, and plans below `plans`. */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parseYaml } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
+import { compilePlan } from '../plans/compile-plan.ts';
+import { type PlanDefinition, readPlan } from '../plans/definition.ts';
 import { Catalog } from './catalog.ts';
-import { type CommandDefinition, isMap, readDefinition } from './definition.ts';
+import { type CommandDefinition, isMap, readDefinition, refuse } from './definition.ts';
 
 const maxFileBytes = 1_048_576;
 
@@ -14,57 +16,91 @@ export interface CatalogFinding {
   readonly problem: string;
 }
 
-/** The commands of files, and what is wrong with the rest. */
+/** The commands and plans of files, and what is wrong with the rest. */
 export interface LoadedCatalog {
   readonly definitions: readonly CommandDefinition[];
+  readonly plans: readonly PlanDefinition[];
   readonly findings: readonly CatalogFinding[];
+}
+
+/** No command is called so. */
+const plansKey = 'plans';
+
+/** What stands behind a name, and where. */
+interface Written {
+  readonly file: string;
+  readonly name: string;
+  readonly value: unknown;
 }
 
 /**
  * Reads `*.yaml` and `*.yml` files, and those of directories, by name.
+ * @param known - commands of the program, of which plans may have steps as well
  * @throws BridgeError ERR_CATALOG where one of the places cannot be read
  */
-export async function loadCatalog(places: readonly string[]): Promise<LoadedCatalog> {
-  const definitions = new Map<string, CommandDefinition>();
+export async function loadCatalog(
+  places: readonly string[],
+  known: readonly CommandDefinition[] = [],
+): Promise<LoadedCatalog> {
   const findings: CatalogFinding[] = [];
-  for (const file of (await Promise.all(places.map(filesOf))).flat()) {
+  const commands: Written[] = [];
+  const plans: Written[] = [];
+  const files = (await Promise.all(places.map(filesOf))).flat();
+  for (const file of files) {
     try {
-      for (const [name, value] of await readCommands(file)) {
-        findings.push(...tryAdd(definitions, file, name, value));
-      }
+      const { [plansKey]: planned = {}, ...rest } = await readMap(file);
+      commands.push(...writtenIn(file, rest));
+      plans.push(...writtenIn(file, planned));
     } catch (error) {
       findings.push({ file, problem: messageOf(error) });
     }
   }
-  return { definitions: [...definitions.values()], findings };
+  // By itself: one that cannot be used is named, and the others are looked at.
+  const definitions = readAll(commands, findings, readDefinition, (one) => new Catalog([one]));
+  const catalog = new Catalog([...definitions, ...known.filter((it) => !isIn(definitions, it))]);
+  const read = readAll(plans, findings, readPlan, (one) => compilePlan(one, catalog));
+  findings.sort((a, b) => files.indexOf(a.file) - files.indexOf(b.file));
+  return { definitions, plans: read, findings };
 }
 
 /** The same, of which all must be well. @throws BridgeError ERR_CATALOG with the first problem */
 export async function requireCatalog(
   places: readonly string[],
-): Promise<readonly CommandDefinition[]> {
-  const { definitions, findings } = await loadCatalog(places);
+  known: readonly CommandDefinition[],
+): Promise<Omit<LoadedCatalog, 'findings'>> {
+  const { findings, ...loaded } = await loadCatalog(places, known);
   const [first] = findings;
-  if (first === undefined) return definitions;
+  if (first === undefined) return loaded;
   throw new BridgeError('ERR_CATALOG', `${first.file}: ${first.problem}`);
 }
 
-function tryAdd(
-  definitions: Map<string, CommandDefinition>,
-  file: string,
-  name: string,
-  value: unknown,
-): CatalogFinding[] {
-  try {
-    const definition = readDefinition(name, value);
-    if (definitions.has(name)) return [{ file, problem: `${name}: it is defined twice` }];
-    // By itself: one that cannot be used is named, and the others are looked at.
-    new Catalog([definition]);
-    definitions.set(name, definition);
-    return [];
-  } catch (error) {
-    return [{ file, problem: messageOf(error) }];
+function writtenIn(file: string, map: unknown): Written[] {
+  if (!isMap(map)) throw new BridgeError('ERR_CATALOG', 'expected a map of names to plans');
+  return Object.entries(map).map(([name, value]) => ({ file, name, value }));
+}
+
+function readAll<D extends { readonly name: string }>(
+  written: readonly Written[],
+  findings: CatalogFinding[],
+  read: (name: string, value: unknown) => D,
+  check: (definition: D) => unknown,
+): readonly D[] {
+  const definitions = new Map<string, D>();
+  for (const { file, name, value } of written) {
+    try {
+      const definition = read(name, value);
+      if (definitions.has(name)) throw refuse(name, '', 'it is defined twice');
+      check(definition);
+      definitions.set(name, definition);
+    } catch (error) {
+      findings.push({ file, problem: messageOf(error) });
+    }
   }
+  return [...definitions.values()];
+}
+
+function isIn(definitions: readonly CommandDefinition[], { name }: CommandDefinition): boolean {
+  return definitions.some((it) => it.name === name);
 }
 
 async function filesOf(place: string): Promise<string[]> {
@@ -78,12 +114,12 @@ async function filesOf(place: string): Promise<string[]> {
   }
 }
 
-async function readCommands(file: string): Promise<[string, unknown][]> {
+async function readMap(file: string): Promise<Readonly<Record<string, unknown>>> {
   const bytes = await readFile(file);
   if (bytes.length > maxFileBytes) throw new BridgeError('ERR_CATALOG', 'the file is too large');
   const value: unknown = parseYaml(bytes.toString('utf8'));
-  if (value === null) return [];
-  if (isMap(value)) return Object.entries(value);
+  if (value === null) return {};
+  if (isMap(value)) return value;
   throw new BridgeError('ERR_CATALOG', 'expected a map of names to commands');
 }
 

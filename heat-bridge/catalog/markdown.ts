@@ -1,11 +1,39 @@
 /** A page for those who call commands. */
 
+import { givenGroups, type PlanInfo } from '../plans/describe.ts';
 import { isMap, type JsonSchema } from './definition.ts';
 import type { CommandInfo } from './describe.ts';
 
-/** Markdown: a section for each command, with its parameters in a table. */
-export function commandsAsMarkdown(commands: readonly CommandInfo[]): string {
-  return `${['# Commands', ...commands.map(sectionOf)].join('\n\n')}\n`;
+/** Markdown: a section for each command and plan, with its parameters in a table. */
+export function catalogAsMarkdown(
+  commands: readonly CommandInfo[],
+  plans: readonly PlanInfo[] = [],
+): string {
+  const planned = plans.length === 0 ? [] : ['# Plans', ...plans.map(planSectionOf)];
+  return `${['# Commands', ...commands.map(sectionOf), ...planned].join('\n\n')}\n`;
+}
+
+function planSectionOf(info: PlanInfo): string {
+  const { name, description, version, deprecated, timeout, groups, steps } = info;
+  const given = givenGroups(info).map((group) => {
+    const { description: text, min = 1, max = '' } = groups[group] ?? {};
+    return `| \`${group}\` | ${min} | ${max} | ${cell(text ?? '')} |`;
+  });
+  const listed = steps.map(({ name: step, command, group, needs, undo }) => {
+    const after = needs.length === 0 ? '' : `, after ${needs.join(', ')}`;
+    const back = undo === undefined ? '' : `; taken back by \`${undo}\``;
+    return `- ${step}: \`${command}\` on ${group}${after}${back}`;
+  });
+  const parts = [
+    `## \`${name}\``,
+    ...(deprecated === undefined ? [] : [`**Deprecated:** ${deprecated}`]),
+    description,
+    `Version ${version}. Its steps end after ${timeout} s.`,
+    ['| group | least | most | meaning |', '| --- | --- | --- | --- |', ...given].join('\n'),
+    tableOf(info),
+    listed.join('\n'),
+  ];
+  return parts.join('\n\n');
 }
 
 function sectionOf(info: CommandInfo): string {
@@ -27,7 +55,7 @@ function sectionOf(info: CommandInfo): string {
   return parts.join('\n\n');
 }
 
-function tableOf({ parameters, secret }: CommandInfo): string {
+function tableOf({ parameters, secret }: Pick<CommandInfo, 'parameters' | 'secret'>): string {
   const properties = isMap(parameters.properties) ? Object.entries(parameters.properties) : [];
   if (properties.length === 0) return 'It has no parameters.';
   const required = Array.isArray(parameters.required) ? parameters.required : [];

@@ -1,18 +1,36 @@
-/** Declarations for programs that call commands. */
+/** Declarations for programs that call commands and plans. */
+import { givenGroups, type PlanInfo } from '../plans/describe.ts';
 import type { CommandInfo } from './describe.ts';
 import { typeOf } from './markdown.ts';
 
-/** A `.d.ts` with the types of all parameters, for `Bridge<Commands>`. */
-export function commandsAsTypes(commands: readonly CommandInfo[]): string {
+/** A `.d.ts` with the types of all parameters and groups, for `Bridge<Commands, Plans>`. */
+export function catalogAsTypes(
+  commands: readonly CommandInfo[],
+  plans: readonly PlanInfo[] = [],
+): string {
   const members = commands.map(
-    ({ name, description, deprecated, parameters }) =>
-      `${comment(description, deprecated)}  readonly '${name}': { readonly params: ${typeOf(parameters)} };`,
+    (info) => `${head(info)}{ readonly params: ${typeOf(info.parameters)} };`,
   );
-  return `/** Made by \`saltbridge bridge types\`. */\nexport interface Commands {\n${members.join('\n')}\n}\n`;
+  const planned = plans.map((info) => {
+    const groups = givenGroups(info).map((it) => JSON.stringify(it));
+    const params = typeOf(info.parameters);
+    return `${head(info)}{ readonly params: ${params}; readonly groups: ${groups.join(' | ')} };`;
+  });
+  const parts = [interfaceOf('Commands', members)];
+  if (plans.length > 0) parts.push(interfaceOf('Plans', planned));
+  return `/** Made by \`saltbridge bridge types\`. */\n${parts.join('\n')}`;
 }
 
-function comment(description: string, deprecated: string | undefined): string {
+function interfaceOf(name: string, members: readonly string[]): string {
+  return `export interface ${name} {\n${members.join('\n')}\n}\n`;
+}
+
+function head({
+  name,
+  description,
+  deprecated,
+}: Pick<CommandInfo, 'name' | 'description' | 'deprecated'>): string {
   const note = deprecated === undefined ? '' : ` @deprecated ${deprecated}`;
   const text = `${description}${note}`.replaceAll('*/', '* /').replaceAll(/\s+/g, ' ');
-  return `  /** ${text} */\n`;
+  return `  /** ${text} */\n  readonly '${name}': `;
 }

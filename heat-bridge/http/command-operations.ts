@@ -2,12 +2,12 @@
 import Type, { type Static, type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Parameters } from '../catalog/argument-values.ts';
-import { BridgeError } from '../errors.ts';
 import type { CommandRequest } from '../run/request.ts';
+import { readForm } from './form.ts';
 import { described, type Operation } from './operation.ts';
 
 /** The `config` of a route. */
-interface Described {
+export interface Described {
   readonly openapi: Operation;
 }
 
@@ -29,15 +29,7 @@ const runForm = Compile(RunForm);
 
 /** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
 export function readRun(body: unknown): CommandRequest {
-  const [first] = runForm.Errors(body);
-  if (first !== undefined) {
-    const place = first.instancePath.slice(1) || 'the body';
-    // What no schema describes is measured against the schema `false`.
-    const problem = first.keyword === 'boolean' ? 'there is no such field' : first.message;
-    const name = first.keyword === 'boolean' ? 'a field' : place;
-    throw new BridgeError('ERR_COMMAND_PARAMETERS', `${name}: ${problem}`);
-  }
-  const { target, targetType, params, ...rest }: Static<typeof RunForm> = runForm.Parse(body);
+  const { target, targetType, params, ...rest }: Static<typeof RunForm> = readForm(runForm, body);
   const tgtType = targetType ?? (typeof target === 'string' ? 'glob' : 'list');
   // JSON, as it came; the command's schema looks at it.
   return { ...rest, target: { tgt: target, tgtType }, params: (params ?? {}) as Parameters };
@@ -63,7 +55,8 @@ const Command = Type.Object({
   returns: Type.Optional(Type.Unknown()),
   deprecated: Type.Optional(word),
 });
-const Result = Type.Object({
+/** What became of a command at a minion. */
+export const RunResult: TSchema = Type.Object({
   minion: word,
   state: Type.Union(['succeeded', 'failed', 'silent', 'unfinished'].map((it) => Type.Literal(it))),
   return: Type.Optional(Type.Unknown()),
@@ -76,7 +69,7 @@ const Outcome = Type.Object({
   status: Type.Union(
     ['succeeded', 'failed', 'timeout', 'cancelled', 'interrupted'].map((it) => Type.Literal(it)),
   ),
-  results: Type.Array(Result),
+  results: Type.Array(RunResult),
   jids: texts,
 });
 /** One line of a run. */
@@ -92,7 +85,7 @@ const Told = Type.Union([
     jid: word,
     minions: texts,
   }),
-  Type.Object({ type: Type.Literal('result'), jid: word, result: Result }),
+  Type.Object({ type: Type.Literal('result'), jid: word, result: RunResult }),
   Type.Object({ type: Type.Literal('outcome'), outcome: Outcome }),
   Type.Object({ type: Type.Literal('error'), code: word, message: word }),
 ]);

@@ -14,7 +14,7 @@ export interface KnownCaller {
   /** `undefined`: no rule is asked. */
   readonly subject: Subject | undefined;
   /** Default: the policy in force. */
-  readonly policy?: () => Policy | undefined;
+  readonly policy?: () => Policy;
   /** Fires when the caller may do nothing more: the token has ended. */
   readonly ended?: AbortSignal;
   /** The run is over. */
@@ -29,7 +29,7 @@ export async function knowCaller(host: ExtensionHost, caller: CommandCaller): Pr
   if ('token' in caller) {
     const holder = await host.holdToken(caller.token);
     const { subject, ended } = holder;
-    const policy = (): Policy | undefined => holder.policy;
+    const policy = (): Policy => holder.policy;
     return { name: nameOf(subject), subject, policy, ended, leave: () => holder.stop() };
   }
   return { name: nameOf(caller), subject: caller, ...stays };
@@ -63,10 +63,8 @@ export function authorise(
   parameters: Parameters,
   minions: readonly string[],
 ): AuditRequester | undefined {
-  const { name, within } = command.definition;
-  if (within !== undefined && !host.isWithin(minions, within)) {
-    throw denied(name, 'not all of the target is what the command is for');
-  }
+  const { name } = command.definition;
+  requireWithin(host, command, minions);
   if (subject === undefined) return undefined;
   const { open, secret } = command.split(parameters);
   const kwargs = new Map([
@@ -80,6 +78,16 @@ export function authorise(
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy?.());
   if (effect === 'deny') throw denied(name, 'no rule permits it with these parameters there');
   return { who: actorOf(subject), rule };
+}
+
+/** What holds whoever calls. @throws BridgeError ERR_COMMAND_DENIED */
+export function requireWithin(
+  host: Pick<ExtensionHost, 'isWithin'>,
+  { definition: { name, within } }: CompiledCommand,
+  minions: readonly string[],
+): void {
+  if (within === undefined || host.isWithin(minions, within)) return;
+  throw denied(name, 'not all of the target is what the command is for');
 }
 
 function denied(name: string, reason: string): BridgeError {

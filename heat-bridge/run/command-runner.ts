@@ -1,29 +1,29 @@
 /** `bridge.run`: from a request to a run, each step of which refuses with what to do. */
 import { setMaxListeners } from 'node:events';
-import {
-  type AuditRequester,
-  type ExtensionHost,
-  linkSignals,
-  MasterError,
-} from '../../master/index.ts';
+import { type AuditRequester, type ExtensionHost, linkSignals } from '../../master/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CompiledCommand } from '../catalog/compile-command.ts';
 import { BridgeError } from '../errors.ts';
 import { projectOf } from '../keystone/own-project.ts';
+import { Turns } from '../turns.ts';
 import { authorise, type KnownCaller, knowCaller } from './callers.ts';
-import { followRun, resultOf } from './follow-run.ts';
+import { followRun, type RunWork } from './follow-run.ts';
+import { type KeptRun, shortenRun } from './kept-run.ts';
 import { endedRun, LiveRun } from './live-run.ts';
-import type {
-  CommandCaller,
-  CommandHandle,
-  CommandOutcome,
-  CommandRequest,
-  CommandResult,
+import { recallRun } from './recall-run.ts';
+import { RecentRuns } from './recent-runs.ts';
+import {
+  type CommandCaller,
+  type CommandHandle,
+  type CommandOutcome,
+  type CommandRequest,
+  type CommandTarget,
+  targetOf,
 } from './request.ts';
-import { digestOf, type KeptRun, type KeyOwner, RunKeys } from './run-keys.ts';
-import { RunLimits } from './run-limits.ts';
-import { RunSecrets } from './run-secrets.ts';
+import { checkKey, digestOf, type KeyOwner, RunKeys } from './run-keys.ts';
+import { RunLimits, type RunPlace } from './run-limits.ts';
+import { newReference, RunSecrets } from './run-secrets.ts';
 
 /** What {@link CommandRunner} needs. */
 export interface CommandRunnerOptions {
@@ -33,39 +33,58 @@ export interface CommandRunnerOptions {
   readonly service: string;
 }
 
-/** A request that was looked at and permitted. */
-interface PermittedRun {
-  readonly command: CompiledCommand;
-  readonly parameters: Parameters;
+/** A call by somebody who is known, on minions that are known. */
+export interface KnownCall {
   readonly caller: KnownCaller;
-  readonly by: AuditRequester | undefined;
+  readonly command: CompiledCommand;
+  /** As `command.check` gave them. */
+  readonly parameters: Parameters;
   readonly minions: readonly string[];
+  /** Milliseconds since 1970, or a time. Default: the command's timeout from now on. */
+  readonly deadline?: Date | number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly key?: RunKey;
+}
+
+/** A key, and what it was used for. */
+interface RunKey {
+  readonly owner: KeyOwner;
+  readonly digest: string;
+}
+
+/** A call that was permitted. */
+interface PermittedRun extends Omit<KnownCall, 'deadline'> {
+  readonly by: AuditRequester | undefined;
   /** Milliseconds since 1970. */
   readonly deadline: number;
-  readonly signal: AbortSignal | undefined;
+}
+
+/** Where a run is written down. */
+interface KeptPlace {
+  readonly owner: KeyOwner;
+  readonly kept: KeptRun;
+  /** Its job was published before. */
+  readonly isResumed?: boolean;
 }
 
 /** Milliseconds; Node fires longer timers at once. */
 const longestMs = 2_147_483_647;
-const maxKey = 255;
-/** Runs that are over, and are remembered with what was returned. */
-const maxEnded = 100;
 
 /** Runs commands of a catalog. */
 export class CommandRunner {
   readonly secrets: RunSecrets = new RunSecrets();
   readonly #options: CommandRunnerOptions;
-  readonly #keys: RunKeys;
+  readonly #keys: RunKeys<KeptRun>;
   readonly #limits = new RunLimits();
-  readonly #runs = new Map<string, LiveRun>();
+  readonly #runs = new RecentRuns<LiveRun>();
   readonly #underWay = new Set<Promise<void>>();
-  /** Keys that are being looked at, so that a second request waits for the first. */
-  readonly #claims = new Map<string, Promise<unknown>>();
+  /** A second request with a key waits until the first was looked at. */
+  readonly #turns = new Turns(1);
   readonly #closing = new AbortController();
 
   constructor(options: CommandRunnerOptions) {
     this.#options = options;
-    this.#keys = new RunKeys(options.host.state);
+    this.#keys = new RunKeys(options.host.state, shortenRun);
     // Every run listens to it.
     setMaxListeners(0, this.#closing.signal);
   }
@@ -80,19 +99,31 @@ export class CommandRunner {
     try {
       const project = projectOf(caller.subject, request.project) ?? '';
       const minions = await this.#minionsOf(name, request.target);
-      const by = authorise(host, caller, command, parameters, minions);
-      const deadline = this.#deadlineOf(command, request.deadline);
-      const permitted = { command, parameters, caller, by, minions, deadline };
-      const { idempotencyKey, signal } = request;
-      const run = { ...permitted, signal };
-      if (idempotencyKey === undefined) return (await this.#begin(run)).handle(false);
+      const { idempotencyKey, deadline, signal } = request;
+      const call = { caller, command, parameters, minions, deadline, signal };
+      if (idempotencyKey === undefined) return await this.start(call);
       const owner = { caller: caller.name, project, command: name, key: checkKey(idempotencyKey) };
       const digest = digestOf([parameters, targetOf(request.target)]);
-      return await this.#claimed(owner, () => this.#runOnce(run, owner, digest));
+      return await this.start({ ...call, key: { owner, digest } });
     } catch (error) {
       caller.leave();
       throw error;
     }
+  }
+
+  /** The caller is left when the run is over; where it is refused, that is for whoever asked. */
+  async start(call: KnownCall): Promise<CommandHandle> {
+    const by = this.permit(call);
+    const run = { ...call, by, deadline: this.#deadlineOf(call.command, call.deadline) };
+    const { key } = call;
+    if (key === undefined) return (await this.#begin(run)).handle(false);
+    return this.#turns.take(JSON.stringify(key.owner), () => this.#runOnce(run, key));
+  }
+
+  /** What {@link start} asks first. @throws BridgeError ERR_COMMAND_DENIED */
+  permit(call: KnownCall): AuditRequester | undefined {
+    const { caller, command, parameters, minions } = call;
+    return authorise(this.#options.host, caller, command, parameters, minions);
   }
 
   /**
@@ -102,20 +133,16 @@ export class CommandRunner {
   async find(id: string, asked: CommandCaller): Promise<CommandHandle> {
     const caller = await knowCaller(this.#options.host, asked);
     caller.leave();
-    const run = this.#runs.get(id);
-    if (run !== undefined && (caller.subject === undefined || run.owner === caller.name)) {
-      return run.handle(true);
-    }
-    throw new BridgeError('ERR_RUN_UNKNOWN', 'no run of this id is kept for this caller');
+    return this.#runs.of(id, caller).handle(true);
   }
 
-  /** Ends what is under way, and waits for it. */
+  /** Ends what is under way, but for what the next master can go on with; waits for it. */
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all(this.#underWay);
   }
 
-  async #minionsOf(name: string, target: CommandRequest['target']): Promise<readonly string[]> {
+  async #minionsOf(name: string, target: CommandTarget): Promise<readonly string[]> {
     const minions = await this.#options.host.minionsOf(targetOf(target));
     if (minions.length > 0) return minions;
     throw new BridgeError('ERR_COMMAND_TARGET', `${name}: the target means no accepted minion`);
@@ -127,120 +154,120 @@ export class CommandRunner {
     return given === undefined ? own : Math.min(own, Number(given));
   }
 
-  /** One after the other for each key. */
-  async #claimed<T>(owner: KeyOwner, work: () => Promise<T>): Promise<T> {
-    const key = JSON.stringify(owner);
-    const before = this.#claims.get(key) ?? Promise.resolve();
-    const mine = before.catch(() => {}).then(work);
-    this.#claims.set(key, mine);
-    try {
-      return await mine;
-    } finally {
-      if (this.#claims.get(key) === mine) this.#claims.delete(key);
-    }
-  }
-
-  async #runOnce(run: PermittedRun, owner: KeyOwner, digest: string): Promise<CommandHandle> {
+  async #runOnce(run: PermittedRun, { owner, digest }: RunKey): Promise<CommandHandle> {
     const kept = await this.#keys.find(owner, digest);
-    if (kept === undefined) {
-      const id = await this.#options.host.freshJid();
-      const fresh = { id, digest, minions: run.minions, begunAt: this.#options.host.now() };
-      const live = await this.#begin(run, { owner, kept: fresh });
-      return live.handle(false);
-    }
-    const known = this.#runs.get(kept.id) ?? (await this.#recall(run, owner, kept));
-    // The master ended before it was published.
-    if (known === undefined) return (await this.#begin(run, { owner, kept })).handle(true);
-    run.caller.leave();
-    return known.handle(true);
+    if (kept !== undefined) return (await this.#again(run, owner, kept)).handle(true);
+    const fresh = {
+      id: await this.#options.host.freshJid(),
+      digest,
+      minions: run.minions,
+      begunAt: this.#options.host.now(),
+      deadline: run.deadline,
+      secrets: newReference(),
+    };
+    return (await this.#begin(run, { owner, kept: fresh })).handle(false);
   }
 
-  /** A run of a master before this one; `undefined`: it was never published. */
-  async #recall(run: PermittedRun, owner: KeyOwner, kept: KeptRun): Promise<LiveRun | undefined> {
-    const { command, caller } = run;
-    const { name } = command.definition;
-    const outcome = kept.outcome ?? (await this.#outcomeOfLost(command, kept));
-    if (outcome === undefined) return undefined;
-    if (kept.outcome === undefined) await this.#keys.end(owner, { ...kept, outcome }, run.deadline);
-    const options = { id: kept.id, command: name, minions: kept.minions, owner: caller.name };
-    return this.#remember(endedRun(options, outcome));
-  }
-
-  /** What the job cache knows. Where that may have forgotten, it is rather not done than done twice. */
-  async #outcomeOfLost(
-    command: CompiledCommand,
-    kept: KeptRun,
-  ): Promise<CommandOutcome | undefined> {
+  /** The run that is kept, wherever it stands. */
+  async #again(run: PermittedRun, owner: KeyOwner, kept: KeptRun): Promise<LiveRun> {
     const { host } = this.#options;
-    const { jobCache, keepJobsSeconds } = host.config;
-    const known = new Map<string, CommandResult>();
-    try {
-      const job = await host.master().jobs.show(kept.id);
-      for (const one of job.returns) known.set(one.minion, resultOf(command, one));
-    } catch (error) {
-      if (!(error instanceof MasterError && error.code === 'ERR_JOB_UNKNOWN')) throw error;
-      const isSure = jobCache && host.now() - kept.begunAt < keepJobsSeconds * 1000;
-      if (isSure) return undefined;
+    const { caller, command, deadline } = run;
+    const live = this.#runs.get(kept.id);
+    if (live !== undefined && !live.isInterrupted) {
+      caller.leave();
+      return live;
     }
-    const results = kept.minions.map(
-      (minion) =>
-        known.get(minion) ?? { minion, state: 'unfinished' as const, reason: 'the master ended' },
-    );
-    const isWhole = results.every(({ state }) => state === 'succeeded');
-    const status = isWhole ? 'succeeded' : 'interrupted';
-    return { id: kept.id, command: command.definition.name, status, results, jids: [kept.id] };
+    const recalled =
+      kept.outcome === undefined
+        ? await recallRun(host, command, kept)
+        : ({ state: 'over', outcome: kept.outcome } as const);
+    switch (recalled.state) {
+      case 'unpublished':
+        return this.#begin(run, { owner, kept: { ...kept, minions: run.minions, deadline } });
+      case 'open': {
+        const { minions } = kept;
+        return this.#begin(
+          { ...run, minions, deadline: kept.deadline },
+          { owner, kept, isResumed: true },
+        );
+      }
+      case 'over': {
+        const { outcome } = recalled;
+        await this.#keepOutcome({ owner, kept }, outcome);
+        caller.leave();
+        const name = command.definition.name;
+        const options = { id: kept.id, command: name, minions: kept.minions, owner: caller.name };
+        return this.#runs.add(endedRun(options, outcome));
+      }
+    }
   }
 
-  async #begin(
-    run: PermittedRun,
-    key?: { readonly owner: KeyOwner; readonly kept: KeptRun },
-  ): Promise<LiveRun> {
-    const { command, minions, caller, deadline } = run;
+  /** What may still come is not decided by what is there. */
+  async #keepOutcome({ owner, kept }: KeptPlace, outcome: CommandOutcome): Promise<void> {
+    if (outcome.status === 'interrupted' || kept.outcome !== undefined) return;
+    await this.#keys.keep(owner, { ...kept, outcome }, kept.deadline);
+  }
+
+  async #begin(run: PermittedRun, place?: KeptPlace): Promise<LiveRun> {
+    const { command, minions, caller } = run;
     const { name } = command.definition;
-    const leave = this.#limits.enter(command.definition, minions);
+    const seat = this.#limits.enter(command.definition, minions);
     try {
-      const id = key?.kept.id ?? (await this.#options.host.freshJid());
+      const id = place?.kept.id ?? (await this.#options.host.freshJid());
       // Before anything is published.
-      if (key !== undefined) await this.#keys.add(key.owner, key.kept, deadline);
-      const live = this.#remember(new LiveRun({ id, command: name, minions, owner: caller.name }));
-      const work = this.#follow(live, run, async (outcome) => {
-        if (key === undefined) return;
-        await this.#keys.end(key.owner, { ...key.kept, outcome }, deadline);
-      }).finally(() => {
-        leave();
+      if (place !== undefined) await this.#keys.keep(place.owner, place.kept, place.kept.deadline);
+      const live = this.#runs.add(new LiveRun({ id, command: name, minions, owner: caller.name }));
+      const work = this.#follow(live, run, seat, place).finally(() => {
+        seat.leave();
         caller.leave();
         this.#underWay.delete(work);
       });
       this.#underWay.add(work);
       return live;
     } catch (error) {
-      leave();
+      seat.leave();
       throw error;
     }
   }
 
   async #follow(
     live: LiveRun,
-    { command, parameters, caller, by, minions, deadline, signal }: PermittedRun,
-    keep: (outcome: CommandOutcome) => Promise<void>,
+    run: PermittedRun,
+    seat: RunPlace,
+    place: KeptPlace | undefined,
   ): Promise<void> {
     const { host } = this.#options;
+    const { command, parameters, caller, minions, deadline, signal } = run;
     const { secret } = command.split(parameters);
-    const place = this.secrets.keep(secret, minions);
+    const reference = place?.kept.secrets ?? newReference();
+    const hidden = this.secrets.keep(secret, minions, reference);
     const left = Math.min(Math.max(0, deadline - host.now()), longestMs);
     const time = new AbortController();
     const timer = setTimeout(() => time.abort(), left);
-    const ended = linkSignals(this.#closing.signal, signal, caller.ended);
+    const closing = linkSignals(this.#closing.signal, host.closing);
+    const ended = linkSignals(
+      signal,
+      caller.ended,
+      place === undefined ? closing.signal : undefined,
+    );
+    const work: RunWork = {
+      command,
+      call: command.toCall(parameters, reference),
+      user: userOf(caller),
+      by: run.by,
+      deadline: time.signal,
+      ended: ended.signal,
+      ...(place === undefined ? {} : { left: closing.signal }),
+      ...(place?.isResumed === true ? { resume: (end) => host.resumeJob(live.id, end) } : {}),
+    };
     try {
-      const outcome = await followRun(host.master().jobs, live, {
-        command,
-        call: command.toCall(parameters, place.reference),
-        user: userOf(caller),
-        by,
-        deadline: time.signal,
-        ended: ended.signal,
-      });
-      await keep(outcome);
+      const waited = linkSignals(time.signal, ended.signal, closing.signal, live.cancelled);
+      await inTime(seat.entered, waited.signal);
+      waited.unlink();
+      // Rights may have gone meanwhile.
+      if (seat.isQueued) this.permit(run);
+      const outcome = await followRun(host.master().jobs, live, work);
+      if (place !== undefined) await this.#keepOutcome(place, outcome);
       live.end(outcome);
     } catch (error) {
       host.logger.error({ command: live.command, jid: live.id, err: error }, 'command run failed');
@@ -248,24 +275,21 @@ export class CommandRunner {
     } finally {
       clearTimeout(timer);
       ended.unlink();
-      place.forget();
+      closing.unlink();
+      hidden.forget();
     }
-  }
-
-  #remember(run: LiveRun): LiveRun {
-    this.#runs.set(run.id, run);
-    const over = [...this.#runs.values()].filter(({ isOver }) => isOver);
-    for (const { id } of over.slice(0, Math.max(0, over.length - maxEnded))) this.#runs.delete(id);
-    return run;
   }
 }
 
-function targetOf(target: CommandRequest['target']): {
-  readonly tgt: string | readonly string[];
-  readonly tgtType?: string;
-} {
-  if (typeof target === 'string') return { tgt: target };
-  return 'tgt' in target ? target : { tgt: target, tgtType: 'list' };
+/** Until it comes, or nobody waits any more. */
+async function inTime(coming: Promise<void>, end: AbortSignal): Promise<void> {
+  if (end.aborted) return;
+  await Promise.race([
+    coming,
+    new Promise((resolve) => {
+      end.addEventListener('abort', resolve, { once: true });
+    }),
+  ]);
 }
 
 /** What a job is told to be of. */
@@ -279,9 +303,4 @@ function userOf({ subject }: KnownCaller): string {
     default:
       return subject.name;
   }
-}
-
-function checkKey(key: string): string {
-  if (key.length > 0 && key.length <= maxKey) return key;
-  throw new BridgeError('ERR_COMMAND_KEY', `an idempotency key has 1 to ${maxKey} characters`);
 }

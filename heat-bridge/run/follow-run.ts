@@ -12,7 +12,7 @@ import type { LiveRun } from './live-run.ts';
 import type { CommandOutcome, CommandResult } from './request.ts';
 
 /** What is to be done. */
-export interface RunPlan {
+export interface RunWork {
   readonly command: CompiledCommand;
   readonly call: MinionCall;
   readonly user: string;
@@ -21,32 +21,46 @@ export interface RunPlan {
   readonly deadline: AbortSignal;
   /** Ends it as if it had been cancelled. */
   readonly ended: AbortSignal;
+  /** The master is being closed: what is under way is left to the next one. */
+  readonly left?: AbortSignal;
+  /** Its first job, where that was published before. */
+  readonly resume?: (end: AbortSignal) => AsyncIterable<JobUpdate>;
 }
 
 /** Publishes, and tries again where the command may be. */
 export async function followRun(
   jobs: Pick<MasterApi['jobs'], 'run' | 'publish'>,
   run: LiveRun,
-  plan: RunPlan,
+  work: RunWork,
 ): Promise<CommandOutcome> {
-  const { definition } = plan.command;
-  const { signal: end } = linkSignals(plan.deadline, plan.ended, run.cancelled);
+  const { definition } = work.command;
+  const { signal: end } = linkSignals(work.deadline, work.ended, work.left, run.cancelled);
   const results = new Map<string, CommandResult>();
   const jids: string[] = [];
   const tries = definition.idempotent === true ? (definition.retries ?? 0) : 0;
   let left = run.minions;
   for (let attempt = 0; attempt <= tries && left.length > 0 && !end.aborted; attempt += 1) {
-    const own = attempt === 0 ? { jid: run.id } : {};
-    const request = requestOf(plan, left, own);
-    for await (const update of jobs.run(request, end)) {
+    for await (const update of attemptOf(jobs, run, work, { attempt, left, end })) {
       // Those that were still at it when the run ended are not silent.
       if (update.type === 'finished' && end.aborted) break;
-      note(plan, run, update, { results, jids });
+      note(work, run, update, { results, jids });
     }
     left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
   }
-  if (end.aborted) await endJob(jobs, jids.at(-1), unfinished(run, results));
-  return outcomeOf(run, plan, { results, jids });
+  const isLeft = work.left?.aborted === true;
+  if (end.aborted && !isLeft) await endJob(jobs, jids.at(-1), unfinished(run, results));
+  return outcomeOf(run, work, { results, jids });
+}
+
+function attemptOf(
+  jobs: Pick<MasterApi['jobs'], 'run'>,
+  run: LiveRun,
+  work: RunWork,
+  now: { readonly attempt: number; readonly left: readonly string[]; readonly end: AbortSignal },
+): AsyncIterable<JobUpdate> {
+  const { attempt, left, end } = now;
+  if (attempt === 0 && work.resume !== undefined) return work.resume(end);
+  return jobs.run(requestOf(work, left, attempt === 0 ? { jid: run.id } : {}), end);
 }
 
 interface Progress {
@@ -55,7 +69,7 @@ interface Progress {
 }
 
 function requestOf(
-  { call, user, by }: RunPlan,
+  { call, user, by }: RunWork,
   minions: readonly string[],
   own: { readonly jid?: string },
 ): RunRequest {
@@ -64,7 +78,7 @@ function requestOf(
 }
 
 function note(
-  { command }: RunPlan,
+  { command }: RunWork,
   run: LiveRun,
   update: JobUpdate,
   { results, jids }: Progress,
@@ -135,11 +149,7 @@ async function endJob(
   });
 }
 
-function outcomeOf(
-  run: LiveRun,
-  { deadline }: RunPlan,
-  { results, jids }: Progress,
-): CommandOutcome {
+function outcomeOf(run: LiveRun, work: RunWork, { results, jids }: Progress): CommandOutcome {
   const all = run.minions.map((minion): CommandResult => {
     const open = { minion, state: 'unfinished', reason: 'the run ended before it' } as const;
     return results.get(minion) ?? open;
@@ -147,7 +157,7 @@ function outcomeOf(
   return {
     id: run.id,
     command: run.command,
-    status: statusOf(run, deadline, all),
+    status: statusOf(run, work, all),
     results: all,
     jids,
   };
@@ -155,10 +165,17 @@ function outcomeOf(
 
 function statusOf(
   run: LiveRun,
-  deadline: AbortSignal,
+  { deadline, left }: RunWork,
   results: readonly CommandResult[],
 ): CommandOutcome['status'] {
-  if (results.every(({ state }) => state === 'succeeded')) return 'succeeded';
-  if (!results.some(({ state }) => state === 'unfinished')) return 'failed';
+  const over = overOf(results);
+  if (over !== undefined) return over;
+  if (left?.aborted === true && !run.cancelled.aborted) return 'interrupted';
   return deadline.aborted && !run.cancelled.aborted ? 'timeout' : 'cancelled';
+}
+
+/** What became of a run in which every minion had its say. */
+export function overOf(results: readonly CommandResult[]): 'succeeded' | 'failed' | undefined {
+  if (results.some(({ state }) => state === 'unfinished')) return undefined;
+  return results.every(({ state }) => state === 'succeeded') ? 'succeeded' : 'failed';
 }

@@ -1,6 +1,6 @@
 /** A run that goes on, as those who follow it see it. */
-import { once } from 'node:events';
 import type { CommandHandle, CommandOutcome, CommandUpdate } from './request.ts';
+import { ToldUpdates } from './told-updates.ts';
 
 /** What a run is begun with. */
 export interface LiveRunOptions {
@@ -11,36 +11,30 @@ export interface LiveRunOptions {
   readonly owner: string;
 }
 
-/** Keeps what was told, so that whoever comes later has it too. */
+/** A run of a command. */
 export class LiveRun {
   readonly id: string;
   readonly command: string;
   readonly minions: readonly string[];
   readonly owner: string;
-  readonly outcome: Promise<CommandOutcome>;
   readonly #cancel = new AbortController();
-  readonly #told: CommandUpdate[] = [];
-  #change = new AbortController();
-  #isOver = false;
-  #settle: { resolve(outcome: CommandOutcome): void; reject(error: unknown): void } = {
-    resolve: () => {},
-    reject: () => {},
-  };
+  readonly #told = new ToldUpdates<CommandUpdate, CommandOutcome>();
+  #isInterrupted = false;
 
   constructor({ id, command, minions, owner }: LiveRunOptions) {
     this.id = id;
     this.command = command;
     this.minions = minions;
     this.owner = owner;
-    this.outcome = new Promise((resolve, reject) => {
-      this.#settle = { resolve, reject };
-    });
-    // Nobody need wait for it.
-    this.outcome.catch(() => {});
   }
 
   get isOver(): boolean {
-    return this.#isOver;
+    return this.#told.isOver;
+  }
+
+  /** Whether more may have come since its outcome was told. */
+  get isInterrupted(): boolean {
+    return this.#isInterrupted;
   }
 
   /** Fires when somebody wants it to end. */
@@ -49,21 +43,17 @@ export class LiveRun {
   }
 
   tell(update: CommandUpdate): void {
-    this.#told.push(update);
-    this.#wake();
+    this.#told.tell(update);
   }
 
   /** The last thing that is told. */
   end(outcome: CommandOutcome): void {
-    this.#isOver = true;
-    this.tell({ type: 'outcome', outcome });
-    this.#settle.resolve(outcome);
+    this.#isInterrupted = outcome.status === 'interrupted';
+    this.#told.end({ type: 'outcome', outcome }, outcome);
   }
 
   fail(error: unknown): void {
-    this.#isOver = true;
-    this.#settle.reject(error);
-    this.#wake();
+    this.#told.fail(error);
   }
 
   cancel(): void {
@@ -71,40 +61,20 @@ export class LiveRun {
   }
 
   handle(isRepeated: boolean): CommandHandle {
-    const { id, command, minions, outcome } = this;
+    const { id, command, minions } = this;
+    const { outcome } = this.#told;
     return {
       id,
       command,
       minions,
       isRepeated,
       outcome,
-      updates: () => this.#updates(),
+      updates: () => this.#told.updates(),
       cancel: async () => {
         this.cancel();
         await outcome;
       },
     };
-  }
-
-  async *#updates(): AsyncGenerator<CommandUpdate, void, void> {
-    for (let next = 0; ; ) {
-      const change = this.#change.signal;
-      for (const update of this.#told.slice(next)) {
-        next += 1;
-        yield update;
-      }
-      if (next < this.#told.length) continue;
-      if (this.#isOver) break;
-      if (!change.aborted) await once(change, 'abort');
-    }
-    // Throws what the run failed of.
-    await this.outcome;
-  }
-
-  #wake(): void {
-    const change = this.#change;
-    this.#change = new AbortController();
-    change.abort();
   }
 }
 

@@ -10,10 +10,18 @@ import type { Parameters } from '../catalog/argument-values.ts';
  */
 export type CommandCaller = Subject | { readonly token: string } | 'local';
 
+/** A glob on ids, a list of ids, or any target. It means those that match for certain. */
+export type CommandTarget = string | readonly string[] | TargetRequest;
+
+/** As a target of the master's. */
+export function targetOf(target: CommandTarget): TargetRequest {
+  if (typeof target === 'string') return { tgt: target };
+  return 'tgt' in target ? target : { tgt: target, tgtType: 'list' };
+}
+
 /** A call of a named command. */
 export interface CommandRequest<P = Parameters> {
-  /** A glob on ids, a list of ids, or any target. It means those that match for certain. */
-  readonly target: string | readonly string[] | TargetRequest;
+  readonly target: CommandTarget;
   /** Default: none. */
   readonly params?: P;
   /** Default: the service that `createBridge` was given. */

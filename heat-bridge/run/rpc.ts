@@ -72,7 +72,8 @@ export function begunRun({ id, minions, isRepeated }: CommandHandle): BegunRun {
   return { type: 'begun', id, minions, isRepeated };
 }
 
-function callerOf(token: string | undefined, service: string | undefined): CommandCaller {
+/** The operator, where nobody else is named. */
+export function callerOf(token: string | undefined, service: string | undefined): CommandCaller {
   if (token !== undefined) return { token };
   return service === undefined ? 'local' : { kind: 'service', name: service };
 }

@@ -1,48 +1,45 @@
 /**
  * Idempotency keys: written before anything is published, so that the same request again is the
- * same run, also after a crash. A key belongs to a caller, a project and a command.
+ * same run, also after a crash. A key belongs to a caller, a project and a command or plan.
  */
 import { createHash } from 'node:crypto';
-import { fromJson, type StateArea, StoreError, toJson } from '../../master/index.ts';
+import { fromJson, type StateArea, toJson } from '../../master/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
-import type { CommandOutcome } from './request.ts';
 
 /** Whose key it is, and for what. */
 export interface KeyOwner {
   readonly caller: string;
   readonly project: string;
+  /** The name of a command, or what no command is called. */
   readonly command: string;
   readonly key: string;
 }
 
-/** What is kept of a run. */
-export interface KeptRun {
-  /** Of its first job. */
-  readonly id: string;
+/** What is kept under a key. */
+interface Kept {
   /** Of the parameters and the target. */
   readonly digest: string;
-  readonly minions: readonly string[];
-  /** Milliseconds since 1970. */
-  readonly begunAt: number;
-  /** Absent: it was not over when the master ended. */
-  readonly outcome?: CommandOutcome;
 }
 
 /** How long a key is kept after its deadline, milliseconds. */
 const keepMs = 86_400_000;
-const maxOutcomeBytes = 1_048_576;
+const maxBytes = 1_048_576;
+const maxKey = 255;
 
 /** Keys of runs in the store, sealed. */
-export class RunKeys {
+export class RunKeys<T extends Kept> {
   readonly #state: StateArea;
+  readonly #shorten: (kept: T) => T;
 
-  constructor(state: StateArea) {
+  /** @param shorten - leaves out what makes a row larger than 1 MiB */
+  constructor(state: StateArea, shorten: (kept: T) => T) {
     this.#state = state;
+    this.#shorten = shorten;
   }
 
   /** @throws BridgeError ERR_COMMAND_KEY where it was used for something else */
-  async find(owner: KeyOwner, digest: string): Promise<KeptRun | undefined> {
+  async find(owner: KeyOwner, digest: string): Promise<T | undefined> {
     const entry = await this.#state.get(rowOf(owner));
     if (entry === undefined) return undefined;
     const kept = this.#read(entry.value);
@@ -52,48 +49,30 @@ export class RunKeys {
   }
 
   /**
-   * Durable when it resolves.
+   * Durable when it resolves; in the place of what was kept under the key.
    * @param deadline milliseconds since 1970
-   * @returns false where there is one already
    */
-  async add(owner: KeyOwner, run: KeptRun, deadline: number): Promise<boolean> {
-    try {
-      await this.#put(owner, run, deadline, { ifRevision: 0 });
-      return true;
-    } catch (error) {
-      if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
-      throw error;
-    }
-  }
-
-  /** Keeps what became of a run; of a large one only that it was. */
-  async end(owner: KeyOwner, run: KeptRun, deadline: number): Promise<void> {
-    await this.#put(owner, run, deadline, {});
-  }
-
-  async #put(
-    owner: KeyOwner,
-    run: KeptRun,
-    deadline: number,
-    condition: { readonly ifRevision?: number },
-  ): Promise<void> {
-    const value = this.#state.seal(bytesOf(run));
+  async keep(owner: KeyOwner, kept: T, deadline: number): Promise<void> {
+    const bytes = bytesOf(kept);
+    const value = this.#state.seal(bytes.length <= maxBytes ? bytes : bytesOf(this.#shorten(kept)));
     const expiresAt = deadline + keepMs;
-    await this.#state.write([{ op: 'put', key: rowOf(owner), value, expiresAt, ...condition }]);
+    await this.#state.write([{ op: 'put', key: rowOf(owner), value, expiresAt }]);
   }
 
-  #read(sealed: Uint8Array): KeptRun {
+  #read(sealed: Uint8Array): T {
     const text = Buffer.from(this.#state.unseal(sealed)).toString('utf8');
-    return fromJson(JSON.parse(text)) as unknown as KeptRun; // written below
+    return fromJson(JSON.parse(text)) as unknown as T; // written above
   }
 }
 
-function bytesOf(run: KeptRun): Buffer {
-  const bytes = Buffer.from(JSON.stringify(toJson({ ...run } as unknown as WireValue)));
-  if (bytes.length <= maxOutcomeBytes || run.outcome === undefined) return bytes;
-  const { results } = run.outcome;
-  const short = results.map(({ return: _, ...rest }) => rest);
-  return bytesOf({ ...run, outcome: { ...run.outcome, results: short } });
+/** @throws BridgeError ERR_COMMAND_KEY */
+export function checkKey(key: string): string {
+  if (key.length > 0 && key.length <= maxKey) return key;
+  throw new BridgeError('ERR_COMMAND_KEY', `an idempotency key has 1 to ${maxKey} characters`);
+}
+
+function bytesOf(kept: Kept): Buffer {
+  return Buffer.from(JSON.stringify(toJson({ ...kept } as unknown as WireValue))); // Salt's values
 }
 
 function rowOf({ caller, project, command, key }: KeyOwner): readonly string[] {

@@ -1,37 +1,132 @@
-/** How many runs of a command go on at a time. */
+/** How many runs of a command go on at a time, and which wait for those. */
 import type { CommandDefinition } from '../catalog/definition.ts';
 import { BridgeError } from '../errors.ts';
+
+/** A run's place among the others. */
+export interface RunPlace {
+  /** Its turn has come. */
+  readonly entered: Promise<void>;
+  /** Whether it had to wait. */
+  readonly isQueued: boolean;
+  /** Gives the place back, or waits no longer. */
+  leave(): void;
+}
+
+/** A count that a run is part of. */
+interface Seat {
+  readonly key: string;
+  readonly limit: number;
+  /** Whether it is of one minion. */
+  readonly isOwn: boolean;
+}
+
+interface Waiting {
+  readonly seats: readonly Seat[];
+  readonly enter: () => void;
+}
 
 /** Counts runs by command and minion. */
 export class RunLimits {
   readonly #counts = new Map<string, number>();
+  /** By command, in the order in which they came. */
+  readonly #queues = new Map<string, Waiting[]>();
 
   /**
-   * Takes a place for a run. @returns gives it back
-   * @throws BridgeError ERR_COMMAND_BUSY
+   * Takes a place for a run, or one in the queue for it.
+   * @throws BridgeError ERR_COMMAND_BUSY where the queue is full
    */
-  enter({ name, concurrency = {} }: CommandDefinition, minions: readonly string[]): () => void {
-    const { perTarget = Infinity, total = Infinity } = concurrency;
-    const places = [
-      { key: name, limit: total },
-      ...minions.map((minion) => ({ key: `${name} ${minion}`, limit: perTarget })),
+  enter({ name, concurrency = {} }: CommandDefinition, minions: readonly string[]): RunPlace {
+    const { perTarget = Infinity, total = Infinity, queue = 0 } = concurrency;
+    const seats = [
+      { key: name, limit: total, isOwn: false },
+      ...minions.map((minion) => ({ key: `${name} ${minion}`, limit: perTarget, isOwn: true })),
     ].filter(({ limit }) => limit !== Infinity);
-    if (places.some(({ key, limit }) => this.#of(key) >= limit)) {
+    const waiting = this.#queues.get(name) ?? [];
+    if (this.#isFree(seats, waiting)) {
+      this.#take(seats);
+      return {
+        entered: Promise.resolve(),
+        isQueued: false,
+        leave: once(() => this.#leave(name, seats)),
+      };
+    }
+    if (waiting.length >= queue) {
       throw new BridgeError('ERR_COMMAND_BUSY', `${name}: as many runs as may be are under way`);
     }
-    for (const { key } of places) this.#counts.set(key, this.#of(key) + 1);
-    return () => {
-      for (const { key } of places.splice(0)) this.#leave(key);
-    };
+    return this.#queue(name, seats);
   }
 
-  #of(key: string): number {
-    return this.#counts.get(key) ?? 0;
+  #queue(name: string, seats: readonly Seat[]): RunPlace {
+    let enter = (): void => {};
+    const entered = new Promise<void>((resolve) => {
+      enter = resolve;
+    });
+    const waiting = { seats, enter };
+    this.#queues.set(name, [...(this.#queues.get(name) ?? []), waiting]);
+    const leave = once(() => {
+      if (this.#unqueue(name, waiting)) this.#admit(name);
+      else this.#leave(name, seats);
+    });
+    return { entered, isQueued: true, leave };
   }
 
-  #leave(key: string): void {
-    const left = this.#of(key) - 1;
-    if (left > 0) this.#counts.set(key, left);
-    else this.#counts.delete(key);
+  /** Whether there is room for it, and nobody before it waits for the same minion. */
+  #isFree(seats: readonly Seat[], before: readonly Waiting[]): boolean {
+    const wanted = new Set(
+      before
+        .flatMap((it) => it.seats)
+        .filter((it) => it.isOwn)
+        .map(keyOf),
+    );
+    return seats.every(
+      ({ key, limit }) => (this.#counts.get(key) ?? 0) < limit && !wanted.has(key),
+    );
   }
+
+  #take(seats: readonly Seat[]): void {
+    for (const { key } of seats) this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+  }
+
+  #leave(name: string, seats: readonly Seat[]): void {
+    for (const { key } of seats) {
+      const left = (this.#counts.get(key) ?? 1) - 1;
+      if (left > 0) this.#counts.set(key, left);
+      else this.#counts.delete(key);
+    }
+    this.#admit(name);
+  }
+
+  /** Those whose turn it is, in their order. */
+  #admit(name: string): void {
+    const before: Waiting[] = [];
+    for (const waiting of this.#queues.get(name) ?? []) {
+      if (this.#isFree(waiting.seats, before)) {
+        this.#unqueue(name, waiting);
+        this.#take(waiting.seats);
+        waiting.enter();
+      } else before.push(waiting);
+    }
+  }
+
+  /** @returns whether it waited */
+  #unqueue(name: string, waiting: Waiting): boolean {
+    const all = this.#queues.get(name) ?? [];
+    const others = all.filter((it) => it !== waiting);
+    if (others.length > 0) this.#queues.set(name, others);
+    else this.#queues.delete(name);
+    return others.length < all.length;
+  }
+}
+
+function keyOf({ key }: Seat): string {
+  return key;
+}
+
+function once(work: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    work();
+  };
 }

@@ -6,28 +6,33 @@ import type { Parameters } from '../catalog/argument-values.ts';
 
 /** Where the minions of a run find what is secret. */
 export interface SecretPlace {
-  /** Its key below `saltbridge:secrets` in their pillar; it says nothing by itself. */
-  readonly reference: string;
   /** Takes it out of the pillar. */
   forget(): void;
 }
 
-const nothing: SecretPlace = { reference: '', forget: () => {} };
+const nothing: SecretPlace = { forget: () => {} };
+
+/** A key that no run has; it says nothing by itself. */
+export function newReference(): string {
+  return randomBytes(16).toString('hex');
+}
 
 /** Keeps them, and gives them to those that they are for. */
 export class RunSecrets {
   readonly #ofMinions = new Map<string, Map<string, Parameters>>();
 
-  /** For as long as the run goes on. */
-  keep(secret: Parameters, minions: readonly string[]): SecretPlace {
+  /**
+   * For as long as the run goes on.
+   * @param reference - their key below `saltbridge:secrets` in the pillar; that of a run before
+   * this one, to go on with it
+   */
+  keep(secret: Parameters, minions: readonly string[], reference: string): SecretPlace {
     if (Object.keys(secret).length === 0) return nothing;
-    const reference = randomBytes(16).toString('hex');
     for (const minion of minions) {
       const own = this.#ofMinions.get(minion) ?? new Map<string, Parameters>();
       this.#ofMinions.set(minion, own.set(reference, secret));
     }
     return {
-      reference,
       forget: () => {
         for (const minion of minions) this.#forget(minion, reference);
       },

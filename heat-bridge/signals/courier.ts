@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import { originOf } from '../outgoing/endpoints.ts';
 import type { Ask } from '../outgoing/exchange.ts';
+import { Turns } from '../turns.ts';
 import { type BackOffOptions, backOffMs } from './back-off.ts';
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo } from './handle.ts';
@@ -12,7 +13,6 @@ import type { Outcome } from './outcome.ts';
 import { pause } from './pause.ts';
 import { signalId } from './signal.ts';
 import type { Delivery } from './transports/delivery.ts';
-import { Turns } from './turns.ts';
 
 /** What {@link Courier} needs. */
 export interface CourierOptions {

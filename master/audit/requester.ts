@@ -1,4 +1,4 @@
-import type { AuditActor, AuditEntry } from './record.ts';
+import type { AuditActor } from './record.ts';
 
 /** Who asked for something, and the rule by which they may. */
 export interface AuditRequester {
@@ -8,10 +8,7 @@ export interface AuditRequester {
 }
 
 /** @param user - what somebody at the local interface calls themselves; nobody vouches for it */
-export function auditOf(
-  by: AuditRequester | undefined,
-  user: string,
-): Pick<AuditEntry, 'rule' | 'who'> {
+export function auditOf(by: AuditRequester | undefined, user: string): AuditRequester {
   return by ?? { who: { kind: 'local', name: user }, rule: 'local-interface' };
 }
 

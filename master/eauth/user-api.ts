@@ -116,8 +116,9 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
       subscribeBatches: (request, signal) => subscribed(request, signal),
       fire: (tag, data) =>
         once((session) => {
-          gate.judgeCall(session, 'runner', { fun: 'event.send', arg: [tag] });
-          return parts.events.fire(tag, data);
+          const call = { fun: 'event.send', arg: [tag] };
+          const { by } = gate.judgeCall(session, 'runner', call);
+          return parts.events.fire(tag, data, by);
         }),
     },
     keys: {

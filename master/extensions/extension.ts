@@ -8,6 +8,7 @@ import type { WireMap } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditTrail } from '../audit/record.ts';
 import type { MasterConfig } from '../config/options.ts';
+import type { JobUpdate } from '../jobs/follow.ts';
 import type { Admission } from '../keys/admission.ts';
 import type { ExtPillar } from '../pillar/ext-pillar.ts';
 import type { Occurrence } from '../reactions/intake.ts';
@@ -27,8 +28,8 @@ export interface MasterExtension {
 /** Somebody who logged in. */
 export interface TokenHolder {
   readonly subject: Subject;
-  /** What they may, now: see {@link ExtensionHost.decide}. Default: the policy in force. */
-  readonly policy?: Policy;
+  /** What they may, now: see {@link ExtensionHost.decide}. */
+  readonly policy: Policy;
   /** Fires when the token ends. */
   readonly ended: AbortSignal;
   /** Nothing that they began is under way any more. */
@@ -41,6 +42,8 @@ export interface ExtensionHost {
   readonly config: MasterConfig;
   /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
   readonly master: () => MasterApi;
+  /** The policy in force, now. */
+  policy(): Policy;
   /**
    * The one decision. What is denied is told to the audit log.
    * @param policy - default: the one in force
@@ -50,6 +53,11 @@ export interface ExtensionHost {
   minionsOf(target: TargetRequest): Promise<readonly string[]>;
   /** For {@link Question}: whether a compound target entitles all of these. */
   isWithin(minions: readonly string[], target: string): boolean;
+  /**
+   * Follows a job that was published before, also by the master before this one, to its end: what
+   * came back meanwhile comes first. @throws MasterError ERR_JOB_UNKNOWN
+   */
+  resumeJob(jid: string, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   /** Whom a token belongs to. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE */
   holdToken(token: string): Promise<TokenHolder>;
   /** A job id that no job has. */

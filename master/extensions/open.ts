@@ -45,6 +45,7 @@ export interface ExtensionParts {
 /** What is there once the ports are bound. */
 interface RunningMaster {
   readonly api: MasterApi;
+  readonly resumeJob: ExtensionHost['resumeJob'];
   readonly holdToken: (token: string) => Promise<UserSession>;
 }
 
@@ -119,6 +120,7 @@ function createHost(
   return {
     config,
     master: () => running().api,
+    policy: () => policy.current,
     decide: (question, by = policy.current) => {
       const decision = decide(question, by);
       if (decision.effect === 'deny') ruled.note(askedOf(question), decision);
@@ -133,6 +135,7 @@ function createHost(
       const allowed = targets.entitled({ tgt, tgtType: 'compound' });
       return minions.every((id) => allowed.has(id));
     },
+    resumeJob: (jid, signal) => running().resumeJob(jid, signal),
     holdToken: (token) => running().holdToken(token),
     freshJid: async () => {
       let jid = nextJid();

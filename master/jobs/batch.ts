@@ -1,9 +1,10 @@
 /** A job on so many minions at a time [salt cli/batch.py]. */
 import { MasterError } from '../errors.ts';
 import { Coolings, Places, type StartTimer, startTimer } from './batch-places.ts';
+import type { JobUpdate } from './follow.ts';
 import { ParallelJobs } from './parallel-jobs.ts';
 import { isFailureCode } from './retcode.ts';
-import type { JobUpdate, RunRequest } from './run.ts';
+import type { RunRequest } from './run.ts';
 
 /** A job, and how it is spread. */
 export interface BatchRequest extends RunRequest {

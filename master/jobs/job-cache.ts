@@ -7,7 +7,7 @@ const markKey = (minionId: string, mark: string): Key => ['self-made', minionId,
 const returnKey = (jid: string, minionId: string): Key => ['returns', jid, minionId];
 
 /** How many jobs are known by heart; older ones are read from the store again when asked for. */
-const maxRemembered = 10_000;
+const maxRemembered = 2_000;
 /** For how many minions all of them together: a job knows each of its own. */
 const maxRememberedMinions = 250_000;
 

@@ -1,6 +1,6 @@
 import { MasterError } from '../errors.ts';
 import { BoundedQueue } from '../queue.ts';
-import type { JobUpdate } from './run.ts';
+import type { JobUpdate } from './follow.ts';
 
 /** More than any fleet has minions. */
 const maxWaitingUpdates = 1_000_000;

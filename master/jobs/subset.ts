@@ -1,5 +1,6 @@
 import { MasterError } from '../errors.ts';
-import type { JobUpdate, RunRequest } from './run.ts';
+import type { JobUpdate } from './follow.ts';
+import type { RunRequest } from './run.ts';
 
 /** Publishes one job and follows it. */
 type Run = (request: RunRequest) => AsyncIterable<JobUpdate>;

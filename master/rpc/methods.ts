@@ -298,8 +298,10 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
         },
         strict,
       ),
-      call: (api, { token, ...request }) =>
-        (token === undefined ? api.keys : api.asUser(token).keys).create(request),
+      call: (api, { token, ...request }, _, by) =>
+        token === undefined
+          ? api.keys.create(askedBy(request, by))
+          : api.asUser(token).keys.create(request),
     }),
   ],
   [
@@ -339,7 +341,10 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     'events.fire',
     method({
       parameters: Type.Object({ tag: Text, data: AnyMap, ...asUser }, strict),
-      call: (api, { tag, data, ...by }) => eventsOf(api, by).fire(tag, data),
+      call: (api, { token, tag, data }, _, by) =>
+        token === undefined
+          ? api.events.fire(tag, data, by)
+          : api.asUser(token).events.fire(tag, data),
     }),
   ],
   ['runners.run', method({ parameters: Call, call: (api, p) => runnersOf(api, p).run(bare(p)) })],

@@ -1,7 +1,8 @@
 /** One peer over a byte stream, for either port of any transport: backpressure and deadlines. */
 import type { Socket } from 'node:net';
-import type { ConnectionGuard, GuardedConnection } from './connection-guard.ts';
+import type { GuardedConnection } from './connection-guard.ts';
 import { type EncodedMessage, encoded, WriteQueue } from './write-queue.ts';
+import type { WriteRounds } from './write-rounds.ts';
 
 /** What every decoder may tell. */
 type BreachEvent = {
@@ -54,6 +55,13 @@ export interface StreamConnection {
   endWhenWritten(): void;
 }
 
+/** What all connections of a listener have. */
+export interface ListenerParts {
+  /** Milliseconds, never going back. */
+  readonly now: () => number;
+  readonly rounds: WriteRounds;
+}
+
 /** What a listener does with a connection. */
 export interface OpenConnection {
   readonly guarded: GuardedConnection;
@@ -64,10 +72,10 @@ export interface OpenConnection {
 export function openConnection<Event extends { readonly type: string }>(
   socket: Socket,
   guarded: GuardedConnection,
-  guard: ConnectionGuard,
+  parts: ListenerParts,
   protocol: StreamProtocol<Event>,
 ): OpenConnection {
-  return new Connection(socket, guarded, guard, protocol);
+  return new Connection(socket, guarded, parts, protocol);
 }
 
 class Connection<Event extends { readonly type: string }>
@@ -76,7 +84,7 @@ class Connection<Event extends { readonly type: string }>
   readonly guarded: GuardedConnection;
   readonly queue: WriteQueue;
   readonly #socket: Socket;
-  readonly #guard: ConnectionGuard;
+  readonly #now: () => number;
   readonly #decoder: StreamDecoder<Event>;
   readonly #session: StreamSession<Event>;
   #extraBytes = 0;
@@ -86,15 +94,16 @@ class Connection<Event extends { readonly type: string }>
   constructor(
     socket: Socket,
     guarded: GuardedConnection,
-    guard: ConnectionGuard,
+    { now, rounds }: ListenerParts,
     protocol: StreamProtocol<Event>,
   ) {
     this.guarded = guarded;
     this.#socket = socket;
-    this.#guard = guard;
+    this.#now = now;
     this.#decoder = protocol.createDecoder();
     this.queue = new WriteQueue(socket, {
-      now: guard.now,
+      now,
+      rounds,
       onProgress: (stalledSince) => this.#onProgress(stalledSince),
     });
     this.#session = protocol.openSession(this);
@@ -161,7 +170,7 @@ class Connection<Event extends { readonly type: string }>
     if (!this.#decoder.isMidMessage || this.#socket.isPaused()) {
       this.guarded.receivingSince(undefined);
     } else if (this.guarded.messageSince === undefined) {
-      this.guarded.receivingSince(this.#guard.now());
+      this.guarded.receivingSince(this.#now());
     }
   }
 

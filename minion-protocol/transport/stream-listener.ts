@@ -5,7 +5,12 @@ import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from './connection-l
 import { TransportError } from './errors.ts';
 import { type BoundServer, listenOn, peerAddress } from './listening.ts';
 import type { RequestService } from './request-queue.ts';
-import { type OpenConnection, openConnection, type StreamProtocol } from './stream-connection.ts';
+import {
+  type ListenerParts,
+  type OpenConnection,
+  openConnection,
+  type StreamProtocol,
+} from './stream-connection.ts';
 import { listenSecurely, type TlsOptions } from './tls.ts';
 import type {
   AnnouncementHandler,
@@ -17,6 +22,7 @@ import type {
   Subscriber,
 } from './transport.ts';
 import { Turns } from './turns.ts';
+import { WriteRounds } from './write-rounds.ts';
 
 const DEFAULT_GRACE_MS = 5000;
 
@@ -53,7 +59,7 @@ export interface Port {
   readonly open: (
     socket: Socket,
     guarded: OpenConnection['guarded'],
-    guard: ConnectionGuard,
+    parts: ListenerParts,
   ) => OpenConnection;
 }
 
@@ -64,7 +70,7 @@ export function createPort<Event extends { readonly type: string }>(
 ): Port {
   return {
     ...properties,
-    open: (socket, guarded, guard) => openConnection(socket, guarded, guard, protocol),
+    open: (socket, guarded, parts) => openConnection(socket, guarded, parts, protocol),
   };
 }
 
@@ -98,6 +104,7 @@ class StreamListener implements MasterTransport {
   readonly #options: ListenerOptions;
   readonly #tls: TlsOptions | undefined;
   readonly #guard: ConnectionGuard;
+  readonly #parts: ListenerParts;
   readonly #connections = new Set<OpenConnection>();
   #servers: BoundServer[] = [];
   #publishPort = 0;
@@ -113,6 +120,7 @@ class StreamListener implements MasterTransport {
       { ...DEFAULT_CONNECTION_LIMITS, ...options.limits },
       options.now ?? steadyClock,
     );
+    this.#parts = { now: this.#guard.now, rounds: new WriteRounds() };
   }
 
   async listen(
@@ -226,7 +234,7 @@ class StreamListener implements MasterTransport {
     return (stream) => {
       forget();
       if (!kind.hasHandshake) guarded.handshakeDone();
-      connection = kind.open(stream, guarded, this.#guard);
+      connection = kind.open(stream, guarded, this.#parts);
       this.#connections.add(connection);
     };
   }

@@ -1,9 +1,10 @@
 /**
- * What waits to be written to one socket. Everything queued in one turn of the event loop goes out
+ * What waits to be written to one socket. Everything queued before its {@link WriteRounds} goes out
  * in one write; at most one write of 256 KiB is under way, so that a slow reader shows as one that
  * makes progress, and one that does not read at all as one that makes none.
  */
 import type { Socket } from 'node:net';
+import type { WriteRounds, Writer } from './write-rounds.ts';
 
 const BATCH_BYTES = 256 * 1024;
 /** Up to here copying chunks together is cheaper than writing them one by one. */
@@ -24,6 +25,7 @@ export function encoded(chunks: readonly Uint8Array[]): EncodedMessage {
 
 export interface WriteQueueOptions {
   readonly now: () => number;
+  readonly rounds: WriteRounds;
   /** Since when bytes wait without any being taken; `undefined` when nothing waits. */
   readonly onProgress: (stalledSince: number | undefined) => void;
 }
@@ -34,7 +36,7 @@ interface Batch {
   messages: number;
 }
 
-export class WriteQueue {
+export class WriteQueue implements Writer {
   /** Bytes waiting, those of the write under way included. */
   bytes = 0;
   /** Messages waiting, those of the write under way included. */
@@ -66,10 +68,13 @@ export class WriteQueue {
     this.messages += 1;
     if (this.#isWriting || this.#isScheduled) return;
     this.#isScheduled = true;
-    process.nextTick(() => {
-      this.#isScheduled = false;
-      this.#write();
-    });
+    this.#options.rounds.add(this);
+  }
+
+  /** Its round has come. */
+  write(): void {
+    this.#isScheduled = false;
+    this.#write();
   }
 
   #write(): void {

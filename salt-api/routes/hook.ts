@@ -21,14 +21,19 @@ const secretHeaders: ReadonlySet<string> = new Set([
   'x-auth-token',
 ]);
 
+/** For the audit log. */
+const anybody = { who: { kind: 'user', name: '' }, rule: 'webhook_disable_auth' } as const;
+
 export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
   const { master, options } = context;
   const handle: RouteHandlerMethod = async (request, reply) => {
     formatFor(request.headers.accept);
-    const events = options.webhookDisableAuth
-      ? master.events
-      : (await requireSession(context, request)).user.events;
-    await events.fire(tagOf(request), dataOf(request));
+    if (options.webhookDisableAuth) {
+      await master.events.fire(tagOf(request), dataOf(request), anybody);
+    } else {
+      const { user } = await requireSession(context, request);
+      await user.events.fire(tagOf(request), dataOf(request));
+    }
     return answer(request, reply.header('cache-control', 'private'), { success: true });
   };
   for (const url of [options.webhookUrl, `${options.webhookUrl}/*`]) {

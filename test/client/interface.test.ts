@@ -3,12 +3,8 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '../../client/index.ts';
-import {
-  type JobUpdate,
-  type MasterApi,
-  type MasterEvent,
-  readAuditLog,
-} from '../../master/index.ts';
+import type { JobUpdate, MasterApi, MasterEvent } from '../../master/index.ts';
+import { auditRecords } from '../helpers/audit-records.ts';
 import { within } from '../helpers/deadline.ts';
 import { password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { directories } from '../helpers/vector-master.ts';
@@ -172,26 +168,27 @@ test('over HTTPS what is done is audited as done by whom the token belongs to', 
   await admin.keys.unpin('new1');
   await admin.keys.delete({ match: 'new1' });
   await admin.wheel.run({ fun: 'key.reject', kwarg: { match: 'new2' } });
+  await admin.keys.create({ id: 'new3' });
+  await admin.events.fire('site/done', {});
   await t.throwsAsync(admin.acl.reload(), { code: 'ERR_NOT_RELOADABLE' });
   const [token] = await admin.logins.list();
   await admin.logins.revoke({ id: token?.id ?? '' });
   await connectMaster({ socketPath }).keys.delete({ match: 'new2' });
-  await running.master.audit.flush();
-  const told: unknown[] = [];
-  const stateDir = directories(running.directory).stateDir ?? '';
-  for await (const { who, action, what } of readAuditLog({ stateDir })) {
-    if (/^(?:key\.(?:accept|reject|delete|unpin)|token\.revoke)$/.test(action)) {
-      told.push([who.kind, who.name, action, what]);
-    }
-  }
-  t.deepEqual(told, [
-    ['user', 'admin', 'key.accept', 'new1'],
-    ['user', 'admin', 'key.unpin', 'new1'],
-    ['user', 'admin', 'key.delete', 'new1'],
-    ['user', 'admin', 'key.reject', 'new2'],
-    ['user', 'admin', 'token.revoke', token?.id],
-    ['local', '', 'key.delete', 'new2'],
-  ]);
+  const asked = /^(?:fire|key\.(?:accept|create|delete|reject|unpin)|token\.revoke)$/;
+  const told = (await auditRecords(running)).filter(({ action }) => asked.test(action));
+  t.deepEqual(
+    told.map(({ who, action, what }) => [who.kind, who.name, action, what]),
+    [
+      ['user', 'admin', 'key.accept', 'new1'],
+      ['user', 'admin', 'key.unpin', 'new1'],
+      ['user', 'admin', 'key.delete', 'new1'],
+      ['user', 'admin', 'key.reject', 'new2'],
+      ['user', 'admin', 'key.create', 'new3'],
+      ['user', 'admin', 'fire', 'site/done'],
+      ['user', 'admin', 'token.revoke', token?.id],
+      ['local', '', 'key.delete', 'new2'],
+    ],
+  );
 });
 
 test('over HTTPS one logs in with the client itself, and failures count by address', async (t) => {

@@ -5,7 +5,7 @@ import { Compile, type Validator } from 'typebox/compile';
 import { allow } from '../../acl/index.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../helpers/salt-api.ts';
-import { acl, echo } from './stage.ts';
+import { acl, echo, twice } from './stage.ts';
 
 interface Media {
   readonly content: Readonly<Record<string, { readonly schema: TSchema }>>;
@@ -23,6 +23,11 @@ const described = [
   'get /commands',
   'get /commands/{name}',
   'post /commands/{name}/run',
+  'get /plans',
+  'get /plans/{name}',
+  'post /plans/{name}/run',
+  'get /plan-runs/{id}',
+  'delete /plan-runs/{id}',
   'get /runs/{id}',
   'delete /runs/{id}',
   'post /enroll/claim',
@@ -47,7 +52,7 @@ interface Stage extends RunningApi {
 }
 
 async function open(t: ExecutionContext): Promise<Stage> {
-  const bridge = createBridge({ commands: [echo] });
+  const bridge = createBridge({ commands: [echo], plans: [twice] });
   const rule = allow('all', {
     subject: { user: 'limited' },
     action: 'command',
@@ -123,6 +128,8 @@ test('every route of the bridge is in the document, with who may use it', async 
 test('what the document says of bodies is what is taken', async (t) => {
   const { operations, as } = await open(t);
   const run = { target: ['web1'], params: { text: 'x' } };
+  const all = { target: 'web*', targetType: 'glob' };
+  const plan = { groups: { all }, params: { text: 'x' } };
   const signal = { endpoint: 'http://127.0.0.1:1/signal', token: 'x' };
   const handle = { alias: 'a', minions: ['web1'], signal };
   const machine = { id: 'db-1', project: 'p', format: 'none' };
@@ -132,6 +139,9 @@ test('what the document says of bodies is what is taken', async (t) => {
     ['post /commands/{name}/run', run, 'post /commands/demo.echo/run'],
     ['post /commands/{name}/run', { ...run, more: 1 }, 'post /commands/demo.echo/run'],
     ['post /commands/{name}/run', { params: {} }, 'post /commands/demo.echo/run'],
+    ['post /plans/{name}/run', plan, 'post /plans/demo.twice/run'],
+    ['post /plans/{name}/run', { ...plan, groups: 'web1' }, 'post /plans/demo.twice/run'],
+    ['post /plans/{name}/run', { params: {} }, 'post /plans/demo.twice/run'],
     ['post /handles', handle, 'post /handles'],
     ['post /handles', { ...handle, minions: [] }, 'post /handles'],
     ['post /handles', unnamed, 'post /handles'],
@@ -162,11 +172,18 @@ test('what the document says of answers is what comes', async (t) => {
     params: { text: 'x' },
   });
   const { id } = JSON.parse(told.text.split('\n')[0] ?? '') as { id: string };
+  const plan = { groups: { all: ['web1'] }, params: { text: 'x' } };
+  const begun = await as('post /plans/demo.twice/run', plan);
+  const { id: planned } = JSON.parse(begun.text.split('\n')[0] ?? '') as { id: string };
   for (const [name, request, body] of [
     ['get /commands', 'get /commands', undefined],
     ['get /commands/{name}', 'get /commands/demo.echo', undefined],
     ['get /runs/{id}', `get /runs/${id}`, undefined],
     ['delete /runs/{id}', `delete /runs/${id}`, undefined],
+    ['get /plans', 'get /plans', undefined],
+    ['get /plans/{name}', 'get /plans/demo.twice', undefined],
+    ['get /plan-runs/{id}', `get /plan-runs/${planned}`, undefined],
+    ['delete /plan-runs/{id}', `delete /plan-runs/${planned}`, undefined],
     ['get /enrolments/{number}', `get /enrolments/${number}`, undefined],
     ['post /enrolments/{number}/retire', `post /enrolments/${number}/retire`, {}],
     ['get /handles', 'get /handles', undefined],

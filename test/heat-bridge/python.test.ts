@@ -7,7 +7,7 @@ import { allow } from '../../acl/index.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
 import { password, startApi } from '../helpers/salt-api.ts';
 import { keystoneSection, startKeystone, tokenOf } from './keystone/recorded-keystone.ts';
-import { acl, echo } from './stage.ts';
+import { acl, echo, twice } from './stage.ts';
 
 const directory = fileURLToPath(new URL('../../../clients/python', import.meta.url));
 const hasPython = spawnSync('python3', ['--version']).status === 0;
@@ -16,7 +16,7 @@ const step = hasPython ? test : test.skip;
 step(
   `${hasPython ? '' : 'no python3 here: '}the Python module does what its tests say`,
   async (t) => {
-    const bridge = createBridge({ commands: [echo] });
+    const bridge = createBridge({ commands: [echo], plans: [twice] });
     const rule = allow('limited', {
       subject: { user: 'limited' },
       action: 'command',
@@ -46,7 +46,7 @@ step(
     };
     const run = promisify(execFile)('python3', ['-m', 'unittest', '-v'], { cwd: directory, env });
     const { stderr } = await run;
-    t.regex(stderr, /Ran 12 tests/);
+    t.regex(stderr, /Ran 13 tests/);
     t.false(stderr.includes('skipped'));
   },
 );

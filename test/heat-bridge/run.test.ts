@@ -1,4 +1,5 @@
 /** Commands on minions: who may, what they get, and what they are refused with. */
+import { once } from 'node:events';
 import test from 'ava';
 import Type from 'typebox';
 import { allow } from '../../acl/index.ts';
@@ -35,7 +36,11 @@ test('a permitted command reaches each minion of its target, by keyword', async 
     ],
   );
   const call = { fun: 'test.echo', args: [], kwargs: { text: 'hello' } };
-  t.deepEqual(seen, [call, call]);
+  const calls = ['web1', 'web2'].map((id) => ({ id, ...call }));
+  t.deepEqual(
+    seen.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+    calls,
+  );
   const updates = await collect(handle.updates());
   t.deepEqual(
     updates.map(({ type }) => type),
@@ -338,6 +343,67 @@ test('as many runs as the catalog says go on at a time, on a minion and in all',
   await first.cancel();
   const third = await run('web1');
   await Promise.all([second.cancel(), third.cancel()]);
+});
+
+test('of runs beyond the limit as many wait as the catalog says, each minion in its order', async (t) => {
+  const order: unknown[] = [];
+  const { bridge } = await startBridge(t, {
+    commands: [{ ...echo, concurrency: { perTarget: 1, queue: 2 } }],
+    functions: {
+      'test.echo': async ({ kwargs }, { signal }) => {
+        order.push(kwargs.text);
+        if (kwargs.text === 'first') await once(signal, 'abort');
+        return true;
+      },
+    },
+  });
+  const run = (target: string, text: string) =>
+    bridge.run('demo.echo', { target, params: { text } });
+  const first = await run('web1', 'first');
+  const both = await run('web*', 'both');
+  const last = await run('web2', 'last');
+  await t.throwsAsync(run('web1', 'more'), { code: 'ERR_COMMAND_BUSY' });
+  // It waits behind the one that waits for both.
+  const other = bridge.run('demo.echo', { target: 'web2', params: { text: 'no room' } });
+  await t.throwsAsync(other, { code: 'ERR_COMMAND_BUSY' });
+  await first.cancel();
+  t.is((await both.outcome).status, 'succeeded');
+  t.is((await last.outcome).status, 'succeeded');
+  t.deepEqual(order, ['first', 'both', 'both', 'last']);
+});
+
+test('a run waits for its turn no longer than its time lasts, and publishes nothing then', async (t) => {
+  const { bridge, master } = await startBridge(t, {
+    commands: [{ ...echo, concurrency: { total: 1, queue: 2 } }],
+    functions: slow,
+  });
+  const params = { text: 'x' };
+  const first = await bridge.run('demo.echo', { target: 'web1', params });
+  const late = await bridge.run('demo.echo', { target: 'web2', params, deadline: Date.now() + 50 });
+  t.is((await late.outcome).status, 'timeout');
+  const cut = await bridge.run('demo.echo', { target: 'web2', params });
+  await cut.cancel();
+  t.is((await cut.outcome).status, 'cancelled');
+  await first.cancel();
+  const jobs = await master.jobs.list();
+  t.deepEqual(
+    jobs.filter(({ fun }) => fun === 'test.echo').map(({ jid }) => jid),
+    [first.id],
+  );
+});
+
+test('a right that was taken away is asked for again when a run has waited', async (t) => {
+  const { bridge, master, seen } = await startBridge(t, {
+    commands: [{ ...echo, concurrency: { total: 1, queue: 1 } }],
+    functions: slow,
+  });
+  const params = { text: 'x' };
+  const first = await bridge.run('demo.echo', { target: 'web1', params });
+  const waiting = await bridge.run('demo.echo', { target: 'web2', params });
+  await master.reload(resolveMasterConfig({ acl: acl([]) }));
+  await first.cancel();
+  await t.throwsAsync(waiting.outcome, { code: 'ERR_COMMAND_DENIED' });
+  t.true(seen.every(({ id }) => id === 'web1'));
 });
 
 test('the same key is the same run; with other parameters or another target it is a conflict', async (t) => {

@@ -6,6 +6,8 @@ import {
   type CommandDefinition,
   type CommandTypes,
   createBridge,
+  type PlanDefinition,
+  type PlanTypes,
 } from '../../heat-bridge/index.ts';
 import type { Master, MasterOptions } from '../../master/index.ts';
 import type { Minion, MinionFunction } from '../../minion-protocol/index.ts';
@@ -14,13 +16,15 @@ import { startFleet } from '../helpers/fleet.ts';
 
 /** A call as a minion got it. */
 export interface SeenCall {
+  /** Of the minion. */
+  readonly id: string;
   readonly fun: string;
   readonly args: readonly unknown[];
   readonly kwargs: Readonly<Record<string, unknown>>;
 }
 
 export interface BridgeStage {
-  readonly bridge: Bridge<CommandTypes>;
+  readonly bridge: Bridge<CommandTypes, PlanTypes>;
   readonly master: Master;
   readonly minions: ReadonlyMap<string, Minion>;
   readonly seen: readonly SeenCall[];
@@ -28,6 +32,7 @@ export interface BridgeStage {
 
 export interface StageOptions {
   readonly commands?: readonly CommandDefinition[];
+  readonly plans?: readonly PlanDefinition[];
   readonly ids?: readonly string[];
   /** Default: {@link grant}. */
   readonly rules?: readonly PolicyRule[];
@@ -46,6 +51,22 @@ export const echo: CommandDefinition = {
     type: 'object',
     required: ['text'],
     properties: { text: { type: 'string', maxLength: 100 } },
+  },
+};
+
+/** A plan that does so twice. */
+export const twice: PlanDefinition = {
+  name: 'demo.twice',
+  description: 'Gives back a text, and again.',
+  parameters: {
+    type: 'object',
+    required: ['text'],
+    properties: { text: { type: 'string', maxLength: 100 } },
+  },
+  groups: { all: {} },
+  steps: {
+    one: { command: 'demo.echo', group: 'all' },
+    two: { command: 'demo.echo', group: 'all', needs: ['one'] },
   },
 };
 
@@ -68,14 +89,14 @@ export async function startBridge(
 ): Promise<BridgeStage> {
   const { commands = [echo], ids = ['web1', 'web2', 'db1'], rules = [grant] } = options;
   const seen: SeenCall[] = [];
-  const bridge = createBridge({ commands });
+  const bridge = createBridge({ commands, plans: options.plans ?? [] });
   const names = [...new Set(commands.map((it) => it.function ?? 'state.apply')), 'cmd.run'];
   const functions = Object.fromEntries(
     names.map((fun): [string, MinionFunction] => [
       fun,
       async (call, context) => {
         const { args, kwargs } = call;
-        seen.push({ fun, args: [...args], kwargs: { ...kwargs } });
+        seen.push({ id: context.id, fun, args: [...args], kwargs: { ...kwargs } });
         return (await options.functions?.[fun]?.(call, context)) ?? true;
       },
     ]),

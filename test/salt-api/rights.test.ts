@@ -1,5 +1,6 @@
 /** What limited users get over HTTP [THREATS ]. */
 import test from 'ava';
+import { auditRecords } from '../helpers/audit-records.ts';
 import { json, startApi } from '../helpers/salt-api.ts';
 
 test('a user may what external_auth grants, by each client', async (t) => {
@@ -112,4 +113,18 @@ test('a hook needs the right to fire events, and its path must be a tag', async 
     events.map(({ tag }) => tag),
     ['salt/netapi/hook', 'salt/netapi/hook/my/app'],
   );
+});
+
+test('who calls a hook is in the audit log, and that anybody could', async (t) => {
+  const guarded = await startApi(t, { minions: [] });
+  const open = await startApi(t, { minions: [], options: { webhookDisableAuth: true } });
+  const hook = async ({ ask }: typeof open, token?: string): Promise<number> =>
+    (await ask({ method: 'POST', path: '/hook/x', headers: json(token), body: {} })).status;
+  t.is(await hook(guarded, await guarded.login()), 200);
+  t.is(await hook(open), 200);
+  const fired = { action: 'fire', what: 'salt/netapi/hook/x', outcome: 'permitted' } as const;
+  const [ofUser] = await auditRecords(guarded, { action: 'fire' });
+  t.like(ofUser, { ...fired, who: { kind: 'user', name: 'admin', eauth: 'sharedsecret' } });
+  const [ofAnybody] = await auditRecords(open, { action: 'fire' });
+  t.like(ofAnybody, { ...fired, who: { kind: 'user', name: '' }, rule: 'webhook_disable_auth' });
 });

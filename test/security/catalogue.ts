@@ -1137,6 +1137,7 @@ export const catalogue: readonly Threat[] = [
       commands("another caller's key leads to nothing of the first's"),
       'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
       projects('an idempotency key is of the project that the token is for, and of no other'),
+      projects('a project that no rule is about learns nothing of what there is to be called'),
       projects('a handle is of the project that the token is for; others know nothing of it'),
       projects('an enrolment is of the project that the token is for; others know nothing of it'),
       'acl/projects.test.ts: a name of another domain is another one, for projects and for users',

@@ -10,6 +10,7 @@ import {
   resolveMasterConfig,
   verifyAuditLog,
 } from '../../../master/index.ts';
+import { auditRecords } from '../../helpers/audit-records.ts';
 import { directories, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';
 import { keys } from '../../helpers/vectors.ts';
@@ -20,18 +21,7 @@ interface Audited extends VectorMaster {
 
 async function start(t: ExecutionContext, config: Partial<MasterOptions> = {}): Promise<Audited> {
   const running = await startVectorMaster(t, { config });
-  const own = directories(running.directory);
-  return {
-    ...running,
-    records: async (filter) => {
-      await running.master.audit.flush();
-      const records: AuditRecord[] = [];
-      for await (const record of readAuditLog({ stateDir: own.stateDir ?? '' }, filter)) {
-        records.push(record);
-      }
-      return records;
-    },
-  };
+  return { ...running, records: (filter) => auditRecords(running, filter) };
 }
 
 test('a job is audited with who, what, whom and its jid, and without its arguments', async (t) => {
@@ -57,6 +47,19 @@ test('a job is audited with who, what, whom and its jid, and without its argumen
   for (const file of readdirSync(directory)) {
     t.false(readFileSync(path.join(directory, file), 'utf8').includes(secret));
   }
+});
+
+test('an event that somebody fires is audited with who did and its tag', async (t) => {
+  const running = await start(t);
+  await running.master.events.fire('site/backup/done', { password: 'hunter2' });
+  await running.master.events.fire('site/backup/done', {});
+  const who = { kind: 'service', name: 'backups' } as const;
+  await running.master.events.fire('site/backup/done', {}, { who, rule: 'of-backups' });
+  const [first, second, ...more] = await running.records({ action: 'fire' });
+  const same = { action: 'fire', what: 'site/backup/done', outcome: 'permitted' } as const;
+  t.like(first, { ...same, who: { kind: 'local', name: '' }, rule: 'local-interface' });
+  t.like(second, { ...same, who, rule: 'of-backups' });
+  t.deepEqual(more, []);
 });
 
 test('runners, wheel functions and keys are audited with what came of them', async (t) => {

@@ -1,20 +1,10 @@
 /** The example from the field, on libzmq and by the command, with a master that is killed in it. */
-import { writeFileSync } from 'node:fs';
-import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { MasterProcess } from '../../../bench/crash/master-process.ts';
 import { connectMaster } from '../../../client/index.ts';
 import type { MasterApi, ReactionRun } from '../../../master/index.ts';
-import {
-  createMinion,
-  createMinionKeys,
-  type Minion,
-  type MinionFunction,
-} from '../../../minion-protocol/index.ts';
-import { dialZeromq } from '../../../minion-protocol/transport/zeromq-dialer.ts';
+import type { MinionFunction } from '../../../minion-protocol/index.ts';
 import { within } from '../../helpers/deadline.ts';
-import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { freePorts } from '../../interop/our-master.ts';
+import { type KillableMaster, startKillable } from '../../helpers/killable-master.ts';
 
 const policy = `
 auto_accept: true
@@ -45,37 +35,13 @@ saltbridge:
       timeout: 60
 `;
 
-interface Field {
-  readonly master: MasterProcess;
+interface Field extends KillableMaster {
   readonly api: MasterApi;
-  join(id: string, functions?: Readonly<Record<string, MinionFunction>>): Promise<Minion>;
 }
 
 async function startField(t: ExecutionContext): Promise<Field> {
-  const directory = temporaryDirectory(t);
-  const [requestPort = 0, publishPort = 0] = await freePorts(2);
-  const socketPath = path.join(directory, 'run', 's.sock');
-  const base = `root_dir: ${directory}\ninterface: 127.0.0.1\nret_port: ${requestPort}\npublish_port: ${publishPort}\npki_dir: /pki\nsock_dir: /run\ncachedir: /cache\nlog_file: /log\nlog_level: info\n`;
-  const own = policy.replace(
-    'saltbridge:\n',
-    `saltbridge:\n  state_dir: ${directory}/state\n  socket: ${socketPath}\n`,
-  );
-  writeFileSync(path.join(directory, 'master'), base + own);
-  const master = new MasterProcess(directory);
-  master.spawn();
-  t.teardown(() => master.kill());
-  await within('the master', master.ready(), 20_000);
-  return {
-    master,
-    api: connectMaster({ socketPath }),
-    join: async (id, functions = {}) => {
-      const transport = dialZeromq({ host: '127.0.0.1', requestPort });
-      const minion = createMinion({ id, transport, keys: await createMinionKeys(), functions });
-      t.teardown(() => minion.stop());
-      await within(`${id} to connect`, minion.start(), 20_000);
-      return minion;
-    },
-  };
+  const field = await startKillable(t, policy);
+  return { ...field, api: connectMaster({ socketPath: field.socketPath }) };
 }
 
 async function ended({ api }: Field, count: number): Promise<readonly ReactionRun[]> {

@@ -1,4 +1,4 @@
-/** So many exchanges at a time with each service; a slow one makes only its own wait. */
+/** So many at a time for each name; a slow one makes only its own wait. */
 export class Turns {
   readonly #most: number;
   readonly #busy = new Map<string, number>();

@@ -1,0 +1,69 @@
+/** Plans over HTTP, by the token of whoever calls. */
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { type ExtensionHost, toJson } from '../../master/index.ts';
+import type { WireValue } from '../../minion-protocol/index.ts';
+import type { PlanApi } from '../plans/plan-api.ts';
+import type { PlanHandle } from '../plans/request.ts';
+import { begunPlan } from '../plans/rpc.ts';
+import { callerFinder } from './callers.ts';
+import type { HttpDoors } from './doors.ts';
+import { planOperations as about, readPlanRun } from './plan-operations.ts';
+import { UpdateStreams } from './update-stream.ts';
+
+/** Bytes of a body. */
+const bodyLimit = 1_048_576;
+
+/** What routes of plans work with. */
+export interface PlanRouteParts {
+  readonly api: PlanApi;
+  readonly host: Pick<ExtensionHost, 'holdToken'>;
+}
+
+/**
+ * `GET plans`, `GET plans/<name>`, `POST plans/<name>/run`, `GET` and `DELETE plan-runs/<id>`, the
+ * last with `?undo=false` where nothing is to be taken back.
+ */
+export function addPlanRoutes(
+  app: FastifyInstance,
+  doors: HttpDoors,
+  { api, host }: PlanRouteParts,
+): void {
+  const streams = new UpdateStreams(doors.closing);
+  const follow = (reply: FastifyReply, handle: PlanHandle): Promise<FastifyReply> =>
+    streams.send(reply, { begun: begunPlan(handle), updates: handle.updates });
+  const known = callerFinder(doors, host);
+  app.get('/plans', { config: about.list }, async (request) => {
+    await known(request);
+    return { plans: api.list() };
+  });
+  app.get<{ Params: { name: string } }>('/plans/:name', { config: about.show }, async (request) => {
+    await known(request);
+    return api.show(request.params.name);
+  });
+  app.post<{ Params: { name: string } }>(
+    '/plans/:name/run',
+    { bodyLimit, config: about.run },
+    async (request, reply) => {
+      const caller = await known(request);
+      const handle = await api.run(request.params.name, { ...readPlanRun(request.body), caller });
+      if (request.headers.prefer === 'respond-async')
+        return reply.code(202).send(begunPlan(handle));
+      return follow(reply, handle);
+    },
+  );
+  app.get<{ Params: { id: string } }>(
+    '/plan-runs/:id',
+    { config: about.follow },
+    async (request, reply) =>
+      follow(reply, await api.find(request.params.id, await known(request))),
+  );
+  app.delete<{ Params: { id: string }; Querystring: { undo?: string } }>(
+    '/plan-runs/:id',
+    { config: about.cancel },
+    async (request) => {
+      const handle = await api.find(request.params.id, await known(request));
+      await handle.cancel({ undo: request.query.undo !== 'false' });
+      return toJson((await handle.outcome) as unknown as WireValue); // made of Salt's values
+    },
+  );
+}

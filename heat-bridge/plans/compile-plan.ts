@@ -1,0 +1,182 @@
+/** A plan made ready: everything that could be wrong with it is looked at here. */
+import type { Parameters } from '../catalog/argument-values.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { CompiledCommand } from '../catalog/compile-command.ts';
+import { isMap, refuse } from '../catalog/definition.ts';
+import { compileParameters } from '../catalog/parameters.ts';
+import { BridgeError } from '../errors.ts';
+import { checkGroups } from './check-groups.ts';
+import type { PlanDefinition, StepDefinition, StepSources } from './definition.ts';
+import { ancestorsOf, type Needs, orderOf } from './graph.ts';
+import { isSingle } from './groups.ts';
+import { isDescribed, keysOf } from './pointer.ts';
+import { parametersIn, referencesIn, type StepReference } from './sources.ts';
+
+/** A command with where its parameters come from. */
+export interface MappedCommand {
+  readonly command: CompiledCommand;
+  readonly sources: StepSources;
+}
+
+/** A step that can be run. */
+export interface CompiledStep extends MappedCommand {
+  readonly name: string;
+  readonly definition: StepDefinition;
+  readonly undo?: MappedCommand & { readonly failed: boolean };
+}
+
+/** A plan that can be run. */
+export interface CompiledPlan {
+  readonly definition: PlanDefinition;
+  /** Each after those that it needs. */
+  readonly steps: readonly CompiledStep[];
+  readonly needs: Needs;
+  /** Parameters that go where a command has a secret, and nowhere else. */
+  readonly secret: readonly string[];
+  /** With their defaults. @throws BridgeError ERR_COMMAND_PARAMETERS */
+  check(parameters: unknown): Parameters;
+}
+
+/** @throws BridgeError ERR_CATALOG */
+export function compilePlan(definition: PlanDefinition, catalog: Catalog): CompiledPlan {
+  const { name, groups } = definition;
+  checkGroups(name, groups);
+  const { names, check } = compileParameters(name, definition.parameters);
+  const needs = needsOf(definition);
+  const order = orderOf(needs);
+  if (order === undefined) throw refuse(name, 'steps', 'steps need each other in a circle');
+  const compiler = new StepCompiler(definition, catalog, needs, names);
+  const steps = order.map((step) => compiler.compile(step));
+  const secret = compiler.secretOf(steps);
+  return { definition, steps, needs, secret, check };
+}
+
+/** @throws BridgeError ERR_CATALOG */
+function needsOf({ name, steps }: PlanDefinition): Needs {
+  for (const [step, { needs = [] }] of Object.entries(steps)) {
+    const unknown = needs.find((it) => !Object.hasOwn(steps, it));
+    if (unknown !== undefined) {
+      throw refuse(name, `steps.${step}.needs`, `there is no step ${unknown}`);
+    }
+  }
+  return new Map(Object.entries(steps).map(([step, { needs = [] }]) => [step, needs]));
+}
+
+class StepCompiler {
+  readonly #plan: PlanDefinition;
+  readonly #catalog: Catalog;
+  readonly #needs: Needs;
+  readonly #parameters: readonly string[];
+
+  constructor(plan: PlanDefinition, catalog: Catalog, needs: Needs, parameters: readonly string[]) {
+    this.#plan = plan;
+    this.#catalog = catalog;
+    this.#needs = needs;
+    this.#parameters = parameters;
+  }
+
+  compile(name: string): CompiledStep {
+    const definition = this.#step(name);
+    const { group, undo } = definition;
+    const field = `steps.${name}`;
+    if (!Object.hasOwn(this.#plan.groups, group))
+      throw this.#refuse(`${field}.group`, `no group ${group}`);
+    const before = ancestorsOf(name, this.#needs);
+    const step = { name, definition, ...this.#map(field, definition, before) };
+    if (undo === undefined) return step;
+    const mapped = this.#map(`${field}.undo`, undo, new Set([...before, name]));
+    return { ...step, undo: { ...mapped, failed: undo.failed ?? false } };
+  }
+
+  /** @throws BridgeError ERR_CATALOG where a secret would be told, or a parameter goes nowhere */
+  secretOf(steps: readonly CompiledStep[]): readonly string[] {
+    const uses = steps
+      .flatMap(({ undo, ...step }) => (undo === undefined ? [step] : [step, undo]))
+      .flatMap(({ command, sources }) =>
+        Object.entries(sources).flatMap(([key, source]) => {
+          const isSecret = command.definition.secret?.includes(key) === true;
+          return parametersIn(source).map((parameter) => ({ parameter, isSecret }));
+        }),
+      );
+    const secret = this.#parameters.filter((it) =>
+      uses.some(({ parameter, isSecret }) => isSecret && parameter === it),
+    );
+    const told = uses.find(({ parameter, isSecret }) => !isSecret && secret.includes(parameter));
+    if (told !== undefined) {
+      const text = 'it is secret in one command, and is told by another';
+      throw this.#refuse(`parameters.${told.parameter}`, text);
+    }
+    const unused = this.#parameters.find((it) => !uses.some(({ parameter }) => parameter === it));
+    if (unused !== undefined) throw this.#refuse(`parameters.${unused}`, 'no step has it');
+    return secret;
+  }
+
+  #map(
+    field: string,
+    given: { readonly command: string; readonly params?: StepSources },
+    before: ReadonlySet<string>,
+  ): MappedCommand {
+    const command = this.#command(`${field}.command`, given.command);
+    const sources = given.params ?? this.#ownNames(command);
+    const { parameters = {} } = command.definition;
+    const known = isMap(parameters.properties) ? Object.keys(parameters.properties) : [];
+    for (const [key, source] of Object.entries(sources)) {
+      const place = `${field}.params.${key}`;
+      if (!known.includes(key)) throw this.#refuse(place, `${given.command} has no such parameter`);
+      const missing = parametersIn(source).find((it) => !this.#parameters.includes(it));
+      if (missing !== undefined) throw this.#refuse(place, `there is no parameter ${missing}`);
+    }
+    const needed = Array.isArray(parameters.required) ? parameters.required : [];
+    const lacking = needed.find((it) => !Object.hasOwn(sources, it) && !hasDefault(parameters, it));
+    if (lacking !== undefined) throw this.#refuse(`${field}.params`, `${lacking} is missing`);
+    for (const reference of referencesIn(sources)) this.#checkReference(field, reference, before);
+    return { command, sources };
+  }
+
+  #checkReference(field: string, { step, path }: StepReference, before: ReadonlySet<string>): void {
+    const place = `${field}.params`;
+    if (!before.has(step)) throw this.#refuse(place, `${step} is no step that is needed before`);
+    const { group: on, command } = this.#step(step);
+    const group = this.#plan.groups[on];
+    if (group === undefined || !isSingle(group)) {
+      throw this.#refuse(place, `the step ${step} may have several minions; it needs max: 1`);
+    }
+    const { returns } = this.#command(`steps.${step}.command`, command).definition;
+    const keys = keysOf(path);
+    if (keys === undefined) throw this.#refuse(place, 'path is no JSON pointer');
+    if (returns === undefined || !isDescribed(returns, keys)) {
+      throw this.#refuse(place, `${command} does not say in returns that it gives this`);
+    }
+  }
+
+  #ownNames(command: CompiledCommand): StepSources {
+    const { properties } = command.definition.parameters ?? {};
+    const own = isMap(properties) ? Object.keys(properties) : [];
+    const shared = own.filter((it) => this.#parameters.includes(it));
+    return Object.fromEntries(shared.map((parameter) => [parameter, { parameter }]));
+  }
+
+  #step(name: string): StepDefinition {
+    const step = this.#plan.steps[name];
+    if (step === undefined) throw this.#refuse('steps', `there is no step ${name}`);
+    return step;
+  }
+
+  #command(field: string, name: string): CompiledCommand {
+    try {
+      return this.#catalog.get(name);
+    } catch (error) {
+      if (!(error instanceof BridgeError)) throw error;
+      throw this.#refuse(field, 'no command of this name is in the catalog');
+    }
+  }
+
+  #refuse(field: string, problem: string): BridgeError {
+    return refuse(this.#plan.name, field, problem);
+  }
+}
+
+function hasDefault({ properties }: Readonly<Record<string, unknown>>, key: string): boolean {
+  const property = isMap(properties) ? properties[key] : undefined;
+  return isMap(property) && 'default' in property;
+}

@@ -1,0 +1,65 @@
+/** The groups of a plan: those that a caller gives, and parts of them. */
+import type { ExtensionHost } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import { type CommandTarget, targetOf } from '../run/request.ts';
+import type { GroupDefinition, PlanDefinition } from './definition.ts';
+
+/** The minions of each group, in their order. */
+export type Groups = Readonly<Record<string, readonly string[]>>;
+
+/** Whether it means one minion, whatever the caller gives. */
+export function isSingle({ select, max, min = 1 }: GroupDefinition): boolean {
+  return select === 'first' || (max === 1 && min === 1 && select === undefined);
+}
+
+/**
+ * Settles whom each group means: a list in its order, anything else by id.
+ * @throws BridgeError ERR_PLAN_GROUPS; MasterError ERR_BAD_TGT
+ */
+export async function settleGroups(
+  host: Pick<ExtensionHost, 'minionsOf'>,
+  { name: plan, groups }: PlanDefinition,
+  given: Readonly<Record<string, CommandTarget>>,
+): Promise<Groups> {
+  const problem = (text: string): BridgeError =>
+    new BridgeError('ERR_PLAN_GROUPS', `${plan}: ${text}`);
+  const names = Object.keys(groups).filter((name) => groups[name]?.from === undefined);
+  if (Object.keys(given).some((name) => !names.includes(name))) {
+    throw problem(`it has the groups ${names.join(', ')} and no other`);
+  }
+  const settled: Record<string, readonly string[]> = {};
+  for (const name of names) {
+    const target = Object.hasOwn(given, name) ? given[name] : undefined;
+    if (target === undefined) throw problem(`the group ${name} is missing`);
+    const minions = await minionsOf(host, target);
+    if (minions === undefined) throw problem(`${name} names minions that are not accepted`);
+    settled[name] = minions;
+  }
+  const all = Object.values(settled).flat();
+  if (new Set(all).size < all.length) throw problem('a minion is in two groups, or twice in one');
+  for (const [name, group] of Object.entries(groups)) {
+    const minions = settled[name] ?? partOf(group, settled[group.from ?? ''] ?? []);
+    settled[name] = minions;
+    const { min = group.select === 'rest' ? 0 : 1, max = Infinity } = group;
+    if (minions.length < min || minions.length > max) {
+      const bounds = max === Infinity ? `${min} or more` : `${min} to ${max}`;
+      throw problem(`the group ${name} has ${minions.length} minions; expected ${bounds}`);
+    }
+  }
+  return settled;
+}
+
+function partOf({ select }: GroupDefinition, minions: readonly string[]): readonly string[] {
+  return select === 'first' ? minions.slice(0, 1) : minions.slice(1);
+}
+
+/** `undefined`: not all of a list are there. */
+async function minionsOf(
+  host: Pick<ExtensionHost, 'minionsOf'>,
+  target: CommandTarget,
+): Promise<readonly string[] | undefined> {
+  const request = targetOf(target);
+  const meant = await host.minionsOf(request);
+  if (request.tgtType !== 'list' || typeof request.tgt === 'string') return meant;
+  return request.tgt.every((id) => meant.includes(id)) ? request.tgt : undefined;
+}

@@ -1,0 +1,203 @@
+/** A run of a plan from its first step to its outcome. */
+import { toJson } from '../../master/index.ts';
+import type { JsonValue } from '../catalog/definition.ts';
+import type { CommandResult } from '../run/request.ts';
+import type { CompiledPlan, CompiledStep } from './compile-plan.ts';
+import type { LivePlan } from './live-plan.ts';
+import type { PlanOutcome, StepOutcome } from './request.ts';
+import { Schedule } from './schedule.ts';
+import type { StepCall, StepRunner } from './step-runner.ts';
+import { StepTeller } from './step-teller.ts';
+
+/** How far a run is: what a master after this one must know to go on with it. */
+interface PlanState {
+  /** Steps that ended, in the order in which they did. */
+  readonly ended: readonly string[];
+  /** Why it takes back what is done. Absent: it does not, yet. */
+  readonly undoing?: PlanOutcome['status'];
+}
+
+/** What {@link PlanRun} works with. */
+export interface PlanRunOptions {
+  readonly plan: CompiledPlan;
+  readonly live: LivePlan;
+  readonly steps: Pick<StepRunner, 'run'>;
+  /** How far it was when the master before this one ended. */
+  readonly before: PlanState;
+  /** Durable when it resolves. */
+  readonly keep: (state: PlanState) => Promise<void>;
+  /** Of its steps, milliseconds since 1970. */
+  readonly deadline: number;
+  /** Fires at the deadline. */
+  readonly late: AbortSignal;
+  /** Fires when it is cancelled, by whomever. */
+  readonly cancelled: AbortSignal;
+  /** Fires with either of them. */
+  readonly ended: AbortSignal;
+  /** Fires when the caller may do nothing more. */
+  readonly revoked?: AbortSignal | undefined;
+  /** Whether what is done is taken back when it is cancelled. */
+  readonly undoesOnCancel: () => boolean;
+  /** Fires when the master is being closed: nothing more is begun. */
+  readonly closing: AbortSignal;
+}
+
+/** For a single use. */
+export class PlanRun {
+  readonly #options: PlanRunOptions;
+  readonly #schedule: Schedule;
+  readonly #outcomes = new Map<string, StepOutcome>();
+  readonly #undone: StepOutcome[] = [];
+  readonly #teller: StepTeller;
+  #failedStep: string | undefined;
+
+  constructor(options: PlanRunOptions) {
+    const { steps, needs, definition } = options.plan;
+    const scheduled = steps.map(({ name, definition: { onFailure } }) => ({
+      name,
+      stops: onFailure !== 'continue',
+    }));
+    this.#options = options;
+    this.#schedule = new Schedule(scheduled, needs, definition.parallel ?? 8);
+    this.#teller = new StepTeller(options.live, steps.length);
+  }
+
+  /** Rejects where the master fails, and never for what minions do. */
+  async follow(): Promise<PlanOutcome> {
+    const { before, closing, keep } = this.#options;
+    // Their runs are kept: nothing is done again.
+    for (const name of before.ended) this.#end(name, await this.#do(name));
+    const status = before.undoing ?? (await this.#forward());
+    if (closing.aborted) return this.#outcome('interrupted');
+    if (before.undoing === undefined && !this.#isTakenBack(status)) return this.#outcome(status);
+    await keep({ ended: this.#ended, undoing: status });
+    await this.#undo();
+    return this.#outcome(closing.aborted ? 'interrupted' : status);
+  }
+
+  get #ended(): readonly string[] {
+    return [...this.#schedule.ended.keys()];
+  }
+
+  async #forward(): Promise<PlanOutcome['status']> {
+    const { ended, late, cancelled, closing, plan } = this.#options;
+    const stop = (): void => this.#schedule.stop();
+    for (const end of [ended, closing]) end.addEventListener('abort', stop);
+    if (ended.aborted || closing.aborted) stop();
+    await this.#goOn();
+    for (const end of [ended, closing]) end.removeEventListener('abort', stop);
+    const states = plan.steps.map(({ name }) => this.#schedule.ended.get(name));
+    if (states.every((state) => state === 'succeeded')) return 'succeeded';
+    if (cancelled.aborted) return 'cancelled';
+    if (late.aborted) return 'timeout';
+    return this.#schedule.isStopped ? 'failed' : 'partial';
+  }
+
+  /** Each step that ends begins those that waited for it. */
+  async #goOn(): Promise<void> {
+    const { closing, keep } = this.#options;
+    await Promise.all(
+      this.#schedule.begin().map(async (name) => {
+        const outcome = await this.#do(name);
+        // What it came to is for the next master to see.
+        if (closing.aborted) return;
+        this.#end(name, outcome);
+        await keep({ ended: this.#ended });
+        await this.#goOn();
+      }),
+    );
+  }
+
+  async #do(name: string): Promise<StepOutcome> {
+    const { live, deadline, ended } = this.#options;
+    const step = this.#step(name);
+    const { group, tolerate = 0, atATime } = step.definition;
+    const minions = live.groups[group] ?? [];
+    return this.#run({
+      step,
+      kind: 'do',
+      mapped: step,
+      minions,
+      atATime: countOf(atATime, minions.length),
+      tolerate,
+      deadline,
+      signal: ended,
+    });
+  }
+
+  #end(name: string, outcome: StepOutcome): void {
+    this.#outcomes.set(name, outcome);
+    const { isStopped } = this.#schedule;
+    this.#schedule.end(name, outcome.status === 'succeeded' ? 'succeeded' : 'failed');
+    if (!isStopped && this.#schedule.isStopped) this.#failedStep = name;
+  }
+
+  /** The latest step first; one that cannot be taken back keeps no other from it. */
+  async #undo(): Promise<void> {
+    for (const name of [...this.#ended].reverse()) {
+      const step = this.#step(name);
+      const { undo } = step;
+      const minions = this.#touchedBy(name, undo?.failed === true);
+      if (undo === undefined || minions.length === 0) continue;
+      if (this.#options.closing.aborted) return;
+      const atATime = minions.length;
+      const call = { step, kind: 'undo', mapped: undo, minions, atATime, tolerate: 0 } as const;
+      const { revoked: signal } = this.#options;
+      this.#undone.push(await this.#run({ ...call, ...(signal === undefined ? {} : { signal }) }));
+    }
+  }
+
+  /** Minions where a step succeeded, or that it was asked of at all. */
+  #touchedBy(name: string, withFailed: boolean): readonly string[] {
+    const { results = [] } = this.#outcomes.get(name) ?? {};
+    const touched = results.filter(({ state }) => withFailed || state === 'succeeded');
+    return touched.map(({ minion }) => minion);
+  }
+
+  async #run(call: Omit<StepCall, 'returned' | 'onResult'>): Promise<StepOutcome> {
+    const about = { step: call.step.name, kind: call.kind };
+    const news = this.#teller.begin(about, call.minions.length);
+    const onResult = (result: CommandResult): void => news.note(result);
+    const outcome = await this.#options.steps.run({ ...call, returned: this.#returned, onResult });
+    news.end(outcome);
+    return outcome;
+  }
+
+  /** What steps of one minion returned until now. */
+  get #returned(): StepCall['returned'] {
+    const found = new Map<string, JsonValue>();
+    for (const [name, { results }] of this.#outcomes) {
+      const value = results.length === 1 ? results[0]?.return : undefined;
+      if (value !== undefined) found.set(name, toJson(value));
+    }
+    return found;
+  }
+
+  #isTakenBack(status: PlanOutcome['status']): boolean {
+    if (status === 'cancelled') return this.#options.undoesOnCancel();
+    return status === 'failed' || status === 'timeout';
+  }
+
+  #step(name: string): CompiledStep {
+    const step = this.#options.plan.steps.find((it) => it.name === name);
+    if (step === undefined) throw new TypeError('a step that the plan does not have');
+    return step;
+  }
+
+  #outcome(status: PlanOutcome['status']): PlanOutcome {
+    const { live, plan } = this.#options;
+    const steps = plan.steps.map(({ name, command }): StepOutcome => {
+      const never = { status: 'skipped', results: [], runs: [] } as const;
+      return this.#outcomes.get(name) ?? { step: name, command: command.definition.name, ...never };
+    });
+    const failed = this.#failedStep === undefined ? {} : { failedStep: this.#failedStep };
+    return { id: live.id, plan: live.plan, status, steps, undone: this.#undone, ...failed };
+  }
+}
+
+/** How many minions at a time: one at least. */
+function countOf(atATime: number | string | undefined, all: number): number {
+  if (typeof atATime === 'number') return atATime;
+  const part = atATime === undefined ? 100 : Number.parseInt(atATime, 10);
+  return Math.max(1, Math.floor((all * part) / 100));
+}

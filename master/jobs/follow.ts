@@ -1,0 +1,177 @@
+/** A job from its publication to its end. */
+import { MasterError } from '../errors.ts';
+import { BoundedQueue } from '../queue.ts';
+import type { JobDispatcher } from './dispatcher.ts';
+import { findRunning } from './find-running.ts';
+import type { Job, JobRecord, JobReturn } from './job.ts';
+import { type Delivery, describeDeliveries, type MinionFacts } from './ledger.ts';
+
+/** What a running job tells, in this order: `published`, then the rest, `finished` last. */
+export type JobUpdate =
+  | {
+      readonly type: 'published';
+      readonly jid: string;
+      readonly minions: readonly string[];
+      readonly missing: readonly string[];
+      /** Subscribers that were passed over because their queue was full. */
+      readonly skipped: number;
+      /** Why the target is broken, and therefore means nobody. */
+      readonly problem?: string;
+    }
+  | ({ readonly type: 'return'; readonly jid: string } & JobReturn)
+  /** These minions said that they are still at it. */
+  | { readonly type: 'running'; readonly jid: string; readonly minions: readonly string[] }
+  | {
+      readonly type: 'finished';
+      readonly jid: string;
+      readonly answered: readonly string[];
+      /** Minions that neither returned nor said that they are still at it. */
+      readonly silent: readonly string[];
+      /** A line for each targeted minion, those of `missing` last. */
+      readonly deliveries: readonly Delivery[];
+    };
+
+/** Salt's defaults, seconds (`timeout`, `gather_job_timeout`). */
+interface RunDefaults {
+  readonly timeout: number;
+  readonly gatherJobTimeout: number;
+}
+
+/** More than any fleet has minions, each of which returns once. */
+const maxWaitingNews = 1_000_000;
+
+/** What befalls a job while it is followed. */
+type JobNews =
+  | { readonly type: 'return'; readonly result: JobReturn }
+  /** There was no news for a while. */
+  | { readonly type: 'quiet' }
+  /** These of those that were asked said that they are at it. */
+  | { readonly type: 'asked'; readonly asked: readonly string[]; readonly running: Set<string> }
+  | { readonly type: 'failed'; readonly error: unknown };
+
+/** What {@link followJob} works with. */
+export interface FollowParts {
+  readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
+  readonly facts: MinionFacts;
+  readonly defaults: RunDefaults;
+}
+
+/** A job that was published. */
+export interface FollowedJob {
+  readonly job: Job;
+  readonly record: JobRecord;
+  /** Its returns, from its publication on. */
+  readonly news: BoundedQueue<JobNews>;
+  /** Milliseconds without news after which the silent minions are asked for the first time. */
+  readonly firstMs: number;
+  /** The same, once they were asked. */
+  readonly quietMs: number;
+  /** Milliseconds that they have for that answer. */
+  readonly gatherMs: number;
+}
+
+/** For the returns of a job, which come before it is followed. */
+export function createNews(): BoundedQueue<JobNews> {
+  return new BoundedQueue(maxWaitingNews, tooManyNews);
+}
+
+/** What it tells after `published`; it ends too when the signal or the closing master says so. */
+export async function* followJob(
+  { dispatcher, facts }: FollowParts,
+  { job, record, news, firstMs, quietMs, gatherMs }: FollowedJob,
+  signal?: AbortSignal,
+): AsyncGenerator<JobUpdate, void, void> {
+  const { jid } = record;
+  const waiting = new Set(record.minions);
+  const returns: Pick<JobReturn, 'minion' | 'retcode' | 'receivedAt'>[] = [];
+  const silent: string[] = [];
+  let patienceMs = firstMs;
+  const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
+  const end = new AbortController();
+  const abort = (): void => {
+    end.abort();
+    news.close();
+  };
+  const reasons = signal === undefined ? [dispatcher.closing] : [dispatcher.closing, signal];
+  for (const reason of reasons) reason.addEventListener('abort', abort, { once: true });
+  if (reasons.some((reason) => reason.aborted)) abort();
+  // Beside the returns, which go on meanwhile.
+  const ask = (asked: readonly string[]): void => {
+    findRunning(dispatcher, jid, asked, gatherMs, end.signal).then(
+      (running) => news.push({ type: 'asked', asked, running }),
+      (error: unknown) => news.push({ type: 'failed', error }),
+    );
+  };
+  let isAsking = false;
+  try {
+    quiet.restart(patienceMs);
+    while (waiting.size > 0) {
+      const next = await news.next();
+      if (next.done || end.signal.aborted) break;
+      switch (next.value.type) {
+        case 'return': {
+          const { minion, retcode, receivedAt } = next.value.result;
+          waiting.delete(minion);
+          returns.push({ minion, retcode, receivedAt });
+          yield { type: 'return', jid, ...next.value.result };
+          if (!isAsking) quiet.restart(patienceMs);
+          break;
+        }
+        case 'quiet':
+          isAsking = true;
+          ask([...waiting]);
+          break;
+        case 'asked': {
+          const { asked, running } = next.value;
+          isAsking = false;
+          patienceMs = quietMs;
+          job.noteRunning(running);
+          for (const minion of asked) {
+            if (running.has(minion) || job.hasAnswered(minion)) continue;
+            if (waiting.delete(minion)) silent.push(minion);
+          }
+          if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
+          quiet.restart(patienceMs);
+          break;
+        }
+        case 'failed':
+          throw next.value.error;
+      }
+    }
+    const progress = { returns, running: job.running, isFollowed: false };
+    yield {
+      type: 'finished',
+      jid,
+      answered: returns.map(({ minion }) => minion),
+      silent: [...silent, ...waiting],
+      deliveries: describeDeliveries(record, progress, facts),
+    };
+  } finally {
+    end.abort();
+    quiet.stop();
+    for (const reason of reasons) reason.removeEventListener('abort', abort);
+  }
+}
+
+function tooManyNews(): Error {
+  return new MasterError('ERR_JOB_LIMIT', 'the reader of this job does not read its returns');
+}
+
+/** Fires once after a time in which it was not restarted. */
+class QuietTimer {
+  readonly #onQuiet: () => void;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(onQuiet: () => void) {
+    this.#onQuiet = onQuiet;
+  }
+
+  restart(milliseconds: number): void {
+    this.stop();
+    this.#timer = setTimeout(this.#onQuiet, milliseconds);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}

@@ -1,0 +1,56 @@
+/** A job of the master before this one, from what is kept of it to its end. */
+import { MasterError } from '../errors.ts';
+import { createNews, type FollowParts, followJob, type JobUpdate } from './follow.ts';
+import type { JobReturn } from './job.ts';
+import type { JobCache } from './job-cache.ts';
+
+/** What {@link resumeJob} works with. */
+export interface ResumeParts extends FollowParts {
+  readonly cache: Pick<JobCache, 'find' | 'record' | 'returns'>;
+}
+
+/**
+ * Milliseconds that minions have to come back before they are asked: they look for a master that
+ * was away every ten seconds at least (`recon_max`), and return meanwhile what they did.
+ */
+const reconnectMs = 30_000;
+
+/**
+ * Follows a job that was published before, as if it had been followed all the time: what came back
+ * meanwhile comes first.
+ * @throws MasterError ERR_JOB_UNKNOWN when none of this jid is kept
+ */
+export async function* resumeJob(
+  parts: ResumeParts,
+  jid: string,
+  signal?: AbortSignal,
+): AsyncGenerator<JobUpdate, void, void> {
+  const { cache, defaults } = parts;
+  const [job, record] = [await cache.find(jid), await cache.record(jid)];
+  if (job === undefined || record === undefined) {
+    throw new MasterError('ERR_JOB_UNKNOWN', 'no job of this jid is kept');
+  }
+  const news = createNews();
+  const heard = new Set<string>();
+  const note = (result: JobReturn): void => {
+    if (heard.has(result.minion)) return;
+    heard.add(result.minion);
+    news.push({ type: 'return', result });
+  };
+  // Before what is kept is read, so that nothing falls between.
+  const stopListening = job.onReturn(note);
+  try {
+    const { minions, missing, skipped = 0 } = record;
+    yield { type: 'published', jid, minions, missing, skipped };
+    for await (const result of cache.returns(jid)) {
+      job.answer(result);
+      note(result);
+    }
+    const quietMs = defaults.timeout * 1000;
+    const patience = { firstMs: Math.max(reconnectMs, quietMs), quietMs };
+    const gatherMs = defaults.gatherJobTimeout * 1000;
+    yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);
+  } finally {
+    stopListening();
+  }
+}

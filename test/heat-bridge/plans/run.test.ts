@@ -1,0 +1,458 @@
+/** Plans on minions: in order, with what came before, and taken back where they fail. */
+import { once } from 'node:events';
+import test, { type ExecutionContext } from 'ava';
+import { allow, type PolicyRule } from '../../../acl/index.ts';
+import { connectExtension } from '../../../client/index.ts';
+import type { PlanDefinition, PlanUpdate } from '../../../heat-bridge/index.ts';
+import { readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
+import type { MinionFunction } from '../../../minion-protocol/index.ts';
+import { collect } from '../../helpers/fleet.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { directories } from '../../helpers/vector-master.ts';
+import { acl, type BridgeStage, type StageOptions, startBridge } from '../stage.ts';
+import { cluster, commands } from './cluster.ts';
+
+const may = (fun: string | readonly string[]): PolicyRule =>
+  allow('databases', {
+    subject: { service: 'bridge' },
+    action: 'command',
+    resource: { fun, within: 'web*' },
+  });
+
+const status = { file: 'bin.1', at: [7] };
+
+function start(t: ExecutionContext, options: StageOptions = {}): Promise<BridgeStage> {
+  return startBridge(t, {
+    commands,
+    plans: [cluster],
+    ids: ['web1', 'web2', 'web3', 'db1'],
+    rules: [may('db.*')],
+    ...options,
+    functions: { 'db.status': () => status, ...options.functions },
+  });
+}
+
+const groups = { master: 'web1', replicas: ['web3', 'web2'] };
+const request = { groups, params: { user: 'repl' } };
+
+function asked({ seen }: BridgeStage): string[] {
+  return seen.map(({ id, fun }) => `${id} ${fun}`);
+}
+
+const fails: MinionFunction = () => {
+  throw new Error('here');
+};
+
+test('steps follow each other by what they need, with what came before', async (t) => {
+  const stage = await start(t);
+  const handle = await stage.bridge.plan('db.create-cluster', request);
+  t.deepEqual(handle.groups, { master: ['web1'], replicas: ['web3', 'web2'] });
+  const outcome = await handle.outcome;
+  t.is(outcome.status, 'succeeded');
+  t.deepEqual(
+    outcome.steps.map(({ step, command, results }) => [step, command, results.length]),
+    [
+      ['grant', 'db.grant', 1],
+      ['status', 'db.status', 1],
+      ['follow', 'db.follow', 2],
+      ['note', 'db.note', 2],
+    ],
+  );
+  t.deepEqual(outcome.undone, []);
+  t.deepEqual(asked(stage).slice(0, 2), ['web1 db.grant', 'web1 db.status']);
+  t.deepEqual(asked(stage).slice(2, 4).sort(), ['web2 db.follow', 'web3 db.follow']);
+  t.deepEqual(stage.seen[2]?.kwargs, { user: 'repl', file: 'bin.1', at: 7 });
+});
+
+test('a plan tells each step with counts, from the beginning, to whoever comes', async (t) => {
+  const { bridge } = await start(t);
+  const handle = await bridge.plan('db.create-cluster', request);
+  await handle.outcome;
+  const told = await collect(handle.updates());
+  const short = told.map((update) =>
+    update.type === 'step'
+      ? [
+          update.step,
+          update.state,
+          update.minions.succeeded,
+          update.minions.all,
+          update.steps.ended,
+        ]
+      : [update.type],
+  );
+  t.deepEqual(short, [
+    ['grant', 'running', 0, 1, 0],
+    ['result'],
+    ['grant', 'succeeded', 1, 1, 1],
+    ['status', 'running', 0, 1, 1],
+    ['result'],
+    ['status', 'succeeded', 1, 1, 2],
+    ['follow', 'running', 0, 2, 2],
+    ['result'],
+    ['result'],
+    ['follow', 'succeeded', 2, 2, 3],
+    ['note', 'running', 0, 2, 3],
+    ['result'],
+    ['result'],
+    ['note', 'succeeded', 2, 2, 4],
+    ['outcome'],
+  ]);
+});
+
+test('where a step fails, what is done is taken back, the latest first, where it succeeded', async (t) => {
+  const stage = await start(t, {
+    functions: {
+      'db.follow': (call, context) => (context.id === 'web2' ? fails(call, context) : true),
+    },
+  });
+  const handle = await stage.bridge.plan('db.create-cluster', request);
+  const outcome = await handle.outcome;
+  t.deepEqual([outcome.status, outcome.failedStep], ['failed', 'follow']);
+  t.deepEqual(
+    outcome.steps.map((it) => it.status),
+    ['succeeded', 'succeeded', 'failed', 'skipped'],
+  );
+  t.deepEqual(
+    outcome.undone.map(({ step, command, status, results }) => [
+      step,
+      command,
+      status,
+      results.map(({ minion }) => minion),
+    ]),
+    [
+      ['follow', 'db.unfollow', 'succeeded', ['web3']],
+      ['grant', 'db.revoke', 'succeeded', ['web1']],
+    ],
+  );
+  t.deepEqual(asked(stage).slice(-2), ['web3 db.unfollow', 'web1 db.revoke']);
+});
+
+test('also where it failed, if the plan says so; and a failure to take back hides nothing', async (t) => {
+  const { follow } = cluster.steps;
+  const undo = { command: 'db.unfollow', failed: true };
+  const plan = changed({ follow: { command: 'db.follow', group: 'replicas', ...follow, undo } });
+  const stage = await start(t, {
+    plans: [plan],
+    functions: { 'db.follow': fails, 'db.unfollow': fails },
+  });
+  const outcome = await (await stage.bridge.plan('db.create-cluster', request)).outcome;
+  t.deepEqual([outcome.status, outcome.failedStep], ['failed', 'follow']);
+  t.deepEqual(
+    outcome.undone.map(({ step, status, results }) => [step, status, results.length]),
+    [
+      ['follow', 'failed', 2],
+      ['grant', 'succeeded', 1],
+    ],
+  );
+});
+
+function changed(
+  steps: PlanDefinition['steps'],
+  more: Partial<PlanDefinition> = {},
+): PlanDefinition {
+  return { ...cluster, ...more, steps: { ...cluster.steps, ...steps } };
+}
+
+test('a step that need not succeed ends nothing, and takes nothing back', async (t) => {
+  const stage = await start(t, { functions: { 'db.note': fails } });
+  const outcome = await (await stage.bridge.plan('db.create-cluster', request)).outcome;
+  t.is(outcome.status, 'partial');
+  t.deepEqual([outcome.steps[3]?.status, outcome.undone.length], ['failed', 0]);
+});
+
+test('so many minions at a time, until more have failed than may', async (t) => {
+  const { note } = cluster.steps;
+  const roll = (tolerate: number) =>
+    changed({ note: { command: 'db.note', group: 'replicas', ...note, atATime: 1, tolerate } });
+  const bad = { 'db.note': fails };
+  const none = await start(t, { plans: [roll(0)], functions: bad });
+  const outcome = await (await none.bridge.plan('db.create-cluster', request)).outcome;
+  t.deepEqual(
+    outcome.steps[3]?.results.map(({ minion }) => minion),
+    ['web3'],
+  );
+  t.is(outcome.steps[3]?.status, 'failed');
+  const all = await start(t, { plans: [roll(2)], functions: bad });
+  const tolerated = await (await all.bridge.plan('db.create-cluster', request)).outcome;
+  t.deepEqual([tolerated.status, tolerated.steps[3]?.runs.length], ['succeeded', 2]);
+  t.deepEqual(asked(all).slice(-2), ['web3 db.note', 'web2 db.note']);
+});
+
+test('a group may be part of another: its first minion, and the rest', async (t) => {
+  const plan: PlanDefinition = {
+    ...cluster,
+    groups: {
+      nodes: {},
+      master: { from: 'nodes', select: 'first' },
+      replicas: { from: 'nodes', select: 'rest' },
+    },
+  };
+  const { bridge } = await start(t, { plans: [plan] });
+  const nodes = ['web2', 'web1', 'web3'];
+  const handle = await bridge.plan('db.create-cluster', { ...request, groups: { nodes } });
+  t.like(handle.groups, { master: ['web2'], replicas: ['web1', 'web3'] });
+  t.is((await handle.outcome).status, 'succeeded');
+  const alone = await bridge.plan('db.create-cluster', { ...request, groups: { nodes: 'web1' } });
+  const { status: one, steps } = await alone.outcome;
+  t.deepEqual([one, steps[2]?.results, steps[2]?.status], ['succeeded', [], 'succeeded']);
+});
+
+const refusals = [
+  ['an unknown plan', 'db.drop-cluster', request, 'ERR_PLAN_UNKNOWN'],
+  ['a command', 'db.grant', request, 'ERR_PLAN_UNKNOWN'],
+  [
+    'a parameter more',
+    'db.create-cluster',
+    { ...request, params: { user: 'x', cmd: 'id' } },
+    'ERR_COMMAND_PARAMETERS',
+  ],
+  ['no parameters', 'db.create-cluster', { groups }, 'ERR_COMMAND_PARAMETERS'],
+  [
+    'a text that a command refuses',
+    'db.create-cluster',
+    { ...request, params: { user: '-x' } },
+    'ERR_COMMAND_PARAMETERS',
+  ],
+  [
+    'a group less',
+    'db.create-cluster',
+    { ...request, groups: { master: 'web1' } },
+    'ERR_PLAN_GROUPS',
+  ],
+  [
+    'a group more',
+    'db.create-cluster',
+    { ...request, groups: { ...groups, more: 'web1' } },
+    'ERR_PLAN_GROUPS',
+  ],
+  [
+    'a group that is too large',
+    'db.create-cluster',
+    { ...request, groups: { ...groups, master: ['web1', 'db1'] } },
+    'ERR_PLAN_GROUPS',
+  ],
+  [
+    'nobody',
+    'db.create-cluster',
+    { ...request, groups: { ...groups, master: 'mail*' } },
+    'ERR_PLAN_GROUPS',
+  ],
+  [
+    'a minion that is not there',
+    'db.create-cluster',
+    { ...request, groups: { ...groups, replicas: ['web2', 'web9'] } },
+    'ERR_PLAN_GROUPS',
+  ],
+  [
+    'a minion in two groups',
+    'db.create-cluster',
+    { ...request, groups: { ...groups, replicas: 'web*' } },
+    'ERR_PLAN_GROUPS',
+  ],
+  [
+    'a minion beyond the grant',
+    'db.create-cluster',
+    { ...request, groups: { ...groups, master: 'db1' } },
+    'ERR_COMMAND_DENIED',
+  ],
+  [
+    'another caller',
+    'db.create-cluster',
+    { ...request, caller: { kind: 'service', name: 'sahara' } },
+    'ERR_COMMAND_DENIED',
+  ],
+  [
+    'an unknown token',
+    'db.create-cluster',
+    { ...request, caller: { token: 'f'.repeat(64) } },
+    'ERR_EAUTH_TOKEN',
+  ],
+] as const;
+
+test('what is refused never reaches a minion, and has the code that says why', async (t) => {
+  const { bridge, master, seen } = await start(t);
+  for (const [title, name, asking, code] of refusals) {
+    await t.throwsAsync(bridge.plan(name, asking), { code }, title);
+  }
+  t.deepEqual(seen, []);
+  t.deepEqual(await master.jobs.list(), []);
+});
+
+test('one command that is not permitted refuses the whole, before anything is done', async (t) => {
+  const known = ['db.grant', 'db.status', 'db.follow', 'db.note'];
+  for (const fun of [known, [...known.slice(1), 'db.revoke', 'db.unfollow']]) {
+    const { bridge, seen } = await start(t, { rules: [may(fun)] });
+    await t.throwsAsync(bridge.plan('db.create-cluster', request), { code: 'ERR_COMMAND_DENIED' });
+    t.deepEqual(seen, []);
+  }
+});
+
+test('what depends on a result is decided when that is there, and taken back where it is denied', async (t) => {
+  const bounded = allow('some', {
+    subject: { service: 'bridge' },
+    action: 'command',
+    resource: { fun: 'db.follow', within: 'web*', arguments: [{ kwargs: { file: 'bin.2' } }] },
+  });
+  const rest = may(['db.grant', 'db.revoke', 'db.status', 'db.note', 'db.unfollow']);
+  const stage = await start(t, { rules: [bounded, rest] });
+  const outcome = await (await stage.bridge.plan('db.create-cluster', request)).outcome;
+  t.deepEqual([outcome.status, outcome.failedStep], ['failed', 'follow']);
+  t.regex(outcome.steps[2]?.reason ?? '', /ERR_COMMAND_DENIED/);
+  t.deepEqual(asked(stage), ['web1 db.grant', 'web1 db.status', 'web1 db.revoke']);
+});
+
+test('what a minion returns is looked at like what a caller gives', async (t) => {
+  const crafted = { file: '--defaults-file=/x', at: [7] };
+  const stage = await start(t, { functions: { 'db.status': () => crafted } });
+  const outcome = await (await stage.bridge.plan('db.create-cluster', request)).outcome;
+  t.is(outcome.status, 'failed');
+  t.regex(outcome.steps[2]?.reason ?? '', /ERR_COMMAND_PARAMETERS.*must not begin with -/);
+  t.false(JSON.stringify(outcome.steps[2]?.reason).includes('defaults'));
+  t.false(asked(stage).some((it) => it.includes('follow')));
+});
+
+const slow: MinionFunction = async (_call, { signal }) => {
+  await once(signal, 'abort');
+  return true;
+};
+
+test('a plan that is cancelled ends what is under way and takes back what is done, unless told not to', async (t) => {
+  const stage = await start(t, { functions: { 'db.follow': slow } });
+  for (const undo of [true, false]) {
+    const handle = await stage.bridge.plan('db.create-cluster', request);
+    for await (const update of handle.updates()) {
+      if (update.type === 'step' && update.step === 'follow') break;
+    }
+    await handle.cancel({ undo });
+    const { status: end, steps, undone } = await handle.outcome;
+    t.is(end, 'cancelled');
+    t.deepEqual(
+      steps.map((it) => it.status),
+      ['succeeded', 'succeeded', 'failed', 'skipped'],
+    );
+    t.deepEqual(
+      undone.map(({ step }) => step),
+      undo ? ['grant'] : [],
+    );
+  }
+});
+
+test('a plan ends with its deadline, and with the signal of its caller', async (t) => {
+  const quick = { ...cluster, timeout: 0.2 };
+  const late = await start(t, { plans: [quick], functions: { 'db.follow': slow } });
+  const outcome = await (await late.bridge.plan('db.create-cluster', request)).outcome;
+  t.deepEqual([outcome.status, outcome.undone.length], ['timeout', 1]);
+  const cut = await start(t, { functions: { 'db.grant': slow } });
+  const end = new AbortController();
+  const more = { ...request, signal: end.signal, undoOnCancel: false };
+  const handle = await cut.bridge.plan('db.create-cluster', more);
+  end.abort();
+  t.is((await handle.outcome).status, 'cancelled');
+});
+
+test('the same key is the same run; with other parameters or groups it is a conflict', async (t) => {
+  const stage = await start(t);
+  const keyed = { ...request, idempotencyKey: 'k1' };
+  const name = 'db.create-cluster';
+  const [first, again] = await Promise.all([
+    stage.bridge.plan(name, keyed),
+    stage.bridge.plan(name, keyed),
+  ]);
+  t.deepEqual([first.isRepeated, again.isRepeated, again.id === first.id], [false, true, true]);
+  const outcome = await first.outcome;
+  t.deepEqual(await (await stage.bridge.plan(name, keyed)).outcome, outcome);
+  t.is(stage.seen.length, 6);
+  const others = [{ params: { user: 'other' } }, { groups: { ...groups, replicas: ['web2'] } }];
+  for (const more of others) {
+    await t.throwsAsync(stage.bridge.plan(name, { ...keyed, ...more }), {
+      code: 'ERR_COMMAND_KEY',
+    });
+  }
+  // Nor is a key of a plan one of its commands.
+  const own = { target: 'web1', params: { user: 'repl' }, idempotencyKey: 'k1' };
+  t.false((await stage.bridge.run('db.grant', own)).isRepeated);
+});
+
+test('a right that was taken away is asked for again, also with a known key; another has no part in it', async (t) => {
+  const { bridge, master } = await start(t);
+  const keyed = { ...request, idempotencyKey: 'k1' };
+  const handle = await bridge.plan('db.create-cluster', keyed);
+  await handle.outcome;
+  t.is((await bridge.plans.find(handle.id, { kind: 'service', name: 'bridge' })).id, handle.id);
+  const other = { kind: 'service', name: 'sahara' } as const;
+  await t.throwsAsync(bridge.plans.find(handle.id, other), { code: 'ERR_RUN_UNKNOWN' });
+  await master.reload(resolveMasterConfig({ acl: acl([]) }));
+  await t.throwsAsync(bridge.plan('db.create-cluster', keyed), { code: 'ERR_COMMAND_DENIED' });
+});
+
+test('a secret is told by nothing that a plan says or keeps', async (t) => {
+  const password = 'correct-horse-battery';
+  const { bridge, master, seen } = await start(t, {
+    commands: [
+      ...commands,
+      {
+        name: 'db.user',
+        description: 'x',
+        state: 'user',
+        reviewed: 'made for this test alone',
+        parameters: { type: 'object', properties: { password: { type: 'string' } } },
+        secret: ['password'],
+      },
+    ],
+    plans: [
+      {
+        name: 'db.make-user',
+        description: 'x',
+        parameters: { type: 'object', properties: { secret_word: { type: 'string' } } },
+        groups: { all: {} },
+        steps: {
+          user: {
+            command: 'db.user',
+            group: 'all',
+            params: { password: { parameter: 'secret_word' } },
+          },
+        },
+      },
+    ],
+    functions: { 'state.apply': fails },
+  });
+  t.deepEqual(bridge.plans.show('db.make-user').secret, ['secret_word']);
+  const asking = { groups: { all: 'web1' }, params: { secret_word: password } };
+  const handle = await bridge.plan('db.make-user', { ...asking, idempotencyKey: 'k' });
+  const outcome = await handle.outcome;
+  const [run = ''] = outcome.steps[0]?.runs ?? [];
+  const told = [outcome, await collect(handle.updates()), seen, await master.jobs.show(run)];
+  t.true(JSON.stringify(told).includes('saltbridge_secrets'));
+  t.false(JSON.stringify(told).includes(password));
+});
+
+test('who ran a plan, on whom, and how it ended is audited', async (t) => {
+  const config = directories(temporaryDirectory(t));
+  const { bridge, master } = await start(t, { config });
+  const handle = await bridge.plan('db.create-cluster', request);
+  await handle.outcome;
+  await master.audit.flush();
+  const records = await collect(readAuditLog({ stateDir: config.stateDir ?? '' }));
+  const told = records.filter(({ action }) => action.startsWith('plan.'));
+  const about = { what: 'db.create-cluster', jid: handle.id, on: ['web1', 'web3', 'web2'] };
+  const who = { kind: 'service', name: 'bridge' } as const;
+  t.is(told.length, 2);
+  t.like(told[0], { ...about, who, action: 'plan.run', outcome: 'permitted' });
+  t.like(told[1], { ...about, who, action: 'plan.end', outcome: 'done', detail: 'succeeded' });
+});
+
+test('the local socket runs, follows and cancels plans', async (t) => {
+  const config = directories(temporaryDirectory(t));
+  await start(t, { config });
+  const bridge = connectExtension({ socketPath: config.socket ?? '' }, 'bridge');
+  t.like(await bridge.call('plan', { name: 'db.create-cluster' }), { version: 1, secret: [] });
+  t.is((await bridge.call<readonly unknown[]>('plans')).length, 1);
+  const run = { plan: 'db.create-cluster', ...request };
+  const items = await collect(bridge.stream<PlanUpdate & { readonly id?: string }>('runPlan', run));
+  t.deepEqual([items[0]?.type, items.at(-1)?.type].map(String), ['begun', 'outcome']);
+  const id = items[0]?.id ?? '';
+  t.is((await collect(bridge.stream('followPlan', { id }))).length, items.length);
+  t.like(await bridge.call('cancelPlan', { id }), { status: 'succeeded' });
+  const denied = bridge.stream('runPlan', { ...run, service: 'sahara' });
+  await t.throwsAsync(collect(denied), { code: 'ERR_COMMAND_DENIED' });
+});

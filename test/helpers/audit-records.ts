@@ -1,0 +1,14 @@
+import { type AuditFilter, type AuditRecord, readAuditLog } from '../../master/index.ts';
+import { directories, type VectorMaster } from './vector-master.ts';
+
+/** What a master of a test has in its audit log. */
+export async function auditRecords(
+  { master, directory }: Pick<VectorMaster, 'directory' | 'master'>,
+  filter?: AuditFilter,
+): Promise<AuditRecord[]> {
+  await master.audit.flush();
+  const { stateDir = '' } = directories(directory);
+  const records: AuditRecord[] = [];
+  for await (const record of readAuditLog({ stateDir }, filter)) records.push(record);
+  return records;
+}

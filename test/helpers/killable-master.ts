@@ -1,0 +1,62 @@
+/** A master by its command, in a process of its own that may be killed, and minions that outlive it. */
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import type { ExecutionContext } from 'ava';
+import { MasterProcess } from '../../bench/crash/master-process.ts';
+import {
+  createMinion,
+  createMinionKeys,
+  type Minion,
+  type MinionFunction,
+} from '../../minion-protocol/index.ts';
+import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
+import { freePorts } from '../interop/our-master.ts';
+import { within } from './deadline.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
+
+export interface KillableMaster {
+  readonly master: MasterProcess;
+  /** Of its local socket. */
+  readonly socketPath: string;
+  /** A minion that is accepted and listens. */
+  join(id: string, functions?: Readonly<Record<string, MinionFunction>>): Promise<Minion>;
+}
+
+/**
+ * Starts it; it is killed at the end of the test.
+ * @param configuration - YAML, with a line `saltbridge:`
+ * @param files - beside the configuration, by name
+ */
+export async function startKillable(
+  t: ExecutionContext,
+  configuration: string,
+  files: Readonly<Record<string, string>> = {},
+): Promise<KillableMaster> {
+  const directory = temporaryDirectory(t);
+  const [requestPort = 0, publishPort = 0] = await freePorts(2);
+  const socketPath = path.join(directory, 'run', 's.sock');
+  const base = `root_dir: ${directory}\ninterface: 127.0.0.1\nret_port: ${requestPort}\npublish_port: ${publishPort}\npki_dir: /pki\nsock_dir: /run\ncachedir: /cache\nlog_file: /log\nlog_level: info\n`;
+  const own = configuration.replace(
+    'saltbridge:\n',
+    `saltbridge:\n  state_dir: ${directory}/state\n  socket: ${socketPath}\n`,
+  );
+  writeFileSync(path.join(directory, 'master'), base + own);
+  for (const [name, content] of Object.entries(files)) {
+    writeFileSync(path.join(directory, name), content);
+  }
+  const master = new MasterProcess(directory);
+  master.spawn();
+  t.teardown(() => master.kill());
+  await within('the master', master.ready(), 20_000);
+  return {
+    master,
+    socketPath,
+    join: async (id, functions = {}) => {
+      const transport = dialZeromq({ host: '127.0.0.1', requestPort });
+      const minion = createMinion({ id, transport, keys: await createMinionKeys(), functions });
+      t.teardown(() => minion.stop());
+      await within(`${id} to connect`, minion.start(), 20_000);
+      return minion;
+    },
+  };
+}
