@@ -69,12 +69,12 @@ export class PillarCache {
     { pillar, proven }: PillarAnswer,
     madeFrom: MadeFrom,
   ): Promise<void> {
-    const packed = packLocal(pillar);
+    const packed = pack(pillar);
     const entry: KeptPillar = {
       ...key,
       madeFrom,
       pillar: packed,
-      proven: proven === pillar ? packed : packLocal(proven),
+      proven: proven === pillar ? packed : pack(proven),
     };
     const others = (this.#entries.get(id) ?? []).filter((it) => !isFor(it, { id, ...key }));
     const entries = [entry, ...others].slice(0, maxPerMinion);
@@ -126,6 +126,11 @@ export class PillarCache {
 function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKey): boolean {
   const isSameEnv = entry.saltenv === saltenv && entry.pillarenv === pillarenv;
   return isSameEnv && entry.lower === lower && entry.rules === rules;
+}
+
+/** A copy: the packed form is a part of a larger buffer. */
+function pack(pillar: FactMap): Uint8Array {
+  return Buffer.from(packLocal(pillar));
 }
 
 function unpack(bytes: Uint8Array): FactMap {

@@ -3,7 +3,7 @@ import { MasterError } from '../errors.ts';
 import { HiddenDirectories } from '../fileserver/confinement.ts';
 import { DiskFiles } from '../fileserver/disk-files.ts';
 import type { ExtPillar } from './ext-pillar.ts';
-import { readPillarText } from './ext-text.ts';
+import { readAtOnce, readPillarText, type TextReader } from './ext-text.ts';
 
 /** A directory with a file for each minion. */
 export interface ExtPillarFilesOptions {
@@ -17,10 +17,15 @@ export interface ExtPillarFilesOptions {
  * Pillar of files, one for each minion. They are data: nothing in them is rendered. A minion
  * without a file gets nothing from it, and links that leave the directory lead nowhere.
  */
-export async function extPillarFiles({
-  directory,
-  maxBytes = 4 * 1024 * 1024,
-}: ExtPillarFilesOptions): Promise<ExtPillar> {
+export function extPillarFiles(options: ExtPillarFilesOptions): Promise<ExtPillar> {
+  return openExtPillarFiles(options, readAtOnce);
+}
+
+/** The same with a reader of one's own. */
+export async function openExtPillarFiles(
+  { directory, maxBytes = 4 * 1024 * 1024 }: ExtPillarFilesOptions,
+  reader: TextReader,
+): Promise<ExtPillar> {
   const files = new DiskFiles(await HiddenDirectories.open([]));
   const read = async (name: string): Promise<FactMap | undefined> => {
     const found = await files.find(directory, name);
@@ -29,7 +34,8 @@ export async function extPillarFiles({
     if (size > maxBytes) {
       throw new MasterError('ERR_PILLAR_FILE', `the file has more than ${maxBytes} bytes`);
     }
-    return readPillarText(await found.read(0, size), name.endsWith('.json') ? 'json' : 'yaml');
+    const format = name.endsWith('.json') ? 'json' : 'yaml';
+    return readPillarText(await found.read(0, size), format, reader);
   };
   return {
     name: 'files',

@@ -1,7 +1,7 @@
 import { MasterError } from '../errors.ts';
 import { checkPillarAddress } from './ext-address.ts';
 import type { ExtPillar } from './ext-pillar.ts';
-import { type PillarTextFormat, readPillarText } from './ext-text.ts';
+import { type PillarTextFormat, readAtOnce, readPillarText, type TextReader } from './ext-text.ts';
 
 /** A service that answers with a minion's pillar. */
 export interface ExtPillarHttpOptions {
@@ -27,6 +27,11 @@ export interface ExtPillarHttpOptions {
  * @throws MasterError ERR_ARGS for an address that may not be asked
  */
 export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
+  return openExtPillarHttp(options, readAtOnce);
+}
+
+/** The same with a reader of one's own. @throws MasterError ERR_ARGS */
+export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextReader): ExtPillar {
   const {
     url,
     format = 'json',
@@ -49,7 +54,7 @@ export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
         await response.body?.cancel();
         throw new MasterError('ERR_PILLAR_SOURCE', `the service answered ${response.status}`);
       }
-      return readPillarText(await answered(readBounded(response, maxBytes)), format);
+      return readPillarText(await answered(readBounded(response, maxBytes)), format, reader);
     },
   };
 }

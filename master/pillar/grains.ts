@@ -1,4 +1,5 @@
 /** The grains of the asking minion, of which is known what was looked at. */
+import { createHash } from 'node:crypto';
 import {
   type FactMap,
   type FactSource,
@@ -9,11 +10,13 @@ import {
 } from '../../minion-protocol/index.ts';
 import { Dict, toPython, type Value } from '../../template/index.ts';
 
+const digestBytes = 32;
+
 /** What a pillar looked at of a minion's grains. */
 export class GrainReads {
-  /** By grain: its value, packed; null where there was none. */
+  /** By grain: the mark of its value; null where there was none. */
   readonly values: Map<string, Buffer | null> = new Map();
-  /** All of them, where something went through them. */
+  /** The mark of all of them, where something went through them. */
   whole: Buffer | undefined;
 
   /** Whether nothing was looked at but the id, which is verified. */
@@ -23,12 +26,12 @@ export class GrainReads {
 
   /** Whether what was looked at is the same in these grains. */
   agreeWith(grains: WireMap): boolean {
-    if (this.whole !== undefined && !this.whole.equals(packed(grains))) return false;
+    if (this.whole !== undefined && !this.whole.equals(markOf(grains))) return false;
     for (const [key, before] of this.values) {
       const now = grainOf(grains, key);
       if (before === null || now === undefined) {
         if (before !== null || now !== undefined) return false;
-      } else if (!before.equals(packed(now))) return false;
+      } else if (!before.equals(markOf(now))) return false;
     }
     return true;
   }
@@ -52,14 +55,14 @@ export class TracedGrains implements FactSource {
   }
 
   whole(): FactMap {
-    if (this.#reads.whole === undefined) this.#reads.whole = packed(this.#grains);
+    if (this.#reads.whole === undefined) this.#reads.whole = markOf(this.#grains);
     return this.#grains;
   }
 
   note(key: string): void {
     if (key === 'id' || this.#reads.values.has(key)) return;
     const value = grainOf(this.#grains, key);
-    this.#reads.values.set(key, value === undefined ? null : packed(value));
+    this.#reads.values.set(key, value === undefined ? null : markOf(value));
   }
 
   names(): string[] {
@@ -142,6 +145,10 @@ function grainOf(grains: WireMap, key: string): WireValue | undefined {
   return Object.hasOwn(grains, key) ? grains[key] : undefined;
 }
 
-function packed(value: WireValue): Buffer {
-  return Buffer.from(packLocal(value));
+/** Tells a value from all others: its packed form, or where that is longer its digest. */
+function markOf(value: WireValue): Buffer {
+  const packed = packLocal(value);
+  return packed.length < digestBytes
+    ? Buffer.from(packed)
+    : createHash('sha256').update(packed).digest();
 }

@@ -5,6 +5,8 @@ import { hiddenDirectories } from '../fileserver/open.ts';
 import { openRoots } from '../fileserver/roots.ts';
 import type { Foundations } from '../foundations.ts';
 import type { MasterParts } from '../master.ts';
+import { KeptData } from '../rendering/kept-data.ts';
+import { Renderer } from '../rendering/renderer.ts';
 import { fromProvider, type PillarSource } from './answer.ts';
 import { openExtPillars } from './ext-configured.ts';
 import { withExtPillar } from './ext-pillar.ts';
@@ -47,14 +49,17 @@ export async function openPillarSource(
   { pillar, extPillar = [] }: Pick<MasterParts, 'pillar' | 'extPillar'>,
   surroundings: PillarSourceSurroundings,
 ): Promise<PillarSource> {
-  const { log } = surroundings;
+  const { closers, log } = surroundings;
+  const rendering = closers.add(new Renderer(), (it) => it.close());
   const base =
-    pillar === undefined ? await openLastingPillar(config, surroundings) : fromProvider(pillar);
+    pillar === undefined
+      ? await openLastingPillar(config, { ...surroundings, rendering })
+      : fromProvider(pillar);
   const { strategy, mergeLists } = rulesOf(config);
   const merge = { strategy, mergeLists, log };
   const configured = withExtPillar(base, {
     ...merge,
-    sources: await openExtPillars(config.extPillar),
+    sources: await openExtPillars(config.extPillar, new KeptData(rendering)),
     areFirst: config.extPillarFirst,
   });
   const whole = withExtPillar(configured, { ...merge, sources: extPillar });

@@ -52,6 +52,8 @@ export interface PillarSurroundings {
   readonly now: () => number;
   /** Where pillars outlive the master. Default: nowhere. */
   readonly shelf?: PillarShelf | undefined;
+  /** Closed with the pillar. Default: one of its own. */
+  readonly rendering?: Renderer;
   /** Whether what was made for an id is kept. Default: of all. */
   readonly isKept?: (id: string) => boolean;
 }
@@ -72,8 +74,8 @@ export class OwnPillar implements PillarSource {
   readonly #sources: PillarSources;
   readonly #surroundings: PillarSurroundings;
   readonly #cache: PillarCache;
-  readonly #renderer: Renderer = new Renderer();
-  readonly #data: KeptData = new KeptData(this.#renderer);
+  readonly #rendering: Renderer;
+  readonly #data: KeptData;
   readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
   readonly #told = new Set<string>();
   #rules: { readonly nodegroups: PillarConfig['nodegroups']; readonly mark: string } | undefined;
@@ -83,6 +85,8 @@ export class OwnPillar implements PillarSource {
     this.#config = config;
     this.#sources = sources;
     this.#surroundings = surroundings;
+    this.#rendering = surroundings.rendering ?? new Renderer();
+    this.#data = new KeptData(this.#rendering);
     this.#cache = new PillarCache({ sources, shelf: surroundings.shelf });
   }
 
@@ -119,7 +123,7 @@ export class OwnPillar implements PillarSource {
   }
 
   async close(): Promise<void> {
-    await this.#renderer.close();
+    await this.#rendering.close();
     await this.#sources.close();
   }
 
@@ -199,7 +203,7 @@ export class OwnPillar implements PillarSource {
       pillarenv,
       ...environments(config.pillarRoots, pillarenv ?? saltenv ?? 'base'),
       opts: { id, minion_id: id, saltenv, pillarenv, file_client: 'local' },
-      rendering: this.#renderer,
+      rendering: this.#rendering,
       data: this.#data,
       slowPatterns: this.#slowPatterns,
       now: this.#surroundings.now,

@@ -360,6 +360,7 @@ test('of runs beyond the limit as many wait as the catalog says, each minion in 
   const run = (target: string, text: string) =>
     bridge.run('demo.echo', { target, params: { text } });
   const first = await run('web1', 'first');
+  await within('the job', take(first.updates(), 1));
   const both = await run('web*', 'both');
   const last = await run('web2', 'last');
   await t.throwsAsync(run('web1', 'more'), { code: 'ERR_COMMAND_BUSY' });

@@ -39,6 +39,7 @@ const outgoing = inFile('security/outgoing.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
 const commands = inFile('heat-bridge/run.test.ts');
 const parameters = inFile('heat-bridge/parameters.test.ts');
+const plans = inFile('heat-bridge/plans/run.test.ts');
 const projects = inFile('heat-bridge/keystone/http.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/tokens.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -50,6 +51,7 @@ const bodies = inFile('salt-api/bodies.test.ts');
 const streams = inFile('salt-api/events.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
 const door = inFile('salt-api/door.test.ts');
+const confidential = inFile('salt-api/confidential.test.ts');
 const tenants = inFile('master/config/tenants.test.ts');
 
 const identityInTheDispatcher =
@@ -814,6 +816,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'no secret is told',
     tests: [
       redaction,
+      confidential('auth.mk_token makes a token for the credentials, auth.del_token ends one'),
+      confidential('key.gen makes a pair that nobody keeps, key.gen_accept one that is accepted'),
       shelf('neither the files of the store nor a backup hold a word of a pillar'),
       shelf('a record opens under no other seal key, and under no other id'),
     ],
@@ -1088,6 +1092,10 @@ export const catalogue: readonly Threat[] = [
       parameters(`parameters are refused: \${title}`),
       parameters('texts that a command line would read otherwise reach the minion as they are'),
       `heat-bridge/catalog.test.ts: a catalog refuses \${title}`,
+      plans('one command that is not permitted refuses the whole, before anything is done'),
+      plans('what a minion returns is looked at like what a caller gives'),
+      plans('a secret is told by nothing that a plan says or keeps'),
+      `heat-bridge/plans/definition.test.ts: a plan is refused with \${title}`,
     ],
   },
   {
@@ -1096,6 +1104,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       audit('records that were taken out or exchanged are missed, wherever they stood'),
       audit('a record that was written again with a hash of its own breaks the chain'),
+      'client/interface.test.ts: over HTTPS what is done is audited as done by whom the token belongs to',
       audit(`an end that was \${what} while no master ran stays to be seen for ever`),
       users(
         'the audit log names who logged in, what they did and by which rule, and what was refused',
@@ -1136,6 +1145,7 @@ export const catalogue: readonly Threat[] = [
       "heat-bridge/signals/routes.test.ts: another's handle is as unknown as none, and cannot be replaced",
       commands("another caller's key leads to nothing of the first's"),
       'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
+      'heat-bridge/plans/http.test.ts: a plan may be begun now and read or cancelled later, by whoever began it alone',
       projects('an idempotency key is of the project that the token is for, and of no other'),
       projects('a project that no rule is about learns nothing of what there is to be called'),
       projects('a handle is of the project that the token is for; others know nothing of it'),

@@ -87,6 +87,24 @@ test('with ext_pillar_first a source that fails is named, and the files are ther
   });
 });
 
+test('while a large file of one minion is read, others get theirs', async (t) => {
+  const lines = Array.from({ length: 6000 }, (_, at) => `k${at}: {a: [1, 2], b: some text}\n`);
+  const { master } = await start(t, { ...tree, 'ext/large.yaml': lines.join('') });
+  await pillarOf(master);
+  let isDone = false;
+  const large = master.pillar.show({ minion: 'large' }).finally(() => {
+    isDone = true;
+  });
+  let answered = 0;
+  for (; !isDone; answered += 1) {
+    t.like(await pillarOf(master), { tier: 'core' });
+    // Lets messages of other threads in.
+    await new Promise(setImmediate);
+  }
+  t.true(answered >= 10, `${answered} answered`);
+  t.like(await large, { k5999: { a: [1, 2], b: 'some text' } });
+});
+
 test('a program lies over both', async (t) => {
   for (const extPillarFirst of [false, true]) {
     const directory = temporaryDirectory(t);
