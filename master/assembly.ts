@@ -215,6 +215,7 @@ async function open(
     jobs,
     lastHeard,
     present,
+    logins: () => users.api,
     fileServer,
     pillar,
     nextJid,

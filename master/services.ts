@@ -1,6 +1,6 @@
 /** Keys, jobs, runners and wheel over their parts: what the interface gives, and minions may ask. */
 import type { Logger } from 'pino';
-import type { FunctionsApi, JobsApi, KeysApi, PillarApi } from './api.ts';
+import type { FunctionsApi, JobsApi, KeysApi, LoginsApi, PillarApi } from './api.ts';
 import { auditedKeys } from './audit/audited-keys.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { EventBus } from './events/bus.ts';
@@ -34,6 +34,8 @@ export interface ServiceParts extends Mine {
   readonly jobs: JobCache;
   readonly lastHeard: LastHeard;
   readonly present: () => readonly PresentMinion[];
+  /** There when functions are called. */
+  readonly logins: () => Pick<LoginsApi, 'login' | 'logout'>;
   readonly fileServer: FileServer;
   readonly pillar: PillarSource;
   readonly nextJid: () => string;

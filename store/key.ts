@@ -25,7 +25,7 @@ export function encodeKey(key: Key): Buffer {
  * @throws StoreError ERR_KEY
  */
 export function encodePrefix(prefix: Key): Buffer {
-  const bytes = Buffer.concat(prefix.map(encodeSegment));
+  const bytes = Buffer.from(prefix.map(encodeSegment).join(''));
   if (bytes.length > maxKeyBytes) {
     throw new StoreError('ERR_KEY', `a key of ${bytes.length} bytes; at most ${maxKeyBytes}`);
   }
@@ -56,25 +56,21 @@ export function decodeKey(bytes: Buffer): Key {
   return segments;
 }
 
-function encodeSegment(segment: string): Buffer {
+/** The segment as text whose UTF-8 is that of the key. */
+function encodeSegment(segment: string): string {
   // Two different texts with lone surrogates would have the same UTF-8.
   if (/\p{Surrogate}/u.test(segment)) {
     throw new StoreError('ERR_KEY', 'a key segment with half a surrogate pair');
   }
-  const text = Buffer.from(segment);
-  if (text.length === 0 || text.length > maxSegmentBytes) {
+  const length = Buffer.byteLength(segment);
+  if (length === 0 || length > maxSegmentBytes) {
     throw new StoreError(
       'ERR_KEY',
-      `a key segment of ${text.length} bytes; 1 to ${maxSegmentBytes} are possible`,
+      `a key segment of ${length} bytes; 1 to ${maxSegmentBytes} are possible`,
     );
   }
-  const bytes: number[] = [];
-  for (const byte of text) {
-    if (byte <= escapeByte) bytes.push(escapeByte, byte + 1);
-    else bytes.push(byte);
-  }
-  bytes.push(endOfSegment);
-  return Buffer.from(bytes);
+  const escaped = segment.replaceAll('\u0001', '\u0001\u0002').replaceAll('\0', '\u0001\u0001');
+  return `${escaped}\0`;
 }
 
 function decodeSegment(bytes: Buffer): string {

@@ -33,7 +33,12 @@ export function unpackNumber(bytes: Buffer | undefined): number {
 
 /** The row of an entry. */
 export function packEntry(record: EntryRecord): Buffer {
-  return Buffer.concat([packNumber(record.revision), packNumber(record.expiresAt), record.value]);
+  const { revision, expiresAt, value } = record;
+  const bytes = Buffer.allocUnsafe(2 * numberBytes + value.length);
+  bytes.writeDoubleBE(revision, 0);
+  bytes.writeDoubleBE(expiresAt, numberBytes);
+  bytes.set(value, 2 * numberBytes);
+  return bytes;
 }
 
 /** The entry of a row. */

@@ -70,6 +70,7 @@ interface Ready {
   readonly data: WireMap;
   readonly user: string;
   readonly timeout: number | undefined;
+  readonly isConfidential: boolean;
   readonly by: AuditRequester | undefined;
 }
 
@@ -132,9 +133,12 @@ export class FunctionCaller {
     const tag = `salt/${kind === 'runner' ? 'run' : 'wheel'}/${jid}`;
     const user = call.user ?? 'saltbridge';
     const keywords = Object.keys(kwarg).length > 0 ? [{ ...kwarg }] : [];
-    const data = { fun: `${kind}.${fun}`, jid, user, fun_args: [...arg, ...keywords] };
+    const { isConfidential } = found;
+    const args = isConfidential ? [] : [...arg, ...keywords];
+    const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };
     this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
-    return { call: bound, jid, tag, data, user, timeout: call.timeout, by: call.by };
+    const { timeout, by } = call;
+    return { call: bound, jid, tag, data, user, timeout, isConfidential, by };
   }
 
   #unknown(fun: string): MasterError {
@@ -149,8 +153,8 @@ export class FunctionCaller {
   async #finish(ready: Ready): Promise<FunctionResult> {
     const { jid, tag, data } = ready;
     const outcome = await this.#call(ready);
-    const event =
-      this.#options.kind === 'wheel' ? { ...data, tag, ...outcome } : { ...data, ...outcome };
+    const told = { ...outcome, return: toldOf(ready, outcome.return) };
+    const event = this.#options.kind === 'wheel' ? { ...data, tag, ...told } : { ...data, ...told };
     this.#options.bus.fire(`${tag}/ret`, event);
     this.#tellAudit(ready, outcome.success);
     return { jid, fun: String(data.fun), ...outcome };
@@ -196,7 +200,8 @@ export class FunctionCaller {
   }
 
   /** As Salt keeps it: a job of the master's own, which returned all of the event. */
-  async #keep({ jid, data, user }: Ready, result: FunctionResult): Promise<void> {
+  async #keep(ready: Ready, result: FunctionResult): Promise<void> {
+    const { jid, data, user } = ready;
     const { cache, masterId, now } = this.#options;
     if (cache === undefined) return;
     const fun = String(data.fun);
@@ -215,12 +220,17 @@ export class FunctionCaller {
     await cache.addReturn(jid, {
       minion: masterId,
       fun,
-      return: { ...data, return: result.return, success: result.success },
+      return: { ...data, return: toldOf(ready, result.return), success: result.success },
       retcode: result.retcode ?? 0,
       success: result.success,
       receivedAt: now(),
     });
   }
+}
+
+/** What others than the caller may know of a returned value. */
+function toldOf({ isConfidential }: Ready, value: WireValue): WireValue {
+  return isConfidential ? null : value;
 }
 
 function pick(

@@ -1,17 +1,19 @@
 /** The `doc` runner [salt/runners/doc.py]. */
-import type { WireMap } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
 import { type FunctionTable, masterFunction } from './function.ts';
+import { askMinions, type MinionCalls } from './minion-calls.ts';
 import { optional, text } from './parameters.ts';
 
 /** What the functions of a kind are for, by name. */
 type Docs = (prefix?: string) => WireMap;
 
 /** What the runner needs. */
-export interface DocRunnerParts {
+export interface DocRunnerParts extends MinionCalls {
   readonly docs: { readonly runner: Docs; readonly wheel: Docs };
 }
 
-export function docRunner({ docs }: DocRunnerParts): FunctionTable {
+export function docRunner(parts: DocRunnerParts): FunctionTable {
+  const { docs } = parts;
   const parameters = { name: optional(text) };
   return {
     'doc.runner': masterFunction({
@@ -23,6 +25,16 @@ export function docRunner({ docs }: DocRunnerParts): FunctionTable {
       summary: 'What the wheel functions are for: all of them, those of a module, or one.',
       parameters,
       call: ({ name }) => docs.wheel(name),
+    }),
+    'doc.execution': masterFunction({
+      summary: 'What the functions of minions are for, as all of them together say.',
+      parameters: {},
+      call: async (_values, context) => {
+        const returns = await askMinions(parts, { tgt: '*', fun: 'sys.doc' }, context);
+        const texts: WireMap = Object.create(null);
+        for (const { return: said } of returns) if (isWireMap(said)) Object.assign(texts, said);
+        return texts;
+      },
     }),
   };
 }

@@ -27,6 +27,11 @@ export interface Definition<P extends Parameters> {
   readonly takesMore?: true;
   /** Positional values beyond the parameters. Default: refused. */
   readonly takesRest?: true;
+  /**
+   * What it is given and what it returns are for the caller alone: not in events, in jobs that are
+   * kept, or in the audit log. Default: they are told.
+   */
+  readonly isConfidential?: true;
   readonly call: (
     values: ValuesOf<P>,
     context: CallContext,
@@ -42,6 +47,8 @@ export interface MasterFunction {
   readonly signature: string;
   /** Whether it takes a keyword of this name. */
   readonly takes: (name: string) => boolean;
+  /** See {@link Definition.isConfidential}. */
+  readonly isConfidential: boolean;
   /** Checks the arguments. @throws MasterError ERR_ARGS */
   readonly bind: (arg: readonly WireValue[], kwarg: Readonly<WireMap>) => BoundCall;
 }
@@ -57,9 +64,11 @@ export function masterFunction<const P extends Parameters>(
   definition: Definition<P>,
 ): MasterFunction {
   const { parameters, takesMore = false, takesRest = false, call, summary } = definition;
+  const { isConfidential = false } = definition;
   return {
     summary,
     signature: Object.entries(parameters).map(describe).join(', '),
+    isConfidential,
     takes: (name) => takesMore || Object.hasOwn(parameters, name),
     bind: (arg, kwarg) => {
       const count = takesRest ? Object.keys(parameters).length : arg.length;

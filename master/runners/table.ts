@@ -1,6 +1,7 @@
 /** The runners that are served. A new one is a new entry of a table that is joined here. */
 
 import type { EventBus } from '../events/bus.ts';
+import { type AuthRunnerParts, authRunner } from './auth.ts';
 import { type CacheRunnerParts, cacheRunner } from './cache.ts';
 import { type DocRunnerParts, docRunner } from './doc.ts';
 import { eventRunner } from './event.ts';
@@ -22,6 +23,7 @@ export interface RunnerParts
     PillarRunnerParts,
     FileserverRunnerParts,
     SaltutilRunnerParts,
+    AuthRunnerParts,
     DocRunnerParts {
   readonly bus: EventBus;
 }
@@ -36,6 +38,7 @@ export function runnerTable(parts: RunnerParts): FunctionTable {
     ...eventRunner(parts),
     ...fileserverRunner(parts),
     ...saltutilRunner(parts),
+    ...authRunner(parts),
     ...docRunner(parts),
     ...testRunner(),
   };

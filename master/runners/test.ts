@@ -20,6 +20,11 @@ export function testRunner(): FunctionTable {
         ),
       }),
     }),
+    'test.stdout_print': masterFunction({
+      summary: 'Returns bar; Salt prints foo besides.',
+      parameters: {},
+      call: () => 'bar',
+    }),
     'test.sleep': masterFunction({
       summary: 'Sleeps for some seconds.',
       parameters: { s_time: optional(seconds, 1) },

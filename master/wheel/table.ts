@@ -5,6 +5,7 @@ import type { PresentMinion } from '../presence/present.ts';
 import { type FunctionTable, masterFunction } from '../runners/function.ts';
 import { type FileRootsWheelParts, fileRootsWheel } from './file-roots.ts';
 import { type KeyWheelParts, keyWheel } from './key.ts';
+import { newKeyWheel } from './new-keys.ts';
 
 /** What they need. */
 export interface WheelParts extends KeyWheelParts, FileRootsWheelParts {
@@ -15,6 +16,7 @@ export interface WheelParts extends KeyWheelParts, FileRootsWheelParts {
 export function wheelTable(parts: WheelParts): FunctionTable {
   return {
     ...keyWheel(parts),
+    ...newKeyWheel(parts),
     ...fileRootsWheel(parts),
     'config.values': masterFunction({
       summary: "The master's options under Salt's names; secret ones are left out.",

@@ -33,6 +33,13 @@ export type JobEnvironment = Omit<
 /** Salt remembers as many, and drops a publication that it has seen (`minion_jid_queue_hwm`). */
 const rememberedJids = 100;
 
+/** Functions whose returns are shown as states, where an embedder has them [salt/modules/state.py]. */
+const states: ReadonlySet<string> = new Set(
+  ['apply', 'highstate', 'pkg', 'single', 'sls', 'sls_id', 'template', 'template_str', 'top'].map(
+    (name) => `state.${name}`,
+  ),
+);
+
 export class MinionJobs {
   readonly #functions: ReadonlyMap<string, MinionFunction>;
   readonly #running = new Map<string, Running>();
@@ -65,7 +72,8 @@ export class MinionJobs {
         kill: (jid) => this.kill(jid),
         functionNames: () => [...this.#functions.keys()],
       });
-      return { return: value, retcode: 0, success: true };
+      const out = states.has(job.fun) ? { out: 'highstate' } : {};
+      return { return: value, retcode: 0, success: true, ...out };
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       return failure(`The minion function caused an exception: ${message}`);

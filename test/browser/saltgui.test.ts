@@ -5,14 +5,19 @@
 import test, { type ExecutionContext } from 'ava';
 import type { Page } from 'playwright-core';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
-import { password, type RunningApi, startApi } from '../helpers/salt-api.ts';
-import { chromiumPath, openPage, type WatchedPage } from './chromium.ts';
+import { type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { openPage } from './chromium.ts';
+import {
+  checkPage,
+  hasSaltgui,
+  logIn,
+  realProblems,
+  runInBox,
+  saltguiFiles,
+  showsText,
+} from './saltgui.ts';
 
-const directory = process.env.SALTGUI_DIR;
-const gui = directory === undefined || chromiumPath === undefined ? test.skip : test;
-
-/** Files that a site may add; SaltGUI looks whether they are there. */
-const optional = /\/static\/(?:salt-auth|salt-motd|minions)\.(?:txt|html)/;
+const gui = hasSaltgui ? test : test.skip;
 
 /** What minions have, in the shapes of a real one. */
 const functions: Readonly<Record<string, MinionFunction>> = {
@@ -69,8 +74,8 @@ gui('SaltGUI shows every page, runs a command, follows events and accepts a key'
   const api = await startGui(t);
   const watched = await openPage(t);
   await logIn(watched.page, api);
-  await runInBox(watched.page, '*', 'test.echo hello');
-  await runInBox(watched.page, 'web1', 'state.apply');
+  await runInBox(watched.page, '*', 'test.echo hello', 'web1');
+  await runInBox(watched.page, 'web1', 'state.apply', 'web1');
   for (const [hash, expected] of pages) await checkPage(t, watched, api, hash, expected);
   await checkJobDetail(t, watched.page);
   await checkEvents(t, watched.page, api);
@@ -96,51 +101,8 @@ function startGui(t: ExecutionContext, isFilled = true): Promise<RunningApi> {
     reactor: [{ 'my/tag': ['/srv/reactor/mine.sls'] }],
   };
   const config = isFilled ? { saltgui, nodegroups: { web: 'web*' } } : {};
-  const options = { app: `${directory}/saltgui/index.html`, static: `${directory}/saltgui/static` };
+  const options = saltguiFiles;
   return startApi(t, { pending: ['new1'], functions, options, config });
-}
-
-/** The eauth is one that its list does not have; a site names its own in salt-auth.txt. */
-async function logIn(page: Page, { port }: RunningApi): Promise<void> {
-  await page.route('**/static/salt-auth.txt', (route) => route.fulfill({ body: 'sharedsecret' }));
-  await page.goto(`http://127.0.0.1:${port}/`);
-  await page.fill('#username', 'admin');
-  await page.fill('#password', password);
-  await page.selectOption('form select', 'sharedsecret');
-  await page.click('#login-button');
-  await page.waitForURL(/#minions/);
-}
-
-/** The "manual run" that every page has. */
-async function runInBox(page: Page, target: string, command: string): Promise<void> {
-  await page.click('#button-manual-run');
-  await page.fill('#target', target);
-  await page.fill('#command', command);
-  await page.click(".run-command input[type='submit']");
-  await page.waitForFunction(
-    "document.querySelector('.run-command pre').innerText.includes('web1')",
-  );
-  await page.click('#cmd-close-button');
-}
-
-async function checkPage(
-  t: ExecutionContext,
-  watched: WatchedPage,
-  { port }: RunningApi,
-  hash: string,
-  expected: RegExp,
-): Promise<void> {
-  const [name, query] = hash.split('?');
-  const { page } = watched;
-  await page.goto(`http://127.0.0.1:${port}/${query === undefined ? '' : `?${query}`}#${name}`);
-  await page.reload();
-  await t.notThrowsAsync(showsText(page, expected), `${hash}: ${expected}`);
-  t.deepEqual(realProblems(watched), [], hash);
-}
-
-function showsText(page: Page, expected: RegExp): Promise<unknown> {
-  const text = 'document.querySelector(".route.current")?.innerText ?? ""';
-  return page.waitForFunction(`${expected}.test(${text})`, undefined, { timeout: 15_000 });
 }
 
 async function checkJobDetail(t: ExecutionContext, page: Page): Promise<void> {
@@ -180,8 +142,4 @@ async function checkKeys(
   await t.notThrowsAsync(showsText(page, /3 accepted keys/));
   const [key] = (await master.keys.list()).filter(({ id }) => id === 'new1');
   t.is(key?.state, 'accepted');
-}
-
-function realProblems({ problems }: WatchedPage): string[] {
-  return problems.filter((problem) => !optional.test(problem));
 }

@@ -2,7 +2,7 @@
 import { request as httpRequest } from 'node:http';
 import type { ExecutionContext } from 'ava';
 import type { MasterOptions, MasterParts } from '../../master/index.ts';
-import { createMinion, type MinionFunction } from '../../minion-protocol/index.ts';
+import { createMinion, type MinionFunction, type WireMap } from '../../minion-protocol/index.ts';
 import { createSaltApi, type SaltApi, type SaltApiOptions } from '../../salt-api/index.ts';
 import { otherKey } from './connected-minion.ts';
 import { startVectorMaster, type VectorMaster } from './vector-master.ts';
@@ -51,6 +51,10 @@ export interface ApiSetup {
   readonly options?: SaltApiOptions;
   /** Path of the log-in. Default `/login`. */
   readonly login?: string;
+  /** Grains of a minion. Default: `os`. */
+  readonly grains?: (id: string) => WireMap;
+  /** Pillar of a minion. Default: none. */
+  readonly pillar?: (id: string) => WireMap;
   /** Functions of both minions. */
   readonly functions?: Readonly<Record<string, MinionFunction>>;
   /** Ids of minions. Default: those of the recordings. */
@@ -63,10 +67,11 @@ export interface ApiSetup {
 
 /** Starts all of it; it is closed at the end of the test. */
 export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promise<RunningApi> {
-  const { minions = ['web1', 'db1'], silent = [], pending = [] } = setup;
+  const { minions = ['web1', 'db1'], silent = [], pending = [], pillar } = setup;
   const master = await startVectorMaster(t, {
     startAt: Date.now(),
     ...(setup.extensions === undefined ? {} : { extensions: setup.extensions }),
+    ...(pillar === undefined ? {} : { pillar: async ({ id }) => pillar(id) }),
     keys: [
       ...[...minions, ...silent].map(otherKey),
       ...pending.map((id) => ({ ...otherKey(id), directory: 'minions_pre' as const })),
@@ -78,7 +83,7 @@ export async function startApi(t: ExecutionContext, setup: ApiSetup = {}): Promi
       eauth: { sharedsecret: password, ...setup.config?.eauth },
     },
   });
-  for (const id of minions) await startMinion(t, master, id, setup.functions);
+  for (const id of minions) await startMinion(t, master, id, setup);
   const api = await createSaltApi(master.master, { host: '127.0.0.1', ...setup.options });
   t.teardown(() => api.close());
   const { port } = await api.listen();
@@ -115,7 +120,7 @@ async function startMinion(
   t: ExecutionContext,
   { dial }: VectorMaster,
   id: string,
-  functions: Readonly<Record<string, MinionFunction>> = {},
+  { functions = {}, grains }: ApiSetup,
 ): Promise<void> {
   const keys = { ...pem('other_minion'), masterPem: undefined, trustMaster: async () => {} };
   const minion = createMinion({
@@ -123,7 +128,7 @@ async function startMinion(
     transport: dial(id),
     keys,
     functions,
-    grains: { id, os: 'Debian' },
+    grains: { os: 'Debian', ...grains?.(id), id },
   });
   t.teardown(() => minion.stop());
   await minion.start();

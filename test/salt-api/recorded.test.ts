@@ -2,7 +2,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { MinionFunction, WireValue } from '../../minion-protocol/index.ts';
+import type { MinionFunction, WireMap, WireValue } from '../../minion-protocol/index.ts';
+
 import { type ApiAnswer, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
@@ -31,20 +32,10 @@ const differences: Readonly<Record<string, { readonly status?: number; readonly 
   'runner/jobs.list_job-of-a-runner': { why: 'a runner that was waited for is not kept' },
   'runner/state.orchestrate_show_sls': { why: 'orchestrations are not served: there are none' },
   'wheel/key.finger-all': { why: 'a private key has no fingerprint here' },
-  'wheel/key.gen': { why: 'keys are made where they are used' },
   'wheel/config.values': { why: 'a user that is not set is null' },
   'urls/stats': { why: 'other statistics, in maps as well' },
-  'local/state-single': { why: 'the embedded minion names no outputter' },
-  'runner/jobs.lookup_jid-of-a-state': { why: 'the embedded minion names no outputter' },
-  'local-for-saltgui/beacons.list-filled': { why: 'the embedded minion has no beacons' },
-  'local-for-saltgui/schedule.list-filled': { why: 'the embedded minion has no schedules' },
-  'runner/jobs.list_job-of-a-state': { why: 'the embedded minion has no states' },
-  'events/trigger-state': { why: 'the embedded minion has no states' },
   'runner/jobs.active': { why: 'the embedded minion has no process of its own' },
   'runner/jobs.list_jobs-all': { why: 'the first job has other arguments' },
-  'runner/cache.grains': { why: 'other grains' },
-  'runner/cache.pillar': { why: 'another pillar' },
-  'urls/minions-one': { why: 'other grains' },
   'events/stream-head': {
     status: 401,
     why: 'its token was left out; events.test.ts reads streams',
@@ -99,6 +90,8 @@ async function start(t: ExecutionContext): Promise<RunningApi> {
   return startApi(t, {
     pending: ['new1', 'new2', 'new3'],
     functions: recordedFunctions(),
+    grains: (id) => recordedFacts(grainsAnswers, id),
+    pillar: (id) => recordedFacts(['runner/cache.pillar'], id),
     config: {
       nodegroups: { web: 'web1' },
       externalAuth: { file: { '^filename': users, '^filetype': 'text', ...rights } },
@@ -107,31 +100,65 @@ async function start(t: ExecutionContext): Promise<RunningApi> {
   });
 }
 
+/** What a function returned when it was recorded, by its arguments: one after the other. */
+class RecordedReturns {
+  readonly #byArguments = new Map<string, Record<string, unknown>[]>();
+
+  add({ arg, kwarg }: Record<string, unknown>, values: Record<string, unknown>): void {
+    const texts = Array.isArray(arg) ? arg : [];
+    const isKeyword = (it: unknown): boolean => /^\w+=/.test(String(it));
+    const words = texts.filter(isKeyword).map((it) => String(it).split('=', 2));
+    const kwargs = { ...Object.fromEntries(words), ...(kwarg as object | undefined) };
+    const key = JSON.stringify([texts.filter((it) => !isKeyword(it)), kwargs]);
+    this.#byArguments.set(key, [...(this.#byArguments.get(key) ?? []), values]);
+  }
+
+  /** The next one for a minion; the last one again where there are no more. */
+  next(call: Parameters<MinionFunction>[0], id: string): WireValue {
+    const recorded = this.#byArguments.get(JSON.stringify([call.args, call.kwargs])) ?? [];
+    const index = recorded.findIndex((values) => id in values);
+    const value = (recorded[index] ?? recorded[0])?.[id];
+    if (recorded.filter((values) => id in values).length > 1) delete recorded[index]?.[id];
+    return (isFull(value) ? value.ret : value) as WireValue;
+  }
+}
+
 /** Functions that the embedded minion has not: they return what was recorded. */
 function recordedFunctions(): Record<string, MinionFunction> {
-  const returns = new Map<string, [args: string, byMinion: Record<string, unknown>][]>();
+  const returns = new Map<string, RecordedReturns>();
   for (const { request, response } of files.flatMap(read)) {
     const [low] = [request.body].flat() as Record<string, unknown>[];
     const list = (response.body as { return?: Record<string, unknown>[] } | undefined)?.return;
     const [values] = Array.isArray(list) ? list : [];
     if (low?.client !== 'local' || typeof low.fun !== 'string' || values === undefined) continue;
-    const known = returns.get(low.fun) ?? [];
-    returns.set(low.fun, [...known, [JSON.stringify(low.arg ?? []), values]]);
+    const known = returns.get(low.fun) ?? new RecordedReturns();
+    returns.set(low.fun, known);
+    known.add(low, values);
   }
-  const builtIn = /^(?:test\.(?:ping|arg|version|echo|sleep)|nope\.nope)$/;
+  const builtIn = /^(?:grains\.items|test\.(?:ping|arg|version|echo|sleep)|nope\.nope)$/;
   const functions = [...returns].filter(([fun]) => !builtIn.test(fun));
   return Object.fromEntries([
     ...functions.map(([fun, known]): [string, MinionFunction] => [
       fun,
-      ({ args }, { id }) => {
-        const same = known.find(([given]) => given === JSON.stringify(args)) ?? known[0];
-        const value = same?.[1][id] ?? Object.values(same?.[1] ?? {})[0];
-        return (isFull(value) ? value.ret : value) as WireValue;
-      },
+      (call, { id }) => known.next(call, id),
     ]),
     ['sys.list_functions', () => ['test.ping']],
   ]);
 }
+
+/** Grains or pillar of a minion, from every answer that told some of them. */
+function recordedFacts(names: readonly string[], id: string): WireMap {
+  const answers = files.flatMap((file) =>
+    read(file).filter(({ name }) => names.includes(`${file}/${name}`)),
+  );
+  const facts = answers.map(({ response }) => {
+    const [byMinion] = (response.body as { return: [Record<string, WireMap>] }).return;
+    return byMinion[id] ?? {};
+  });
+  return Object.assign({}, ...facts);
+}
+
+const grainsAnswers = ['runner/cache.grains', 'urls/minions-one', 'local-for-saltgui/grains.items'];
 
 function isFull(value: unknown): value is { ret: unknown } {
   return typeof value === 'object' && value !== null && 'ret' in value && 'jid' in value;

@@ -51,6 +51,7 @@ const bodies = inFile('salt-api/bodies.test.ts');
 const streams = inFile('salt-api/events.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
 const door = inFile('salt-api/door.test.ts');
+const confidential = inFile('salt-api/confidential.test.ts');
 const tenants = inFile('master/config/tenants.test.ts');
 
 const identityInTheDispatcher =
@@ -815,6 +816,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'no secret is told',
     tests: [
       redaction,
+      confidential('auth.mk_token makes a token for the credentials, auth.del_token ends one'),
+      confidential('key.gen makes a pair that nobody keeps, key.gen_accept one that is accepted'),
       shelf('neither the files of the store nor a backup hold a word of a pillar'),
       shelf('a record opens under no other seal key, and under no other id'),
     ],
@@ -1100,6 +1103,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       audit('records that were taken out or exchanged are missed, wherever they stood'),
       audit('a record that was written again with a hash of its own breaks the chain'),
+      'client/interface.test.ts: over HTTPS what is done is audited as done by whom the token belongs to',
       audit(`an end that was \${what} while no master ran stays to be seen for ever`),
       users(
         'the audit log names who logged in, what they did and by which rule, and what was refused',
