@@ -2,6 +2,7 @@
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '../../master/config/resolve.ts';
+import { noFiles } from '../../master/fileserver/backend.ts';
 import { createSilentLogger } from '../../master/log.ts';
 import { openPillar } from '../../master/pillar/open.ts';
 import type {
@@ -9,6 +10,7 @@ import type {
   PillarConfig,
   PillarSurroundings,
 } from '../../master/pillar/own-pillar.ts';
+import { PillarSources } from '../../master/pillar/sources.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
@@ -65,3 +67,16 @@ export async function openTree(
     },
   };
 }
+
+/** Where there are no files. */
+export const noSources: PillarSources = new PillarSources({
+  backend: {
+    name: 'none',
+    envs: () => [],
+    find: async () => undefined,
+    lists: async () => noFiles,
+    close: async () => {},
+  },
+  trimBlocks: false,
+  lstripBlocks: false,
+});

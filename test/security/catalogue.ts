@@ -39,6 +39,7 @@ const outgoing = inFile('security/outgoing.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
 const commands = inFile('heat-bridge/run.test.ts');
 const parameters = inFile('heat-bridge/parameters.test.ts');
+const plans = inFile('heat-bridge/plans/run.test.ts');
 const projects = inFile('heat-bridge/keystone/http.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/tokens.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
@@ -893,6 +894,7 @@ export const catalogue: readonly Threat[] = [
       logins('attempts at the same time are no way around the limit'),
       logins('failures of many other users do not make those of one forgotten'),
       door('users log in from where api_acl lets them, by whatever door'),
+      'heat-bridge/refused-tokens.test.ts: who shows too many tokens that are refused waits, and nobody else does',
     ],
   },
   {
@@ -1090,6 +1092,10 @@ export const catalogue: readonly Threat[] = [
       parameters(`parameters are refused: \${title}`),
       parameters('texts that a command line would read otherwise reach the minion as they are'),
       `heat-bridge/catalog.test.ts: a catalog refuses \${title}`,
+      plans('one command that is not permitted refuses the whole, before anything is done'),
+      plans('what a minion returns is looked at like what a caller gives'),
+      plans('a secret is told by nothing that a plan says or keeps'),
+      `heat-bridge/plans/definition.test.ts: a plan is refused with \${title}`,
     ],
   },
   {
@@ -1139,7 +1145,9 @@ export const catalogue: readonly Threat[] = [
       "heat-bridge/signals/routes.test.ts: another's handle is as unknown as none, and cannot be replaced",
       commands("another caller's key leads to nothing of the first's"),
       'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
+      'heat-bridge/plans/http.test.ts: a plan may be begun now and read or cancelled later, by whoever began it alone',
       projects('an idempotency key is of the project that the token is for, and of no other'),
+      projects('a project that no rule is about learns nothing of what there is to be called'),
       projects('a handle is of the project that the token is for; others know nothing of it'),
       projects('an enrolment is of the project that the token is for; others know nothing of it'),
       'acl/projects.test.ts: a name of another domain is another one, for projects and for users',

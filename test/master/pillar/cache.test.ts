@@ -1,22 +1,9 @@
 /** How much is kept of pillars that were made. */
 import test from 'ava';
-import { noFiles } from '../../../master/fileserver/backend.ts';
 import { PillarCache, type PillarKey } from '../../../master/pillar/cache.ts';
 import { Reads } from '../../../master/pillar/reads.ts';
-import { PillarSources } from '../../../master/pillar/sources.ts';
 import { traverse } from '../../../minion-protocol/index.ts';
-
-const sources = new PillarSources({
-  backend: {
-    name: 'none',
-    envs: () => [],
-    find: async () => undefined,
-    lists: async () => noFiles,
-    close: async () => {},
-  },
-  trimBlocks: false,
-  lstripBlocks: false,
-});
+import { noSources } from '../../helpers/pillar.ts';
 
 function key(id: string, pillarenv?: string): PillarKey {
   return { id, saltenv: undefined, pillarenv, lower: '', rules: '' };
@@ -25,7 +12,7 @@ function key(id: string, pillarenv?: string): PillarKey {
 /** What is made of nothing stays good. */
 function keep(cache: PillarCache, its: PillarKey, text: string): Promise<void> {
   const pillar = { text };
-  return cache.keep(its, { pillar, proven: pillar }, new Reads(sources).madeFrom);
+  return cache.keep(its, { pillar, proven: pillar }, new Reads(noSources).madeFrom);
 }
 
 async function textOf(cache: PillarCache, its: PillarKey): Promise<unknown> {
@@ -34,7 +21,7 @@ async function textOf(cache: PillarCache, its: PillarKey): Promise<unknown> {
 }
 
 test('the pillar that was not asked for longest goes first', async (t) => {
-  const cache = new PillarCache({ sources, maxBytes: 2500 });
+  const cache = new PillarCache({ sources: noSources, maxBytes: 2500 });
   for (const id of ['a', 'b']) await keep(cache, key(id), id.repeat(1000));
   t.is(await textOf(cache, key('a')), 'a'.repeat(1000));
   await keep(cache, key('c'), 'c'.repeat(1000));
@@ -45,7 +32,7 @@ test('the pillar that was not asked for longest goes first', async (t) => {
 });
 
 test('a minion cannot fill the cache by naming environments', async (t) => {
-  const cache = new PillarCache({ sources });
+  const cache = new PillarCache({ sources: noSources });
   for (let index = 0; index < 100; index += 1)
     await keep(cache, key('a', `env${index}`), 'x'.repeat(100));
   t.true(cache.bytes < 1000);
@@ -54,7 +41,7 @@ test('a minion cannot fill the cache by naming environments', async (t) => {
 });
 
 test('one minion gets nothing that was made for another, or for another environment', async (t) => {
-  const cache = new PillarCache({ sources });
+  const cache = new PillarCache({ sources: noSources });
   await keep(cache, key('a', 'dev'), 'secret');
   t.is(await textOf(cache, key('b', 'dev')), undefined);
   t.is(await textOf(cache, key('a')), undefined);
@@ -62,7 +49,7 @@ test('one minion gets nothing that was made for another, or for another environm
 });
 
 test('what is made anew takes the place of what was there, and its bytes', async (t) => {
-  const cache = new PillarCache({ sources });
+  const cache = new PillarCache({ sources: noSources });
   await keep(cache, key('a'), 'x'.repeat(1000));
   await keep(cache, key('a'), 'y');
   t.is(await textOf(cache, key('a')), 'y');
@@ -70,10 +57,10 @@ test('what is made anew takes the place of what was there, and its bytes', async
 });
 
 test('a pillar of more values than a peer may send is given again whole', async (t) => {
-  const cache = new PillarCache({ sources });
+  const cache = new PillarCache({ sources: noSources });
   const list = Array.from({ length: 300_000 }, (_, index) => index);
   const pillar = { list };
-  await cache.keep(key('a'), { pillar, proven: pillar }, new Reads(sources).madeFrom);
+  await cache.keep(key('a'), { pillar, proven: pillar }, new Reads(noSources).madeFrom);
   const found = await cache.find(key('a'), {});
   t.deepEqual(found && traverse(found.pillar, ['list', '299999']), 299_999);
 });

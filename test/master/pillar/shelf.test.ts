@@ -2,13 +2,11 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { noFiles } from '../../../master/fileserver/backend.ts';
 import type { KeptPillar } from '../../../master/pillar/kept-pillar.ts';
 import type { PillarMap } from '../../../master/pillar/merge.ts';
 import type { OwnPillar, PillarConfig } from '../../../master/pillar/own-pillar.ts';
 import { Reads } from '../../../master/pillar/reads.ts';
 import { PillarShelf } from '../../../master/pillar/shelf.ts';
-import { PillarSources } from '../../../master/pillar/sources.ts';
 import { createSeal, type Seal } from '../../../master/secrets/seal.ts';
 import { packLocal, type WireMap } from '../../../minion-protocol/index.ts';
 import {
@@ -17,7 +15,7 @@ import {
   openEmbeddedStore,
   type Store,
 } from '../../../store/index.ts';
-import { type OpenedPillar, openTree } from '../../helpers/pillar.ts';
+import { noSources, type OpenedPillar, openTree } from '../../helpers/pillar.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const seal = createSeal(new Uint8Array(32).fill(7));
@@ -182,20 +180,8 @@ function reopened(store: Store, its: Seal = seal): Promise<PillarShelf> {
 function kept(text: string): KeptPillar {
   const pillar = packLocal({ text });
   const env = { saltenv: undefined, pillarenv: undefined, lower: '', rules: '' };
-  return { ...env, madeFrom: new Reads(nowhere).madeFrom, pillar, proven: pillar };
+  return { ...env, madeFrom: new Reads(noSources).madeFrom, pillar, proven: pillar };
 }
-
-const nowhere = new PillarSources({
-  backend: {
-    name: 'none',
-    envs: () => [],
-    find: async () => undefined,
-    lists: async () => noFiles,
-    close: async () => {},
-  },
-  trimBlocks: false,
-  lstripBlocks: false,
-});
 
 async function entriesIn(store: Store): Promise<Entry[]> {
   const entries: Entry[] = [];
