@@ -153,6 +153,8 @@ export type { Admission, AdmittedKey, HeldKey } from './keys/admission.ts';
 export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 /** @internal */
 export { literalGlob } from './keys/literal-glob.ts';
+/** @internal */
+export { TokenBuckets } from './limits/token-bucket.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { type LinkedSignal, linkSignals } from './linked-signal.ts';

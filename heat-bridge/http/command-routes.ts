@@ -1,10 +1,11 @@
 /** Commands over HTTP, by the token of whoever calls. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import type { CommandApi } from '../run/command-api.ts';
 import type { CommandHandle } from '../run/request.ts';
 import { begunRun } from '../run/rpc.ts';
+import { callerFinder } from './callers.ts';
 import { commandOperations as about, readRun } from './command-operations.ts';
 import type { HttpDoors } from './doors.ts';
 import { UpdateStreams } from './update-stream.ts';
@@ -27,12 +28,7 @@ export function addCommandRoutes(
   const streams = new UpdateStreams(doors.closing);
   const follow = (reply: FastifyReply, handle: CommandHandle): Promise<FastifyReply> =>
     streams.send(reply, { begun: begunRun(handle), updates: handle.updates });
-  /** Of somebody who may log in: what there is to be called is no secret to them. */
-  const known = async (request: FastifyRequest): Promise<{ readonly token: string }> => {
-    const token = doors.tokenOf(request) ?? '';
-    (await host.holdToken(token)).stop();
-    return { token };
-  };
+  const known = callerFinder(doors, host);
   app.get('/commands', { config: about.list }, async (request) => {
     await known(request);
     return { commands: api.list() };

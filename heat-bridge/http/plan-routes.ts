@@ -1,10 +1,11 @@
 /** Plans over HTTP, by the token of whoever calls. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import type { PlanApi } from '../plans/plan-api.ts';
 import type { PlanHandle } from '../plans/request.ts';
 import { begunPlan } from '../plans/rpc.ts';
+import { callerFinder } from './callers.ts';
 import type { HttpDoors } from './doors.ts';
 import { planOperations as about, readPlanRun } from './plan-operations.ts';
 import { UpdateStreams } from './update-stream.ts';
@@ -30,12 +31,7 @@ export function addPlanRoutes(
   const streams = new UpdateStreams(doors.closing);
   const follow = (reply: FastifyReply, handle: PlanHandle): Promise<FastifyReply> =>
     streams.send(reply, { begun: begunPlan(handle), updates: handle.updates });
-  /** Of somebody who may log in: what there is to be called is no secret to them. */
-  const known = async (request: FastifyRequest): Promise<{ readonly token: string }> => {
-    const token = doors.tokenOf(request) ?? '';
-    (await host.holdToken(token)).stop();
-    return { token };
-  };
+  const known = callerFinder(doors, host);
   app.get('/plans', { config: about.list }, async (request) => {
     await known(request);
     return { plans: api.list() };

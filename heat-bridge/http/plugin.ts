@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { BridgePart } from '../part.ts';
 import type { HttpDoors } from './doors.ts';
 import { sendBridgeError } from './errors.ts';
+import { limitRefusedTokens } from './refused-tokens.ts';
 
 /** Where the routes are, for an HTTP server such as salt-api's. */
 export interface BridgePlugin {
@@ -18,6 +19,7 @@ export function createPlugin(parts: () => readonly BridgePart<unknown>[]): Bridg
       app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) =>
         parseJson(String(text), done),
       );
+      limitRefusedTokens(app);
       app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
       for (const { routes } of parts()) routes?.(app, doors);
     },

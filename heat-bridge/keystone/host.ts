@@ -23,6 +23,15 @@ export function withKeystone(host: ExtensionHost, section: unknown): ExtensionHo
   closing.addEventListener('abort', () => tokens.close(), { once: true });
   return {
     ...host,
-    holdToken: (token) => (isKeystoneForm(token) ? tokens.hold(token) : host.holdToken(token)),
+    holdToken: async (token) => {
+      if (!isKeystoneForm(token)) return host.holdToken(token);
+      const held = await tokens.hold(token);
+      return {
+        ...held,
+        get policy() {
+          return host.policy();
+        },
+      };
+    },
   };
 }

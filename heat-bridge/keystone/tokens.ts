@@ -57,7 +57,7 @@ export class KeystoneTokens {
    * @throws AuthenticationError ERR_EAUTH_TOKEN, also for one without a project; ERR_EAUTH_LIMIT,
    * ERR_EAUTH_UNAVAILABLE
    */
-  async hold(token: string): Promise<TokenHolder> {
+  async hold(token: string): Promise<Omit<TokenHolder, 'policy'>> {
     const subject = await this.#find(token);
     if (subject !== undefined) return { subject, ...this.#watch.watch(token) };
     const text = 'the token is not valid (any more), or is for no project';

@@ -10,6 +10,8 @@ export interface KeptPlan {
   readonly groups: Groups;
   /** Milliseconds since 1970. */
   readonly begunAt: number;
+  /** Steps that were begun, those that ended among them. */
+  readonly begun: readonly string[];
   /** Steps that ended, in the order in which they did. */
   readonly ended: readonly string[];
   /** Why it takes back what is done. Absent: it does not, yet. */

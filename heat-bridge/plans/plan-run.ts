@@ -11,6 +11,8 @@ import { StepTeller } from './step-teller.ts';
 
 /** How far a run is: what a master after this one must know to go on with it. */
 interface PlanState {
+  /** Steps that were begun, those that ended among them. */
+  readonly begun: readonly string[];
   /** Steps that ended, in the order in which they did. */
   readonly ended: readonly string[];
   /** Why it takes back what is done. Absent: it does not, yet. */
@@ -48,6 +50,7 @@ export class PlanRun {
   readonly #schedule: Schedule;
   readonly #outcomes = new Map<string, StepOutcome>();
   readonly #undone: StepOutcome[] = [];
+  readonly #begun: Set<string>;
   readonly #teller: StepTeller;
   #failedStep: string | undefined;
 
@@ -58,6 +61,7 @@ export class PlanRun {
       stops: onFailure !== 'continue',
     }));
     this.#options = options;
+    this.#begun = new Set(options.before.begun);
     this.#schedule = new Schedule(scheduled, needs, definition.parallel ?? 8);
     this.#teller = new StepTeller(options.live, steps.length);
   }
@@ -65,18 +69,26 @@ export class PlanRun {
   /** Rejects where the master fails, and never for what minions do. */
   async follow(): Promise<PlanOutcome> {
     const { before, closing, keep } = this.#options;
-    // Their runs are kept: nothing is done again.
-    for (const name of before.ended) this.#end(name, await this.#do(name));
+    await this.#recall(before.ended);
     const status = before.undoing ?? (await this.#forward());
+    // What was under way, and may be no more, has been done in part.
+    if (!closing.aborted) await this.#recall(before.begun);
     if (closing.aborted) return this.#outcome('interrupted');
     if (before.undoing === undefined && !this.#isTakenBack(status)) return this.#outcome(status);
-    await keep({ ended: this.#ended, undoing: status });
+    await keep({ ...this.#state, undoing: status });
     await this.#undo();
     return this.#outcome(closing.aborted ? 'interrupted' : status);
   }
 
-  get #ended(): readonly string[] {
-    return [...this.#schedule.ended.keys()];
+  get #state(): PlanState {
+    return { begun: [...this.#begun], ended: [...this.#schedule.ended.keys()] };
+  }
+
+  /** Steps of the master before: their runs are kept, so that nothing is done again. */
+  async #recall(names: readonly string[]): Promise<void> {
+    for (const name of names) {
+      if (!this.#schedule.ended.has(name)) this.#end(name, await this.#do(name, undefined));
+    }
   }
 
   async #forward(): Promise<PlanOutcome['status']> {
@@ -95,21 +107,26 @@ export class PlanRun {
 
   /** Each step that ends begins those that waited for it. */
   async #goOn(): Promise<void> {
-    const { closing, keep } = this.#options;
+    const { closing, ended, keep } = this.#options;
+    const names = this.#schedule.begin();
+    if (names.some((name) => !this.#begun.has(name))) {
+      for (const name of names) this.#begun.add(name);
+      await keep(this.#state);
+    }
     await Promise.all(
-      this.#schedule.begin().map(async (name) => {
-        const outcome = await this.#do(name);
+      names.map(async (name) => {
+        const outcome = await this.#do(name, ended);
         // What it came to is for the next master to see.
         if (closing.aborted) return;
         this.#end(name, outcome);
-        await keep({ ended: this.#ended });
+        await keep(this.#state);
         await this.#goOn();
       }),
     );
   }
 
-  async #do(name: string): Promise<StepOutcome> {
-    const { live, deadline, ended } = this.#options;
+  async #do(name: string, signal: AbortSignal | undefined): Promise<StepOutcome> {
+    const { live, deadline } = this.#options;
     const step = this.#step(name);
     const { group, tolerate = 0, atATime } = step.definition;
     const minions = live.groups[group] ?? [];
@@ -121,7 +138,7 @@ export class PlanRun {
       atATime: countOf(atATime, minions.length),
       tolerate,
       deadline,
-      signal: ended,
+      ...(signal === undefined ? {} : { signal }),
     });
   }
 
@@ -134,7 +151,7 @@ export class PlanRun {
 
   /** The latest step first; one that cannot be taken back keeps no other from it. */
   async #undo(): Promise<void> {
-    for (const name of [...this.#ended].reverse()) {
+    for (const name of this.#state.ended.toReversed()) {
       const step = this.#step(name);
       const { undo } = step;
       const minions = this.#touchedBy(name, undo?.failed === true);

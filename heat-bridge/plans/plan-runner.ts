@@ -126,7 +126,7 @@ export class PlanRunner {
 
   async #fresh(digest: string, groups: Groups): Promise<KeptPlan> {
     const { host } = this.#options;
-    return { id: await host.freshJid(), digest, groups, begunAt: host.now(), ended: [] };
+    return { id: await host.freshJid(), digest, groups, begunAt: host.now(), begun: [], ended: [] };
   }
 
   /**

@@ -14,7 +14,7 @@ export interface KnownCaller {
   /** `undefined`: no rule is asked. */
   readonly subject: Subject | undefined;
   /** Default: the policy in force. */
-  readonly policy?: () => Policy | undefined;
+  readonly policy?: () => Policy;
   /** Fires when the caller may do nothing more: the token has ended. */
   readonly ended?: AbortSignal;
   /** The run is over. */
@@ -29,7 +29,7 @@ export async function knowCaller(host: ExtensionHost, caller: CommandCaller): Pr
   if ('token' in caller) {
     const holder = await host.holdToken(caller.token);
     const { subject, ended } = holder;
-    const policy = (): Policy | undefined => holder.policy;
+    const policy = (): Policy => holder.policy;
     return { name: nameOf(subject), subject, policy, ended, leave: () => holder.stop() };
   }
   return { name: nameOf(caller), subject: caller, ...stays };

@@ -29,8 +29,8 @@ export interface MasterExtension {
 /** Somebody who logged in. */
 export interface TokenHolder {
   readonly subject: Subject;
-  /** What they may, now: see {@link ExtensionHost.decide}. Default: the policy in force. */
-  readonly policy?: Policy;
+  /** What they may, now: see {@link ExtensionHost.decide}. */
+  readonly policy: Policy;
   /** Fires when the token ends. */
   readonly ended: AbortSignal;
   /** Nothing that they began is under way any more. */
@@ -43,6 +43,8 @@ export interface ExtensionHost {
   readonly config: MasterConfig;
   /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
   readonly master: () => MasterApi;
+  /** The policy in force, now. */
+  policy(): Policy;
   /**
    * The one decision. What is denied is told to the audit log.
    * @param policy - default: the one in force

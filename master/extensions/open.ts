@@ -128,6 +128,7 @@ function createHost(
   return {
     config,
     master: () => running().api,
+    policy: () => policy.current,
     decide: (question, by = policy.current) => {
       const decision = decide(question, by);
       if (decision.effect === 'deny') ruled.note(askedOf(question), decision);

@@ -64,7 +64,8 @@ export async function checkPage(
   await page.goto(`http://127.0.0.1:${port}/${query === undefined ? '' : `?${query}`}#${name}`);
   await page.reload();
   const isShown = await showsText(page, expected).catch(() => undefined);
-  t.truthy(isShown, `${hash}: ${expected} not in\n${await page.evaluate(shownText)}`);
+  const found = isShown === undefined ? await page.evaluate(shownText) : '';
+  t.truthy(isShown, `${hash}: ${expected} not in\n${found}\n${watched.problems.join('\n')}`);
   t.deepEqual(realProblems(watched), [], hash);
 }
 

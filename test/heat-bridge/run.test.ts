@@ -470,6 +470,41 @@ test('a key is remembered by the next master, with what became of its run', asyn
   t.is(second.seen.length, 0);
 });
 
+test('a run with a key is left to the next master when its master is closed; one without ends', async (t) => {
+  const store = createMemoryStore();
+  const config = directories(temporaryDirectory(t));
+  const ended: unknown[] = [];
+  const first = await startBridge(t, {
+    store,
+    config,
+    functions: {
+      'test.echo': async ({ kwargs }, { signal }) => {
+        await once(signal, 'abort');
+        ended.push(kwargs.text);
+        return true;
+      },
+    },
+  });
+  const kept = { target: 'web1', params: { text: 'kept' }, idempotencyKey: 'k1' };
+  const keyed = await first.bridge.run('demo.echo', kept);
+  const plain = await first.bridge.run('demo.echo', { target: 'web1', params: { text: 'plain' } });
+  for (const run of [keyed, plain]) await within('the job', take(run.updates(), 1));
+  await first.master.close();
+  t.is((await keyed.outcome).status, 'interrupted');
+  t.is((await plain.outcome).status, 'cancelled');
+  t.false(ended.includes('kept'));
+  await Promise.all([...first.minions.values()].map((minion) => minion.stop()));
+  const { stateDir = '' } = config;
+  const fresh = directories(temporaryDirectory(t));
+  const second = await startBridge(t, { store, config: { ...fresh, stateDir } });
+  const again = await second.bridge.run('demo.echo', kept);
+  const [published] = await within('the same job', take(again.updates(), 1));
+  t.like(published, { type: 'published', jid: keyed.id });
+  await again.cancel();
+  t.is((await again.outcome).status, 'cancelled');
+  t.deepEqual(second.seen, []);
+});
+
 test('the local socket runs commands, by the right of who may use it or of a service', async (t) => {
   const config = directories(temporaryDirectory(t));
   await startBridge(t, { config });

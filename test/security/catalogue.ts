@@ -894,6 +894,7 @@ export const catalogue: readonly Threat[] = [
       logins('attempts at the same time are no way around the limit'),
       logins('failures of many other users do not make those of one forgotten'),
       door('users log in from where api_acl lets them, by whatever door'),
+      'heat-bridge/refused-tokens.test.ts: who shows too many tokens that are refused waits, and nobody else does',
     ],
   },
   {
@@ -1146,6 +1147,7 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
       'heat-bridge/plans/http.test.ts: a plan may be begun now and read or cancelled later, by whoever began it alone',
       projects('an idempotency key is of the project that the token is for, and of no other'),
+      projects('a project that no rule is about learns nothing of what there is to be called'),
       projects('a handle is of the project that the token is for; others know nothing of it'),
       projects('an enrolment is of the project that the token is for; others know nothing of it'),
       'acl/projects.test.ts: a name of another domain is another one, for projects and for users',

@@ -108,6 +108,24 @@ test('another project, and a namesake in another domain, are not meant', async (
   }
 });
 
+test('a project that no rule is about learns nothing of what there is to be called', async (t) => {
+  const { as } = await open(t);
+  for (const request of [
+    'GET commands',
+    'GET commands/demo.echo',
+    'GET commands/none',
+    'GET runs/1',
+    'GET plans',
+    'GET plan-runs/1',
+  ]) {
+    t.deepEqual(codeOf(await as(tenant, request)), [403, 'ERR_COMMAND_DENIED'], request);
+  }
+  for (const name of ['demo.echo', 'none']) {
+    const answer = await as(tenant, `POST commands/${name}/run`, { target: '*', params: { a: 1 } });
+    t.deepEqual(codeOf(answer), [403, 'ERR_COMMAND_DENIED']);
+  }
+});
+
 test('what Keystone does not vouch for is nobody, wherever it is shown', async (t) => {
   const { as, keystone } = await open(t);
   keystone.change('sahara', 'revoked');

@@ -341,7 +341,13 @@ test('a plan ends with its deadline, and with the signal of its caller', async (
   const quick = { ...cluster, timeout: 0.2 };
   const late = await start(t, { plans: [quick], functions: { 'db.follow': slow } });
   const outcome = await (await late.bridge.plan('db.create-cluster', request)).outcome;
-  t.deepEqual([outcome.status, outcome.undone.length], ['timeout', 1]);
+  t.is(outcome.status, 'timeout');
+  // As far as it came in that time.
+  const [grant] = outcome.steps;
+  t.deepEqual(
+    outcome.undone.map(({ step }) => step),
+    grant?.status === 'succeeded' ? ['grant'] : [],
+  );
   const cut = await start(t, { functions: { 'db.grant': slow } });
   const end = new AbortController();
   const more = { ...request, signal: end.signal, undoOnCancel: false };
