@@ -12,7 +12,7 @@ export interface HttpCaller {
 /**
  * Finds who may know what there is to be called: whoever may log in. Every tenant of a cloud has a
  * token of Keystone's, and only those of them may whom some rule permits a command.
- * @returns throws AuthenticationError, BridgeError ERR_COMMAND_DENIED
+ * @throws AuthenticationError, BridgeError ERR_COMMAND_DENIED
  */
 export function callerFinder(
   doors: HttpDoors,

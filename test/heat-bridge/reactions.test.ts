@@ -32,7 +32,10 @@ const may = allow('greetings', {
   resource: { fun: 'demo.echo', within: 'web*' },
 });
 
-function configOf(reactions: readonly Reaction[], rules: readonly PolicyRule[]): Partial<MasterOptions> {
+function configOf(
+  reactions: readonly Reaction[],
+  rules: readonly PolicyRule[],
+): Partial<MasterOptions> {
   const signals = [{ name: 'of-databases', tag, minions: 'db*', schema }];
   return { acl: { ...acl(rules), signals }, reactions };
 }
