@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-const nodeOption = '--max-semi-space-size=4';
+const nodeOption = '--max-semi-space-size=8';
 const variable = { MALLOC_ARENA_MAX: '1' } as const;
 
 /** Whether this process was started so. */

@@ -61,6 +61,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_RENDERER', exitCodes.failure],
   ['ERR_READER_DROPPED', exitCodes.tryAgain],
   ['ERR_RPC_UNKNOWN_METHOD', exitCodes.unavailable],
+  ['ERR_RENDER_GIVEN_UP', exitCodes.tryAgain],
   ['ERR_RSA_OVERLOAD', exitCodes.tryAgain],
   ['ERR_RUN_UNKNOWN', exitCodes.failure],
   ['ERR_SEAL', exitCodes.unavailable],
