@@ -13,7 +13,7 @@ import {
 } from '../../heat-bridge/index.ts';
 import { resolveMasterConfig } from '../../master/index.ts';
 import { createMemoryStore } from '../../store/index.ts';
-import { within } from '../helpers/deadline.ts';
+import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories } from '../helpers/vector-master.ts';
@@ -360,7 +360,7 @@ test('of runs beyond the limit as many wait as the catalog says, each minion in 
   const run = (target: string, text: string) =>
     bridge.run('demo.echo', { target, params: { text } });
   const first = await run('web1', 'first');
-  await within('the job', take(first.updates(), 1));
+  await until('the first to be asked', () => order.length === 1);
   const both = await run('web*', 'both');
   const last = await run('web2', 'last');
   await t.throwsAsync(run('web1', 'more'), { code: 'ERR_COMMAND_BUSY' });

@@ -234,13 +234,15 @@ test('requests made at the same time are sent one after the other', async (t) =>
 });
 
 test('a minion finds the master again after a restart', async (t) => {
-  const first = createZeromqListener({ host: HOST, requestPort: 0, publishPort: 0 });
+  // Connections of other programs leave from 127.0.0.1, and may take the port in between.
+  const host = '127.0.0.2';
+  const first = createZeromqListener({ host, requestPort: 0, publishPort: 0 });
   t.teardown(() => first.close(0));
   const { requestPort } = await first.listen(async () => Buffer.from('first'));
-  const minion = dial(t, requestPort);
+  const minion = dial(t, requestPort, host);
   t.is(text(await minion.request(new Uint8Array(1), 10_000)), 'first');
   await first.close();
-  await startMaster(t, { requestPort }, async () => Buffer.from('second'));
+  await startMaster(t, { host, requestPort }, async () => Buffer.from('second'));
   // As Salt does: what was sent into the connection that just ended is lost, and asked again.
   let answer = '';
   for (let tries = 0; tries < 20 && answer === ''; tries += 1) {
@@ -283,8 +285,8 @@ function dealer(t: ExecutionContext, port: number): Dealer {
   return socket;
 }
 
-function dial(t: ExecutionContext, requestPort: number) {
-  const minion = dialZeromq({ host: HOST, requestPort, reconnectMs: 20 });
+function dial(t: ExecutionContext, requestPort: number, host = HOST) {
+  const minion = dialZeromq({ host, requestPort, reconnectMs: 20 });
   t.teardown(() => minion.close());
   return minion;
 }
