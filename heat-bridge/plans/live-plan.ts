@@ -1,5 +1,5 @@
 /** A plan that goes on, as those who follow it see it. */
-import { ToldUpdates } from '../run/told-updates.ts';
+import { FollowedRun } from '../run/followed-run.ts';
 import type { Groups } from './groups.ts';
 import type { PlanHandle, PlanOutcome, PlanUpdate } from './request.ts';
 
@@ -13,35 +13,15 @@ export interface LivePlanOptions {
 }
 
 /** A run of a plan. */
-export class LivePlan {
-  readonly id: string;
+export class LivePlan extends FollowedRun<PlanUpdate, PlanOutcome> {
   readonly plan: string;
   readonly groups: Groups;
-  readonly owner: string;
-  readonly #cancel = new AbortController();
-  readonly #told = new ToldUpdates<PlanUpdate, PlanOutcome>();
-  #isInterrupted = false;
   #undoesOnCancel = true;
 
   constructor({ id, plan, groups, owner }: LivePlanOptions) {
-    this.id = id;
+    super(id, owner);
     this.plan = plan;
     this.groups = groups;
-    this.owner = owner;
-  }
-
-  get isOver(): boolean {
-    return this.#told.isOver;
-  }
-
-  /** Whether it can be gone on with. */
-  get isInterrupted(): boolean {
-    return this.#isInterrupted;
-  }
-
-  /** Fires when somebody wants it to end. */
-  get cancelled(): AbortSignal {
-    return this.#cancel.signal;
   }
 
   /** Whether whoever cancelled it wants to have taken back what is done. */
@@ -49,37 +29,22 @@ export class LivePlan {
     return this.#undoesOnCancel;
   }
 
-  tell(update: PlanUpdate): void {
-    this.#told.tell(update);
-  }
-
-  /** The last thing that is told. */
-  end(outcome: PlanOutcome): void {
-    this.#isInterrupted = outcome.status === 'interrupted';
-    this.#told.end({ type: 'outcome', outcome }, outcome);
-  }
-
-  fail(error: unknown): void {
-    this.#told.fail(error);
-  }
-
   /** The first to do so says whether anything is taken back. */
-  cancel({ undo = true }: { readonly undo?: boolean } = {}): void {
-    if (this.#cancel.signal.aborted) return;
+  override cancel({ undo = true }: { readonly undo?: boolean } = {}): void {
+    if (this.cancelled.aborted) return;
     this.#undoesOnCancel = undo;
-    this.#cancel.abort();
+    super.cancel();
   }
 
   handle(isRepeated: boolean): PlanHandle {
-    const { id, plan, groups } = this;
-    const { outcome } = this.#told;
+    const { id, plan, groups, outcome } = this;
     return {
       id,
       plan,
       groups,
       isRepeated,
       outcome,
-      updates: () => this.#told.updates(),
+      updates: () => this.updates(),
       cancel: async (options) => {
         this.cancel(options);
         await outcome;
