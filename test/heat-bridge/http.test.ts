@@ -1,39 +1,13 @@
 /** Commands over HTTP, by the tokens of Salt's HTTP API. */
-import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../acl/index.ts';
-import { createBridge } from '../../heat-bridge/index.ts';
-import { type ApiAnswer, json, type RunningApi, startApi } from '../helpers/salt-api.ts';
-import { acl, echo } from './stage.ts';
-
-const rule = allow('limited', {
-  subject: { user: 'limited' },
-  action: 'command',
-  resource: { fun: 'demo.*', within: 'web*' },
-});
-
-async function start(t: ExecutionContext): Promise<RunningApi> {
-  const bridge = createBridge({ commands: [echo] });
-  return startApi(t, {
-    config: { acl: acl([rule]) },
-    extensions: [bridge],
-    // Its parts are there once the master has started.
-    options: { plugins: [bridge.http] },
-    functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null },
-  });
-}
-
-function lines({ text }: ApiAnswer): { readonly type: string; readonly [key: string]: unknown }[] {
-  return text
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line));
-}
+import test from 'ava';
+import { json } from '../helpers/salt-api.ts';
+import { lines, startBridgeApi } from './api-stage.ts';
 
 const body = { target: 'web*', params: { text: 'hello' } };
 const path = '/bridge/v1/commands/demo.echo/run';
 
 test('a user with a rule calls a command, and reads what comes of it', async (t) => {
-  const { ask, login } = await start(t);
+  const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const list = await ask({ path: '/bridge/v1/commands', headers });
   t.like(list.json, { commands: [{ name: 'demo.echo' }] });
@@ -49,7 +23,7 @@ test('a user with a rule calls a command, and reads what comes of it', async (t)
 });
 
 test('a run may be begun now and read later, by whoever began it alone', async (t) => {
-  const { ask, login } = await start(t);
+  const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const prefer = { ...headers, prefer: 'respond-async' };
   const begun = await ask({ method: 'POST', path, headers: prefer, body });
@@ -62,7 +36,7 @@ test('a run may be begun now and read later, by whoever began it alone', async (
 });
 
 test('refusals have a status, a code and what to do', async (t) => {
-  const { ask, login, master } = await start(t);
+  const { ask, login, master } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const admin = json(await login('admin'));
   const post = (given: unknown, to = path, by = headers) =>
@@ -89,7 +63,7 @@ test('refusals have a status, a code and what to do', async (t) => {
 });
 
 test('a key over HTTP is the same run; another request under it is a conflict', async (t) => {
-  const { ask, login } = await start(t);
+  const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const keyed = { ...body, idempotencyKey: 'k' };
   const first = lines(await ask({ method: 'POST', path, headers, body: keyed }));

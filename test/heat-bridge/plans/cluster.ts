@@ -55,3 +55,13 @@ export const cluster: PlanDefinition = {
     note: { command: 'db.note', group: 'replicas', needs: ['follow'], onFailure: 'continue' },
   },
 };
+
+/** A command with a secret. */
+export const user: CommandDefinition = {
+  name: 'db.user',
+  description: 'x',
+  state: 'user',
+  reviewed: 'made for this test alone',
+  parameters: { type: 'object', properties: { password: { type: 'string' } } },
+  secret: ['password'],
+};

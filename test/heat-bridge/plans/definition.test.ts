@@ -8,19 +8,9 @@ import { Catalog, createBridge, loadCatalog, PlanBook, plan } from '../../../hea
 import { readPlan } from '../../../heat-bridge/plans/definition.ts';
 import { keysOf, valueAt } from '../../../heat-bridge/plans/pointer.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { cluster, commands } from './cluster.ts';
+import { cluster, commands, user } from './cluster.ts';
 
-const catalog = new Catalog([
-  ...commands,
-  {
-    name: 'db.user',
-    description: 'x',
-    state: 'user',
-    reviewed: 'made for this test alone',
-    parameters: { type: 'object', properties: { password: { type: 'string' } } },
-    secret: ['password'],
-  },
-]);
+const catalog = new Catalog([...commands, user]);
 const { name, ...base } = cluster;
 const { grant, status, follow, note } = base.steps;
 

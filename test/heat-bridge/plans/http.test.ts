@@ -1,38 +1,13 @@
 /** Plans over HTTP, by the tokens of Salt's HTTP API. */
-import test, { type ExecutionContext } from 'ava';
-import { allow } from '../../../acl/index.ts';
-import { createBridge } from '../../../heat-bridge/index.ts';
-import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
-import { acl, echo, twice } from '../stage.ts';
-
-const rule = allow('limited', {
-  subject: { user: 'limited' },
-  action: 'command',
-  resource: { fun: 'demo.*', within: 'web*' },
-});
-
-async function start(t: ExecutionContext): Promise<RunningApi> {
-  const bridge = createBridge({ commands: [echo], plans: [twice] });
-  return startApi(t, {
-    config: { acl: acl([rule]) },
-    extensions: [bridge],
-    options: { plugins: [bridge.http] },
-    functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null },
-  });
-}
-
-function lines({ text }: ApiAnswer): { readonly type: string; readonly [key: string]: unknown }[] {
-  return text
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line));
-}
+import test from 'ava';
+import { json } from '../../helpers/salt-api.ts';
+import { lines, startBridgeApi } from '../api-stage.ts';
 
 const body = { groups: { all: 'web*' }, params: { text: 'hello' } };
 const path = '/bridge/v1/plans/demo.twice/run';
 
 test('a user with rules for its commands runs a plan, and reads what comes of it', async (t) => {
-  const { ask, login } = await start(t);
+  const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const list = await ask({ path: '/bridge/v1/plans', headers });
   t.like(list.json, { plans: [{ name: 'demo.twice', steps: [{ name: 'one' }, { name: 'two' }] }] });
@@ -48,7 +23,7 @@ test('a user with rules for its commands runs a plan, and reads what comes of it
 });
 
 test('a plan may be begun now and read or cancelled later, by whoever began it alone', async (t) => {
-  const { ask, login } = await start(t);
+  const { ask, login } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const prefer = { ...headers, prefer: 'respond-async' };
   const keyed = { ...body, idempotencyKey: 'k' };
@@ -66,7 +41,7 @@ test('a plan may be begun now and read or cancelled later, by whoever began it a
 });
 
 test('refusals have a status, a code and what to do', async (t) => {
-  const { ask, login, master } = await start(t);
+  const { ask, login, master } = await startBridgeApi(t);
   const headers = json(await login('limited'));
   const admin = json(await login('admin'));
   const post = (given: unknown, to = path, by = headers) =>

@@ -10,7 +10,7 @@ import { collect } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories } from '../../helpers/vector-master.ts';
 import { acl, type BridgeStage, type StageOptions, startBridge } from '../stage.ts';
-import { cluster, commands } from './cluster.ts';
+import { cluster, commands, user } from './cluster.ts';
 
 const may = (fun: string | readonly string[]): PolicyRule =>
   allow('databases', {
@@ -394,17 +394,7 @@ test('a right that was taken away is asked for again, also with a known key; ano
 test('a secret is told by nothing that a plan says or keeps', async (t) => {
   const password = 'correct-horse-battery';
   const { bridge, master, seen } = await start(t, {
-    commands: [
-      ...commands,
-      {
-        name: 'db.user',
-        description: 'x',
-        state: 'user',
-        reviewed: 'made for this test alone',
-        parameters: { type: 'object', properties: { password: { type: 'string' } } },
-        secret: ['password'],
-      },
-    ],
+    commands: [...commands, user],
     plans: [
       {
         name: 'db.make-user',

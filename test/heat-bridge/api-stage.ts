@@ -1,0 +1,33 @@
+/** A bridge behind Salt's HTTP API, whose user `limited` may call demo commands on web minions. */
+import type { ExecutionContext } from 'ava';
+import { allow } from '../../acl/index.ts';
+import { createBridge } from '../../heat-bridge/index.ts';
+import { type ApiAnswer, type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { acl, echo, twice } from './stage.ts';
+
+const rule = allow('limited', {
+  subject: { user: 'limited' },
+  action: 'command',
+  resource: { fun: 'demo.*', within: 'web*' },
+});
+
+export function startBridgeApi(t: ExecutionContext): Promise<RunningApi> {
+  const bridge = createBridge({ commands: [echo], plans: [twice] });
+  return startApi(t, {
+    config: { acl: acl([rule]) },
+    extensions: [bridge],
+    // Its parts are there once the master has started.
+    options: { plugins: [bridge.http] },
+    functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null },
+  });
+}
+
+/** What a run told, line by line. */
+export function lines({
+  text,
+}: ApiAnswer): { readonly type: string; readonly [key: string]: unknown }[] {
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
