@@ -141,6 +141,9 @@ export {
   type MemoryFiles,
 } from './fileserver/memory-files.ts';
 export { type FileServerOptions, openFileRoots } from './fileserver/open.ts';
+// Shared with other rooms of this package; no promise.
+/** @internal */
+export { inTime } from './in-time.ts';
 export type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 export type { PublishRequest } from './jobs/dispatcher.ts';
 export type { JobUpdate } from './jobs/follow.ts';
@@ -155,8 +158,6 @@ export { KeyError, type KeyErrorCode, keyErrors } from './keys/errors.ts';
 export { literalGlob } from './keys/literal-glob.ts';
 /** @internal */
 export { TokenBuckets } from './limits/token-bucket.ts';
-// Shared with other rooms of this package; no promise.
-/** @internal */
 export { type LinkedSignal, linkSignals } from './linked-signal.ts';
 export {
   createLogger,
@@ -166,6 +167,7 @@ export {
   logLevels,
   type RootLog,
 } from './log.ts';
+export { longestTimerMs } from './longest-timer.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
 export type { MetricFamily } from './metrics/families.ts';
 export type { Distribution, Sample } from './metrics/instruments.ts';

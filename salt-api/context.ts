@@ -1,7 +1,7 @@
 /** What every route works with, and whom a request is of. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import { linkSignals, type MasterApi, type UserApi } from '../master/index.ts';
+import { linkSignals, longestTimerMs, type MasterApi, type UserApi } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
 import { type Body, parseBody } from './body.ts';
 import { sessionTokenOf } from './credentials.ts';
@@ -13,9 +13,6 @@ import type { CompleteOptions } from './options.ts';
 import type { Pace } from './pace.ts';
 import type { Sessions } from './sessions.ts';
 import type { StreamGate } from './stream-gate.ts';
-
-/** Node fires longer timers at once. */
-export const longestTimerMs = 2_147_483_647;
 
 /** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
 export type ServedMaster = MasterApi;

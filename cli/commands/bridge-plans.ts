@@ -94,7 +94,7 @@ async function printAll(
     }
     // Everything in it came over the socket, as Salt's values.
     if (json) {
-      const line = JSON.stringify(toJson({ ...update } as unknown as WireValue));
+      const line = JSON.stringify(toJson(update));
       await printLine(context.stdout, line);
     } else await printUpdate(update, context);
   }

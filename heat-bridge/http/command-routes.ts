@@ -1,7 +1,6 @@
 /** Commands over HTTP, by the token of whoever calls. */
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
 import type { CommandApi } from '../run/command-api.ts';
 import type { CommandHandle } from '../run/request.ts';
 import { begunRun } from '../run/rpc.ts';
@@ -61,6 +60,6 @@ export function addCommandRoutes(
   app.delete<{ Params: { id: string } }>('/runs/:id', { config: about.cancel }, async (request) => {
     const handle = await api.find(request.params.id, await known(request));
     await handle.cancel();
-    return toJson((await handle.outcome) as unknown as WireValue); // made of Salt's values
+    return toJson(await handle.outcome);
   });
 }

@@ -1,7 +1,6 @@
 /** Plans over HTTP, by the token of whoever calls. */
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
 import type { PlanApi } from '../plans/plan-api.ts';
 import type { PlanHandle } from '../plans/request.ts';
 import { begunPlan } from '../plans/rpc.ts';
@@ -63,7 +62,7 @@ export function addPlanRoutes(
     async (request) => {
       const handle = await api.find(request.params.id, await known(request));
       await handle.cancel({ undo: request.query.undo !== 'false' });
-      return toJson((await handle.outcome) as unknown as WireValue); // made of Salt's values
+      return toJson(await handle.outcome);
     },
   );
 }

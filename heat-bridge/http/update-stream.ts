@@ -5,7 +5,6 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import { linkSignals, toJson } from '../../master/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
 import { problemOf } from './errors.ts';
 
@@ -72,6 +71,6 @@ async function writeUpdates(
 }
 
 async function writeLine(out: ServerResponse, item: object, end: AbortSignal): Promise<void> {
-  const line = JSON.stringify(toJson({ ...item } as unknown as WireValue)); // made of Salt's values
+  const line = JSON.stringify(toJson(item));
   if (!out.write(`${line}\n`)) await once(out, 'drain', { signal: end });
 }

@@ -8,6 +8,7 @@ import type { CommandRunner } from '../run/command-runner.ts';
 import { RecentRuns } from '../run/recent-runs.ts';
 import type { CommandCaller } from '../run/request.ts';
 import { checkKey, digestOf, type KeyOwner, RunKeys } from '../run/run-keys.ts';
+import { timeLimit } from '../run/time-limit.ts';
 import { Turns } from '../turns.ts';
 import type { CompiledPlan } from './compile-plan.ts';
 import { type Groups, settleGroups } from './groups.ts';
@@ -41,9 +42,6 @@ interface KeptPlace {
   readonly owner: KeyOwner;
   readonly kept: KeptPlan;
 }
-
-/** Milliseconds; Node fires longer timers at once. */
-const longestMs = 2_147_483_647;
 
 /** Runs plans of a catalog. */
 export class PlanRunner {
@@ -173,9 +171,7 @@ export class PlanRunner {
     const { host, commands } = this.#options;
     const { plan, parameters, caller, request } = call;
     const deadline = this.#deadlineOf(call);
-    const time = new AbortController();
-    const left = Math.min(Math.max(0, deadline - host.now()), longestMs);
-    const timer = setTimeout(() => time.abort(), left);
+    const time = timeLimit(deadline - host.now());
     const cancelled = linkSignals(live.cancelled, request.signal, caller.ended);
     const ended = linkSignals(time.signal, cancelled.signal);
     // Every step listens to it.
@@ -215,7 +211,7 @@ export class PlanRunner {
       host.logger.error({ plan: live.plan, jid: live.id, err: error }, 'run of a plan failed');
       live.fail(error);
     } finally {
-      clearTimeout(timer);
+      time.clear();
       ended.unlink();
       cancelled.unlink();
     }

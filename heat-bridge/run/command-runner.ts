@@ -1,6 +1,11 @@
 /** `bridge.run`: from a request to a run, each step of which refuses with what to do. */
 import { setMaxListeners } from 'node:events';
-import { type AuditRequester, type ExtensionHost, linkSignals } from '../../master/index.ts';
+import {
+  type AuditRequester,
+  type ExtensionHost,
+  inTime,
+  linkSignals,
+} from '../../master/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CompiledCommand } from '../catalog/compile-command.ts';
@@ -9,7 +14,6 @@ import { projectOf } from '../keystone/own-project.ts';
 import { Turns } from '../turns.ts';
 import { authorise, type KnownCaller, knowCaller } from './callers.ts';
 import { followRun, type RunWork } from './follow-run.ts';
-import { inTime } from './in-time.ts';
 import { type KeptRun, shortenRun } from './kept-run.ts';
 import { endedRun, LiveRun } from './live-run.ts';
 import { recallRun } from './recall-run.ts';
@@ -25,6 +29,7 @@ import {
 import { checkKey, digestOf, type KeyOwner, RunKeys } from './run-keys.ts';
 import { RunLimits, type RunPlace } from './run-limits.ts';
 import { newReference, RunSecrets } from './run-secrets.ts';
+import { timeLimit } from './time-limit.ts';
 
 /** What {@link CommandRunner} needs. */
 export interface CommandRunnerOptions {
@@ -69,9 +74,6 @@ interface KeptPlace {
   /** Its job was published before. */
   readonly isResumed?: boolean;
 }
-
-/** Milliseconds; Node fires longer timers at once. */
-const longestMs = 2_147_483_647;
 
 /** Runs commands of a catalog. */
 export class CommandRunner {
@@ -247,9 +249,7 @@ export class CommandRunner {
     const { secret } = command.split(parameters);
     const reference = place?.kept.secrets ?? newReference();
     const hidden = this.secrets.keep(secret, minions, reference);
-    const left = Math.min(Math.max(0, deadline - host.now()), longestMs);
-    const time = new AbortController();
-    const timer = setTimeout(() => time.abort(), left);
+    const time = timeLimit(deadline - host.now());
     const closing = linkSignals(this.#closing.signal, host.closing);
     const ended = linkSignals(
       signal,
@@ -279,7 +279,7 @@ export class CommandRunner {
       host.logger.error({ command: live.command, jid: live.id, err: error }, 'command run failed');
       live.fail(error);
     } finally {
-      clearTimeout(timer);
+      time.clear();
       ended.unlink();
       closing.unlink();
       hidden.forget();

@@ -1,9 +1,13 @@
 /** Named commands as the master's reactions call them. */
-import type { NamedCommands, ReactionOutcome, ReactionResult } from '../../master/index.ts';
+import {
+  inTime,
+  type NamedCommands,
+  type ReactionOutcome,
+  type ReactionResult,
+} from '../../master/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import type { CommandRunner } from './command-runner.ts';
-import { inTime } from './in-time.ts';
 import type { CommandOutcome } from './request.ts';
 
 /** The job id of a reaction is its key: after a crash the same run is gone on with. */

@@ -4,7 +4,6 @@
  */
 import { createHash } from 'node:crypto';
 import { fromJson, type StateArea, toJson } from '../../master/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
 
 /** Whose key it is, and for what. */
@@ -72,7 +71,7 @@ export function checkKey(key: string): string {
 }
 
 function bytesOf(kept: Kept): Buffer {
-  return Buffer.from(JSON.stringify(toJson({ ...kept } as unknown as WireValue))); // Salt's values
+  return Buffer.from(JSON.stringify(toJson(kept)));
 }
 
 function rowOf({ caller, project, command, key }: KeyOwner): readonly string[] {

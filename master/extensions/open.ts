@@ -16,6 +16,7 @@ import type { UserSession } from '../eauth/user-api.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import type { Foundations } from '../foundations.ts';
+import { freshJid } from '../jobs/fresh-jid.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { Admission } from '../keys/admission.ts';
 import type { ExtPillar } from '../pillar/ext-pillar.ts';
@@ -145,11 +146,7 @@ function createHost(
     },
     resumeJob: (jid, signal) => running().resumeJob(jid, signal),
     holdToken: (token) => running().holdToken(token),
-    freshJid: async () => {
-      let jid = nextJid();
-      while ((await jobs.find(jid)) !== undefined) jid = nextJid();
-      return jid;
-    },
+    freshJid: () => freshJid(nextJid, jobs),
     state: openStateArea(foundations.store, foundations.seal, name),
     admission: parts.admission,
     audit: foundations.audit,

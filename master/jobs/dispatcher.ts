@@ -15,6 +15,7 @@ import type { Publisher } from '../publisher.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { toArguments } from './arguments.ts';
+import { freshJid } from './fresh-jid.ts';
 import { Job, type JobRecord, type JobReturn, newJobEvent } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 
@@ -135,14 +136,6 @@ export class JobDispatcher {
     });
   }
 
-  /** The clock may have gone back since an earlier run: a jid that a job has is passed over. */
-  async #freshJid(): Promise<string> {
-    for (;;) {
-      const jid = this.#options.nextJid();
-      if ((await this.#options.cache.find(jid)) === undefined) return jid;
-    }
-  }
-
   /** @throws MasterError ERR_ARGS for a jid that is none, or that a job has */
   async #claim(jid: string): Promise<void> {
     if (!isJid(jid)) throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
@@ -219,7 +212,7 @@ export class JobDispatcher {
     const arg = toArguments(request);
     const { target, minions, missing, problem } = await this.#options.targets.resolve(request);
     const record: JobRecord = {
-      jid: request.jid ?? (await this.#freshJid()),
+      jid: request.jid ?? (await freshJid(this.#options.nextJid, this.#options.cache)),
       fun: request.fun,
       arg,
       tgt: target.tgt,

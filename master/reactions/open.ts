@@ -10,6 +10,7 @@ import type { FileServer } from '../fileserver/file-server.ts';
 import { hiddenDirectories } from '../fileserver/open.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
+import { freshJid } from '../jobs/fresh-jid.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { renderMs } from '../pillar/own-pillar.ts';
@@ -98,11 +99,7 @@ export async function openReactions(parts: ReactionParts): Promise<Reactions> {
     reactions,
     queue,
     reports,
-    freshJid: async () => {
-      let jid = nextJid();
-      while ((await jobs.find(jid)) !== undefined) jid = nextJid();
-      return jid;
-    },
+    freshJid: () => freshJid(nextJid, jobs),
     now,
     onQueued: (run) => worker.start(run),
   });

@@ -3,6 +3,7 @@ import { type Decision, decide, type Policy } from '../../acl/index.ts';
 import type { JobsApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
 import type { NamedCommands } from '../extensions/extension.ts';
+import { inTime } from '../in-time.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import { isFailureCode } from '../jobs/retcode.ts';
 import { toCall } from '../peers/peer-load.ts';
@@ -123,7 +124,7 @@ async function performHere(
   const by = { who, rule: decision.rule };
   const caller = kind === 'runner' ? parts.runners : parts.wheel;
   const work = caller.run({ fun, arg, kwarg, user: who.name, jid, by });
-  const result = await Promise.race([work, aborted(deadline)]);
+  const result = await inTime(work, deadline);
   if (result === undefined) return { outcome: 'timeout' };
   const isFailure = !result.success || isFailureCode(result.retcode ?? 0);
   return { outcome: isFailure ? 'failed' : 'succeeded' };
@@ -151,12 +152,4 @@ function judge(
 
 function denied({ rule, reason }: Decision): ReactionResult {
   return { outcome: 'denied', reason: `${rule}: ${reason}` };
-}
-
-async function aborted(signal: AbortSignal): Promise<undefined> {
-  await new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-  return undefined;
 }

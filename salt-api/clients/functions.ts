@@ -1,7 +1,11 @@
 /** The clients `runner`, `runner_async`, `wheel` and `wheel_async` [CONTRACT 4.5 to 4.8]. */
-import { type FunctionCall, MasterError, type UserApi } from '../../master/index.ts';
+import {
+  type FunctionCall,
+  longestTimerMs,
+  MasterError,
+  type UserApi,
+} from '../../master/index.ts';
 import { stamp, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { longestTimerMs } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { argumentsOf, credentialFields, type Lowstate, secondsOf, without } from '../lowstate.ts';
 import { masterForm } from './forms.ts';

@@ -1,0 +1,16 @@
+import { longestTimerMs } from '../../master/index.ts';
+
+/** A time that passes. */
+export interface TimeLimit {
+  /** Fires when it has. */
+  readonly signal: AbortSignal;
+  /** It is waited for no longer. */
+  clear(): void;
+}
+
+export function timeLimit(milliseconds: number): TimeLimit {
+  const time = new AbortController();
+  const left = Math.min(Math.max(0, milliseconds), longestTimerMs);
+  const timer = setTimeout(() => time.abort(), left);
+  return { signal: time.signal, clear: () => clearTimeout(timer) };
+}

@@ -1,0 +1,2 @@
+/** Node fires longer timers at once. */
+export const longestTimerMs = 2_147_483_647;
