@@ -13,6 +13,7 @@ import {
   dialZeromq,
   type Minion,
   type MinionFunction,
+  type WireMap,
 } from '../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../store/index.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
@@ -21,6 +22,8 @@ import { directories } from './vector-master.ts';
 export interface FleetOptions {
   readonly ids: readonly string[];
   readonly functions?: Readonly<Record<string, MinionFunction>>;
+  /** What they say of themselves. Default: their id alone. */
+  readonly grains?: WireMap;
   readonly config?: Partial<MasterOptions>;
   readonly extensions?: NonNullable<MasterParts['extensions']>;
   /** Default: a new one, in memory. */
@@ -59,8 +62,8 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
   for (const id of options.ids) {
     const transport = dialZeromq({ host: '127.0.0.1', requestPort });
     const keys = await createMinionKeys();
-    const { functions = {} } = options;
-    minions.set(id, createMinion({ id, keys, transport, functions }));
+    const { functions = {}, grains = {} } = options;
+    minions.set(id, createMinion({ id, keys, transport, functions, grains }));
   }
   await Promise.all([...minions.values()].map((minion) => minion.start()));
   return { master, minions };
