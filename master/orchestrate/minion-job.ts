@@ -108,10 +108,9 @@ function toldOf({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap
     ssh: false,
     expect_minions: expectsAll,
   };
-  for (const name of ['batch', 'subset']) {
-    const value = given.get(name);
-    if (value !== undefined && value !== null) told[name] = toWire(value);
-  }
+  const [batch, subset] = [given.get('batch') ?? null, given.get('subset') ?? null];
+  if (batch !== null) told.batch = textOf(batch);
+  if (subset !== null) told.subset = toWire(subset);
   if (isTrue(given.get('failhard'))) told.failhard = true;
   return told;
 }

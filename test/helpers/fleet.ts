@@ -33,12 +33,15 @@ export interface FleetOptions {
 export interface Fleet {
   readonly master: Master;
   readonly minions: ReadonlyMap<string, Minion>;
+  /** Where the master keeps what it keeps. */
+  readonly directory: string;
 }
 
 /** Starts them, accepts every key, and waits until each is subscribed. */
 export async function startFleet(t: ExecutionContext, options: FleetOptions): Promise<Fleet> {
+  const directory = temporaryDirectory(t);
   const config = resolveMasterConfig({
-    ...directories(temporaryDirectory(t)),
+    ...directories(directory),
     interface: '127.0.0.1',
     retPort: 0,
     publishPort: 0,
@@ -66,7 +69,7 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
     minions.set(id, createMinion({ id, keys, transport, functions, grains }));
   }
   await Promise.all([...minions.values()].map((minion) => minion.start()));
-  return { master, minions };
+  return { master, minions, directory };
 }
 
 /** Everything that a stream tells. */

@@ -30,7 +30,7 @@ const differences: Readonly<Record<string, { readonly status?: number; readonly 
   'root-and-errors/accept-xml': { why: 'nothing was done before it was refused' },
   'root-and-errors/preflight': { status: 200, why: 'what Salt meant to answer' },
   'runner/jobs.list_job-of-a-runner': { why: 'a runner that was waited for is not kept' },
-  'runner/state.orchestrate_show_sls': { why: 'orchestrations are not served: there are none' },
+  'runner/state.orchestrate_show_sls': { why: 'the files of that master are not here' },
   'wheel/key.finger-all': { why: 'a private key has no fingerprint here' },
   'wheel/config.values': { why: 'a user that is not set is null' },
   'urls/stats': { why: 'other statistics, in maps as well' },

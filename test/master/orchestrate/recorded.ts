@@ -3,7 +3,12 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { type FunctionCall, type Master, parseArguments } from '../../../master/index.ts';
-import type { MinionFunction, WireMap, WireValue } from '../../../minion-protocol/index.ts';
+import {
+  isWireMap,
+  type MinionFunction,
+  type WireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -148,4 +153,12 @@ function comparableText(text: string): string {
     .replace(/seen in [\d.e-]+ seconds/, 'seen in <n> seconds')
     .replace(/^(Rendering SLS '[^']*' failed): .*$/s, '$1')
     .replaceAll(/(on minions: |ran on |Updating |made to )(m2, m1)/g, '$1m1, m2');
+}
+
+/** Of what is told, without what only Salt's own client needs. */
+export function comparableTold({ _stamp, ...data }: WireMap): unknown {
+  const { args } = data;
+  if (!isWireMap(args)) return comparable(data);
+  const { _cmd_meta, ssh, ...rest } = args;
+  return comparable({ ...data, args: rest });
 }
