@@ -27,7 +27,7 @@ export interface SlsFiles {
 }
 
 /** What is the same for all files. */
-export type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar'>;
+type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar'>;
 
 /** Which SLS. */
 export interface SlsRequest {

@@ -22,7 +22,7 @@ import { stateTable } from './states/table.ts';
 import type { OrchestrationParts, World } from './world.ts';
 
 /** How much orchestrations may take; see `Limits`. */
-export interface OrchestrationLimits {
+interface OrchestrationLimits {
   readonly orchestrations: number;
   readonly orchestrationStates: number;
   readonly orchestrationSeconds: number;
