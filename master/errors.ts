@@ -62,8 +62,7 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_ORCHESTRATION: {
-    meaning:
-      'An orchestration is beyond a limit: too many states or SLS, too many at once, too long.',
+    meaning: 'An orchestration is beyond a limit: of states, SLS, others beside it, or time.',
     action: 'Look at its SLS; the limits are options under saltbridge: limits.',
     retry: false,
   },
