@@ -13,6 +13,7 @@ import {
   dialZeromq,
   type Minion,
   type MinionFunction,
+  type WireMap,
 } from '../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../store/index.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
@@ -21,6 +22,8 @@ import { directories } from './vector-master.ts';
 export interface FleetOptions {
   readonly ids: readonly string[];
   readonly functions?: Readonly<Record<string, MinionFunction>>;
+  /** What they say of themselves. Default: their id alone. */
+  readonly grains?: WireMap;
   readonly config?: Partial<MasterOptions>;
   readonly extensions?: NonNullable<MasterParts['extensions']>;
   /** Default: a new one, in memory. */
@@ -30,12 +33,15 @@ export interface FleetOptions {
 export interface Fleet {
   readonly master: Master;
   readonly minions: ReadonlyMap<string, Minion>;
+  /** Where the master keeps what it keeps. */
+  readonly directory: string;
 }
 
 /** Starts them, accepts every key, and waits until each is subscribed. */
 export async function startFleet(t: ExecutionContext, options: FleetOptions): Promise<Fleet> {
+  const directory = temporaryDirectory(t);
   const config = resolveMasterConfig({
-    ...directories(temporaryDirectory(t)),
+    ...directories(directory),
     interface: '127.0.0.1',
     retPort: 0,
     publishPort: 0,
@@ -59,11 +65,11 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
   for (const id of options.ids) {
     const transport = dialZeromq({ host: '127.0.0.1', requestPort });
     const keys = await createMinionKeys();
-    const { functions = {} } = options;
-    minions.set(id, createMinion({ id, keys, transport, functions }));
+    const { functions = {}, grains = {} } = options;
+    minions.set(id, createMinion({ id, keys, transport, functions, grains }));
   }
   await Promise.all([...minions.values()].map((minion) => minion.start()));
-  return { master, minions };
+  return { master, minions, directory };
 }
 
 /** Everything that a stream tells. */

@@ -29,7 +29,7 @@ const differences: Readonly<Record<string, { readonly status?: number; readonly 
   'login/empty-body': { status: 401, why: 'a log-in without credentials fails like any other' },
   'root-and-errors/preflight': { status: 200, why: 'what Salt meant to answer' },
   'runner/jobs.list_job-of-a-runner': { why: 'a runner that was waited for is not kept' },
-  'runner/state.orchestrate_show_sls': { why: 'orchestrations are not served: there are none' },
+  'runner/state.orchestrate_show_sls': { why: 'the files of that master are not here' },
   'wheel/config.values': { why: 'users and their rights are not told' },
   'wheel/key.finger-all': { why: 'a private key has no fingerprint here' },
   'urls/stats': { why: 'other statistics, in maps as well' },
