@@ -1,6 +1,7 @@
 /** A rule made ready for being asked: nothing of it is compiled again at a request. */
 import { compileDataSchema } from './data-schema.ts';
 import { PolicyError } from './errors.ts';
+import { lacksName } from './named-functions.ts';
 import { asList, compileArguments, compileTexts, describeTexts, type Place } from './patterns.ts';
 import { parseRate, RateMeter } from './rate.ts';
 import type {
@@ -106,7 +107,7 @@ function compileResource(rule: PolicyRule, world: PolicyWorld): CompiledResource
       return compilePublish(rule.resource, world, place);
     case 'runner':
     case 'wheel':
-      return compileCall(rule.resource, world, place);
+      return byName(rule, compileCall(rule.resource, world, place));
     case 'command':
       return compileWithin(rule.resource, world, place);
     case 'mine': {
@@ -204,6 +205,21 @@ function compileCall(
       call !== undefined && meets(call)
         ? undefined
         : 'the arguments are not those that it asks for',
+  };
+}
+
+/** Some functions are permitted only where they are named. */
+function byName(
+  { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },
+  compiled: CompiledResource,
+): CompiledResource {
+  if (effect === 'deny') return compiled;
+  return {
+    ...compiled,
+    obstacle: (request) => {
+      if (lacksName(action, request.text, fun)) return `it does not name ${request.text} itself`;
+      return compiled.obstacle(request);
+    },
   };
 }
 

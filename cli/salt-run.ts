@@ -90,20 +90,22 @@ async function print(
 ): Promise<void> {
   const { output, sink } = await chooseOutput(options, context);
   if (options.quiet === true) return;
-  const { outputter, data } = splitOutputter(returned);
-  await sink.write(formatData(data, outputter ?? output.outputter, output));
+  const { outputter, data } = splitOutputter(returned, output.outputter);
+  await sink.write(formatData(data, outputter, output));
 }
 
-/** `{outputter, data}`: the way in which a function asks for an outputter. */
-function splitOutputter(value: WireValue): {
-  readonly outputter: string | undefined;
-  readonly data: WireValue;
-} {
-  if (isWireMap(value) && Object.keys(value).length === 2) {
-    const { outputter, data } = value;
-    if (typeof outputter === 'string' && data !== undefined) return { outputter, data };
-  }
-  return { outputter: undefined, data: value };
+/**
+ * `{outputter, data}`: the way in which a function asks for an outputter. Where there is more in
+ * it, as of orchestrations, whoever asked for another outputter gets that, with all of it.
+ */
+function splitOutputter(
+  value: WireValue,
+  asked: string | undefined,
+): { readonly outputter: string | undefined; readonly data: WireValue } {
+  const { outputter, data } = isWireMap(value) ? value : {};
+  if (typeof outputter !== 'string' || data === undefined) return { outputter: asked, data: value };
+  const isAll = isWireMap(value) && Object.keys(value).length === 2;
+  return isAll ? { outputter, data } : { outputter: asked ?? outputter, data: value };
 }
 
 /** A function may say itself what the command ends with. */

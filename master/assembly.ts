@@ -36,6 +36,7 @@ import { openPolicy, tellMode } from './policy/open.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
 import { openReactions, type Reactions } from './reactions/open.ts';
+import { Renderer } from './rendering/renderer.ts';
 import { LastHeard } from './requests/last-heard.ts';
 import { openRequests, type Requests } from './requests/open.ts';
 import { RepeatGuard } from './requests/repeats.ts';
@@ -205,6 +206,7 @@ async function open(
       acceptedIds: () => keys.acceptedIds(),
       whence: (id) => lastHeard.whence(id),
     });
+  const rendering = closers.add(new Renderer(), (it) => it.close());
   const services = createServices({
     ...mine,
     config,
@@ -218,11 +220,13 @@ async function open(
     logins: () => users.api,
     fileServer,
     pillar,
+    rendering,
     nextJid,
     closing: closing.signal,
     now,
     log: logger.child({ component: 'runners' }),
   });
+  closers.add(services.orchestrator, (it) => it.close());
   const reactions = closers.add(
     await openReactions({
       config,

@@ -15,6 +15,7 @@ export type MasterErrorCode =
   | 'ERR_JOB_UNKNOWN'
   | 'ERR_NOT_SERVED'
   | 'ERR_NOT_RELOADABLE'
+  | 'ERR_ORCHESTRATION'
   | 'ERR_OWN_KEY'
   | 'ERR_PILLAR_FILE'
   | 'ERR_PILLAR_SOURCE'
@@ -58,6 +59,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_NOT_RELOADABLE: {
     meaning: 'The master has no files to read again: its program gave it its configuration.',
     action: 'Call reload with another configuration in that program.',
+    retry: false,
+  },
+  ERR_ORCHESTRATION: {
+    meaning: 'An orchestration is beyond a limit: of states, SLS, others beside it, or time.',
+    action: 'Look at its SLS; the limits are options under saltbridge: limits.',
     retry: false,
   },
   ERR_OWN_KEY: {

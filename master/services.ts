@@ -13,9 +13,12 @@ import { createJobsApi, type JobsApiParts } from './jobs/jobs-api.ts';
 import { resumeJob } from './jobs/resume.ts';
 import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { Mine } from './mine/open-mine.ts';
+import { openOrchestrator } from './orchestrate/open.ts';
+import type { Orchestrator } from './orchestrate/orchestrator.ts';
 import type { PillarSource } from './pillar/answer.ts';
 import { createPillarApi } from './pillar/pillar-api.ts';
 import type { PresentMinion } from './presence/present.ts';
+import type { Renderer } from './rendering/renderer.ts';
 import type { LastHeard } from './requests/last-heard.ts';
 import { FunctionCaller, type FunctionCallerOptions } from './runners/caller.ts';
 import { saltRunners, saltWheels } from './runners/salt-names.ts';
@@ -38,6 +41,8 @@ export interface ServiceParts extends Mine {
   readonly logins: () => Pick<LoginsApi, 'login' | 'logout'>;
   readonly fileServer: FileServer;
   readonly pillar: PillarSource;
+  /** For the SLS of orchestrations. */
+  readonly rendering: Renderer;
   readonly nextJid: () => string;
   readonly closing: AbortSignal;
   readonly now: () => number;
@@ -53,6 +58,7 @@ export interface Services {
   readonly pillar: PillarApi;
   readonly runners: FunctionCaller;
   readonly wheel: FunctionCaller;
+  readonly orchestrator: Orchestrator;
 }
 
 export function createServices(parts: ServiceParts): Services {
@@ -103,7 +109,7 @@ export function toFunctionsApi(caller: FunctionCaller): FunctionsApi {
 function createCallers(
   parts: ServiceParts,
   own: Pick<Services, 'keys' | 'jobs'> & { readonly ownKeys: readonly OwnKey[] },
-): Pick<Services, 'runners' | 'wheel'> {
+): Pick<Services, 'runners' | 'wheel' | 'orchestrator'> {
   const { config, foundations, bus, nextJid, closing, now, log } = parts;
   const { facts } = foundations;
   const acceptedIds = (): readonly string[] => foundations.keys.acceptedIds();
@@ -117,9 +123,14 @@ function createCallers(
     now,
     log,
   };
+  const orchestrator = openOrchestrator({
+    ...parts,
+    parts: () => ({ ...own, ...callers, bus, now }),
+  });
   const runners = runnerTable({
     ...parts,
     ...own,
+    orchestrator,
     cache: parts.jobs,
     facts,
     acceptedIds,
@@ -136,6 +147,7 @@ function createCallers(
     present: parts.present,
   });
   const callers = {
+    orchestrator,
     runners: new FunctionCaller({
       ...common,
       table: runners,

@@ -65,6 +65,12 @@ export interface Limits {
    * and elements that are touched. Default 100,000, some hundredths of a second.
    */
   readonly pillarSteps: number;
+  /** `orchestrations`: orchestrations that run at once, those within others counted. Default 16. */
+  readonly orchestrations: number;
+  /** `orchestration_states`: states that one may have. Default 2000. */
+  readonly orchestrationStates: number;
+  /** `orchestration_seconds`: when one is ended that still runs. Default 86,400, a day. */
+  readonly orchestrationSeconds: number;
   /** `auths_per_second`: sign-ins of unknown or failing ids an address. Default 20; 0: off. */
   readonly authsPerSecond: number;
   /** `mine_bytes`: the whole mine of a minion, names included. Default 1 MiB, at most 100 MB. */

@@ -18,12 +18,30 @@ export interface RenderedAs {
   readonly defaults: PillarMap;
 }
 
-/** Renders the files of one pillar. */
+/** What files are rendered with. */
+export type SlsRendering = Pick<
+  PillarSetting,
+  | 'id'
+  | 'grains'
+  | 'opts'
+  | 'pillar'
+  | 'raisesOnMissing'
+  | 'nodegroups'
+  | 'renderer'
+  | 'trimBlocks'
+  | 'lstripBlocks'
+  | 'limits'
+  | 'rendering'
+  | 'data'
+  | 'now'
+>;
+
+/** Renders the files of one pillar, or of one orchestration. */
 export class SlsRenderer {
-  readonly #setting: PillarSetting;
+  readonly #setting: SlsRendering;
   readonly #reads: Reads;
 
-  constructor(setting: PillarSetting, reads: Reads) {
+  constructor(setting: SlsRendering, reads: Reads) {
     this.#setting = setting;
     this.#reads = reads;
   }

@@ -6,6 +6,7 @@ import { HiddenDirectories } from '../fileserver/confinement.ts';
 import { DiskFiles } from '../fileserver/disk-files.ts';
 import type { FileServer } from '../fileserver/file-server.ts';
 import { requestedFile } from '../fileserver/requested-path.ts';
+import { servedFiles } from '../fileserver/served-files.ts';
 import type { SourceFile } from '../pillar/source-file.ts';
 import { PillarSources } from '../pillar/sources.ts';
 
@@ -34,7 +35,7 @@ export async function openReactorFiles(options: ReactorFilesOptions): Promise<Re
   const hidden = await HiddenDirectories.open(options.hidden);
   const open = (backend: FileServerBackend): PillarSources =>
     new PillarSources({ backend, trimBlocks, lstripBlocks });
-  const served = open(ofServer(options.fileServer));
+  const served = open(servedFiles(options.fileServer));
   const local = open(ofDisk(hidden));
   return {
     find: async (reference) => {
@@ -50,17 +51,6 @@ export async function openReactorFiles(options: ReactorFilesOptions): Promise<Re
 async function findServed(served: PillarSources, place: string): Promise<SourceFile | undefined> {
   const asked = requestedFile(place, 'base');
   return asked === undefined ? undefined : served.read(asked.path, asked.saltenv);
-}
-
-function ofServer(fileServer: FileServer): FileServerBackend {
-  return {
-    name: 'served',
-    envs: () => fileServer.envs(),
-    find: async (place, saltenv) => (await fileServer.find(place, saltenv))?.file,
-    lists: (saltenv) => fileServer.lists(saltenv),
-    // The file server is the master's, which closes it.
-    close: async () => {},
-  };
 }
 
 function ofDisk(hidden: HiddenDirectories): FileServerBackend {

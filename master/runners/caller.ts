@@ -6,7 +6,7 @@ import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { codeOf } from '../system-error.ts';
-import type { BoundCall, FunctionTable } from './function.ts';
+import type { BoundCall, FunctionTable, MasterFunction } from './function.ts';
 
 /** Which function to run on the master. */
 export interface FunctionCall {
@@ -64,6 +64,7 @@ export interface FunctionCallerOptions {
 
 interface Ready {
   readonly call: BoundCall;
+  readonly succeeds: MasterFunction['succeeds'];
   readonly jid: string;
   readonly tag: string;
   /** What both events have in common. */
@@ -133,12 +134,12 @@ export class FunctionCaller {
     const tag = `salt/${kind === 'runner' ? 'run' : 'wheel'}/${jid}`;
     const user = call.user ?? 'saltbridge';
     const keywords = Object.keys(kwarg).length > 0 ? [{ ...kwarg }] : [];
-    const { isConfidential } = found;
+    const { isConfidential, succeeds } = found;
     const args = isConfidential ? [] : [...arg, ...keywords];
     const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };
     this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
     const { timeout, by } = call;
-    return { call: bound, jid, tag, data, user, timeout, isConfidential, by };
+    return { call: bound, succeeds, jid, tag, data, user, timeout, isConfidential, by };
   }
 
   #unknown(fun: string): MasterError {
@@ -176,6 +177,7 @@ export class FunctionCaller {
 
   async #call({
     call,
+    succeeds,
     jid,
     tag,
     user,
@@ -187,7 +189,7 @@ export class FunctionCaller {
     const tell = (suffix: string, event: WireMap): void => bus.fire(`${tag}/${suffix}`, event);
     try {
       const value = await call({ jid, user, by, timeout, tell, closing });
-      return { return: value, success: true };
+      return { return: value, success: succeeds(value) };
     } catch (error) {
       // Ours to look into, unless it tells what was wrong with the call.
       if (codeOf(error) === undefined) {

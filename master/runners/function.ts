@@ -32,6 +32,8 @@ export interface Definition<P extends Parameters> {
    * kept, or in the audit log. Default: they are told.
    */
   readonly isConfidential?: true;
+  /** Whether what it returned is a success. Default: it is. */
+  readonly succeeds?: (value: WireValue) => boolean;
   readonly call: (
     values: ValuesOf<P>,
     context: CallContext,
@@ -49,6 +51,8 @@ export interface MasterFunction {
   readonly takes: (name: string) => boolean;
   /** See {@link Definition.isConfidential}. */
   readonly isConfidential: boolean;
+  /** See {@link Definition.succeeds}. */
+  readonly succeeds: (value: WireValue) => boolean;
   /** Checks the arguments. @throws MasterError ERR_ARGS */
   readonly bind: (arg: readonly WireValue[], kwarg: Readonly<WireMap>) => BoundCall;
 }
@@ -64,11 +68,12 @@ export function masterFunction<const P extends Parameters>(
   definition: Definition<P>,
 ): MasterFunction {
   const { parameters, takesMore = false, takesRest = false, call, summary } = definition;
-  const { isConfidential = false } = definition;
+  const { isConfidential = false, succeeds = () => true } = definition;
   return {
     summary,
     signature: Object.entries(parameters).map(describe).join(', '),
     isConfidential,
+    succeeds,
     takes: (name) => takesMore || Object.hasOwn(parameters, name),
     bind: (arg, kwarg) => {
       const count = takesRest ? Object.keys(parameters).length : arg.length;

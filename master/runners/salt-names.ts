@@ -47,9 +47,9 @@ const runners = `
   saltutil.sync_utils saltutil.sync_wheel saltutil.sync_wrapper sdb.delete sdb.get
   sdb.get_or_set_hash sdb.set spacewalk.addGroupsToKey spacewalk.api
   spacewalk.deleteAllActivationKeys spacewalk.deleteAllGroups spacewalk.deleteAllSystems
-  spacewalk.unregister ssh.cmd state.event state.orch state.orchestrate state.orchestrate_high
-  state.orchestrate_show_sls state.orchestrate_single state.pause state.resume state.sls
-  state.soft_kill survey.diff survey.hash test.arg test.get_opts test.metasyntactic test.raw_arg
+  spacewalk.unregister ssh.cmd state.event state.orch state.orch_show_sls state.orchestrate
+  state.orchestrate_high state.orchestrate_show_sls state.orchestrate_single state.pause
+  state.resume state.rm_pause state.set_pause state.sls state.soft_kill survey.diff survey.hash test.arg test.get_opts test.metasyntactic test.raw_arg
   test.sleep test.stdout_print test.stream thin.generate thin.generate_min vault.cleanup_auth
   vault.clear_cache vault.generate_new_token vault.generate_secret_id vault.generate_token
   vault.get_config vault.get_role_id vault.list_approles vault.list_entities vault.show_approle

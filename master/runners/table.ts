@@ -12,6 +12,7 @@ import { type ManageRunnerParts, manageRunner } from './manage.ts';
 import { type MineRunnerParts, mineRunner } from './mine.ts';
 import { type PillarRunnerParts, pillarRunner } from './pillar.ts';
 import { type SaltutilRunnerParts, saltutilRunner } from './saltutil.ts';
+import { type StateRunnerParts, stateRunner } from './state.ts';
 import { testRunner } from './test.ts';
 
 /** What they need. */
@@ -24,6 +25,7 @@ export interface RunnerParts
     FileserverRunnerParts,
     SaltutilRunnerParts,
     AuthRunnerParts,
+    StateRunnerParts,
     DocRunnerParts {
   readonly bus: EventBus;
 }
@@ -40,6 +42,7 @@ export function runnerTable(parts: RunnerParts): FunctionTable {
     ...saltutilRunner(parts),
     ...authRunner(parts),
     ...docRunner(parts),
+    ...stateRunner(parts),
     ...testRunner(),
   };
 }

@@ -23,9 +23,6 @@ export interface FunctionParts {
 
 const ownFields = ['client', 'fun', 'arg', 'kwarg', 'full_return', ...credentialFields];
 
-/** Functions of Salt's that are not served, whose absence has a form of its own for SaltGUI. */
-const emptyAnswers: ReadonlyMap<string, WireValue> = new Map([['state.orchestrate_show_sls', {}]]);
-
 /** The runner's value; with `full_return` all of its event. */
 export async function runRunner(
   { user, name, timeout }: FunctionParts,
@@ -45,7 +42,7 @@ export async function runRunner(
     };
     return { tag: `salt/run/${jid}/ret`, data: { ...event, return: result.return, success } };
   } catch (error) {
-    return answerFor(error, call.fun);
+    return answerFor(error);
   }
 }
 
@@ -97,11 +94,10 @@ function functionArguments({ arg = [], kwarg = {} }: FunctionCall): WireValue[] 
 }
 
 /** Wrong arguments are told as a value. @throws what else it was */
-function answerFor(error: unknown, fun: string): WireValue {
-  if (!(error instanceof MasterError)) throw error;
-  const empty = emptyAnswers.get(fun);
-  if (error.code === 'ERR_NOT_SERVED' && empty !== undefined) return empty;
-  if (error.code === 'ERR_ARGS') return `Passed invalid arguments: ${error.message}`;
+function answerFor(error: unknown): WireValue {
+  if (error instanceof MasterError && error.code === 'ERR_ARGS') {
+    return `Passed invalid arguments: ${error.message}`;
+  }
   throw error;
 }
 

@@ -72,6 +72,20 @@ test('expressions mean whole functions, and each of several must be permitted', 
   t.is(ask(user('fred'), 'test.ping,cmd.run'), 'deny');
 });
 
+test('a function that runs any other is permitted by its name, and by no pattern', (t) => {
+  const single = (...granted: readonly unknown[]): string => {
+    const ask = asker({ externalAuth: { pam: { fred: granted } } });
+    return ask(user('fred', 'pam'), 'state.orchestrate_single', { action: 'runner' });
+  };
+  t.is(single('.*', '@runner', '@wheel'), 'deny');
+  t.is(single('@state'), 'deny');
+  t.is(single({ '@runner': ['state.*', 'state.orchestrate_singl.'] }), 'deny');
+  t.is(single({ '@runner': ['state.orchestrate_single'] }), 'allow');
+  t.is(single({ '@state': ['orchestrate_single'] }), 'allow');
+  const ask = asker({ externalAuth: { pam: { fred: ['@runner'] } } });
+  t.is(ask(user('fred', 'pam'), 'state.orchestrate', { action: 'runner' }), 'allow');
+});
+
 test('what is named in place of a user is a pattern, and what a user is named is none', (t) => {
   const ask = asker({ publisherAcl: { 'ops-.*': ['test.ping'], 'dev?': ['test.ping'] } });
   t.is(ask(user('ops-ann'), 'test.ping'), 'allow');

@@ -94,6 +94,20 @@ test('what a function returns may say what the command ends with', async (t) => 
   t.is(await codeOf(run({ a: 1 })), 0);
 });
 
+test('an orchestration is printed as states, or as whoever asked for it otherwise', async (t) => {
+  const states = {
+    'test_|-a_|-a_|-nop': { result: true, changes: {}, comment: 'Success!', __run_num__: 0 },
+  };
+  const value = { data: { north_master: states }, outputter: 'highstate', retcode: 1 };
+  const run = async ({ fun }: FunctionCall) => ({ jid: '', fun, return: value, success: false });
+  const master: FakeMaster = { runners: { run } };
+  const shown = await runCli(['salt-run', 'state.orch', 'a'], { master });
+  t.regex(shown.stdout, /^north_master:\n-+\n {10}ID: a\n.*Summary for north_master/s);
+  t.is(shown.code, 1);
+  const json = await runCli(['salt-run', '--out=json', 'state.orch', 'a'], { master });
+  t.deepEqual(JSON.parse(json.stdout), value);
+});
+
 test('a function that Salt has and the master has not is an error', async (t) => {
   const run = async (): Promise<never> => {
     throw new MasterError('ERR_NOT_SERVED', 'cloud.query is not served');

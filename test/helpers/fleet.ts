@@ -13,6 +13,7 @@ import {
   type Minion,
   type MinionFunction,
   type MinionKeys,
+  type WireMap,
 } from '../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../store/index.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
@@ -22,6 +23,8 @@ import { pem } from './vectors.ts';
 export interface FleetOptions {
   readonly ids: readonly string[];
   readonly functions?: Readonly<Record<string, MinionFunction>>;
+  /** What they say of themselves. Default: their id alone. */
+  readonly grains?: WireMap;
   readonly config?: Partial<MasterOptions>;
   readonly extensions?: NonNullable<MasterParts['extensions']>;
   /** Default: a new one, in memory. */
@@ -31,12 +34,15 @@ export interface FleetOptions {
 export interface Fleet {
   readonly master: Master;
   readonly minions: ReadonlyMap<string, Minion>;
+  /** Where the master keeps what it keeps. */
+  readonly directory: string;
 }
 
 /** Starts them, accepts every key, and waits until each is subscribed. */
 export async function startFleet(t: ExecutionContext, options: FleetOptions): Promise<Fleet> {
+  const directory = temporaryDirectory(t);
   const config = resolveMasterConfig({
-    ...directories(temporaryDirectory(t)),
+    ...directories(directory),
     interface: '127.0.0.1',
     retPort: 0,
     publishPort: 0,
@@ -60,11 +66,12 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
   });
   for (const [index, id] of options.ids.entries()) {
     const transport = dialZeromq({ host: '127.0.0.1', requestPort });
-    const { functions = {} } = options;
-    minions.set(id, createMinion({ id, keys: minionKeys(index), transport, functions }));
+    const { functions = {}, grains = {} } = options;
+    const keys = minionKeys(index);
+    minions.set(id, createMinion({ id, keys, transport, functions, grains }));
   }
   await Promise.all([...minions.values()].map((minion) => minion.start()));
-  return { master, minions };
+  return { master, minions, directory };
 }
 
 /** New keys would take most of a test's time. */

@@ -1,6 +1,8 @@
 /** Lowstates: what each client answers. */
 import test from 'ava';
+import { layOut } from '../helpers/file-tree.ts';
 import { type ApiAnswer, json, startApi } from '../helpers/salt-api.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 function returned(answer: ApiAnswer): unknown[] {
   return (answer.json as { readonly return: unknown[] }).return;
@@ -117,11 +119,21 @@ test('a runner that takes too long is no longer waited for', async (t) => {
   t.is((await run(token, { client: 'runner', fun: 'manage.up' })).status, 504);
 });
 
-test('what SaltGUI asks and is not served is empty', async (t) => {
-  const { run, login } = await startApi(t, { minions: [] });
-  const low = { client: 'runner', fun: 'state.orchestrate_show_sls', arg: ['*'] };
-  t.deepEqual(returned(await run(await login(), low)), [{}]);
-  t.is((await run(await login('limited'), low)).status, 401);
+test('orchestrations are shown and run by whoever may', async (t) => {
+  const files = temporaryDirectory(t);
+  layOut(files, { 'site.sls': 'one: test.nop\n' });
+  const { run, login } = await startApi(t, {
+    minions: [],
+    config: { id: 'north_master', fileRoots: { base: [files] } },
+  });
+  const show = { client: 'runner', fun: 'state.orchestrate_show_sls', arg: ['*'] };
+  const one = { __sls__: 'site', __env__: 'base', test: ['nop', { order: 10_000 }] };
+  t.deepEqual(returned(await run(await login(), show)), [{ north_master: { one } }]);
+  const orchestrate = { client: 'runner', fun: 'state.orchestrate', mods: 'site' };
+  const [result] = returned(await run(await login(), orchestrate));
+  t.like(result, { outputter: 'highstate', retcode: 0 });
+  t.is((await run(await login('limited'), show)).status, 401);
+  t.is((await run(await login('limited'), orchestrate)).status, 401);
 });
 
 test('runner_async and wheel_async give tag and jid', async (t) => {

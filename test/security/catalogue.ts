@@ -52,6 +52,7 @@ const streams = inFile('salt-api/events.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
 const door = inFile('salt-api/door.test.ts');
 const confidential = inFile('salt-api/confidential.test.ts');
+const orchestrations = inFile('master/orchestrate/orchestrate.test.ts');
 const tenants = inFile('master/config/tenants.test.ts');
 
 const identityInTheDispatcher =
@@ -256,7 +257,10 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-27',
     threat: 'pillar is written through the API',
-    tests: [`master/wheel/file-roots.test.ts: \${what} finds and reads nothing`],
+    tests: [
+      `master/wheel/file-roots.test.ts: \${what} finds and reads nothing`,
+      orchestrations('what is not below file_roots is no SLS, whatever it is called'),
+    ],
     sentence: 'no function writes configuration, pillar or file roots',
   },
   {
@@ -923,12 +927,16 @@ export const catalogue: readonly Threat[] = [
     tests: [
       users('who may do everything keeps the target and the fields as they are; others do not'),
       users('runners and wheel functions go by their own rights'),
+      orchestrations("nobody tells anything under a stranger's orchestration"),
     ],
   },
   {
     id: 'A-08',
     threat: 'a permitted function carries another',
-    tests: [users('of several functions each must be permitted')],
+    tests: [
+      users('of several functions each must be permitted'),
+      'acl/user-rights.test.ts: a function that runs any other is permitted by its name, and by no pattern',
+    ],
   },
   {
     id: 'A-09',
@@ -1005,6 +1013,8 @@ export const catalogue: readonly Threat[] = [
       'salt-api/abuse.test.ts: streams of the status page count as streams',
       'salt-api/floods.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
       'salt-api/floods.test.ts: three hundred readers that never read cost nobody anything',
+      orchestrations('an orchestration has so many states, and there are so many at once'),
+      orchestrations('an orchestration ends with its time'),
     ],
   },
   {

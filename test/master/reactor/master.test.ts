@@ -22,6 +22,7 @@ async function startReactor(
   layOut(directory, files);
   const nameOf = (file: string): string => path.join(directory, file);
   const config: Partial<MasterOptions> = {
+    fileRoots: { base: [directory] },
     reactions: [],
     reactor: Object.entries(tags).map(([on, file]) => ({ tag: on, sls: [nameOf(file)] })),
     acl: {
@@ -104,6 +105,31 @@ test("the master's own events lead to runners and wheel functions", async (t) =>
   t.deepEqual(runs.map(({ kind, fun, state }) => [kind, fun, state]).sort(), [
     ['runner', 'jobs.list_job', 'succeeded'],
     ['wheel', 'key.list', 'succeeded'],
+  ]);
+});
+
+test('a file may lead to an orchestration, and a failed one is a failed run', async (t) => {
+  const orchestrate =
+    'deploy:\n  runner.state.orchestrate:\n    - args: [{mods: deploy}, {pillar: {env: {{ data.data.env | json }}}}]\n';
+  const deploy = [
+    'told:',
+    '  test.configurable_test_state:',
+    '    - comment: {{ pillar.env | json }}',
+    "    - result: {{ pillar.env == 'test' }}",
+  ];
+  const stage = await startReactor(
+    t,
+    { 'react.sls': orchestrate, 'deploy.sls': deploy.join('\n') },
+    { 'infra/puppet/*': 'react.sls' },
+    (nameOf) => [grant(nameOf('react.sls'), 'runner', 'state.orchestrate')],
+  );
+  await stage.emit({ env: 'test' });
+  await stage.ended(1);
+  await stage.emit({ env: "live'\n    - result: true" });
+  const runs = await stage.ended(2);
+  t.deepEqual(runs.map(({ fun, state }) => [fun, state]).sort(), [
+    ['state.orchestrate', 'failed'],
+    ['state.orchestrate', 'succeeded'],
   ]);
 });
 

@@ -1,0 +1,277 @@
+/** Runs chunks, each after those that it depends on [salt/state.py call_chunks, call_chunk]. */
+import { toWire } from '../pillar/wire.ts';
+import { type Chunk, placeOf, tagOf } from './low-chunk.ts';
+import {
+  allKinds,
+  type Dependencies,
+  decisiveKinds,
+  dependenciesOf,
+  meantBy,
+  type Requisite,
+  type RequisiteKind,
+  requisitesOf,
+  type Standing,
+  standingBy,
+} from './requisites.ts';
+import { hasChanges, type StateResult, uncalled } from './result.ts';
+import type { StateCaller } from './state-caller.ts';
+import { isTrue } from './states/state-function.ts';
+
+/** What {@link ChunkRun} needs. */
+export interface ChunkRunOptions {
+  readonly caller: StateCaller;
+  readonly test: boolean;
+  readonly signal: AbortSignal;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** Results by tag, in the order in which the chunks were run. */
+export type Results = ReadonlyMap<string, StateResult>;
+
+/** How often a chunk is looked at again, once those before it have run. */
+const maxLooks = 20;
+
+/** Runs so many chunks once. */
+export class ChunkRun {
+  readonly #options: ChunkRunOptions;
+  readonly #chunks: readonly Chunk[];
+  readonly #results = new Map<string, StateResult>();
+  /** Of those that were only tried, for `prereq`. */
+  readonly #tried = new Map<string, StateResult>();
+  /** Chunks that are to be tried first, and those whose trial another one waits for. */
+  readonly #trials = new Set<Chunk>();
+  readonly #awaited = new Set<Chunk>();
+  /** Tags that the chunk under way has come by: to come by one again is a circle. */
+  #active = new Set<string>();
+  #isStopped = false;
+
+  constructor(chunks: readonly Chunk[], options: ChunkRunOptions) {
+    this.#options = options;
+    this.#chunks = chunks.map((chunk) => withoutWatch(chunk, options.caller));
+  }
+
+  /** @throws what the signal says */
+  async run(): Promise<Results> {
+    for (const chunk of this.#chunks) {
+      if (this.#isStopped) break;
+      this.#options.signal.throwIfAborted();
+      if (!this.#results.has(tagOf(chunk))) {
+        await this.#reach(chunk, 0);
+        if (this.#failsHard(chunk)) break;
+      }
+      this.#active = new Set();
+    }
+    await this.#settle(this.#results.values());
+    this.#options.signal.throwIfAborted();
+    return this.#results;
+  }
+
+  /** Runs a chunk, or those that it depends on first. */
+  async #reach(chunk: Chunk, looks: number): Promise<void> {
+    this.#options.signal.throwIfAborted();
+    if (requisitesOf(chunk, 'prerequired').length === 0) this.#active.add(tagOf(chunk));
+    const dependencies = dependenciesOf(chunk, this.#chunks, this.#kindsOf(chunk));
+    const standing = await this.#standing(dependencies);
+    if (dependencies === undefined || standing === 'unmet') await this.#reachOthers(chunk, looks);
+    else await this.#runBy(standing, chunk, dependencies);
+  }
+
+  #kindsOf(chunk: Chunk): readonly RequisiteKind[] {
+    return this.#trials.has(chunk) ? decisiveKinds : allKinds;
+  }
+
+  async #standing(dependencies: Dependencies | undefined): Promise<Standing> {
+    if (dependencies === undefined) return 'unmet';
+    const resultOf = (kind: RequisiteKind, tag: string): StateResult | undefined =>
+      (kind === 'prereq' ? this.#tried : this.#results).get(tag);
+    const known = Array.from(dependencies, ([kind, chunks]) =>
+      chunks.map((chunk) => resultOf(kind, tagOf(chunk))),
+    );
+    await this.#settle(known.flat());
+    return standingBy(dependencies, resultOf);
+  }
+
+  async #settle(results: Iterable<StateResult | undefined>): Promise<void> {
+    await Promise.all(Array.from(results, (result) => result?.pending));
+  }
+
+  async #reachOthers(chunk: Chunk, looks: number): Promise<void> {
+    const { found, lost } = this.#lookFor(chunk);
+    if (lost.size > 0) {
+      this.#note(chunk, uncalled(chunk, { result: false, comment: lostText(lost) }, this.#now));
+      return;
+    }
+    for (const other of found) {
+      if (this.#results.has(tagOf(other))) continue;
+      if (this.#active.has(tagOf(other))) {
+        await this.#meetAgain(chunk, other);
+        return;
+      }
+      await this.#reach(other, 0);
+      if (!this.#failsHard(other)) continue;
+      this.#isStopped = true;
+      return;
+    }
+    if (this.#trials.has(chunk)) await this.#try(chunk);
+    else if (looks + 1 >= maxLooks) this.#note(chunk, circle(chunk));
+    else await this.#reach(chunk, looks + 1);
+  }
+
+  /** Marks what is to be tried first on the way. */
+  #lookFor(chunk: Chunk): {
+    readonly found: readonly Chunk[];
+    readonly lost: ReadonlyMap<RequisiteKind, readonly Requisite[]>;
+  } {
+    const found: Chunk[] = [];
+    const lost = new Map<RequisiteKind, Requisite[]>();
+    for (const kind of this.#kindsOf(chunk)) {
+      for (const requisite of requisitesOf(chunk, kind)) {
+        const meant = meantBy(requisite, this.#chunks);
+        if (meant.length === 0) lost.set(kind, [...(lost.get(kind) ?? []), requisite]);
+        if (kind === 'prereq') for (const one of meant) this.#trials.add(one);
+        if (kind === 'prerequired') for (const one of meant) this.#awaited.add(one);
+        found.push(...meant);
+      }
+    }
+    return { found, lost };
+  }
+
+  /** What is tried for a chunk depends on it in turn; any other such chunk is in a circle. */
+  async #meetAgain(chunk: Chunk, other: Chunk): Promise<void> {
+    if (!this.#awaited.has(other)) {
+      this.#note(chunk, circle(chunk));
+      return;
+    }
+    if (this.#tried.has(tagOf(chunk))) return;
+    const result = await this.#options.caller.call(chunk, { isTrial: true });
+    this.#tried.set(tagOf(other), result);
+  }
+
+  async #try(chunk: Chunk): Promise<void> {
+    const dependencies = dependenciesOf(chunk, this.#chunks, decisiveKinds);
+    const standing = await this.#standing(dependencies);
+    const result = await this.#callTrial(chunk);
+    if (standing === 'change' && !hasChanges(result)) {
+      result.outcome = { ...result.outcome, result: null, changes: { watch: 'watch' } };
+    }
+  }
+
+  async #callTrial(chunk: Chunk): Promise<StateResult> {
+    const result = await this.#options.caller.call(chunk, { isTrial: true });
+    this.#trials.delete(chunk);
+    this.#tried.set(tagOf(chunk), result);
+    return result;
+  }
+
+  async #runBy(standing: Standing, chunk: Chunk, dependencies: Dependencies): Promise<void> {
+    switch (standing) {
+      case 'fail':
+        return this.#noteFailure(chunk, dependencies);
+      case 'pre': {
+        const outcome = { result: true, comment: 'No changes detected' };
+        this.#tried.set(tagOf(chunk), this.#note(chunk, uncalled(chunk, outcome, this.#now)));
+        return;
+      }
+      case 'onfail':
+        return this.#pass(chunk, 'State was not run because onfail req did not change');
+      case 'onchanges':
+        return this.#pass(chunk, 'State was not run because none of the onchanges reqs changed');
+      default:
+        await this.#call(standing, chunk, dependencies);
+    }
+  }
+
+  async #call(standing: Standing, chunk: Chunk, dependencies: Dependencies): Promise<void> {
+    if (this.#trials.has(chunk)) {
+      await this.#callTrial(chunk);
+      return;
+    }
+    const { caller } = this.#options;
+    let result = await caller.call(chunk);
+    const isWatching = standing === 'change' && result.outcome.more?.skip_watch !== true;
+    if (isWatching && !hasChanges(result)) {
+      result = await caller.call(
+        { ...chunk, fun: 'mod_watch' },
+        { changed: this.#changed(dependencies) },
+      );
+    }
+    this.#results.set(tagOf(chunk), result);
+  }
+
+  #changed(dependencies: Dependencies): string[] {
+    return (dependencies.get('watch') ?? []).flatMap((chunk) => {
+      const result = this.#results.get(tagOf(chunk));
+      return result !== undefined && hasChanges(result) ? [`${chunk.state}: ${chunk.id}`] : [];
+    });
+  }
+
+  #noteFailure(chunk: Chunk, dependencies: Dependencies): void {
+    const tried = this.#tried.get(tagOf(chunk));
+    if (tried !== undefined) {
+      tried.outcome = { ...tried.outcome, changes: {} };
+      this.#note(chunk, tried);
+      return;
+    }
+    const failed = [...dependencies.values()].flat().filter((other) => {
+      const tag = tagOf(other);
+      return (this.#tried.get(tag) ?? this.#results.get(tag))?.outcome.result === false;
+    });
+    const names = new Set(failed.map(({ sls, id }) => `${sls}.${id}`));
+    const comment = `One or more requisite failed: ${[...names].join(', ')}`;
+    const result = uncalled(chunk, { result: false, comment }, this.#now);
+    this.#tried.set(tagOf(chunk), this.#note(chunk, result));
+  }
+
+  #pass(chunk: Chunk, comment: string): void {
+    const result = uncalled(chunk, { result: true, comment }, this.#now);
+    const facts = { ...result.facts, __state_ran__: false };
+    this.#note(chunk, { ...result, facts, didRun: false });
+  }
+
+  /** One whose function was not called has its number too. */
+  #note(chunk: Chunk, result: StateResult): StateResult {
+    const results = this.#trials.has(chunk) ? this.#tried : this.#results;
+    results.set(tagOf(chunk), this.#options.caller.number(result));
+    return result;
+  }
+
+  #failsHard(chunk: Chunk): boolean {
+    if (this.#options.test || !isTrue(chunk.args.get('failhard'))) return false;
+    return this.#results.get(tagOf(chunk))?.outcome.result === false;
+  }
+
+  get #now(): number {
+    return this.#options.now();
+  }
+}
+
+/** Where a state cannot be told of a change, to watch is to require. */
+function withoutWatch(chunk: Chunk, { table }: StateCaller): Chunk {
+  if (table.has(`${chunk.state}.mod_watch`)) return chunk;
+  const args = new Map(chunk.args);
+  for (const end of ['', '_any']) {
+    const watched = args.get(`watch${end}`);
+    if (watched === undefined) continue;
+    args.delete(`watch${end}`);
+    args.set(`require${end}`, [args.get(`require${end}`) ?? [], watched].flat());
+  }
+  return { ...chunk, args };
+}
+
+function circle(chunk: Chunk): StateResult {
+  return {
+    name: toWire(chunk.name),
+    outcome: { result: false, changes: {}, comment: 'Recursive requisite found' },
+    facts: placeOf(chunk),
+    didRun: true,
+  };
+}
+
+function lostText(lost: ReadonlyMap<RequisiteKind, readonly Requisite[]>): string {
+  const lines = Array.from(lost, ([kind, requisites]) => [
+    `${' '.repeat(19)}${kind}:`,
+    ...requisites.map(({ kind: key, name }) => `${' '.repeat(23)}${key}: ${name}`),
+  ]);
+  return `The following requisites were not found:\n${lines.flat().join('\n')}\n`;
+}

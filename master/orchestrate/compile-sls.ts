@@ -1,0 +1,90 @@
+/** The high data of an orchestration, rendered with the master's own pillar. */
+import type { Logger } from 'pino';
+import type { WireMap } from '../../minion-protocol/index.ts';
+import type { PillarSource } from '../pillar/answer.ts';
+import { GrainReads, TracedGrains } from '../pillar/grains.ts';
+import { isPillarMap, mergeDeep, type PillarMap } from '../pillar/merge.ts';
+import type { SlsRendering } from '../pillar/render-sls.ts';
+import { saltFunctions } from '../pillar/salt-functions.ts';
+import type { PillarSources } from '../pillar/sources.ts';
+import { fromWire } from '../pillar/wire.ts';
+import type { ConditionFunctions } from './conditions.ts';
+import { isList, textOf } from './data.ts';
+import { emptyHigh, type High } from './high.ts';
+import { HighRenderer } from './high-renderer.ts';
+
+/** Where SLS come from, and with what they are rendered. */
+export interface SlsFiles {
+  /** `id` of the master; what it returns is told under it. */
+  readonly masterId: string;
+  readonly sources: PillarSources;
+  /** The environments that there are. */
+  readonly envs: () => readonly string[];
+  readonly pillar: PillarSource;
+  /** What is the same for all files. */
+  readonly rules: () => SlsRules;
+  readonly log: Logger;
+}
+
+/** What is the same for all files. */
+type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar'>;
+
+/** Which SLS. */
+export interface SlsRequest {
+  /** Names, or globs on them. */
+  readonly mods: readonly string[];
+  readonly saltenv: string;
+  readonly pillarenv: string | undefined;
+  /** Put over the pillar of the master: data for the files, never a template. */
+  readonly pillar: PillarMap;
+  /** What templates see as `opts.test`. */
+  readonly test: boolean;
+}
+
+/** What SLS say. */
+export interface Compilation {
+  readonly high: High;
+  /** What is wrong with them, in Salt's words. */
+  readonly errors: readonly string[];
+  readonly conditions: ConditionFunctions;
+}
+
+/** @throws MasterError ERR_ORCHESTRATION; what the signal says */
+export async function compileSls(
+  files: SlsFiles,
+  request: SlsRequest,
+  signal: AbortSignal,
+): Promise<Compilation> {
+  const { saltenv, mods } = request;
+  const { setting, errors } = await openSetting(files, request);
+  const conditions = conditionsOf(setting);
+  if (errors.length > 0) {
+    const all = ['Pillar failed to render with the following messages:', ...errors];
+    return { high: emptyHigh(), errors: all, conditions };
+  }
+  const { sources, envs } = files;
+  const renderer = new HighRenderer({ sources, setting, envs, signal });
+  return { ...(await renderer.render(saltenv, mods)), conditions };
+}
+
+/** What SLS are rendered with, and what conditions look at. */
+export async function openSetting(
+  { masterId: id, pillar: source, rules }: SlsFiles,
+  { saltenv, pillarenv, pillar: given, test }: Omit<SlsRequest, 'mods'>,
+): Promise<{ readonly setting: SlsRendering; readonly errors: readonly string[] }> {
+  const grains: WireMap = { id };
+  const answer = await source.provide({ id, grains, saltenv, pillarenv });
+  const own = fromWire(answer.pillar);
+  const pillar = isPillarMap(own) ? mergeDeep(own, given, false) : given;
+  const errors = pillar.get('_errors');
+  const opts = { id, saltenv, pillarenv, test, file_client: 'local' };
+  return {
+    setting: { ...rules(), id, grains, opts, pillar },
+    errors: isList(errors) ? errors.map(textOf) : [],
+  };
+}
+
+export function conditionsOf(setting: SlsRendering): ConditionFunctions {
+  const grains = new TracedGrains(setting.grains, new GrainReads());
+  return saltFunctions({ grains, setting });
+}

@@ -1,0 +1,116 @@
+/** Low chunks: what is run, one call of a state each [salt/state.py compile_high_data]. */
+import type { WireMap } from '../../minion-protocol/index.ts';
+import { Float, type PlainData } from '../../template/index.ts';
+import { isPillarMap } from '../pillar/merge.ts';
+import { isList, textOf } from './data.ts';
+import { argumentsOf, type Body, firstOf, type High } from './high.ts';
+
+/** One call of a state. */
+export interface Chunk {
+  readonly state: string;
+  readonly fun: string;
+  readonly id: string;
+  /** Text, unless one of `names` is none. */
+  readonly name: PlainData;
+  readonly sls: string | null;
+  readonly saltenv: string;
+  readonly includedFrom: readonly string[];
+  /** Everything else that is said: requisites, and the arguments of the function. */
+  readonly args: ReadonlyMap<string, PlainData>;
+}
+
+/** Its key in the result. */
+export function tagOf({ state, id, name, fun }: Chunk): string {
+  return `${state}_|-${id}_|-${textOf(name)}_|-${fun}`;
+}
+
+/** Where it is said, as it is told with its result. */
+export function placeOf({ id, sls }: Pick<Chunk, 'id' | 'sls'>): WireMap {
+  return { __sls__: sls, __id__: id };
+}
+
+/** The chunks of high data, in the order in which they are run. */
+export function compileChunks({ bodies }: High): Chunk[] {
+  const chunks = [...bodies].flatMap(([id, body]) =>
+    [...body.states.keys()]
+      .filter((state) => !state.startsWith('__'))
+      .flatMap((state) => chunksOf(String(id), state, body)),
+  );
+  return inOrder(chunks);
+}
+
+/** Its place among those of the same `names`, from 1 on. */
+interface Numbered extends Chunk {
+  readonly nameOrder: number;
+}
+
+function chunksOf(id: string, state: string, body: Body): Numbered[] {
+  const { sls, saltenv, includedFrom } = body;
+  const args = new Map<string, PlainData>();
+  const names: PlainData[] = [];
+  const functions = new Set<string>();
+  for (const argument of argumentsOf(body, state)) {
+    if (typeof argument === 'string') functions.add(argument);
+    if (!isPillarMap(argument)) continue;
+    for (const [key, value] of argument) {
+      if (key === 'names') names.push(...(isList(value) ? value : []));
+      else if (key !== 'state') args.set(textOf(key), value);
+    }
+  }
+  const given = args.get('name');
+  args.delete('name');
+  const common = { id, state, sls, saltenv, includedFrom };
+  const named = [...new Set(names)].map((entry) => withName(entry, args));
+  const single = { name: typeof given === 'string' ? given : id, args };
+  return [...functions].flatMap((fun) =>
+    (named.length === 0 ? [single] : named).map((one, index) => {
+      return { ...common, ...one, fun, nameOrder: named.length === 0 ? 0 : index + 1 };
+    }),
+  );
+}
+
+/** One of `names`: a name, or a name with arguments of its own. */
+function withName(
+  entry: PlainData,
+  common: ReadonlyMap<string, PlainData>,
+): Pick<Chunk, 'name' | 'args'> {
+  const [name, own] = firstOf(entry) ?? [entry, []];
+  const added = (isList(own) ? own : []).filter(isPillarMap).flatMap((map) => [...map]);
+  const args = new Map(common);
+  for (const [key, value] of added) args.set(textOf(key), value);
+  return { name, args };
+}
+
+/** By `order`, then by what they are called [order_chunks]. */
+function inOrder(chunks: readonly Numbered[]): Chunk[] {
+  const cap = chunks.reduce((highest, { args }) => {
+    const order = args.get('order');
+    return typeof order === 'number' && order > highest - 1 && order > 0 ? order + 100 : highest;
+  }, 1);
+  return chunks
+    .map((chunk) => ({ chunk, order: orderOf(chunk, cap), text: sortText(chunk) }))
+    .sort((a, b) => a.order - b.order || compare(a.text, b.text))
+    .map(({ chunk: { nameOrder: _, ...chunk } }) => chunk);
+}
+
+function orderOf({ args, nameOrder }: Numbered, cap: number): number {
+  const said = args.get('order');
+  const order = numberOf(said) + nameOrder / 10_000;
+  return order < 0 ? cap + 1_000_000 + order : order;
+
+  function numberOf(value: PlainData | undefined): number {
+    if (typeof value === 'number') return value;
+    if (value instanceof Float) return value.value;
+    if (value === 'last') return cap + 1_000_000;
+    return value === 'first' ? 0 : cap;
+  }
+}
+
+function sortText({ state, name, fun }: Chunk): string {
+  return `${state}${textOf(name)}${fun}`;
+}
+
+function compare(left: string, right: string): number {
+  if (left === right) return 0;
+  return left < right ? -1 : 1;
+}

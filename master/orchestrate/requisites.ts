@@ -1,0 +1,154 @@
+/** Whether a chunk may run, by what became of those that it depends on [check_requisite]. */
+import type { PlainData } from '../../template/index.ts';
+import { MasterError } from '../errors.ts';
+import { isList, matchesGlob, splitFunction, textOf } from './data.ts';
+import { firstOf } from './high.ts';
+import { type Chunk, tagOf } from './low-chunk.ts';
+import { hasChanges, type StateResult } from './result.ts';
+
+/** Kinds of requisites that decide whether a chunk runs, in the order of Salt. */
+export const decisiveKinds: readonly RequisiteKind[] = [
+  'require',
+  'require_any',
+  'watch',
+  'watch_any',
+  'prereq',
+  'onfail',
+  'onfail_any',
+  'onfail_all',
+  'onchanges',
+  'onchanges_any',
+];
+
+/** With what only those have that are run before others. */
+export const allKinds: readonly RequisiteKind[] = [...decisiveKinds, 'prerequired'];
+
+/** How a chunk depends on another. */
+export type RequisiteKind =
+  | 'require'
+  | 'require_any'
+  | 'watch'
+  | 'watch_any'
+  | 'prereq'
+  | 'onfail'
+  | 'onfail_any'
+  | 'onfail_all'
+  | 'onchanges'
+  | 'onchanges_any'
+  | 'prerequired';
+
+/** `{test: some id}`, `{id: some id}`, `{sls: some.sls}`. */
+export interface Requisite {
+  readonly kind: string;
+  readonly name: string;
+}
+
+/** What a chunk says of a kind; a bare name means an id. */
+export function requisitesOf({ args, name }: Chunk, kind: RequisiteKind): readonly Requisite[] {
+  const said = args.get(kind);
+  if (said === undefined || said === null) return [];
+  return (isList(said) ? said : [said]).flatMap((item) => {
+    const [key = 'id', value = null] = typeof item === 'string' ? ['id', item] : readItem(item);
+    if (value === null) return [];
+    if (typeof value !== 'string') throw strangeRequisite(key, name);
+    return [{ kind: splitFunction(key)[0], name: value }];
+  });
+}
+
+function readItem(item: PlainData): readonly [string?, PlainData?] {
+  return firstOf(item) ?? [];
+}
+
+function strangeRequisite(key: string, name: PlainData): MasterError {
+  const reason = `Could not locate requisite of [${key}] present in state with name [${textOf(name)}]`;
+  return new MasterError('ERR_ORCHESTRATION', reason);
+}
+
+/** The chunks that a requisite means. */
+export function meantBy({ kind, name }: Requisite, chunks: readonly Chunk[]): Chunk[] {
+  if (kind === 'sls') {
+    return chunks.filter(
+      ({ sls, includedFrom }) => includedFrom.includes(name) || matchesGlob(sls ?? '', name),
+    );
+  }
+  return chunks.filter(({ state, id, name: own }) => {
+    if (kind !== 'id' && kind !== state) return false;
+    return matchesGlob(id, name) || matchesGlob(textOf(own), name);
+  });
+}
+
+/** The chunks that a chunk depends on, by kind. */
+export type Dependencies = ReadonlyMap<RequisiteKind, readonly Chunk[]>;
+
+/** `undefined`: one of them is not there. */
+export function dependenciesOf(
+  chunk: Chunk,
+  chunks: readonly Chunk[],
+  kinds: readonly RequisiteKind[],
+): Dependencies | undefined {
+  const dependencies = new Map<RequisiteKind, Chunk[]>();
+  for (const kind of kinds) {
+    const found = requisitesOf(chunk, kind).map((requisite) => meantBy(requisite, chunks));
+    if (found.some(({ length }) => length === 0)) return undefined;
+    dependencies.set(kind, found.flat());
+  }
+  return dependencies;
+}
+
+/** What follows for a chunk. */
+export type Standing = 'met' | 'unmet' | 'fail' | 'pre' | 'onfail' | 'onchanges' | 'change';
+
+/** What was found of one that it depends on. */
+type Finding = Standing | 'premet' | 'onchangesmet';
+
+/** What became of a chunk until now; `undefined`: it has not run. */
+export type ResultOf = (kind: RequisiteKind, tag: string) => StateResult | undefined;
+
+/** The results of all of them are there, where they have run. */
+export function standingBy(dependencies: Dependencies, resultOf: ResultOf): Standing {
+  const all = new Set<Finding>();
+  for (const [kind, chunks] of dependencies) {
+    const findings = new Set(chunks.flatMap((chunk) => find(kind, resultOf(kind, tagOf(chunk)))));
+    weigh(kind, findings);
+    for (const finding of findings) all.add(finding);
+  }
+  return conclude(all);
+}
+
+function find(kind: RequisiteKind, result: StateResult | undefined): readonly Finding[] {
+  if (result === undefined) return ['unmet'];
+  const { outcome } = result;
+  if (kind.startsWith('onfail')) {
+    if (outcome.result === true) return ['onfail'];
+  } else if (outcome.result === false) return ['fail'];
+  if (kind.startsWith('onchanges')) return [hasChanges(result) ? 'onchangesmet' : 'onchanges'];
+  if (kind.startsWith('watch') && hasChanges(result)) return ['change'];
+  const ran: readonly Finding[] = result.didRun ? ['met'] : [];
+  if (kind !== 'prereq') return kind === 'prerequired' && outcome.result !== null ? [] : ran;
+  return outcome.result === null ? ['premet', ...ran] : ['pre'];
+}
+
+/** Where one of several is enough, and where it is not. */
+function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
+  if (kind.endsWith('_any') || kind === 'onfail') {
+    if (findings.has('met') || findings.has('change')) findings.delete('fail');
+    if (findings.has('onchangesmet')) {
+      findings.delete('onchanges');
+      findings.delete('fail');
+    }
+    if (findings.has('met')) findings.delete('onfail');
+  }
+  if (kind.endsWith('_all') && findings.has('onfail')) findings.delete('met');
+}
+
+function conclude(findings: ReadonlySet<Finding>): Standing {
+  if (findings.has('unmet')) return 'unmet';
+  if (findings.has('fail')) return 'fail';
+  if (findings.has('pre')) return findings.has('premet') ? 'met' : 'pre';
+  if (!findings.has('onchangesmet')) {
+    if (findings.has('onfail')) return 'onfail';
+    if (findings.has('onchanges')) return 'onchanges';
+  }
+  if (findings.has('change')) return 'change';
+  return findings.has('onfail') ? 'onfail' : 'met';
+}

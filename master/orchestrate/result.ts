@@ -1,0 +1,65 @@
+/** What became of one state [salt/state.py call]. */
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { toWire } from '../pillar/wire.ts';
+import { type Chunk, placeOf } from './low-chunk.ts';
+
+/** What a state's function says. */
+export interface Outcome {
+  /** `null`: it would change something (`test`), or its work is not done yet. */
+  readonly result: boolean | null;
+  /** By name; empty: nothing changed. */
+  readonly changes: WireMap;
+  readonly comment: string;
+  /** `warnings`, `__jid__`. */
+  readonly more?: WireMap;
+}
+
+/** What is told of a state. One that runs beside others is filled in when it ends. */
+export interface StateResult {
+  /** Text, unless one of `names` is none. */
+  readonly name: WireValue;
+  outcome: Outcome;
+  /** Of Salt's members, those that say where it stands, when it ran and for how long. */
+  facts: WireMap;
+  /** Requisites may take it as one that ran. */
+  readonly didRun: boolean;
+  /** Ends when the outcome is there. */
+  pending?: Promise<void> | undefined;
+}
+
+/** As it is returned. */
+export function toWireResult({ name, outcome, facts }: StateResult): WireMap {
+  const { result, changes, comment, more = {} } = outcome;
+  return { name, changes, result, comment, ...more, ...facts };
+}
+
+/** Whether a state changed something. */
+export function hasChanges({ outcome }: StateResult): boolean {
+  return Object.keys(outcome.changes).length > 0;
+}
+
+/** When a state began, and for how long it ran, as Salt writes both. */
+export function timing(startedAt: number, endedAt: number): WireMap {
+  return { start_time: timeOfDay(new Date(startedAt)), duration: endedAt - startedAt };
+}
+
+/** The result of a state whose function was not called. @param now milliseconds since 1970 */
+export function uncalled(
+  chunk: Chunk,
+  outcome: Omit<Outcome, 'changes'>,
+  now: number,
+): StateResult {
+  return {
+    name: toWire(chunk.name),
+    outcome: { ...outcome, changes: {} },
+    facts: { ...timing(now, now), ...placeOf(chunk) },
+    didRun: true,
+  };
+}
+
+/** In the zone of this machine, as in Salt. */
+function timeOfDay(time: Date): string {
+  const two = (number: number): string => String(number).padStart(2, '0');
+  const seconds = [time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(':');
+  return `${seconds}.${String(time.getMilliseconds()).padStart(3, '0')}000`;
+}

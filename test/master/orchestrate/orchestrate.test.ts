@@ -1,0 +1,254 @@
+/** Orchestrations in a running master: their bounds, whose they are, and how they end. */
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import type { Master, MasterOptions } from '../../../master/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import { auditRecords } from '../../helpers/audit-records.ts';
+import { type FileTree, layOut } from '../../helpers/file-tree.ts';
+import { startFleet } from '../../helpers/fleet.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { startVectorMaster } from '../../helpers/vector-master.ts';
+
+interface Stage {
+  readonly master: Master;
+  /** Runs `state.orchestrate`. */
+  readonly orchestrate: (mods: WireValue, kwarg?: WireMap) => Promise<Ran>;
+}
+
+/** What came of an orchestration. */
+interface Ran {
+  readonly success: boolean;
+  /** States by id; what is wrong, where it was not run; or why it failed altogether. */
+  readonly states: Readonly<Record<string, WireMap>>;
+  readonly value: WireValue;
+}
+
+async function start(
+  t: ExecutionContext,
+  files: FileTree,
+  config: Partial<MasterOptions> = {},
+): Promise<Stage> {
+  const { master } = await startVectorMaster(t, { config: { ...withFiles(t, files), ...config } });
+  const orchestrate: Stage['orchestrate'] = async (mods, kwarg = {}) => {
+    const call = { fun: 'state.orchestrate', arg: [mods], kwarg };
+    const { return: value, success } = await master.runners.run(call);
+    return { success, value, states: statesOf(value) };
+  };
+  return { master, orchestrate };
+}
+
+function withFiles(t: ExecutionContext, files: FileTree): Partial<MasterOptions> {
+  const directory = temporaryDirectory(t);
+  layOut(directory, files);
+  const fileRoots = { base: [path.join(directory, 'srv')] };
+  return { id: 'north_master', fileRoots, pillarRoots: { base: [] } };
+}
+
+function statesOf(value: WireValue): Record<string, WireMap> {
+  const data = isWireMap(value) ? value.data : undefined;
+  const running = isWireMap(data) ? data.north_master : undefined;
+  if (!isWireMap(running)) return {};
+  return Object.fromEntries(
+    Object.entries(running).map(([tag, state]) => [
+      tag.split('_|-')[1] ?? tag,
+      isWireMap(state) ? state : {},
+    ]),
+  );
+}
+
+const nop = 'one: test.nop\n';
+
+test('what is not below file_roots is no SLS, whatever it is called', async (t) => {
+  const { orchestrate } = await start(t, { 'srv/site.sls': nop, 'other.sls': nop });
+  t.true((await orchestrate('site')).success);
+  for (const mods of ['../other', '..other', '.../other', '/../other', 'srv/../../other']) {
+    const { success, value } = await orchestrate([mods]);
+    t.false(success, mods);
+    t.regex(JSON.stringify(value), /No matching sls found|not available/, mods);
+  }
+  const include = `include: ['../other', '/../other', '..other']\n${nop}`;
+  const { orchestrate: other } = await start(t, { 'srv/site.sls': include, 'other.sls': nop });
+  t.false((await other('site')).success);
+});
+
+test('pillar that the caller gives is data, and no template', async (t) => {
+  const { orchestrate } = await start(t, {
+    'srv/site.sls': 'told:\n  test.show_notification:\n    - text: {{ pillar.word | json }}\n',
+  });
+  const word = '{{ 6 * 7 }}\n    - name: other';
+  const { states } = await orchestrate('site', { pillar: { word } });
+  t.like(states.told, { comment: word, name: 'told' });
+});
+
+test('an orchestration has so many states, and there are so many at once', async (t) => {
+  const { orchestrate } = await start(
+    t,
+    {
+      'srv/many.sls': '{% for n in range(11) %}\ns{{ n }}: test.nop\n{% endfor %}\n',
+      'srv/few.sls': nop,
+      'srv/itself.sls': 'again:\n  salt.runner: [{name: state.orch}, {mods: itself}]\n',
+    },
+    { limits: { orchestrationStates: 10, orchestrations: 3 } },
+  );
+  t.true((await orchestrate('few')).success);
+  const { success, value } = await orchestrate('many');
+  t.false(success);
+  t.regex(String(value), /has 11 states; at most 10 are run/);
+  const itself = await orchestrate('itself');
+  t.false(itself.success);
+  t.regex(JSON.stringify(itself.value), /3 orchestrations are under way already/);
+});
+
+test('SLS that include each other without end, and SLS without number, are refused', async (t) => {
+  const deep = "include: ['d{{ sls[1:] | int + 1 }}']\n";
+  const files = Object.fromEntries(
+    Array.from({ length: 60 }, (_, n) => [`srv/d${n}.sls`, deep] as const),
+  );
+  const { orchestrate } = await start(t, {
+    ...files,
+    'srv/a.sls': 'include: [b]\na: test.nop\n',
+    'srv/b.sls': 'include: [a]\nb: test.nop\n',
+  });
+  t.regex(String((await orchestrate('d0')).value), /includes deeper than 50/);
+  t.deepEqual(Object.keys((await orchestrate('a')).states), ['b', 'a']);
+});
+
+test('an orchestration ends with its time', async (t) => {
+  const { orchestrate } = await start(
+    t,
+    { 'srv/site.sls': 'waits:\n  salt.wait_for_event: [{name: never}, {id_list: [x]}]\n' },
+    { limits: { orchestrationSeconds: 1 } },
+  );
+  t.regex(String((await orchestrate('site')).value), /took more than 1 s/);
+});
+
+test('an orchestration ends with its master', async (t) => {
+  const { master, orchestrate } = await start(t, {
+    'srv/site.sls':
+      'first:\n  salt.runner: [{name: test.stdout_print}]\nwaits:\n  salt.wait_for_event: [{name: never}, {id_list: [x]}]\nafter: test.nop\n',
+  });
+  const events = master.events.subscribe({ match: 'salt/run/*/args' })[Symbol.asyncIterator]();
+  const running = orchestrate('site');
+  await events.next();
+  await master.close();
+  t.regex(String((await running).value), /the master is being closed/);
+});
+
+test('what an orchestration begins is told and audited as that of its caller', async (t) => {
+  const fleet = await startFleet(t, {
+    ids: ['m1'],
+    config: withFiles(t, {
+      'srv/site.sls': [
+        'pings:\n  salt.function: [{name: test.ping}, {tgt: m1}]',
+        'lists:\n  salt.runner: [{name: jobs.list_jobs}]',
+        'keys:\n  salt.wheel: [{name: key.list_all}]\n',
+      ].join('\n'),
+    }),
+  });
+  const by = { who: { kind: 'user', name: 'fred', eauth: 'pam' }, rule: 'orchestrates' } as const;
+  const call = { fun: 'state.orchestrate', arg: ['site'], user: 'fred', by };
+  t.true((await fleet.master.runners.run(call)).success);
+  const records = await auditRecords(fleet);
+  const begun = records.filter(({ rule }) => rule === 'orchestrates');
+  t.deepEqual(begun.map(({ action, what }) => [action, what]).sort(), [
+    ['job.publish', 'test.ping'],
+    ['runner.run', 'runner.jobs.list_jobs'],
+    ['runner.run', 'runner.state.orchestrate'],
+    ['wheel.run', 'wheel.key.list_all'],
+  ]);
+  t.true(begun.every(({ who }) => who.name === 'fred'));
+});
+
+test("nobody tells anything under a stranger's orchestration", async (t) => {
+  const { master } = await start(t, {
+    'srv/outer.sls': 'waits:\n  salt.wait_for_event: [{name: go/on}, {id_list: [x]}]\n',
+    'srv/inner.sls': 'shows:\n  salt.runner: [{name: test.stdout_print}]\n',
+  });
+  const { jid } = await master.runners.start({
+    fun: 'state.orchestrate',
+    arg: ['outer'],
+    user: 'ann',
+  });
+  const told: string[] = [];
+  const events = master.events.subscribe({ match: 'salt/run/*' })[Symbol.asyncIterator]();
+  for (const user of ['fred', 'ann']) {
+    const kwarg = { orchestration_jid: jid };
+    const inner = await master.runners.run({ fun: 'state.orch', arg: ['inner'], kwarg, user });
+    for (;;) {
+      const { value } = await events.next();
+      if (value?.tag.endsWith('/args'))
+        told.push(value.tag === `salt/run/${jid}/args` ? 'outer' : 'own');
+      if (value?.tag === `salt/run/${inner.jid}/ret`) break;
+    }
+  }
+  t.deepEqual(told, ['own', 'outer']);
+  await master.events.fire('go/on', { id: 'x' });
+});
+
+test('runners run at the same time, and each says what came of it', async (t) => {
+  const { orchestrate } = await start(t, {
+    'srv/site.sls': `
+together:
+  salt.parallel_runners:
+    - runners:
+        changes: [{name: state.orchestrate}, {kwarg: {mods: changes}}]
+        calm: [{name: state.orchestrate}, {kwarg: {mods: calm}}]
+values:
+  salt.parallel_runners:
+    - runners:
+        test.stdout_print: []
+        said: [{name: test.arg}, {kwarg: {one: 1}}]
+one fails:
+  salt.parallel_runners:
+    - runners:
+        calm: [{name: state.orchestrate}, {kwarg: {mods: calm}}]
+        fails: [{name: state.orchestrate}, {kwarg: {mods: fails}}]
+`,
+    'srv/changes.sls': 'one: test.succeed_with_changes\n',
+    'srv/calm.sls': 'one: test.nop\n',
+    'srv/fails.sls': 'one: test.fail_without_changes\n',
+  });
+  const { states } = await orchestrate('site');
+  const one = 'test_|-one_|-one_|-succeed_with_changes';
+  const testing = { old: 'Unchanged', new: 'Something pretended to change' };
+  t.like(states.together, {
+    result: true,
+    comment: 'All runner functions executed successfully.',
+    changes: { changes: { north_master: { [one]: { testing } } } },
+  });
+  t.like(states.values, {
+    result: true,
+    changes: { ret: { 'test.stdout_print': 'bar', said: { args: [], kwargs: { one: 1 } } } },
+  });
+  t.like(states['one fails'], { result: false, comment: 'Runner fails failed.' });
+});
+
+test('what needs a command, and what no state takes, fails that state alone', async (t) => {
+  const { orchestrate } = await start(t, {
+    'srv/site.sls': `
+command:
+  test.nop: [{onlyif: 'true'}]
+no command:
+  test.nop: [{unless: 'false'}]
+file:
+  test.nop: [{creates: /etc/hostname}]
+strange:
+  test.configurable_test_state: [{nonsense: 1}]
+over ssh:
+  salt.function: [{name: test.ping}, {tgt: '*'}, {ssh: true}]
+module:
+  file.managed: [{name: /etc/motd}]
+after: test.nop
+`,
+  });
+  const { states, success } = await orchestrate('site');
+  t.false(success);
+  const failed = Object.entries(states).filter(([, { result }]) => result === false);
+  t.deepEqual(
+    failed.map(([id]) => id),
+    ['command', 'no command', 'file', 'strange', 'over ssh', 'module'],
+  );
+  t.like(states.after, { result: true });
+  t.regex(String(states.command?.comment), /this master runs no commands/);
+  t.regex(String(states.module?.comment), /'file\.managed' is not available/);
+});
