@@ -55,6 +55,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_NOT_RELOADABLE', exitCodes.usage],
   ['ERR_NOT_SERVED', exitCodes.usage],
   ['ERR_REACTION_UNKNOWN', exitCodes.usage],
+  ['ERR_ORCHESTRATION', exitCodes.failure],
   ['ERR_OWN_KEY', exitCodes.unavailable],
   ['ERR_PILLAR_FILE', exitCodes.failure],
   ['ERR_PILLAR_SOURCE', exitCodes.unavailable],
