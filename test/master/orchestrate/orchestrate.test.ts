@@ -96,7 +96,9 @@ test('an orchestration has so many states, and there are so many at once', async
   t.regex(String(value), /has 11 states; at most 10 are run/);
   const itself = await orchestrate('itself');
   t.false(itself.success);
-  t.regex(JSON.stringify(itself.value), /3 orchestrations are under way already/);
+  const told = JSON.stringify(itself.value);
+  t.regex(told, /3 orchestrations are under way already/);
+  t.is(told.match(/salt_\|-again/g)?.length, 3);
 });
 
 test('SLS that include each other without end, and SLS without number, are refused', async (t) => {
