@@ -66,7 +66,10 @@ export function runOperation(clients: ReadonlySet<string>): Operation {
   };
 }
 
-const Login = Type.Object({ ...credentials, token_expire: Type.Optional(Type.Number()) });
+const Login = Type.Object({
+  ...credentials,
+  token_expire: Type.Optional(Type.Union([Type.Number(), Type.String()])),
+});
 
 export const loginOperation: Operation = {
   summary: 'Logs in; the session token is in the answer, in X-Auth-Token and in a cookie',

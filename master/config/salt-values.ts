@@ -5,14 +5,20 @@ import type { MasterConfig } from './options.ts';
 /** Options whose value nobody may see; `ext_pillar` has headers. */
 const secret: ReadonlySet<keyof SaltOptions> = new Set(['keyPass', 'signingKeyPass', 'extPillar']);
 
-/** The options that Salt has, under its names; without secrets. */
-export function saltValues(config: SaltOptions & Pick<MasterConfig, 'saltgui'>): WireMap {
+/** The options that Salt has, under its names; without secrets, and without users and their rights. */
+export function saltValues(config: SaltOptions & Pick<MasterConfig, 'eauth' | 'saltgui'>): WireMap {
   // What SaltGUI takes for granted [salt/config/__init__.py].
   const values: WireMap = {
     syndic_master: 'masterofmasters',
+    order_masters: false,
+    cluster_id: null,
+    cluster_peers: [],
+    state_output: 'full',
+    state_verbose: true,
     // Its page of templates fails where there is none of these.
     saltgui_templates: {},
     ...config.saltgui,
+    token_expire: config.eauth.tokenExpire,
   };
   let member: keyof SaltOptions;
   for (member in saltOptions) {

@@ -2,7 +2,11 @@ import type { WireValue } from '../../minion-protocol/index.ts';
 import type { JobDispatcher } from './dispatcher.ts';
 import type { JobReturn } from './job.ts';
 
-/** Which of these minions answer `saltutil.find_job` with more than an empty map. */
+/**
+ * Which of these minions answer `saltutil.find_job` with more than an empty map. The round ends
+ * when all do so, or after its time: who says that it runs no such job may have ended it just now,
+ * with the return still on its way, or not have begun [salt/client/__init__.py get_iter_returns].
+ */
 export async function findRunning(
   dispatcher: Pick<JobDispatcher, 'publishUnkept'>,
   jid: string,
@@ -11,7 +15,6 @@ export async function findRunning(
   end: AbortSignal,
 ): Promise<Set<string>> {
   const running = new Set<string>();
-  let missing = minions.length;
   let finish = (): void => {};
   const finished = new Promise<void>((resolve) => {
     finish = resolve;
@@ -20,8 +23,7 @@ export async function findRunning(
   end.addEventListener('abort', finish, { once: true });
   const note = (result: JobReturn): void => {
     if (isRunningJob(result.return)) running.add(result.minion);
-    missing -= 1;
-    if (missing === 0) finish();
+    if (running.size === minions.length) finish();
   };
   let stopListening = (): void => {};
   try {

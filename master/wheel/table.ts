@@ -1,4 +1,5 @@
 /** The wheel functions that are served. */
+import { userInfo } from 'node:os';
 import type { MasterConfig } from '../config/options.ts';
 import { saltValues } from '../config/salt-values.ts';
 import type { PresentMinion } from '../presence/present.ts';
@@ -21,7 +22,7 @@ export function wheelTable(parts: WheelParts): FunctionTable {
     'config.values': masterFunction({
       summary: "The master's options under Salt's names; secret ones are left out.",
       parameters: {},
-      call: () => saltValues(parts.config),
+      call: () => ({ ...saltValues(parts.config), user: parts.config.user ?? processUser() }),
     }),
     'minions.connected': masterFunction({
       summary: 'The minions that are connected.',
@@ -33,4 +34,13 @@ export function wheelTable(parts: WheelParts): FunctionTable {
           .sort(),
     }),
   };
+}
+
+/** Whom the master runs as where `user` is not set, as Salt has it; null: an account without a name. */
+function processUser(): string | null {
+  try {
+    return userInfo().username;
+  } catch {
+    return null;
+  }
 }

@@ -8,13 +8,16 @@ export function toLogin(fields: Readonly<WireMap>, source: string): LoginRequest
     const value = fields[name];
     return typeof value === 'string' ? value : '';
   };
-  const expire = fields.token_expire;
+  const { token_expire: expire } = fields;
   return {
     username: text('username'),
     password: text('password'),
     eauth: text('eauth'),
     source,
-    ...(typeof expire === 'number' ? { tokenExpire: expire } : {}),
+    // Forms have text alone.
+    ...(typeof expire === 'number' || typeof expire === 'string'
+      ? { tokenExpire: Number(expire) }
+      : {}),
   };
 }
 

@@ -6,6 +6,7 @@ import { type ApiContext, answer, bodyOf, requireSession } from '../context.ts';
 import { sessionCookie } from '../credentials.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
+import { lowstatesOf } from '../lowstate.ts';
 import {
   loginHintOperation,
   loginOperation,
@@ -75,10 +76,13 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
 
 async function makeTokens({ master }: ApiContext, request: FastifyRequest): Promise<WireValue> {
   const tokens: WireMap[] = [];
-  for (const fields of formsOf(bodyOf(request).value)) {
+  const forms = lowstatesOf(bodyOf(request).value);
+  for (const fields of forms) {
     if (['username', 'password', 'eauth'].some((name) => fields[name] === undefined)) {
       throw new SaltApiError('ERR_HTTP_FIELDS', 'expected username, password and eauth');
     }
+  }
+  for (const fields of forms) {
     const { user: name, groups, ...login } = await master.logins.login(toLogin(fields, request.ip));
     tokens.push({
       start: login.start / 1000,

@@ -1,6 +1,7 @@
 /** SaltGUI as it is published, in a browser: what tests of it have in common. */
 import type { ExecutionContext } from 'ava';
 import type { Page } from 'playwright-core';
+import type { EventsApi } from '../../master/index.ts';
 import { password } from '../helpers/salt-api.ts';
 import { chromiumPath, type WatchedPage } from './chromium.ts';
 
@@ -67,6 +68,37 @@ export async function checkPage(
   const found = isShown === undefined ? await page.evaluate(shownText) : '';
   t.truthy(isShown, `${hash}: ${expected} not in\n${found}\n${watched.problems.join('\n')}`);
   t.deepEqual(realProblems(watched), [], hash);
+}
+
+/** Goes from the list of jobs to one, and sees what it returned. */
+export async function checkJobDetail(
+  t: ExecutionContext,
+  { page }: WatchedPage,
+  { port }: Served,
+  fun: string,
+  returned: RegExp,
+): Promise<void> {
+  await page.goto(`http://127.0.0.1:${port}/#jobs`);
+  await page.reload();
+  await showsText(page, new RegExp(fun.replaceAll('.', '\\.')));
+  await page.locator(`.route.current >> text=${fun}`).first().click();
+  await t.notThrowsAsync(showsText(page, returned), fun);
+}
+
+/** Has events listed, and fires one: what stands in it is text. */
+export async function checkEvents(
+  t: ExecutionContext,
+  { page }: WatchedPage,
+  { port }: Served,
+  events: Pick<EventsApi, 'fire'>,
+): Promise<void> {
+  await page.goto(`http://127.0.0.1:${port}/#events`);
+  await page.reload();
+  await showsText(page, /press/);
+  await page.locator('.route.current >> text=⯈').first().click();
+  await showsText(page, /waiting|press/i);
+  await events.fire('planted/tag', { text: '<img src=x onerror=alert(1)>' });
+  await t.notThrowsAsync(showsText(page, /planted\/tag/));
 }
 
 const shownText = 'document.querySelector(".route.current")?.innerText ?? ""';

@@ -189,6 +189,24 @@ test('a return is told while others are still asked whether they run the job', a
   t.is(await within('the return', firstReturn(master, request)), 'web1');
 });
 
+test('a job that ends while its minion is asked for it is not taken for silent', async (t) => {
+  const master = await startMaster(t);
+  let release = (): void => {};
+  const held = new Promise<boolean>((resolve) => {
+    release = () => resolve(true);
+  });
+  const watched = startMinion(t, master.dial('web1'), {
+    functions: { 'demo.hold': () => held, 'saltutil.find_job': () => ({}) },
+  });
+  await acceptWhenPending(master, 'web1');
+  await within('the minion to connect', watched.started);
+  // Its return sets off when the master has been told that it runs no such job.
+  const answered = nextReturnOf(master, 'saltutil.find_job').then(release);
+  const request = { tgt: 'web1', fun: 'demo.hold', timeout: 0.02, gatherJobTimeout: 600 };
+  t.is(returnOf(await within('the return', run(master, request))), true);
+  await answered;
+});
+
 test('a return whose answer is lost is sent again, and kept once', async (t) => {
   const master = await startMaster(t);
   const transport = master.dial('web1');
@@ -234,6 +252,12 @@ async function untilCounted(master: VectorMaster, reason: string): Promise<void>
 async function nextEvent({ master }: VectorMaster, match: string): Promise<string> {
   for await (const { tag } of master.events.subscribe({ match })) return tag;
   return '';
+}
+
+async function nextReturnOf({ master }: VectorMaster, fun: string): Promise<void> {
+  for await (const { data } of master.events.subscribe({ match: 'salt/job/*/ret/*' })) {
+    if (data.fun === fun) return;
+  }
 }
 
 async function firstReturn({ master }: VectorMaster, request: RunRequest): Promise<string> {

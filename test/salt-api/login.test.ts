@@ -207,6 +207,41 @@ test('/token says what is missing by its status', async (t) => {
   t.is((await ask({ ...request, body })).status, 400);
   const wrong = { username: 'admin', password: 'wrong', eauth: 'sharedsecret' };
   t.is((await ask({ ...request, body: wrong })).status, 401);
+  for (const none of ['', '5', '{}', '[1]']) {
+    t.is((await ask({ ...request, body: none })).status, 400, none);
+  }
+});
+
+test('/token makes a token for each log-in of a list, or none where one lacks a field', async (t) => {
+  const { ask, master } = await startApi(t, { minions: [] });
+  const forms = ['admin', 'limited'].map((username) => ({
+    username,
+    password,
+    eauth: 'sharedsecret',
+  }));
+  const request = { method: 'POST', path: '/token', headers: json() };
+  const tokens = (await ask({ ...request, body: forms })).json as { name: string }[];
+  t.deepEqual(
+    tokens.map(({ name }) => name),
+    ['admin', 'limited'],
+  );
+  t.is((await ask({ ...request, body: [...forms, { username: 'admin' }] })).status, 400);
+  t.is((await master.logins.list()).length, 2);
+});
+
+test('who may choose how long a token lives says so in a form, too', async (t) => {
+  const { ask } = await startApi(t, {
+    minions: [],
+    config: { eauth: { tokenExpireUserOverride: true } },
+  });
+  const form = `username=admin&password=${password}&eauth=sharedsecret`;
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const lives = ['60', 'sixty', ''].map(async (seconds) => {
+    const body = `${form}&token_expire=${seconds}`;
+    const login = loginOf(await ask({ method: 'POST', path: '/login', headers, body }));
+    return Number(login.expire) - Number(login.start);
+  });
+  t.deepEqual(await Promise.all(lives), [60, 3600, 3600]);
 });
 
 test('five failures shut out that user, and nobody else', async (t) => {

@@ -42,12 +42,30 @@ function startRound(publish: () => Promise<void> = async () => {}): Round {
   };
 }
 
-test('those who answer with a job run it; the round ends with the last answer', async (t) => {
+test('those who answer with a job run it; the round ends when all do', async (t) => {
   const round = startRound();
   const asked = findRunning(round.dispatcher, jid, ['web1', 'web2'], 600_000, never);
   await round.published;
   round.answer('web1', { jid });
+  round.answer('web2', { jid });
+  t.deepEqual(await asked, new Set(['web1', 'web2']));
+});
+
+test('who runs no such job has all of the round to return, and does not run it', async (t) => {
+  const round = startRound();
+  const end = new AbortController();
+  let isOver = false;
+  const asked = findRunning(round.dispatcher, jid, ['web1', 'web2'], 600_000, end.signal).finally(
+    () => {
+      isOver = true;
+    },
+  );
+  await round.published;
+  round.answer('web1', { jid });
   round.answer('web2', {});
+  await new Promise(setImmediate);
+  t.false(isOver);
+  end.abort();
   t.deepEqual(await asked, new Set(['web1']));
 });
 

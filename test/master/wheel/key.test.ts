@@ -1,4 +1,5 @@
 /** Keys through the wheel, under Salt's names. */
+import { userInfo } from 'node:os';
 import test from 'ava';
 import type { Master } from '../../../master/index.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
@@ -87,6 +88,7 @@ test('options are shown under the names of Salt, and no secret among them', asyn
   const { master } = await startVectorMaster(t, { keys, config: { peer, timeout: 7 } });
   const values = await wheel(master, 'config.values');
   t.like(values, { timeout: 7, peer, minion_data_cache: true });
+  t.like(values, { token_expire: 43_200, state_output: 'full', user: userInfo().username });
   t.false(Object.hasOwn(values as object, 'key_pass'));
 });
 

@@ -1,0 +1,127 @@
+/**
+ * SaltGUI's pages with a real minion: `SALTGUI_DIR` names a checkout of SaltGUI, `SALT_MINION` the
+ * program.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import type { MasterApi } from '../../master/index.ts';
+import { createSaltApi } from '../../salt-api/index.ts';
+import { password } from '../helpers/salt-api.ts';
+import { EventLog } from '../interop/event-log.ts';
+import { Fleet } from '../interop/fleet.ts';
+import { MasterHome } from '../interop/our-master.ts';
+import { minionPrograms } from '../interop/programs.ts';
+import { openPage } from './chromium.ts';
+import {
+  checkEvents,
+  checkJobDetail,
+  checkPage,
+  hasSaltgui,
+  logIn,
+  realProblems,
+  runInBox,
+  saltguiFiles,
+} from './saltgui.ts';
+
+const [program = ''] = minionPrograms;
+const gui = hasSaltgui && program !== '' ? test : test.skip;
+
+/** What the minion has for pages about it. */
+const extra = `
+mine_functions:
+  test.ping: []
+beacons:
+  status:
+    - interval: 600
+    - loadavg: [1-min]
+schedule:
+  nightly:
+    function: test.ping
+    hours: 24
+`;
+
+/** Each page, and what stands on it. */
+function pagesOf(id: string): readonly (readonly [hash: string, expected: RegExp])[] {
+  const named = id.replaceAll('.', '\\.');
+  const row = (what: string): RegExp => new RegExp(`${named}\\s+accepted\\s+${what}`);
+  return [
+    ['minions', /1 minion\b/],
+    ['minions', new RegExp(`${named}[^]*accepted`)],
+    ['keys', /1 accepted key\b/],
+    ['grains', /1 minion\b/],
+    [`grains-minion?minionid=${id}`, /saltversion\s+"\d+/],
+    ['schedules', row('1 schedule')],
+    [`schedules-minion?minionid=${id}`, /nightly/],
+    ['pillars', row('2 pillars')],
+    [`pillars-minion?minionid=${id}`, /colour/],
+    ['mine', row('1 function')],
+    [`mine-minion?minionid=${id}`, /test\.ping/],
+    ['beacons', row('1 beacon')],
+    [`beacons-minion?minionid=${id}`, /status/],
+    ['nodegroups', /nodegroup all — 1 minion/],
+    ['jobs', /test\.echo/],
+    ['highstate', /state\.apply/],
+    ['templates', /reload/],
+    ['events', /press/],
+    ['reactors', /my\/tag/],
+    ['orchestrations', /orchestrations?\b/],
+    ['options', /session_user:\s+admin/],
+    ['options', /Start Time/],
+    ['issues', /(?:No|\d+) issues?\b(?![\s\S]*\(loading info)/],
+  ];
+}
+
+gui('SaltGUI shows every page of a real minion', async (t) => {
+  t.timeout(600_000);
+  const gui = await start(t);
+  const watched = await openPage(t);
+  await logIn(watched.page, gui);
+  await runInBox(watched.page, '*', 'test.echo hello', gui.id);
+  await runInBox(watched.page, gui.id, 'state.apply hello', gui.id);
+  for (const [hash, expected] of pagesOf(gui.id)) await checkPage(t, watched, gui, hash, expected);
+  await checkJobDetail(t, watched, gui, 'test.echo', /hello/);
+  await checkJobDetail(t, watched, gui, 'state.apply', /say hello/);
+  await checkEvents(t, watched, gui, gui.master.events);
+  t.deepEqual(realProblems(watched), []);
+});
+
+interface RunningGui {
+  readonly port: number;
+  /** Of the minion. */
+  readonly id: string;
+  readonly master: MasterApi;
+}
+
+/** A master with one real minion, and its API. */
+async function start(t: ExecutionContext): Promise<RunningGui> {
+  const home = await MasterHome.create({
+    externalAuth: { sharedsecret: { admin: ['.*', '@runner', '@wheel', '@jobs'] } },
+    eauth: { sharedsecret: password },
+    nodegroups: { all: '*' },
+    // Machines that run tests may be slow.
+    timeout: 60,
+    gatherJobTimeout: 20,
+    saltgui: {
+      saltgui_templates: { reload: { description: 'all', target: '*', command: 'test.ping' } },
+      saltgui_full_return: true,
+      reactor: [{ 'my/tag': ['/srv/reactor/mine.sls'] }],
+    },
+  });
+  t.teardown(() => home.dispose());
+  const files = path.join(home.directory, 'files');
+  mkdirSync(files);
+  writeFileSync(path.join(files, 'hello.sls'), 'say hello:\n  test.nop: []\n');
+  const { api: master, close } = await home
+    .with({ fileRoots: { base: [files] } })
+    .startHere(async () => ({ colour: 'green', secret: 'planted' }));
+  t.teardown(close);
+  const events = new EventLog(master.events.subscribe());
+  const fleet = await Fleet.create({ ...home.ports, extra }, [program]);
+  t.teardown(() => fleet.dispose());
+  await fleet.enrol(master, events);
+  const api = await createSaltApi(master, { host: '127.0.0.1', ...saltguiFiles });
+  t.teardown(() => api.close());
+  const [id = ''] = fleet.ids;
+  return { id, master, port: (await api.listen()).port };
+}
