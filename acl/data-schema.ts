@@ -3,7 +3,7 @@
  * A keyword that is misspelt would check nothing, so only known ones are taken; `pattern` is run by
  * the engine that cannot explode, because the text comes from the minion [THREATS M-12].
  */
-import { Compile } from 'typebox/schema';
+import { Compile } from '#typebox/schema';
 import { PolicyError } from './errors.ts';
 import { orRefuse, type Place } from './patterns.ts';
 import { schemaKeywords } from './schema-keywords.ts';

@@ -1,6 +1,8 @@
 /** Rules as they come from a file or a program: their form is checked here, their patterns later. */
-import Type, { type TSchema } from 'typebox';
-import { Compile, type Validator } from 'typebox/compile';
+import type { TSchema } from 'typebox';
+import type { Validator } from 'typebox/compile';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { PolicyError } from './errors.ts';
 import type { PolicyRule, RuleAction } from './rule.ts';
 import type { RuleOrigin } from './types.ts';

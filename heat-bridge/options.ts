@@ -1,6 +1,7 @@
 /** `saltbridge: bridge:`; each part of the bridge has its own section and schema. */
-import Type, { type Static, type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { BridgeError } from './errors.ts';
 
 const strict = { additionalProperties: false };

@@ -5,27 +5,22 @@
  *     blob        IV (16) ‖ ciphertext ‖ HMAC of what comes before (32)
  *     plaintext   "pickle::" ‖ [nonce, 32 characters] ‖ packed value
  */
-import {
-  createCipheriv,
-  createDecipheriv,
-  createHmac,
-  randomBytes,
-  timingSafeEqual,
-} from 'node:crypto';
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { CbcChain } from './cbc-chain.ts';
 import { ProtocolError } from './errors.ts';
+import { HmacKey } from './hmac-key.ts';
 import { type PayloadLimits, packWire, unpackRaw, unpackWire } from './payload.ts';
 import { RandomPool } from './random-pool.ts';
 import { emptyWireMap, isWireMap, type WireValue } from './wire-value.ts';
 
-/** A key string and what is in it. Secret: never log it. */
+/** A key string and what is in it. Secret: never log it. Kept, it is quicker than a new one. */
 export interface CrypticleKey {
   /** 76 characters of base64, as it travels and as it lies in files. */
   readonly text: string;
-  readonly aesKey: Uint8Array;
-  readonly hmacKey: Uint8Array;
+  readonly cbc: CbcChain;
+  readonly hmac: HmacKey;
 }
 
-const cipherName = 'aes-192-cbc';
 const aesKeySize = 24;
 const keySize = 56;
 const blockSize = 16;
@@ -33,7 +28,7 @@ const hmacSize = 32;
 const nonceSize = 32;
 const sliceSize = 32 * 1024;
 const prefix = Buffer.from('pickle::', 'latin1');
-const initializationVectors = new RandomPool();
+const randomBlocks = new RandomPool();
 const keyStringForm = /^[A-Za-z0-9+/]{75}=$/;
 
 /** @throws ProtocolError ERR_BAD_KEY_STRING */
@@ -42,7 +37,8 @@ export function parseKeyString(text: string): CrypticleKey {
   if (!keyStringForm.test(text) || bytes.length !== keySize) {
     throw new ProtocolError('ERR_BAD_KEY_STRING', `not a key string: ${text.length} characters`);
   }
-  return { text, aesKey: bytes.subarray(0, aesKeySize), hmacKey: bytes.subarray(aesKeySize) };
+  const cbc = new CbcChain(bytes.subarray(0, aesKeySize));
+  return { text, cbc, hmac: new HmacKey(bytes.subarray(aesKeySize)) };
 }
 
 /** A new key string. */
@@ -50,35 +46,38 @@ export function generateKeyString(random: (size: number) => Uint8Array = randomB
   return Buffer.from(random(keySize)).toString('base64');
 }
 
-/** Encrypts and signs. `iv` (16 bytes) is for tests only: it must never be used twice. */
+/** Encrypts and signs. `random` (16 bytes) is for tests only: it must never be used twice. */
 export function seal(
   key: CrypticleKey,
   plaintext: Uint8Array,
-  iv: Uint8Array = initializationVectors.take(blockSize),
+  random: Uint8Array = randomBlocks.take(blockSize),
 ): Buffer {
-  return sealPieces(key, [plaintext], iv);
+  return sealPieces(key, [plaintext], random);
 }
 
-/** Slice by slice, each encrypted and signed while it is in the processor's cache (bench/fileserver). */
-function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], iv: Uint8Array): Buffer {
+function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], random: Uint8Array): Buffer {
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  const paddedLength = length - (length % blockSize) + blockSize;
-  const blob = Buffer.allocUnsafe(blockSize + paddedLength + hmacSize);
-  const cipher = createCipheriv(cipherName, key.aesKey, iv);
-  const mac = createHmac('sha256', key.hmacKey);
+  const missing = blockSize - (length % blockSize);
+  const message = [random, ...pieces, Buffer.alloc(missing, missing)];
+  if (length > sliceSize) return sealSlices(key, message);
+  const encrypted = key.cbc.encrypt(Buffer.concat(message));
+  return Buffer.concat([encrypted, key.hmac.of(encrypted)]);
+}
+
+/** Each slice is encrypted and signed while it is in the processor's cache (bench/fileserver). */
+function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
+  const length = message.reduce((sum, piece) => sum + piece.length, 0);
+  const blob = Buffer.allocUnsafe(length + hmacSize);
+  const mac = key.hmac.begin();
   let end = 0;
-  const put = (bytes: Uint8Array): void => {
-    mac.update(bytes);
-    blob.set(bytes, end);
-    end += bytes.length;
-  };
-  put(iv);
-  for (const piece of pieces) {
+  for (const piece of message) {
     for (let start = 0; start < piece.length; start += sliceSize) {
-      put(cipher.update(piece.subarray(start, start + sliceSize)));
+      const encrypted = key.cbc.encrypt(piece.subarray(start, start + sliceSize));
+      mac.update(encrypted);
+      blob.set(encrypted, end);
+      end += encrypted.length;
     }
   }
-  put(cipher.final());
   blob.set(mac.digest(), end);
   return blob;
 }
@@ -91,23 +90,24 @@ function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], iv: Uint8A
 export function open(key: CrypticleKey, blob: Uint8Array): Buffer {
   const sealed = blob.subarray(0, Math.max(0, blob.length - hmacSize));
   const received = blob.subarray(sealed.length);
-  if (received.length !== hmacSize || !timingSafeEqual(received, hmac(key, sealed))) {
+  if (received.length !== hmacSize || !timingSafeEqual(received, key.hmac.of(sealed))) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on a blob of ${blob.length} bytes`);
   }
-  return decrypt(key, sealed);
+  // Part of a block would stay behind, and go before the next message.
+  if (sealed.length < 2 * blockSize || sealed.length % blockSize !== 0) throw badPadding();
+  return withoutPadding(key.cbc.decrypt(sealed).subarray(blockSize));
 }
 
-function decrypt(key: CrypticleKey, sealed: Uint8Array): Buffer {
-  try {
-    const decipher = createDecipheriv(cipherName, key.aesKey, sealed.subarray(0, blockSize));
-    return Buffer.concat([decipher.update(sealed.subarray(blockSize)), decipher.final()]);
-  } catch (cause) {
-    throw new ProtocolError('ERR_BAD_PADDING', 'signed ciphertext does not decrypt', { cause });
-  }
+function withoutPadding(padded: Buffer): Buffer {
+  const count = padded.at(-1) ?? 0;
+  const end = padded.length - count;
+  if (count === 0 || count > blockSize) throw badPadding();
+  if (!padded.subarray(end).every((byte) => byte === count)) throw badPadding();
+  return padded.subarray(0, end);
 }
 
-function hmac(key: CrypticleKey, bytes: Uint8Array): Buffer {
-  return createHmac('sha256', key.hmacKey).update(bytes).digest();
+function badPadding(): ProtocolError {
+  return new ProtocolError('ERR_BAD_PADDING', 'signed ciphertext does not decrypt');
 }
 
 /** Options of {@link sealValue}. */
@@ -115,7 +115,7 @@ export interface SealOptions {
   /** 32 characters, in replies of protocol versions 2 and 3 only. */
   readonly nonce?: string;
   /** 16 bytes, for tests only. */
-  readonly iv?: Uint8Array;
+  readonly random?: Uint8Array;
 }
 
 /** Packs, encrypts and signs a value. */
@@ -130,11 +130,8 @@ export function sealPacked(
   options: SealOptions = {},
 ): Buffer {
   const nonce = Buffer.from(options.nonce ?? '', 'latin1');
-  const [first = new Uint8Array(), ...others] = packed;
-  // A small value is sealed in one piece; the head of a large one is small itself.
-  const head =
-    first.length <= sliceSize ? [Buffer.concat([prefix, nonce, first])] : [prefix, nonce, first];
-  return sealPieces(key, [...head, ...others], options.iv ?? initializationVectors.take(blockSize));
+  const { random = randomBlocks.take(blockSize) } = options;
+  return sealPieces(key, [prefix, nonce, ...packed], random);
 }
 
 /** Options of {@link openValue}. */

@@ -248,7 +248,7 @@ export interface SealedRequest {
   readonly encAlgo?: string;
   readonly sigAlgo?: string;
   /** 16 bytes, for tests only. */
-  readonly iv?: Uint8Array;
+  readonly random?: Uint8Array;
 }
 
 /** Packs a request. @throws TypeError when a version lacks what it must have */
@@ -256,10 +256,10 @@ export function encodeRequest(request: ClearRequest | SealedRequest): Buffer {
   if (request.enc === 'clear') {
     return packWire({ enc: 'clear', load: request.load, ...versionField(request.version) });
   }
-  const { key, version, identity, encAlgo, sigAlgo, iv } = request;
+  const { key, version, identity, encAlgo, sigAlgo, random } = request;
   return packWire({
     enc: 'aes',
-    load: sealValue(key, sealedLoad(request), iv === undefined ? {} : { iv }),
+    load: sealValue(key, sealedLoad(request), random === undefined ? {} : { random }),
     ...versionField(version),
     ...(version === 3 && identity ? { id: identity.id } : {}),
     ...(encAlgo === undefined ? {} : { enc_algo: encAlgo }),

@@ -2,8 +2,8 @@
  * The loads that minions send and get, by their `cmd` [WIRE 6.1, 9.3 to 9.5, 11.2; salt/master.py].
  * Fields keep their wire names. Unknown fields are tolerated: every release adds some.
  */
-import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Type } from '#typebox';
+import { Compile } from '#typebox/compile';
 import { isValidMinionId } from './envelope.ts';
 import { emptyWireMap, isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
 

@@ -34,20 +34,24 @@ export interface PublicationOptions {
   /** Default: `PKCS1v15-SHA1`, Salt's `publish_signing_algorithm`. */
   readonly sigAlgo?: SigningAlgorithm;
   /** 16 bytes, for tests only. */
-  readonly iv?: Uint8Array;
+  readonly random?: Uint8Array;
 }
 
 /** Encrypts, signs and packs a publication. Signing is slow: see {@link sealPublication}. */
 export function buildPublication(load: PublicationLoad, options: PublicationOptions): Buffer {
-  const { key, serial, masterKey, sigAlgo = defaultSigningAlgorithm, iv } = options;
-  const blob = sealPublication({ ...load, serial }, key, iv);
+  const { key, serial, masterKey, sigAlgo = defaultSigningAlgorithm, random } = options;
+  const blob = sealPublication({ ...load, serial }, key, random);
   const signature = masterKey && sign(masterKey, blob, sigAlgo);
   return publicationEnvelope(blob, signature, sigAlgo);
 }
 
 /** The encrypted load, of which a worker may make the signature. `load` has its `serial`. */
-export function sealPublication(load: PublicationLoad, key: CrypticleKey, iv?: Uint8Array): Buffer {
-  return sealValue(key, load, iv === undefined ? {} : { iv });
+export function sealPublication(
+  load: PublicationLoad,
+  key: CrypticleKey,
+  random?: Uint8Array,
+): Buffer {
+  return sealValue(key, load, random === undefined ? {} : { random });
 }
 
 /** Packs a sealed publication with the signature of its bytes, if there is one. */

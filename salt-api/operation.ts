@@ -1,5 +1,6 @@
 /** What a route says of itself, for /openapi.json. */
-import Type, { type TSchema } from 'typebox';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
 
 /** Who is asked for what: nothing; a session; credentials or a token in the body. */
 export type OperationAccess = 'anybody' | 'session' | 'credentials' | 'token';

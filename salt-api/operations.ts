@@ -1,5 +1,6 @@
 /** What the routes of Salt's HTTP API are, for /openapi.json. */
-import Type, { type TSchema } from 'typebox';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
 import { rpcAccess, rpcMethods } from '../master/index.ts';
 import { commandSchemas } from './clients/forms.ts';
 import type { Operation } from './operation.ts';

@@ -42,3 +42,4 @@ if (!isInstalled()) {
 }
 rmSync(path.join(root, 'dist'), { recursive: true, force: true });
 run(process.execPath, [path.join(root, 'node_modules', 'typescript', 'bin', 'tsc')]);
+run(process.execPath, [path.join(root, 'scripts', 'bundle-typebox.js')]);

@@ -1,6 +1,7 @@
 /** A named command as somebody writes it: in a file of the catalog, or in a program. */
-import Type, { type Static, type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { BridgeError } from '../errors.ts';
 
 /** A JSON Schema; see docs/bridge.md for the keywords that are known. */

@@ -1,5 +1,6 @@
 /** What routes of enrolments take and give. */
-import Type, { type TSchema } from 'typebox';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
 import { described, type Operation } from '../http/operation.ts';
 import { serviceEnrolRequest } from './schemas.ts';
 

@@ -1,5 +1,5 @@
 /** `saltbridge: bridge: enroll:`. */
-import Type from 'typebox';
+import Type from '#typebox';
 import type { MasterConfig } from '../../master/index.ts';
 import { parseSection } from '../options.ts';
 

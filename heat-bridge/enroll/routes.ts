@@ -1,7 +1,8 @@
 /** What machines ask over HTTP; the ticket is their only credential. */
 import type { FastifyInstance } from 'fastify';
-import Type, { type Static, type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { BridgeError } from '../errors.ts';
 import { described } from '../http/operation.ts';
 import type { Claims } from './claims.ts';

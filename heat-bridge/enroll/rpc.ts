@@ -1,5 +1,5 @@
 /** Enrolment at the local socket, for the command line. */
-import Type from 'typebox';
+import Type from '#typebox';
 import { extensionMethod, type RpcMethod } from '../../master/index.ts';
 import type { EnrollApi } from './api.ts';
 import { enrolRequest, knownMinion } from './schemas.ts';

@@ -1,5 +1,6 @@
 /** The shapes of what is asked for, from outside. */
-import Type, { type TSchema, type TUnsafe } from 'typebox';
+import type { TSchema, TUnsafe } from 'typebox';
+import Type from '#typebox';
 import type { KnownMinion } from './import.ts';
 import type { EnrolRequest } from './request.ts';
 

@@ -5,8 +5,8 @@
  *     sbt1.<claims: base64url of JSON>.<Ed25519 signature of what stands before it: base64url>
  */
 import nacl from 'tweetnacl';
-import { Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Type } from '#typebox';
+import { Compile } from '#typebox/compile';
 
 /** What a ticket says. */
 export interface TicketClaims {

@@ -1,6 +1,7 @@
 /** What routes of commands take and give. */
-import Type, { type Static, type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import type { Parameters } from '../catalog/argument-values.ts';
 import type { CommandRequest } from '../run/request.ts';
 import { readForm } from './form.ts';

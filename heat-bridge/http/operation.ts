@@ -1,6 +1,7 @@
 /** What routes of the bridge say of themselves, for servers that describe theirs (OpenAPI). */
 import type { FastifyContextConfig } from 'fastify';
-import Type, { type TSchema } from 'typebox';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
 
 /** As salt-api reads it from the `config` of a route. */
 export type Operation = NonNullable<FastifyContextConfig['openapi']>;

@@ -1,6 +1,7 @@
 /** What routes of plans take and give. */
-import Type, { type Static, type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import type { Parameters } from '../catalog/argument-values.ts';
 import type { PlanRequest } from '../plans/request.ts';
 import { type Described, RunResult } from './command-operations.ts';

@@ -1,5 +1,5 @@
 /** `saltbridge: bridge: keystone:`: which Keystone vouches for tokens, and as whom it is asked. */
-import Type from 'typebox';
+import Type from '#typebox';
 import type { EntityReference } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';

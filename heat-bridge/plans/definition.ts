@@ -1,6 +1,7 @@
 /** A plan as somebody writes it: in a file of the catalog below `plans:`, or in a program. */
-import Type, { type Static, type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { isMap, type JsonSchema, type JsonValue, nameForm, refuse } from '../catalog/definition.ts';
 
 /** Where the value of a command's parameter comes from. */

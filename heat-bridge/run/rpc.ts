@@ -1,5 +1,5 @@
 /** Commands at the local socket, for the command line: whoever may use it may do everything. */
-import Type from 'typebox';
+import Type from '#typebox';
 import { extensionMethod, type RpcMethod } from '../../master/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';

@@ -3,8 +3,9 @@
  * `OS::Heat::WaitConditionHandle`, the reference of an `AWS::CloudFormation::WaitConditionHandle`;
  * or a webhook in the form of Standard Webhooks.
  */
-import Type, { type Static } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { Static } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { BridgeError } from '../errors.ts';
 
 /** A pre-signed address, to be used byte for byte. */

@@ -1,6 +1,7 @@
 /** A handle: whose signals go where, and for how long. */
-import Type, { type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { BridgeError } from '../errors.ts';
 import type { Transport } from './destination.ts';
 

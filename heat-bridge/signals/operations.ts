@@ -1,5 +1,6 @@
 /** What routes of handles and of the outbox take and give. */
-import Type, { type TSchema } from 'typebox';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
 import { described, type Operation } from '../http/operation.ts';
 import { registration, replacement } from './handle.ts';
 

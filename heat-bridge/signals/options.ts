@@ -1,5 +1,5 @@
 /** `saltbridge: bridge: handles:`: what the operator says of signals. */
-import Type from 'typebox';
+import Type from '#typebox';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
 import { type ConfiguredEndpoint, readEndpoint } from '../outgoing/configured-endpoint.ts';

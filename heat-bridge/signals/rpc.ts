@@ -1,5 +1,5 @@
 /** Handles and outbox at the master's local socket. */
-import Type from 'typebox';
+import Type from '#typebox';
 import { extensionMethod, type RpcMethod } from '../../master/index.ts';
 import type { HandleRegistration } from './handle.ts';
 import type { SignalsApi } from './signals-api.ts';

@@ -3,8 +3,8 @@
  * of the line's very bytes. Nothing has to be written again to be checked.
  */
 import { createHash } from 'node:crypto';
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { type AuditEntry, type AuditRecord, bounded } from './record.ts';
 
 /** The last record of a log. */

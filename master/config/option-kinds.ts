@@ -1,5 +1,6 @@
-import { type Static, type TSchema, Type } from 'typebox';
-import { Value } from 'typebox/value';
+import type { Static, TSchema } from 'typebox';
+import { Type } from '#typebox';
+import { Value } from '#typebox/value';
 
 /** How the value of an option is checked. */
 export interface OptionKind<T> {

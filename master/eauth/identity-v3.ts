@@ -2,8 +2,8 @@
  * What is asked of OpenStack's Keystone, and what it answers; the way there is somebody else's
  * [Identity API v3: auth/tokens].
  */
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import type { KeystoneEntity } from '../../acl/index.ts';
 
 /** By Keystone's own id, or by a name within a domain. */

@@ -1,7 +1,7 @@
 /** Tokens of users who logged in: 256 random bits, of which only the digest is kept. */
 import { createHash, randomBytes } from 'node:crypto';
-import { Type } from 'typebox';
-import { Value } from 'typebox/value';
+import { Type } from '#typebox';
+import { Value } from '#typebox/value';
 import type { Key, Store } from '../../store/index.ts';
 
 const StoredToken = Type.Object({

@@ -1,6 +1,6 @@
 /** How jobs and returns lie in the store: maps in Salt's local MessagePack encoding. */
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import {
   packLocal,
   unpackLocal,

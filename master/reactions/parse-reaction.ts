@@ -1,6 +1,6 @@
 /** Reactions as they come from a file or a program: their form is checked here, the rest later. */
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { ConfigError, type OptionOrigin } from '../config/errors.ts';
 import { isMapped, type Reaction, type ReactionOptions, reaction, valuesOf } from './reaction.ts';
 

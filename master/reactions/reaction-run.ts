@@ -1,6 +1,6 @@
 /** One run of a reaction, and how it lies in the store. */
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import {
   packLocal,
   unpackLocal,

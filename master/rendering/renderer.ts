@@ -46,13 +46,20 @@ const maxLarge = 1000;
 /** Files that one file may include and import. */
 const maxImports = 500;
 
+export interface RendererOptions extends RenderThreadsOptions {
+  /** What a rendering may take on the main thread, milliseconds. Default 20. */
+  readonly atOnceMs?: number;
+}
+
 /** See above. The same comes of it on whichever thread it is done. */
 export class Renderer {
   readonly #threads: RenderThreads;
+  readonly #atOnce: typeof atOnce;
   readonly #large = new WeightedCache<true>(maxLarge);
 
-  constructor(options: RenderThreadsOptions = {}) {
-    this.#threads = new RenderThreads(options);
+  constructor({ atOnceMs = atOnce.milliseconds, ...threads }: RendererOptions = {}) {
+    this.#threads = new RenderThreads(threads);
+    this.#atOnce = { ...atOnce, milliseconds: atOnceMs };
   }
 
   /**
@@ -67,7 +74,7 @@ export class Renderer {
     notes: Notes = makeNotes(),
   ): Promise<Rendered> {
     if (!this.#isLarge(file)) {
-      const small = { ...task, limits: within(task.limits) };
+      const small = { ...task, limits: within(task.limits, this.#atOnce) };
       const rendered = await withImports(file, imports, () =>
         this.#tryAtOnce(file, small, imports.known, notes),
       );
@@ -103,13 +110,18 @@ export class Renderer {
     known: KnownFiles,
     notes: Notes,
   ): Rendered | undefined {
+    const attempt: Notes = { grains: notes.grains, isVolatile: false };
     try {
-      return renderTemplate(file, task, known, notes);
+      return renderTemplate(file, task, known, attempt);
     } catch (error) {
       if (!(error instanceof TemplateError) || error.code !== 'ERR_TEMPLATE_LIMIT') throw error;
+      // It begins again, and whether that ends by the clock is another matter.
+      attempt.isVolatile = false;
       // How far it came in its time says more of the machine than of the file.
       if (!isTimeout(error)) this.#large.set(markOf(file), true, 1);
       return undefined;
+    } finally {
+      if (attempt.isVolatile) notes.isVolatile = true;
     }
   }
 
@@ -166,17 +178,15 @@ async function withImports<T>(
   throw new MasterError('ERR_PILLAR_FILE', `${path} imports more than ${maxImports} files`);
 }
 
-function within({
-  steps,
-  characters,
-  milliseconds,
-  ...limits
-}: Partial<TemplateLimits>): Partial<TemplateLimits> {
+function within(
+  { steps, characters, milliseconds, ...limits }: Partial<TemplateLimits>,
+  most: typeof atOnce,
+): Partial<TemplateLimits> {
   return {
     ...limits,
-    steps: Math.min(steps ?? atOnce.steps, atOnce.steps),
-    characters: Math.min(characters ?? atOnce.characters, atOnce.characters),
-    milliseconds: Math.min(milliseconds ?? atOnce.milliseconds, atOnce.milliseconds),
+    steps: Math.min(steps ?? most.steps, most.steps),
+    characters: Math.min(characters ?? most.characters, most.characters),
+    milliseconds: Math.min(milliseconds ?? most.milliseconds, most.milliseconds),
   };
 }
 

@@ -2,8 +2,9 @@
  * The library's interface as methods with a name, for the local socket: what each takes, and
  * whether it gives one value or a stream. The client is made from the same table.
  */
-import Type, { type Static, type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi, UserApi } from '../api.ts';

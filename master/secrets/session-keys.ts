@@ -5,11 +5,12 @@ import {
 } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
 import { secretsPrefix } from './publish-key.ts';
+import { RecentKeys } from './recent-keys.ts';
 import type { Seal } from './seal.ts';
 
 const prefix: Key = [...secretsPrefix, 'sessions'];
 
-/** As text: parsed it takes some twenty times the room, and parsing costs a microsecond. */
+/** As text: ready for use it takes some thirty times the room. */
 interface Session {
   readonly text: string;
   readonly madeAt: number;
@@ -32,6 +33,7 @@ export interface SessionKeysOptions {
 export class SessionKeys {
   readonly #options: SessionKeysOptions;
   readonly #sessions = new Map<string, Session>();
+  readonly #recent = new RecentKeys();
   readonly #making = new Map<string, Promise<CrypticleKey>>();
 
   private constructor(options: SessionKeysOptions) {
@@ -58,7 +60,7 @@ export class SessionKeys {
   get(id: string): CrypticleKey | undefined {
     const session = this.#sessions.get(id);
     return session !== undefined && this.#serves(session)
-      ? parseKeyString(session.text)
+      ? this.#recent.ready(id, session.text)
       : undefined;
   }
 
@@ -85,6 +87,7 @@ export class SessionKeys {
     if (ids.length === 0) return;
     for (const id of ids) {
       this.#sessions.delete(id);
+      this.#recent.forget(id);
       this.#making.delete(id);
     }
     await this.#options.store.write(ids.map((id) => ({ op: 'delete', key: [...prefix, id] })));

@@ -1,6 +1,7 @@
 /** The fields of commands [CONTRACT 4]: what refuses them, and what /openapi.json says of them. */
-import Type, { type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { SaltApiError } from '../errors.ts';
 import { type Lowstate, missing } from '../lowstate.ts';

@@ -1,5 +1,5 @@
 /** What the routes of the status page, and `/metrics`, say of themselves in /openapi.json. */
-import Type from 'typebox';
+import Type from '#typebox';
 import { type Operation, usualRefusal } from '../operation.ts';
 
 const text = Type.String();

@@ -9,6 +9,7 @@ const planted = '<img src=x onerror=alert(1)>';
 
 async function logIn(page: Page, { port }: RunningApi, username = 'admin'): Promise<void> {
   await page.goto(`http://127.0.0.1:${port}/`);
+  await page.waitForSelector('input[name="username"]:focus');
   await page.keyboard.type(username);
   await page.keyboard.press('Tab');
   await page.keyboard.type(password);

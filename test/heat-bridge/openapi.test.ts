@@ -1,7 +1,8 @@
 /** What /openapi.json says of /bridge/v1 is what is there. */
 import test, { type ExecutionContext } from 'ava';
 import type { TSchema } from 'typebox';
-import { Compile, type Validator } from 'typebox/compile';
+import type { Validator } from 'typebox/compile';
+import { Compile } from '#typebox/compile';
 import { allow } from '../../acl/index.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
 import { type ApiAnswer, json, type RunningApi, startApi } from '../helpers/salt-api.ts';

@@ -1,7 +1,7 @@
 /** Commands on minions: who may, what they get, and what they are refused with. */
 import { once } from 'node:events';
 import test from 'ava';
-import Type from 'typebox';
+import Type from '#typebox';
 import { allow } from '../../acl/index.ts';
 import { connectExtension } from '../../client/index.ts';
 import {

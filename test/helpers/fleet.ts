@@ -9,15 +9,16 @@ import {
 } from '../../master/index.ts';
 import {
   createMinion,
-  createMinionKeys,
   dialZeromq,
   type Minion,
   type MinionFunction,
+  type MinionKeys,
   type WireMap,
 } from '../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../store/index.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
-import { directories } from './vector-master.ts';
+import { directories, writeMasterKeys } from './vector-master.ts';
+import { pem } from './vectors.ts';
 
 export interface FleetOptions {
   readonly ids: readonly string[];
@@ -50,6 +51,7 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
     gatherJobTimeout: 10,
     ...options.config,
   });
+  writeMasterKeys(config.pkiDir);
   const master = createMaster({
     config,
     store: options.store ?? createMemoryStore(),
@@ -62,14 +64,21 @@ export async function startFleet(t: ExecutionContext, options: FleetOptions): Pr
     await Promise.all([...minions.values()].map((minion) => minion.stop()));
     await master.close();
   });
-  for (const id of options.ids) {
+  for (const [index, id] of options.ids.entries()) {
     const transport = dialZeromq({ host: '127.0.0.1', requestPort });
-    const keys = await createMinionKeys();
     const { functions = {}, grains = {} } = options;
+    const keys = minionKeys(index);
     minions.set(id, createMinion({ id, keys, transport, functions, grains }));
   }
   await Promise.all([...minions.values()].map((minion) => minion.start()));
   return { master, minions, directory };
+}
+
+/** New keys would take most of a test's time. */
+function minionKeys(index: number): MinionKeys {
+  const names = ['minion', 'minion2', 'other_minion'] as const;
+  const pair = pem(names[index % names.length] ?? names[0]);
+  return { ...pair, masterPem: undefined, trustMaster: async () => {} };
 }
 
 /** Everything that a stream tells. */

@@ -1,5 +1,5 @@
 /** A master in memory that has the keys of the recorded requests, so that they can be replayed. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import type { Logger } from 'pino';
@@ -147,7 +147,9 @@ export function directories(
   };
 }
 
-function writeMasterKeys(pkiDir: string): void {
+/** The recorded master's keys, where there are none. */
+export function writeMasterKeys(pkiDir: string): void {
+  if (existsSync(path.join(pkiDir, 'master.pem'))) return;
   mkdirSync(pkiDir, { recursive: true, mode: 0o700 });
   for (const [file, pair] of [
     ['master', 'master'],

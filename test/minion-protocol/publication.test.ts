@@ -6,6 +6,7 @@ import { buildPublication, openPublication } from '../../minion-protocol/publica
 import { isSigningAlgorithm } from '../../minion-protocol/rsa.ts';
 import { parsePrivateKey, parsePublicKey } from '../../minion-protocol/rsa-key.ts';
 import { isWireMap, wireBytes } from '../../minion-protocol/wire-value.ts';
+import { firstMessageWith } from '../helpers/first-message.ts';
 import {
   base64,
   canonical,
@@ -51,9 +52,8 @@ for (const vector of cases(vectorFile('publish'), 'cases')) {
     const { serial, ...load } = decrypted;
     if (!isPublicationLoad(load)) return t.fail();
     const ours = buildPublication(load, {
-      key,
+      ...firstMessageWith(key.text, blob.subarray(0, 16)),
       serial: Number(serial),
-      iv: blob.subarray(0, 16),
       ...(isSigned ? { masterKey } : {}),
       ...(isSigningAlgorithm(sigAlgo) ? { sigAlgo } : {}),
     });

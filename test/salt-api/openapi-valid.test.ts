@@ -1,7 +1,7 @@
 /** /openapi.json is OpenAPI 3.1 by its own schema, and real answers are what it says. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import test from 'ava';
-import { Compile } from 'typebox/compile';
+import { Compile } from '#typebox/compile';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
 
 interface Described {

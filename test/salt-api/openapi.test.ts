@@ -1,7 +1,7 @@
 /** What /openapi.json says is what is there, and what it says of bodies is what is taken. */
 import test from 'ava';
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { json, startApi } from '../helpers/salt-api.ts';
 
 interface Operation {

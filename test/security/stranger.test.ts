@@ -1,6 +1,7 @@
 /** Attacks by whoever reaches a port, over each transport. */
 import { generateKeyPairSync } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
+import { HmacKey } from '../../minion-protocol/hmac-key.ts';
 import {
   encodeRequest,
   isWireMap,
@@ -268,7 +269,7 @@ for (const wire of WIRES) {
 }
 
 /** A session key that nobody has. */
-const victimsGuess = { ...victim.key, hmacKey: Buffer.alloc(32, 1) };
+const victimsGuess = { ...victim.key, hmac: new HmacKey(Buffer.alloc(32, 1)) };
 
 async function untilHeard({ master }: Site['operator']): Promise<void> {
   const end = performance.now() + 10_000;

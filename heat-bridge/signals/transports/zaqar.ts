@@ -1,6 +1,6 @@
 /** ZAQAR_SIGNAL: a message in a queue that Heat reads once a second. */
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { type Outcome, outcomeOf } from '../outcome.ts';
 import type { Delivery, DestinationOf } from './delivery.ts';
 import { logIn } from './keystone.ts';

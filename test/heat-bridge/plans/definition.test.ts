@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
-import Type from 'typebox';
+import Type from '#typebox';
 import { Catalog, createBridge, loadCatalog, PlanBook, plan } from '../../../heat-bridge/index.ts';
 import { readPlan } from '../../../heat-bridge/plans/definition.ts';
 import { keysOf, valueAt } from '../../../heat-bridge/plans/pointer.ts';

@@ -2,8 +2,11 @@
 import test, { type ExecutionContext } from 'ava';
 import { type SourceFile, toSourceFile } from '../../../master/pillar/source-file.ts';
 import { KeptData } from '../../../master/rendering/kept-data.ts';
-import type { RenderThreadsOptions } from '../../../master/rendering/render-threads.ts';
-import { type Imports, Renderer } from '../../../master/rendering/renderer.ts';
+import {
+  type Imports,
+  Renderer,
+  type RendererOptions,
+} from '../../../master/rendering/renderer.ts';
 import {
   makeNotes,
   type Notes,
@@ -67,7 +70,7 @@ const templates: readonly string[] = [
   '{{ none.x }} {{ [] + 1 }}',
 ];
 
-function makeRenderer(t: ExecutionContext, options: RenderThreadsOptions = {}): Renderer {
+function makeRenderer(t: ExecutionContext, options: RendererOptions = {}): Renderer {
   const renderer = new Renderer(options);
   t.teardown(() => renderer.close());
   return renderer;
@@ -155,8 +158,17 @@ test('what takes more than the main thread gives has all its limits beside it', 
   });
 });
 
+test('what the main thread had no time for is as constant as what comes of it beside', async (t) => {
+  const busy = makeRenderer(t, { threads: 1, atOnceMs: -1 });
+  for (const template of ['{% for a in range(999) %}{{ a }}{% endfor %}', endless]) {
+    const { notes, result } = await outcomeOf(busy, template, pillarTask);
+    t.false(notes.isVolatile);
+    t.deepEqual(result, (await outcomeOf(shared, long(template), pillarTask)).result);
+  }
+});
+
 test('a thread that does not answer in its time is ended, and what waited is done', async (t) => {
-  const renderer = makeRenderer(t, { threads: 1, deadlineMs: 300 });
+  const renderer = makeRenderer(t, { threads: 1, deadlineMs: 1000 });
   const stuck = renderer.render(
     sourceOf(long(endless)),
     { ...pillarTask, limits: { steps: Number.POSITIVE_INFINITY } },
