@@ -6,8 +6,7 @@ import { isFailureCode } from '../jobs/retcode.ts';
 import type { RunRequest } from '../jobs/run.ts';
 import { toWire } from '../pillar/wire.ts';
 import { isList, textOf } from './data.ts';
-import type { StateCall } from './states/state-function.ts';
-import { isTrue, SlsError } from './states/state-function.ts';
+import { isTrue, SlsError, type StateCall } from './states/state-function.ts';
 import { requester, tellArguments, type World } from './world.ts';
 
 /** Arguments that `salt.function` and `salt.state` have in common. */

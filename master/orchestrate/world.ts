@@ -8,8 +8,8 @@ import type { FunctionCaller } from '../runners/caller.ts';
 /** The parts of the master that states act by. */
 export interface OrchestrationParts {
   readonly jobs: Pick<JobsApi, 'run' | 'batch'>;
-  readonly runners: Pick<FunctionCaller, 'run' | 'takes'>;
-  readonly wheel: Pick<FunctionCaller, 'run' | 'takes'>;
+  readonly runners: Pick<FunctionCaller, 'run' | 'declares'>;
+  readonly wheel: Pick<FunctionCaller, 'run' | 'declares'>;
   readonly bus: Pick<EventBus, 'fire' | 'subscribe'>;
   /** Milliseconds since 1970. */
   readonly now: () => number;

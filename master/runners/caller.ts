@@ -111,6 +111,12 @@ export class FunctionCaller {
     return Object.hasOwn(table, fun) && table[fun]?.takes(name) === true;
   }
 
+  /** Whether there is a function that has a parameter of this name. */
+  declares(fun: string, name: string): boolean {
+    const { table } = this.#options;
+    return Object.hasOwn(table, fun) && table[fun]?.declares(name) === true;
+  }
+
   /** What the functions are for, by name: one, those of a module, or all. */
   docs(prefix = ''): Record<string, string> {
     const texts: Record<string, string> = Object.create(null);

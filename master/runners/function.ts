@@ -49,6 +49,8 @@ export interface MasterFunction {
   readonly signature: string;
   /** Whether it takes a keyword of this name. */
   readonly takes: (name: string) => boolean;
+  /** Whether it has a parameter of this name, and does not only take whatever it is given. */
+  readonly declares: (name: string) => boolean;
   /** See {@link Definition.isConfidential}. */
   readonly isConfidential: boolean;
   /** See {@link Definition.succeeds}. */
@@ -75,6 +77,7 @@ export function masterFunction<const P extends Parameters>(
     isConfidential,
     succeeds,
     takes: (name) => takesMore || Object.hasOwn(parameters, name),
+    declares: (name) => Object.hasOwn(parameters, name),
     bind: (arg, kwarg) => {
       const count = takesRest ? Object.keys(parameters).length : arg.length;
       const rest = arg.slice(count);

@@ -5,7 +5,9 @@
 import test, { type ExecutionContext } from 'ava';
 import type { Page } from 'playwright-core';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
+import { layOut } from '../helpers/file-tree.ts';
 import { type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { openPage } from './chromium.ts';
 import {
   checkEvents,
@@ -65,7 +67,7 @@ const pages: readonly (readonly [hash: string, expected: RegExp])[] = [
   ['templates', /reload/],
   ['events', /press/],
   ['reactors', /my\/tag/],
-  ['orchestrations', /No orchestrations/],
+  ['orchestrations', /stop the web servers/],
   ['options', /session_user:\s+admin/],
   ['options', /Start Time/],
   ['issues', /Key for minion 'new1' is unaccepted/],
@@ -96,13 +98,20 @@ gui('SaltGUI without templates, nodegroups and reactors shows these pages empty'
   t.deepEqual(realProblems(watched), []);
 });
 
+/** An orchestration. */
+const deploy =
+  "stop the web servers:\n  salt.function: [{name: service.stop}, {tgt: 'web*'}, {arg: [nginx]}]\n";
+
 function startGui(t: ExecutionContext, isFilled = true): Promise<RunningApi> {
   const saltgui = {
     saltgui_templates: { reload: { description: 'all', target: '*', command: 'test.ping' } },
     saltgui_full_return: true,
     reactor: [{ 'my/tag': ['/srv/reactor/mine.sls'] }],
   };
-  const config = isFilled ? { saltgui, nodegroups: { web: 'web*' } } : {};
+  const files = temporaryDirectory(t);
+  layOut(files, { 'deploy.sls': deploy });
+  const fileRoots = { base: [files] };
+  const config = isFilled ? { saltgui, nodegroups: { web: 'web*' }, fileRoots } : {};
   const options = saltguiFiles;
   return startApi(t, { pending: ['new1'], functions, options, config });
 }

@@ -35,7 +35,7 @@ export function saltWheel(world: World): StateFunction {
       const { name, saltenv } = call;
       if (call.test) return untouched(`Wheel function '${name}' would be executed.`);
       const kwarg = toWireMap(Object.fromEntries(call.given));
-      if (world.wheel.takes(name, 'saltenv')) kwarg.saltenv = saltenv;
+      if (world.wheel.declares(name, 'saltenv')) kwarg.saltenv = saltenv;
       tellArguments(world, { type: 'wheel', name, args: kwarg });
       const result = await ended(world, world.wheel.run({ fun: name, kwarg, ...requester(world) }));
       return outcomeOf('Wheel', call, result);
@@ -58,7 +58,7 @@ export function runRunner(
 ): Promise<FunctionResult> {
   const { runners, jid } = world;
   const given: WireMap = { ...kwarg };
-  if (runners.takes(fun, 'saltenv') && !isOpen(world, fun)) given.saltenv = saltenv;
+  if (runners.declares(fun, 'saltenv')) given.saltenv = saltenv;
   if (orchestrations.has(fun) && jid !== undefined) given.orchestration_jid = jid;
   tellArguments(world, { type: 'runner', name: fun, args: [...arg], kwargs: given });
   return ended(world, runners.run({ fun, arg, kwarg: given, ...requester(world) }));
@@ -70,11 +70,6 @@ async function ended({ signal }: World, work: Promise<FunctionResult>): Promise<
   if (result !== undefined) return result;
   signal.throwIfAborted();
   throw new TypeError('a function of the master returned nothing');
-}
-
-/** It takes whatever it is given: nothing is given to it besides. */
-function isOpen({ runners }: World, fun: string): boolean {
-  return runners.takes(fun, '__no such keyword__');
 }
 
 function outcomeOf(
