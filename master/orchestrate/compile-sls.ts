@@ -1,4 +1,5 @@
 /** The high data of an orchestration, rendered with the master's own pillar. */
+import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { WireMap } from '../../minion-protocol/index.ts';
 import type { PillarSource } from '../pillar/answer.ts';
@@ -7,7 +8,7 @@ import { isPillarMap, mergeDeep, type PillarMap } from '../pillar/merge.ts';
 import type { SlsRendering } from '../pillar/render-sls.ts';
 import { saltFunctions } from '../pillar/salt-functions.ts';
 import type { PillarSources } from '../pillar/sources.ts';
-import { fromWire } from '../pillar/wire.ts';
+import { fromWire, toWirePillar } from '../pillar/wire.ts';
 import type { ConditionFunctions } from './conditions.ts';
 import { isList, textOf } from './data.ts';
 import { emptyHigh, type High } from './high.ts';
@@ -27,7 +28,7 @@ export interface SlsFiles {
 }
 
 /** What is the same for all files. */
-type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar'>;
+type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar' | 'foreign'>;
 
 /** Which SLS. */
 export interface SlsRequest {
@@ -37,6 +38,8 @@ export interface SlsRequest {
   readonly pillarenv: string | undefined;
   /** Put over the pillar of the master: data for the files, never a template. */
   readonly pillar: PillarMap;
+  /** Whether whoever gives it may do everything: else its words are values, whatever they say. */
+  readonly isTrusted: boolean;
   /** What templates see as `opts.test`. */
   readonly test: boolean;
 }
@@ -70,7 +73,7 @@ export async function compileSls(
 /** What SLS are rendered with, and what conditions look at. */
 export async function openSetting(
   { masterId: id, pillar: source, rules }: SlsFiles,
-  { saltenv, pillarenv, pillar: given, test }: Omit<SlsRequest, 'mods'>,
+  { saltenv, pillarenv, pillar: given, isTrusted, test }: Omit<SlsRequest, 'mods'>,
 ): Promise<{ readonly setting: SlsRendering; readonly errors: readonly string[] }> {
   const grains: WireMap = { id };
   const answer = await source.provide({ id, grains, saltenv, pillarenv });
@@ -79,9 +82,14 @@ export async function openSetting(
   const errors = pillar.get('_errors');
   const opts = { id, saltenv, pillarenv, test, file_client: 'local' };
   return {
-    setting: { ...rules(), id, grains, opts, pillar },
+    setting: { ...rules(), id, grains, opts, pillar, ...(isTrusted ? {} : foreignWords(given)) },
     errors: isList(errors) ? errors.map(textOf) : [],
   };
+}
+
+function foreignWords(given: PillarMap): Pick<SlsRendering, 'foreign'> {
+  const secret = randomBytes(12).toString('hex');
+  return { foreign: { words: { pillar: toWirePillar(given) }, secret } };
 }
 
 export function conditionsOf(setting: SlsRendering): ConditionFunctions {

@@ -43,8 +43,11 @@ export interface OrchestrationCaller {
   readonly by: AuditRequester | undefined;
 }
 
+/** Which SLS somebody asks for. */
+export type AskedSls = Omit<SlsRequest, 'isTrusted'>;
+
 /** An orchestration of SLS. */
-export interface OrchestrationRequest extends SlsRequest {
+export interface OrchestrationRequest extends AskedSls {
   /** Nothing is to be changed. */
   readonly test: boolean;
   /** SLS to leave out. */
@@ -81,7 +84,8 @@ export class Orchestrator {
     const { masterId } = this.#options;
     return this.#within(caller, async (signal) => {
       const world = this.#world(caller, this.#jidOf(request, caller), signal);
-      const compiled = await compileSls(this.#options, request, signal);
+      const asked = { ...request, isTrusted: isTrusted(caller) };
+      const compiled = await compileSls(this.#options, asked, signal);
       const running = await this.#run(compiled, request, world);
       const retcode = isSuccess({ [masterId]: running }) ? 0 : 1;
       return { data: { [masterId]: running }, outputter: 'highstate', retcode };
@@ -89,10 +93,11 @@ export class Orchestrator {
   }
 
   /** What SLS say, without running anything. @throws MasterError ERR_ORCHESTRATION */
-  show(request: SlsRequest, caller: OrchestrationCaller): Promise<ShownHigh> {
+  show(request: AskedSls, caller: OrchestrationCaller): Promise<ShownHigh> {
     const { masterId } = this.#options;
     return this.#within(caller, async (signal) => {
-      return { [masterId]: showHigh(await compileSls(this.#options, request, signal)) };
+      const asked = { ...request, isTrusted: isTrusted(caller) };
+      return { [masterId]: showHigh(await compileSls(this.#options, asked, signal)) };
     });
   }
 
@@ -101,7 +106,7 @@ export class Orchestrator {
     const { masterId } = this.#options;
     return this.#within(caller, async (signal) => {
       const world = this.#world(caller, undefined, signal);
-      const asked = { ...request, saltenv: 'base', pillarenv: undefined };
+      const asked = { ...request, saltenv: 'base', pillarenv: undefined, isTrusted: true };
       const { setting } = await openSetting(this.#options, asked);
       const state = this.#caller(world, request.test, conditionsOf(setting));
       return { [masterId]: await runSingle(request, state) };
@@ -186,6 +191,11 @@ export class Orchestrator {
     };
     return { signal: end.signal, release };
   }
+}
+
+/** Only the local interface, which may do everything. */
+function isTrusted({ by }: OrchestrationCaller): boolean {
+  return by === undefined || by.who.kind === 'local';
 }
 
 function tooMuch(what: string): MasterError {

@@ -1,7 +1,8 @@
 /** One file of pillar to data, as Salt's renderers make it [salt/renderers/{jinja,yaml,json}.py]. */
 import type { PlainData } from '../../template/index.ts';
+import { EventText } from '../reactor/event-text.ts';
 import { isByChance } from '../rendering/renderer.ts';
-import type { PillarTask } from '../rendering/task.ts';
+import type { PillarTask, Rendered } from '../rendering/task.ts';
 import { isEmpty } from './empty.ts';
 import type { PillarMap } from './merge.ts';
 import type { Reads } from './reads.ts';
@@ -25,6 +26,7 @@ export type SlsRendering = Pick<
   | 'grains'
   | 'opts'
   | 'pillar'
+  | 'foreign'
   | 'raisesOnMissing'
   | 'nodegroups'
   | 'renderer'
@@ -54,8 +56,9 @@ export class SlsRenderer {
     if (file.text.trim() === '') return new Map();
     const pipe = pipeOf(file.text, this.#setting.renderer);
     try {
-      const text = pipe.isTemplate ? await this.#renderTemplate(file, as) : file.text;
-      const data = await this.#read(text, file.path, pipe);
+      const data = pipe.isTemplate
+        ? await this.#readRendered(await this.#renderTemplate(file, as), file.path, pipe)
+        : await this.#read(file.text, file.path, pipe);
       return isEmpty(data) ? new Map() : data;
     } catch (error) {
       if (isByChance(error)) this.#reads.isVolatile = true;
@@ -63,9 +66,20 @@ export class SlsRenderer {
     }
   }
 
-  async #renderTemplate(file: SourceFile, as: RenderedAs): Promise<string> {
+  /** What was marked is put in its place once its text has been read. */
+  async #readRendered(
+    { text, marked }: Rendered,
+    name: string,
+    pipe: RenderPipe,
+  ): Promise<PlainData> {
+    const data = await this.#read(text, name, pipe);
+    const { foreign } = this.#setting;
+    return foreign === undefined ? data : new EventText(foreign.secret, marked).restoreAll(data);
+  }
+
+  async #renderTemplate(file: SourceFile, as: RenderedAs): Promise<Rendered> {
     const { id, grains, opts, pillar, raisesOnMissing, nodegroups, ...setting } = this.#setting;
-    const { trimBlocks, lstripBlocks, limits, now, rendering } = setting;
+    const { trimBlocks, lstripBlocks, limits, now, rendering, foreign } = setting;
     // Member by member: nothing else is copied to another thread.
     const task: PillarTask = {
       kind: 'pillar',
@@ -73,9 +87,10 @@ export class SlsRenderer {
       ...{ id, grains, opts, pillar, raisesOnMissing, nodegroups },
       ...{ trimBlocks, lstripBlocks, limits },
       now: now(),
+      foreign,
     };
     const imports = this.#reads.imports(as.saltenv);
-    return (await rendering.render(file, task, imports, this.#reads)).text;
+    return rendering.render(file, task, imports, this.#reads);
   }
 
   async #read(text: string, name: string, { format }: RenderPipe): Promise<PlainData> {

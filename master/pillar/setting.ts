@@ -2,6 +2,7 @@ import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { TemplateLimits } from '../../template/index.ts';
 import type { KeptData } from '../rendering/kept-data.ts';
 import type { Renderer } from '../rendering/renderer.ts';
+import type { ForeignWords } from '../rendering/task.ts';
 import type { SlowPatternRunner } from '../targeting/slow-patterns.ts';
 import type { MergeOptions, PillarMap } from './merge.ts';
 
@@ -37,6 +38,8 @@ export interface PillarSetting extends PillarRules {
   readonly opts: Readonly<Record<string, unknown>>;
   /** What templates see as `pillar`: as in Salt what external pillar gave before, else nothing. */
   readonly pillar: PillarMap;
+  /** Words of somebody who may not do everything: they stay values, whatever they say. */
+  readonly foreign?: ForeignWords | undefined;
   readonly rendering: Renderer;
   readonly data: KeptData;
   readonly slowPatterns: SlowPatternRunner;

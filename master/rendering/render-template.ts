@@ -1,4 +1,5 @@
 /** Renders a template, on whichever thread. */
+import type { WireValue } from '../../minion-protocol/index.ts';
 import { type RenderOptions, renderJinja, TemplateError } from '../../template/index.ts';
 import { GrainReads, GrainsDict, TracedGrains } from '../pillar/grains.ts';
 import { matchFunctions } from '../pillar/match-functions.ts';
@@ -40,7 +41,8 @@ function renderPillar(
   known: KnownFiles,
   notes: Notes,
 ): Rendered {
-  const { saltenv, sls, defaults } = task;
+  const { saltenv, sls, defaults, foreign } = task;
+  const printer = foreign && printerOf(foreign.secret, foreign.words, file, known);
   const grains = new TracedGrains(task.grains, notes.grains);
   const text = renderJinja(file.template(), {
     ...optionsOf(file, task, known),
@@ -65,17 +67,15 @@ function renderPillar(
       notes.isVolatile = true;
       return Math.random();
     },
+    ...(printer === undefined ? {} : { print: (value) => printer.print(value) }),
   });
-  return { text, marked: [] };
+  return { text, marked: printer?.texts ?? [] };
 }
 
 /** Grains and options are those of the master: reactions are no minion's. */
 function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles): Rendered {
   const { tag, data, grains, opts } = task;
-  const printer = new EventPrinter(task.secret, {
-    event: [tag, data],
-    files: () => [file, ...known.values()].map((one) => one?.text ?? ''),
-  });
+  const printer = printerOf(task.secret, [tag, data], file, known);
   const setting = { pillar: new Map(), raisesOnMissing: false, opts };
   const text = renderJinja(file.template(), {
     ...optionsOf(file, task, known),
@@ -84,6 +84,16 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
     context: { tag, data, grains, opts, pillar: {}, saltenv: '', sls: '' },
   });
   return { text, marked: printer.texts };
+}
+
+function printerOf(
+  secret: string,
+  event: WireValue,
+  file: SourceFile,
+  known: KnownFiles,
+): EventPrinter {
+  const files = (): string[] => [file, ...known.values()].map((one) => one?.text ?? '');
+  return new EventPrinter(secret, { event, files });
 }
 
 function optionsOf(

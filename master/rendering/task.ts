@@ -30,6 +30,15 @@ export interface PillarTask extends TemplateTask {
   readonly nodegroups: Nodegroups;
   /** When it is rendered, milliseconds since 1970. */
   readonly now: number;
+  /** Of an orchestration for somebody who may not do everything. */
+  readonly foreign?: ForeignWords | undefined;
+}
+
+/** Words that are values in whatever is rendered, as those of events are. */
+export interface ForeignWords {
+  readonly words: WireMap;
+  /** Of the marks in the text; see reactor/event-text.ts. */
+  readonly secret: string;
 }
 
 /** A file for the reactor. */

@@ -269,6 +269,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'template/render.test.ts: values from outside are never read as templates',
       'template/render.test.ts: nothing of JavaScript can be reached',
+      orchestrations('words of whoever may not do everything are values, however a file has them'),
     ],
   },
   { id: 'C-29', threat: 'data in a shell command', tests: [], sentence: 'starts no shell' },

@@ -1,7 +1,7 @@
 /** Orchestrations in a running master: their bounds, whose they are, and how they end. */
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { Master, MasterOptions } from '../../../master/index.ts';
+import type { AuditRequester, Master, MasterOptions } from '../../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
@@ -78,6 +78,47 @@ test('pillar that the caller gives is data, and no template', async (t) => {
   const word = '{{ 6 * 7 }}\n    - name: other';
   const { states } = await orchestrate('site', { pillar: { word } });
   t.like(states.told, { comment: word, name: 'told' });
+});
+
+test('words of whoever may not do everything are values, however a file has them', async (t) => {
+  const { master } = await start(t, {
+    'srv/site.sls': `
+plain:
+  test.show_notification:
+    - text: {{ pillar.word }}
+quoted:
+  test.show_notification:
+    - text: "{{ pillar.word }}"
+as json:
+  test.show_notification:
+    - text: {{ pillar.word | json }}
+within:
+  test.show_notification:
+    - text: say {{ pillar.word }}!
+map:
+  salt.runner:
+    - name: test.arg
+    - given: {{ pillar | json }}
+    - own: {{ {'a': [1, 'b c']} | json }}
+    - number: {{ pillar.number }}
+`,
+  });
+  const word = 'a: b\n    - name: other # "\' {{ 7 }}';
+  const run = async (by?: AuditRequester): Promise<Record<string, WireMap>> => {
+    const kwarg = { pillar: { word, number: 7 } };
+    const call = { fun: 'state.orchestrate', arg: ['site'], kwarg, ...(by && { by }) };
+    return statesOf((await master.runners.run(call)).return);
+  };
+  const states = await run({ who: { kind: 'service', name: 'reaction:x' }, rule: 'x' });
+  t.like(states.plain, { comment: word, name: 'plain', result: true });
+  t.like(states.quoted, { comment: word });
+  t.like(states['as json'], { comment: word });
+  t.like(states.within, { comment: `say ${word}!` });
+  const given = { word, number: 7 };
+  const kwargs = { given, own: { a: [1, 'b c'] }, number: 7 };
+  t.like(states.map, { changes: { return: { args: [], kwargs } } });
+  // As in Salt, the operator's own words are part of the file.
+  t.deepEqual(await run(), {});
 });
 
 test('an orchestration has so many states, and there are so many at once', async (t) => {

@@ -61,10 +61,11 @@ export async function startRecorded(t: ExecutionContext): Promise<Master> {
   for (const it of recorded.cases) {
     const environment = environmentOf(it);
     const states = path.join(directory, environment, 'states');
-    const pillar = path.join(directory, environment, 'pillar');
     layOut(states, inEnvironment(it.files, environment));
-    layOut(pillar, inEnvironment(it.pillar ?? {}, environment));
     fileRoots[environment] = [states];
+    if (it.pillar === undefined) continue;
+    const pillar = path.join(directory, environment, 'pillar');
+    layOut(pillar, inEnvironment(it.pillar, environment));
     pillarRoots[environment] = [pillar];
   }
   const { master } = await startFleet(t, {
@@ -113,7 +114,8 @@ function sorted(value: unknown): unknown {
 export function callOf(it: RecordedCase): FunctionCall {
   const { arg, kwarg } = parseArguments(it.call.args);
   const environment = environmentOf(it);
-  const place = { saltenv: environment, pillarenv: environment, ...kwarg };
+  const pillarenv = it.pillar === undefined ? {} : { pillarenv: environment };
+  const place = { saltenv: environment, ...pillarenv, ...kwarg };
   return { fun: it.call.fun, arg, kwarg: it.call.fun.endsWith('single') ? kwarg : place };
 }
 
