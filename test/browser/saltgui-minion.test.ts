@@ -2,11 +2,11 @@
  * SaltGUI's pages with a real minion: `SALTGUI_DIR` names a checkout of SaltGUI, `SALT_MINION` the
  * program.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { MasterApi } from '../../master/index.ts';
 import { createSaltApi } from '../../salt-api/index.ts';
+import { layOut } from '../helpers/file-tree.ts';
 import { password } from '../helpers/salt-api.ts';
 import { EventLog } from '../interop/event-log.ts';
 import { Fleet } from '../interop/fleet.ts';
@@ -65,7 +65,8 @@ function pagesOf(id: string): readonly (readonly [hash: string, expected: RegExp
     ['templates', /reload/],
     ['events', /press/],
     ['reactors', /my\/tag/],
-    ['orchestrations', /orchestrations?\b/],
+    // Its page of them fails where there is more than one file.
+    ['orchestrations', /No orchestrations/],
     ['options', /session_user:\s+admin/],
     ['options', /Start Time/],
     ['issues', /(?:No|\d+) issues?\b(?![\s\S]*\(loading info)/],
@@ -110,8 +111,9 @@ async function start(t: ExecutionContext): Promise<RunningGui> {
   });
   t.teardown(() => home.dispose());
   const files = path.join(home.directory, 'files');
-  mkdirSync(files);
-  writeFileSync(path.join(files, 'hello.sls'), 'say hello:\n  test.nop: []\n');
+  layOut(files, {
+    'hello.sls': 'say hello:\n  test.nop: []\n',
+  });
   const { api: master, close } = await home
     .with({ fileRoots: { base: [files] } })
     .startHere(async () => ({ colour: 'green', secret: 'planted' }));
