@@ -10,11 +10,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connectMaster } from '../../client/index.ts';
 import { inspectStore } from '../../store/index.ts';
 import { acceptAll } from '../fleet.ts';
+import { freePort } from '../free-port.ts';
 import { importKey, makeKeyTexts, swarmId } from '../swarm/keys.ts';
 import type { Known } from '../swarm/minion.ts';
 import { LastingMinion } from './lasting-minion.ts';
 import { MasterProcess } from './master-process.ts';
-import { createRandom, freePort } from './setting.ts';
+import { createRandom } from './setting.ts';
 
 /** What a series of kills came to. */
 export interface CrashFigures {

@@ -1,18 +1,4 @@
 /** What every series of kills needs. */
-import { createServer } from 'node:net';
-
-/** A port that nobody listens on now. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      const port = typeof address === 'object' && address !== null ? address.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
-}
 
 /** Numbers in [0, 1) that are the same for the same seed (mulberry32). */
 export function createRandom(seed: number): () => number {

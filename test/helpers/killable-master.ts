@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { MasterProcess } from '../../bench/crash/master-process.ts';
+import { freePort } from '../../bench/free-port.ts';
 import {
   createMinion,
   createMinionKeys,
@@ -10,7 +11,6 @@ import {
   type MinionFunction,
 } from '../../minion-protocol/index.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
-import { freePorts } from '../interop/our-master.ts';
 import { within } from './deadline.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
@@ -33,7 +33,7 @@ export async function startKillable(
   files: Readonly<Record<string, string>> = {},
 ): Promise<KillableMaster> {
   const directory = temporaryDirectory(t);
-  const [requestPort = 0, publishPort = 0] = await freePorts(2);
+  const [requestPort, publishPort] = [await freePort(), await freePort()];
   const socketPath = path.join(directory, 'run', 's.sock');
   const base = `root_dir: ${directory}\ninterface: 127.0.0.1\nret_port: ${requestPort}\npublish_port: ${publishPort}\npki_dir: /pki\nsock_dir: /run\ncachedir: /cache\nlog_file: /log\nlog_level: info\n`;
   const own = configuration.replace(

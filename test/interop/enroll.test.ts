@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
+import { freePort } from '../../bench/free-port.ts';
 import { type Bridge, createBridge, type EnrolRequest } from '../../heat-bridge/index.ts';
 import {
   createMaster,
@@ -12,7 +13,7 @@ import {
 import { createSaltApi, type SaltApi } from '../../salt-api/index.ts';
 import { ScratchMachine } from '../heat-bridge/enroll/scratch-machine.ts';
 import { within } from '../helpers/deadline.ts';
-import { freePorts, MasterHome } from './our-master.ts';
+import { MasterHome } from './our-master.ts';
 import { minionPrograms, steps, versionOf } from './programs.ts';
 
 const step = steps('SALT_MINION');
@@ -30,7 +31,7 @@ const machines: ScratchMachine[] = [];
 
 test.before(async () => {
   if (minionPrograms.length === 0) return;
-  const [port = 0] = await freePorts(1);
+  const port = await freePort();
   const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
   const enroll = {
     masters: ['127.0.0.1'],

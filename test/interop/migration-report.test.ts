@@ -1,6 +1,7 @@
 /** The report and the doctor on what a salt-master made itself, while it runs and afterwards. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { freePort } from '../../bench/free-port.ts';
 import { connectMaster } from '../../client/index.ts';
 import {
   checkMigration,
@@ -9,7 +10,6 @@ import {
   loadMasterConfig,
 } from '../../master/index.ts';
 import { until } from '../helpers/deadline.ts';
-import { freePorts } from './our-master.ts';
 import { masterPrograms, steps, versionOf } from './programs.ts';
 import { RealMaster } from './real-master.ts';
 
@@ -19,7 +19,7 @@ for (const [index, program] of programs.entries()) {
   const title = `what salt-master number ${index + 1} made is honoured and healthy`;
   steps('SALT_MASTER')(title, async (t) => {
     t.log(`salt-master ${await versionOf(program)}`);
-    const [requestPort = 0, publishPort = 0] = await freePorts(2);
+    const [requestPort, publishPort] = [await freePort(), await freePort()];
     const real = new RealMaster(program, { requestPort, publishPort });
     t.teardown(() => real.dispose());
     real.start();

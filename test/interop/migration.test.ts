@@ -1,7 +1,8 @@
 /** From Salt's own master to ours and back, with the oldest and the newest minion. */
+import { freePort } from '../../bench/free-port.ts';
 import { loadMasterConfig } from '../../master/index.ts';
 import { Fleet } from './fleet.ts';
-import { freePorts, startMaster } from './our-master.ts';
+import { startMaster } from './our-master.ts';
 import { exampleConfig, masterPrograms, minionPrograms, steps, versionOf } from './programs.ts';
 import { RealMaster } from './real-master.ts';
 
@@ -11,7 +12,7 @@ for (const [index, program] of programs.entries()) {
   const title = `minions of salt-master number ${index + 1} answer ours on its directories, and it again`;
   steps('SALT_MINION', 'SALT_MASTER')(title, async (t) => {
     t.log(`salt-master ${await versionOf(program)}`);
-    const [requestPort = 0, publishPort = 0] = await freePorts(2);
+    const [requestPort, publishPort] = [await freePort(), await freePort()];
     const mainFile = exampleConfig();
     t.log(`${mainFile.split('\n').length} lines of configuration`);
     const real = new RealMaster(program, { requestPort, publishPort }, mainFile);

@@ -1,11 +1,11 @@
 /** Our master for interoperability tests: in this process, or in one of its own that may be killed. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../../bench/free-port.ts';
 import { connectMaster } from '../../client/index.ts';
 import {
   createLogger,
@@ -51,7 +51,7 @@ export class MasterHome {
   }
 
   static async create(more: Partial<MasterOptions> = {}): Promise<MasterHome> {
-    const [requestPort = 0, publishPort = 0] = await freePorts(2);
+    const [requestPort, publishPort] = [await freePort(), await freePort()];
     const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
     mkdirSync(path.join(directory, 's'), { mode: 0o700 });
     return new MasterHome({ requestPort, publishPort }, more, directory);
@@ -152,17 +152,4 @@ class SignInLog {
     if (msg === 'sign-in') this.ids.push(minion);
     return msg;
   }
-}
-
-/** Ports that nobody listens on. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  const ports: number[] = [];
-  for (const server of servers) {
-    if (!server.listening) await new Promise((resolve) => server.once('listening', resolve));
-    const address = server.address();
-    ports.push(typeof address === 'object' && address !== null ? address.port : 0);
-    await new Promise((resolve) => server.close(resolve));
-  }
-  return ports;
 }
