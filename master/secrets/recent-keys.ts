@@ -2,31 +2,54 @@ import { type CrypticleKey, parseKeyString } from '../../minion-protocol/index.t
 
 /** Some 3 KB each. */
 const maxKept = 2048;
+/** Milliseconds without use after which one makes room. */
+const idleMs = 60_000;
 
-/** Keys of those who were heard last, ready: making one ready takes longer than opening a request. */
+interface Kept {
+  readonly key: CrypticleKey;
+  usedAt: number;
+}
+
+/**
+ * Keys of those who were heard lately, ready: making one ready takes longer than opening a request.
+ * Where more minions speak than are kept, nobody takes the place of one that still speaks: what is
+ * kept for a moment alone is memory that only a full collection gives back.
+ */
 export class RecentKeys {
   /** The one that was used last is the last. */
-  readonly #keys = new Map<string, CrypticleKey>();
+  readonly #kept = new Map<string, Kept>();
+  readonly #now: () => number;
+
+  /** @param now milliseconds of a clock that only goes forward */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
 
   /** The minion's key with this text. */
   ready(id: string, text: string): CrypticleKey {
-    const kept = this.#keys.get(id);
-    if (kept === undefined) this.#makeRoom();
-    else this.#keys.delete(id);
-    const key = kept?.text === text ? kept : parseKeyString(text);
-    this.#keys.set(id, key);
+    const now = this.#now();
+    const kept = this.#kept.get(id);
+    if (kept?.key.text === text) {
+      kept.usedAt = now;
+      this.#kept.delete(id);
+      this.#kept.set(id, kept);
+      return kept.key;
+    }
+    const key = parseKeyString(text);
+    this.#kept.delete(id);
+    if (this.#hasRoom(now)) this.#kept.set(id, { key, usedAt: now });
     return key;
   }
 
   forget(id: string): void {
-    this.#keys.delete(id);
+    this.#kept.delete(id);
   }
 
-  #makeRoom(): void {
-    if (this.#keys.size < maxKept) return;
-    for (const longestUnused of this.#keys.keys()) {
-      this.#keys.delete(longestUnused);
-      return;
+  #hasRoom(now: number): boolean {
+    if (this.#kept.size < maxKept) return true;
+    for (const [longestUnused, { usedAt }] of this.#kept) {
+      return now - usedAt >= idleMs && this.#kept.delete(longestUnused);
     }
+    return false;
   }
 }

@@ -19,13 +19,20 @@ test('one that is forgotten is not kept', (t) => {
   t.not(keys.ready('web1', text), ready);
 });
 
-test('however many minions there are, those who were not heard lately make room', (t) => {
-  const keys = new RecentKeys();
+test('however many speak, so many are kept, and who has been silent for a minute makes room', (t) => {
+  let now = 0;
+  const keys = new RecentKeys(() => now);
   const text = generateKeyString();
-  const [idle, busy] = [keys.ready('idle', text), keys.ready('busy', text)];
-  for (let index = 0; index < 2047; index += 1) {
-    keys.ready(`web${index}`, text);
-    t.is(keys.ready('busy', text), busy);
-  }
-  t.not(keys.ready('idle', text), idle);
+  const [silent, busy] = [keys.ready('silent', text), keys.ready('busy', text)];
+  for (let index = 2; index < 2048; index += 1) keys.ready(`web${index}`, text);
+  t.not(keys.ready('late', text), keys.ready('late', text), 'nobody makes room yet');
+  t.is(keys.ready('silent', text), silent);
+  now = 59_999;
+  for (let index = 2; index < 2048; index += 1) keys.ready(`web${index}`, text);
+  t.is(keys.ready('busy', text), busy);
+  t.not(keys.ready('late', text), keys.ready('late', text));
+  now = 60_000;
+  t.is(keys.ready('late', text), keys.ready('late', text));
+  t.is(keys.ready('busy', text), busy);
+  t.not(keys.ready('silent', text), silent);
 });
