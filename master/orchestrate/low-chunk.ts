@@ -1,6 +1,7 @@
 /** Low chunks: what is run, one call of a state each [salt/state.py compile_high_data]. */
 import type { WireMap } from '../../minion-protocol/index.ts';
-import { Float, type PlainData } from '../../template/index.ts';
+import type { PlainData } from '../../template/index.ts';
+import { orderChunks } from '../order-chunks.ts';
 import { isPillarMap } from '../pillar/merge.ts';
 import { isList, textOf } from './data.ts';
 import { argumentsOf, type Body, firstOf, type High } from './high.ts';
@@ -36,7 +37,12 @@ export function compileChunks({ bodies }: High): Chunk[] {
       .filter((state) => !state.startsWith('__'))
       .flatMap((state) => chunksOf(String(id), state, body)),
   );
-  return inOrder(chunks);
+  const inOrder = orderChunks(chunks, ({ args, nameOrder, state, name, fun }) => ({
+    order: args.get('order'),
+    nameOrder,
+    text: `${state}${textOf(name)}${fun}`,
+  }));
+  return inOrder.map(({ nameOrder: _, ...chunk }) => chunk);
 }
 
 /** Its place among those of the same `names`, from 1 on. */
@@ -79,38 +85,4 @@ function withName(
   const args = new Map(common);
   for (const [key, value] of added) args.set(textOf(key), value);
   return { name, args };
-}
-
-/** By `order`, then by what they are called [order_chunks]. */
-function inOrder(chunks: readonly Numbered[]): Chunk[] {
-  const cap = chunks.reduce((highest, { args }) => {
-    const order = args.get('order');
-    return typeof order === 'number' && order > highest - 1 && order > 0 ? order + 100 : highest;
-  }, 1);
-  return chunks
-    .map((chunk) => ({ chunk, order: orderOf(chunk, cap), text: sortText(chunk) }))
-    .sort((a, b) => a.order - b.order || compare(a.text, b.text))
-    .map(({ chunk: { nameOrder: _, ...chunk } }) => chunk);
-}
-
-function orderOf({ args, nameOrder }: Numbered, cap: number): number {
-  const said = args.get('order');
-  const order = numberOf(said) + nameOrder / 10_000;
-  return order < 0 ? cap + 1_000_000 + order : order;
-
-  function numberOf(value: PlainData | undefined): number {
-    if (typeof value === 'number') return value;
-    if (value instanceof Float) return value.value;
-    if (value === 'last') return cap + 1_000_000;
-    return value === 'first' ? 0 : cap;
-  }
-}
-
-function sortText({ state, name, fun }: Chunk): string {
-  return `${state}${textOf(name)}${fun}`;
-}
-
-function compare(left: string, right: string): number {
-  if (left === right) return 0;
-  return left < right ? -1 : 1;
 }

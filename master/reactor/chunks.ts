@@ -2,10 +2,10 @@
  * What a file for the reactor says, in the order in which it is done [salt/state.py Compiler:
  * pad_funcs, verify_high, compile_high_data, order_chunks; salt/utils/reactor.py].
  */
-import { pythonStr } from '../../minion-protocol/index.ts';
 import type { PlainData } from '../../template/index.ts';
+import { isList, textOf } from '../orchestrate/data.ts';
+import { orderChunks } from '../order-chunks.ts';
 import { isPillarMap } from '../pillar/merge.ts';
-import { toWire } from '../pillar/wire.ts';
 
 /** Everything that is said of one call, by name: `state`, `fun`, `name`, `tgt`, `args` and so on. */
 export type Chunk = ReadonlyMap<PlainData, PlainData>;
@@ -33,7 +33,14 @@ export function chunksOf(data: PlainData): Chunk[] {
   };
   const high = bodies.filter((entry) => !isOwn(entry));
   for (const [id, body] of high) verify(id, body);
-  return ordered(high.flatMap(([id, body]) => compile(id, body)));
+  return orderChunks(
+    high.flatMap(([id, body]) => compile(id, body)),
+    (chunk) => ({
+      order: chunk.get('order'),
+      nameOrder: Number(chunk.get('name_order') ?? 0),
+      text: ['state', 'name', 'fun'].map((part) => textOf(chunk.get(part) ?? null)).join(''),
+    }),
+  );
 }
 
 /** `local.cmd.run: [args]` as `local: [args, cmd.run]`. */
@@ -136,39 +143,6 @@ function namedChunk(
   return chunk.set('name_order', place);
 }
 
-/** By `order`, then by name. */
-function ordered(chunks: readonly Map<PlainData, PlainData>[]): Chunk[] {
-  const orders = chunks.map((chunk) => chunk.get('order')).filter((it) => typeof it === 'number');
-  const cap = orders.reduce((highest, order) => (order > highest - 1 ? order + 100 : highest), 1);
-  const placed = chunks.map((chunk) => ({
-    chunk,
-    order: orderOf(chunk.get('order'), cap) + Number(chunk.get('name_order') ?? 0) / 10_000,
-    name: ['state', 'name', 'fun'].map((part) => text(chunk.get(part) ?? null)).join(''),
-  }));
-  placed.sort((left, right) => left.order - right.order || compare(left.name, right.name));
-  return placed.map(({ chunk }) => chunk);
-}
-
-function orderOf(order: PlainData | undefined, cap: number): number {
-  if (order === 'last') return cap + 1_000_000;
-  if (order === 'first') return 0;
-  if (typeof order !== 'number') return cap;
-  return order < 0 ? cap + 1_000_000 + order : order;
-}
-
-function compare(left: string, right: string): number {
-  if (left === right) return 0;
-  return left < right ? -1 : 1;
-}
-
-function text(value: PlainData): string {
-  return pythonStr(toWire(value));
-}
-
 function named(id: PlainData): string {
-  return `the id ${JSON.stringify(text(id).slice(0, 100))}`;
-}
-
-function isList(data: PlainData | undefined): data is readonly PlainData[] {
-  return Array.isArray(data);
+  return `the id ${JSON.stringify(textOf(id).slice(0, 100))}`;
 }
