@@ -223,5 +223,6 @@ export type { FunctionCall, FunctionResult, StartedCall } from './runners/caller
 export { readTextIfPresent, writeFileAtomically } from './secrets/private-file.ts';
 export type { TargetRequest } from './targeting/parse.ts';
 export type { PlannedMinion, TargetPlan } from './targeting/resolve.ts';
+export { type TimeLimit, timeLimit } from './time-limit.ts';
 /** @internal */
 export { version } from './version.ts';

@@ -1,4 +1,4 @@
-import { longestTimerMs } from '../../master/index.ts';
+import { longestTimerMs } from './longest-timer.ts';
 
 /** A time that passes. */
 export interface TimeLimit {
@@ -8,6 +8,7 @@ export interface TimeLimit {
   clear(): void;
 }
 
+/** Begins now. @param milliseconds longer ones end where timers do, after 24 days */
 export function timeLimit(milliseconds: number): TimeLimit {
   const time = new AbortController();
   const left = Math.min(Math.max(0, milliseconds), longestTimerMs);

@@ -31,14 +31,25 @@ const prefix = Buffer.from('pickle::', 'latin1');
 const randomBlocks = new RandomPool();
 const keyStringForm = /^[A-Za-z0-9+/]{75}=$/;
 
+/** The text, if it is a key string: nothing is made ready. @throws ProtocolError ERR_BAD_KEY_STRING */
+export function checkKeyString(text: string): string {
+  keyBytes(text);
+  return text;
+}
+
 /** @throws ProtocolError ERR_BAD_KEY_STRING */
 export function parseKeyString(text: string): CrypticleKey {
+  const bytes = keyBytes(text);
+  const cbc = new CbcChain(bytes.subarray(0, aesKeySize));
+  return { text, cbc, hmac: new HmacKey(bytes.subarray(aesKeySize)) };
+}
+
+function keyBytes(text: string): Buffer {
   const bytes = Buffer.from(text, 'base64');
   if (!keyStringForm.test(text) || bytes.length !== keySize) {
     throw new ProtocolError('ERR_BAD_KEY_STRING', `not a key string: ${text.length} characters`);
   }
-  const cbc = new CbcChain(bytes.subarray(0, aesKeySize));
-  return { text, cbc, hmac: new HmacKey(bytes.subarray(aesKeySize)) };
+  return bytes;
 }
 
 /** A new key string. */

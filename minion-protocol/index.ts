@@ -13,6 +13,7 @@ export {
 } from './auth-reply.ts';
 export {
   type CrypticleKey,
+  checkKeyString,
   generateKeyString,
   type OpenOptions,
   open,

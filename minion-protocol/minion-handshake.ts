@@ -4,7 +4,7 @@
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { aesKeyDigest } from './auth-reply.ts';
-import { parseKeyString } from './crypticle.ts';
+import { checkKeyString } from './crypticle.ts';
 import { encodeRequest } from './envelope.ts';
 import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 import { clearLimits, unpackWire } from './payload.ts';
@@ -234,7 +234,7 @@ function unsealed(config: MinionHandshakeConfig, value: WireValue | undefined): 
   const sealed = wireBytes(value);
   if (sealed === undefined) return fail('ERR_BAD_REPLY');
   const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
-  return parseKeyString(decrypt(config.privateKey, sealed, algorithm).toString('latin1')).text;
+  return checkKeyString(decrypt(config.privateKey, sealed, algorithm).toString('latin1'));
 }
 
 function checkProof(masterKey: KeyObject, aes: string, sig: WireValue | undefined): void {

@@ -1,6 +1,12 @@
 /** `bridge.plan`: from a request to a run of a plan, permitted as a whole before it begins. */
 import { setMaxListeners } from 'node:events';
-import { type AuditEntry, actorOf, type ExtensionHost, linkSignals } from '../../master/index.ts';
+import {
+  type AuditEntry,
+  actorOf,
+  type ExtensionHost,
+  linkSignals,
+  timeLimit,
+} from '../../master/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import { projectOf } from '../keystone/own-project.ts';
 import { type KnownCaller, knowCaller, requireWithin } from '../run/callers.ts';
@@ -8,7 +14,6 @@ import type { CommandRunner } from '../run/command-runner.ts';
 import { RecentRuns } from '../run/recent-runs.ts';
 import type { CommandCaller } from '../run/request.ts';
 import { checkKey, digestOf, type KeyOwner, RunKeys } from '../run/run-keys.ts';
-import { timeLimit } from '../run/time-limit.ts';
 import { Turns } from '../turns.ts';
 import type { CompiledPlan } from './compile-plan.ts';
 import { type Groups, settleGroups } from './groups.ts';

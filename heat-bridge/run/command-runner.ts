@@ -5,6 +5,7 @@ import {
   type ExtensionHost,
   inTime,
   linkSignals,
+  timeLimit,
 } from '../../master/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -29,7 +30,6 @@ import {
 import { checkKey, digestOf, type KeyOwner, RunKeys } from './run-keys.ts';
 import { RunLimits, type RunPlace } from './run-limits.ts';
 import { newReference, RunSecrets } from './run-secrets.ts';
-import { timeLimit } from './time-limit.ts';
 
 /** What {@link CommandRunner} needs. */
 export interface CommandRunnerOptions {

@@ -1,5 +1,4 @@
 /** Runs chunks, each after those that it depends on [salt/state.py call_chunks, call_chunk]. */
-import { toWire } from '../pillar/wire.ts';
 import { type Chunk, placeOf, tagOf } from './low-chunk.ts';
 import {
   allKinds,
@@ -13,7 +12,7 @@ import {
   type Standing,
   standingBy,
 } from './requisites.ts';
-import { hasChanges, type StateResult, uncalled } from './result.ts';
+import { hasChanges, resultOf, type StateResult, uncalled } from './result.ts';
 import type { StateCaller } from './state-caller.ts';
 import { isTrue } from './states/state-function.ts';
 
@@ -260,12 +259,8 @@ function withoutWatch(chunk: Chunk, { table }: StateCaller): Chunk {
 }
 
 function circle(chunk: Chunk): StateResult {
-  return {
-    name: toWire(chunk.name),
-    outcome: { result: false, changes: {}, comment: 'Recursive requisite found' },
-    facts: placeOf(chunk),
-    didRun: true,
-  };
+  const outcome = { result: false, changes: {}, comment: 'Recursive requisite found' };
+  return resultOf(chunk, outcome, placeOf(chunk));
 }
 
 function lostText(lost: ReadonlyMap<RequisiteKind, readonly Requisite[]>): string {

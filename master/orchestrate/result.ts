@@ -27,6 +27,11 @@ export interface StateResult {
   pending?: Promise<void> | undefined;
 }
 
+/** Of a chunk that ran. */
+export function resultOf(chunk: Chunk, outcome: Outcome, facts: StateResult['facts']): StateResult {
+  return { name: toWire(chunk.name), outcome, facts, didRun: true };
+}
+
 /** As it is returned. */
 export function toWireResult({ name, outcome, facts }: StateResult): WireMap {
   const { result, changes, comment, more = {} } = outcome;
@@ -49,12 +54,8 @@ export function uncalled(
   outcome: Omit<Outcome, 'changes'>,
   now: number,
 ): StateResult {
-  return {
-    name: toWire(chunk.name),
-    outcome: { ...outcome, changes: {} },
-    facts: { ...timing(now, now), ...placeOf(chunk) },
-    didRun: true,
-  };
+  const facts = { ...timing(now, now), ...placeOf(chunk) };
+  return resultOf(chunk, { ...outcome, changes: {} }, facts);
 }
 
 /** In the zone of this machine, as in Salt. */

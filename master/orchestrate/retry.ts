@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { PlainData } from '../../template/index.ts';
 import { longestTimerMs } from '../longest-timer.ts';
 import { isPillarMap } from '../pillar/merge.ts';
+import { textOf } from './data.ts';
 import type { Outcome } from './result.ts';
 
 /** How often, and for what. */
@@ -72,18 +73,13 @@ function withComment(outcome: Outcome, parts: readonly string[], between: string
 }
 
 function reportOf({ result, comment }: Outcome, attempts: number): string {
-  const said = pythonName(result);
+  const said = textOf(result);
   return `Attempt ${attempts}: Returned a result of "${said}", with the following comment: "${comment}"`;
 }
 
 function plan({ until, attempts, interval, splay }: Retry): string {
   return (
     `The state would be retried every ${interval} seconds (with a splay of up to ${splay} ` +
-    `seconds) a maximum of ${attempts} times or until a result of ${pythonName(until)} is returned`
+    `seconds) a maximum of ${attempts} times or until a result of ${textOf(until)} is returned`
   );
-}
-
-function pythonName(result: boolean | null): string {
-  if (result === null) return 'None';
-  return result ? 'True' : 'False';
 }

@@ -1,11 +1,10 @@
 /** Calls the function of one chunk, and tells what came of it [salt/state.py call]. */
 import type { Logger } from 'pino';
-import { toWire } from '../pillar/wire.ts';
 import { codeOf } from '../system-error.ts';
 import { type ConditionFunctions, outcomeOfConditions } from './conditions.ts';
 import { textOf } from './data.ts';
 import { type Chunk, placeOf } from './low-chunk.ts';
-import { type Outcome, type StateResult, timing } from './result.ts';
+import { type Outcome, resultOf, type StateResult, timing } from './result.ts';
 import { attempt } from './retry.ts';
 import { givenTo, isTrue, SlsError, type StateTable } from './states/state-function.ts';
 import { verifyChunk } from './verify-chunk.ts';
@@ -129,15 +128,6 @@ export class StateCaller {
       changed,
     });
   }
-}
-
-function resultOf(chunk: Chunk, outcome: Outcome, facts: StateResult['facts']): StateResult {
-  return {
-    name: toWire(chunk.name),
-    outcome,
-    facts,
-    didRun: true,
-  };
 }
 
 function failed(comment: string): Outcome {

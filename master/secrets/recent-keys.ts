@@ -37,7 +37,7 @@ export class RecentKeys {
     }
     const key = parseKeyString(text);
     this.#kept.delete(id);
-    if (this.#hasRoom(now)) this.#kept.set(id, { key, usedAt: now });
+    if (this.#makeRoom(now)) this.#kept.set(id, { key, usedAt: now });
     return key;
   }
 
@@ -45,11 +45,11 @@ export class RecentKeys {
     this.#kept.delete(id);
   }
 
-  #hasRoom(now: number): boolean {
+  /** @returns whether there is room now */
+  #makeRoom(now: number): boolean {
     if (this.#kept.size < maxKept) return true;
-    for (const [longestUnused, { usedAt }] of this.#kept) {
-      return now - usedAt >= idleMs && this.#kept.delete(longestUnused);
-    }
-    return false;
+    const [longestUnused] = this.#kept;
+    if (longestUnused === undefined || now - longestUnused[1].usedAt < idleMs) return false;
+    return this.#kept.delete(longestUnused[0]);
   }
 }

@@ -1,5 +1,6 @@
 import {
   type CrypticleKey,
+  checkKeyString,
   generateKeyString,
   parseKeyString,
 } from '../../minion-protocol/index.ts';
@@ -116,5 +117,5 @@ export class SessionKeys {
 
 function parseSession(bytes: Uint8Array): Session {
   const [madeAt = '', text = ''] = Buffer.from(bytes).toString('ascii').split(' ');
-  return { text: parseKeyString(text).text, madeAt: Number(madeAt) };
+  return { text: checkKeyString(text), madeAt: Number(madeAt) };
 }

@@ -40,7 +40,8 @@ export interface ConnectionLimits {
   readonly maxRequestsInFlight: number;
   /**
    * Requests of all connections that are worked on at the same time, those that wait for something
-   * not counted; no more are read. Default 256: more raises neither throughput nor fairness, and what is under way is memory that each collection goes over.
+   * not counted; no more are read. Default 256: what is under way is memory that each collection
+   * goes over, and more of it was no quicker.
    */
   readonly maxTurns: number;
 }

@@ -6,7 +6,7 @@ import {
   type WireValue,
 } from '../../../minion-protocol/index.ts';
 import { linkSignals } from '../../linked-signal.ts';
-import { longestTimerMs } from '../../longest-timer.ts';
+import { timeLimit } from '../../time-limit.ts';
 import { isList, textOf } from '../data.ts';
 import type { Outcome } from '../result.ts';
 import type { World } from '../world.ts';
@@ -31,8 +31,7 @@ async function wait({ bus, signal, now }: World, call: StateCall): Promise<Outco
   const startedAt = now();
   const missing = idsOf(call);
   const seen: string[] = [];
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), timeoutOf(call));
+  const late = timeLimit(timeoutOf(call));
   const key = textGiven(call, 'event_id') ?? 'id';
   const accepts = compileGlob(call.name);
   const end = linkSignals(signal, late.signal);
@@ -51,7 +50,7 @@ async function wait({ bus, signal, now }: World, call: StateCall): Promise<Outco
     const changes: WireMap = seen.length > 0 ? { minions_seen: seen } : {};
     return { result: false, changes, comment: 'Timeout value reached.' };
   } finally {
-    clearTimeout(timer);
+    late.clear();
     end.unlink();
   }
 }
@@ -63,9 +62,7 @@ function idsOf({ given }: StateCall): Set<string> {
 
 function timeoutOf({ given }: StateCall): number {
   const seconds = given.get('timeout') ?? defaultTimeout;
-  return typeof seconds === 'number'
-    ? Math.min(seconds * 1000, longestTimerMs)
-    : defaultTimeout * 1000;
+  return (typeof seconds === 'number' ? seconds : defaultTimeout) * 1000;
 }
 
 /** What an event says of who it is about: of the event itself, or within its `data`. */
