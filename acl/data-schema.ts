@@ -150,8 +150,9 @@ function isJson(value: unknown, depth: number): boolean {
 
 function isMap(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
+  // That of a class inherits from Object.prototype, in its turn.
   const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === null || prototype === Object.prototype;
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 function isText(value: unknown): value is string {

@@ -15,9 +15,9 @@ export class CbcChain {
   #cipher: Cipher | undefined;
   #decipher: Decipher | undefined;
 
-  /** @param key 24 bytes */
+  /** @param key 24 bytes; copied */
   constructor(key: Uint8Array) {
-    this.#key = key;
+    this.#key = new Uint8Array(key);
   }
 
   /** @param blocks of a message whose first piece began with a random block; whole at its end */

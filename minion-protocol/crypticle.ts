@@ -27,8 +27,12 @@ const blockSize = 16;
 const hmacSize = 32;
 const nonceSize = 32;
 const sliceSize = 32 * 1024;
-const prefix = Buffer.from('pickle::', 'latin1');
+const prefixText = 'pickle::';
+const prefix = Buffer.from(prefixText, 'latin1');
 const randomBlocks = new RandomPool();
+/** Where short messages are put together; each is out of it before the next one. */
+const room = Buffer.allocUnsafeSlow(sliceSize + 2 * blockSize);
+const expected = Buffer.allocUnsafeSlow(hmacSize);
 const keyStringForm = /^[A-Za-z0-9+/]{75}=$/;
 
 /** The text, if it is a key string: nothing is made ready. @throws ProtocolError ERR_BAD_KEY_STRING */
@@ -69,10 +73,21 @@ export function seal(
 function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], random: Uint8Array): Buffer {
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
   const missing = blockSize - (length % blockSize);
-  const message = [random, ...pieces, Buffer.alloc(missing, missing)];
-  if (length > sliceSize) return sealSlices(key, message);
-  const encrypted = key.cbc.encrypt(Buffer.concat(message));
-  return Buffer.concat([encrypted, key.hmac.of(encrypted)]);
+  if (length > sliceSize) {
+    return sealSlices(key, [random, ...pieces, Buffer.alloc(missing, missing)]);
+  }
+  room.set(random);
+  let end = random.length;
+  for (const piece of pieces) {
+    room.set(piece, end);
+    end += piece.length;
+  }
+  room.fill(missing, end, end + missing);
+  const encrypted = key.cbc.encrypt(room.subarray(0, end + missing));
+  const blob = Buffer.allocUnsafe(encrypted.length + hmacSize);
+  blob.set(encrypted);
+  key.hmac.write(encrypted, blob, encrypted.length);
+  return blob;
 }
 
 /** Each slice is encrypted and signed while it is in the processor's cache (bench/fileserver). */
@@ -93,6 +108,12 @@ function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
   return blob;
 }
 
+/** The HMAC at the end of a blob, a view; without a meaning before the blob was opened. */
+export function macOf(blob: Uint8Array): Buffer {
+  const size = Math.min(hmacSize, blob.length);
+  return Buffer.from(blob.buffer, blob.byteOffset + blob.length - size, size);
+}
+
 /**
  * Verifies and decrypts a blob. The HMAC comes first and is compared in constant time, so that
  * nothing about padding or content shows to somebody without the key.
@@ -100,8 +121,9 @@ function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
  */
 export function open(key: CrypticleKey, blob: Uint8Array): Buffer {
   const sealed = blob.subarray(0, Math.max(0, blob.length - hmacSize));
-  const received = blob.subarray(sealed.length);
-  if (received.length !== hmacSize || !timingSafeEqual(received, key.hmac.of(sealed))) {
+  const received = macOf(blob);
+  key.hmac.write(sealed, expected, 0);
+  if (received.length !== hmacSize || !timingSafeEqual(received, expected)) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on a blob of ${blob.length} bytes`);
   }
   // Part of a block would stay behind, and go before the next message.
@@ -113,7 +135,9 @@ function withoutPadding(padded: Buffer): Buffer {
   const count = padded.at(-1) ?? 0;
   const end = padded.length - count;
   if (count === 0 || count > blockSize) throw badPadding();
-  if (!padded.subarray(end).every((byte) => byte === count)) throw badPadding();
+  for (let index = Math.max(0, end); index < padded.length; index += 1) {
+    if (padded[index] !== count) throw badPadding();
+  }
   return padded.subarray(0, end);
 }
 
@@ -166,7 +190,7 @@ export function openValue(
   options: OpenOptions = {},
 ): WireValue {
   const plaintext = open(key, blob);
-  if (!plaintext.subarray(0, prefix.length).equals(prefix)) return emptyWireMap();
+  if (plaintext.toString('latin1', 0, prefix.length) !== prefixText) return emptyWireMap();
   const packed = withoutNonce(plaintext.subarray(prefix.length), options.nonce);
   return (options.raw ? unpackRaw : unpackWire)(packed, options.limits);
 }

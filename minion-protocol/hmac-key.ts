@@ -6,29 +6,38 @@ const digestSize = 32;
 /** Bytes up to which the copy that two hashes need costs less than an object of OpenSSL's. */
 const shortSize = 4096;
 
+/** What the two hashes are of, one after the other: nothing is allocated for a message. */
+const innerRoom = Buffer.allocUnsafeSlow(blockSize + shortSize);
+const outerRoom = Buffer.allocUnsafeSlow(blockSize + digestSize);
+
 /** Makes HMACs; what is short takes two hashes instead of an object for each message. */
 export class HmacKey {
   readonly #key: Uint8Array;
-  readonly #inner: Buffer = Buffer.alloc(blockSize, 0x36);
-  /** Ends with the room for the inner digest. */
-  readonly #outer: Buffer = Buffer.alloc(blockSize + digestSize, 0x5c);
+  readonly #inner = new Uint8Array(blockSize).fill(0x36);
+  readonly #outer = new Uint8Array(blockSize).fill(0x5c);
 
-  /** @param key at most 64 bytes */
+  /** @param key at most 64 bytes; copied */
   constructor(key: Uint8Array) {
     if (key.length > blockSize) throw new RangeError(`an HMAC key of ${key.length} bytes`);
-    this.#key = key;
+    this.#key = new Uint8Array(key);
     key.forEach((byte, index) => {
       this.#inner[index] = byte ^ 0x36;
       this.#outer[index] = byte ^ 0x5c;
     });
   }
 
-  /** Of all of `bytes`. */
-  of(bytes: Uint8Array): Buffer {
-    if (bytes.length > shortSize) return this.begin().update(bytes).digest();
-    const inner = hash('sha256', Buffer.concat([this.#inner, bytes]), 'binary');
-    this.#outer.write(inner, blockSize, 'latin1');
-    return hash('sha256', this.#outer, 'buffer');
+  /** Writes the HMAC of all of `bytes`, 32 bytes from `offset` on. */
+  write(bytes: Uint8Array, target: Buffer, offset: number): void {
+    if (bytes.length > shortSize) {
+      target.set(this.begin().update(bytes).digest(), offset);
+      return;
+    }
+    innerRoom.set(this.#inner);
+    innerRoom.set(bytes, blockSize);
+    const inner = hash('sha256', innerRoom.subarray(0, blockSize + bytes.length), 'binary');
+    outerRoom.set(this.#outer);
+    outerRoom.write(inner, blockSize, 'latin1');
+    target.write(hash('sha256', outerRoom, 'binary'), offset, 'latin1');
   }
 
   /** Of what comes in parts. */

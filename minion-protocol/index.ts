@@ -15,6 +15,7 @@ export {
   type CrypticleKey,
   checkKeyString,
   generateKeyString,
+  macOf,
   type OpenOptions,
   open,
   openValue,
@@ -214,6 +215,7 @@ export {
 } from './websocket-frames.ts';
 export {
   emptyWireMap,
+  isPlainObject,
   isWireMap,
   WireDateTime,
   WireExtension,

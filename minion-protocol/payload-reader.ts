@@ -29,7 +29,7 @@ export interface PayloadLimits {
 const dateTimeForm = /^(\d{4})(\d\d)(\d\d)(T\d\d:\d\d:\d\d\.\d{6})$/;
 const dateTimeCode = 78;
 const constantCode = 79;
-const shortText = 24;
+const shortText = 64;
 
 /**
  * Reads one MessagePack value. Allocates only for what has arrived: lists and maps grow with their
@@ -50,7 +50,9 @@ export class PayloadReader {
     depth = 0,
     elements = 0,
   ) {
-    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#bytes = Buffer.isBuffer(bytes)
+      ? bytes
+      : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#dialect = dialect;
     this.#limits = limits;
     this.#depth = depth;
@@ -70,7 +72,7 @@ export class PayloadReader {
   }
 
   #value(): WireValue {
-    const head = this.#uint(1);
+    const head = this.#bytes[this.#take(1)] ?? 0;
     if (head < 0x80) return head;
     if (head < 0x90) return this.#map(head & 0x0f);
     if (head < 0xa0) return this.#list(head & 0x0f);
@@ -137,7 +139,7 @@ export class PayloadReader {
   #uint(size: number): number {
     const start = this.#take(size);
     if (size === 1) return this.#bytes[start] ?? 0;
-    return this.#bytes.readUIntBE(start, size);
+    return size === 2 ? this.#bytes.readUInt16BE(start) : this.#bytes.readUInt32BE(start);
   }
 
   /** Moves behind the next `size` bytes and says where they start. */
@@ -206,7 +208,8 @@ export class PayloadReader {
     const start = this.#take(length);
     const end = start + length;
     if (this.#dialect === 'raw') return this.#view(start, end);
-    if (length < shortText && this.#isAscii(start, end)) {
+    if (length === 0) return '';
+    if (length <= shortText && this.#isAscii(start, end)) {
       return this.#bytes.toString('latin1', start, end);
     }
     if (isUtf8(this.#bytes.subarray(start, end))) return this.#bytes.toString('utf8', start, end);

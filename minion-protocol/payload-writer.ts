@@ -1,4 +1,10 @@
-import { WireDateTime, WireExtension, type WireValue } from './wire-value.ts';
+import {
+  isPlainObject,
+  WireDateTime,
+  WireExtension,
+  type WireMap,
+  type WireValue,
+} from './wire-value.ts';
 
 /**
  * How text and bytes are written: `wire` knows only the old raw family, `local` has str8 and bin
@@ -28,7 +34,7 @@ export class PayloadWriter {
   }
 
   /** @throws TypeError on a value that MessagePack of Salt has no word for */
-  write(value: WireValue): void {
+  write(value: WireValue | undefined): void {
     if (typeof value === 'string') this.#text(value);
     else if (typeof value === 'number') this.#number(value);
     else if (typeof value === 'boolean') this.#head(value ? 0xc3 : 0xc2);
@@ -49,8 +55,9 @@ export class PayloadWriter {
     this.#depth += 1;
     if (this.#depth > maxDepth) throw new TypeError(`a value deeper than ${maxDepth} levels`);
     if (Array.isArray(value)) this.#list(value);
-    else if (value instanceof Map) this.#entries([...value]);
-    else this.#plainObject(value);
+    else if (value instanceof Map) this.#map(value);
+    else if (isPlainObject(value)) this.#plainObject(value);
+    else throw new TypeError('an object of a class cannot be packed');
     this.#depth -= 1;
   }
 
@@ -59,21 +66,21 @@ export class PayloadWriter {
     for (const item of list) this.write(item);
   }
 
-  #entries(entries: readonly (readonly [WireValue, WireValue])[]): void {
-    this.#containerHead(entries.length, 0x80, 0xde);
-    for (const [key, value] of entries) {
+  #map(map: ReadonlyMap<WireValue, WireValue>): void {
+    this.#containerHead(map.size, 0x80, 0xde);
+    for (const [key, value] of map) {
       this.write(key);
       this.write(value);
     }
   }
 
-  #plainObject(object: object): void {
-    const prototype: unknown = Object.getPrototypeOf(object);
-    if (prototype !== null && prototype !== Object.prototype) {
-      throw new TypeError('an object of a class cannot be packed');
+  #plainObject(object: WireMap): void {
+    const keys = Object.keys(object);
+    this.#containerHead(keys.length, 0x80, 0xde);
+    for (const key of keys) {
+      this.#text(key);
+      this.write(object[key]);
     }
-    const entries: [string, WireValue][] = Object.entries(object);
-    this.#entries(entries);
   }
 
   #containerHead(length: number, fix: number, head16: number): void {

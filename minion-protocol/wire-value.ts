@@ -16,7 +16,7 @@ export type WireValue =
   | Map<WireValue, WireValue>;
 
 /**
- * A map whose keys are all text. Decoded ones have no prototype, so `__proto__` is an ordinary key.
+ * A map whose keys are all text. Decoded ones inherit nothing, so `__proto__` is an ordinary key.
  * Like every JavaScript object it lists keys that look like array indices first; a `Map` packs in
  * its own order.
  */
@@ -67,9 +67,18 @@ export function isWireMap(value: WireValue | undefined): value is WireMap {
   );
 }
 
-/** An empty map without a prototype. */
+/** V8 makes hash tables of objects whose prototype is null, some five times as dear. */
+const nothing: object = Object.freeze(Object.create(null));
+
+/** An empty map that inherits nothing: `__proto__` and `constructor` are keys like any other. */
 export function emptyWireMap(): WireMap {
-  return Object.create(null);
+  return Object.create(nothing);
+}
+
+/** Whether the object inherits nothing but what every object does: no instance of a class. */
+export function isPlainObject(value: object): value is WireMap {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === nothing || prototype === null || prototype === Object.prototype;
 }
 
 /**

@@ -1,5 +1,5 @@
 /** What data look like, without what they say. */
-import type { WireValue } from '../../minion-protocol/index.ts';
+import { isPlainObject, type WireValue } from '../../minion-protocol/index.ts';
 
 /** Values of one piece of data that are looked at. */
 const maxParts = 200;
@@ -20,7 +20,7 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
       return typeof part === 'string' || typeof part === 'boolean' ? typeof part : undefined;
     }
     if (Array.isArray(part)) return describeList(part.map((item) => describe(item, depth + 1)));
-    if (!isPlainMap(part)) return undefined;
+    if (!isPlainObject(part)) return undefined;
     const fields: string[] = [];
     for (const name of Object.keys(part)) {
       const shape = name === '__proto__' ? undefined : describe(part[name], depth + 1);
@@ -53,9 +53,4 @@ function describeNumber(value: number): string | undefined {
 function describeList(items: readonly (string | undefined)[]): string | undefined {
   if (!items.every((item) => item !== undefined)) return undefined;
   return `[${[...new Set(items)].sort().join()}]`;
-}
-
-function isPlainMap(value: object): value is Record<string, unknown> {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === null || prototype === Object.prototype;
 }

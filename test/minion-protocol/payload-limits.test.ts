@@ -7,6 +7,7 @@ import {
   unpackWire,
   type WireValue,
 } from '../../minion-protocol/payload.ts';
+import { isWireMap } from '../../minion-protocol/wire-value.ts';
 
 const badPayload = { instanceOf: ProtocolError, code: 'ERR_BAD_PAYLOAD' };
 const overLimit = { instanceOf: ProtocolError, code: 'ERR_PAYLOAD_LIMIT' };
@@ -98,9 +99,15 @@ test('names of the object prototype are ordinary keys', (t) => {
   const value = unpackWire(
     Buffer.from('82a95f5f70726f746f5f5f81a16101ab636f6e7374727563746f7201', 'hex'),
   );
-  t.is(Object.getPrototypeOf(value), null);
   t.deepEqual(Object.keys(value ?? {}), ['__proto__', 'constructor']);
   t.is(({} as { a?: unknown }).a, undefined);
+});
+
+test('a map inherits nothing, and nobody can give all of them something', (t) => {
+  const value = unpackWire(Buffer.from('80', 'hex'));
+  t.true(isWireMap(value));
+  t.false('toString' in Object(value));
+  t.true(Object.isFrozen(Object.getPrototypeOf(value)));
 });
 
 test('a byte order mark stays', (t) => {
