@@ -17,6 +17,7 @@ import {
   type FactMap,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
+  macOf,
   openValue,
   type PayloadLimits,
   type Peer,
@@ -33,10 +34,11 @@ import type { Throttle } from '../limits/throttle.ts';
 import type { Meter } from '../metrics/meter.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
+import { atOnce } from './at-once.ts';
 import type { ClearRequests } from './clear.ts';
 import type { LastHeard } from './last-heard.ts';
 import type { RepeatGuard } from './repeats.ts';
-import { type Reply, send, Unanswered, type VerifiedRequest } from './request.ts';
+import { type Handler, type Reply, send, Unanswered, type VerifiedRequest } from './request.ts';
 import type { RequestTable } from './table.ts';
 import type { TokenCheck } from './token-check.ts';
 import type { VersionPins } from './version-pins.ts';
@@ -146,24 +148,31 @@ export class RequestChannel {
   }
 
   /** The transport's request handler. @throws Unanswered, and nothing else */
-  async handle(bytes: Uint8Array, peer: Peer, turn: Turn): Promise<Uint8Array> {
+  handle(bytes: Uint8Array, peer: Peer, turn: Turn): Uint8Array | Promise<Uint8Array> {
     try {
-      return await this.#answer(bytes, peer, turn);
+      const answer = this.#answer(bytes, peer, turn);
+      if (!(answer instanceof Promise)) return answer;
+      return answer.catch((error: unknown) => this.#answerError(error, peer));
     } catch (error) {
-      if (error instanceof Unanswered) {
-        this.#options.counters.count(error.reason);
-        throw error;
-      }
-      if (error instanceof Refusal) return this.#refuse(error.reason, error.reply, peer);
-      if (error instanceof MasterError && error.code === 'ERR_RSA_OVERLOAD') {
-        return this.#refuse(error.code, badLoad, peer);
-      }
-      this.#options.log.error({ remote: peer.address, err: error }, 'request failed');
-      return this.#refuse('failed', outermostFailure, peer);
+      return this.#answerError(error, peer);
     }
   }
 
-  async #answer(bytes: Uint8Array, peer: Peer, turn: Turn): Promise<Uint8Array> {
+  /** @throws Unanswered */
+  #answerError(error: unknown, peer: Peer): Uint8Array {
+    if (error instanceof Unanswered) {
+      this.#options.counters.count(error.reason);
+      throw error;
+    }
+    if (error instanceof Refusal) return this.#refuse(error.reason, error.reply, peer);
+    if (error instanceof MasterError && error.code === 'ERR_RSA_OVERLOAD') {
+      return this.#refuse(error.code, badLoad, peer);
+    }
+    this.#options.log.error({ remote: peer.address, err: error }, 'request failed');
+    return this.#refuse('failed', outermostFailure, peer);
+  }
+
+  #answer(bytes: Uint8Array, peer: Peer, turn: Turn): Uint8Array | Promise<Uint8Array> {
     const decoded = decodeEnvelope(bytes, this.#options.envelopeLimits);
     if (!decoded.ok) throw new Refusal(decoded.code, decoded.reply);
     const { envelope } = decoded;
@@ -173,17 +182,28 @@ export class RequestChannel {
       return this.#options.clear.answer(envelope, peer);
     }
     const key = this.#keyFor(envelope);
-    const request = await this.#verify(envelope, key, peer);
-    const { minionId } = request;
-    if (request.isProven && minionId !== undefined) {
-      peer.identify(minionId);
-      this.#options.lastHeard.note(minionId, this.#options.now(), peer);
-      if (request.version > this.#options.pins.of(minionId)) {
-        await this.#prove(minionId, request.version);
-      }
-    }
-    const reply = await this.#dispatch(request, turn);
-    return this.#encode(request, key, reply, turn);
+    const verified = this.#verify(envelope, key, peer);
+    return atOnce(verified, (request) => this.#serve(request, key, peer, turn));
+  }
+
+  #serve(
+    request: VerifiedRequest,
+    key: CrypticleKey,
+    peer: Peer,
+    turn: Turn,
+  ): Uint8Array | Promise<Uint8Array> {
+    const met = this.#meet(request, peer);
+    const reply = atOnce(met, () => this.#dispatch(request, turn));
+    return atOnce(reply, (given) => this.#encode(request, key, given, turn));
+  }
+
+  /** Notes who asks; the first time, that it can speak its version. */
+  #meet({ minionId, isProven, version }: VerifiedRequest, peer: Peer): undefined | Promise<void> {
+    if (!isProven || minionId === undefined) return undefined;
+    const { lastHeard, now, pins } = this.#options;
+    peer.identify(minionId);
+    lastHeard.note(minionId, now(), peer);
+    return version > pins.of(minionId) ? this.#prove(minionId, version) : undefined;
   }
 
   /** A pin that cannot be kept now holds until the next start: no reason to refuse the request. */
@@ -206,7 +226,11 @@ export class RequestChannel {
     return session;
   }
 
-  async #verify(envelope: SealedEnvelope, key: CrypticleKey, peer: Peer): Promise<VerifiedRequest> {
+  #verify(
+    envelope: SealedEnvelope,
+    key: CrypticleKey,
+    peer: Peer,
+  ): VerifiedRequest | Promise<VerifiedRequest> {
     const { loadLimits, pins, tokens } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
     const checked = this.#check(envelope, openLoad(key, envelope.load, loadLimits));
@@ -217,8 +241,7 @@ export class RequestChannel {
     if (id !== undefined && !pins.permits(id, envelope.version)) throw new Refusal('version');
     const accepted = id === undefined ? undefined : this.#acceptedKey(id);
     const isProven = accepted !== undefined && tok !== undefined;
-    if (isProven && !tokens.isRemembered(accepted, tok)) await this.#checkToken(accepted, tok);
-    return {
+    const request: VerifiedRequest = {
       minionId: id,
       isProven,
       version: envelope.version,
@@ -226,10 +249,13 @@ export class RequestChannel {
       ts: typeof load.ts === 'number' ? load.ts : undefined,
       address: peer.address,
       bytes: envelope.load.length,
+      mac: macOf(envelope.load),
       load,
       encAlgo,
       sigAlgo,
     };
+    if (!isProven || tokens.isRemembered(accepted, tok)) return request;
+    return this.#checkToken(accepted, tok).then(() => request);
   }
 
   #check(envelope: Envelope, load: WireValue): CheckedRequest {
@@ -251,8 +277,8 @@ export class RequestChannel {
     if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
   }
 
-  async #dispatch(request: VerifiedRequest, turn: Turn): Promise<Reply> {
-    const { table, rate, repeats, log, counters, meter } = this.#options;
+  #dispatch(request: VerifiedRequest, turn: Turn): Reply | Promise<Reply> {
+    const { table, rate, counters, meter } = this.#options;
     const { cmd } = request.load;
     if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
     const handler = table.get(cmd);
@@ -268,36 +294,56 @@ export class RequestChannel {
     }
     const isNext = selfMetered.has(cmd) || rate.pass(request.minionId ?? '');
     if (isNext !== true || !brief.has(cmd)) turn.end();
-    if (isNext !== true && !(await isNext)) {
+    return atOnce(isNext, (isItsTurn) => {
+      if (isItsTurn) return this.#run(cmd, handler, request);
       meter.countRequest(cmd, 'unanswered');
       throw new Unanswered('too-many-waiting');
-    }
+    });
+  }
+
+  #run(cmd: string, handler: Handler, request: VerifiedRequest): Reply | Promise<Reply> {
     try {
-      const run = (): Promise<Reply> => handler(request);
-      const reply = await (onceOnly.has(cmd) ? repeats.once(request, run) : run());
-      meter.countRequest(cmd, 'answered');
+      const reply = onceOnly.has(cmd)
+        ? this.#options.repeats.once(request, () => handler(request))
+        : handler(request);
+      if (reply instanceof Promise) return this.#follow(cmd, request, reply);
+      this.#options.meter.countRequest(cmd, 'answered');
       return reply;
     } catch (error) {
-      meter.countRequest(cmd, error instanceof Unanswered ? 'unanswered' : 'failed');
-      if (error instanceof Unanswered) throw error;
-      counters.count('handler-failed');
-      log.error({ minion: request.minionId, cmd, err: error }, 'request failed');
-      return send('');
+      return this.#handlerError(cmd, request, error);
     }
   }
 
-  async #encode(
+  async #follow(cmd: string, request: VerifiedRequest, reply: Promise<Reply>): Promise<Reply> {
+    try {
+      await reply;
+      this.#options.meter.countRequest(cmd, 'answered');
+      return reply;
+    } catch (error) {
+      return this.#handlerError(cmd, request, error);
+    }
+  }
+
+  /** @throws Unanswered */
+  #handlerError(cmd: string, { minionId }: VerifiedRequest, error: unknown): Reply {
+    const { counters, log, meter } = this.#options;
+    meter.countRequest(cmd, error instanceof Unanswered ? 'unanswered' : 'failed');
+    if (error instanceof Unanswered) throw error;
+    counters.count('handler-failed');
+    log.error({ minion: minionId, cmd, err: error }, 'request failed');
+    return send('');
+  }
+
+  #encode(
     request: VerifiedRequest,
     key: CrypticleKey,
     reply: Reply,
     turn: Turn,
-  ): Promise<Uint8Array> {
+  ): Uint8Array | Promise<Uint8Array> {
     if (reply.kind === 'send') {
-      if (reply.after !== undefined) {
-        turn.end();
-        await reply.after;
-      }
-      return encodeSendReply(key, reply.value, { version: request.version, nonce: request.nonce });
+      if (reply.after === undefined) return encodeSendReply(key, reply.value, request);
+      turn.end();
+      return reply.after.then(() => encodeSendReply(key, reply.value, request));
     }
     if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);
     const accepted = this.#options.acceptedKey(request.minionId ?? '');

@@ -6,8 +6,8 @@ export type HeardFrom = Pick<Peer, 'address' | 'transport'>;
 /** A minion's last verified request. */
 interface Heard {
   /** Milliseconds since 1970. */
-  readonly at: number;
-  readonly from: HeardFrom;
+  at: number;
+  from: HeardFrom;
 }
 
 /**
@@ -21,9 +21,15 @@ export class LastHeard {
 
   /** @param at milliseconds since 1970 */
   note(minionId: string, at: number, { address, transport }: HeardFrom): void {
-    const isFirst = this.#listeners.size > 0 && !this.#heard.has(minionId);
-    this.#heard.set(minionId, { at, from: { address, transport } });
-    if (isFirst) for (const listener of this.#listeners) listener(minionId);
+    const known = this.#heard.get(minionId);
+    if (known === undefined) {
+      this.#heard.set(minionId, { at, from: { address, transport } });
+      for (const listener of this.#listeners) listener(minionId);
+      return;
+    }
+    known.at = at;
+    if (known.from.address === address && known.from.transport === transport) return;
+    known.from = { address, transport };
   }
 
   /**

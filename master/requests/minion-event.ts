@@ -1,4 +1,4 @@
-import type { Decision } from '../../acl/index.ts';
+import type { Decision, EventResource } from '../../acl/index.ts';
 import {
   isWireMap,
   type MinionEventLoad,
@@ -17,9 +17,10 @@ import type { TokenBuckets } from '../limits/token-bucket.ts';
 import type { Meter } from '../metrics/meter.ts';
 import type { PolicyGate } from '../policy/gate.ts';
 import { jidOf } from '../reactions/own-events.ts';
+import { atOnce } from './at-once.ts';
 import type { DenialLog } from './denial-log.ts';
-import { requestMark } from './repeats.ts';
 import { type Handler, send, Unanswered, type VerifiedRequest } from './request.ts';
+import { requestMark } from './request-mark.ts';
 
 /** What the handler of `_minion_event` needs. */
 export interface MinionEventOptions {
@@ -67,7 +68,7 @@ const progressJid = /^salt\/job\/(\d{20})\/prog\//;
  * is kept now.
  */
 export function minionEventHandler(options: MinionEventOptions): Handler {
-  return async (request) => {
+  return (request) => {
     const { minionId, load } = request;
     if (minionId === undefined) return send({});
     if (request.bytes > options.maxBytes) {
@@ -79,47 +80,112 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       options.counters.count('malformed-event');
       return send(null);
     }
-    const isWanted = ({ tag }: Candidate): boolean =>
-      options.intakes.some((it) => it.isWanted(tag, minionId));
-    const isDelayed = ({ tag }: Candidate): boolean =>
-      options.intakes.some((it) => it.isDelayed?.(tag, minionId));
     const isOld = options.isFromBefore(request);
     if (isOld) options.counters.count('event-before-start');
-    const permitted: Permitted[] = [];
-    for (const event of candidates(parsed.value, minionId)) {
-      if (isOld && !isWanted(event)) continue;
-      const jid = progressJid.exec(event.tag)?.[1];
-      const job = jid === undefined ? undefined : await options.jobs.find(jid);
-      const ownJid = job?.minions.has(minionId) ? jid : undefined;
-      const decision = judge(options, { minionId, event, bytes: request.bytes, ownJid });
-      if (decision.effect === 'deny') continue;
-      // Nothing is waited for where nothing is delayed: most events are of this kind.
-      if (isDelayed(event)) await waitForRate(options, minionId);
-      else if (!options.rate.tryTake(minionId)) {
-        options.counters.count('event-rate');
-        continue;
-      }
-      permitted.push({ ...event, rule: decision.rule });
-    }
-    const wanted = permitted.filter(isWanted);
-    if (wanted.length > 0) await keepWanted(options, minionId, request, wanted);
-    if (isOld) return send(null);
-    for (const { tag, data } of permitted) options.bus.fire(tag, data, 'minion');
-    return send(null);
+    const asked = candidates(parsed.value, minionId).filter(
+      ({ tag }) => !isOld || isWanted(options, minionId, tag),
+    );
+    const jids = ownJids(options, minionId, asked);
+    const permitted = atOnce(jids, (own) => judgeAll(options, request, minionId, asked, own));
+    const due = atOnce(permitted, (events) => whenDue(options, minionId, events));
+    const kept = atOnce(due, (events) => keepWanted(options, minionId, request, events));
+    return atOnce(kept, (events) => {
+      if (isOld) return send(null);
+      for (const { tag, data } of events) options.bus.fire(tag, data, 'minion');
+      return send(null);
+    });
   };
+}
+
+function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string): boolean {
+  return intakes.some((it) => it.isWanted(tag, minionId));
+}
+
+const noJids: ReadonlySet<string> = new Set();
+
+/** The jobs that progress is told of, of those that were published to the minion. */
+function ownJids(
+  { jobs }: MinionEventOptions,
+  minionId: string,
+  events: readonly Candidate[],
+): ReadonlySet<string> | Promise<ReadonlySet<string>> {
+  const named = events.flatMap(({ tag }) => progressJid.exec(tag)?.[1] ?? []);
+  return named.length === 0 ? noJids : publishedTo(jobs, minionId, named);
+}
+
+async function publishedTo(
+  jobs: JobCache,
+  minionId: string,
+  jids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const own = new Set<string>();
+  for (const jid of new Set(jids)) {
+    const job = await jobs.find(jid);
+    if (job?.minions.has(minionId)) own.add(jid);
+  }
+  return own;
+}
+
+function judgeAll(
+  options: MinionEventOptions,
+  { bytes }: VerifiedRequest,
+  minionId: string,
+  events: readonly Candidate[],
+  jids: ReadonlySet<string>,
+): readonly Permitted[] {
+  const permitted: Permitted[] = [];
+  for (const event of events) {
+    const decision = judge(options, minionId, new AskedEvent(event, bytes, jids));
+    if (decision.effect === 'allow') permitted.push({ ...event, rule: decision.rule });
+  }
+  return permitted;
+}
+
+/** Those that the minion's rate lets pass; signals that something follows from wait for it. */
+function whenDue(
+  options: MinionEventOptions,
+  minionId: string,
+  events: readonly Permitted[],
+): readonly Permitted[] | Promise<readonly Permitted[]> {
+  const { counters, intakes, rate } = options;
+  let waiting = 0;
+  const due = events.filter(({ tag }) => {
+    const isDelayed = intakes.some((it) => it.isDelayed?.(tag, minionId));
+    if (isDelayed) waiting += 1;
+    if (isDelayed || rate.tryTake(minionId)) return true;
+    counters.count('event-rate');
+    return false;
+  });
+  // Nothing is waited for where nothing is delayed: most events are of this kind.
+  return waiting === 0 ? due : waitForRate(options, minionId, waiting).then(() => due);
 }
 
 /** @throws Unanswered where as many of the minion's signals wait for its rate as may */
 async function waitForRate(
   { delayed, counters }: MinionEventOptions,
   minionId: string,
+  signals: number,
 ): Promise<void> {
-  if (await delayed.pass(minionId, 1, () => counters.count('signal-delayed'))) return;
-  throw new Unanswered('signal-rate');
+  for (let signal = 0; signal < signals; signal += 1) {
+    const isDue = await delayed.pass(minionId, 1, () => counters.count('signal-delayed'));
+    if (!isDue) throw new Unanswered('signal-rate');
+  }
+}
+
+/** What follows from them is kept before anything is told or answered. */
+function keepWanted(
+  options: MinionEventOptions,
+  sender: string,
+  request: VerifiedRequest,
+  events: readonly Permitted[],
+): readonly Permitted[] | Promise<readonly Permitted[]> {
+  const wanted = events.filter(({ tag }) => isWanted(options, sender, tag));
+  if (wanted.length === 0) return events;
+  return keep(options, sender, request, wanted).then(() => events);
 }
 
 /** @throws Unanswered when one cannot be kept: the minion sends again by itself */
-async function keepWanted(
+async function keep(
   { intakes }: MinionEventOptions,
   sender: string,
   request: VerifiedRequest,
@@ -128,11 +194,10 @@ async function keepWanted(
   const mark = requestMark(request);
   try {
     for (const { tag, data: body, said, rule, place } of wanted) {
-      const from = mark === undefined ? undefined : { mark, place };
       const data = withoutPublication(said);
       const jid = causeOf(tag, said);
       for (const intake of intakes.filter((it) => it.isWanted(tag, sender))) {
-        await intake.take({ tag, sender, data, body, rule, jid, request: from });
+        await intake.take({ tag, sender, data, body, rule, jid, request: { mark, place } });
       }
     }
   } catch (cause) {
@@ -147,35 +212,48 @@ function causeOf(tag: string, said: WireValue | undefined): string | undefined {
   return typeof jid === 'string' ? jid : jidOf(tag, {});
 }
 
-interface Question {
-  readonly minionId: string;
-  readonly event: Candidate;
-  readonly bytes: number;
-  /** The job that the tag names, if it was published to the minion. */
-  readonly ownJid: string | undefined;
+/** A minion's event, as the policy looks at it. */
+class AskedEvent implements EventResource {
+  readonly tag: string;
+  readonly #said: WireValue | undefined;
+  readonly #bytes: number;
+  readonly #jids: ReadonlySet<string>;
+
+  /** @param jids jobs that were published to the minion */
+  constructor({ tag, said }: Candidate, bytes: number, jids: ReadonlySet<string>) {
+    this.tag = tag;
+    this.#said = said;
+    this.#bytes = bytes;
+    this.#jids = jids;
+  }
+
+  get data(): WireValue | undefined {
+    return withoutPublication(this.#said);
+  }
+
+  bytes(): number {
+    return this.#bytes;
+  }
+
+  wasPublishedToSubject(jid: string): boolean {
+    return this.#jids.has(jid);
+  }
 }
 
-function judge(options: MinionEventOptions, question: Question): Decision {
-  const { minionId, event, bytes, ownJid } = question;
-  const { tag, said } = event;
-  const decision = options.gate.decide({
+function judge(options: MinionEventOptions, minionId: string, resource: AskedEvent): Decision {
+  const { bus, counters, denials, gate, meter } = options;
+  const decision = gate.decide({
     subject: { kind: 'minion', id: minionId },
     action: 'signal',
-    resource: {
-      tag,
-      get data() {
-        return withoutPublication(said);
-      },
-      bytes: () => bytes,
-      wasPublishedToSubject: (jid) => jid === ownJid,
-    },
+    resource,
   });
   if (decision.effect === 'allow') return decision;
-  options.counters.count(`signal-${decision.rule}`);
-  options.meter.countDeniedSignal();
-  if (options.denials.note(minionId, tag, decision)) {
+  counters.count(`signal-${decision.rule}`);
+  meter.countDeniedSignal();
+  const { tag } = resource;
+  if (denials.note(minionId, tag, decision)) {
     const { rule, reason } = decision;
-    options.bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule, reason });
+    bus.fire(tags.signalDenied(minionId), { id: minionId, tag, rule, reason });
   }
   return decision;
 }

@@ -25,6 +25,8 @@ export interface VerifiedRequest {
   readonly address: string;
   /** Size of the load as it was sent, encrypted. */
   readonly bytes: number;
+  /** The HMAC of what was sent: only the very same bytes have it again. A view into them. */
+  readonly mac: Buffer;
   /** The load without `tok` and `nonce`. */
   readonly load: WireMap;
   readonly encAlgo: EncryptionAlgorithm;
@@ -60,8 +62,8 @@ export class Unanswered extends Error {
   }
 }
 
-/** Answers one `cmd`. @throws Unanswered */
-export type Handler = (request: VerifiedRequest) => Promise<Reply>;
+/** Answers one `cmd`: at once, where nothing is waited for. @throws Unanswered */
+export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
 
 /** A reply of the usual kind. */
 export function send(value: WireValue): Reply {

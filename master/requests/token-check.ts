@@ -8,7 +8,7 @@ const maxRemembered = 50_000;
  */
 export class TokenCheck {
   readonly #verify: (pem: string, token: Uint8Array) => Promise<boolean>;
-  readonly #verified = new Map<string, Buffer>();
+  readonly #verified = new Map<string, Uint8Array>();
   /** By key and token: many requests of a minion may arrive before its first was checked. */
   readonly #underWay = new Map<string, Promise<boolean>>();
 
@@ -20,30 +20,25 @@ export class TokenCheck {
   /** Whether it is the token that was right before; costs no RSA. */
   isRemembered(pem: string, token: Uint8Array): boolean {
     const known = this.#verified.get(pem);
-    return known !== undefined && timingSafeEqual(known, digestOf(token));
+    return known?.length === token.length && timingSafeEqual(known, token);
   }
 
   /** @param pem text of the minion's accepted key */
   async isGenuine(pem: string, token: Uint8Array): Promise<boolean> {
     if (this.isRemembered(pem, token)) return true;
-    const digest = digestOf(token);
-    if (!(await this.#verifyOnce(pem, digest, token))) return false;
-    this.#verified.set(pem, digest);
+    if (!(await this.#verifyOnce(pem, token))) return false;
+    this.#verified.set(pem, new Uint8Array(token));
     const [oldest] = this.#verified.keys();
     if (this.#verified.size > maxRemembered && oldest !== undefined) this.#verified.delete(oldest);
     return true;
   }
 
-  #verifyOnce(pem: string, digest: Buffer, token: Uint8Array): Promise<boolean> {
-    const mark = `${pem} ${digest.toString('base64')}`;
+  #verifyOnce(pem: string, token: Uint8Array): Promise<boolean> {
+    const mark = `${pem} ${hash('sha256', token, 'base64')}`;
     const same = this.#underWay.get(mark);
     if (same !== undefined) return same;
     const verifying = this.#verify(pem, token).finally(() => this.#underWay.delete(mark));
     this.#underWay.set(mark, verifying);
     return verifying;
   }
-}
-
-function digestOf(token: Uint8Array): Buffer {
-  return hash('sha256', token, 'buffer');
 }

@@ -73,7 +73,7 @@ export class RequestQueue<Route> {
       const pending = { ...request, answer: undefined };
       this.#pending.push(pending);
       this.#pendingBytes += pending.body.length;
-      void this.#answer(pending);
+      this.#answer(pending);
     }
     this.#connection.holdBack(this.#isFull() || this.#waiting.length > 0);
   }
@@ -104,21 +104,47 @@ export class RequestQueue<Route> {
     );
   }
 
-  async #answer(pending: PendingAnswer<Route>): Promise<void> {
+  #answer(pending: PendingAnswer<Route>): void {
     const turn = new OneTurn(this.#service.turns);
+    let answer: Uint8Array | Promise<Uint8Array>;
     try {
-      pending.answer = await this.#service.handler(pending.body, this.#peer, turn);
+      answer = this.#service.handler(pending.body, this.#peer, turn);
     } catch {
-      turn.end();
-      // To the peer it is as if the master had gone; other requests are served until then.
-      this.#connection.guarded.leaveUnanswered();
-      this.#unanswered += 1;
-      this.#endIfIdle();
+      this.#leaveUnanswered(turn);
       return;
     }
+    if (answer instanceof Promise) void this.#answerLater(pending, answer, turn);
+    else this.#settle(pending, answer, turn);
+  }
+
+  async #answerLater(
+    pending: PendingAnswer<Route>,
+    answer: Promise<Uint8Array>,
+    turn: Turn,
+  ): Promise<void> {
+    let bytes: Uint8Array;
+    try {
+      bytes = await answer;
+    } catch {
+      this.#leaveUnanswered(turn);
+      return;
+    }
+    this.#settle(pending, bytes, turn);
+    this.startRequests();
+  }
+
+  #settle(pending: PendingAnswer<Route>, answer: Uint8Array, turn: Turn): void {
+    pending.answer = answer;
     this.#sendAnswers();
     turn.end();
-    this.startRequests();
+    this.#endIfIdle();
+  }
+
+  #leaveUnanswered(turn: Turn): void {
+    turn.end();
+    // To the peer it is as if the master had gone; other requests are served until then.
+    this.#connection.guarded.leaveUnanswered();
+    this.#unanswered += 1;
     this.#endIfIdle();
   }
 

@@ -29,7 +29,11 @@ export interface Turn {
  * connection without one, {@link ConnectionLimits.unansweredMs} later.
  * The bytes of `request` belong to the handler, the bytes it gives belong to the transport.
  */
-export type RequestHandler = (request: Uint8Array, peer: Peer, turn: Turn) => Promise<Uint8Array>;
+export type RequestHandler = (
+  request: Uint8Array,
+  peer: Peer,
+  turn: Turn,
+) => Uint8Array | Promise<Uint8Array>;
 
 /**
  * Verifies what a minion says of itself on its publish connection [WIRE 4.2, "Presence"]: a packed

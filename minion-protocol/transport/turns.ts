@@ -12,6 +12,7 @@ export interface TurnTaker {
 export class Turns {
   readonly #waiting = new Set<TurnTaker>();
   #free: number;
+  #isGiving = false;
 
   constructor(atOnce: number) {
     this.#free = atOnce;
@@ -29,11 +30,15 @@ export class Turns {
 
   giveBack(): void {
     this.#free += 1;
+    // Who is given a turn may give it back before he returns: the loop that gave it goes on.
+    if (this.#isGiving) return;
+    this.#isGiving = true;
     for (const taker of this.#waiting) {
-      if (this.#free === 0) return;
+      if (this.#free === 0) break;
       this.#waiting.delete(taker);
       taker.startRequests();
     }
+    this.#isGiving = false;
   }
 
   /** No longer waits. */
