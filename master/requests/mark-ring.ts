@@ -15,6 +15,8 @@ export class MarkRing {
   readonly #maxMarks: number;
   /** All digests, then all expiries: one piece of memory, because there is a ring for each minion. */
   #marks = allocate(firstCapacity);
+  /** The digests alone, a view. */
+  #digests = this.#marks.subarray(0, firstCapacity * digestBytes);
   #capacity = firstCapacity;
   #first = 0;
   #count = 0;
@@ -31,8 +33,7 @@ export class MarkRing {
 
   /** @param digest - at least eight bytes */
   has(digest: Buffer): boolean {
-    const digests = this.#marks.subarray(0, this.#capacity * digestBytes);
-    return digests.includes(digest.subarray(0, digestBytes));
+    return this.#digests.includes(digest.subarray(0, digestBytes));
   }
 
   /** @param expiresAt - seconds since 1970, or infinity */
@@ -40,7 +41,7 @@ export class MarkRing {
     if (this.#count === this.#maxMarks) this.#removeFirst();
     if (this.#count === this.#capacity) this.#grow();
     const place = this.#place(this.#count);
-    this.#marks.set(digest.subarray(0, digestBytes), place * digestBytes);
+    digest.copy(this.#marks, place * digestBytes, 0, digestBytes);
     this.#marks.writeUInt32LE(Math.min(Math.ceil(expiresAt), never), this.#expiryAt(place));
     this.#count += 1;
   }
@@ -70,13 +71,13 @@ export class MarkRing {
   /** Called when it is full: what wraps around is put in order again. */
   #grow(): void {
     const length = this.#capacity;
-    const digests = this.#marks.subarray(0, length * digestBytes);
     const expiries = this.#marks.subarray(length * digestBytes);
     const grown = allocate(2 * length);
-    putInOrder(grown, digests, this.#first * digestBytes);
+    putInOrder(grown, this.#digests, this.#first * digestBytes);
     putInOrder(grown.subarray(2 * length * digestBytes), expiries, this.#first * expiryBytes);
     this.#marks = grown;
     this.#capacity = 2 * length;
+    this.#digests = grown.subarray(0, this.#capacity * digestBytes);
     this.#first = 0;
   }
 }

@@ -4,8 +4,8 @@ import type { RequestCounters } from '../limits/counters.ts';
 import type { MineQuery, MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
-import { requestMark } from './repeats.ts';
 import { type Handler, send, type VerifiedRequest } from './request.ts';
+import { requestMark } from './request-mark.ts';
 
 /** What the handlers need. */
 export interface MineHandlerOptions {

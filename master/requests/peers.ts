@@ -7,8 +7,8 @@ import type { RequestCounters } from '../limits/counters.ts';
 import { InFlight } from '../limits/in-flight.ts';
 import type { PeerPublisher } from '../peers/peer-publisher.ts';
 import type { PeerRunner } from '../peers/peer-runner.ts';
-import { requestMark } from './repeats.ts';
 import { type Handler, type Reply, send, type VerifiedRequest } from './request.ts';
+import { requestMark } from './request-mark.ts';
 
 /** What the handlers need. */
 export interface PeerHandlerOptions {

@@ -1,7 +1,6 @@
-import { hash } from 'node:crypto';
-import { packWire } from '../../minion-protocol/index.ts';
 import { MarkRing } from './mark-ring.ts';
 import { type Reply, send, type VerifiedRequest } from './request.ts';
+import { markOf } from './request-mark.ts';
 
 /** As many as a minion may send events in the 300 s that its time stamps are good for, and more. */
 const maxPerMinion = 8_192;
@@ -18,8 +17,10 @@ interface OddReply {
 /** What is known of one minion's requests. */
 interface Marks {
   readonly done: MarkRing;
-  /** Replies other than the usual one, if there were any. */
+  /** Replies other than the usual one, if there were any, by mark. */
   odd: Map<string, OddReply> | undefined;
+  /** Requests that are not done yet, if there were any, by mark. */
+  underWay: Map<string, Promise<Reply>> | undefined;
 }
 
 /** How long marks are needed. */
@@ -39,30 +40,22 @@ export interface RepeatGuardOptions {
 export class RepeatGuard {
   readonly #options: RepeatGuardOptions;
   readonly #marks = new Map<string, Marks>();
-  /** By minion and digest. */
-  readonly #underWay = new Map<string, Promise<Reply>>();
 
   constructor(options: RepeatGuardOptions) {
     this.#options = options;
   }
 
   /** Runs the request, or gives what it was answered the first time. */
-  async once(request: VerifiedRequest, run: () => Promise<Reply>): Promise<Reply> {
-    const digest = requestDigest(request);
-    if (request.minionId === undefined || digest === undefined) return run();
-    const name = digest.toString('latin1');
-    const key = `${request.minionId} ${name}`;
+  once(request: VerifiedRequest, run: () => Reply | Promise<Reply>): Reply | Promise<Reply> {
+    if (request.minionId === undefined) return run();
     const marks = this.#marksOf(request.minionId);
-    const first = this.#underWay.get(key) ?? marks.odd?.get(name)?.reply;
+    const mark = markOf(request);
+    const first = firstAnswer(marks, mark);
     if (first !== undefined) return first;
-    if (marks.done.has(digest)) return usualReply;
+    const expiresAt = this.#expiry(request);
     const reply = run();
-    this.#underWay.set(key, reply);
-    try {
-      this.#keep(marks, name, digest, await reply, this.#expiry(request));
-    } finally {
-      this.#underWay.delete(key);
-    }
+    if (reply instanceof Promise) return this.#follow(marks, mark, expiresAt, reply);
+    this.#keep(marks, mark, expiresAt, reply);
     return reply;
   }
 
@@ -71,17 +64,34 @@ export class RepeatGuard {
     this.#marks.delete(minionId);
   }
 
-  #keep(marks: Marks, name: string, digest: Buffer, reply: Reply, expiresAt: number): void {
+  async #follow(
+    marks: Marks,
+    mark: Buffer,
+    expiresAt: number,
+    reply: Promise<Reply>,
+  ): Promise<Reply> {
+    const name = nameOf(mark);
+    marks.underWay ??= new Map();
+    marks.underWay.set(name, reply);
+    try {
+      this.#keep(marks, mark, expiresAt, await reply);
+    } finally {
+      marks.underWay.delete(name);
+    }
+    return reply;
+  }
+
+  #keep(marks: Marks, mark: Buffer, expiresAt: number, reply: Reply): void {
     const now = this.#options.now() / 1000;
     marks.done.removeExpired(now);
     if (reply.kind === 'send' && reply.value === null) {
-      marks.done.add(digest, expiresAt);
+      marks.done.add(mark, expiresAt);
       return;
     }
     marks.odd ??= new Map();
-    marks.odd.set(name, { reply, expiresAt });
-    for (const [oldest, mark] of marks.odd) {
-      if (marks.odd.size <= maxPerMinion && mark.expiresAt >= now) return;
+    marks.odd.set(nameOf(mark), { reply, expiresAt });
+    for (const [oldest, kept] of marks.odd) {
+      if (marks.odd.size <= maxPerMinion && kept.expiresAt >= now) return;
       marks.odd.delete(oldest);
     }
   }
@@ -95,20 +105,23 @@ export class RepeatGuard {
   #marksOf(minionId: string): Marks {
     const known = this.#marks.get(minionId);
     if (known !== undefined) return known;
-    const fresh = { done: new MarkRing(maxPerMinion), odd: undefined };
+    const done = new MarkRing(maxPerMinion);
+    const fresh: Marks = { done, odd: undefined, underWay: undefined };
     this.#marks.set(minionId, fresh);
     return fresh;
   }
 }
 
-/** Tells a request of a minion from its others, to be kept beside its effect; none without nonce. */
-export function requestMark(request: VerifiedRequest): string | undefined {
-  return requestDigest(request)?.toString('base64');
+function firstAnswer(
+  { done, odd, underWay }: Marks,
+  mark: Buffer,
+): Reply | Promise<Reply> | undefined {
+  if (done.has(mark)) return usualReply;
+  if (odd === undefined && underWay === undefined) return undefined;
+  const name = nameOf(mark);
+  return underWay?.get(name) ?? odd?.get(name)?.reply;
 }
 
-/** Of nonce and load, but `ts`: a client that repeats a request may stamp it anew. */
-function requestDigest({ nonce, load }: VerifiedRequest): Buffer | undefined {
-  if (nonce === undefined) return undefined;
-  const { ts: _ts, ...rest } = load;
-  return hash('sha256', packWire([nonce, rest]), 'buffer');
+function nameOf(mark: Buffer): string {
+  return mark.toString('latin1');
 }

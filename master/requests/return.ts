@@ -4,8 +4,8 @@ import type { ReturnKeeper, ReturnOutcome } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { Throttle } from '../limits/throttle.ts';
 import type { Meter } from '../metrics/meter.ts';
-import { requestMark } from './repeats.ts';
 import { type Handler, send, sendLater, Unanswered } from './request.ts';
+import { requestMark } from './request-mark.ts';
 
 /** What the handler of `_return` needs. */
 export interface ReturnHandlerOptions {

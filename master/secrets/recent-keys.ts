@@ -4,6 +4,8 @@ import { type CrypticleKey, parseKeyString } from '../../minion-protocol/index.t
 const maxKept = 2048;
 /** Milliseconds without use after which one makes room. */
 const idleMs = 60_000;
+/** How exactly that is known: putting a key in its place is not worth it at each use. */
+const preciseMs = 1000;
 
 interface Kept {
   readonly key: CrypticleKey;
@@ -30,6 +32,7 @@ export class RecentKeys {
     const now = this.#now();
     const kept = this.#kept.get(id);
     if (kept?.key.text === text) {
+      if (now - kept.usedAt < preciseMs) return kept.key;
       kept.usedAt = now;
       this.#kept.delete(id);
       this.#kept.set(id, kept);

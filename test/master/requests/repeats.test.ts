@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import test from 'ava';
 import fc from 'fast-check';
 import { MarkRing } from '../../../master/requests/mark-ring.ts';
@@ -17,6 +18,7 @@ function request(nonce: string, more: Partial<VerifiedRequest> = {}): VerifiedRe
     nonce,
     ts: startedAt,
     bytes: 100,
+    mac: hash('sha256', nonce, 'buffer'),
     load: { cmd: '_minion_event', tag: 'a' },
     encAlgo: 'OAEP-SHA1',
     sigAlgo: 'PKCS1v15-SHA1',
@@ -56,13 +58,12 @@ test('one that arrives while the first is under way waits for its answer', async
   t.is(runs(), 1);
 });
 
-test('another nonce, another load and another minion are other requests', async (t) => {
+test('other bytes and another minion are other requests', async (t) => {
   const { ask, runs } = guardAt({ seconds: startedAt });
   await ask(request('n'));
   await ask(request('o'));
-  await ask(request('n', { load: { cmd: '_minion_event', tag: 'b' } }));
   await ask(request('n', { minionId: 'm2' }));
-  t.is(runs(), 4);
+  t.is(runs(), 3);
 });
 
 test('a mark lasts as long as its time stamp is good, not longer', async (t) => {
@@ -91,7 +92,7 @@ test('a request without a time stamp is known however late it comes again', asyn
 test('a request that failed is tried again', async (t) => {
   const guard = new RepeatGuard({ ttlSeconds, now: () => startedAt * 1000 });
   const failed = guard.once(request('n'), () => Promise.reject(new Error('broken')));
-  await t.throwsAsync(failed, { message: 'broken' });
+  await t.throwsAsync(async () => failed, { message: 'broken' });
   t.deepEqual(await guard.once(request('n'), async () => usual), usual);
 });
 
