@@ -1,11 +1,12 @@
 import { StoreError } from './errors.ts';
+import { decodeKey } from './key.ts';
+import { entryOf, unpackEntry } from './row-format.ts';
 import type { Change } from './store.ts';
 
-/** A change together with the encoded key that it is about. */
-export interface KeyedChange {
-  readonly key: Buffer;
-  readonly change: Change;
-}
+/** A change as it was written: what nobody watches is not read. */
+export type KeyedChange =
+  | { readonly type: 'put'; readonly key: Buffer; readonly row: Buffer }
+  | { readonly type: 'delete'; readonly key: Buffer; readonly revision: number };
 
 const maxBehind = 10_000;
 
@@ -28,8 +29,8 @@ export class ChangeFeed {
   /** Tells everybody whom it concerns. */
   publish(changes: readonly KeyedChange[]): void {
     for (const watcher of this.#watchers) {
-      for (const { key, change } of changes) {
-        if (watcher.concerns(key)) watcher.push(change);
+      for (const change of changes) {
+        if (watcher.concerns(change.key)) watcher.push(toChange(change));
       }
     }
   }
@@ -38,6 +39,12 @@ export class ChangeFeed {
   end(): void {
     for (const watcher of this.#watchers) watcher.end();
   }
+}
+
+function toChange(written: KeyedChange): Change {
+  const key = decodeKey(written.key);
+  if (written.type === 'delete') return { type: 'delete', key, revision: written.revision };
+  return { type: 'put', entry: entryOf(key, unpackEntry(written.row)) };
 }
 
 type Waiting = (result: IteratorResult<Change>) => void;

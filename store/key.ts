@@ -10,6 +10,8 @@ const maxSegmentBytes = 512;
 const maxKeyBytes = 1024;
 const endOfSegment = 0x00;
 const escapeByte = 0x01;
+/** Most segments: as many bytes as characters, none of them to be escaped. */
+const plainSegment = /^[ -~]{1,512}$/;
 
 /**
  * The bytes of a key of one segment or more.
@@ -58,6 +60,7 @@ export function decodeKey(bytes: Buffer): Key {
 
 /** The segment as text whose UTF-8 is that of the key. */
 function encodeSegment(segment: string): string {
+  if (plainSegment.test(segment)) return `${segment}\0`;
   // Two different texts with lone surrogates would have the same UTF-8.
   if (/\p{Surrogate}/u.test(segment)) {
     throw new StoreError('ERR_KEY', 'a key segment with half a surrogate pair');

@@ -1,6 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { StoreError } from './errors.ts';
+import { GroupCommit } from './group-commit.ts';
 import { fullMessage } from './space-watch.ts';
 import type { Row, RowRange, Table, Tables } from './tables.ts';
 
@@ -48,20 +49,17 @@ export function openLmdbTables(directory: string, isReadOnly = false): LmdbTable
 
 function tablesOf(environment: RootDatabase<Buffer, Buffer>, directory: string): LmdbTables {
   const table = (name: string): Table => new LmdbTable(environment.openDB({ name, ...binary }));
+  const commits = new GroupCommit(
+    // A child transaction, so that a group that throws is taken back.
+    (work) => environment.childTransaction(work),
+    async (cause) => failure('a write failed', await reason(cause), await hasLittleRoom(directory)),
+  );
   return {
     entries: table('entries'),
     expiries: table('expiries'),
     records: table('records'),
     meta: table('meta'),
-    transaction: async (work) => {
-      try {
-        // A child transaction, so that one that throws takes none of its neighbours with it.
-        return await environment.childTransaction(work);
-      } catch (cause) {
-        if (cause instanceof StoreError) throw cause;
-        throw failure('a write failed', await reason(cause), await hasLittleRoom(directory));
-      }
-    },
+    transaction: (work) => commits.run(work),
     copyTo: async (target) => {
       try {
         await environment.backup(target, true);

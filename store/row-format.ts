@@ -6,7 +6,7 @@
  *     expiries  expiresAt (8)  key       → nothing
  *     records   stream 00  sequence (8)  → appendedAt (8)  value
  */
-import type { StreamRecord } from './store.ts';
+import type { Entry, Key, StreamRecord } from './store.ts';
 import type { Row } from './tables.ts';
 
 const numberBytes = 8;
@@ -21,7 +21,7 @@ export interface EntryRecord {
 
 /** A number as eight bytes that sort like it. */
 export function packNumber(value: number): Buffer {
-  const bytes = Buffer.alloc(numberBytes);
+  const bytes = Buffer.allocUnsafe(numberBytes);
   bytes.writeDoubleBE(value);
   return bytes;
 }
@@ -31,14 +31,17 @@ export function unpackNumber(bytes: Buffer | undefined): number {
   return bytes === undefined ? 0 : bytes.readDoubleBE();
 }
 
-/** The row of an entry. */
-export function packEntry(record: EntryRecord): Buffer {
-  const { revision, expiresAt, value } = record;
-  const bytes = Buffer.allocUnsafe(2 * numberBytes + value.length);
-  bytes.writeDoubleBE(revision, 0);
-  bytes.writeDoubleBE(expiresAt, numberBytes);
-  bytes.set(value, 2 * numberBytes);
-  return bytes;
+/** The row of an entry, a copy. Its revision is known when it is written: see {@link setRevision}. */
+export function packEntry(value: Uint8Array, expiresAt: number): Buffer {
+  const row = Buffer.allocUnsafe(2 * numberBytes + value.length);
+  row.writeDoubleBE(0, 0);
+  row.writeDoubleBE(expiresAt, numberBytes);
+  row.set(value, 2 * numberBytes);
+  return row;
+}
+
+export function setRevision(row: Buffer, revision: number): void {
+  row.writeDoubleBE(revision, 0);
 }
 
 /** The entry of a row. */
@@ -50,9 +53,19 @@ export function unpackEntry(bytes: Buffer): EntryRecord {
   };
 }
 
+/** The entry of a key as readers get it. */
+export function entryOf(key: Key, { value, revision, expiresAt }: EntryRecord): Entry {
+  return expiresAt === Number.POSITIVE_INFINITY
+    ? { key, value, revision }
+    : { key, value, revision, expiresAt };
+}
+
 /** The key in `expiries` of an entry that ends. */
 export function packExpiry(expiresAt: number, key: Buffer): Buffer {
-  return Buffer.concat([packNumber(expiresAt), key]);
+  const bytes = Buffer.allocUnsafe(numberBytes + key.length);
+  bytes.writeDoubleBE(expiresAt);
+  bytes.set(key, numberBytes);
+  return bytes;
 }
 
 /** The encoded key of the entry that a row of `expiries` is about. */

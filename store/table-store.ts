@@ -2,12 +2,12 @@ import { ChangeFeed, type KeyedChange } from './change-feed.ts';
 import { StoreError } from './errors.ts';
 import { decodeKey, encodeKey, encodePrefix, endOfPrefix, successor } from './key.ts';
 import { revisionKey } from './layout.ts';
-import { type EntryRecord, packNumber, unpackEntry, unpackNumber } from './row-format.ts';
+import { type EntryRecord, entryOf, packNumber, unpackEntry, unpackNumber } from './row-format.ts';
 import type { Change, Entry, Key, ListOptions, Operation, Store, Stream } from './store.ts';
 import { sweepExpired } from './sweep.ts';
 import { TableStream } from './table-stream.ts';
 import type { Tables } from './tables.ts';
-import { applySteps, checkConditions, prepareStep } from './write-steps.ts';
+import { applySteps, checkConditions, prepareStep, type Step } from './write-steps.ts';
 
 const rowsPerStep = 256;
 const sweepIntervalMs = 1000;
@@ -65,16 +65,8 @@ export class TableStore implements Store {
   async write(operations: readonly Operation[]): Promise<number> {
     this.#refuseWhenClosed();
     const steps = operations.map(prepareStep);
-    const { revision, changes } = await this.#follow(
-      this.#tables.transaction(() => {
-        const now = this.#now();
-        checkConditions(this.#tables, steps, now);
-        const revision = unpackNumber(this.#tables.meta.get(revisionKey)) + 1;
-        this.#tables.meta.put(revisionKey, packNumber(revision));
-        const changes: KeyedChange[] = applySteps(this.#tables, steps, { revision, now });
-        return { revision, changes };
-      }),
-    );
+    const writing = this.#tables.transaction(() => this.#apply(steps));
+    const { revision, changes } = await this.#follow(writing);
     this.#feed.publish(changes);
     return revision;
   }
@@ -115,21 +107,24 @@ export class TableStore implements Store {
     await this.#tables.close();
   }
 
-  async #follow<T>(promise: Promise<T>): Promise<T> {
+  /** @throws StoreError ERR_REVISION */
+  #apply(steps: readonly Step[]): { revision: number; changes: KeyedChange[] } {
+    const now = this.#now();
+    checkConditions(this.#tables, steps, now);
+    const revision = unpackNumber(this.#tables.meta.get(revisionKey)) + 1;
+    this.#tables.meta.put(revisionKey, packNumber(revision));
+    return { revision, changes: applySteps(this.#tables, steps, { revision, now }) };
+  }
+
+  #follow<T>(promise: Promise<T>): Promise<T> {
     this.#underWay.add(promise);
-    try {
-      return await promise;
-    } finally {
-      this.#underWay.delete(promise);
-    }
+    const forget = (): void => void this.#underWay.delete(promise);
+    promise.then(forget, forget);
+    return promise;
   }
 
   #living(key: Key, record: EntryRecord): Entry | undefined {
-    const { revision, expiresAt, value } = record;
-    if (expiresAt <= this.#now()) return undefined;
-    return expiresAt === Number.POSITIVE_INFINITY
-      ? { key, value, revision }
-      : { key, value, revision, expiresAt };
+    return record.expiresAt <= this.#now() ? undefined : entryOf(key, record);
   }
 
   #refuseWhenClosed(): void {

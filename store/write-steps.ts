@@ -1,6 +1,6 @@
 import type { KeyedChange } from './change-feed.ts';
 import { StoreError } from './errors.ts';
-import { decodeKey, encodeKey, encodePrefix, endOfPrefix } from './key.ts';
+import { encodeKey, encodePrefix, endOfPrefix } from './key.ts';
 import {
   type EntryRecord,
   packEntry,
@@ -8,6 +8,7 @@ import {
   packNumber,
   packRecord,
   packRecordKey,
+  setRevision,
   unpackEntry,
   unpackNumber,
 } from './row-format.ts';
@@ -15,12 +16,15 @@ import type { Operation } from './store.ts';
 import { streamHeadKey } from './table-stream.ts';
 import type { Tables } from './tables.ts';
 
+const none = Buffer.alloc(0);
+
 /** An {@link Operation} with its key encoded and its value copied. */
 export type Step =
   | {
       readonly op: 'put';
       readonly key: Buffer;
-      readonly value: Buffer;
+      /** But for its revision. */
+      readonly row: Buffer;
       readonly expiresAt: number;
       readonly ifRevision: number | undefined;
     }
@@ -41,14 +45,11 @@ export interface WriteContext {
  */
 export function prepareStep(operation: Operation): Step {
   switch (operation.op) {
-    case 'put':
-      return {
-        op: 'put',
-        key: encodeKey(operation.key),
-        value: Buffer.from(operation.value),
-        expiresAt: operation.expiresAt ?? Number.POSITIVE_INFINITY,
-        ifRevision: operation.ifRevision,
-      };
+    case 'put': {
+      const { key, value, expiresAt = Number.POSITIVE_INFINITY, ifRevision } = operation;
+      const row = packEntry(value, expiresAt);
+      return { op: 'put', key: encodeKey(key), row, expiresAt, ifRevision };
+    }
     case 'delete':
       return { op: 'delete', key: encodeKey(operation.key), ifRevision: operation.ifRevision };
     case 'delete-prefix':
@@ -100,17 +101,15 @@ function applyStep(tables: Tables, step: Step, context: WriteContext): KeyedChan
 
 function put(
   tables: Tables,
-  step: Step & { readonly op: 'put' },
+  { key, row, expiresAt }: Step & { readonly op: 'put' },
   { revision }: WriteContext,
 ): KeyedChange {
-  const { key, value, expiresAt } = step;
   const previous = find(tables, key);
   if (previous !== undefined) forgetExpiry(tables, key, previous);
-  tables.entries.put(key, packEntry({ revision, expiresAt, value }));
-  const entry = { key: decodeKey(key), value, revision };
-  if (expiresAt === Number.POSITIVE_INFINITY) return { key, change: { type: 'put', entry } };
-  tables.expiries.put(packExpiry(expiresAt, key), Buffer.alloc(0));
-  return { key, change: { type: 'put', entry: { ...entry, expiresAt } } };
+  setRevision(row, revision);
+  tables.entries.put(key, row);
+  if (expiresAt !== Number.POSITIVE_INFINITY) tables.expiries.put(packExpiry(expiresAt, key), none);
+  return { type: 'put', key, row };
 }
 
 function remove(tables: Tables, key: Buffer, context: WriteContext): KeyedChange[] {
@@ -119,7 +118,7 @@ function remove(tables: Tables, key: Buffer, context: WriteContext): KeyedChange
   tables.entries.remove(key);
   forgetExpiry(tables, key, record);
   if (record.expiresAt <= context.now) return [];
-  return [{ key, change: { type: 'delete', key: decodeKey(key), revision: context.revision } }];
+  return [{ type: 'delete', key, revision: context.revision }];
 }
 
 function removePrefix(tables: Tables, prefix: Buffer, context: WriteContext): KeyedChange[] {
