@@ -4,6 +4,7 @@ import type { BuiltInRule } from './types.ts';
 type Fun = string | readonly string[];
 
 function isSameFun(published: Fun, returned: Fun): boolean {
+  if (published === returned) return true;
   const [left, right] = [[published].flat(), [returned].flat()];
   return left.length === right.length && left.every((fun, index) => fun === right[index]);
 }

@@ -1,12 +1,38 @@
 import { StoreError } from './errors.ts';
 
 /** Something to be written, and whom to tell. */
-interface Waiting {
-  /** Does the work; what it throws is its own business, so no other one fails by it. */
-  run(): void;
-  /** What it wrote is durable. */
-  done(): void;
-  failed(error: unknown): void;
+class Waiting<T> {
+  readonly #work: () => T;
+  readonly #resolve: (result: T) => void;
+  readonly #reject: (error: unknown) => void;
+  #outcome: { readonly result: T } | { readonly error: StoreError } | undefined;
+
+  constructor(work: () => T, resolve: (result: T) => void, reject: (error: unknown) => void) {
+    this.#work = work;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  /** A condition that does not hold is this one's own business: no other one fails by it. */
+  run(): void {
+    try {
+      this.#outcome = { result: this.#work() };
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      this.#outcome = { error };
+    }
+  }
+
+  /** What was written is durable. */
+  done(): void {
+    if (this.#outcome === undefined) return;
+    if ('error' in this.#outcome) this.#reject(this.#outcome.error);
+    else this.#resolve(this.#outcome.result);
+  }
+
+  failed(error: unknown): void {
+    this.#reject(error);
+  }
 }
 
 /**
@@ -16,7 +42,7 @@ interface Waiting {
 export class GroupCommit {
   readonly #transaction: (work: () => void) => Promise<unknown>;
   readonly #toError: (cause: unknown) => Promise<StoreError>;
-  #waiting: Waiting[] = [];
+  #waiting: Pick<Waiting<unknown>, 'run' | 'done' | 'failed'>[] = [];
 
   /**
    * @param transaction does the work in one transaction; takes it back where it throws
@@ -36,49 +62,26 @@ export class GroupCommit {
    */
   run<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push(waiting(work, resolve, reject));
+      this.#waiting.push(new Waiting(work, resolve, reject));
       if (this.#waiting.length === 1) void this.#commit();
     });
   }
 
   async #commit(): Promise<void> {
-    let group: readonly Waiting[] | undefined;
-    const take = (): readonly Waiting[] => {
-      group = this.#waiting;
-      this.#waiting = [];
-      return group;
-    };
+    let group = this.#waiting;
     try {
       await this.#transaction(() => {
-        for (const one of take()) one.run();
+        group = this.#waiting;
+        this.#waiting = [];
+        for (const one of group) one.run();
       });
     } catch (cause) {
-      const failed = group ?? take();
+      // The engine gave no transaction at all.
+      if (group === this.#waiting) this.#waiting = [];
       const error = await this.#toError(cause);
-      for (const one of failed) one.failed(error);
+      for (const one of group) one.failed(error);
       return;
     }
-    for (const one of group ?? []) one.done();
+    for (const one of group) one.done();
   }
-}
-
-function waiting<T>(
-  work: () => T,
-  resolve: (result: T) => void,
-  reject: (error: unknown) => void,
-): Waiting {
-  let settle = (): void => reject(new StoreError('ERR_STORE_UNAVAILABLE', 'the work was not done'));
-  return {
-    run: () => {
-      try {
-        const result = work();
-        settle = () => resolve(result);
-      } catch (error) {
-        if (!(error instanceof StoreError)) throw error;
-        settle = () => reject(error);
-      }
-    },
-    done: () => settle(),
-    failed: reject,
-  };
 }

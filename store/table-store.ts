@@ -7,6 +7,7 @@ import type { Change, Entry, Key, ListOptions, Operation, Store, Stream } from '
 import { sweepExpired } from './sweep.ts';
 import { TableStream } from './table-stream.ts';
 import type { Tables } from './tables.ts';
+import { UnderWay } from './under-way.ts';
 import { applySteps, checkConditions, prepareStep, type Step } from './write-steps.ts';
 
 const rowsPerStep = 256;
@@ -17,7 +18,7 @@ export class TableStore implements Store {
   readonly #tables: Tables;
   readonly #now: () => number;
   readonly #feed = new ChangeFeed();
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #underWay = new UnderWay();
   readonly #sweeper: NodeJS.Timeout;
   #closed: Promise<void> | undefined;
 
@@ -65,10 +66,14 @@ export class TableStore implements Store {
   async write(operations: readonly Operation[]): Promise<number> {
     this.#refuseWhenClosed();
     const steps = operations.map(prepareStep);
-    const writing = this.#tables.transaction(() => this.#apply(steps));
-    const { revision, changes } = await this.#follow(writing);
-    this.#feed.publish(changes);
-    return revision;
+    this.#underWay.enter();
+    try {
+      const { revision, changes } = await this.#tables.transaction(() => this.#apply(steps));
+      this.#feed.publish(changes);
+      return revision;
+    } finally {
+      this.#underWay.leave();
+    }
   }
 
   watch(prefix: Key, signal: AbortSignal): AsyncIterable<Change> {
@@ -102,7 +107,7 @@ export class TableStore implements Store {
 
   async #finish(): Promise<void> {
     clearInterval(this.#sweeper);
-    await Promise.allSettled(this.#underWay);
+    await this.#underWay.over();
     this.#feed.end();
     await this.#tables.close();
   }
@@ -116,11 +121,13 @@ export class TableStore implements Store {
     return { revision, changes: applySteps(this.#tables, steps, { revision, now }) };
   }
 
-  #follow<T>(promise: Promise<T>): Promise<T> {
-    this.#underWay.add(promise);
-    const forget = (): void => void this.#underWay.delete(promise);
-    promise.then(forget, forget);
-    return promise;
+  async #follow<T>(promise: Promise<T>): Promise<T> {
+    this.#underWay.enter();
+    try {
+      return await promise;
+    } finally {
+      this.#underWay.leave();
+    }
   }
 
   #living(key: Key, record: EntryRecord): Entry | undefined {

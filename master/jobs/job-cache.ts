@@ -91,7 +91,7 @@ export class JobCache {
    * Keeps a return, durable when it resolves.
    * @returns false if that minion's return was kept already; it stays as it was
    */
-  async addReturn(jid: string, result: JobReturn): Promise<boolean> {
+  addReturn(jid: string, result: JobReturn): Promise<boolean> {
     return this.#writeOnce([this.#putReturn(jid, result)]);
   }
 

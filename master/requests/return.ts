@@ -1,6 +1,6 @@
 import { parseReturnLoad, type WireMap } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
-import type { ReturnKeeper, ReturnOutcome } from '../jobs/returns.ts';
+import type { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { Throttle } from '../limits/throttle.ts';
 import type { Meter } from '../metrics/meter.ts';
@@ -31,8 +31,8 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
       options.counters.count('malformed-return');
       return send(null);
     }
-    const markOf = (): string | undefined => requestMark(request);
-    const outcome = await kept(() => options.keeper.take(minionId, parsed.value, markOf));
+    const markOf = (): string => requestMark(request);
+    const outcome = await options.keeper.take(minionId, parsed.value, markOf).catch(notKept);
     if (outcome === 'stored' || outcome === 'told') {
       options.meter.countReturn();
       return send(null);
@@ -46,13 +46,9 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
   };
 }
 
-async function kept(take: () => Promise<ReturnOutcome>): Promise<ReturnOutcome> {
-  try {
-    return await take();
-  } catch (cause) {
-    if (cause instanceof StoreError) throw new Unanswered('return-not-kept', { cause });
-    throw cause;
-  }
+function notKept(cause: unknown): never {
+  if (cause instanceof StoreError) throw new Unanswered('return-not-kept', { cause });
+  throw cause;
 }
 
 /** In place of a value that is too large: the job says so, instead of waiting in vain. */
