@@ -89,13 +89,19 @@ export interface MinionHandshake {
 export function createMinionHandshake(config: MinionHandshakeConfig): MinionHandshake {
   const newNonce = config.nonce ?? (() => randomBytes(16).toString('hex'));
   let nonce = '';
+  let storedKey: KeyObject | undefined;
+  // Reading a key takes longer than encrypting to it.
+  const toStored = (bytes: Buffer, pem: string): Buffer => {
+    storedKey ??= parsePublicKey(pem);
+    return encrypt(storedKey, bytes, config.encAlgo ?? defaultEncryptionAlgorithm);
+  };
   return {
     request() {
       nonce = newNonce();
       return encodeRequest({
         enc: 'clear',
         version: config.version,
-        load: authLoad(config, nonce),
+        load: authLoad(config, nonce, toStored),
       });
     },
     step(reply) {
@@ -109,7 +115,11 @@ export function createMinionHandshake(config: MinionHandshakeConfig): MinionHand
   };
 }
 
-function authLoad(config: MinionHandshakeConfig, nonce: string): WireMap {
+function authLoad(
+  config: MinionHandshakeConfig,
+  nonce: string,
+  toStored: (bytes: Buffer, pem: string) => Buffer,
+): WireMap {
   const { encAlgo, sigAlgo, autosignGrains, masterPub } = config;
   return {
     cmd: '_auth',
@@ -118,14 +128,11 @@ function authLoad(config: MinionHandshakeConfig, nonce: string): WireMap {
     ...(encAlgo === undefined ? {} : { enc_algo: encAlgo }),
     ...(sigAlgo === undefined ? {} : { sig_algo: sigAlgo }),
     ...(autosignGrains === undefined ? {} : { autosign_grains: autosignGrains }),
-    ...(masterPub === undefined ? {} : { token: encryptedToken(config, masterPub) }),
+    ...(masterPub === undefined
+      ? {}
+      : { token: toStored(Buffer.from(config.token, 'latin1'), masterPub) }),
     pub: cleanKeyText(config.publicPem),
   };
-}
-
-function encryptedToken(config: MinionHandshakeConfig, masterPub: string): Buffer {
-  const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
-  return encrypt(parsePublicKey(masterPub), Buffer.from(config.token, 'latin1'), algorithm);
 }
 
 function judgeReply(

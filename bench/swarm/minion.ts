@@ -6,6 +6,7 @@ import {
   decrypt,
   encodeRequest,
   isWireMap,
+  type MinionHandshake,
   openPrivateReply,
   openSendReply,
   parseKeyString,
@@ -48,6 +49,8 @@ export class SwarmMinion {
   /** One in a hundred looks at RSA signatures. */
   readonly #isThorough: boolean;
   #session: Session | undefined;
+  /** With the master that is known. */
+  #handshake: MinionHandshake | undefined;
 
   constructor(id: string, index: number, key: SwarmKey, dealer: Asker) {
     this.id = id;
@@ -62,14 +65,8 @@ export class SwarmMinion {
    * @param known the master's key and the shared key, once somebody has them
    */
   async signIn(known: Known | undefined): Promise<Known> {
-    const handshake = createMinionHandshake({
-      id: this.id,
-      version: 3,
-      privateKey: this.#key.privateKey,
-      publicPem: this.#key.publicPem,
-      token: this.#key.token,
-      ...(known === undefined ? {} : { masterPub: known.masterPem }),
-    });
+    if (known !== undefined) this.#handshake ??= this.#begin(known.masterPem);
+    const handshake = this.#handshake ?? this.#begin();
     const reply = await this.#dealer.ask(handshake.request());
     if (known !== undefined && !this.#isThorough) {
       const requestKey = this.#session?.requestKey ?? this.#openSession(reply);
@@ -85,6 +82,17 @@ export class SwarmMinion {
     };
     this.#session = { requestKey: parseKeyString(step.session ?? ''), ...learnt };
     return learnt;
+  }
+
+  #begin(masterPub?: string): MinionHandshake {
+    return createMinionHandshake({
+      id: this.id,
+      version: 3,
+      privateKey: this.#key.privateKey,
+      publicPem: this.#key.publicPem,
+      token: this.#key.token,
+      ...(masterPub === undefined ? {} : { masterPub }),
+    });
   }
 
   /** Sends a sealed request and opens its reply: HMAC and nonce must be right. */
