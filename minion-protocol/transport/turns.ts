@@ -33,12 +33,15 @@ export class Turns {
     // Who is given a turn may give it back before he returns: the loop that gave it goes on.
     if (this.#isGiving) return;
     this.#isGiving = true;
-    for (const taker of this.#waiting) {
-      if (this.#free === 0) break;
-      this.#waiting.delete(taker);
-      taker.startRequests();
+    try {
+      for (const taker of this.#waiting) {
+        if (this.#free === 0) return;
+        this.#waiting.delete(taker);
+        taker.startRequests();
+      }
+    } finally {
+      this.#isGiving = false;
     }
-    this.#isGiving = false;
   }
 
   /** No longer waits. */
