@@ -18,13 +18,14 @@ import {
   isEncryptionAlgorithm,
   isSigningAlgorithm,
   macOf,
-  openValue,
+  openPacked,
   type PayloadLimits,
   type Peer,
   ProtocolError,
   type ProtocolVersion,
   type SealedEnvelope,
   type Turn,
+  unpackWire,
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
@@ -233,7 +234,11 @@ export class RequestChannel {
   ): VerifiedRequest | Promise<VerifiedRequest> {
     const { loadLimits, pins, tokens } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
-    const checked = this.#check(envelope, openLoad(key, envelope.load, loadLimits));
+    const packed = refusing(() => openPacked(key, envelope.load));
+    const checked = this.#check(
+      envelope,
+      refusing(() => unpackWire(packed, loadLimits)),
+    );
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
       throw new Refusal('algorithm');
     }
@@ -250,6 +255,7 @@ export class RequestChannel {
       address: peer.address,
       bytes: envelope.load.length,
       mac: macOf(envelope.load),
+      packed,
       load,
       encAlgo,
       sigAlgo,
@@ -359,9 +365,9 @@ export class RequestChannel {
   }
 }
 
-function openLoad(key: CrypticleKey, blob: Uint8Array, limits: PayloadLimits): WireValue {
+function refusing<T>(read: () => T): T {
   try {
-    return openValue(key, blob, { limits });
+    return read();
   } catch (error) {
     if (error instanceof ProtocolError) throw new Refusal(error.code);
     throw error;

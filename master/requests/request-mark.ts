@@ -1,17 +1,14 @@
 import { hash } from 'node:crypto';
-import { packWire } from '../../minion-protocol/index.ts';
 import type { VerifiedRequest } from './request.ts';
 
 /**
- * Tells a request of a minion from its others, 32 bytes. Clients send the same bytes again, and
- * those have the same HMAC. Those of protocol 2 also encrypt a request again with the nonce that it
- * had, after they have signed in anew; those of protocol 3 do so with pillar requests only
- * [WIRE 4.4].
+ * Tells a request of a minion from its others, 32 bytes: a digest of nonce and load as the minion
+ * packed them. Clients send the same bytes again; those of protocol 2 also encrypt a request again
+ * under the nonce that it had, after they have signed in anew [WIRE 4.4]. Where there is no nonce,
+ * two requests may say the same, and only the same bytes are the same request.
  */
-export function markOf(request: VerifiedRequest): Buffer {
-  const { version, nonce, load, mac } = request;
-  if (version !== 2 || nonce === undefined) return mac;
-  return hash('sha256', packWire([nonce, load]), 'buffer');
+export function markOf({ nonce, packed, mac }: VerifiedRequest): Buffer {
+  return nonce === undefined ? mac : hash('sha256', packed, 'buffer');
 }
 
 /** The same as text, to be kept beside the effect of the request. */

@@ -23,19 +23,19 @@ for (const version of [2, 3]) {
   });
 }
 
-test('what a client of protocol 2 encrypts again with its nonce is a repetition', async (t) => {
-  const vector = recorded('minion_event', 'start event v2');
-  const [first, again] = [altered(vector, {}), altered(vector, {})];
-  t.notDeepEqual(first, again, 'another IV');
-  const master = await startVectorMaster(t);
-  const events = await master.eventsDuring(async () => {
-    t.is(openReply(vector, await master.ask(first)), null);
-    t.is(openReply(vector, await master.ask(again)), null);
-  });
-  t.is(events.length, 1);
-});
-
 for (const version of [2, 3]) {
+  test(`what a client of protocol ${version} encrypts again with its nonce is a repetition`, async (t) => {
+    const vector = recorded('minion_event', `start event v${version}`);
+    const [first, again] = [altered(vector, {}), altered(vector, {})];
+    t.notDeepEqual(first, again, 'another IV');
+    const master = await startVectorMaster(t);
+    const events = await master.eventsDuring(async () => {
+      t.is(openReply(vector, await master.ask(first)), null);
+      t.is(openReply(vector, await master.ask(again)), null);
+    });
+    t.is(events.length, 1);
+  });
+
   test(`the same nonce with another load is another request of protocol ${version}`, async (t) => {
     const vector = recorded('minion_event', `start event v${version}`);
     const master = await startVectorMaster(t);
