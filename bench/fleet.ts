@@ -1,9 +1,10 @@
 /**
  * A master under the load of a fleet, in the same machine: the master in this process, the
- * simulated minions in another. V8 is set as `saltbridge master` sets it. Rate limits are off, and said so in what is printed.
+ * simulated minions in another. V8 is set as `saltbridge master` sets it. Rate limits are off, and
+ * said so in what is printed.
  */
 import { type ChildProcess, execFile, fork } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +12,7 @@ import { promisify } from 'node:util';
 import { keepHeapSmall } from '../cli/heap.ts';
 import { createMaster, type Master } from '../master/index.ts';
 import { benchConfig } from './config.ts';
-import { makeKeyTexts, type SwarmKeyText, swarmId } from './swarm/keys.ts';
+import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 
 /** What one fleet did. */
@@ -48,7 +49,9 @@ async function benchFleet(count: number): Promise<FleetFigures> {
     limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },
   });
   const keys = await makeKeyTexts(keyCount);
-  await acceptAll(config.pkiDir, count, keys);
+  // Not in the process of the master, whose memory is measured.
+  const swarm = fork(program);
+  await order(swarm, { do: 'accept', pkiDir: config.pkiDir, count, keys });
   await writeFile(
     path.join(rootDir, 'master'),
     JSON.stringify({ root_dir: rootDir, sock_dir: '/run', saltbridge: { socket: config.socket } }),
@@ -57,7 +60,6 @@ async function benchFleet(count: number): Promise<FleetFigures> {
   const startedAt = performance.now();
   await master.start();
   const startMs = performance.now() - startedAt;
-  const swarm = fork(program);
   try {
     return { minions: count, startMs, ...(await measure(master, swarm, count, keys, rootDir)) };
   } finally {
@@ -127,20 +129,6 @@ export async function ping(master: Master, count: number): Promise<number> {
     }
   }
   return performance.now() - startedAt;
-}
-
-/** Accepts the keys of so many minions before the master starts. */
-export async function acceptAll(
-  pkiDir: string,
-  count: number,
-  keys: readonly SwarmKeyText[],
-): Promise<void> {
-  const directory = path.join(pkiDir, 'minions');
-  await mkdir(directory, { recursive: true, mode: 0o700 });
-  for (let index = 0; index < count; index += 1) {
-    const id = swarmId(index);
-    await writeFile(path.join(directory, id), keys[index % keys.length]?.publicPem ?? '');
-  }
 }
 
 /** Measures and prints what a fleet does. */

@@ -11,7 +11,8 @@ import { fileURLToPath } from 'node:url';
 import { keepHeapSmall } from '../cli/heap.ts';
 import { createMaster, type Master, type MasterOptions } from '../master/index.ts';
 import { benchConfig } from './config.ts';
-import { acceptAll, ping } from './fleet.ts';
+import { ping } from './fleet.ts';
+import { acceptAll } from './swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 

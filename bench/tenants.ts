@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url';
 import { keepHeapSmall } from '../cli/heap.ts';
 import { createMaster, type Master } from '../master/index.ts';
 import { benchConfig } from './config.ts';
-import { acceptAll } from './fleet.ts';
 import { sampleMemory } from './soak/memory.ts';
+import { acceptAll } from './swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
 import { order } from './swarm/order.ts';
 

@@ -12,8 +12,8 @@ import { fileURLToPath } from 'node:url';
 import { keepHeapSmall } from '../../cli/heap.ts';
 import { createMaster, type MasterStatus } from '../../master/index.ts';
 import { benchConfig } from '../config.ts';
-import { acceptAll } from '../fleet.ts';
 import { growthPerMinute, type MemorySample, sampleMemory, warm } from '../soak/memory.ts';
+import { acceptAll } from '../swarm/accept.ts';
 import { makeKeyTexts, type SwarmKeyText } from '../swarm/keys.ts';
 import type { Attack, FloodAnswer, FloodOrder, FloodOutcome } from './orders.ts';
 

@@ -6,8 +6,8 @@ import { connectExtension, type ExtensionClient } from '../../client/index.ts';
 import { ProtocolError } from '../../minion-protocol/index.ts';
 import { Line } from '../crash/line.ts';
 import { MasterProcess } from '../crash/master-process.ts';
-import { acceptAll } from '../fleet.ts';
 import { freePort } from '../free-port.ts';
+import { acceptAll } from '../swarm/accept.ts';
 import { importKey, makeKeyTexts, swarmId } from '../swarm/keys.ts';
 import { type Known, SwarmMinion } from '../swarm/minion.ts';
 

@@ -2,6 +2,13 @@ import type { SwarmKeyText } from './keys.ts';
 
 /** What the swarm is told to do; it answers each order when it is done. */
 export type Order =
+  /** The keys of all minions are put where an accepted key lies. */
+  | {
+      readonly do: 'accept';
+      readonly pkiDir: string;
+      readonly count: number;
+      readonly keys: readonly SwarmKeyText[];
+    }
   | {
       readonly do: 'enlist';
       readonly count: number;

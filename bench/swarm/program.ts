@@ -1,4 +1,5 @@
 /** The swarm's process: simulated minions, told what to do by the process of the master. */
+import { acceptAll } from './accept.ts';
 import { importKey, swarmId } from './keys.ts';
 import { type Known, type SealedLoad, SwarmMinion } from './minion.ts';
 import type { Order } from './orders.ts';
@@ -13,6 +14,8 @@ const publications = new PublicationReader();
 
 async function carryOut(order: Order): Promise<void> {
   switch (order.do) {
+    case 'accept':
+      return acceptAll(order.pkiDir, order.count, order.keys);
     case 'enlist': {
       const keys = order.keys.map(importKey);
       dealers = Array.from({ length: order.connections }, () => new Dealer(order.requestPort));
