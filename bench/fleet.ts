@@ -51,16 +51,14 @@ async function benchFleet(count: number): Promise<FleetFigures> {
   const keys = await makeKeyTexts(keyCount);
   // Not in the process of the master, whose memory is measured.
   const swarm = fork(program);
-  await order(swarm, { do: 'accept', pkiDir: config.pkiDir, count, keys });
-  await writeFile(
-    path.join(rootDir, 'master'),
-    JSON.stringify({ root_dir: rootDir, sock_dir: '/run', saltbridge: { socket: config.socket } }),
-  );
   const master = createMaster({ config });
-  const startedAt = performance.now();
-  await master.start();
-  const startMs = performance.now() - startedAt;
   try {
+    await order(swarm, { do: 'accept', pkiDir: config.pkiDir, count, keys });
+    const options = { root_dir: rootDir, sock_dir: '/run', saltbridge: { socket: config.socket } };
+    await writeFile(path.join(rootDir, 'master'), JSON.stringify(options));
+    const startedAt = performance.now();
+    await master.start();
+    const startMs = performance.now() - startedAt;
     return { minions: count, startMs, ...(await measure(master, swarm, count, keys, rootDir)) };
   } finally {
     swarm.disconnect();

@@ -29,7 +29,6 @@ const nonceSize = 32;
 const sliceSize = 32 * 1024;
 const prefixText = 'pickle::';
 const prefix = Buffer.from(prefixText, 'latin1');
-const packedEmptyMap = packWire({});
 const randomBlocks = new RandomPool();
 /** Where short messages are put together; each is out of it before the next one. */
 const room = Buffer.allocUnsafeSlow(sliceSize + 2 * blockSize);
@@ -190,19 +189,10 @@ export function openValue(
   blob: Uint8Array,
   options: OpenOptions = {},
 ): WireValue {
-  const packed = openPacked(key, blob, options.nonce);
-  return (options.raw ? unpackRaw : unpackWire)(packed, options.limits);
-}
-
-/**
- * The same without unpacking it.
- * @param nonce - that the plaintext must begin with. Default: it has none
- * @throws ProtocolError ERR_BAD_HMAC, ERR_BAD_PADDING, ERR_NONCE
- */
-export function openPacked(key: CrypticleKey, blob: Uint8Array, nonce?: string): Buffer {
   const plaintext = open(key, blob);
-  if (plaintext.toString('latin1', 0, prefix.length) !== prefixText) return packedEmptyMap;
-  return withoutNonce(plaintext.subarray(prefix.length), nonce);
+  if (plaintext.toString('latin1', 0, prefix.length) !== prefixText) return emptyWireMap();
+  const packed = withoutNonce(plaintext.subarray(prefix.length), options.nonce);
+  return (options.raw ? unpackRaw : unpackWire)(packed, options.limits);
 }
 
 function withoutNonce(content: Buffer, nonce: string | undefined): Buffer {

@@ -18,7 +18,6 @@ export {
   macOf,
   type OpenOptions,
   open,
-  openPacked,
   openValue,
   parseKeyString,
   type SealOptions,

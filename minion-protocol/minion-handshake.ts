@@ -90,18 +90,15 @@ export function createMinionHandshake(config: MinionHandshakeConfig): MinionHand
   const newNonce = config.nonce ?? (() => randomBytes(16).toString('hex'));
   let nonce = '';
   let storedKey: KeyObject | undefined;
-  // Reading a key takes longer than encrypting to it.
-  const toStored = (bytes: Buffer, pem: string): Buffer => {
-    storedKey ??= parsePublicKey(pem);
-    return encrypt(storedKey, bytes, config.encAlgo ?? defaultEncryptionAlgorithm);
-  };
   return {
     request() {
       nonce = newNonce();
+      // Once: reading a key takes longer than encrypting to it.
+      if (config.masterPub !== undefined) storedKey ??= parsePublicKey(config.masterPub);
       return encodeRequest({
         enc: 'clear',
         version: config.version,
-        load: authLoad(config, nonce, toStored),
+        load: authLoad(config, nonce, storedKey),
       });
     },
     step(reply) {
@@ -115,12 +112,8 @@ export function createMinionHandshake(config: MinionHandshakeConfig): MinionHand
   };
 }
 
-function authLoad(
-  config: MinionHandshakeConfig,
-  nonce: string,
-  toStored: (bytes: Buffer, pem: string) => Buffer,
-): WireMap {
-  const { encAlgo, sigAlgo, autosignGrains, masterPub } = config;
+function authLoad(config: MinionHandshakeConfig, nonce: string, storedKey?: KeyObject): WireMap {
+  const { encAlgo, sigAlgo, autosignGrains } = config;
   return {
     cmd: '_auth',
     id: config.id,
@@ -128,11 +121,14 @@ function authLoad(
     ...(encAlgo === undefined ? {} : { enc_algo: encAlgo }),
     ...(sigAlgo === undefined ? {} : { sig_algo: sigAlgo }),
     ...(autosignGrains === undefined ? {} : { autosign_grains: autosignGrains }),
-    ...(masterPub === undefined
-      ? {}
-      : { token: toStored(Buffer.from(config.token, 'latin1'), masterPub) }),
+    ...(storedKey === undefined ? {} : { token: encryptedToken(config, storedKey) }),
     pub: cleanKeyText(config.publicPem),
   };
+}
+
+function encryptedToken(config: MinionHandshakeConfig, storedKey: KeyObject): Buffer {
+  const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
+  return encrypt(storedKey, Buffer.from(config.token, 'latin1'), algorithm);
 }
 
 function judgeReply(

@@ -208,7 +208,6 @@ export class PayloadReader {
     const start = this.#take(length);
     const end = start + length;
     if (this.#dialect === 'raw') return this.#view(start, end);
-    if (length === 0) return '';
     if (length <= shortText && this.#isAscii(start, end)) {
       return this.#bytes.toString('latin1', start, end);
     }

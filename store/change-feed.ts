@@ -41,10 +41,11 @@ export class ChangeFeed {
   }
 }
 
+/** A copy: the tables may hold the row itself. */
 function toChange(written: KeyedChange): Change {
   const key = decodeKey(written.key);
   if (written.type === 'delete') return { type: 'delete', key, revision: written.revision };
-  return { type: 'put', entry: entryOf(key, unpackEntry(written.row)) };
+  return { type: 'put', entry: entryOf(key, unpackEntry(Buffer.from(written.row))) };
 }
 
 type Waiting = (result: IteratorResult<Change>) => void;

@@ -7,7 +7,6 @@ import type { Change, Entry, Key, ListOptions, Operation, Store, Stream } from '
 import { sweepExpired } from './sweep.ts';
 import { TableStream } from './table-stream.ts';
 import type { Tables } from './tables.ts';
-import { UnderWay } from './under-way.ts';
 import { applySteps, checkConditions, prepareStep, type Step } from './write-steps.ts';
 
 const rowsPerStep = 256;
@@ -18,7 +17,7 @@ export class TableStore implements Store {
   readonly #tables: Tables;
   readonly #now: () => number;
   readonly #feed = new ChangeFeed();
-  readonly #underWay = new UnderWay();
+  readonly #underWay = new Set<Promise<unknown>>();
   readonly #sweeper: NodeJS.Timeout;
   #closed: Promise<void> | undefined;
 
@@ -66,14 +65,11 @@ export class TableStore implements Store {
   async write(operations: readonly Operation[]): Promise<number> {
     this.#refuseWhenClosed();
     const steps = operations.map(prepareStep);
-    this.#underWay.enter();
-    try {
-      const { revision, changes } = await this.#tables.transaction(() => this.#apply(steps));
-      this.#feed.publish(changes);
-      return revision;
-    } finally {
-      this.#underWay.leave();
-    }
+    const { revision, changes } = await this.#follow(
+      this.#tables.transaction(() => this.#apply(steps)),
+    );
+    this.#feed.publish(changes);
+    return revision;
   }
 
   watch(prefix: Key, signal: AbortSignal): AsyncIterable<Change> {
@@ -107,7 +103,7 @@ export class TableStore implements Store {
 
   async #finish(): Promise<void> {
     clearInterval(this.#sweeper);
-    await this.#underWay.over();
+    await Promise.allSettled(this.#underWay);
     this.#feed.end();
     await this.#tables.close();
   }
@@ -122,11 +118,11 @@ export class TableStore implements Store {
   }
 
   async #follow<T>(promise: Promise<T>): Promise<T> {
-    this.#underWay.enter();
+    this.#underWay.add(promise);
     try {
       return await promise;
     } finally {
-      this.#underWay.leave();
+      this.#underWay.delete(promise);
     }
   }
 

@@ -55,7 +55,7 @@ export class ReturnKeeper {
     const { cache, isOfFormerOwner } = this.#options;
     const jid = isSelfMade(load) ? 'req' : load.jid;
     const isUnknown = isSelfMade(load) || isOfFormerOwner(minionId, jid);
-    const job = isUnknown ? undefined : (cache.remembered(jid) ?? (await cache.find(jid)));
+    const job = isUnknown ? undefined : await cache.find(jid);
     const decision = decide({
       subject: { kind: 'minion', id: minionId },
       action: 'return',

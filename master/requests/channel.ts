@@ -18,14 +18,13 @@ import {
   isEncryptionAlgorithm,
   isSigningAlgorithm,
   macOf,
-  openPacked,
+  openValue,
   type PayloadLimits,
   type Peer,
   ProtocolError,
   type ProtocolVersion,
   type SealedEnvelope,
   type Turn,
-  unpackWire,
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
@@ -234,11 +233,7 @@ export class RequestChannel {
   ): VerifiedRequest | Promise<VerifiedRequest> {
     const { loadLimits, pins, tokens } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
-    const packed = refusing(() => openPacked(key, envelope.load));
-    const checked = this.#check(
-      envelope,
-      refusing(() => unpackWire(packed, loadLimits)),
-    );
+    const checked = this.#check(envelope, openLoad(key, envelope.load, loadLimits));
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
       throw new Refusal('algorithm');
     }
@@ -255,7 +250,6 @@ export class RequestChannel {
       address: peer.address,
       bytes: envelope.load.length,
       mac: macOf(envelope.load),
-      packed,
       load,
       encAlgo,
       sigAlgo,
@@ -322,9 +316,9 @@ export class RequestChannel {
 
   async #follow(cmd: string, request: VerifiedRequest, reply: Promise<Reply>): Promise<Reply> {
     try {
-      await reply;
+      const given = await reply;
       this.#options.meter.countRequest(cmd, 'answered');
-      return reply;
+      return given;
     } catch (error) {
       return this.#handlerError(cmd, request, error);
     }
@@ -365,9 +359,9 @@ export class RequestChannel {
   }
 }
 
-function refusing<T>(read: () => T): T {
+function openLoad(key: CrypticleKey, blob: Uint8Array, limits: PayloadLimits): WireValue {
   try {
-    return read();
+    return openValue(key, blob, { limits });
   } catch (error) {
     if (error instanceof ProtocolError) throw new Refusal(error.code);
     throw error;

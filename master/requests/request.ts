@@ -27,8 +27,6 @@ export interface VerifiedRequest {
   readonly bytes: number;
   /** The HMAC of what was sent: only the very same bytes have it again. A view into them. */
   readonly mac: Buffer;
-  /** The load as the minion packed it, decrypted. */
-  readonly packed: Buffer;
   /** The load without `tok` and `nonce`. */
   readonly load: WireMap;
   readonly encAlgo: EncryptionAlgorithm;

@@ -156,6 +156,24 @@ export function storeSuite(engine: string, openStore: OpenStore): void {
     },
   );
 
+  check(
+    'what a watcher does to a value reaches neither the store nor others',
+    async (t, { store }) => {
+      const ending = new AbortController();
+      const watches = [1, 2].map(() => store.watch(['w'], ending.signal)[Symbol.asyncIterator]());
+      await store.write([{ op: 'put', key: ['w', 'a'], value: bytes('kept') }]);
+      for (const watch of watches) {
+        const { value } = await watch.next();
+        if (value.type !== 'put') return t.fail();
+        t.is(text(value.entry.value), 'kept');
+        value.entry.value.fill(0);
+      }
+      const entry = await store.get(['w', 'a']);
+      t.is(text(entry?.value ?? bytes('')), 'kept');
+      ending.abort();
+    },
+  );
+
   check('a watch ends with its signal and with the store', async (t, { store }) => {
     t.true((await store.watch([], AbortSignal.abort())[Symbol.asyncIterator]().next()).done);
     const ending = new AbortController();

@@ -18,7 +18,6 @@ function request(nonce: string, more: Partial<VerifiedRequest> = {}): VerifiedRe
     ts: startedAt,
     bytes: 100,
     mac: Buffer.alloc(32),
-    packed: Buffer.from(nonce),
     load: { cmd: '_minion_event', tag: 'a' },
     encAlgo: 'OAEP-SHA1',
     sigAlgo: 'PKCS1v15-SHA1',
@@ -58,12 +57,13 @@ test('one that arrives while the first is under way waits for its answer', async
   t.is(runs(), 1);
 });
 
-test('other bytes and another minion are other requests', async (t) => {
+test('another nonce, another load and another minion are other requests', async (t) => {
   const { ask, runs } = guardAt({ seconds: startedAt });
   await ask(request('n'));
   await ask(request('o'));
+  await ask(request('n', { load: { cmd: '_minion_event', tag: 'b' } }));
   await ask(request('n', { minionId: 'm2' }));
-  t.is(runs(), 3);
+  t.is(runs(), 4);
 });
 
 test('a mark lasts as long as its time stamp is good, not longer', async (t) => {

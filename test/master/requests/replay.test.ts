@@ -23,6 +23,16 @@ for (const version of [2, 3]) {
   });
 }
 
+test('a repetition with another time stamp is a repetition', async (t) => {
+  const master = await startVectorMaster(t);
+  const events = await master.eventsDuring(async () => {
+    for (const ts of [0, 7, 299]) {
+      await master.ask(altered(startEvent, { load: { ts: RECORDED_AT / 1000 + ts } }));
+    }
+  });
+  t.is(events.length, 1);
+});
+
 for (const version of [2, 3]) {
   test(`what a client of protocol ${version} encrypts again with its nonce is a repetition`, async (t) => {
     const vector = recorded('minion_event', `start event v${version}`);
