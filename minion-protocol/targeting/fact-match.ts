@@ -61,7 +61,7 @@ class FactSearch {
   }
 
   #matches(value: WireValue, wanted: string, tried: Tried): boolean {
-    if (isFactMap(value)) return this.#matchesMap(value, wanted, tried);
+    if (isFactMap(value)) return !isEmpty(value) && this.#matchesMap(value, wanted, tried);
     if (!Array.isArray(value)) return this.#values.test(wanted, value);
     return value.some(
       (item) =>
@@ -72,7 +72,7 @@ class FactSearch {
 
   /** [subdict_match _dict_match]: the delimiter inside is always `:`. */
   #matchesMap(map: FactMap, wanted: string, tried: Tried): boolean {
-    if (isEmpty(map) || isTried(tried, map, wanted)) return false;
+    if (isTried(tried, map, wanted)) return false;
     const isWild = wanted.startsWith('*:');
     const inner = isWild ? wanted.slice(2) : wanted;
     if (inner === '*' || hasKey(map, inner)) return true;

@@ -107,6 +107,13 @@ test('a regular expression over values is lowered as a whole, as Salt does', (t)
   t.true(isMeant('grain_pcre', 'os:\\S', { os: ' x' }));
 });
 
+test('an empty map is nothing, but in a list it is a map', (t) => {
+  t.false(isMeant('grain', 'a:*', { a: {} }));
+  t.false(isMeant('grain', 'a:*:*', { a: {} }));
+  t.true(isMeant('grain', 'a:*', { a: [{}] }));
+  t.true(isMeant('grain', 'a:*:*', { a: [{}] }));
+});
+
 test('an expression with a delimiter in it is read where one of the ways to cut it can be', (t) => {
   t.true(isMeant('grain_pcre', 'url:(http|https://x)', { url: 'https://x' }));
   t.throws(() => isMeant('grain_pcre', 'url:(http', {}), { instanceOf: SyntaxError });
