@@ -3,6 +3,8 @@ import { createHmac, type Hmac, hash } from 'node:crypto';
 
 const blockSize = 64;
 const digestSize = 32;
+const innerPad = 0x36;
+const outerPad = 0x5c;
 /** Bytes up to which the copy that two hashes need costs less than an object of OpenSSL's. */
 const shortSize = 4096;
 
@@ -12,18 +14,15 @@ const outerRoom = Buffer.allocUnsafeSlow(blockSize + digestSize);
 
 /** Makes HMACs; what is short takes two hashes instead of an object for each message. */
 export class HmacKey {
-  readonly #key: Uint8Array;
-  readonly #inner = new Uint8Array(blockSize).fill(0x36);
-  readonly #outer = new Uint8Array(blockSize).fill(0x5c);
+  /** The key over one block, as latin1 text: a third of the memory that bytes take. */
+  readonly #inner: string;
+  readonly #outer: string;
 
   /** @param key at most 64 bytes; copied */
   constructor(key: Uint8Array) {
     if (key.length > blockSize) throw new RangeError(`an HMAC key of ${key.length} bytes`);
-    this.#key = new Uint8Array(key);
-    key.forEach((byte, index) => {
-      this.#inner[index] = byte ^ 0x36;
-      this.#outer[index] = byte ^ 0x5c;
-    });
+    this.#inner = blockOf(key, innerPad);
+    this.#outer = blockOf(key, outerPad);
   }
 
   /** Writes the HMAC of all of `bytes`, 32 bytes from `offset` on. */
@@ -32,16 +31,24 @@ export class HmacKey {
       target.set(this.begin().update(bytes).digest(), offset);
       return;
     }
-    innerRoom.set(this.#inner);
+    innerRoom.write(this.#inner, 'latin1');
     innerRoom.set(bytes, blockSize);
     const inner = hash('sha256', innerRoom.subarray(0, blockSize + bytes.length), 'binary');
-    outerRoom.set(this.#outer);
+    outerRoom.write(this.#outer, 'latin1');
     outerRoom.write(inner, blockSize, 'latin1');
     target.write(hash('sha256', outerRoom, 'binary'), offset, 'latin1');
   }
 
   /** Of what comes in parts. */
   begin(): Hmac {
-    return createHmac('sha256', this.#key);
+    const key = blockOf(Buffer.from(this.#inner, 'latin1'), innerPad);
+    return createHmac('sha256', Buffer.from(key, 'latin1'));
   }
+}
+
+/** The key, with zeros behind it up to the size of a block, and `pad` over each byte. */
+function blockOf(key: Uint8Array, pad: number): string {
+  const block = Buffer.alloc(blockSize, pad);
+  for (const [index, byte] of key.entries()) block[index] = byte ^ pad;
+  return block.toString('latin1');
 }

@@ -23,14 +23,14 @@ export type FrameBreach = 'reserved-flags' | 'command-with-more' | 'frame-length
 /** What {@link FrameReader.next} came to: a frame, or the end of the bytes given, or a breach. */
 export type FrameStep<Refusal extends string> = 'frame' | 'starved' | FrameBreach | Refusal;
 
-/**
- * Decides by its prefix whether a frame may arrive at all: gives a reason to refuse it.
- * `length` is what the peer claims; nothing has been allocated for it.
- */
-export type FrameAdmission<Refusal extends string> = (
-  flags: number,
-  length: number,
-) => Refusal | undefined;
+/** Whoever frames are read for. */
+export interface FrameGate<Refusal extends string> {
+  /**
+   * Decides by its prefix whether a frame may arrive at all: gives a reason to refuse it.
+   * @param length what the peer claims; nothing has been allocated for it
+   */
+  admit(flags: number, length: number): Refusal | undefined;
+}
 
 /**
  * Cuts a byte stream into frames. A body that lies whole in one chunk is a view of that chunk;
@@ -42,7 +42,7 @@ export class FrameReader<Refusal extends string> {
   /** Body of that frame, until the next call. */
   body: Uint8Array = EMPTY;
 
-  readonly #admit: FrameAdmission<Refusal>;
+  readonly #gate: FrameGate<Refusal>;
   #chunk: Uint8Array = EMPTY;
   #position = 0;
   #phase: 'flags' | 'length' | 'body' = 'flags';
@@ -50,8 +50,8 @@ export class FrameReader<Refusal extends string> {
   #lengthBytesMissing = 0;
   #assembly: ByteAssembly | undefined;
 
-  constructor(admit: FrameAdmission<Refusal>) {
-    this.#admit = admit;
+  constructor(gate: FrameGate<Refusal>) {
+    this.#gate = gate;
   }
 
   /** Memory taken by the body that has not arrived completely. */
@@ -112,7 +112,7 @@ export class FrameReader<Refusal extends string> {
       this.#position += 1;
       this.#lengthBytesMissing -= 1;
     }
-    const refusal = this.#admit(this.flags, this.#length);
+    const refusal = this.#gate.admit(this.flags, this.#length);
     if (refusal !== undefined) return refusal;
     this.#phase = 'body';
     return undefined;

@@ -26,6 +26,7 @@ import {
   FLAG_COMMAND,
   FLAG_MORE,
   type FrameBreach,
+  type FrameGate,
   FrameReader,
 } from './zmtp-frames.ts';
 
@@ -110,7 +111,7 @@ export function encodeGreeting(): Uint8Array {
 }
 
 /** The reading half of one connection. Takes chunks of any size. */
-export class ZmtpDecoder {
+export class ZmtpDecoder implements FrameGate<ZmtpBreach> {
   readonly #role: ZmtpRole;
   readonly #limits: ZmtpLimits;
   readonly #reader: FrameReader<ZmtpBreach>;
@@ -122,7 +123,7 @@ export class ZmtpDecoder {
   constructor(role: ZmtpRole, limits: ZmtpLimits = DEFAULT_ZMTP_LIMITS) {
     this.#role = role;
     this.#limits = limits;
-    this.#reader = new FrameReader((flags, length) => this.#admit(flags, length));
+    this.#reader = new FrameReader(this);
   }
 
   /** Memory held for a message that has not arrived completely, bytes. */
@@ -185,7 +186,8 @@ export class ZmtpDecoder {
     }
   }
 
-  #admit(flags: number, length: number): ZmtpBreach | undefined {
+  /** For the reader of frames only. */
+  admit(flags: number, length: number): ZmtpBreach | undefined {
     if ((flags & FLAG_COMMAND) !== 0) {
       return length > this.#limits.maxCommandBytes ? 'command-too-large' : undefined;
     }

@@ -31,18 +31,20 @@ interface AddressRecord {
 /** How far a connection has come. */
 type Phase = 'handshake' | 'first-request' | 'proven';
 
-export interface GuardedConnectionOptions {
-  /** Remote address without port. */
-  readonly address: string;
-  /** Whether a first request is due on this port. */
+/** What is asked of all peers of a port. */
+export interface PortRules {
+  /** Whether something is due from a peer soon after it has connected. */
   readonly awaitsRequest: boolean;
-  /**
-   * Whether the connection of a known address, or of a minion, stays however long it reads
-   * nothing. Default false.
-   */
-  readonly keepsStalled?: boolean;
-  /** Called once, when the connection is over, whoever ended it: destroy the socket, forget it. */
-  readonly onEnd: () => void;
+  /** Whether the connection of a known address, or of a minion, stays however long it reads nothing. */
+  readonly keepsStalled: boolean;
+}
+
+/** Who has the socket of a connection. */
+export interface ConnectionOwner {
+  /** Called once, when the connection is over, whoever ended it: destroy the socket. */
+  onEnd(): void;
+  /** Finish what is under way, then end. */
+  finish(): void;
 }
 
 const NOBODY: ReadonlySet<string> = new Set();
@@ -58,18 +60,20 @@ export class GuardedConnection {
   stalledSince: number | undefined;
   #minionIds: Set<string> | undefined;
   readonly #guard: ConnectionGuard;
-  readonly #options: GuardedConnectionOptions;
+  readonly #rules: PortRules;
+  readonly #owner: ConnectionOwner;
   #phase: Phase = 'handshake';
   #heldBytes = 0;
   #messageSince: number | undefined;
   #unansweredSince: number | undefined;
   #isEnded = false;
 
-  constructor(guard: ConnectionGuard, options: GuardedConnectionOptions) {
+  constructor(guard: ConnectionGuard, address: string, rules: PortRules, owner: ConnectionOwner) {
     this.#guard = guard;
-    this.#options = options;
-    this.address = options.address;
-    this.limitKey = limitKey(options.address);
+    this.#rules = rules;
+    this.#owner = owner;
+    this.address = address;
+    this.limitKey = limitKey(address);
     this.connectedAt = guard.now();
   }
 
@@ -93,7 +97,7 @@ export class GuardedConnection {
   }
 
   handshakeDone(): void {
-    if (this.#options.awaitsRequest) this.#phase = 'first-request';
+    if (this.#rules.awaitsRequest) this.#phase = 'first-request';
     else this.#prove();
   }
 
@@ -141,7 +145,12 @@ export class GuardedConnection {
     this.hold(0);
     this.#isEnded = true;
     this.#guard.released(this);
-    this.#options.onEnd();
+    this.#owner.onEnd();
+  }
+
+  /** Lets what is under way finish, and then ends. */
+  finish(): void {
+    this.#owner.finish();
   }
 
   /** The deadline that has passed, if one has. `isKnown`: the address is. */
@@ -154,7 +163,7 @@ export class GuardedConnection {
     }
     if (isOver(this.#messageSince, now, limits.messageMs + grace)) return 'message-timeout';
     if (isOver(this.#unansweredSince, now, limits.unansweredMs)) return 'unanswered';
-    const mayStall = this.#options.keepsStalled === true && (isKnown || this.minionIds.size > 0);
+    const mayStall = this.#rules.keepsStalled && (isKnown || this.minionIds.size > 0);
     if (mayStall) return undefined;
     return isOver(this.stalledSince, now, limits.stallMs) ? 'stalled-reader' : undefined;
   }
@@ -185,13 +194,16 @@ export class ConnectionGuard {
     this.now = now;
   }
 
-  /** Takes a connection in, ending an older one where a limit asks for it; or refuses it. */
-  admit(options: GuardedConnectionOptions): GuardedConnection | undefined {
+  /**
+   * Takes a connection in, ending an older one where a limit asks for it; or refuses it.
+   * @param address remote, without port
+   */
+  admit(address: string, rules: PortRules, owner: ConnectionOwner): GuardedConnection | undefined {
     if (this.#connections.size >= this.limits.maxConnections && !this.#makeRoom()) {
-      options.onEnd();
+      owner.onEnd();
       return undefined;
     }
-    const connection = new GuardedConnection(this, options);
+    const connection = new GuardedConnection(this, address, rules, owner);
     const record = this.#recordOf(connection.limitKey);
     this.#connections.add(connection);
     record.connections.add(connection);
@@ -202,6 +214,16 @@ export class ConnectionGuard {
       first(record.unproven)?.refuse('too-many-from-address');
     }
     return connection;
+  }
+
+  /** Lets all connections finish what they have under way, and then end. */
+  finishAll(): void {
+    for (const connection of this.#connections) connection.finish();
+  }
+
+  /** Ends all connections. */
+  endAll(): void {
+    for (const connection of this.#connections) connection.end();
   }
 
   /** Ends what is overdue. To be called about once a second. */

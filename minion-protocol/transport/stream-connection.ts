@@ -1,8 +1,13 @@
 /** One peer over a byte stream, for either port of any transport: backpressure and deadlines. */
 import type { Socket } from 'node:net';
 import type { GuardedConnection } from './connection-guard.ts';
-import { type EncodedMessage, encoded, WriteQueue } from './write-queue.ts';
-import type { WriteRounds } from './write-rounds.ts';
+import {
+  type EncodedMessage,
+  encoded,
+  type ListenerParts,
+  type QueueOwner,
+  WriteQueue,
+} from './write-queue.ts';
 
 /** What every decoder may tell. */
 type BreachEvent = {
@@ -55,16 +60,8 @@ export interface StreamConnection {
   endWhenWritten(): void;
 }
 
-/** What all connections of a listener have. */
-export interface ListenerParts {
-  /** Milliseconds, never going back. */
-  readonly now: () => number;
-  readonly rounds: WriteRounds;
-}
-
 /** What a listener does with a connection. */
 export interface OpenConnection {
-  readonly guarded: GuardedConnection;
   onClosed(): void;
   finish(): void;
 }
@@ -79,7 +76,7 @@ export function openConnection<Event extends { readonly type: string }>(
 }
 
 class Connection<Event extends { readonly type: string }>
-  implements StreamConnection, OpenConnection
+  implements StreamConnection, OpenConnection, QueueOwner
 {
   readonly guarded: GuardedConnection;
   readonly queue: WriteQueue;
@@ -94,23 +91,16 @@ class Connection<Event extends { readonly type: string }>
   constructor(
     socket: Socket,
     guarded: GuardedConnection,
-    { now, rounds }: ListenerParts,
+    parts: ListenerParts,
     protocol: StreamProtocol<Event>,
   ) {
     this.guarded = guarded;
     this.#socket = socket;
-    this.#now = now;
+    this.#now = parts.now;
     this.#decoder = protocol.createDecoder();
-    this.queue = new WriteQueue(socket, {
-      now,
-      rounds,
-      onProgress: (stalledSince) => this.#onProgress(stalledSince),
-    });
+    this.queue = new WriteQueue(socket, parts, this);
     this.#session = protocol.openSession(this);
     socket.on('data', (chunk) => this.#onData(chunk));
-    // A reset is an ordinary way for a peer to go; 'close' follows.
-    socket.on('error', () => {});
-    socket.on('close', () => this.guarded.end());
     if (protocol.greeting !== undefined) this.send(whole(protocol.greeting));
   }
 
@@ -174,7 +164,7 @@ class Connection<Event extends { readonly type: string }>
     }
   }
 
-  #onProgress(stalledSince: number | undefined): void {
+  onProgress(stalledSince: number | undefined): void {
     this.guarded.stalledSince = stalledSince;
     this.#adjustReading();
     if (stalledSince === undefined || !this.queue.isClogged) this.#session.onWritten();

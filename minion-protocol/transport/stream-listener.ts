@@ -1,16 +1,11 @@
 /** A transport over TCP ports: binds both, admits connections, keeps deadlines, closes. */
 import type { Socket } from 'node:net';
-import { ConnectionGuard } from './connection-guard.ts';
+import { AdmittedSocket, type Port } from './admitted-socket.ts';
+import { ConnectionGuard, type GuardedConnection } from './connection-guard.ts';
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from './connection-limits.ts';
 import { TransportError } from './errors.ts';
 import { type BoundServer, listenOn, peerAddress } from './listening.ts';
 import type { RequestService } from './request-queue.ts';
-import {
-  type ListenerParts,
-  type OpenConnection,
-  openConnection,
-  type StreamProtocol,
-} from './stream-connection.ts';
 import { listenSecurely, type TlsOptions } from './tls.ts';
 import type {
   AnnouncementHandler,
@@ -22,6 +17,7 @@ import type {
   Subscriber,
 } from './transport.ts';
 import { Turns } from './turns.ts';
+import type { ListenerParts } from './write-queue.ts';
 import { WriteRounds } from './write-rounds.ts';
 
 const DEFAULT_GRACE_MS = 5000;
@@ -46,32 +42,6 @@ export interface ListenerOptions {
   readonly sweepIntervalMs?: number;
   /** Milliseconds since 1970, never going back. Default: the process's own clock. */
   readonly now?: () => number;
-}
-
-/** How peers of one port are spoken with. */
-export interface Port {
-  /** Whether something is due from a peer soon after it has connected. */
-  readonly awaitsRequest: boolean;
-  /** Whether the protocol has a handshake of its own; its session tells when it is done. */
-  readonly hasHandshake: boolean;
-  /** Whether a minion's connection is kept, however long it reads nothing. */
-  readonly keepsStalled: boolean;
-  readonly open: (
-    socket: Socket,
-    guarded: OpenConnection['guarded'],
-    parts: ListenerParts,
-  ) => OpenConnection;
-}
-
-/** A port that speaks `protocol`. */
-export function createPort<Event extends { readonly type: string }>(
-  properties: Omit<Port, 'open'>,
-  protocol: StreamProtocol<Event>,
-): Port {
-  return {
-    ...properties,
-    open: (socket, guarded, parts) => openConnection(socket, guarded, parts, protocol),
-  };
 }
 
 /** What makes a transport out of a listener. */
@@ -105,7 +75,6 @@ class StreamListener implements MasterTransport {
   readonly #tls: TlsOptions | undefined;
   readonly #guard: ConnectionGuard;
   readonly #parts: ListenerParts;
-  readonly #connections = new Set<OpenConnection>();
   #servers: BoundServer[] = [];
   #publishPort = 0;
   #sweeper: NodeJS.Timeout | undefined;
@@ -205,58 +174,41 @@ class StreamListener implements MasterTransport {
    * @returns what is to be called once bytes of the protocol can be exchanged; `undefined` when
    *   the connection was refused and has ended
    */
-  #admit(socket: Socket, kind: Port): ((stream: Socket) => void) | undefined {
+  #admit(socket: Socket, port: Port): ((stream: Socket) => void) | undefined {
     const address = peerAddress(socket);
     if (address === undefined) {
       socket.destroy();
       return undefined;
     }
-    let connection: OpenConnection | undefined;
-    const forget = (): void => {
-      if (connection === undefined) return;
-      connection.onClosed();
-      this.#connections.delete(connection);
-    };
-    const guarded = this.#guard.admit({
-      address,
-      awaitsRequest: kind.awaitsRequest,
-      keepsStalled: kind.keepsStalled,
-      onEnd: () => {
-        socket.destroy();
-        forget();
-      },
-    });
+    const admitted = new AdmittedSocket(socket);
+    const guarded = this.#guard.admit(address, port, admitted);
     if (guarded === undefined) return undefined;
-    socket.on('error', () => {});
-    socket.on('close', () => guarded.end());
-    connection = silent(guarded);
-    this.#connections.add(connection);
+    endWith(socket, guarded);
     return (stream) => {
-      forget();
-      if (!kind.hasHandshake) guarded.handshakeDone();
-      connection = kind.open(stream, guarded, this.#parts);
-      this.#connections.add(connection);
+      if (stream !== socket) endWith(stream, guarded);
+      admitted.open(port, stream, guarded, this.#parts);
     };
   }
 
   async #close(graceMs: number): Promise<void> {
     const closed = this.#servers.map(closeServer);
-    for (const connection of this.#connections) connection.finish();
-    const grace = setTimeout(() => this.#endConnections(), graceMs);
+    this.#guard.finishAll();
+    const grace = setTimeout(() => this.#guard.endAll(), graceMs);
     await Promise.all(closed);
     clearTimeout(grace);
     clearInterval(this.#sweeper);
-    this.#endConnections();
-  }
-
-  #endConnections(): void {
-    for (const connection of this.#connections) connection.guarded.end();
+    this.#guard.endAll();
   }
 }
 
-/** A connection over which nothing of the protocol can come yet. */
-function silent(guarded: OpenConnection['guarded']): OpenConnection {
-  return { guarded, onClosed: () => {}, finish: () => guarded.end() };
+/** What ends a connection from outside. A reset is an ordinary way to go; 'close' follows. */
+function endWith(socket: Socket, guarded: GuardedConnection): void {
+  socket.on('error', ignore);
+  socket.on('close', () => guarded.end());
+}
+
+function ignore(): void {
+  // Told by 'close'.
 }
 
 /** Resolves when the port is free and the last connection is gone. */

@@ -6,9 +6,10 @@ import {
   type TcpEvent,
   TcpFrameDecoder,
 } from '../tcp-frames.ts';
+import { createPort } from './admitted-socket.ts';
 import { type AnswerForm, peerOf, RequestQueue, type RequestService } from './request-queue.ts';
 import type { StreamConnection, StreamSession } from './stream-connection.ts';
-import { createListener, createPort, type ListenerOptions } from './stream-listener.ts';
+import { createListener, type ListenerOptions } from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,

@@ -28,6 +28,13 @@ export class TopicIndex<Subscriber> {
     return this.#subscribers.get(topic) ?? [];
   }
 
+  /** Those who subscribed to anything. */
+  everybody(): ReadonlySet<Subscriber> {
+    const all = new Set<Subscriber>();
+    for (const same of this.#subscribers.values()) for (const one of same) all.add(one);
+    return all;
+  }
+
   /** The subscribed topics that are a beginning of `text` and shorter than it. */
   shorterPrefixes(text: string): string[] {
     const prefixes: string[] = [];

@@ -8,6 +8,7 @@ import {
   WebsocketDecoder,
   type WebsocketEvent,
 } from '../websocket.ts';
+import { createPort } from './admitted-socket.ts';
 import { type AnswerForm, RequestQueue, type RequestService } from './request-queue.ts';
 import {
   type StreamConnection,
@@ -15,7 +16,7 @@ import {
   type StreamSession,
   whole,
 } from './stream-connection.ts';
-import { createListener, createPort, type ListenerOptions } from './stream-listener.ts';
+import { createListener, type ListenerOptions } from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,

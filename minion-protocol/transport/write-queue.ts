@@ -23,11 +23,17 @@ export function encoded(chunks: readonly Uint8Array[]): EncodedMessage {
   return { chunks, bytes: chunks.reduce((sum, chunk) => sum + chunk.length, 0) };
 }
 
-export interface WriteQueueOptions {
+/** What all queues of a listener share. */
+export interface ListenerParts {
+  /** Milliseconds, never going back. */
   readonly now: () => number;
   readonly rounds: WriteRounds;
-  /** Since when bytes wait without any being taken; `undefined` when nothing waits. */
-  readonly onProgress: (stalledSince: number | undefined) => void;
+}
+
+/** Whose queue it is. */
+export interface QueueOwner {
+  /** @param stalledSince since when bytes wait without any being taken; `undefined`: nothing waits */
+  onProgress(stalledSince: number | undefined): void;
 }
 
 interface Batch {
@@ -42,7 +48,8 @@ export class WriteQueue implements Writer {
   /** Messages waiting, those of the write under way included. */
   messages = 0;
   readonly #socket: Socket;
-  readonly #options: WriteQueueOptions;
+  readonly #parts: ListenerParts;
+  readonly #owner: QueueOwner;
   #waiting: EncodedMessage[] = [];
   #head = 0;
   /** Position in the head message: chunk, and byte of that chunk. */
@@ -51,9 +58,10 @@ export class WriteQueue implements Writer {
   #isWriting = false;
   #isScheduled = false;
 
-  constructor(socket: Socket, options: WriteQueueOptions) {
+  constructor(socket: Socket, parts: ListenerParts, owner: QueueOwner) {
     this.#socket = socket;
-    this.#options = options;
+    this.#parts = parts;
+    this.#owner = owner;
   }
 
   /** Whether the peer reads so slowly that nothing more should be read from it. */
@@ -62,13 +70,13 @@ export class WriteQueue implements Writer {
   }
 
   push(message: EncodedMessage): void {
-    if (this.bytes === 0) this.#options.onProgress(this.#options.now());
+    if (this.bytes === 0) this.#owner.onProgress(this.#parts.now());
     this.#waiting.push(message);
     this.bytes += message.bytes;
     this.messages += 1;
     if (this.#isWriting || this.#isScheduled) return;
     this.#isScheduled = true;
-    this.#options.rounds.add(this);
+    this.#parts.rounds.add(this);
   }
 
   /** Its round has come. */
@@ -87,7 +95,7 @@ export class WriteQueue implements Writer {
       if (error) return;
       this.bytes -= batch.bytes;
       this.messages -= batch.messages;
-      this.#options.onProgress(this.messages > 0 ? this.#options.now() : undefined);
+      this.#owner.onProgress(this.messages > 0 ? this.#parts.now() : undefined);
       this.#write();
     });
   }

@@ -1,6 +1,7 @@
 /** The master's end over ZeroMQ: ROUTER and PUB, spoken by `zmtp.ts` over `node:net`. */
 import { DEFAULT_ZMTP_LIMITS } from '../zmtp.ts';
-import { createListener, createPort, type ListenerOptions } from './stream-listener.ts';
+import { createPort } from './admitted-socket.ts';
+import { createListener, type ListenerOptions } from './stream-listener.ts';
 import type { MasterTransport } from './transport.ts';
 import { zeromqProtocol } from './zeromq-connection.ts';
 import { DEFAULT_PUBLISHER_OPTIONS, Publisher, type PublisherOptions } from './zeromq-publisher.ts';

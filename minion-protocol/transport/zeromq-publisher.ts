@@ -32,7 +32,6 @@ export const DEFAULT_PUBLISHER_OPTIONS: PublisherOptions = {
 /** Sends publications to those whose topics match, each through a queue of its own. */
 export class Publisher {
   readonly #options: PublisherOptions;
-  readonly #sessions = new Set<SubscriberSession>();
   readonly #index = new TopicIndex<SubscriberSession>();
 
   constructor(options: PublisherOptions) {
@@ -40,11 +39,7 @@ export class Publisher {
   }
 
   openSession(connection: StreamConnection): SubscriberSession {
-    const session = new SubscriberSession(connection, this.#index, this.#options, () =>
-      this.#sessions.delete(session),
-    );
-    this.#sessions.add(session);
-    return session;
+    return new SubscriberSession(connection, this.#index, this.#options);
   }
 
   publish(publication: OutgoingPublication): PublishOutcome {
@@ -61,11 +56,7 @@ export class Publisher {
   }
 
   subscribers(): Subscriber[] {
-    const described: Subscriber[] = [];
-    for (const session of this.#sessions) {
-      if (session.hasTopics) described.push(session.describe());
-    }
-    return described;
+    return Array.from(this.#index.everybody(), (session) => session.describe());
   }
 
   /** Without topics the message itself is what subscriptions match. */

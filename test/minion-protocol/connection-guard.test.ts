@@ -105,7 +105,8 @@ function guard(limits: Partial<ConnectionLimits>) {
     const onEnd = () => {
       ends += 1;
     };
-    const connection = table.admit({ address, awaitsRequest: true, onEnd });
+    const rules = { awaitsRequest: true, keepsStalled: false };
+    const connection = table.admit(address, rules, { onEnd, finish: () => {} });
     return { connection, isOpen: () => ends === 0, ends: () => ends };
   };
   return { table, connect };
