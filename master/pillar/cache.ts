@@ -1,6 +1,6 @@
 import { type FactMap, packLocal, unpackLocal, type WireMap } from '../../minion-protocol/index.ts';
 import type { PillarAnswer } from './answer.ts';
-import { type KeptPillar, keptLimits } from './kept-pillar.ts';
+import { type KeptPillar, keptLimits, packKept, unpackKept } from './kept-pillar.ts';
 import { isCurrent, type MadeFrom } from './made-from.ts';
 import type { PillarShelf } from './shelf.ts';
 import type { PillarSources } from './sources.ts';
@@ -28,17 +28,20 @@ export interface PillarCacheOptions {
 
 /** Environments of one minion that are kept. */
 const maxPerMinion = 4;
+/** What a minion's entry takes besides its bytes. */
+const bytesPerMinion = 400;
 
 /**
- * Pillars that were made, each good as long as what it was made from is the same. In memory, with
- * a shelf behind it that is asked where a minion has nothing there. Bounded in bytes; the one that
+ * Pillars that were made, each good as long as what it was made from is the same. In memory, packed
+ * with all that is known of them, because as objects even empty ones take a kilobyte each; with a
+ * shelf behind it that is asked where a minion has nothing there. Bounded in bytes; the one that
  * was not asked for longest goes first.
  */
 export class PillarCache {
   readonly #sources: PillarSources;
   readonly #shelf: PillarShelf | undefined;
   readonly #maxBytes: number;
-  readonly #entries = new Map<string, readonly KeptPillar[]>();
+  readonly #entries = new Map<string, Uint8Array>();
   #bytes = 0;
 
   constructor({ sources, shelf, maxBytes = 256 * 1024 * 1024 }: PillarCacheOptions) {
@@ -55,7 +58,7 @@ export class PillarCache {
   /** A pillar that would be the same if it were made now. */
   async find(key: PillarKey, grains: WireMap): Promise<PillarAnswer | undefined> {
     if (!this.#entries.has(key.id)) await this.#fetch(key.id);
-    const entry = this.#entries.get(key.id)?.find((it) => isFor(it, key));
+    const entry = this.#kept(key.id).find((it) => isFor(it, key));
     if (entry === undefined) return undefined;
     if (!(await isCurrent(entry.madeFrom, this.#sources, grains))) return undefined;
     this.#use(key.id);
@@ -69,14 +72,14 @@ export class PillarCache {
     { pillar, proven }: PillarAnswer,
     madeFrom: MadeFrom,
   ): Promise<void> {
-    const packed = pack(pillar);
+    const packed = packLocal(pillar);
     const entry: KeptPillar = {
       ...key,
       madeFrom,
       pillar: packed,
-      proven: proven === pillar ? packed : pack(proven),
+      proven: proven === pillar ? packed : packLocal(proven),
     };
-    const others = (this.#entries.get(id) ?? []).filter((it) => !isFor(it, { id, ...key }));
+    const others = this.#kept(id).filter((it) => !isFor(it, { id, ...key }));
     const entries = [entry, ...others].slice(0, maxPerMinion);
     this.#put(id, entries);
     await this.#shelf?.put(id, entries);
@@ -94,9 +97,17 @@ export class PillarCache {
     if (entries.length > 0 && !this.#entries.has(id)) this.#put(id, entries);
   }
 
+  #kept(id: string): readonly KeptPillar[] {
+    const packed = this.#entries.get(id);
+    if (packed === undefined) return [];
+    const entries = unpackLocal(packed, keptLimits);
+    return Array.isArray(entries) ? entries.map(unpackKept).filter((it) => it !== undefined) : [];
+  }
+
   #put(id: string, entries: readonly KeptPillar[]): void {
     this.#drop(id);
-    this.#entries.set(id, entries);
+    // A copy: the packed form is a part of a larger buffer.
+    this.#entries.set(id, new Uint8Array(packLocal(entries.map(packKept))));
     this.#bytes += this.#bytesOf(id);
     for (const oldest of this.#entries.keys()) {
       if (this.#bytes <= this.#maxBytes) return;
@@ -110,27 +121,21 @@ export class PillarCache {
   }
 
   #use(id: string): void {
-    const entries = this.#entries.get(id);
-    if (entries === undefined) return;
+    const packed = this.#entries.get(id);
+    if (packed === undefined) return;
     this.#entries.delete(id);
-    this.#entries.set(id, entries);
+    this.#entries.set(id, packed);
   }
 
   #bytesOf(id: string): number {
-    return (this.#entries.get(id) ?? []).reduce((sum, { pillar, proven }) => {
-      return sum + pillar.length + (proven === pillar ? 0 : proven.length);
-    }, 0);
+    const packed = this.#entries.get(id);
+    return packed === undefined ? 0 : bytesPerMinion + packed.length;
   }
 }
 
 function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKey): boolean {
   const isSameEnv = entry.saltenv === saltenv && entry.pillarenv === pillarenv;
   return isSameEnv && entry.lower === lower && entry.rules === rules;
-}
-
-/** A copy: the packed form is a part of a larger buffer. */
-function pack(pillar: FactMap): Uint8Array {
-  return Buffer.from(packLocal(pillar));
 }
 
 function unpack(bytes: Uint8Array): FactMap {

@@ -1,4 +1,5 @@
-import { MarkRing } from './mark-ring.ts';
+import { MarkPool } from './mark-pool.ts';
+import { MarkQueue } from './mark-queue.ts';
 import { type Reply, send, type VerifiedRequest } from './request.ts';
 import { markOf } from './request-mark.ts';
 
@@ -16,7 +17,7 @@ interface OddReply {
 
 /** What is known of one minion's requests. */
 interface Marks {
-  readonly done: MarkRing;
+  readonly done: MarkQueue;
   /** Replies other than the usual one, if there were any, by mark. */
   odd: Map<string, OddReply> | undefined;
   /** Requests that are not done yet, if there were any, by mark. */
@@ -39,6 +40,7 @@ export interface RepeatGuardOptions {
  */
 export class RepeatGuard {
   readonly #options: RepeatGuardOptions;
+  readonly #pool = new MarkPool();
   readonly #marks = new Map<string, Marks>();
 
   constructor(options: RepeatGuardOptions) {
@@ -61,6 +63,7 @@ export class RepeatGuard {
 
   /** Forgets a minion's marks; its keys are no longer good, so nothing of it can be repeated. */
   forget(minionId: string): void {
+    this.#marks.get(minionId)?.done.release();
     this.#marks.delete(minionId);
   }
 
@@ -105,7 +108,7 @@ export class RepeatGuard {
   #marksOf(minionId: string): Marks {
     const known = this.#marks.get(minionId);
     if (known !== undefined) return known;
-    const done = new MarkRing(maxPerMinion);
+    const done = new MarkQueue(this.#pool, maxPerMinion);
     const fresh: Marks = { done, odd: undefined, underWay: undefined };
     this.#marks.set(minionId, fresh);
     return fresh;

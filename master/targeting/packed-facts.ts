@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   type FactMap,
   type FactSource,
@@ -8,17 +9,27 @@ import {
 } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
 
+const endBytes = 4;
+/** Characters of all names of a list; longer ones are not shared. */
+const maxListLength = 8192;
+
 /**
  * Names of grains and pillar keys, each kept once however many minions have it. Bounded, because
  * minions may make names up: what comes after the last is not shared.
  */
 export class SharedNames {
   readonly #names = new Map<string, string>();
+  readonly #lists = new Map<string, readonly string[]>();
   readonly #maxNames: number;
+  readonly #maxLists: number;
 
-  /** @param maxNames default 20,000, more than any fleet's grains and pillars have */
-  constructor(maxNames = 20_000) {
+  /**
+   * @param maxNames default 20,000, more than any fleet's grains and pillars have
+   * @param maxLists default 1000: minions of one kind have the same names
+   */
+  constructor(maxNames = 20_000, maxLists = 1000) {
     this.#maxNames = maxNames;
+    this.#maxLists = maxLists;
   }
 
   /** How many are kept. */
@@ -32,6 +43,17 @@ export class SharedNames {
     if (this.#names.size < this.#maxNames) this.#names.set(name, name);
     return name;
   }
+
+  /** The names, in one list for all minions that have just these. */
+  shareAll(names: readonly string[]): readonly string[] {
+    const text = JSON.stringify(names);
+    const known = this.#lists.get(text);
+    if (known !== undefined) return known;
+    const list = names.map((name) => this.share(name));
+    const isUsual = text.length <= maxListLength;
+    if (isUsual && this.#lists.size < this.#maxLists) this.#lists.set(text, list);
+    return list;
+  }
 }
 
 /**
@@ -40,26 +62,26 @@ export class SharedNames {
  */
 export class PackedFacts implements FactSource {
   readonly #names: readonly string[];
-  /** Where each value ends. */
-  readonly #ends: Uint32Array;
-  readonly #bytes: Uint8Array;
+  /** Where each value ends, in four bytes each; then the values. */
+  readonly #bytes: Buffer;
 
   private constructor(names: readonly string[], values: readonly Uint8Array[]) {
     this.#names = names;
-    this.#ends = new Uint32Array(values.length);
-    this.#bytes = new Uint8Array(values.reduce((sum, value) => sum + value.length, 0));
-    let end = 0;
+    const heads = values.length * endBytes;
+    const size = values.reduce((sum, value) => sum + value.length, heads);
+    this.#bytes = Buffer.allocUnsafeSlow(size);
+    let end = heads;
     for (const [index, value] of values.entries()) {
       this.#bytes.set(value, end);
       end += value.length;
-      this.#ends[index] = end;
+      this.#bytes.writeUInt32LE(end, index * endBytes);
     }
   }
 
   static from(map: FactMap, shared: SharedNames): PackedFacts {
     const entries: [WireValue, WireValue][] = map instanceof Map ? [...map] : Object.entries(map);
     return new PackedFacts(
-      entries.map(([key]) => shared.share(String(key))),
+      shared.shareAll(entries.map(([key]) => String(key))),
       entries.map(([, value]) => packLocal(value)),
     );
   }
@@ -70,10 +92,7 @@ export class PackedFacts implements FactSource {
    */
   static unpack(bytes: Uint8Array, shared: SharedNames): PackedFacts {
     const [names, values] = asList(unpackLocal(bytes));
-    return new PackedFacts(
-      asList(names).map((name) => shared.share(String(name))),
-      asList(values).map(asBytes),
-    );
+    return new PackedFacts(shared.shareAll(asList(names).map(String)), asList(values).map(asBytes));
   }
 
   /** Names and packed values, for the store. */
@@ -83,7 +102,7 @@ export class PackedFacts implements FactSource {
 
   /** Bytes of the values. */
   get size(): number {
-    return this.#bytes.length;
+    return this.#bytes.length - this.#names.length * endBytes;
   }
 
   get(key: string): WireValue | undefined {
@@ -99,14 +118,18 @@ export class PackedFacts implements FactSource {
 
   isSame(other: PackedFacts): boolean {
     return (
-      this.#names.length === other.#names.length &&
-      this.#names.every((name, index) => name === other.#names[index]) &&
+      (this.#names === other.#names || isDeepStrictEqual(this.#names, other.#names)) &&
       Buffer.compare(this.#bytes, other.#bytes) === 0
     );
   }
 
   #slice(index: number): Uint8Array {
-    return this.#bytes.subarray(index === 0 ? 0 : this.#ends[index - 1], this.#ends[index]);
+    const start = index === 0 ? this.#names.length * endBytes : this.#endOf(index - 1);
+    return this.#bytes.subarray(start, this.#endOf(index));
+  }
+
+  #endOf(index: number): number {
+    return this.#bytes.readUInt32LE(index * endBytes);
   }
 }
 

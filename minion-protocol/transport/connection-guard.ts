@@ -4,6 +4,7 @@
  */
 import { isIPv6 } from 'node:net';
 import type { ConnectionLimits } from './connection-limits.ts';
+import { MultiMap } from './multi-map.ts';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
 
@@ -185,7 +186,7 @@ export class ConnectionGuard {
   readonly #addresses = new Map<string, AddressRecord>();
   /** In the order of being heard last. */
   readonly #knownAddresses = new Set<string>();
-  readonly #byMinion = new Map<string, Set<GuardedConnection>>();
+  readonly #byMinion = new MultiMap<string, GuardedConnection>();
   readonly #refusals = new Map<string, number>();
   #heldBytes = 0;
 
@@ -237,7 +238,7 @@ export class ConnectionGuard {
 
   /** Ends the connections identified as this minion's; their addresses are no longer known. */
   disconnect(minionId: string): void {
-    for (const connection of this.#byMinion.get(minionId) ?? []) {
+    for (const connection of [...this.#byMinion.get(minionId)]) {
       this.#forget(connection.limitKey);
       connection.end();
     }
@@ -259,9 +260,7 @@ export class ConnectionGuard {
     this.#remember(connection.limitKey);
     if (connection.minionIds.has(minionId)) return;
     connection.addMinion(minionId);
-    const siblings = this.#byMinion.get(minionId);
-    if (siblings === undefined) this.#byMinion.set(minionId, new Set([connection]));
-    else siblings.add(connection);
+    this.#byMinion.add(minionId, connection);
   }
 
   heldBytesChanged(connection: GuardedConnection, change: number): void {
@@ -285,11 +284,7 @@ export class ConnectionGuard {
     record?.connections.delete(connection);
     record?.unproven.delete(connection);
     if (record?.connections.size === 0) this.#addresses.delete(key);
-    for (const minionId of connection.minionIds) {
-      const siblings = this.#byMinion.get(minionId);
-      siblings?.delete(connection);
-      if (siblings?.size === 0) this.#byMinion.delete(minionId);
-    }
+    for (const minionId of connection.minionIds) this.#byMinion.delete(minionId, connection);
   }
 
   /** A stranger goes first; among known addresses nobody is closed for a newcomer. */

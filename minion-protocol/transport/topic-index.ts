@@ -1,23 +1,18 @@
+import { MultiMap } from './multi-map.ts';
+
 /** Who subscribed to what: ZeroMQ's rule is that a topic matches everything that begins with it. */
-export class TopicIndex<Subscriber> {
-  readonly #subscribers = new Map<string, Set<Subscriber>>();
+export class TopicIndex<Subscriber extends object> {
+  readonly #subscribers = new MultiMap<string, Subscriber>();
   /** How many topics there are of each length: only these prefixes are worth looking up. */
   readonly #lengths = new Map<number, number>();
 
   add(topic: string, subscriber: Subscriber): void {
-    const same = this.#subscribers.get(topic);
-    if (same !== undefined) {
-      same.add(subscriber);
-      return;
-    }
-    this.#subscribers.set(topic, new Set([subscriber]));
+    if (!this.#subscribers.add(topic, subscriber)) return;
     this.#lengths.set(topic.length, (this.#lengths.get(topic.length) ?? 0) + 1);
   }
 
   delete(topic: string, subscriber: Subscriber): void {
-    const same = this.#subscribers.get(topic);
-    if (same?.delete(subscriber) !== true || same.size > 0) return;
-    this.#subscribers.delete(topic);
+    if (!this.#subscribers.delete(topic, subscriber)) return;
     const left = (this.#lengths.get(topic.length) ?? 1) - 1;
     if (left === 0) this.#lengths.delete(topic.length);
     else this.#lengths.set(topic.length, left);
@@ -25,14 +20,12 @@ export class TopicIndex<Subscriber> {
 
   /** Those who subscribed to exactly this topic. */
   exact(topic: string): Iterable<Subscriber> {
-    return this.#subscribers.get(topic) ?? [];
+    return this.#subscribers.get(topic);
   }
 
   /** Those who subscribed to anything. */
   everybody(): ReadonlySet<Subscriber> {
-    const all = new Set<Subscriber>();
-    for (const same of this.#subscribers.values()) for (const one of same) all.add(one);
-    return all;
+    return new Set(this.#subscribers.all());
   }
 
   /** The subscribed topics that are a beginning of `text` and shorter than it. */

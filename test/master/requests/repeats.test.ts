@@ -1,6 +1,7 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { MarkRing } from '../../../master/requests/mark-ring.ts';
+import { MarkPool, marksPerBlock } from '../../../master/requests/mark-pool.ts';
+import { MarkQueue } from '../../../master/requests/mark-queue.ts';
 import { RepeatGuard } from '../../../master/requests/repeats.ts';
 import { type Reply, send, type VerifiedRequest } from '../../../master/requests/request.ts';
 
@@ -111,32 +112,64 @@ function digestOf(value: number): Buffer {
   return digest;
 }
 
-test('a ring holds the latest marks that have not expired, as a list would', (t) => {
+interface Mark {
+  readonly value: number;
+  readonly expiresAt: number;
+}
+
+test('queues hold the latest marks that have not expired, each as a list of its own would', (t) => {
+  const minion = fc.nat(2);
   const step = fc.oneof(
-    fc.record({ add: fc.nat(50), for: fc.nat(20) }),
-    fc.record({ wait: fc.nat(15) }),
+    { weight: 10, arbitrary: fc.record({ minion, add: fc.nat(50), for: fc.nat(20) }) },
+    { weight: 3, arbitrary: fc.record({ minion, wait: fc.nat(15) }) },
+    { weight: 1, arbitrary: fc.record({ minion, release: fc.constant(true) }) },
   );
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
-      const ring = new MarkRing(20);
-      let list: { value: number; expiresAt: number }[] = [];
+    fc.property(fc.array(step, { maxLength: 400 }), (steps) => {
+      const pool = new MarkPool();
+      const fresh = (): { readonly queue: MarkQueue; list: readonly Mark[] } => {
+        return { queue: new MarkQueue(pool, 20), list: [] };
+      };
+      const all = [fresh(), fresh(), fresh()];
       let now = 0;
       for (const it of steps) {
-        if ('wait' in it) {
+        const one = all[it.minion] ?? fresh();
+        if ('release' in it) {
+          one.queue.release();
+          all[it.minion] = fresh();
+        } else if ('wait' in it) {
           now += it.wait;
-          ring.removeExpired(now);
-          while (list[0] !== undefined && list[0].expiresAt < now) list = list.slice(1);
-          continue;
+          one.queue.removeExpired(now);
+          const first = one.list.findIndex((mark) => mark.expiresAt >= now);
+          one.list = first === -1 ? [] : one.list.slice(first);
+        } else {
+          one.queue.add(digestOf(it.add), now + it.for);
+          one.list = [...one.list, { value: it.add, expiresAt: now + it.for }].slice(-20);
         }
-        ring.add(digestOf(it.add), now + it.for);
-        list = [...list, { value: it.add, expiresAt: now + it.for }].slice(-20);
       }
-      for (let value = 0; value <= 50; value += 1) {
-        const isListed = list.some((mark) => mark.value === value);
-        if (ring.has(digestOf(value)) !== isListed) return false;
+      for (const { queue, list } of all) {
+        t.is(queue.size, list.length);
+        for (let value = 0; value <= 50; value += 1) {
+          t.is(
+            queue.has(digestOf(value)),
+            list.some((mark) => mark.value === value),
+          );
+        }
       }
-      return ring.size === list.length;
+      const most = all.reduce((sum, { list }) => {
+        return sum + (list.length === 0 ? 0 : Math.ceil(list.length / marksPerBlock) + 1);
+      }, 0);
+      t.true(pool.inUse <= most, 'blocks that hold no mark were given back');
     }),
   );
-  t.pass();
+});
+
+test('what is added after the end of a queue takes no memory', (t) => {
+  const pool = new MarkPool();
+  const queue = new MarkQueue(pool, 20);
+  queue.add(digestOf(1), 10);
+  queue.release();
+  queue.add(digestOf(2), 10);
+  t.is(pool.inUse, 0);
+  t.false(queue.has(digestOf(2)));
 });

@@ -106,6 +106,17 @@ test('names that minions make up are not kept beyond a bound', (t) => {
   t.is(names.size, 2);
 });
 
+test('minions with the same names share one list, up to a bound', (t) => {
+  const names = new SharedNames(1000, 1);
+  const first = names.shareAll(['os', 'id']);
+  t.is(names.shareAll(['os', 'id']), first);
+  t.deepEqual(names.shareAll(['id', 'os']), ['id', 'os']);
+  t.not(names.shareAll(['id', 'os']), names.shareAll(['id', 'os']));
+  const long = ['x'.repeat(10_000)];
+  const others = new SharedNames();
+  t.not(others.shareAll(long), others.shareAll(long));
+});
+
 test('rights go by what grains have no part in, also after a restart', async (t) => {
   const store = createMemoryStore();
   const proven = { tier: 'front' };
