@@ -1,7 +1,7 @@
 /** Marks that lie together in one block. */
 export const marksPerBlock = 4;
 /** 32-bit words of a mark: eight bytes of its digest, and when it expires. */
-export const wordsPerMark = 3;
+const wordsPerMark = 3;
 /** What stands where a block is the last. */
 export const noBlock = 0xffff_ffff;
 
