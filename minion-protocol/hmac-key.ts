@@ -11,6 +11,7 @@ const shortSize = 4096;
 /** What the two hashes are of, one after the other: nothing is allocated for a message. */
 const innerRoom = Buffer.allocUnsafeSlow(blockSize + shortSize);
 const outerRoom = Buffer.allocUnsafeSlow(blockSize + digestSize);
+const blockRoom = Buffer.allocUnsafeSlow(blockSize);
 
 /** Makes HMACs; what is short takes two hashes instead of an object for each message. */
 export class HmacKey {
@@ -48,7 +49,9 @@ export class HmacKey {
 
 /** The key, with zeros behind it up to the size of a block, and `pad` over each byte. */
 function blockOf(key: Uint8Array, pad: number): string {
-  const block = Buffer.alloc(blockSize, pad);
-  for (const [index, byte] of key.entries()) block[index] = byte ^ pad;
-  return block.toString('latin1');
+  blockRoom.fill(pad);
+  key.forEach((byte, index) => {
+    blockRoom[index] = byte ^ pad;
+  });
+  return blockRoom.toString('latin1');
 }
