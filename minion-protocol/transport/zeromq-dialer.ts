@@ -1,8 +1,11 @@
 /** The minion's end over ZeroMQ: REQ and SUB of libzmq, set as real minions set them [WIRE 4.1]. */
+import { createRequire } from 'node:module';
 import type { Request, Subscriber } from 'zeromq';
 import { Gate } from '../gate.ts';
 import { hostPort, TransportError } from './errors.ts';
 import type { MinionTransport } from './transport.ts';
+
+const require = createRequire(import.meta.url);
 
 /** Where the master is and how to keep in touch with it. */
 export interface ZeromqDialerOptions {
@@ -59,7 +62,7 @@ class ZeromqDialer implements MinionTransport {
     topics: readonly string[] | null,
     onPublication: (envelope: Uint8Array) => void,
   ): Promise<void> {
-    const { Subscriber } = await loadZeromq();
+    const { Subscriber } = loadZeromq();
     this.#refuseIfClosed();
     this.#subscriber?.close();
     const subscriber = new Subscriber(this.#socketOptions());
@@ -78,7 +81,7 @@ class ZeromqDialer implements MinionTransport {
   }
 
   async #ask(body: Uint8Array, deadline: number, timeoutMs: number): Promise<Uint8Array> {
-    const { Request } = await loadZeromq();
+    const { Request } = loadZeromq();
     this.#refuseIfClosed();
     const socket = this.#idle.pop() ?? this.#openSocket(Request);
     this.#asking.add(socket);
@@ -126,10 +129,12 @@ class ZeromqDialer implements MinionTransport {
 
 /**
  * Loaded by the first minion, not by every program that speaks the protocol: a worker thread that
- * is ended while it loads a native module takes its process with it.
+ * is ended while it loads a native module takes its process with it. Not by `import()`: that of
+ * Node.js 20 now and then gives a CommonJS module without its exports, for good, when several are
+ * under way.
  */
-function loadZeromq(): Promise<typeof import('zeromq')> {
-  return import('zeromq');
+function loadZeromq(): typeof import('zeromq') {
+  return require('zeromq');
 }
 
 /** @throws {@link TransportError} ERR_CONNECT; an unreachable host is no error, only a delay. */
