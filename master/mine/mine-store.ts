@@ -1,6 +1,6 @@
 import { packLocal, unpackLocal, type WireMap } from '../../minion-protocol/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
-import { TurnTaking } from '../limits/turn-taking.ts';
 
 const root = 'mine';
 const markRoot = 'mine-marks';
@@ -44,7 +44,7 @@ export interface PackedMineValue {
  */
 export class MineStore {
   readonly #options: MineStoreOptions;
-  readonly #turns = new TurnTaking();
+  readonly #mutex = new KeyedMutex();
 
   constructor(options: MineStoreOptions) {
     this.#options = options;
@@ -61,20 +61,20 @@ export class MineStore {
     mark: string | undefined,
   ): Promise<readonly string[]> {
     if (!this.#options.isOn) return [];
-    return this.#turns.run(minionId, () => this.#update(minionId, update, mark));
+    return this.#mutex.run(minionId, () => this.#update(minionId, update, mark));
   }
 
   /** Takes one function out of a minion's mine. */
   async delete(minionId: string, fun: string, mark: string | undefined): Promise<void> {
     if (!isName(fun)) return;
-    await this.#turns.run(minionId, () =>
+    await this.#mutex.run(minionId, () =>
       this.#write(minionId, [{ op: 'delete', key: [root, minionId, fun] }], mark),
     );
   }
 
   /** Empties a minion's mine. */
   async flush(minionId: string, mark?: string): Promise<void> {
-    await this.#turns.run(minionId, () =>
+    await this.#mutex.run(minionId, () =>
       this.#write(minionId, [{ op: 'delete-prefix', prefix: [root, minionId] }], mark),
     );
   }
@@ -97,7 +97,7 @@ export class MineStore {
 
   /** Forgets a minion altogether: its key is gone. */
   async forget(minionId: string): Promise<void> {
-    await this.#turns.run(minionId, async () => {
+    await this.#mutex.run(minionId, async () => {
       await this.#options.store.write([
         { op: 'delete-prefix', prefix: [root, minionId] },
         { op: 'delete-prefix', prefix: [markRoot, minionId] },

@@ -1,8 +1,11 @@
 /** Renders templates and reads data: what is small at once, the rest on a thread of its own. */
+
+import { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '../../runtime/index.ts';
 import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
 import { MasterError } from '../errors.ts';
 import type { SourceFile, SourceText } from '../pillar/source-file.ts';
 import {
+  type Answer,
   type Order,
   type Outcome,
   receiveData,
@@ -11,7 +14,6 @@ import {
 } from './messages.ts';
 import { readData } from './read-data.ts';
 import { renderTemplate } from './render-template.ts';
-import { RenderThreads, type RenderThreadsOptions } from './render-threads.ts';
 import {
   type KnownFiles,
   makeNotes,
@@ -46,19 +48,20 @@ const maxLarge = 1000;
 /** Files that one file may include and import. */
 const maxImports = 500;
 
-export interface RendererOptions extends RenderThreadsOptions {
+export interface RendererOptions extends Omit<WorkerPoolOptions, 'script'> {
   /** What a rendering may take on the main thread, milliseconds. Default 20. */
   readonly atOnceMs?: number;
 }
 
 /** See above. The same comes of it on whichever thread it is done. */
 export class Renderer {
-  readonly #threads: RenderThreads;
+  readonly #threads: WorkerPool<Order, Answer>;
   readonly #atOnce: typeof atOnce;
   readonly #large = new WeightedCache<true>(maxLarge);
 
   constructor({ atOnceMs = atOnce.milliseconds, ...threads }: RendererOptions = {}) {
-    this.#threads = new RenderThreads(threads);
+    const script = new URL('./render-worker.js', import.meta.url);
+    this.#threads = new WorkerPool({ ...threads, script });
     this.#atOnce = { ...atOnce, milliseconds: atOnceMs };
   }
 
@@ -145,10 +148,20 @@ export class Renderer {
   }
 
   async #ask(order: Order, notes?: Notes): Promise<Outcome> {
-    const answer = await this.#threads.run(order);
+    const answer = await this.#threads.run(order).catch(rethrowAsMasterError);
     if (notes !== undefined && answer.notes !== undefined) receiveNotes(notes, answer.notes);
     return answer.outcome;
   }
+}
+
+function rethrowAsMasterError(error: unknown): never {
+  if (!(error instanceof WorkerPoolError)) throw error;
+  const { reason, message, cause } = error;
+  if (reason === 'closed') {
+    throw new MasterError('ERR_MASTER_STOPPED', 'the master is being closed');
+  }
+  if (reason === 'not-cloneable') throw new TypeError(message, { cause });
+  throw new MasterError('ERR_RENDER_GIVEN_UP', `rendering on a thread: ${message}`, { cause });
 }
 
 /** Whether an error says that a time was over, or that a thread was not to be had. */

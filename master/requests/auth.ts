@@ -12,6 +12,7 @@ import {
   parseAuthRequest,
   type WireMap,
 } from '../../minion-protocol/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
@@ -20,7 +21,6 @@ import type { AutoAccept } from '../keys/auto-accept.ts';
 import type { KeyStore } from '../keys/key-store.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { TokenBuckets } from '../limits/token-bucket.ts';
-import { TurnTaking } from '../limits/turn-taking.ts';
 import type { Meter } from '../metrics/meter.ts';
 import type { MasterKeyPair } from '../secrets/master-keys.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
@@ -86,7 +86,7 @@ export class SignIn {
   /** Answers being made, by digest of the request: Salt's clients repeat while they wait. */
   readonly #underWay = new Map<string, Promise<Uint8Array>>();
   /** Sign-ins of one id, one at a time, so that a key is judged and moved in one step. */
-  readonly #turns = new TurnTaking();
+  readonly #mutex = new KeyedMutex();
 
   constructor(options: SignInOptions) {
     this.#options = options;
@@ -108,7 +108,7 @@ export class SignIn {
     const mark = `${digestOf(request)} ${peer.publishPort}`;
     const same = this.#underWay.get(mark);
     if (same !== undefined) return same;
-    const answer = this.#turns
+    const answer = this.#mutex
       .run(request.id, () => this.#signIn(request, peer))
       .finally(() => {
         this.#underWay.delete(mark);

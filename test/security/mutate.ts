@@ -23,6 +23,7 @@ const copied = [
   'minion-protocol',
   'packaging',
   'python-regex',
+  'runtime',
   'salt-api',
   'store',
   'template',

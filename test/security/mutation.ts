@@ -1,7 +1,9 @@
 /**
- * A mutation: a small patch that takes one protection out, with the tests that must notice. Its
- * file in mutations/ is a unified diff below a head of `Name: value` lines; it is applied by its
- * content, wherever in the file that has moved to, and to one place only.
+ * A mutation takes one protection out, and names the tests that must notice. Its file in mutations/
+ * has a head of `Name: value` lines. NAME.mutation names a protection that is marked in the source:
+ * the statement below a line `// protection: name` is removed, or `Instead:` takes its place.
+ * NAME.patch has a unified diff below the head; it is applied by its content, wherever in the file
+ * that has moved to, and to one place only.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 
@@ -11,6 +13,15 @@ interface Hunk {
   readonly file: string;
   readonly before: string;
   readonly after: string;
+}
+
+/** A statement below a `// protection: name` line. */
+export interface MarkedProtection {
+  readonly name: string;
+  /** From the root of the repository. */
+  readonly file: string;
+  /** The marker's line and the statement's, each with its line feed. */
+  readonly text: string;
 }
 
 /** What a file in mutations/ says. */
@@ -27,16 +38,60 @@ export interface Mutation {
   readonly hunks: readonly Hunk[];
 }
 
-const folder = new URL('../../../test/security/mutations/', import.meta.url);
+const root = new URL('../../../', import.meta.url);
+const folder = new URL('test/security/mutations/', root);
+const rooms = [
+  'acl',
+  'cli',
+  'client',
+  'heat-bridge',
+  'master',
+  'minion-protocol',
+  'python-regex',
+  'runtime',
+  'salt-api',
+  'store',
+  'template',
+];
+const marker = /^( *)\/\/ protection: ([a-z0-9-]+)$/;
 
 /** All of them, by name. @throws Error for a file that is none */
 export function readMutations(): Mutation[] {
+  const marked = readProtections();
   return readdirSync(folder)
-    .filter((name) => name.endsWith('.patch'))
     .sort()
-    .map((name) =>
-      parse(name.replace(/\.patch$/, ''), readFileSync(new URL(name, folder), 'utf8')),
-    );
+    .map((name) => parse(name, readFileSync(new URL(name, folder), 'utf8'), marked));
+}
+
+/** All statements of the rooms that are marked as protections. */
+export function readProtections(): MarkedProtection[] {
+  const files = rooms.flatMap((room) =>
+    readdirSync(new URL(room, root), { recursive: true, encoding: 'utf8' }).map(
+      (name) => `${room}/${name}`,
+    ),
+  );
+  return files
+    .filter((file) => file.endsWith('.ts'))
+    .flatMap((file) => protectionsIn(file, readFileSync(new URL(file, root), 'utf8')));
+}
+
+/** The marked statements of a file, as the formatter lays statements out. */
+export function protectionsIn(file: string, content: string): MarkedProtection[] {
+  const lines = content.split('\n');
+  return lines.flatMap((line, index) => {
+    const [, indent, name] = marker.exec(line) ?? [];
+    if (indent === undefined || name === undefined) return [];
+    const rest = lines.slice(index + 2);
+    const end = rest.findIndex((next) => next !== '' && !isOfSameStatement(next, indent));
+    const statement = lines.slice(index, index + 2 + (end < 0 ? rest.length : end)).join('\n');
+    return [{ name, file, text: `${statement.trimEnd()}\n` }];
+  });
+}
+
+/** Later lines of a statement are indented more, or close what the statement opened. */
+function isOfSameStatement(line: string, indent: string): boolean {
+  if (!line.startsWith(indent)) return false;
+  return /^[ })\]]/.test(line.slice(indent.length));
 }
 
 /**
@@ -62,9 +117,10 @@ export function isTitle(written: string, ran: string): boolean {
   return new RegExp(`^${parts.join('.*')}$`, 's').test(ran);
 }
 
-function parse(name: string, text: string): Mutation {
+function parse(fileName: string, text: string, marked: readonly MarkedProtection[]): Mutation {
+  const name = fileName.replace(/\.(patch|mutation)$/, '');
   const start = text.indexOf('--- a/');
-  const head = text.slice(0, start).split('\n');
+  const head = (start < 0 ? text : text.slice(0, start)).split('\n');
   const valuesOf = (field: string): string[] =>
     head
       .filter((line) => line.startsWith(`${field}: `))
@@ -73,18 +129,34 @@ function parse(name: string, text: string): Mutation {
   const [what = ''] = valuesOf('What');
   const [test = ''] = valuesOf('Test');
   const red = valuesOf('Red');
+  const [protection] = valuesOf('Protection');
   const hunks =
-    start < 0
-      ? []
-      : text
-          .slice(start)
+    protection === undefined
+      ? text
           .split(/^--- a\//m)
           .slice(1)
-          .flatMap(hunksOf);
+          .flatMap(hunksOf)
+      : [withoutProtection(marked, protection, valuesOf('Instead'))];
   if (!rows || !what || !test || red.length === 0 || hunks.length === 0) {
     throw new Error(`${name}: not a mutation`);
   }
   return { name, rows: rows.split(', '), what, test, red, hunks };
+}
+
+/** @throws Error where the name is marked nowhere, or more than once */
+function withoutProtection(
+  marked: readonly MarkedProtection[],
+  name: string,
+  instead: readonly string[],
+): Hunk {
+  const [found, ...others] = marked.filter((protection) => protection.name === name);
+  if (found === undefined || others.length > 0) {
+    throw new Error(
+      `protection ${name} is marked ${found ? others.length + 1 : 0} times, not once`,
+    );
+  }
+  const after = instead.map((line) => `${line}\n`).join('');
+  return { file: found.file, before: found.text, after };
 }
 
 function hunksOf(diff: string): Hunk[] {

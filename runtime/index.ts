@@ -1,0 +1,7 @@
+/**
+ * What every room needs of a server's runtime, once each: a mutex by key, budgets, worker threads
+ * with a deadline. Imports nothing of ours.
+ */
+export { Budget, type BudgetLimits } from './budget.ts';
+export { KeyedMutex } from './keyed-mutex.ts';
+export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';
