@@ -67,7 +67,9 @@ export class BatchFollower {
       case 'running':
         return;
       case 'finished':
-        for (const minion of update.silent) await this.#write(new Map([[minion, {}]]), undefined);
+        for (const minion of [...update.silent, ...update.reconnecting]) {
+          await this.#write(new Map([[minion, {}]]), undefined);
+        }
         return;
       case 'ended':
         if (update.failed === undefined) return;

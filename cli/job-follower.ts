@@ -11,7 +11,7 @@ import {
   type MinionReturn,
   type OutputOptions,
 } from './output/returns.ts';
-import { leavingEarly, noResponse } from './output/silence.ts';
+import { leavingEarly, noResponse, stillReconnecting } from './output/silence.ts';
 import type { OutputSink } from './output-sink.ts';
 import { printLine } from './print.ts';
 import { Progress } from './progress.ts';
@@ -86,12 +86,24 @@ export class JobFollower {
       case 'running':
         break;
       case 'finished':
-        this.#silent.push(...update.silent, ...this.#missing);
-        if (isWhole || !this.#options.showsSilent) return;
-        for (const minion of this.#silent) await this.#print(noResponse(minion, update.jid));
+        await this.#end(update, isWhole);
         return;
     }
     this.#showProgress();
+  }
+
+  async #end(
+    { jid, silent, reconnecting }: Extract<JobUpdate, { type: 'finished' }>,
+    isWhole: boolean,
+  ): Promise<void> {
+    this.#silent.push(...silent, ...reconnecting, ...this.#missing);
+    if (isWhole || !this.#options.showsSilent) return;
+    for (const minion of this.#silent) {
+      const result = reconnecting.includes(minion)
+        ? stillReconnecting(minion, jid)
+        : noResponse(minion, jid);
+      await this.#print(result);
+    }
   }
 
   async #begin({

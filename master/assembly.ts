@@ -106,11 +106,13 @@ async function open(
   const closing = new AbortController();
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
-  const { jobs, targets, dispatcher, nextJid } = openJobs({
+  const lastHeard = new LastHeard();
+  const { jobs, facts, targets, dispatcher, nextJid } = openJobs({
     config,
     foundations,
     transports,
     bus,
+    lastHeard,
     closing: closing.signal,
     now,
   });
@@ -131,7 +133,6 @@ async function open(
     log: logger.child({ component: 'mine' }),
   });
   const repeats = new RepeatGuard({ ttlSeconds: config.requestServerTtl, now });
-  const lastHeard = new LastHeard();
   const revocation = closers.add(
     new Revocation({
       ...foundations,
@@ -215,7 +216,7 @@ async function open(
     dispatcher,
     targets,
     jobs,
-    lastHeard,
+    facts,
     present,
     logins: () => users.api,
     fileServer,
@@ -257,6 +258,7 @@ async function open(
     ...mine,
     targets,
     dispatcher,
+    facts,
     services,
     intakes: [reactions.intake, ...extensions.intakes],
     nextJid,

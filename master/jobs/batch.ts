@@ -116,7 +116,7 @@ async function gather(
   const silent: string[] = [];
   for await (const update of run({ ...job, fun: 'test.ping' }, signal)) {
     if (update.type === 'return') minions.push(update.minion);
-    if (update.type === 'finished') silent.push(...update.silent);
+    if (update.type === 'finished') silent.push(...update.silent, ...update.reconnecting);
   }
   return { type: 'gathered', minions: minions.sort(), silent };
 }

@@ -11,7 +11,8 @@ import { type AuditRequester, auditOf } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
-import type { Publisher } from '../publisher.ts';
+import type { Reconnecting } from '../presence/reconnecting.ts';
+import type { Addressees, Publisher } from '../publisher.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { toArguments } from './arguments.ts';
@@ -61,6 +62,7 @@ export interface JobDispatcherOptions {
   readonly cache: JobCache;
   readonly bus: EventBus;
   readonly publisher: Publisher;
+  readonly reconnecting: Pick<Reconnecting, 'holdMs'>;
   readonly audit: AuditTrail;
   readonly nextJid: () => string;
   /** `master_id`, told in every publication; `null`: none. */
@@ -114,7 +116,7 @@ export class JobDispatcher {
     const load = this.#load(record, target, request);
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
-    const delivery = await this.#options.publisher.publish(load, addresseesOf(record));
+    const delivery = await this.#options.publisher.publish(load, this.#addressees(record));
     this.#tellAudit(record, request);
     const { skipped } = delivery;
     if (skipped > 0) await this.#options.cache.update({ ...record, skipped });
@@ -159,7 +161,7 @@ export class JobDispatcher {
         ...(requestedBy === undefined ? {} : { requestedBy }),
       },
     );
-    await this.#options.publisher.publish(load, addresseesOf(record));
+    await this.#options.publisher.publish(load, this.#addressees(record));
     return true;
   }
 
@@ -179,7 +181,10 @@ export class JobDispatcher {
     const stopListening = job.onReturn(onReturn);
     this.#options.cache.remember(job);
     try {
-      await this.#options.publisher.publish(this.#load(record, target, {}), addresseesOf(record));
+      await this.#options.publisher.publish(
+        this.#load(record, target, {}),
+        this.#addressees(record),
+      );
     } catch (error) {
       stopListening();
       throw error;
@@ -208,6 +213,13 @@ export class JobDispatcher {
     };
   }
 
+  #addressees({ tgtType, minions }: JobRecord): Addressees {
+    return {
+      minionIds: typesByIds.has(tgtType) ? minions : null,
+      holdMs: this.#options.reconnecting.holdMs(minions),
+    };
+  }
+
   async #describe(request: PublishRequest): Promise<Described> {
     const arg = toArguments(request);
     const { target, minions, missing, problem } = await this.#options.targets.resolve(request);
@@ -227,8 +239,4 @@ export class JobDispatcher {
     };
     return { record, target, problem };
   }
-}
-
-function addresseesOf({ tgtType, minions }: JobRecord): readonly string[] | null {
-  return typesByIds.has(tgtType) ? minions : null;
 }

@@ -27,6 +27,8 @@ export type JobUpdate =
       readonly answered: readonly string[];
       /** Minions that neither returned nor said that they are still at it. */
       readonly silent: readonly string[];
+      /** Those that had not come back from a restart of the master in time for the job. */
+      readonly reconnecting: readonly string[];
       /** A line for each targeted minion, those of `missing` last. */
       readonly deliveries: readonly Delivery[];
     };
@@ -84,7 +86,7 @@ export async function* followJob(
   const { jid } = record;
   const waiting = new Set(record.minions);
   const returns: Pick<JobReturn, 'minion' | 'retcode' | 'receivedAt'>[] = [];
-  const silent: string[] = [];
+  const unanswered: string[] = [];
   let patienceMs = firstMs;
   const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
   const end = new AbortController();
@@ -128,7 +130,7 @@ export async function* followJob(
           job.noteRunning(running);
           for (const minion of asked) {
             if (running.has(minion) || job.hasAnswered(minion)) continue;
-            if (waiting.delete(minion)) silent.push(minion);
+            if (waiting.delete(minion)) unanswered.push(minion);
           }
           if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
           quiet.restart(patienceMs);
@@ -138,12 +140,15 @@ export async function* followJob(
           throw next.value.error;
       }
     }
+    const isAway = (minion: string): boolean => facts.isReconnecting(minion, record.publishedAt);
+    unanswered.push(...waiting);
     const progress = { returns, running: job.running, isFollowed: false };
     yield {
       type: 'finished',
       jid,
       answered: returns.map(({ minion }) => minion),
-      silent: [...silent, ...waiting],
+      silent: unanswered.filter((minion) => !isAway(minion)),
+      reconnecting: unanswered.filter(isAway),
       deliveries: describeDeliveries(record, progress, facts),
     };
   } finally {

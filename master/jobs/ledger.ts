@@ -12,6 +12,8 @@ export type DeliveryState =
   | 'running'
   /** Somebody still waits for it. */
   | 'waiting'
+  /** It had not come back from a restart of the master in time for the job. */
+  | 'reconnecting'
   /** Nothing came, and nobody waits. */
   | 'silent';
 
@@ -36,7 +38,7 @@ export interface Delivery {
   readonly receivedAt?: number;
   /** For silent ones. */
   readonly reason?: SilenceReason;
-  /** When its last verified request came, milliseconds since 1970, for silent ones. */
+  /** When its last verified request came, milliseconds since 1970, for silent and reconnecting ones. */
   readonly lastHeardAt?: number;
 }
 
@@ -45,6 +47,12 @@ export interface MinionFacts {
   readonly isAccepted: (minionId: string) => boolean;
   /** Milliseconds since 1970; `undefined`: not since the start. */
   readonly lastHeardAt: (minionId: string) => number | undefined;
+  /**
+   * Whether it is away after a restart of the master, or came back too late for a job that was
+   * published meanwhile.
+   * @param publishedAt milliseconds since 1970
+   */
+  readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;
 }
 
 /** What is known of one job's returns. */
@@ -78,7 +86,7 @@ export function describeDeliveries(
 function explainSilence(
   minion: string,
   { publishedAt, skipped = 0 }: Pick<JobRecord, 'publishedAt' | 'skipped'>,
-  { isAccepted, lastHeardAt }: MinionFacts,
+  { isAccepted, lastHeardAt, isReconnecting }: MinionFacts,
 ): Delivery {
   const heardAt = lastHeardAt(minion);
   const heard = heardAt === undefined ? {} : { lastHeardAt: heardAt };
@@ -89,6 +97,7 @@ function explainSilence(
     ...heard,
   });
   if (!isAccepted(minion)) return silent('key-not-accepted');
+  if (isReconnecting(minion, publishedAt)) return { minion, state: 'reconnecting', ...heard };
   if (heardAt !== undefined && heardAt >= publishedAt) return silent('no-return');
   if (skipped > 0) return silent('queue-full');
   return silent(heardAt === undefined ? 'never-heard' : 'not-heard-since');

@@ -129,7 +129,8 @@ async function collect(
       answers.set(update.minion, { value: update.return, hasFailed });
     }
     if (update.type !== 'finished' || !expectsAll || isBatch) continue;
-    for (const minion of update.silent) answers.set(minion, { value: undefined, hasFailed: true });
+    for (const minion of [...update.silent, ...update.reconnecting])
+      answers.set(minion, { value: undefined, hasFailed: true });
   }
   return { answers, jid: isBatch ? undefined : jid };
 }

@@ -10,6 +10,7 @@ import type { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
+import type { MinionFacts } from '../jobs/ledger.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
@@ -60,6 +61,7 @@ export interface HandlerParts {
   readonly mineReader: MineReader;
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
+  readonly facts: MinionFacts;
   readonly services: Pick<Services, 'runners'>;
   /** What takes signals that were let in. */
   readonly intakes: readonly SignalIntake[];
@@ -160,15 +162,12 @@ function createFileHandlers({
 
 /** What minions may ask of others, and of the master itself. */
 function openPeers(parts: HandlerParts): PeerHandlerOptions {
-  const { config, counters, dispatcher, foundations, jobs: cache, lastHeard, targets, log } = parts;
+  const { config, counters, dispatcher, jobs: cache, targets, log } = parts;
   const publisher = new PeerPublisher({
     dispatcher,
     cache,
     targets,
-    facts: {
-      isAccepted: (id) => foundations.keys.isAccepted(id),
-      lastHeardAt: (id) => lastHeard.of(id),
-    },
+    facts: parts.facts,
     defaults: config,
     gate: parts.gate,
     counters,

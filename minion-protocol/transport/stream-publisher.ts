@@ -1,4 +1,5 @@
 /** Publications over TCP and WebSocket: to connections, of which some are known to be whose. */
+import { HeldPublications } from './held-publications.ts';
 import type { StreamConnection } from './stream-connection.ts';
 import { DEFAULT_QUEUE_BOUNDS, offer, type QueueBounds } from './subscriber-queue.ts';
 import type { OutgoingPublication, PublishOutcome, Subscriber } from './transport.ts';
@@ -35,26 +36,42 @@ export class StreamPublisher {
   readonly #options: StreamPublisherOptions;
   readonly #form: PublicationForm;
   readonly #links = new Set<SubscriberLink>();
+  readonly #held: HeldPublications<SubscriberLink>;
 
   constructor(options: StreamPublisherOptions, form: PublicationForm) {
     this.#options = options;
     this.#form = form;
+    this.#held = new HeldPublications(options, (publication, to) => this.#send(publication, to));
   }
 
   /** Counts a connection among the subscribers. */
   open(connection: StreamConnection): SubscriberLink {
-    const link = new SubscriberLink(connection, this.#options, () => this.#links.delete(link));
+    const link = new SubscriberLink(connection, this.#options, () => this.#close(link));
     this.#links.add(link);
+    this.#held.welcome(link);
     return link;
   }
 
-  publish({ envelope, minionIds }: OutgoingPublication): PublishOutcome {
+  #close(link: SubscriberLink): void {
+    this.#links.delete(link);
+    this.#held.forget(link);
+  }
+
+  publish(publication: OutgoingPublication): PublishOutcome {
+    this.#held.add(publication);
+    return this.#send(publication, this.#links);
+  }
+
+  #send(
+    { envelope, minionIds }: OutgoingPublication,
+    links: Iterable<SubscriberLink>,
+  ): PublishOutcome {
     const message = encoded(this.#form.encode(envelope));
     const addressees = minionIds === null ? undefined : new Set(minionIds);
     const isTooLarge = message.bytes > this.#form.maxBytes;
     let queued = 0;
     let skipped = 0;
-    for (const link of this.#links) {
+    for (const link of links) {
       if (!this.#concerns(link, addressees)) continue;
       if (!isTooLarge && link.offer(message)) queued += 1;
       else skipped += 1;

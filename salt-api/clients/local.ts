@@ -64,7 +64,8 @@ async function collect(updates: AsyncIterable<JobUpdate>, isFull: boolean): Prom
   for await (const update of updates) {
     if (update.type === 'published' && update.problem !== undefined) throw brokenTarget();
     if (update.type === 'return') values[update.minion] = describe(update, isFull);
-    if (update.type === 'finished') for (const minion of update.silent) values[minion] = false;
+    if (update.type !== 'finished') continue;
+    for (const minion of [...update.silent, ...update.reconnecting]) values[minion] = false;
   }
   return values;
 }

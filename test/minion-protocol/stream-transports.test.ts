@@ -52,6 +52,15 @@ for (const stream of STREAMS) {
     t.deepEqual(peer.received.subarray(before), frame);
   });
 
+  test(`${stream}: who subscribes while a publication is held gets it`, async (t) => {
+    const master = await startStream(t, stream);
+    const { envelope, frame } = PUBLICATION[stream];
+    master.transport.publish({ envelope, ...everybody, holdMs: 60_000 });
+    const peer = await subscribed(t, stream, master);
+    await until('the publication', () => peer.received.includes(frame));
+    t.is(peer.received.lastIndexOf(frame), peer.received.indexOf(frame));
+  });
+
   test(`${stream}: what is not the protocol is closed and counted`, async (t) => {
     const master = await startStream(t, stream);
     const strangers: readonly Buffer[] = [
