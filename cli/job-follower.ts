@@ -1,4 +1,10 @@
-import { isFailureCode, type JobsApi, type JobUpdate, type RunRequest } from '../master/index.ts';
+import {
+  isFailureCode,
+  type JobsApi,
+  type JobUpdate,
+  type RunRequest,
+  returnerOf,
+} from '../master/index.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodes } from './exit-codes.ts';
 import { escapeName } from './output/escape.ts';
@@ -76,7 +82,7 @@ export class JobFollower {
         break;
       case 'return':
         this.#returns.push({
-          minion: update.minion,
+          minion: returnerOf(update),
           value: update.return,
           isFailure: isFailureCode(update.retcode),
           ...(update.out === undefined ? {} : { out: update.out }),

@@ -358,11 +358,11 @@ async function listen(
 }
 
 /** Ends with an id's last key what is known of it. */
-function forgetDeleted({ keys, facts }: Foundations, mine: MineStore, logger: Logger): void {
+function forgetDeleted({ keys, facts, resources }: Foundations, mine: MineStore, logger: Logger): void {
   const log = logger.child({ component: 'targeting' });
   keys.onChange(({ id, to }) => {
     if (to !== null || keys.get(id) !== undefined) return;
-    Promise.all([facts.forget(id), mine.forget(id)]).catch((error: unknown) => {
+    Promise.all([facts.forget(id), mine.forget(id), resources.forget(id)]).catch((error: unknown) => {
       log.error({ minion: id, err: error }, 'minion data were not forgotten');
     });
   });

@@ -90,7 +90,8 @@ function note(
       run.tell({ type: 'published', jid, minions: update.minions });
       break;
     case 'return':
-      tell(run, jid, results, resultOf(command, update));
+      // A command is for minions, not for what they manage.
+      if (update.resource === undefined) tell(run, jid, results, resultOf(command, update));
       break;
     case 'running':
       run.tell({ type: 'running', jid, minions: update.minions });

@@ -81,7 +81,7 @@ export async function* runBatch(
           if (failHard && isFailureCode(update.retcode)) {
             return yield { type: 'ended', failed: update.minion, left: places.left };
           }
-          coolings.add(places.leave([update.minion]));
+          if (update.resource === undefined) coolings.add(places.leave([update.minion]));
         }
       }
       if (signal?.aborted !== true) jobs.start(places.take());

@@ -37,6 +37,8 @@ export interface PublishRequest extends TargetRequest {
   readonly ret?: string;
   /** Copied into the return. */
   readonly metadata?: WireMap;
+  /** Whether minions of 3008 and later tell `salt/job/<jid>/start/<id>` before they begin. */
+  readonly startEvent?: boolean;
   /** The job's id: twenty digits, none that was used. Default: a new one. */
   readonly jid?: string;
   /** The minion that asks for it; told to the minions, as Salt does. */
@@ -77,6 +79,9 @@ interface Described {
   readonly target: TargetExpression;
   readonly problem: string | undefined;
 }
+
+/** What of a request goes into the publication as it is. */
+type CarriedFields = Pick<PublishRequest, 'ret' | 'metadata' | 'requestedBy' | 'startEvent'>;
 
 /** Targets that transports may deliver to the resolved ids alone [WIRE 4.1]. */
 const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
@@ -195,7 +200,7 @@ export class JobDispatcher {
   #load(
     record: JobRecord,
     { delimiter = ':' }: Pick<TargetExpression, 'delimiter'>,
-    { ret = '', metadata, requestedBy }: Pick<PublishRequest, 'ret' | 'metadata' | 'requestedBy'>,
+    { ret = '', metadata, requestedBy, startEvent = false }: CarriedFields,
   ): PublicationLoad {
     const { masterId } = this.#options;
     return {
@@ -210,6 +215,7 @@ export class JobDispatcher {
       ...(masterId === null ? {} : { master_id: masterId }),
       ...(metadata === undefined ? {} : { metadata }),
       ...(requestedBy === undefined ? {} : { id: requestedBy }),
+      ...(startEvent ? { start_event: true } : {}),
     };
   }
 

@@ -4,7 +4,7 @@ import { BoundedQueue } from '../queue.ts';
 import type { JobDispatcher } from './dispatcher.ts';
 import { findRunning } from './find-running.ts';
 import type { Job, JobRecord, JobReturn } from './job.ts';
-import { type Delivery, describeDeliveries, type MinionFacts } from './ledger.ts';
+import { type Delivery, describeDeliveries, forLedger, type LedgerReturn, type MinionFacts } from './ledger.ts';
 
 /** What a running job tells, in this order: `published`, then the rest, `finished` last. */
 export type JobUpdate =
@@ -85,7 +85,7 @@ export async function* followJob(
 ): AsyncGenerator<JobUpdate, void, void> {
   const { jid } = record;
   const waiting = new Set(record.minions);
-  const returns: Pick<JobReturn, 'minion' | 'retcode' | 'receivedAt'>[] = [];
+  const returns: LedgerReturn[] = [];
   const unanswered: string[] = [];
   let patienceMs = firstMs;
   const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
@@ -112,10 +112,10 @@ export async function* followJob(
       if (next.done || end.signal.aborted) break;
       switch (next.value.type) {
         case 'return': {
-          const { minion, retcode, receivedAt } = next.value.result;
-          waiting.delete(minion);
-          returns.push({ minion, retcode, receivedAt });
-          yield { type: 'return', jid, ...next.value.result };
+          const { result } = next.value;
+          if (result.resource === undefined) waiting.delete(result.minion);
+          returns.push(forLedger(result));
+          yield { type: 'return', jid, ...result };
           if (!isAsking) quiet.restart(patienceMs);
           break;
         }
@@ -141,14 +141,14 @@ export async function* followJob(
       }
     }
     const isAway = (minion: string): boolean => facts.isReconnecting(minion, record.publishedAt);
-    unanswered.push(...waiting);
+    const left = [...unanswered, ...waiting].filter((id) => !job.hasResourceAnswer(id));
     const progress = { returns, running: job.running, isFollowed: false };
     yield {
       type: 'finished',
       jid,
-      answered: returns.map(({ minion }) => minion),
-      silent: unanswered.filter((minion) => !isAway(minion)),
-      reconnecting: unanswered.filter(isAway),
+      answered: [...new Set(returns.map(({ minion }) => minion))],
+      silent: left.filter((minion) => !isAway(minion)),
+      reconnecting: left.filter(isAway),
       deliveries: describeDeliveries(record, progress, facts),
     };
   } finally {

@@ -55,9 +55,12 @@ export interface MinionFacts {
   readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;
 }
 
+/** What counts of a return. */
+export type LedgerReturn = Pick<JobReturn, 'minion' | 'resource' | 'retcode' | 'receivedAt'>;
+
 /** What is known of one job's returns. */
 export interface JobProgress {
-  readonly returns: readonly Pick<JobReturn, 'minion' | 'retcode' | 'receivedAt'>[];
+  readonly returns: readonly LedgerReturn[];
   /** Minions that are known to be at it. */
   readonly running: ReadonlySet<string>;
   /** Whether somebody waits for the minions that have not returned. */
@@ -70,7 +73,7 @@ export function describeDeliveries(
   progress: JobProgress,
   facts: MinionFacts,
 ): Delivery[] {
-  const returns = new Map(progress.returns.map((result) => [result.minion, result]));
+  const returns = decisiveReturns(progress.returns);
   return [...record.minions, ...record.missing].map((minion) => {
     const result = returns.get(minion);
     if (result !== undefined) {
@@ -81,6 +84,25 @@ export function describeDeliveries(
     const isWaitedFor = progress.isFollowed && !record.missing.includes(minion);
     return isWaitedFor ? { minion, state: 'waiting' } : explainSilence(minion, record, facts);
   });
+}
+
+/** What counts of a return, without its value. */
+export function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): LedgerReturn {
+  return { minion, retcode, receivedAt, ...(resource === undefined ? {} : { resource }) };
+}
+
+/** A minion's own return, or one of its resources; one that failed counts before others. */
+function decisiveReturns(returns: readonly LedgerReturn[]): Map<string, LedgerReturn> {
+  const decisive = new Map<string, LedgerReturn>();
+  for (const result of returns) {
+    const isOwn = result.resource === undefined;
+    const known = decisive.get(result.minion);
+    const hasFailed = known !== undefined && isFailureCode(known.retcode);
+    if (known === undefined || isFailureCode(result.retcode) || (isOwn && !hasFailed)) {
+      decisive.set(result.minion, result);
+    }
+  }
+  return decisive;
 }
 
 function explainSilence(

@@ -64,6 +64,7 @@ export function openJobs(parts: JobParts): Jobs {
     acceptedIds: () => foundations.keys.acceptedIds(),
     factsOf: (id) => foundations.facts.of(id),
     rightsOf: (id) => foundations.facts.rightsOf(id),
+    resourcesOf: (id) => foundations.resources.of(id),
     isDataCached: config.minionDataCache,
     get nodegroups() {
       return config.nodegroups;

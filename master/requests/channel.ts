@@ -84,6 +84,7 @@ const onceOnly: ReadonlySet<string> = new Set([
   '_mine_delete',
   '_mine_flush',
   '_minion_event',
+  '_register_resources',
   'minion_pub',
 ]);
 /**
@@ -99,6 +100,7 @@ const provenOnly: ReadonlySet<string> = new Set([
   '_mine_flush',
   '_mine_get',
   '_minion_event',
+  '_register_resources',
   'minion_pub',
   'minion_publish',
   'minion_runner',

@@ -38,6 +38,7 @@ import { type PeerHandlerOptions, peerHandlers } from './peers.ts';
 import { pillarHandler } from './pillar.ts';
 import { rateOf } from './reloadable-rate.ts';
 import type { VerifiedRequest } from './request.ts';
+import { resourcesHandler } from './resources.ts';
 import { returnHandler } from './return.ts';
 import { revokeHandler } from './revoke.ts';
 import { type ActiveHandlers, createRequestTable, type RequestTable } from './table.ts';
@@ -87,6 +88,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
   const keeper = new ReturnKeeper({
     cache: jobs,
     isOfFormerOwner: parts.isOfFormerOwner,
+    resources: foundations.resources,
     bus,
     nextJid: parts.nextJid,
     now,
@@ -132,6 +134,12 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     }),
     ...peerHandlers(openPeers(parts)),
     ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
+    _register_resources: resourcesHandler({
+      resources: foundations.resources,
+      bus,
+      counters,
+      hasEvents: config.minionDataCacheEvents,
+    }),
     revoke_auth: revokeHandler(foundations.keys, parts.gate),
     _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
     _master_tops: topsHandler(parts.tops, log),

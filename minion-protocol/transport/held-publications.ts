@@ -8,7 +8,7 @@ import type { OutgoingPublication } from './transport.ts';
  */
 export class HeldPublications<Subscriber> {
   readonly #bounds: QueueBounds;
-  readonly #send: (publication: OutgoingPublication, to: ReadonlySet<Subscriber>) => void;
+  readonly #send: (publication: OutgoingPublication, to: Subscriber) => void;
   readonly #held = new Set<OutgoingPublication>();
   /** Those who have not been sent yet what is held. */
   readonly #newcomers = new Set<Subscriber>();
@@ -16,20 +16,21 @@ export class HeldPublications<Subscriber> {
 
   constructor(
     bounds: QueueBounds,
-    send: (publication: OutgoingPublication, to: ReadonlySet<Subscriber>) => void,
+    send: (publication: OutgoingPublication, to: Subscriber) => void,
   ) {
     this.#bounds = bounds;
     this.#send = send;
   }
 
-  /**
-   * Takes note of a new subscriber. It is sent what is held after this chunk of its bytes, because
-   * a ZeroMQ peer names all its topics at once when it connects.
-   */
-  welcome(subscriber: Subscriber): void {
-    if (this.#held.size === 0) return;
-    this.#newcomers.add(subscriber);
-    queueMicrotask(() => this.#serveNewcomers());
+  /** Takes note of a new subscriber, until {@link serve} or {@link forget}. */
+  expect(subscriber: Subscriber): void {
+    if (this.#held.size > 0) this.#newcomers.add(subscriber);
+  }
+
+  /** A new subscriber is ready for what is held; what it was sent before, it is not sent again. */
+  serve(subscriber: Subscriber): void {
+    if (!this.#newcomers.delete(subscriber)) return;
+    for (const publication of this.#held) this.#send(publication, subscriber);
   }
 
   /** A subscriber is gone. */
@@ -39,7 +40,7 @@ export class HeldPublications<Subscriber> {
 
   /** To be called before a publication is sent: newcomers get older ones first. */
   add(publication: OutgoingPublication): void {
-    this.#serveNewcomers();
+    for (const newcomer of this.#newcomers) this.serve(newcomer);
     const { envelope, holdMs = 0 } = publication;
     if (holdMs === 0) return;
     this.#held.add(publication);
@@ -50,13 +51,6 @@ export class HeldPublications<Subscriber> {
       if (this.#held.size <= maxQueuedMessages && this.#bytes <= maxQueuedBytes) return;
       this.#release(oldest);
     }
-  }
-
-  #serveNewcomers(): void {
-    if (this.#newcomers.size === 0) return;
-    const newcomers = new Set(this.#newcomers);
-    this.#newcomers.clear();
-    for (const publication of this.#held) this.#send(publication, newcomers);
   }
 
   #release(publication: OutgoingPublication): void {

@@ -49,7 +49,7 @@ class MemoryMaster implements MasterTransport {
   readonly #subscriptions = new Map<MemoryMinion, Subscription>();
   readonly #inFlight = new Set<InFlight>();
   readonly #held = new HeldPublications<Subscription>(DEFAULT_QUEUE_BOUNDS, (publication, to) =>
-    this.#send(publication, to),
+    this.#send(publication, [to]),
   );
   #handler: RequestHandler | undefined;
   #isClosed = false;
@@ -146,7 +146,8 @@ class MemoryMaster implements MasterTransport {
   subscribe(minion: MemoryMinion, subscription: Subscription): void {
     if (this.#isClosed) return;
     this.#subscriptions.set(minion, subscription);
-    this.#held.welcome(subscription);
+    this.#held.expect(subscription);
+    this.#held.serve(subscription);
   }
 
   unsubscribe(minion: MemoryMinion): void {

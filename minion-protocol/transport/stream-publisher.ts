@@ -41,14 +41,19 @@ export class StreamPublisher {
   constructor(options: StreamPublisherOptions, form: PublicationForm) {
     this.#options = options;
     this.#form = form;
-    this.#held = new HeldPublications(options, (publication, to) => this.#send(publication, to));
+    this.#held = new HeldPublications(options, (publication, to) =>
+      this.#send(publication, [to]),
+    );
   }
 
   /** Counts a connection among the subscribers. */
   open(connection: StreamConnection): SubscriberLink {
-    const link = new SubscriberLink(connection, this.#options, () => this.#close(link));
+    const link = new SubscriberLink(connection, this.#options, {
+      onReady: () => this.#held.serve(link),
+      onGone: () => this.#close(link),
+    });
     this.#links.add(link);
-    this.#held.welcome(link);
+    this.#held.expect(link);
     return link;
   }
 
@@ -96,17 +101,23 @@ export class StreamPublisher {
   }
 }
 
+/** Who keeps the list of subscribers. */
+interface LinkOwner {
+  onReady(): void;
+  onGone(): void;
+}
+
 /** One subscriber. */
 export class SubscriberLink {
   readonly #connection: StreamConnection;
   readonly #options: StreamPublisherOptions;
-  readonly #onGone: () => void;
+  readonly #owner: LinkOwner;
   #missed = 0;
 
-  constructor(connection: StreamConnection, options: StreamPublisherOptions, onGone: () => void) {
+  constructor(connection: StreamConnection, options: StreamPublisherOptions, owner: LinkOwner) {
     this.#connection = connection;
     this.#options = options;
-    this.#onGone = onGone;
+    this.#owner = owner;
   }
 
   get minionIds(): ReadonlySet<string> {
@@ -135,7 +146,12 @@ export class SubscriberLink {
     return false;
   }
 
+  /** It has said all that it has to say at first, and takes what was held for it. */
+  ready(): void {
+    this.#owner.onReady();
+  }
+
   onClosed(): void {
-    this.#onGone();
+    this.#owner.onGone();
   }
 }

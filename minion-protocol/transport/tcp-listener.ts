@@ -155,6 +155,8 @@ class TcpSubscriberSession implements StreamSession<PeerEvent> {
     this.#isVerifying = true;
     for (let body = this.#waiting.shift(); body !== undefined; body = this.#waiting.shift()) {
       await this.#announce(body, this.#peer);
+      // Before it has announced itself, a minion up to 3005 is signing in and loses what it does.
+      this.#link.ready();
     }
     this.#isVerifying = false;
   }

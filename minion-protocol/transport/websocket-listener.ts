@@ -183,6 +183,7 @@ class SubscriberRole implements WebsocketRole {
 
   onOpen(): void {
     this.#link = this.#publisher.open(this.#connection);
+    this.#link.ready();
   }
 
   onMessage(): void {

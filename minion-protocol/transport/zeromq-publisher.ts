@@ -44,7 +44,7 @@ export class Publisher {
 
   openSession(connection: StreamConnection): SubscriberSession {
     return new SubscriberSession(connection, this.#index, this.#options, (session) =>
-      this.#held.welcome(session),
+      this.#welcome(session),
     );
   }
 
@@ -53,9 +53,15 @@ export class Publisher {
     return this.#send(publication, this.#index);
   }
 
-  #sendTo(publication: OutgoingPublication, sessions: Iterable<SubscriberSession>): void {
+  /** It is ready after this chunk: a peer names all its topics at once when it connects. */
+  #welcome(session: SubscriberSession): void {
+    this.#held.expect(session);
+    queueMicrotask(() => this.#held.serve(session));
+  }
+
+  #sendTo(publication: OutgoingPublication, session: SubscriberSession): void {
     const index = new TopicIndex<SubscriberSession>();
-    for (const session of sessions) for (const topic of session.topics) index.add(topic, session);
+    for (const topic of session.topics) index.add(topic, session);
     this.#send(publication, index);
   }
 
