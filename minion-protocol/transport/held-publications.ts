@@ -10,8 +10,10 @@ export class HeldPublications<Subscriber> {
   readonly #bounds: QueueBounds;
   readonly #send: (publication: OutgoingPublication, to: Subscriber) => void;
   readonly #held = new Set<OutgoingPublication>();
-  /** Those who have not been sent yet what is held. */
-  readonly #newcomers = new Set<Subscriber>();
+  /** The same as a list, which newcomers share. */
+  #list: readonly OutgoingPublication[] | undefined;
+  /** Those who have not been sent yet what was held when they came. */
+  readonly #newcomers = new Map<Subscriber, readonly OutgoingPublication[]>();
   #bytes = 0;
 
   constructor(
@@ -24,13 +26,22 @@ export class HeldPublications<Subscriber> {
 
   /** Takes note of a new subscriber, until {@link serve} or {@link forget}. */
   expect(subscriber: Subscriber): void {
-    if (this.#held.size > 0) this.#newcomers.add(subscriber);
+    if (this.#held.size === 0) return;
+    this.#list ??= [...this.#held];
+    this.#newcomers.set(subscriber, this.#list);
   }
 
-  /** A new subscriber is ready for what is held; what it was sent before, it is not sent again. */
+  /** Sends a new subscriber what was held when it came, once. */
   serve(subscriber: Subscriber): void {
-    if (!this.#newcomers.delete(subscriber)) return;
-    for (const publication of this.#held) this.#send(publication, subscriber);
+    const held = this.#newcomers.get(subscriber) ?? [];
+    this.#newcomers.delete(subscriber);
+    for (const publication of held) this.#send(publication, subscriber);
+  }
+
+  /** The same after a while, or before the next publication. */
+  serveLater(subscriber: Subscriber, afterMs: number): void {
+    if (!this.#newcomers.has(subscriber)) return;
+    setTimeout(() => this.serve(subscriber), afterMs).unref();
   }
 
   /** A subscriber is gone. */
@@ -40,9 +51,10 @@ export class HeldPublications<Subscriber> {
 
   /** To be called before a publication is sent: newcomers get older ones first. */
   add(publication: OutgoingPublication): void {
-    for (const newcomer of this.#newcomers) this.serve(newcomer);
+    for (const newcomer of this.#newcomers.keys()) this.serve(newcomer);
     const { envelope, holdMs = 0 } = publication;
     if (holdMs === 0) return;
+    this.#list = undefined;
     this.#held.add(publication);
     this.#bytes += envelope.length;
     setTimeout(() => this.#release(publication), holdMs).unref();
@@ -54,6 +66,8 @@ export class HeldPublications<Subscriber> {
   }
 
   #release(publication: OutgoingPublication): void {
-    if (this.#held.delete(publication)) this.#bytes -= publication.envelope.length;
+    if (!this.#held.delete(publication)) return;
+    this.#list = undefined;
+    this.#bytes -= publication.envelope.length;
   }
 }

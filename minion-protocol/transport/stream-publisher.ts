@@ -7,8 +7,8 @@ import { type EncodedMessage, encoded } from './write-queue.ts';
 
 export interface StreamPublisherOptions extends QueueBounds {
   /**
-   * Publications that one subscriber may miss in a row before it is given up. Default 10,000: the
-   * minions of 3007 and later never come back, so nobody is given up lightly [WIRE 4.2].
+   * Publications that one subscriber may miss in a row before it is given up. Default 10,000 over
+   * TCP, and no bound over WebSocket, whose minions never come back [WIRE 4.2].
    */
   readonly maxMissed: number;
   /**
@@ -41,15 +41,13 @@ export class StreamPublisher {
   constructor(options: StreamPublisherOptions, form: PublicationForm) {
     this.#options = options;
     this.#form = form;
-    this.#held = new HeldPublications(options, (publication, to) =>
-      this.#send(publication, [to]),
-    );
+    this.#held = new HeldPublications(options, (publication, to) => this.#send(publication, [to]));
   }
 
   /** Counts a connection among the subscribers. */
   open(connection: StreamConnection): SubscriberLink {
     const link = new SubscriberLink(connection, this.#options, {
-      onReady: () => this.#held.serve(link),
+      onReady: (afterMs) => this.#held.serveLater(link, afterMs),
       onGone: () => this.#close(link),
     });
     this.#links.add(link);
@@ -103,7 +101,7 @@ export class StreamPublisher {
 
 /** Who keeps the list of subscribers. */
 interface LinkOwner {
-  onReady(): void;
+  onReady(afterMs: number): void;
   onGone(): void;
 }
 
@@ -146,9 +144,9 @@ export class SubscriberLink {
     return false;
   }
 
-  /** It has said all that it has to say at first, and takes what was held for it. */
-  ready(): void {
-    this.#owner.onReady();
+  /** It takes what was held for it after so many milliseconds. Default: at once. */
+  ready(afterMs = 0): void {
+    this.#owner.onReady(afterMs);
   }
 
   onClosed(): void {
