@@ -53,8 +53,11 @@ const rooms = [
   'store',
   'template',
 ];
-/** Words that a mutation may bring in. */
-const languageWords = new Set(['true', 'false', 'null', 'undefined', 'void', 'return', 'const']);
+const keywords = new Set(
+  'true false null void return const let new if else of for instanceof typeof continue await'.split(
+    ' ',
+  ),
+);
 const marker = /^( *)\/\/ protection: ([a-z0-9-]+)$/;
 
 /** All of them, by name. @throws Error for a file that is none */
@@ -175,14 +178,21 @@ function withoutProtection(marked: readonly MarkedProtection[], { name, instead 
     );
   }
   const content = readFileSync(new URL(found.file, root), 'utf8');
-  const code = instead.join('\n').replaceAll(/'[^'\n]*'/g, '');
-  const words = code.match(/[\p{L}_$][\p{L}\p{N}_$]*/gu) ?? [];
-  const unknown = words.find((word) => !content.includes(word) && !languageWords.has(word));
+  const unknown = namesIn(instead.join('\n')).find((word) => !content.includes(word));
   if (unknown !== undefined) {
     throw new Error(`${name}: what takes its place says ${unknown}, which ${found.file} does not`);
   }
   const after = instead.map((line) => `${line}\n`).join('');
   return { file: found.file, before: found.text, after };
+}
+
+/** Names in code that must come from its file: no members, keys, globals, nor what it declares itself. */
+function namesIn(code: string): string[] {
+  const plain = code.replaceAll(/'[^'\n]*'|`[^`\n]*`/g, '');
+  const names = plain.match(/(?<![.\p{L}\p{N}_$])[\p{L}_$][\p{L}\p{N}_$]*(?!\s*:)\b/gu) ?? [];
+  return names.filter(
+    (name) => !keywords.has(name) && !(name in globalThis) && !plain.includes(`const ${name} =`),
+  );
 }
 
 function hunksOf(diff: string): Hunk[] {
