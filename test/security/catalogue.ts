@@ -1196,6 +1196,28 @@ export const catalogue: readonly Threat[] = [
     sentence: 'The bridge to orchestration services',
   },
   {
+    id: 'H-12c',
+    threat: 'the catalog is shown to callers without any right, with its targets and reasons',
+    tests: [
+      'heat-bridge/http.test.ts: a caller sees of the catalog what a rule permits it, and not for which minions or why',
+      'heat-bridge/plans/http.test.ts: a caller sees the plans of whose commands a rule permits it each',
+      'acl/commands.test.ts: a caller may call the commands that some rule permits and none denies outright',
+    ],
+  },
+  {
+    id: 'H-12p',
+    threat: 'what objects inherit passes for a parameter that was not given',
+    tests: [
+      parameters('a parameter that was not given is not passed on, whatever its name'),
+      parameters('a word that was not given is no other word, whatever its name'),
+    ],
+  },
+  {
+    id: 'H-12r',
+    threat: "a service's answer that takes long to read",
+    tests: [`heat-bridge/signals/outcome.test.ts: an answer of \${what} is read in no time`],
+  },
+  {
     id: 'H-13h',
     threat: "a tenant takes another one's alias, reads its signals, or uses up its room",
     tests: [
