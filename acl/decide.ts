@@ -42,6 +42,28 @@ export function hasRules(subject: Subject, action: RuleAction, policy: Policy): 
 }
 
 /**
+ * Whether some rule may permit this subject a named command, with some parameters and for some
+ * minions, and none denies it whatever they are.
+ */
+export function mayCallCommand(subject: Subject, command: string, policy: Policy): boolean {
+  const request: Request = { subject, action: 'command', text: command };
+  const now = policy.now();
+  const isAbout = (it: CompiledRule): boolean =>
+    it.resource.meansText(command, subject) && now < it.expiresAt && it.subject.holds(subject);
+  const { deny, allow } = policy.ofSubjects.of(subject, 'command');
+  const isDenied = firstOf(deny, request, (it) => isAbout(it) && isUnconditional(it));
+  return isDenied === undefined && firstOf(allow, request, isAbout) !== undefined;
+}
+
+function isUnconditional({ rule }: CompiledRule): boolean {
+  return (
+    rule.action === 'command' &&
+    rule.resource.arguments === undefined &&
+    rule.resource.within === undefined
+  );
+}
+
+/**
  * Whether a rule that allows could permit this: what is asked is neither malformed nor somebody
  * else's, nor a tag that no rule can be about.
  */
