@@ -4,7 +4,7 @@ import { isJid, type WireMap, type WireValue } from '../../minion-protocol/index
 import { minionActor } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { JobDispatcher, PublishRequest } from '../jobs/dispatcher.ts';
-import type { JobReturn } from '../jobs/job.ts';
+import { type JobReturn, returnerOf } from '../jobs/job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { type RunParts, runJob } from '../jobs/run.ts';
 import type { RequestCounters } from '../limits/counters.ts';
@@ -72,7 +72,7 @@ export class PeerPublisher {
     for await (const update of runJob(this.#options, { ...request, timeout })) {
       if (isFull && update.type === 'published') reply.__jid__ = update.jid;
       if (update.type !== 'return') continue;
-      reply[update.minion] = isFull ? fullReturn(update.jid, update) : update.return;
+      reply[returnerOf(update)] = isFull ? fullReturn(update.jid, update) : update.return;
     }
     return reply;
   }
@@ -84,7 +84,7 @@ export class PeerPublisher {
     const reply: WireMap = Object.create(null);
     for await (const result of this.#options.cache.returns(record.jid)) {
       const out: WireMap = result.out === undefined ? {} : { out: result.out };
-      reply[result.minion] = { ret: result.return, ...out };
+      reply[returnerOf(result)] = { ret: result.return, ...out };
     }
     return reply;
   }

@@ -6,6 +6,7 @@ import {
   compileTarget,
   type MinionFacts,
   type Nodegroups,
+  type Resources,
   type TargetExpression,
 } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
@@ -54,6 +55,8 @@ export interface TargetResolverOptions {
   readonly factsOf: (id: string) => MinionFacts;
   /** Those that rights may go by. Default: the same. */
   readonly rightsOf?: (id: string) => MinionFacts;
+  /** What a minion manages besides itself. Default: nothing. */
+  readonly resourcesOf?: (id: string) => Resources | undefined;
   /** `minion_data_cache`: without it, whatever depends on facts may match. */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;
@@ -219,7 +222,8 @@ export class TargetResolver {
   }
 
   #candidate(id: string): Candidate {
-    return { id, facts: this.#options.factsOf(id) };
+    const { factsOf, resourcesOf } = this.#options;
+    return { id, facts: factsOf(id), resources: resourcesOf?.(id) };
   }
 }
 
