@@ -5,7 +5,7 @@ import { createConnection, createServer, type Server, type Socket } from 'node:n
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { codeOf, StoreError } from './errors.ts';
+import { codeOf, StoreError, unavailable } from './errors.ts';
 
 /** The process that has a directory. */
 export interface LockHolder {
@@ -226,7 +226,7 @@ function unusable(directory: string, cause: unknown): StoreError {
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return new StoreError('ERR_STORE_FULL', `no room for the lock of ${directory}`, { cause });
   }
-  return new StoreError('ERR_STORE_UNAVAILABLE', `${directory} cannot be locked`, { cause });
+  return unavailable(`${directory} cannot be locked`, cause);
 }
 
 function taken(directory: string, { pid, host, startedAt }: Partial<LockHolder>): StoreError {

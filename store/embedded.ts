@@ -1,8 +1,9 @@
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type BackupReceipt, writeBackup } from './backup.ts';
-import { preparePrivateDirectory, preparePrivateFile } from './directory.ts';
+import { preparePrivateDirectory, preparePrivateFile, proveRoom } from './directory.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
-import { StoreError } from './errors.ts';
+import { StoreError, unavailable } from './errors.ts';
 import { HolderRecord, type StoreHolder } from './holder.ts';
 import { encodeKey } from './key.ts';
 import { checkSignature } from './layout.ts';
@@ -15,6 +16,9 @@ import { type StoreUpgrade, upgradeTables } from './upgrade.ts';
 
 /** As large as LMDB makes it for 126 readers, and on whole pages. */
 const lockFileBytes = 12_288;
+
+/** What an empty store takes, on whole pages. */
+const newStoreBytes = 32_768;
 
 /** How the embedded store is opened. */
 export interface EmbeddedStoreOptions {
@@ -148,7 +152,7 @@ export async function prepareStoreDirectory(directory: string): Promise<string> 
     return await preparePrivateDirectory(directory);
   } catch (cause) {
     if (cause instanceof StoreError) throw cause;
-    throw new StoreError('ERR_STORE_UNAVAILABLE', `${directory} cannot be used`, { cause });
+    throw unavailable(`${directory} cannot be used`, cause);
   }
 }
 
@@ -157,6 +161,8 @@ async function openTables(directory: string): Promise<LmdbTables> {
   await preparePrivateFile(data);
   await preparePrivateFile(path.join(directory, 'lock.mdb'), lockFileBytes);
   await checkSignature(data);
+  // LMDB ends the process where there is no room for its first pages.
+  if ((await stat(data)).size < newStoreBytes) await proveRoom(directory, newStoreBytes);
   return openLmdbTables(directory);
 }
 

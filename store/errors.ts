@@ -1,3 +1,5 @@
+import { describeSystemError } from '../runtime/index.ts';
+
 /** Why a store call failed; what each means is in {@link storeErrors}. */
 export type StoreErrorCode =
   | 'ERR_KEY'
@@ -97,6 +99,13 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     retry: true,
   },
 };
+
+/** The engine or the disk failed; the operating system's reason is said. */
+export function unavailable(what: string, cause: unknown): StoreError {
+  const reason =
+    describeSystemError(cause) ?? (cause instanceof Error ? cause.message : String(cause));
+  return new StoreError('ERR_STORE_UNAVAILABLE', `${what}: ${reason}`, { cause });
+}
 
 /** What the system calls an error (`ENOENT`, …); `undefined`: nothing. */
 export function codeOf(error: unknown): string | undefined {
