@@ -1,7 +1,9 @@
 /**
  * What every room needs of a server's runtime, once each: a mutex by key, budgets, worker threads
- * with a deadline. Imports nothing of ours.
+ * with a deadline, directories and the errors of the file system. Imports nothing of ours.
  */
 export { Budget, type BudgetLimits } from './budget.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
+export { makeDirectory, makeDirectorySync } from './make-directory.ts';
+export { describeSystemError, withFileInErrors } from './system-error.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';
