@@ -44,6 +44,7 @@ export function openJobs({ config, foundations, transports, bus, closing, now }:
   const publisher = createPublisher(foundations, transports, config);
   const targets = new TargetResolver({
     acceptedIds: () => foundations.keys.acceptedIds(),
+    isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
     factsOf: (id) => foundations.facts.of(id),
     rightsOf: (id) => foundations.facts.rightsOf(id),
     isDataCached: config.minionDataCache,
