@@ -124,6 +124,7 @@ export type {
   NamedCommands,
   OpenExtension,
   SignalIntake,
+  TargetBounds,
   TokenHolder,
 } from './extensions/extension.ts';
 export { actorOf } from './extensions/open.ts';

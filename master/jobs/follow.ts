@@ -4,7 +4,13 @@ import { BoundedQueue } from '../queue.ts';
 import type { JobDispatcher } from './dispatcher.ts';
 import { findRunning } from './find-running.ts';
 import type { Job, JobRecord, JobReturn } from './job.ts';
-import { type Delivery, describeDeliveries, forLedger, type LedgerReturn, type MinionFacts } from './ledger.ts';
+import {
+  type Delivery,
+  describeDeliveries,
+  forLedger,
+  type LedgerReturn,
+  type MinionFacts,
+} from './ledger.ts';
 
 /** What a running job tells, in this order: `published`, then the rest, `finished` last. */
 export type JobUpdate =

@@ -1243,6 +1243,9 @@ export const catalogue: readonly Threat[] = [
     tests: [
       held('a minion has no more signals held than held_per_minion, and others have their own'),
       held('signals without a handle leave most bytes of the outbox to those that have one'),
+    ],
+  },
+  {
     id: 'H-27a',
     threat: 'two masters in containers of their own open one store',
     tests: [
