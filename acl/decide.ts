@@ -36,9 +36,22 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
   return decision;
 }
 
-/** Whether some rule of the policy permits this subject anything of the kind. */
-export function hasRules(subject: Subject, action: RuleAction, policy: Policy): boolean {
-  return policy.ofSubjects.of(subject, action).allow.length > 0;
+/**
+ * Whether some rule of the policy permits this subject anything of the kind.
+ * @param texts what is asked for, such as functions: each must be meant by a rule
+ */
+export function hasRules(
+  subject: Subject,
+  action: RuleAction,
+  policy: Policy,
+  texts: readonly string[] = [],
+): boolean {
+  const { allow } = policy.ofSubjects.of(subject, action);
+  const isMeant = (text: string): boolean =>
+    allow.some(
+      (index) => index.first(text, (it) => it.resource.meansText(text, subject)) !== undefined,
+    );
+  return allow.length > 0 && texts.every(isMeant);
 }
 
 /**

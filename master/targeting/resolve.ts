@@ -159,8 +159,10 @@ export class TargetResolver {
       grains: factsOf(id).grains,
       pillar: showsPillar(id) ? factsOf(id).pillar : undefined,
     });
-    const own = this.#options.acceptedIds().filter(includes);
-    return own.filter((id) => compiled.test(new LazyCandidate(id, shownOf)) === 'yes');
+    const { acceptedIds, resourcesOf } = this.#options;
+    const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
+    const own = acceptedIds().filter(includes);
+    return own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
   }
 
   /**
@@ -260,7 +262,7 @@ export class TargetResolver {
 
   #rightful(id: string): Candidate {
     const { factsOf, rightsOf = factsOf } = this.#options;
-    return new LazyCandidate(id, rightsOf);
+    return new LazyCandidate(id, { factsOf: rightsOf });
   }
 
   #candidate(id: string): Candidate {

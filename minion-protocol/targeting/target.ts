@@ -267,6 +267,7 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
     text,
     ids: [],
     isSelfTold: true,
+    isPillarPattern: false,
     test: ({ resources }) => {
       const managed = resources?.get(type);
       return managed !== undefined && (id === undefined || managed.has(id)) ? 'yes' : 'no';
