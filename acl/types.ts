@@ -77,17 +77,15 @@ export interface Call {
 /** A named command that somebody wants run. Its name stands where the function of a call does. */
 export interface CommandResource {
   readonly call: Call;
-  /** Whether every minion that it is for is one that this compound target means. */
-  readonly isWithin: (target: string) => boolean;
+  /** Ids of the minions that it is for. Absent: not known; rules with `within` permit nothing then. */
+  readonly minions?: readonly string[];
 }
 
 /** A job that somebody wants published. */
 export interface PublishResource {
   readonly calls: readonly Call[];
-  /** Whether every minion that the job is for is one that this compound target means. */
-  readonly isWithin: (target: string) => boolean;
-  /** `saltenv` of the job, where it has one. */
-  readonly environment?: string;
+  /** Ids of the minions that it is for. Absent: not known; rules with `within` permit nothing then. */
+  readonly minions?: readonly string[];
 }
 
 /** What somebody reads from a mine. */

@@ -97,10 +97,7 @@ export class BatchFollower {
     }
   }
 
-  async #showReturn(
-    jid: string,
-    result: JobReturn,
-  ): Promise<void> {
+  async #showReturn(jid: string, result: JobReturn): Promise<void> {
     const { retcode, return: value, out } = result;
     const code = highestCode(retcode);
     this.#code = Math.max(this.#code, code);

@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api.ts';
+import { ArgumentReader } from './arguments/argument-reader.ts';
 import { auditedEvents } from './audit/audited-events.ts';
 import { auditedReload } from './audit/audited-reload.ts';
 import type { AuditRequester } from './audit/requester.ts';
@@ -44,6 +45,9 @@ import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
 import { createServices, toFunctionsApi } from './services.ts';
 import { createTransports } from './transports.ts';
+
+/** Values of the arguments that a minion gives to one function. */
+const maxArgumentValues = 100_000;
 
 /** A running master. */
 export interface Assembly {
@@ -209,6 +213,7 @@ async function open(
       whence: (id) => lastHeard.whence(id),
     });
   const rendering = closers.add(new Renderer(), (it) => it.close());
+  const reader = closers.add(new ArgumentReader(maxArgumentValues), (it) => it.close());
   const services = createServices({
     ...mine,
     config,
@@ -270,6 +275,7 @@ async function open(
     tops: parts.tops ?? (async () => ({})),
     fileServer,
     pushed,
+    reader,
     isOfFormerOwner: (id, jid) => formerOwners.had(id, jid),
     advice: extensions.advice,
     present,

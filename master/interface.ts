@@ -74,7 +74,6 @@ export function createApi(parts: InterfaceParts): MasterApi {
       ...createDecisionsApi({
         decisions: parts.foundations.decisions,
         policy: parts.livePolicy,
-        targets: parts.targets,
       }),
     },
     audit: { flush: () => parts.foundations.audit.flush() },

@@ -62,6 +62,7 @@ export function openJobs(parts: JobParts): Jobs {
   const publisher = createPublisher(foundations, transports, config);
   const targets = new TargetResolver({
     acceptedIds: () => foundations.keys.acceptedIds(),
+    isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
     factsOf: (id) => foundations.facts.of(id),
     rightsOf: (id) => foundations.facts.rightsOf(id),
     resourcesOf: (id) => foundations.resources.of(id),

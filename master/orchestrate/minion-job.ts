@@ -1,8 +1,9 @@
 /** A job of an orchestration, and what minions said to it [salt/modules/saltutil.py cmd, _exec]. */
-import { returnerOf } from '../jobs/job.ts';
+
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { BatchUpdate } from '../jobs/batch.ts';
 import type { JobUpdate } from '../jobs/follow.ts';
+import { returnerOf } from '../jobs/job.ts';
 import { isFailureCode } from '../jobs/retcode.ts';
 import type { RunRequest } from '../jobs/run.ts';
 import { toWire } from '../pillar/wire.ts';

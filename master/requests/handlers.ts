@@ -18,6 +18,7 @@ import { Throttle } from '../limits/throttle.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import type { MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
+import type { WordReader } from '../peers/peer-load.ts';
 import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
 import type { PillarSource } from '../pillar/answer.ts';
@@ -73,6 +74,8 @@ export interface HandlerParts {
   readonly tops: TopsProvider;
   readonly fileServer: FileServer;
   readonly pushed: PushedFiles;
+  /** Reads arguments of what minions ask others for. */
+  readonly reader: WordReader;
   /** Whether a job was published to the owner that an id had before. */
   readonly isOfFormerOwner: (id: string, jid: string) => boolean;
   readonly now: () => number;
@@ -179,6 +182,7 @@ function openPeers(parts: HandlerParts): PeerHandlerOptions {
     defaults: config,
     gate: parts.gate,
     counters,
+    reader: parts.reader,
     log,
   });
   const runner = new PeerRunner({
@@ -186,6 +190,7 @@ function openPeers(parts: HandlerParts): PeerHandlerOptions {
     cache,
     gate: parts.gate,
     counters,
+    reader: parts.reader,
     log,
   });
   return { publisher, runner, counters };

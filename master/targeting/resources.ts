@@ -2,8 +2,8 @@
 import {
   isValidMinionId,
   isWireMap,
-  type Resources,
   packLocal,
+  type Resources,
   unpackLocal,
   type WireValue,
 } from '../../minion-protocol/index.ts';

@@ -55,6 +55,8 @@ export interface TargetTerm {
   readonly ids: readonly string[];
   /** Whether it goes by grains or resources, which are the minion's own word. */
   readonly isSelfTold: boolean;
+  /** Whether it is written as a pattern on pillar; it may be read as equality all the same. */
+  readonly isPillarPattern: boolean;
   test(candidate: Candidate): Verdict;
 }
 
@@ -217,7 +219,9 @@ class TermCompiler {
 
   #pillarTerm(text: string, delimiter: string, compile: PatternCompiler): TargetTerm {
     const compiler = this.#isPillarExact ? compileEqual : compile;
-    return factTerm(text, 'pillar', compileFactMatch(text, delimiter, compiler));
+    const isPattern = compile !== compileEqual && (compile !== compileGlob || /[*?[]/.test(text));
+    const term = factTerm(text, 'pillar', compileFactMatch(text, delimiter, compiler));
+    return { ...term, isPillarPattern: isPattern };
   }
 }
 
@@ -225,14 +229,16 @@ function compileEqual(wanted: string): (text: string) => boolean {
   return (text) => text === wanted;
 }
 
+const byId = { isSelfTold: false, isPillarPattern: false } as const;
+
 function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
-  return { text, ids: [], isSelfTold: false, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
+  return { ...byId, text, ids: [], test: ({ id }) => (matches(id) ? 'yes' : 'no') };
 }
 
 /** Text is split at commas without trimming. */
 function listTerm(text: string, tgt: string | readonly string[]): TargetTerm {
   const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
-  return { text, ids: [...ids], isSelfTold: false, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
+  return { ...byId, text, ids: [...ids], test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
 }
 
 function factTerm(
@@ -244,6 +250,7 @@ function factTerm(
     text,
     ids: [],
     isSelfTold: kind === 'grains',
+    isPillarPattern: false,
     test: ({ facts }) => {
       const source = facts[kind];
       if (source === undefined) return 'unknown';
@@ -260,6 +267,7 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
     text,
     ids: [],
     isSelfTold: true,
+    isPillarPattern: false,
     test: ({ resources }) => {
       const managed = resources?.get(type);
       return managed !== undefined && (id === undefined || managed.has(id)) ? 'yes' : 'no';
@@ -270,7 +278,9 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
 /** What is no address means nobody, also of those whose facts are not known. */
 function addressTerm(text: string): TargetTerm {
   const network = parseIpNetwork(text);
-  if (network === undefined) return { text, ids: [], isSelfTold: true, test: () => 'no' };
+  if (network === undefined) {
+    return { text, ids: [], isSelfTold: true, isPillarPattern: false, test: () => 'no' };
+  }
   return factTerm(text, 'grains', (grains) =>
     containsAny(network, grains.get(`ipv${network.version}`)),
   );
