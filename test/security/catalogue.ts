@@ -48,6 +48,7 @@ const keystoneTokens = inFile('heat-bridge/keystone/tokens.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
+const resources = inFile('master/requests/resources.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
@@ -1243,6 +1244,15 @@ export const catalogue: readonly Threat[] = [
     tests: [
       held('a minion has no more signals held than held_per_minion, and others have their own'),
       held('signals without a handle leave most bytes of the outbox to those that have one'),
+    ],
+  },
+  {
+    id: 'H-28a',
+    threat: 'a minion returns in the name of another, as for a resource of that id',
+    tests: [
+      resources(
+        'a return for what the minion has not registered, or for another minion, is refused',
+      ),
     ],
   },
   {
