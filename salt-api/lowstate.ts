@@ -1,5 +1,5 @@
 /** Commands as bodies hold them: a list of maps, or one map [CONTRACT 4]. */
-import { isKeywordText, parseArguments } from '../master/index.ts';
+import { isKeywordText, parseArguments, separateKeywords } from '../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';
 import { SaltApiError } from './errors.ts';
 
@@ -8,8 +8,8 @@ export type Lowstate = Readonly<WireMap>;
 
 /** Arguments of a function. */
 export interface Arguments {
-  readonly arg: WireValue[];
-  readonly kwarg: WireMap;
+  readonly arg: readonly WireValue[];
+  readonly kwarg: Readonly<WireMap>;
 }
 
 /** Commands of one request [THREATS A-17]. */
@@ -34,6 +34,7 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
  * Positional arguments and keywords. A text like `name=value` among the positional ones is a
  * keyword, as minions and runners take it: here, because rights look at keywords by their names.
  * @param more keywords from elsewhere
+ * @throws SaltApiError ERR_HTTP_FIELDS, MasterError ERR_ARGS
  */
 export function argumentsOf({ arg, kwarg }: Lowstate, more: WireMap = {}): Arguments {
   const positional: WireValue[] = [];
@@ -46,7 +47,7 @@ export function argumentsOf({ arg, kwarg }: Lowstate, more: WireMap = {}): Argum
   if (kwarg !== undefined && kwarg !== null && !isWireMap(kwarg)) {
     throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg is not a map');
   }
-  return { arg: positional, kwarg: Object.assign(keywords, kwarg, more) };
+  return separateKeywords(positional, Object.assign(keywords, kwarg, more));
 }
 
 /** Everything but some fields. */

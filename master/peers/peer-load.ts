@@ -1,8 +1,9 @@
 /** What a minion asks others, or the master, to run [WIRE 9.10]. */
 import type { Call } from '../../acl/index.ts';
-import { isWireMap, pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { isKeywordText, parseArguments } from '../arguments/arguments.ts';
-import { isFunctionName } from '../jobs/arguments.ts';
+import { MasterError } from '../errors.ts';
+import { checkArguments, isFunctionName, separateKeywords } from '../jobs/arguments.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 
 /** A function with its arguments as a minion will take them. */
@@ -58,29 +59,22 @@ function readCall(
   noParse: readonly string[],
 ): PeerCall | undefined {
   if (!isFunctionName(fun)) return undefined;
-  const arg: WireValue[] = [];
-  const kwarg: Record<string, WireValue> = Object.create(null);
-  for (const input of inputs) {
-    const parsed = typeof input === 'string' ? parseArguments([input], noParse) : undefined;
-    Object.assign(kwarg, parsed?.kwarg ?? markedKeywords(input));
-    const values = parsed?.arg ?? (markedKeywords(input) === undefined ? [input] : []);
+  try {
+    const given = separateKeywords(inputs);
+    const arg: WireValue[] = [];
+    const kwarg: Record<string, WireValue> = { ...given.kwarg };
+    for (const input of given.arg) {
+      const parsed = typeof input === 'string' ? parseArguments([input], noParse) : undefined;
+      Object.assign(kwarg, parsed?.kwarg);
+      arg.push(...(parsed?.arg ?? [input]));
+    }
     // Minions would make keywords of these, which no rule has looked at as such.
-    if (values.some((value) => isHiddenKeyword(value))) return undefined;
-    arg.push(...values);
+    if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) return undefined;
+    return { fun, ...checkArguments({ arg, kwarg }) };
+  } catch (error) {
+    if (error instanceof MasterError) return undefined;
+    throw error;
   }
-  return { fun, arg, kwarg };
-}
-
-/** `{__kwarg__: true, …}`, as programs send keywords. */
-function markedKeywords(value: WireValue): WireMap | undefined {
-  if (!isWireMap(value) || value.__kwarg__ !== true) return undefined;
-  const { __kwarg__: _mark, ...keywords } = value;
-  return keywords;
-}
-
-function isHiddenKeyword(value: WireValue): boolean {
-  if (typeof value === 'string') return isKeywordText(value);
-  return isWireMap(value) ? '__kwarg__' in value : value instanceof Map && value.has('__kwarg__');
 }
 
 function textsOf(value: WireValue | undefined): string[] {

@@ -1,5 +1,5 @@
 /** The clients `local`, `local_async`, `local_batch` and `local_subset` [CONTRACT 4.1 to 4.4]. */
-import type { JobUpdate, RunRequest, UserApi } from '../../master/index.ts';
+import { type JobUpdate, joinKeywords, type RunRequest, type UserApi } from '../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { SaltApiError } from '../errors.ts';
 import { argumentsOf, type Lowstate, secondsOf } from '../lowstate.ts';
@@ -103,8 +103,7 @@ function functionsOf(low: Lowstate & LocalForm): Pick<RunRequest, 'fun' | 'arg' 
 
 /** The arguments of one of several functions: keywords are its last value. */
 function asArguments(value: WireValue): WireValue {
-  const { arg, kwarg } = argumentsOf({ arg: value });
-  return Object.keys(kwarg).length === 0 ? arg : [...arg, { ...kwarg, __kwarg__: true }];
+  return joinKeywords(argumentsOf({ arg: value }));
 }
 
 function isGiven(text: string | null | undefined): text is string {

@@ -234,14 +234,19 @@ test('arguments are judged as the minion takes them', async (t) => {
   await t.notThrowsAsync(jobs.publish({ ...request, arg: [marked] }));
   await t.throwsAsync(jobs.publish({ ...request, kwarg: { name: 'sshd' } }), denied);
   await t.throwsAsync(jobs.publish({ ...request, arg: ['nginx'] }), denied);
-  await t.throwsAsync(
-    jobs.publish({ ...request, arg: [marked, { ...marked, name: 'x' }] }),
-    denied,
-  );
+  await t.throwsAsync(jobs.publish({ ...request, arg: [{ ...marked, name: 'x' }] }), denied);
+  const twice = { ...request, arg: [marked], kwarg: { name: 'sshd' } };
+  await t.throwsAsync(jobs.publish(twice), denied);
   const hidden = { ...request, kwarg: { name: 'nginx' }, arg: ['name=sshd'] };
   await t.throwsAsync(jobs.publish(hidden), { code: 'ERR_ARGS' });
-  const odd = { ...request, kwarg: { name: 'nginx' }, arg: [{ __kwarg__: 1, name: 'sshd' }] };
-  await t.throwsAsync(jobs.publish(odd), { code: 'ERR_ARGS' });
+  for (const odd of [
+    { kwarg: { name: 'nginx', __kwarg__: false } },
+    { kwarg: { name: 'nginx' }, arg: [{ __kwarg__: 1, name: 'sshd' }] },
+    { arg: [marked, { ...marked, name: 'x' }] },
+    { kwarg: { name: 'nginx', __pub_user: 'root' } },
+  ]) {
+    await t.throwsAsync(jobs.publish({ ...request, ...odd }), { code: 'ERR_ARGS' });
+  }
 });
 
 test('who may do everything keeps the target and the fields as they are; others do not', async (t) => {
