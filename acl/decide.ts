@@ -36,9 +36,44 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
   return decision;
 }
 
-/** Whether some rule of the policy permits this subject anything of the kind. */
-export function hasRules(subject: Subject, action: RuleAction, policy: Policy): boolean {
-  return policy.ofSubjects.of(subject, action).allow.length > 0;
+/**
+ * Whether some rule of the policy permits this subject anything of the kind.
+ * @param texts what is asked for, such as functions: each must be meant by a rule
+ */
+export function hasRules(
+  subject: Subject,
+  action: RuleAction,
+  policy: Policy,
+  texts: readonly string[] = [],
+): boolean {
+  const { allow } = policy.ofSubjects.of(subject, action);
+  const isMeant = (text: string): boolean =>
+    allow.some(
+      (index) => index.first(text, (it) => it.resource.meansText(text, subject)) !== undefined,
+    );
+  return allow.length > 0 && texts.every(isMeant);
+}
+
+/**
+ * Whether some rule may permit this subject a named command, with some parameters and for some
+ * minions, and none denies it whatever they are.
+ */
+export function mayCallCommand(subject: Subject, command: string, policy: Policy): boolean {
+  const request: Request = { subject, action: 'command', text: command };
+  const now = policy.now();
+  const isAbout = (it: CompiledRule): boolean =>
+    it.resource.meansText(command, subject) && now < it.expiresAt && it.subject.holds(subject);
+  const { deny, allow } = policy.ofSubjects.of(subject, 'command');
+  const isDenied = firstOf(deny, request, (it) => isAbout(it) && isUnconditional(it));
+  return isDenied === undefined && firstOf(allow, request, isAbout) !== undefined;
+}
+
+function isUnconditional({ rule }: CompiledRule): boolean {
+  return (
+    rule.action === 'command' &&
+    rule.resource.arguments === undefined &&
+    rule.resource.within === undefined
+  );
 }
 
 /**

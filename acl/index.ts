@@ -1,6 +1,13 @@
 export { namesATag } from './compile-rule.ts';
 export { compileJsonSchema, type SchemaProblem } from './data-schema.ts';
-export { boundNames, decide, hasRules, isGrantable, textOf } from './decide.ts';
+export {
+  boundNames,
+  decide,
+  hasRules,
+  isGrantable,
+  mayCallCommand,
+  textOf,
+} from './decide.ts';
 export {
   PolicyError,
   type PolicyErrorCode,

@@ -43,7 +43,7 @@ export type Subject = MinionSubject | UserSubject | ProjectSubject | NamedSubjec
 export interface EventResource {
   /** The tag as it would be fired, any prefix included. */
   readonly tag: string;
-  /** Whether this job was published to the subject. Asked for progress events only. */
+  /** Whether this job was published to the subject. Asked for events of jobs only. */
   readonly wasPublishedToSubject: (jid: string) => boolean;
   /** What the sender says with it; asked only where a rule has a schema. */
   readonly data?: unknown;
@@ -63,6 +63,8 @@ export interface ReturnResource {
         readonly fun: string | readonly string[];
       }
     | undefined;
+  /** Where it is the result of what the minion manages: its id, and whether it has registered it. */
+  readonly managed?: { readonly id: string; readonly isOwn: boolean };
 }
 
 /** A function and its arguments, as texts in Python's form: `True`, `None`, `[1, 'a']`. */

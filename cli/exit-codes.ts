@@ -21,7 +21,10 @@ export const exitCodes = {
 
 const byCode: ReadonlyMap<string, number> = new Map([
   ['EACCES', exitCodes.notPermitted],
+  ['EDQUOT', exitCodes.cannotCreate],
+  ['ENOSPC', exitCodes.cannotCreate],
   ['EPERM', exitCodes.notPermitted],
+  ['EROFS', exitCodes.cannotCreate],
   ['ERR_ARGS', exitCodes.usage],
   ['ERR_BRIDGE_NOT_OPEN', exitCodes.unavailable],
   ['ERR_BRIDGE_OPTIONS', exitCodes.usage],
@@ -43,6 +46,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_ENROLL_FULL', exitCodes.tryAgain],
   ['ERR_ENROLL_OFF', exitCodes.unavailable],
   ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
+  ['ERR_HANDLE_AMBIGUOUS', exitCodes.usage],
+  ['ERR_FILE_SYSTEM', exitCodes.cannotCreate],
   ['ERR_HANDLE_EXISTS', exitCodes.failure],
   ['ERR_HANDLE_FORM', exitCodes.usage],
   ['ERR_HANDLE_LIMIT', exitCodes.tryAgain],

@@ -63,8 +63,9 @@ class CommandsTest(unittest.TestCase):
 
     def test_refusals_have_their_code(self):
         run = self.bridge.run
-        self.refused('ERR_COMMAND_UNKNOWN', 404, run, 'cmd.run', 'web*', {'cmd': 'id'})
-        self.refused('ERR_COMMAND_UNKNOWN', 404, run, '../commands', 'web*')
+        self.refused('ERR_COMMAND_DENIED', 403, run, 'cmd.run', 'web*', {'cmd': 'id'})
+        self.refused('ERR_COMMAND_UNKNOWN', 404, run, 'demo.none', 'web*', {'text': 'a'})
+        self.refused('ERR_COMMAND_DENIED', 403, run, '../commands', 'web*')
         self.refused('ERR_COMMAND_DENIED', 403, run, 'demo.echo', 'db*', {'text': 'x'})
         self.refused('ERR_COMMAND_PARAMETERS', 400, run, 'demo.echo', 'web*', {'text': '-x'})
 

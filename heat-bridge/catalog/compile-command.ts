@@ -109,9 +109,9 @@ const word = /^[\p{L}\p{N}_][\p{L}\p{N}_.:@%+~-]*$/u;
 
 function findNoWord(parameters: unknown, words: ReadonlySet<string>): TextProblem | undefined {
   if (!isMap(parameters)) return undefined;
-  for (const key of words) {
-    const value = parameters[key];
-    const isSimple = value === undefined || typeof value === 'number' || typeof value === 'boolean';
+  for (const [key, value] of Object.entries(parameters)) {
+    if (!words.has(key)) continue;
+    const isSimple = typeof value === 'number' || typeof value === 'boolean';
     if (isSimple || (typeof value === 'string' && word.test(value))) continue;
     return { path: key, expected: 'must be one word: letters, digits and _ . : @ % + ~ -' };
   }

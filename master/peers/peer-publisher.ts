@@ -5,14 +5,22 @@ import { minionActor } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import { joinKeywords } from '../jobs/arguments.ts';
 import type { JobDispatcher, PublishRequest } from '../jobs/dispatcher.ts';
-import type { JobReturn } from '../jobs/job.ts';
+import { type JobReturn, returnerOf } from '../jobs/job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { type RunParts, runJob } from '../jobs/run.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { PolicyGate } from '../policy/gate.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 import type { TargetReach, TargetResolver } from '../targeting/resolve.ts';
-import { type PeerCall, readCalls, readTarget, toCall } from './peer-load.ts';
+import {
+  bareCalls,
+  functionsOf,
+  type PeerCall,
+  readCalls,
+  readTarget,
+  toCall,
+  type WordReader,
+} from './peer-load.ts';
 
 /** What {@link PeerPublisher} needs. */
 export interface PeerPublisherOptions extends RunParts {
@@ -21,6 +29,7 @@ export interface PeerPublisherOptions extends RunParts {
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly gate: PolicyGate;
   readonly counters: RequestCounters;
+  readonly reader: WordReader;
   readonly log: Logger;
 }
 
@@ -80,7 +89,7 @@ export class PeerPublisher {
     for await (const update of runJob(this.#options, { ...request, timeout })) {
       if (isFull && update.type === 'published') reply.__jid__ = update.jid;
       if (update.type !== 'return') continue;
-      reply[update.minion] = isFull ? fullReturn(update.jid, update) : update.return;
+      reply[returnerOf(update)] = isFull ? fullReturn(update.jid, update) : update.return;
     }
     return reply;
   }
@@ -92,7 +101,7 @@ export class PeerPublisher {
     const reply: WireMap = Object.create(null);
     for await (const result of this.#options.cache.returns(record.jid)) {
       const out: WireMap = result.out === undefined ? {} : { out: result.out };
-      reply[result.minion] = { ret: result.return, ...out };
+      reply[returnerOf(result)] = { ret: result.return, ...out };
     }
     return reply;
   }
@@ -102,7 +111,7 @@ export class PeerPublisher {
     load: WireMap,
     mark: string | undefined,
   ): Promise<PublishRequest | undefined> {
-    const permitted = this.#judge(minionId, load);
+    const permitted = await this.#judge(minionId, load);
     if (permitted === undefined || permitted.minions.length === 0) return undefined;
     // In the store before the job leaves, so that a crash between them loses the job at worst.
     if (!(await this.#options.cache.addMark(minionId, mark))) return undefined;
@@ -121,12 +130,16 @@ export class PeerPublisher {
     return { ...target, ...first };
   }
 
-  #judge(minionId: string, load: WireMap): Permitted | undefined {
-    const { gate } = this.#options;
+  async #judge(minionId: string, load: WireMap): Promise<Permitted | undefined> {
+    const { gate, reader } = this.#options;
     // The common case, before anything that the minion wrote is looked at.
     const subject = { kind: 'minion', id: minionId } as const;
     if (!gate.mayPermit(subject, 'publish')) return this.#refuse('peer-off');
-    const calls = readCalls(load);
+    const funs = functionsOf(load);
+    if (funs === undefined) return this.#refuse('peer-malformed');
+    // protection: function-first
+    const isWorthReading = gate.mayPermit(subject, 'publish', funs);
+    const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
     const target = readTarget(load);
     if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
     const asked = { subject, action: 'publish', calls: calls.map(toCall) } as const;

@@ -51,10 +51,13 @@ export class PolicyGate {
     this.#options = options;
   }
 
-  /** Whether it is worth to read what a minion wants: some rule may permit it, or it is noted. */
-  mayPermit(subject: MinionSubject, action: RuleAction): boolean {
+  /**
+   * Whether it is worth to read what a minion wants: some rule may permit it, or it is noted.
+   * @param functions that it asks for; default: any
+   */
+  mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
     const { policy, options } = this.#options;
-    return options().mode === 'learn' || hasRules(subject, action, policy());
+    return options().mode === 'learn' || hasRules(subject, action, policy(), functions);
   }
 
   /** Whom a minion may do something to: what its target is evaluated over. */

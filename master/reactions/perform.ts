@@ -110,7 +110,7 @@ async function performJob(
   for await (const update of parts.jobs.run(request, deadline)) {
     if (update.type === 'published') await parts.markSent(jid);
     if (update.type === 'return' && isFailureCode(update.retcode)) failed += 1;
-    if (update.type === 'finished') silent = update.silent.length;
+    if (update.type === 'finished') silent = update.silent.length + update.reconnecting.length;
   }
   if (deadline.aborted) return { outcome: 'timeout' };
   if (failed + silent === 0) return { outcome: 'succeeded' };

@@ -6,6 +6,7 @@ import {
   compileTarget,
   type MinionFacts,
   type Nodegroups,
+  type Resources,
   type TargetExpression,
   type TargetTerm,
 } from '../../minion-protocol/index.ts';
@@ -56,6 +57,8 @@ export interface TargetResolverOptions {
   readonly factsOf: (id: string) => MinionFacts;
   /** Those that rights may go by. Default: the same. */
   readonly rightsOf?: (id: string) => MinionFacts;
+  /** What a minion manages besides itself. Default: nothing. */
+  readonly resourcesOf?: (id: string) => Resources | undefined;
   /** `minion_data_cache`: without it, whatever depends on facts may match. */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;
@@ -156,8 +159,10 @@ export class TargetResolver {
       grains: factsOf(id).grains,
       pillar: showsPillar(id) ? factsOf(id).pillar : undefined,
     });
-    const own = this.#options.acceptedIds().filter(includes);
-    return own.filter((id) => compiled.test(new LazyCandidate(id, shownOf)) === 'yes');
+    const { acceptedIds, resourcesOf } = this.#options;
+    const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
+    const own = acceptedIds().filter(includes);
+    return own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
   }
 
   /**
@@ -257,28 +262,32 @@ export class TargetResolver {
 
   #rightful(id: string): Candidate {
     const { factsOf, rightsOf = factsOf } = this.#options;
-    return new LazyCandidate(id, rightsOf);
+    return new LazyCandidate(id, { factsOf: rightsOf });
   }
 
   #candidate(id: string): Candidate {
-    return new LazyCandidate(id, this.#options.factsOf);
+    return new LazyCandidate(id, this.#options);
   }
 }
 
-/** Facts are looked up where a condition asks for them, once. */
+/** Facts and resources are looked up where a condition asks for them, facts once. */
 class LazyCandidate implements Candidate {
   readonly id: string;
-  readonly #factsOf: (id: string) => MinionFacts;
+  readonly #sources: Pick<TargetResolverOptions, 'factsOf' | 'resourcesOf'>;
   #facts: MinionFacts | undefined;
 
-  constructor(id: string, factsOf: (id: string) => MinionFacts) {
+  constructor(id: string, sources: Pick<TargetResolverOptions, 'factsOf' | 'resourcesOf'>) {
     this.id = id;
-    this.#factsOf = factsOf;
+    this.#sources = sources;
   }
 
   get facts(): MinionFacts {
-    this.#facts ??= this.#factsOf(this.id);
+    this.#facts ??= this.#sources.factsOf(this.id);
     return this.#facts;
+  }
+
+  get resources(): Resources | undefined {
+    return this.#sources.resourcesOf?.(this.id);
   }
 }
 

@@ -9,7 +9,7 @@ import {
   type Verdict,
 } from './compound.ts';
 import { compileFactMatch } from './fact-match.ts';
-import type { FactSource, MinionFacts } from './facts.ts';
+import type { FactSource, MinionFacts, Resources } from './facts.ts';
 import { containsAny, parseIpNetwork } from './ip-network.ts';
 import { compileLinearPattern, type PatternCompiler } from './pattern.ts';
 
@@ -43,6 +43,8 @@ export interface TargetExpression {
 export interface Candidate {
   readonly id: string;
   readonly facts: MinionFacts;
+  /** What it manages besides itself. Default: nothing. */
+  readonly resources?: Resources | undefined;
 }
 
 /** One condition of a target. */
@@ -51,7 +53,7 @@ export interface TargetTerm {
   readonly text: string;
   /** The ids that it lists and wants; empty for other conditions. */
   readonly ids: readonly string[];
-  /** Whether it goes by grains, which are the minion's own word. */
+  /** Whether it goes by grains or resources, which are the minion's own word. */
   readonly isSelfTold: boolean;
   /** Whether it is written as a pattern on pillar; it may be read as equality all the same. */
   readonly isPillarPattern: boolean;
@@ -156,9 +158,9 @@ function termsOf(expression: Expression): readonly Term[] {
 }
 
 /** `X@…`, with one more character as delimiter where that makes sense. */
-const wordForm = /^(?:([GPIJLNSER])((?<=[GPIJ]).)?@)?(.+)$/su;
+const wordForm = /^(?:([GPIJLNSERT])((?<=[GPIJ]).)?@)?(.+)$/su;
 
-/** The letters of compound expressions; `N` is replaced before, `R` needs a server of ranges. */
+/** The letters of compound expressions besides `T`; `N` is replaced before, `R` needs a server of ranges. */
 const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
   G: 'grain',
   P: 'grain_pcre',
@@ -182,6 +184,7 @@ class TermCompiler {
   compileWord(word: string): TargetTerm | undefined {
     const [, letter, delimiter = ':', rest = word] = wordForm.exec(word) ?? [];
     if (letter === undefined) return this.compile('glob', word, ':');
+    if (letter === 'T') return resourceTerm(word, rest);
     const type = letters[letter];
     return type && { ...this.compile(type, rest, delimiter), text: word };
   }
@@ -252,6 +255,22 @@ function factTerm(
       const source = facts[kind];
       if (source === undefined) return 'unknown';
       return matches(source) ? 'yes' : 'no';
+    },
+  };
+}
+
+/** `type`, or `type:id`: the minions that manage such resources. */
+function resourceTerm(text: string, wanted: string): TargetTerm {
+  const [type = '', ...rest] = wanted.split(':');
+  const id = rest.length === 0 ? undefined : rest.join(':');
+  return {
+    text,
+    ids: [],
+    isSelfTold: true,
+    isPillarPattern: false,
+    test: ({ resources }) => {
+      const managed = resources?.get(type);
+      return managed !== undefined && (id === undefined || managed.has(id)) ? 'yes' : 'no';
     },
   };
 }

@@ -1,6 +1,14 @@
 /** Rules about named commands. */
 import test from 'ava';
-import { allow, decide, type PolicyRule, parseRule, type Question } from '../../acl/index.ts';
+import {
+  allow,
+  decide,
+  deny,
+  mayCallCommand,
+  type PolicyRule,
+  parseRule,
+  type Question,
+} from '../../acl/index.ts';
 import { policyOf } from '../helpers/policies.ts';
 
 const grant = allow('databases', {
@@ -51,4 +59,18 @@ test('a rule in a file may say within', (t) => {
   };
   t.is(ask([parseRule('file', value)]), 'allow file');
   t.is(ask([parseRule('file', value)], { minion: 'web1' }), 'deny default-deny');
+});
+
+test('a caller may call the commands that some rule permits and none denies outright', (t) => {
+  const subject = { service: 'trove' };
+  const denial = (name: string, more: object) =>
+    deny(name, { subject, action: 'command', resource: { fun: 'mysql.drop', ...more } });
+  const may = (fun: string, ...more: readonly PolicyRule[]): boolean =>
+    mayCallCommand({ kind: 'service', name: 'trove' }, fun, policyOf([grant, ...more]));
+  t.true(may('mysql.drop'));
+  t.false(may('redis.flush'));
+  t.false(may('mysql.drop', denial('never', {})));
+  t.true(may('mysql.drop', denial('there', { within: 'db1' })));
+  t.true(may('mysql.drop', denial('so', { arguments: [{ kwargs: { name: 'app_1' } }] })));
+  t.false(mayCallCommand({ kind: 'service', name: 'sahara' }, 'mysql.drop', policyOf([grant])));
 });
