@@ -101,6 +101,7 @@ export function reachOfCaller(
 ): Reach | undefined {
   const inForce = policy?.() ?? host.policy();
   if (subject === undefined || isUnlimited(subject, inForce, 'command')) return undefined;
+  // protection: reach-of-callers
   return reachOf({ subject, action: 'command', calls }, inForce);
 }
 

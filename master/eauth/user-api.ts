@@ -189,6 +189,7 @@ class UserGate {
     }
     const calls = toCalls(request);
     const reach = reachOf({ subject, action: 'publish', calls }, policy);
+    // protection: own-minions
     const minions = reach.isEmpty ? [] : targets.resolveWithin(request, reach);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);

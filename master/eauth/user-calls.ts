@@ -32,6 +32,7 @@ function toCall(
 ): Call {
   const { arg: positional, kwarg: keywords } = separateKeywords(values, kwarg);
   // A minion would make a keyword of it.
+  // protection: hidden-keywords
   if (positional.some((value) => typeof value === 'string' && isKeywordText(value))) {
     throw new MasterError('ERR_ARGS', 'an argument looks like name=value; give it as a keyword');
   }
