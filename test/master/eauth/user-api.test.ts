@@ -215,6 +215,28 @@ test('what a target costs does not depend on minions that the user may not reach
   }
 });
 
+test('run and batch are judged before anything is published', async (t) => {
+  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
+  const { jobs } = await running.as('fred');
+  const events = await running.eventsDuring(async () => {
+    const request = { tgt: 'db*', fun: 'test.ping' };
+    await t.throwsAsync(jobs.run(request)[Symbol.asyncIterator]().next(), denied);
+    await t.throwsAsync(
+      jobs
+        .batch({ ...request, size: 1 })
+        [Symbol.asyncIterator]()
+        .next(),
+      denied,
+    );
+    const subset = { ...request, subset: 1 };
+    await t.throwsAsync(jobs.run(subset)[Symbol.asyncIterator]().next(), denied);
+  });
+  t.deepEqual(
+    events.filter(({ tag }) => tag.startsWith('salt/job/')),
+    [],
+  );
+});
+
 test('of several functions each must be permitted', async (t) => {
   const running = await start(t, { fred: ['test.ping', 'test.version'] });
   const { jobs } = await running.as('fred');
