@@ -76,6 +76,7 @@ export function authorise(
   if (subject === undefined) return undefined;
   const resource = { call: callOf(command, parameters), minions };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy?.());
+  // protection: judged-commands
   if (effect === 'deny') throw deniedThere(name);
   return { who: actorOf(subject), rule };
 }
