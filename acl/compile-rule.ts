@@ -205,6 +205,7 @@ function compileWithin(
     effect === 'deny'
       ? orRefuse(place('within'), () => world.target(within, 'compound'))
       : (readable(() => world.target(within, 'compound')) ?? nobody);
+  // protection: within
   return { ...compiled, among: { ...test, obstacle } };
 }
 

@@ -1,6 +1,7 @@
 /** What `salt` was asked for, as a request [salt utils/parsers.py SaltCMDOptionParser]. */
 import {
   type BatchRequest,
+  joinKeywords,
   parseArgument,
   parseArguments,
   type RunRequest,
@@ -89,9 +90,7 @@ function splitArguments(args: readonly string[], functions: number, separator: s
 }
 
 function toList(args: readonly string[], noParse: readonly string[]): WireValue[] {
-  const { arg, kwarg } = parseArguments(args, noParse);
-  if (Object.keys(kwarg).length === 0) return [...arg];
-  return [...arg, { __kwarg__: true, ...kwarg }];
+  return joinKeywords(parseArguments(args, noParse));
 }
 
 function parseMetadata(text: string): WireMap {

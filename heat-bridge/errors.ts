@@ -60,7 +60,8 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     retry: true,
   },
   ERR_COMMAND_DENIED: {
-    meaning: 'No rule permits the caller this command with these parameters on all of the target.',
+    meaning:
+      'No rule permits the caller this command with these parameters on the minions that the target means.',
     action:
       'Ask the operator for a rule of the action `command`; `saltbridge acl explain` says which are near.',
     retry: false,

@@ -39,7 +39,8 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_BAD_TGT: {
-    meaning: 'The target, or a regular expression in it, cannot be read, or takes too long.',
+    meaning:
+      'The target cannot be read, takes too long, or goes by grains where secrets are given.',
     action: 'Correct what the message names; --plan shows who a target means.',
     retry: false,
   },

@@ -154,6 +154,7 @@ export { type FileServerOptions, openFileRoots } from './fileserver/open.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { inTime } from './in-time.ts';
+export { joinKeywords, separateKeywords } from './jobs/arguments.ts';
 export type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 export type { PublishRequest } from './jobs/dispatcher.ts';
 export type { JobUpdate } from './jobs/follow.ts';

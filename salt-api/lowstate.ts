@@ -1,5 +1,5 @@
 /** Commands as bodies hold them: a list of maps, or one map [CONTRACT 4]. */
-import { isKeywordText } from '../master/index.ts';
+import { isKeywordText, separateKeywords } from '../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';
 import type { BodyReader } from './body.ts';
 import { SaltApiError } from './errors.ts';
@@ -9,8 +9,8 @@ export type Lowstate = Readonly<WireMap>;
 
 /** Arguments of a function. */
 export interface Arguments {
-  readonly arg: WireValue[];
-  readonly kwarg: WireMap;
+  readonly arg: readonly WireValue[];
+  readonly kwarg: Readonly<WireMap>;
 }
 
 /** Commands of one request [THREATS A-17]. */
@@ -38,7 +38,7 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
  * Positional arguments and keywords. A text like `name=value` among the positional ones is a
  * keyword, as minions and runners take it: here, because rights look at keywords by their names.
  * @param more keywords from elsewhere
- * @throws SaltApiError ERR_HTTP_FIELDS, ERR_HTTP_BODY, ERR_HTTP_BUSY
+ * @throws SaltApiError ERR_HTTP_FIELDS, ERR_HTTP_BODY, ERR_HTTP_BUSY; MasterError ERR_ARGS
  */
 export async function argumentsOf(
   { arg, kwarg }: Lowstate,
@@ -56,7 +56,7 @@ export async function argumentsOf(
   }
   const keywords: WireMap = Object.create(null);
   const read = words.length === 0 ? {} : (await bodies.readWords(words)).kwarg;
-  return { arg: positional, kwarg: Object.assign(keywords, read, kwarg, more) };
+  return separateKeywords(positional, Object.assign(keywords, read, kwarg, more));
 }
 
 /** Everything but some fields. */

@@ -33,6 +33,7 @@ export function boundsOfGroup(
   const reaches = (used.length === 0 ? [whole] : used.map((calls) => [...whole, ...calls])).map(
     (calls) => reachOfCaller(host, call.caller, calls),
   );
+  // protection: secrets-of-plans
   const hasSecrets = commands.flat().some((mapped) => givesSecrets(mapped, call.parameters));
   return { reach: anyOf(reaches), hasSecrets };
 }

@@ -76,6 +76,7 @@ export function authorise(
   if (subject === undefined) return undefined;
   const resource = { call: callOf(command, parameters), minions };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy?.());
+  // protection: judged-commands
   if (effect === 'deny') throw deniedThere(name);
   return { who: actorOf(subject), rule };
 }
@@ -101,6 +102,7 @@ export function reachOfCaller(
 ): Reach | undefined {
   const inForce = policy?.() ?? host.policy();
   if (subject === undefined || isUnlimited(subject, inForce, 'command')) return undefined;
+  // protection: reach-of-callers
   return reachOf({ subject, action: 'command', calls }, inForce);
 }
 

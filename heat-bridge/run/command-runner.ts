@@ -159,6 +159,7 @@ export class CommandRunner {
     const { host } = this.#options;
     const { name } = command.definition;
     const reach = reachOfCaller(host, caller, [callOf(command, parameters)]);
+    // protection: secrets-of-commands
     const hasSecrets = command.givesSecrets(parameters);
     const minions =
       reach?.isEmpty === true ? [] : await host.minionsOf(targetOf(target), { reach, hasSecrets });

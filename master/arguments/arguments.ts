@@ -42,6 +42,11 @@ export function isKeywordText(text: string): boolean {
   return keyword.test(text);
 }
 
+/** The name in such a text. */
+export function keywordNameOf(text: string): string | undefined {
+  return keyword.exec(text)?.[1];
+}
+
 /** One argument. Never fails: what is not YAML, or not meant as such, is text. */
 export function parseArgument(text: string): WireValue {
   if (isPlainText(text)) return text;

@@ -188,9 +188,11 @@ class UserGate {
     }
     const calls = toCalls(request);
     const reach = reachOf({ subject, action: 'publish', calls }, policy);
+    // protection: own-minions
     const minions = reach.isEmpty ? [] : targets.resolveWithin(request, reach);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
+    // protection: own-fields
     const { jid: _jid, ret: _ret, metadata: _metadata, delimiter: _delimiter, ...rest } = asked;
     const by = requester(subject, rule);
     return { ...rest, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields

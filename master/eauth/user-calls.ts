@@ -1,8 +1,9 @@
 /** What a user asks for, in the form in which rules look at it. */
 import type { Call } from '../../acl/index.ts';
-import { isWireMap, pythonStr, type WireValue } from '../../minion-protocol/index.ts';
+import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
 import { isKeywordText } from '../arguments/arguments.ts';
 import { MasterError } from '../errors.ts';
+import { separateKeywords } from '../jobs/arguments.ts';
 
 /** Functions with their arguments, as requests have them. */
 export interface AskedCalls {
@@ -29,22 +30,12 @@ function toCall(
   values: readonly WireValue[],
   kwarg: Readonly<Record<string, WireValue>>,
 ): Call {
-  const kwargs = new Map(Object.entries(kwarg).map(([name, value]) => [name, pythonStr(value)]));
-  const args: string[] = [];
-  for (const value of values) {
-    if (isWireMap(value) && value.__kwarg__ === true) {
-      for (const [name, inner] of Object.entries(value)) {
-        if (name !== '__kwarg__') kwargs.set(name, pythonStr(inner));
-      }
-    } else if (isHiddenKeyword(value)) {
-      throw new MasterError('ERR_ARGS', 'an argument looks like name=value; give it as a keyword');
-    } else args.push(pythonStr(value));
+  const { arg: positional, kwarg: keywords } = separateKeywords(values, kwarg);
+  // A minion would make a keyword of it.
+  // protection: hidden-keywords
+  if (positional.some((value) => typeof value === 'string' && isKeywordText(value))) {
+    throw new MasterError('ERR_ARGS', 'an argument looks like name=value; give it as a keyword');
   }
-  return { fun, args, kwargs };
-}
-
-/** Whether a minion would make a keyword of it. */
-function isHiddenKeyword(value: WireValue): boolean {
-  if (typeof value === 'string') return isKeywordText(value);
-  return isWireMap(value) ? '__kwarg__' in value : value instanceof Map && value.has('__kwarg__');
+  const kwargs = Object.entries(keywords).map(([name, value]) => [name, pythonStr(value)] as const);
+  return { fun, args: positional.map(pythonStr), kwargs: new Map(kwargs) };
 }

@@ -1,9 +1,10 @@
 /** What a minion asks others, or the master, to run [WIRE 9.10]. */
 import type { Call } from '../../acl/index.ts';
-import { isWireMap, pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { ArgumentReader } from '../arguments/argument-reader.ts';
 import { type FunctionArguments, isKeywordText } from '../arguments/arguments.ts';
-import { isFunctionName } from '../jobs/arguments.ts';
+import { MasterError } from '../errors.ts';
+import { checkArguments, isFunctionName, separateKeywords } from '../jobs/arguments.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 
 /** A function with its arguments as a minion will take them. */
@@ -84,26 +85,22 @@ async function readCall(
   noParse: readonly string[],
   reader: WordReader,
 ): Promise<PeerCall | undefined> {
-  const typed = await tryToRead(
-    reader,
-    inputs.filter((input) => typeof input === 'string'),
-    noParse,
-  );
-  if (typed === undefined) return undefined;
-  const values = typed.arg.values();
-  const arg: WireValue[] = [];
-  const kwarg: Record<string, WireValue> = Object.assign(Object.create(null), typed.kwarg);
-  for (const input of inputs) {
-    if (typeof input === 'string') {
-      if (!isKeywordText(input)) arg.push(values.next().value ?? null);
-    } else {
-      const keywords = markedKeywords(input);
-      if (keywords === undefined) arg.push(input);
-      else Object.assign(kwarg, keywords);
-    }
+  try {
+    const given = separateKeywords(inputs);
+    const texts = given.arg.filter((input) => typeof input === 'string');
+    const typed = await tryToRead(reader, texts, noParse);
+    if (typed === undefined) return undefined;
+    const values = typed.arg.values();
+    const arg = given.arg
+      .filter((input) => typeof input !== 'string' || !isKeywordText(input))
+      .map((input) => (typeof input === 'string' ? (values.next().value ?? null) : input));
+    // Minions would make keywords of these, which no rule has looked at as such.
+    if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) return undefined;
+    return { fun, ...checkArguments({ arg, kwarg: { ...given.kwarg, ...typed.kwarg } }) };
+  } catch (error) {
+    if (error instanceof MasterError) return undefined;
+    throw error;
   }
-  // Minions would make keywords of these, which no rule has looked at as such.
-  return arg.some(isHiddenKeyword) ? undefined : { fun, arg, kwarg };
 }
 
 /** Nothing of a load that takes too long to read is used. */
@@ -117,18 +114,6 @@ async function tryToRead(
   } catch {
     return undefined;
   }
-}
-
-/** `{__kwarg__: true, …}`, as programs send keywords. */
-function markedKeywords(value: WireValue): WireMap | undefined {
-  if (!isWireMap(value) || value.__kwarg__ !== true) return undefined;
-  const { __kwarg__: _mark, ...keywords } = value;
-  return keywords;
-}
-
-function isHiddenKeyword(value: WireValue): boolean {
-  if (typeof value === 'string') return isKeywordText(value);
-  return isWireMap(value) ? '__kwarg__' in value : value instanceof Map && value.has('__kwarg__');
 }
 
 function textsOf(value: WireValue | undefined): string[] {

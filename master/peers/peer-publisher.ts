@@ -3,6 +3,7 @@ import type { Call, Decision, MinionSubject } from '../../acl/index.ts';
 import { isJid, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { minionActor } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
+import { joinKeywords } from '../jobs/arguments.ts';
 import type { JobDispatcher, PublishRequest } from '../jobs/dispatcher.ts';
 import { type JobReturn, returnerOf } from '../jobs/job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
@@ -124,7 +125,7 @@ export class PeerPublisher {
     const target = { tgt: minions, tgtType: 'list', user: minionId, requestedBy: minionId, by };
     const [first, ...more] = calls;
     if (first === undefined || more.length > 0) {
-      return { ...target, fun, arg: calls.map(argumentsOfOne) };
+      return { ...target, fun, arg: calls.map(joinKeywords) };
     }
     return { ...target, ...first };
   }
@@ -176,12 +177,6 @@ export class PeerPublisher {
       throw error;
     }
   }
-}
-
-/** Keywords last, as one map with a mark [WIRE 11.5]. */
-function argumentsOfOne({ arg, kwarg }: PeerCall): WireValue[] {
-  const hasKeywords = Object.keys(kwarg).length > 0;
-  return hasKeywords ? [...arg, { __kwarg__: true, ...kwarg }] : [...arg];
 }
 
 function secondsOf(value: WireValue | undefined): number | undefined {

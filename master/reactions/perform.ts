@@ -95,6 +95,7 @@ async function performJob(
   const isPermitted = reachOfReaction(parts.policy(), reaction, call)?.isEmpty !== true;
   if (minions.length === 0 && isPermitted) return { outcome: 'nobody' };
   const decision = judge(parts, reaction, call, minions);
+  // protection: judged-reactions
   if (decision.effect === 'deny') return denied(decision);
   if (await parts.dispatcher.republish(jid)) {
     // A master before this one was stopped between keeping the job and knowing that it had left.

@@ -5,6 +5,7 @@ import { type AuditRequester, auditOf } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import { trimValues } from '../events/trim.ts';
+import { separateKeywords } from '../jobs/arguments.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { codeOf } from '../system-error.ts';
 import type { BoundCall, FunctionTable, MasterFunction } from './function.ts';
@@ -136,19 +137,20 @@ export class FunctionCaller {
     return texts;
   }
 
-  async #prepare({ fun, arg = [], kwarg: given = {}, ...call }: FunctionCall): Promise<Ready> {
+  async #prepare({ fun, arg: values = [], kwarg, ...call }: FunctionCall): Promise<Ready> {
     const { table, kind, nextJid } = this.#options;
     const found = Object.hasOwn(table, fun) ? table[fun] : undefined;
     if (found === undefined) throw this.#unknown(fun);
     if (call.jid !== undefined && !isJid(call.jid)) {
       throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
     }
-    const kwarg = call.dropUnknown ? pick(given, found.takes) : given;
-    const bound = found.bind(arg, kwarg);
+    const { arg, kwarg: given } = separateKeywords(values, kwarg);
+    const taken = call.dropUnknown ? pick(given, found.takes) : given;
+    const bound = found.bind(arg, taken);
     const jid = call.jid ?? nextJid();
     const tag = `salt/${kind === 'runner' ? 'run' : 'wheel'}/${jid}`;
     const user = call.user ?? 'saltbridge';
-    const keywords = Object.keys(kwarg).length > 0 ? [{ ...kwarg }] : [];
+    const keywords = Object.keys(taken).length > 0 ? [{ ...taken }] : [];
     const { isConfidential, succeeds } = found;
     const args = isConfidential ? [] : [...arg, ...keywords];
     const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };

@@ -141,11 +141,13 @@ export class TargetResolver {
     );
     refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
     const { factsOf, rightsOf = factsOf } = this.#options;
+    // protection: secrets-by-claims
     return this.#within(compiled, reach, rightsOf);
   }
 
   #compileExact(request: TargetRequest): CompiledTarget {
     const target = parseTarget(request, this.#options.nodegroups);
+    // protection: pillar-equality
     return readTarget(() => compileTarget(target, compileLinearPattern, exact));
   }
 
@@ -155,6 +157,7 @@ export class TargetResolver {
     factsOf: (id: string) => MinionFacts,
   ): readonly string[] {
     // What nobody knows matches nothing.
+    // protection: shown-pillar
     const shownOf = (id: string): MinionFacts => ({
       grains: factsOf(id).grains,
       pillar: showsPillar(id) ? factsOf(id).pillar : undefined,

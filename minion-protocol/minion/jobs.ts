@@ -1,5 +1,5 @@
 /** Runs the functions that publications ask for, and knows which are under way [WIRE 13]. */
-import type { WireMap, WireValue } from '../wire-value.ts';
+import { isWireMap, type WireMap, type WireValue } from '../wire-value.ts';
 import type { CallArguments, FunctionContext, MinionFunction } from './functions.ts';
 
 /** A job as it was published to this minion. */
@@ -102,9 +102,7 @@ function failure(text: string): JobResult {
 /** Keywords are the last value, a map with the mark `__kwarg__` [WIRE 11.5]. */
 function splitArguments(arg: readonly WireValue[]): CallArguments {
   const last = arg.at(-1);
-  if (typeof last !== 'object' || last === null || !('__kwarg__' in last)) {
-    return { args: arg, kwargs: {} };
-  }
-  const { __kwarg__: _mark, ...kwargs } = last as Record<string, WireValue>;
+  if (!isWireMap(last) || last.__kwarg__ !== true) return { args: arg, kwargs: {} };
+  const { __kwarg__: _mark, ...kwargs } = last;
   return { args: arg.slice(0, -1), kwargs };
 }

@@ -1,5 +1,11 @@
 /** The clients `local`, `local_async`, `local_batch` and `local_subset` [CONTRACT 4.1 to 4.4]. */
-import { type JobUpdate, type RunRequest, returnerOf, type UserApi } from '../../master/index.ts';
+import {
+  type JobUpdate,
+  joinKeywords,
+  type RunRequest,
+  returnerOf,
+  type UserApi,
+} from '../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { BodyReader } from '../body.ts';
 import { SaltApiError } from '../errors.ts';
@@ -128,8 +134,7 @@ async function functionsOf(
 
 /** The arguments of one of several functions: keywords are its last value. */
 async function asArguments(value: WireValue, bodies: LocalParts['bodies']): Promise<WireValue> {
-  const { arg, kwarg } = await argumentsOf({ arg: value }, bodies);
-  return Object.keys(kwarg).length === 0 ? arg : [...arg, { ...kwarg, __kwarg__: true }];
+  return joinKeywords(await argumentsOf({ arg: value }, bodies));
 }
 
 function isGiven(text: string | null | undefined): text is string {

@@ -43,6 +43,51 @@ test('arguments arrive as they are meant', async (t) => {
   t.deepEqual(returned(await run(token, solo)), [{ web1: 'solo' }]);
 });
 
+for (const client of [
+  'local',
+  'local_async',
+  'local_batch',
+  'local_subset',
+  'runner',
+  'runner_async',
+  'wheel',
+  'wheel_async',
+]) {
+  test(`${client} takes no keyword of Salt's own`, async (t) => {
+    const { run, login, eventsDuring } = await startApi(t, { minions: ['web1'] });
+    const token = await login();
+    const toMinions = client.startsWith('local') ? { tgt: '*', batch: 1 } : {};
+    const low = { client, fun: 'test.arg', ...toMinions };
+    const events = await eventsDuring(async () => {
+      for (const more of [
+        { kwarg: { a: 1, __kwarg__: false } },
+        { kwarg: { a: 1, __kwarg__: true } },
+        { arg: [{ a: 1, __kwarg__: false }] },
+        { arg: [{ a: 1, __kwarg__: true }, 'x'] },
+        { arg: ['a=1', '__kwarg__=False'] },
+        { kwarg: { __pub_user: 'root' } },
+      ]) {
+        t.is((await run(token, { ...low, ...more })).status, 400, JSON.stringify(more));
+      }
+    });
+    t.deepEqual(
+      events.filter(({ tag }) => tag.endsWith('/new')),
+      [],
+    );
+  });
+}
+
+test('keywords may be the last value, with the mark of Salt', async (t) => {
+  const { run, login } = await startApi(t, { minions: ['web1'] });
+  const arg = ['x', { __kwarg__: true, a: 1 }];
+  const token = await login();
+  const local = { client: 'local', tgt: 'web1', fun: 'test.arg', arg };
+  const [{ web1 }] = returned(await run(token, local)) as [{ web1: object }];
+  t.like(web1, { args: ['x'], kwargs: { a: 1 } });
+  const runner = { client: 'runner', fun: 'test.arg', arg };
+  t.deepEqual(returned(await run(token, runner)), [{ args: ['x'], kwargs: { a: 1 } }]);
+});
+
 test('several functions run in one job, each with its arguments', async (t) => {
   const { run, login, eventsDuring } = await startApi(t, { minions: ['web1'] });
   const token = await login();

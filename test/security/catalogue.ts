@@ -42,6 +42,7 @@ const held = inFile('heat-bridge/signals/held.test.ts');
 const owners = inFile('heat-bridge/signals/owners.test.ts');
 const commands = inFile('heat-bridge/run.test.ts');
 const parameters = inFile('heat-bridge/parameters.test.ts');
+const targets = inFile('master/targeting/resolve.test.ts');
 const plans = inFile('heat-bridge/plans/run.test.ts');
 const projects = inFile('heat-bridge/keystone/http.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/tokens.test.ts');
@@ -306,7 +307,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       peers('a rule for some minions does not let a job reach others'),
       peers('a rule that goes by grains reaches nobody by them alone'),
-      users('a target with one minion that is not permitted is refused as a whole'),
+      users('whom a user may not reach, and what is known of them, no target finds out'),
     ],
   },
   {
@@ -956,7 +957,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-10',
     threat: 'targets that mean more than is permitted',
     tests: [
-      users('a target with one minion that is not permitted is refused as a whole'),
+      users('a target means the minions that the rules name, and nobody else'),
       users('what a limited user asks goes to the minions that were judged, by name'),
     ],
   },
@@ -1197,6 +1198,65 @@ export const catalogue: readonly Threat[] = [
     threat: 'what a deleted stack leaves',
     tests: [lives('a retired machine leaves nothing to a later owner of its id')],
     sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'H-01a',
+    threat: 'the answer to a target tells of minions that its caller may not reach',
+    tests: [
+      users('whom a user may not reach, and what is known of them, no target finds out'),
+      users('a target means the minions that the rules name, and nobody else'),
+      users('what a target costs does not depend on minions that the user may not reach'),
+      'salt-api/rights.test.ts: a target means what is granted of it, and none of that is what nobody may do',
+      peers('a rule for some minions does not let a job reach others'),
+    ],
+  },
+  {
+    id: 'H-01b',
+    threat: 'pillar is read by targets, letter by letter',
+    tests: [
+      users('pillar is asked for by equality, where a rule shows it'),
+      targets('a target is evaluated over a reach, and of nobody else facts are looked up'),
+      targets('a reach may show pillar, which is compared by equality'),
+    ],
+  },
+  {
+    id: 'H-01c',
+    threat: 'targets of named commands and groups of plans tell of minions beyond the grant',
+    tests: [
+      commands(
+        'a target means the minions that rules name for the command, and tells nothing of others',
+      ),
+      plans(
+        'a group means the minions that rules name for its commands, and its size tells nothing of others',
+      ),
+    ],
+  },
+  {
+    id: 'H-01d',
+    threat: 'targets of the mine tell of its owners',
+    tests: [
+      'master/mine/mine-reader.test.ts: a mine is not asked by pillar unless a rule shows it',
+      'master/mine/mine-reader.test.ts: whose mine may not be read is not looked at',
+    ],
+  },
+  {
+    id: 'H-05',
+    threat: 'a minion comes by a secret parameter by what it says of itself',
+    tests: [
+      targets('secrets follow ids and values of pillar, which grains have no part in'),
+      commands('a secret follows ids, and no grain'),
+      plans('a secret of a step follows no grain'),
+    ],
+  },
+  {
+    id: 'H-06',
+    threat: 'keywords hide from rules what a minion takes as arguments',
+    tests: [
+      'master/jobs/arguments.test.ts: a keyword given twice is published once, with the value that is judged',
+      `master/jobs/arguments.test.ts: \${what} is refused, also among several functions`,
+      users('arguments are judged as the minion takes them'),
+      `salt-api/clients.test.ts: \${client} takes no keyword of Salt's own`,
+    ],
   },
   {
     id: 'H-12c',

@@ -215,6 +215,28 @@ test('what a target costs does not depend on minions that the user may not reach
   }
 });
 
+test('run and batch are judged before anything is published', async (t) => {
+  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
+  const { jobs } = await running.as('fred');
+  const events = await running.eventsDuring(async () => {
+    const request = { tgt: 'db*', fun: 'test.ping' };
+    await t.throwsAsync(jobs.run(request)[Symbol.asyncIterator]().next(), denied);
+    await t.throwsAsync(
+      jobs
+        .batch({ ...request, size: 1 })
+        [Symbol.asyncIterator]()
+        .next(),
+      denied,
+    );
+    const subset = { ...request, subset: 1 };
+    await t.throwsAsync(jobs.run(subset)[Symbol.asyncIterator]().next(), denied);
+  });
+  t.deepEqual(
+    events.filter(({ tag }) => tag.startsWith('salt/job/')),
+    [],
+  );
+});
+
 test('of several functions each must be permitted', async (t) => {
   const running = await start(t, { fred: ['test.ping', 'test.version'] });
   const { jobs } = await running.as('fred');
@@ -234,14 +256,19 @@ test('arguments are judged as the minion takes them', async (t) => {
   await t.notThrowsAsync(jobs.publish({ ...request, arg: [marked] }));
   await t.throwsAsync(jobs.publish({ ...request, kwarg: { name: 'sshd' } }), denied);
   await t.throwsAsync(jobs.publish({ ...request, arg: ['nginx'] }), denied);
-  await t.throwsAsync(
-    jobs.publish({ ...request, arg: [marked, { ...marked, name: 'x' }] }),
-    denied,
-  );
+  await t.throwsAsync(jobs.publish({ ...request, arg: [{ ...marked, name: 'x' }] }), denied);
+  const twice = { ...request, arg: [marked], kwarg: { name: 'sshd' } };
+  await t.throwsAsync(jobs.publish(twice), denied);
   const hidden = { ...request, kwarg: { name: 'nginx' }, arg: ['name=sshd'] };
   await t.throwsAsync(jobs.publish(hidden), { code: 'ERR_ARGS' });
-  const odd = { ...request, kwarg: { name: 'nginx' }, arg: [{ __kwarg__: 1, name: 'sshd' }] };
-  await t.throwsAsync(jobs.publish(odd), { code: 'ERR_ARGS' });
+  for (const odd of [
+    { kwarg: { name: 'nginx', __kwarg__: false } },
+    { kwarg: { name: 'nginx' }, arg: [{ __kwarg__: 1, name: 'sshd' }] },
+    { arg: [marked, { ...marked, name: 'x' }] },
+    { kwarg: { name: 'nginx', __pub_user: 'root' } },
+  ]) {
+    await t.throwsAsync(jobs.publish({ ...request, ...odd }), { code: 'ERR_ARGS' });
+  }
 });
 
 test('who may do everything keeps the target and the fields as they are; others do not', async (t) => {

@@ -114,7 +114,7 @@ test('whose mine may not be read is not looked at', async (t) => {
 });
 
 test('no pattern finds out what is in the pillar of another', async (t) => {
-  const { reader } = await startMine();
+  const { reader } = await startMine({ gate: gateOf(policyOf([showing])) });
   for (const [tgtType, tgt] of [
     ['pillar', 'key:x*'],
     ['pillar_pcre', 'key:x.*'],

@@ -132,6 +132,10 @@ for (const [what, load] of Object.entries<Load>({
   'arguments that are a map': { arg: { a: 1 } },
   'a keyword in the place of a positional argument': { fun: 'test.arg', arg: ['"a=b"'] },
   'keywords in a map of the flow form': { fun: 'test.arg', arg: ['{__kwarg__: true, a: 1}'] },
+  'keywords in a map with another mark': { fun: 'test.arg', arg: [{ __kwarg__: false, a: 1 }] },
+  'keywords that are not last': { fun: 'test.arg', arg: [{ __kwarg__: true, a: 1 }, 'x'] },
+  'a mark as a keyword': { fun: 'test.arg', arg: ['a=1', '__kwarg__=False'] },
+  "a keyword of Salt's own": { fun: 'test.arg', arg: ['__pub_user=root'] },
   nobody: { tgt: 'none*' },
 })) {
   test(`a minion may not publish ${what}`, async (t) => {
