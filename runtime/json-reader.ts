@@ -127,9 +127,9 @@ class JsonReader<T> {
   /** A value that is complete with its first token; `undefined`: a list or a map was opened. */
   *#begin(): Generator<ReadingStep, JsonOf<T> | undefined, void> {
     this.#values += 1;
-    if (this.#values > this.#maxValues) {
-      throw new JsonError('limit', `more than ${this.#maxValues} values`);
-    }
+    // protection: counted-values
+    if (this.#values > this.#maxValues) throw this.#tooMany();
+    // protection: counted-steps
     if (this.#isStepOver()) yield this.#step();
     switch (this.#text[this.#at]) {
       case '"':
@@ -302,6 +302,10 @@ class JsonReader<T> {
     this.#stepAt = this.#at;
     this.#stepValues = this.#values;
     return step;
+  }
+
+  #tooMany(): JsonError {
+    return new JsonError('limit', `more than ${this.#maxValues} values`);
   }
 
   #syntax(options?: ErrorOptions): JsonError {
