@@ -2,7 +2,7 @@
 export type JsonOf<T> = null | boolean | number | bigint | string | T | JsonOf<T>[] | JsonMap<T>;
 
 /** A map of JSON. Those that are read inherit nothing. */
-export interface JsonMap<T> {
+interface JsonMap<T> {
   [key: string]: JsonOf<T>;
 }
 
