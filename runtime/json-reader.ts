@@ -229,16 +229,20 @@ class JsonReader<T> {
     const start = this.#at + 1;
     const end = yield* this.#endOfString(start);
     const parts: string[] = [];
+    let hasEscape = false;
     for (let at = start; at < end; ) {
       if (parts.length > 0) yield this.#step();
       const next = end - at <= maxPart ? end : partEnd(this.#text, at, at + maxPart);
-      parts.push(this.#part(at, next));
+      const source = this.#text.slice(at, next);
+      hasEscape ||= source.includes('\\u');
+      parts.push(this.#part(source));
       at = next;
       this.#at = at;
     }
     this.#at = end + 1;
     const text = parts.join('');
-    if (this.#isStrict && /\p{Cs}/u.test(text)) {
+    // Nothing else gives half a character: the text was decoded from UTF-8.
+    if (this.#isStrict && hasEscape && /\p{Cs}/u.test(text)) {
       throw new JsonError('value', 'text that is not Unicode');
     }
     return text;
@@ -261,9 +265,9 @@ class JsonReader<T> {
   }
 
   /** The engine's own reader copies, so that no short string keeps the whole text in memory. */
-  #part(start: number, end: number): string {
+  #part(source: string): string {
     try {
-      return String(JSON.parse(`"${this.#text.slice(start, end)}"`));
+      return String(JSON.parse(`"${source}"`));
     } catch (cause) {
       throw this.#syntax({ cause });
     }
