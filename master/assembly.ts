@@ -34,6 +34,7 @@ import { openMine } from './mine/open-mine.ts';
 import { openPillarSource } from './pillar/open.ts';
 import type { LivePolicy } from './policy/live-policy.ts';
 import { openPolicy, tellMode } from './policy/open.ts';
+import { needingOwnRestart } from './presence/own-restart.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
 import { openReactions, type Reactions } from './reactions/open.ts';
@@ -110,11 +111,13 @@ async function open(
   const closing = new AbortController();
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
-  const { jobs, targets, dispatcher, nextJid } = openJobs({
+  const lastHeard = new LastHeard();
+  const { jobs, facts, targets, dispatcher, nextJid } = openJobs({
     config,
     foundations,
     transports,
     bus,
+    lastHeard,
     closing: closing.signal,
     now,
   });
@@ -135,7 +138,6 @@ async function open(
     log: logger.child({ component: 'mine' }),
   });
   const repeats = new RepeatGuard({ ttlSeconds: config.requestServerTtl, now });
-  const lastHeard = new LastHeard();
   const revocation = closers.add(
     new Revocation({
       ...foundations,
@@ -220,7 +222,7 @@ async function open(
     dispatcher,
     targets,
     jobs,
-    lastHeard,
+    facts,
     present,
     logins: () => users.api,
     fileServer,
@@ -262,6 +264,7 @@ async function open(
     ...mine,
     targets,
     dispatcher,
+    facts,
     services,
     intakes: [reactions.intake, ...extensions.intakes],
     nextJid,
@@ -338,7 +341,13 @@ async function open(
     (it) => it.close(),
   );
   await rpc.listen(config.socket);
-  closers.add(closing, (it) => it.abort());
+  closers.add(closing, (it) => {
+    warnOfOwnRestarts(
+      needingOwnRestart(present(), (id) => foundations.facts.of(id)),
+      logger,
+    );
+    it.abort();
+  });
   logger.info({ transports: bound, socket: config.socket }, 'master started');
   return { api, foundations, policy, logins, reactions };
 }
@@ -361,13 +370,25 @@ async function listen(
   return bound;
 }
 
+/** Before the connections end: nobody can tell afterwards. */
+function warnOfOwnRestarts(minions: readonly string[], logger: Logger): void {
+  if (minions.length === 0) return;
+  logger.warn({ minions }, 'these minions do not connect again: restart each after the master');
+}
+
 /** Ends with an id's last key what is known of it. */
-function forgetDeleted({ keys, facts }: Foundations, mine: MineStore, logger: Logger): void {
+function forgetDeleted(
+  { keys, facts, resources }: Foundations,
+  mine: MineStore,
+  logger: Logger,
+): void {
   const log = logger.child({ component: 'targeting' });
   keys.onChange(({ id, to }) => {
     if (to !== null || keys.get(id) !== undefined) return;
-    Promise.all([facts.forget(id), mine.forget(id)]).catch((error: unknown) => {
-      log.error({ minion: id, err: error }, 'minion data were not forgotten');
-    });
+    Promise.all([facts.forget(id), mine.forget(id), resources.forget(id)]).catch(
+      (error: unknown) => {
+        log.error({ minion: id, err: error }, 'minion data were not forgotten');
+      },
+    );
   });
 }

@@ -11,6 +11,7 @@ export interface ErrorEntry {
 export type MasterErrorCode =
   | 'ERR_ARGS'
   | 'ERR_BAD_TGT'
+  | 'ERR_FILE_SYSTEM'
   | 'ERR_JOB_LIMIT'
   | 'ERR_JOB_UNKNOWN'
   | 'ERR_NODEGROUP_UNKNOWN'
@@ -41,6 +42,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     meaning: 'The target, or a regular expression in it, cannot be read, or takes too long.',
     action: 'Correct what the message names; --plan shows who a target means.',
     retry: false,
+  },
+  ERR_FILE_SYSTEM: {
+    meaning: 'A file or directory that the master needs to start cannot be made, read or written.',
+    action: 'Mend what the message says: room on the disk, a read-only mount, rights, the path.',
+    retry: true,
   },
   ERR_JOB_LIMIT: {
     meaning: 'As many jobs as the master watches at once are under way.',

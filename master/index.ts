@@ -133,6 +133,7 @@ export type {
   NamedCommands,
   OpenExtension,
   SignalIntake,
+  TargetBounds,
   TokenHolder,
 } from './extensions/extension.ts';
 export { actorOf } from './extensions/open.ts';
@@ -157,7 +158,7 @@ export type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 export type { PublishRequest } from './jobs/dispatcher.ts';
 export type { JobUpdate } from './jobs/follow.ts';
 export type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
-export type { JobReturn } from './jobs/job.ts';
+export { type JobReturn, returnerOf } from './jobs/job.ts';
 export type { Delivery, DeliveryState, SilenceReason } from './jobs/ledger.ts';
 export { isFailureCode } from './jobs/retcode.ts';
 export type { RunRequest } from './jobs/run.ts';

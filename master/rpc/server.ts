@@ -3,12 +3,12 @@
  * `POST /rpc/<method>` with the parameters as JSON; one value comes as `{"result": …}`, a stream
  * as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
  */
-import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rename, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { StepScheduler } from '../../runtime/index.ts';
+import { makeDirectory, StepScheduler } from '../../runtime/index.ts';
 import type { MasterApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
 import { type RpcMethod, rpcMethods } from './methods.ts';
@@ -44,7 +44,7 @@ export class RpcServer {
    * @throws MasterError ERR_SOCKET when another master listens on it
    */
   async listen(socketPath: string): Promise<void> {
-    await mkdir(path.dirname(socketPath), { recursive: true, mode: 0o700 });
+    await makeDirectory(path.dirname(socketPath), 0o700);
     if (await isListening(socketPath)) {
       throw new MasterError('ERR_SOCKET', `${socketPath}: another master listens on this socket`);
     }

@@ -1,5 +1,5 @@
 /** The clients `local`, `local_async`, `local_batch` and `local_subset` [CONTRACT 4.1 to 4.4]. */
-import type { JobUpdate, RunRequest, UserApi } from '../../master/index.ts';
+import { type JobUpdate, type RunRequest, returnerOf, type UserApi } from '../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { BodyReader } from '../body.ts';
 import { SaltApiError } from '../errors.ts';
@@ -64,7 +64,7 @@ export async function runBatch(
   const returns: WireMap[] = [];
   for await (const update of user.jobs.batch(request, signal)) {
     if (update.type !== 'return') continue;
-    returns.push({ [update.minion]: describe(update, low.full_return === true) });
+    returns.push({ [returnerOf(update)]: describe(update, low.full_return === true) });
   }
   return returns;
 }
@@ -79,8 +79,9 @@ async function collect(
     if (update.type === 'published' && update.problem !== undefined) {
       throw brokenTarget(request, update.problem);
     }
-    if (update.type === 'return') values[update.minion] = describe(update, isFull);
-    if (update.type === 'finished') for (const minion of update.silent) values[minion] = false;
+    if (update.type === 'return') values[returnerOf(update)] = describe(update, isFull);
+    if (update.type !== 'finished') continue;
+    for (const minion of [...update.silent, ...update.reconnecting]) values[minion] = false;
   }
   return values;
 }

@@ -163,9 +163,11 @@ test('conditions on arguments are looked at as minions would take them', async (
 
 test('a rule for some minions does not let a job reach others', async (t) => {
   const master = await start(t, { peer: { '.*': [{ 'web*': ['test.ping'] }] } });
-  t.not((await publish(master, { tgt: 'web1' })).jid, undefined);
-  t.deepEqual(await publish(master, { tgt: '*' }), {});
-  t.deepEqual(await publish(master, { tgt: 'web1,db1', tgt_type: 'list' }), {});
+  t.deepEqual((await publish(master, { tgt: 'web1' })).minions, ['web1']);
+  t.deepEqual((await publish(master, { tgt: '*' })).minions, ['web1', 'web2']);
+  const list = { tgt: 'web1,db1', tgt_type: 'list' };
+  t.deepEqual((await publish(master, list)).minions, ['web1']);
+  t.deepEqual(await publish(master, { tgt: 'db1' }), {});
 });
 
 test('a rule that goes by grains reaches nobody by them alone', async (t) => {
