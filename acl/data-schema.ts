@@ -71,7 +71,8 @@ export function compileDataSchema(
 }
 
 /**
- * The same, that says what is wrong; `undefined`: nothing.
+ * The same, that says what is wrong; `undefined`: nothing. An integer beyond 2^53 is compared with
+ * bounds as the nearest float, as JSON Schema's own numbers are.
  * @param search - reads a regular expression that may match anywhere in a text
  * @throws PolicyError ERR_POLICY_PATTERN, with the keyword
  */
@@ -81,9 +82,10 @@ export function compileJsonSchema(
 ): (data: unknown) => SchemaProblem | undefined {
   const check = Compile(readSchema(schema, { search }, { rule: 'schema', field: '' }, 0));
   return (data) => {
-    if (!isJson(data, maxDepth)) return { path: '', expected: 'must be what JSON can say' };
-    if (check.Check(data)) return undefined;
-    const [, [first]] = check.Errors(data);
+    const plain = withoutBigints(data, maxDepth);
+    if (!isJson(plain, maxDepth)) return { path: '', expected: 'must be what JSON can say' };
+    if (check.Check(plain)) return undefined;
+    const [, [first]] = check.Errors(plain);
     if (first === undefined) return { path: '', expected: 'must fit the schema' };
     // What no schema describes is measured against the schema `false`.
     const expected = first.keyword === 'boolean' ? 'is not known' : first.message;
@@ -138,6 +140,15 @@ function textRefinement(test: TextTest): {
 /** `$` means the very end in JSON Schema; in Python also the place before a last line break. */
 function toWholeEnd(pattern: string): string {
   return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));
+}
+
+function withoutBigints(value: unknown, depth: number): unknown {
+  if (typeof value === 'bigint') return Number(value);
+  if (depth === 0 || typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map((item) => withoutBigints(item, depth - 1));
+  if (!isMap(value)) return value;
+  const entries = Object.entries(value);
+  return Object.fromEntries(entries.map(([key, item]) => [key, withoutBigints(item, depth - 1)]));
 }
 
 function isJson(value: unknown, depth: number): boolean {

@@ -6,6 +6,8 @@
  * files; `fleet [minions]`, a fleet of them; `enroll`, machines that become minions;
  * `bridge`, what a named command adds to a job;
  * `api [seconds]`, the HTTP API; `api URL USER:PASSWORD:EAUTH TARGET`, another one;
+ * `http [seconds]`, how late its event loop is while it reads hostile and large bodies: in the middle,
+ * for 99.9 %, and at the most;
  * `signals [seconds]`, how many signals are accepted; `signals crash [kills [seed]]`, what becomes
  * of them when the master is killed; `compare CHECKOUT [rounds [bench…]]`, another checkout against
  * this one in alternation.
@@ -67,6 +69,15 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
     const { runApi, runOtherApi } = await import('./api/command.ts');
     if (first?.startsWith('http')) await runOtherApi(process.argv.slice(3), print);
     else await runApi(Number(first ?? '10'), print);
+    return undefined;
+  },
+  http: async () => {
+    const { benchHttpDelay } = await import('./http/delay.ts');
+    for (const [name, figures] of await benchHttpDelay(Number(first ?? '10'))) {
+      const { median, most999, most, requests } = figures;
+      const delays = [median, most999, most].map((ms) => `${ms.toFixed(1)} ms`);
+      print(`${name.padEnd(18)} ${delays.join(', ')}; ${requests} requests`);
+    }
     return undefined;
   },
   tenants: async () => {

@@ -6,7 +6,6 @@
 export { Budget, type BudgetLimits } from './budget.ts';
 export {
   JsonError,
-  type JsonMap,
   type JsonOf,
   type JsonOptions,
   type JsonValue,

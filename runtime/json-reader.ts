@@ -2,7 +2,7 @@
 export type JsonOf<T> = null | boolean | number | bigint | string | T | JsonOf<T>[] | JsonMap<T>;
 
 /** A map of JSON. Those that are read inherit nothing. */
-export interface JsonMap<T> {
+interface JsonMap<T> {
   [key: string]: JsonOf<T>;
 }
 
@@ -127,9 +127,9 @@ class JsonReader<T> {
   /** A value that is complete with its first token; `undefined`: a list or a map was opened. */
   *#begin(): Generator<ReadingStep, JsonOf<T> | undefined, void> {
     this.#values += 1;
-    if (this.#values > this.#maxValues) {
-      throw new JsonError('limit', `more than ${this.#maxValues} values`);
-    }
+    // protection: counted-values
+    if (this.#values > this.#maxValues) throw this.#tooMany();
+    // protection: counted-steps
     if (this.#isStepOver()) yield this.#step();
     switch (this.#text[this.#at]) {
       case '"':
@@ -229,16 +229,20 @@ class JsonReader<T> {
     const start = this.#at + 1;
     const end = yield* this.#endOfString(start);
     const parts: string[] = [];
+    let hasEscape = false;
     for (let at = start; at < end; ) {
       if (parts.length > 0) yield this.#step();
       const next = end - at <= maxPart ? end : partEnd(this.#text, at, at + maxPart);
-      parts.push(this.#part(at, next));
+      const source = this.#text.slice(at, next);
+      hasEscape ||= source.includes('\\u');
+      parts.push(this.#part(source));
       at = next;
       this.#at = at;
     }
     this.#at = end + 1;
     const text = parts.join('');
-    if (this.#isStrict && /\p{Cs}/u.test(text)) {
+    // Nothing else gives half a character: the text was decoded from UTF-8.
+    if (this.#isStrict && hasEscape && /\p{Cs}/u.test(text)) {
       throw new JsonError('value', 'text that is not Unicode');
     }
     return text;
@@ -261,9 +265,9 @@ class JsonReader<T> {
   }
 
   /** The engine's own reader copies, so that no short string keeps the whole text in memory. */
-  #part(start: number, end: number): string {
+  #part(source: string): string {
     try {
-      return String(JSON.parse(`"${this.#text.slice(start, end)}"`));
+      return String(JSON.parse(`"${source}"`));
     } catch (cause) {
       throw this.#syntax({ cause });
     }
@@ -302,6 +306,10 @@ class JsonReader<T> {
     this.#stepAt = this.#at;
     this.#stepValues = this.#values;
     return step;
+  }
+
+  #tooMany(): JsonError {
+    return new JsonError('limit', `more than ${this.#maxValues} values`);
   }
 
   #syntax(options?: ErrorOptions): JsonError {

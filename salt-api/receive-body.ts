@@ -39,7 +39,8 @@ async function receive(
   let limit = openLimit;
   const admit = async (bytes: number): Promise<void> => {
     if (bytes <= limit) return;
-    // A larger one is worth to look who sends it.
+    // A larger one is worth a look at who sends it.
+    // protection: unauthenticated-body-size
     if (limit === bodyLimit || !(await isCaller(context, request))) throw tooLarge(limit);
     limit = bodyLimit;
     if (bytes > limit) throw tooLarge(limit);
@@ -66,9 +67,8 @@ function holderOf(
   let held = 0;
   response?.once('close', () => openBodies.release(ip, held));
   return (bytes) => {
-    if (!openBodies.tryTake(ip, bytes)) {
-      throw new SaltApiError('ERR_HTTP_BUSY', 'too many bytes of this address wait to be read');
-    }
+    // protection: unauthenticated-body-budget
+    if (!openBodies.tryTake(ip, bytes)) throw tooMany();
     held += bytes;
   };
 }
@@ -88,6 +88,10 @@ async function isCaller(context: ApiContext, request: FastifyRequest): Promise<b
     if (error instanceof AuthenticationError) return false;
     throw error;
   }
+}
+
+function tooMany(): SaltApiError {
+  return new SaltApiError('ERR_HTTP_BUSY', 'too many bytes of this address wait to be read');
 }
 
 function tooLarge(limit: number): SaltApiError {

@@ -64,10 +64,13 @@ export class ArgumentReader {
 
   async #read(task: TextTask): Promise<WireValue> {
     const characters = sizeOf(task);
-    if (characters <= maxInline) {
-      readingSteps.publish({ characters, values: 0 });
-      return readText(task);
-    }
+    // protection: long-texts-in-a-thread
+    if (characters > maxInline) return this.#readInThread(task);
+    readingSteps.publish({ characters, values: 0 });
+    return readText(task);
+  }
+
+  async #readInThread(task: TextTask): Promise<WireValue> {
     const answer = await this.#pool.run(task);
     if (!answer.ok) throw new SyntaxError(answer.problem);
     const limits = { maxValues: this.#maxValues, isStrict: false };

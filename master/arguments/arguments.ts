@@ -39,7 +39,7 @@ export function parseArguments(
 
 /** Whether a minion takes this text for `name=value`, also where it stands among positional ones. */
 export function isKeywordText(text: string): boolean {
-  return keyword.test(text);
+  return text.includes('=') && keyword.test(text);
 }
 
 /** The name in such a text. */

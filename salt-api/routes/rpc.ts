@@ -81,8 +81,11 @@ async function permitted(
   if (name === 'logins.login') return { parameters: { ...parameters, source: request.ip } };
   if (access === 'anybody') return { parameters };
   const token = parameters.token ?? (await tokenOf(context, request));
+  if (typeof token !== 'string') {
+    throw new SaltApiError('ERR_HTTP_BODY', 'token: expected a text');
+  }
   if (access === 'user') return { parameters: { ...parameters, token } };
-  const by = await context.master.asUser(String(token)).requireFullRights(name);
+  const by = await context.master.asUser(token).requireFullRights(name);
   return { parameters, by };
 }
 

@@ -41,6 +41,7 @@ const outbox = inFile('heat-bridge/signals/outbox.test.ts');
 const held = inFile('heat-bridge/signals/held.test.ts');
 const owners = inFile('heat-bridge/signals/owners.test.ts');
 const commands = inFile('heat-bridge/run.test.ts');
+const bodyLimits = inFile('salt-api/body-limits.test.ts');
 const parameters = inFile('heat-bridge/parameters.test.ts');
 const targets = inFile('master/targeting/resolve.test.ts');
 const plans = inFile('heat-bridge/plans/run.test.ts');
@@ -1041,7 +1042,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-21',
     threat: 'errors that talk',
     tests: [
-      'salt-api/clients.test.ts: missing fields are an unexpected error, as clients know it',
+      'salt-api/clients.test.ts: an unknown nodegroup is an unexpected error, as clients know it',
       sessions('whatever is wrong with a log-in, the answer is the same'),
     ],
   },
@@ -1256,6 +1257,38 @@ export const catalogue: readonly Threat[] = [
       `master/jobs/arguments.test.ts: \${what} is refused, also among several functions`,
       users('arguments are judged as the minion takes them'),
       `salt-api/clients.test.ts: \${client} takes no keyword of Salt's own`,
+    id: 'H-02a',
+    threat: 'a minion holds the master by arguments of a function that it may not call',
+    tests: [
+      peers('arguments of a function that a minion may not call are not read'),
+      peers('long arguments of a permitted function are read in a thread'),
+    ],
+  },
+  {
+    id: 'H-02b',
+    threat: 'one request holds the event loop by YAML or a form that takes long to read',
+    tests: [
+      bodyLimits('whatever is sent before authentication, no step of reading is long'),
+      bodyLimits('typed arguments of a command are read in a thread where they are long'),
+      'salt-api/fuzz.test.ts: no body makes the API fail, or read more in one step than it may',
+    ],
+  },
+  {
+    id: 'H-02c',
+    threat: 'large bodies of whoever is not known',
+    tests: [
+      bodyLimits('a log-in has 8 KiB'),
+      bodyLimits('who shows no token has 1 MiB, or what the option says'),
+      bodyLimits('bodies of an address that nobody is known for share a budget'),
+    ],
+  },
+  {
+    id: 'H-02d',
+    threat: 'a body with very many values, or very deep',
+    tests: [
+      bodyLimits('a body has 100,000 values, or what the option says, however it is written'),
+      'runtime/json.test.ts: values and levels are counted while a text is read',
+      'runtime/json.test.ts: no step works on more than its bound, whatever the text',
     ],
   },
   {

@@ -1,0 +1,23 @@
+/**
+ * `npm run campaign -- NAME`: long runs with random input that can be replayed.
+ * `fuzz-http [bodies [seed [first]]]` sends bodies to every route of the HTTP API.
+ */
+const [what = '', ...parameters] = process.argv.slice(2);
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Each gives the status that the process ends with. */
+const campaigns: Readonly<Record<string, () => Promise<number>>> = {
+  'fuzz-http': async () => {
+    const { runHttpFuzz } = await import('./fuzz-http.ts');
+    return runHttpFuzz(parameters, print);
+  },
+};
+
+const campaign = Object.hasOwn(campaigns, what) ? campaigns[what] : undefined;
+if (campaign === undefined) {
+  print(`expected the name of a campaign: ${Object.keys(campaigns).join(', ')}`);
+  process.exitCode = 2;
+} else process.exitCode = await campaign();
