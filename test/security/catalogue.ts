@@ -1215,7 +1215,9 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-12r',
     threat: "a service's answer that takes long to read",
-    tests: [`heat-bridge/signals/outcome.test.ts: an answer of \${what} is read in no time`],
+    tests: [
+      'heat-bridge/signals/outcome.test.ts: an answer of tags that never end is read in no time',
+    ],
   },
   {
     id: 'H-13h',
