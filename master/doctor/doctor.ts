@@ -11,6 +11,7 @@ import type { Check, DoctorWorld, Patient } from './patient.ts';
 import { checkPermissions } from './permissions.ts';
 import { checkPorts } from './ports.ts';
 import { checkProtocol } from './protocol.ts';
+import { checkReactions } from './reactions.ts';
 import type { DoctorFinding, DoctorReport } from './report.ts';
 import { examineMaster } from './running.ts';
 import { examineStore } from './store.ts';
@@ -18,6 +19,7 @@ import { thisWorld } from './world.ts';
 
 const checks: Readonly<Record<string, Check>> = {
   configuration: checkConfig,
+  reactions: checkReactions,
   versions: checkVersions,
   ports: checkPorts,
   permissions: checkPermissions,
