@@ -32,6 +32,7 @@ export { createPolicy, type Policy } from './policy.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { parseRate, RateMeter } from './rate.ts';
+export { type CallToBe, type Reach, type ReachQuestion, reachOf } from './reach.ts';
 export { type GrantedRights, rightsOfUser } from './rights-of-user.ts';
 export {
   type ArgumentPattern,
@@ -39,6 +40,7 @@ export {
   type CallPattern,
   type CommandPattern,
   deny,
+  type MinePattern,
   type PolicyRule,
   type PublishPattern,
   type ResourcePatterns,

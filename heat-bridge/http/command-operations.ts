@@ -54,10 +54,11 @@ const Command = Type.Object({
   returns: Type.Optional(Type.Unknown()),
   deprecated: Type.Optional(word),
 });
+const resultStates = ['succeeded', 'failed', 'silent', 'reconnecting', 'unfinished'];
 /** What became of a command at a minion. */
 export const RunResult: TSchema = Type.Object({
   minion: word,
-  state: Type.Union(['succeeded', 'failed', 'silent', 'unfinished'].map((it) => Type.Literal(it))),
+  state: Type.Union(resultStates.map((it) => Type.Literal(it))),
   return: Type.Optional(Type.Unknown()),
   retcode: Type.Optional(Type.Unknown()),
   reason: Type.Optional(word),

@@ -15,7 +15,7 @@ import { signalOperations as about } from './operations.ts';
 import type { SignalsApi } from './signals-api.ts';
 
 /** What the routes ask of their master. */
-export type RoutesHost = Pick<ExtensionHost, 'decide' | 'holdToken' | 'isWithin'>;
+export type RoutesHost = Pick<ExtensionHost, 'decide' | 'holdToken'>;
 
 /** What a rule of the action `command` calls the right to register handles. */
 const registering = 'bridge.handle.add';
@@ -117,7 +117,7 @@ async function mayRegister(
   const registration = checkedRegistration({ ...given, owner: nameOf(subject) });
   const resource = {
     call: { fun: registering, args: [], kwargs: new Map<string, string>() },
-    isWithin: (target: string) => host.isWithin(registration.minions, target),
+    minions: registration.minions,
   };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
   if (effect === 'allow') return { registration, by: { who: actorOf(subject), rule } };

@@ -13,6 +13,7 @@ import { checkPorts } from './ports.ts';
 import { checkProtocol } from './protocol.ts';
 import { checkReactions } from './reactions.ts';
 import type { DoctorFinding, DoctorReport } from './report.ts';
+import { checkRestart } from './restart.ts';
 import { examineMaster } from './running.ts';
 import { examineStore } from './store.ts';
 import { thisWorld } from './world.ts';
@@ -26,6 +27,7 @@ const checks: Readonly<Record<string, Check>> = {
   'own keys': checkOwnKeys,
   "minions' keys": checkMinionKeys,
   protocol: checkProtocol,
+  restart: checkRestart,
   clock: checkClock,
   'open files': checkFileLimit,
   disk: checkDisk,

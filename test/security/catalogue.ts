@@ -3,6 +3,7 @@
  * SECURITY.md where the part that it is about does not exist. C: what happened to others before;
  * N: strangers on the network; M: accepted minions; G: what holds everywhere;
  * A: users, and B: the bridge. H: holes that were found later, wherever they were.
+ * A: users, and B: the bridge; H: holes that attacks on the finished product found.
  */
 
 /** A threat and what shows that it comes to nothing. */
@@ -47,6 +48,7 @@ const keystoneTokens = inFile('heat-bridge/keystone/tokens.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
+const directoryLock = inFile('store/directory-lock.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
@@ -1243,6 +1245,28 @@ export const catalogue: readonly Threat[] = [
     tests: [
       held('a minion has no more signals held than held_per_minion, and others have their own'),
       held('signals without a handle leave most bytes of the outbox to those that have one'),
+    ],
+  },
+  {
+    id: 'H-27a',
+    threat: 'two masters in containers of their own open one store',
+    tests: [
+      directoryLock(
+        'a process in another network and process namespace keeps the directory, and leaves it when it is killed',
+      ),
+      directoryLock(
+        'of many processes that start at once exactly one has the directory, after each kill -9',
+      ),
+      directoryLock('processes that take the directory and give it back never have it together'),
+    ],
+  },
+  {
+    id: 'H-27b',
+    threat: 'a master that was replaced writes on',
+    tests: [
+      directoryLock(
+        'a store writes nothing once another process has recorded itself as its holder',
+      ),
     ],
   },
 ];
