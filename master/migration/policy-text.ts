@@ -49,8 +49,8 @@ function describe({ pattern, listener, file, line }: Listening): string {
   return `${JSON.stringify(pattern)} for ${listener} (${file}:${line})`;
 }
 
-/** Of a report or a policy: which file, and why no rule follows from it. */
-export function describeReaction({ reference, file, reason }: UnderivableReaction): string {
+/** Which file, and why no rule follows from it. */
+function describeReaction({ reference, file, reason }: UnderivableReaction): string {
   const place = file === '' || file === reference ? reference : `${reference} (${file})`;
   return `${place}: ${reason}`;
 }
