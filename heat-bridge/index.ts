@@ -70,4 +70,4 @@ export type { BegunRun } from './run/rpc.ts';
 export type { Transport } from './signals/destination.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handle.ts';
 export type { OutboxEntry } from './signals/outbox-record.ts';
-export type { HandlesApi, OutboxApi, OutboxSelection } from './signals/signals-api.ts';
+export type { HandleOwner, HandlesApi, OutboxApi, OutboxSelection } from './signals/signals-api.ts';

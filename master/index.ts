@@ -185,6 +185,11 @@ export type { Distribution, Sample } from './metrics/instruments.ts';
 export { checkMigration } from './migration/check.ts';
 export type { Listening } from './migration/listeners.ts';
 export { policyText } from './migration/policy-text.ts';
+export type {
+  PlannedReactionRule,
+  ReactionPlan,
+  UnderivableReaction,
+} from './migration/reaction-plan.ts';
 export type { MigrationFinding, MigrationOutcome, MigrationReport } from './migration/report.ts';
 export type { PlannedRule, SignalPlan, UnplannedPattern } from './migration/signal-plan.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';

@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { checkMigration, policyText } from '../../master/index.ts';
 import { jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
@@ -11,6 +11,7 @@ import { migrationText } from '../output/migration.ts';
 import { printJson, printLine } from '../print.ts';
 
 interface MigrateOptions {
+  readonly write?: string;
   readonly policy?: string;
   readonly json?: boolean;
 }
@@ -23,9 +24,9 @@ export function addMigrateCommand(program: Command, context: CommandContext): vo
     .command('check')
     .description('report what a configuration uses, and what becomes of it; changes nothing')
     .argument('[dir]', "salt-master's configuration directory", '/etc/salt')
-    .option(
-      '--policy <file>',
-      'write the least signal policy to a new file, outside of the directory',
+    .option('--write <file>', 'write the least policy to a new file (0600), for master.d')
+    .addOption(
+      new Option('--policy <file>', 'the same (0644), outside of the directory').conflicts('write'),
     )
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -36,15 +37,16 @@ export function addMigrateCommand(program: Command, context: CommandContext): vo
 
 async function check(
   directory: string,
-  { policy, json }: MigrateOptions,
+  { policy, write, json }: MigrateOptions,
   context: CommandContext,
 ): Promise<void> {
   if (policy !== undefined) await refuseInside(policy, directory);
   const report = await checkMigration(directory);
-  if (policy !== undefined) await writeNewFile(policy, policyText(report.signals), 0o644);
+  if (policy !== undefined) await writeNewFile(policy, policyText(report), 0o644);
+  if (write !== undefined) await writeNewFile(write, policyText(report), 0o600);
   const { stdout, setExitCode } = context;
-  if (json) await printJson(stdout, { ...report, policy: policyText(report.signals) });
-  else await printLine(stdout, migrationText(report, policy));
+  if (json) await printJson(stdout, { ...report, policy: policyText(report) });
+  else await printLine(stdout, migrationText(report, write ?? policy));
   if (report.counts.refused > 0) setExitCode(exitCodes.failure);
 }
 

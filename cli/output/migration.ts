@@ -13,7 +13,7 @@ const headings: Readonly<Record<MigrationOutcome, string>> = {
   honoured: 'Honoured: works as it is',
 };
 
-/** @param policyFile where the signal policy was written; default: it is a section of the text */
+/** @param policyFile where the policy was written; default: it is a section of the text */
 export function migrationText(report: MigrationReport, policyFile?: string): string {
   const sections = (['refused', 'ignored', 'honoured'] as const).flatMap((outcome) =>
     sectionOf(
@@ -23,8 +23,8 @@ export function migrationText(report: MigrationReport, policyFile?: string): str
   );
   const policy =
     policyFile === undefined
-      ? ['Least signal policy', '', escapeLines(policyText(report.signals))]
-      : [`The least signal policy is in ${escapeName(policyFile)}.`];
+      ? ['Least policy, one file for master.d', '', escapeLines(policyText(report))]
+      : [`The least policy is in ${escapeName(policyFile)}.`];
   return [...sections, ...policy, '', summary(report)].join('\n');
 }
 

@@ -11,6 +11,7 @@ import type { Check, DoctorWorld, Patient } from './patient.ts';
 import { checkPermissions } from './permissions.ts';
 import { checkPorts } from './ports.ts';
 import { checkProtocol } from './protocol.ts';
+import { checkReactions } from './reactions.ts';
 import type { DoctorFinding, DoctorReport } from './report.ts';
 import { checkRestart } from './restart.ts';
 import { examineMaster } from './running.ts';
@@ -19,6 +20,7 @@ import { thisWorld } from './world.ts';
 
 const checks: Readonly<Record<string, Check>> = {
   configuration: checkConfig,
+  reactions: checkReactions,
   versions: checkVersions,
   ports: checkPorts,
   permissions: checkPermissions,

@@ -30,6 +30,7 @@ export const doctorCodes = [
   'port-in-use',
   'port-unavailable',
   'protocol-low',
+  'reaction-powerless',
   'secret-readable',
   'sha1-refused',
   'socket-path',

@@ -11,6 +11,7 @@ import { neighbourFindings } from './neighbours.ts';
 import { optionFindings } from './options.ts';
 import { textsOf } from './plain-values.ts';
 import { customModuleFindings, extensionFindings } from './python-code.ts';
+import { planReactions, type ReactionPlan } from './reaction-plan.ts';
 import { rendererFindings } from './renderers.ts';
 import type { MigrationFinding, MigrationOutcome, MigrationReport } from './report.ts';
 import { type Root, rootsOf } from './roots.ts';
@@ -27,8 +28,10 @@ export async function checkMigration(directory: string): Promise<MigrationReport
   const survey = await surveyMasterConfig(directory);
   const { config, settings, files } = survey;
   const keys = await surveyKeys(config.pkiDir);
+  const reactions = await planReactions(settings);
   const findings = [
     ...optionFindings(survey),
+    ...reactionFindings(settings, reactions),
     ...(await treeFindings(settings)),
     ...(await codeFindings(settings, config.cachedir)),
     ...(await neighbourFindings(path.resolve(directory))),
@@ -41,7 +44,25 @@ export async function checkMigration(directory: string): Promise<MigrationReport
     counts: countOutcomes(findings),
     keys: countKeys(keys),
     signals: planSignals(await findListeners(settings), enginePrefixes(settings)),
+    reactions,
   };
+}
+
+/** What no rule can be derived of is denied, and somebody misses it. */
+function reactionFindings(
+  settings: Settings,
+  { underivable }: ReactionPlan,
+): readonly MigrationFinding[] {
+  const { file = '', line = 0 } = settings.get('reactor')?.origin ?? {};
+  return underivable.map((it) => ({
+    outcome: 'refused',
+    kind: 'part',
+    name: it.reference,
+    file: it.file === '' ? file : it.file,
+    line: it.file === '' ? line : 0,
+    meaning: `No rule can be derived of a part of this reactor file: ${it.reason}.`,
+    wayOut: `Write a rule for service reaction:${it.reference} that permits what it is to do.`,
+  }));
 }
 
 async function treeFindings(settings: Settings): Promise<MigrationFinding[]> {

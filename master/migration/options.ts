@@ -29,6 +29,12 @@ const unknownOption: Advice = {
   wayOut: 'See whether it is misspelt, or read by a module of your own.',
 };
 
+const reactorAdvice: Advice = {
+  outcome: 'honoured',
+  meaning: 'Each file does what rules permit to service reaction:<file>, and nothing without one.',
+  wayOut: 'Put the policy of this report into master.d; --write FILE writes it.',
+};
+
 /** Options, and files that cannot be used, in the order in which they were read. */
 export function optionFindings({ settings, warnings, problems }: ConfigSurvey): MigrationFinding[] {
   const refusedOptions = new Set(problems.map(({ key }) => key.split(':')[0]));
@@ -89,6 +95,7 @@ function optionFinding(name: string, { value, origin }: Setting): MigrationFindi
       if (name === 'ext_pillar' && unservedExtPillars(value).length > 0) {
         return { ...place, ...withNames(unservedExtPillars(value), adviceOf(name) ?? plainOption) };
       }
+      if (name === 'reactor') return { ...place, ...reactorAdvice };
       return { ...place, outcome: 'honoured', meaning: 'The option is served.', wayOut: '' };
     case 'unknown':
       return { ...place, ...(adviceOf(name) ?? unknownOption) };

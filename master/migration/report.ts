@@ -1,4 +1,5 @@
 import type { KeyPlace } from '../keys/pki-dir.ts';
+import type { ReactionPlan } from './reaction-plan.ts';
 import type { SignalPlan } from './signal-plan.ts';
 
 /**
@@ -39,4 +40,6 @@ export interface MigrationReport {
   readonly keys: Readonly<Record<KeyPlace, number>>;
   /** What minions must be let emit, so that the listeners of this site go on hearing them. */
   readonly signals: SignalPlan;
+  /** What the files of the reactor must be permitted, so that they go on doing what they call. */
+  readonly reactions: ReactionPlan;
 }

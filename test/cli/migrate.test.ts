@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { loadMasterConfig } from '../../master/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { runCli } from './run-cli.ts';
 
@@ -79,4 +80,32 @@ test('names from files cannot steer a terminal', async (t) => {
   t.false(stdout.includes('\x1b'));
   t.false(stdout.includes('\u202e'));
   t.true(stdout.includes('evil\\x1b[2J'));
+});
+
+test('migrate check --write writes one file for master.d, 0600, and replaces none', async (t) => {
+  const { root, etc } = site(t, '');
+  const sls = path.join(root, 'start.sls');
+  writeFileSync(
+    sls,
+    "go:\n  local.state.apply:\n    - tgt: 'web*'\nx:\n  local.test.ping:\n    - tgt: {{ data.id }}\n",
+  );
+  writeFileSync(path.join(etc, 'master'), `file_roots: {}\nreactor: [{'my/tag': [${sls}]}]\n`);
+  mkdirSync(path.join(etc, 'master.d'));
+  const file = path.join(etc, 'master.d/policy.conf');
+  const first = await runCli(['migrate', 'check', etc, '--write', file]);
+  t.regex(first.stdout, /takes its target from a template/);
+  t.is(statSync(file).mode & 0o777, 0o600);
+  const text = readFileSync(file, 'utf8');
+  t.regex(text, /^# not derivable: .*start\.sls: x: takes its target from a template$/m);
+  t.regex(text, /^ {6}- tag: "my\/tag"$/m);
+  const { config } = await loadMasterConfig(etc);
+  t.like(config.acl.rules, [
+    {
+      subject: { service: `reaction:${sls}` },
+      action: 'publish',
+      resource: { fun: ['state.apply'], within: 'web*' },
+    },
+  ]);
+  t.is((await runCli(['migrate', 'check', etc, '--write', file])).code, 73);
+  t.is(readFileSync(file, 'utf8'), text);
 });

@@ -49,6 +49,26 @@ step('real minions complete a condition, each counting once', async (t) => {
   await stack.delete();
 });
 
+step(
+  'real minions that signal before the handle is registered complete the condition',
+  async (t) => {
+    const stack = await Stack.create('HEAT_SIGNAL', fleet.ids.length);
+    const signal = await stack.handle();
+    const said = JSON.stringify({ data: 'early' });
+    for (const minion of fleet.minions) await minion.saltCall('event.send', 'heat/early', said);
+    const held = (await bridge.outbox.list({ alias: 'early' })).map(({ state }) => state);
+    t.deepEqual(
+      held,
+      fleet.ids.map(() => 'held'),
+    );
+    await bridge.handles.add({ alias: 'early', minions: fleet.ids, signal });
+    const { status, reason } = await stack.end();
+    t.is(status, 'CREATE_COMPLETE', reason);
+    t.deepEqual(await stack.data(), Object.fromEntries(fleet.ids.map((id) => [id, 'early'])));
+    await stack.delete();
+  },
+);
+
 step('the failure of a real minion fails the stack with its reason', async (t) => {
   const stack = await Stack.create('HEAT_SIGNAL', 1);
   await bridge.handles.add({ alias: 'failing', minions: fleet.ids, signal: await stack.handle() });

@@ -1257,6 +1257,9 @@ export const catalogue: readonly Threat[] = [
       `master/jobs/arguments.test.ts: \${what} is refused, also among several functions`,
       users('arguments are judged as the minion takes them'),
       `salt-api/clients.test.ts: \${client} takes no keyword of Salt's own`,
+    ],
+  },
+  {
     id: 'H-02a',
     threat: 'a minion holds the master by arguments of a function that it may not call',
     tests: [
@@ -1311,7 +1314,9 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-12r',
     threat: "a service's answer that takes long to read",
-    tests: [`heat-bridge/signals/outcome.test.ts: an answer of \${what} is read in no time`],
+    tests: [
+      'heat-bridge/signals/outcome.test.ts: an answer of tags that never end is read in no time',
+    ],
   },
   {
     id: 'H-13h',

@@ -99,7 +99,7 @@ test('handles of one owner leave room for those of others', async (t) => {
 });
 
 test('signals for the handles of one owner leave room for those of others', async (t) => {
-  const section = { per_owner: 2, per_stack: 2 };
+  const section = { per_owner: 2, per_stack: 3 };
   const { handles, signal, fired } = await openTestSignals(t, [], { section, isStarted: false });
   for (const [owner, minion] of [
     ['a', 'm1'],
@@ -110,13 +110,14 @@ test('signals for the handles of one owner leave room for those of others', asyn
     }
   }
   for (const alias of ['x', 'y', 'z']) await signal('m1', `heat/${alias}`);
-  await signal('m2', 'heat/x');
+  for (const alias of ['x', 'y']) await signal('m2', `heat/${alias}`);
   t.deepEqual(
     fired.map(({ tag, data }) => [tag, data.id]),
     [
       ['signal/accepted', 'm1'],
       ['signal/accepted', 'm1'],
       ['signal/refused', 'm1'],
+      ['signal/accepted', 'm2'],
       ['signal/accepted', 'm2'],
     ],
   );

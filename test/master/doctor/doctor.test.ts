@@ -280,6 +280,10 @@ fileFault('open-mode', 'any key is taken for any id', (site) => {
   site.set({ open_mode: true, saltbridge: { confirm_open_mode: true } });
 });
 
+fileFault('reaction-powerless', 'no rule permits a reactor file anything', (site) => {
+  site.set({ reactor: [{ 'salt/minion/*/start': ['/srv/reactor/start.sls'] }] });
+});
+
 fileFault('auto-accept', 'every new key is accepted', (site) => site.set({ auto_accept: true }));
 
 fileFault('config-problem', 'an option is of another type', (site) => {

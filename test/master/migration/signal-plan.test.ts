@@ -88,6 +88,8 @@ for (const pattern of [
   });
 }
 
+const reactions = { rules: [], underivable: [] };
+
 test('salt/* is narrowed to what needs a rule there', (t) => {
   for (const pattern of ['salt/*', 'salt*']) {
     const plan = planOf(pattern);
@@ -189,7 +191,10 @@ next:
 test('the policy that is written is one that the master reads', async (t) => {
   const odd = ['my/tag', 'quo"te*', "it's: #x", 'ünïcode/*', '- {a}', 'back\\slash'];
   const plan = planSignals(listening(...odd, '*', 'salt/*', 'salt/auth'), []);
-  const directory = configDirectory(t, { 'master.d/signals.conf': policyText(plan), master: '' });
+  const directory = configDirectory(t, {
+    'master.d/signals.conf': policyText({ signals: plan, reactions }),
+    master: '',
+  });
   const { config } = await loadMasterConfig(directory);
   t.deepEqual(
     config.acl.signals.map(({ tag }) => tag),
@@ -198,7 +203,7 @@ test('the policy that is written is one that the master reads', async (t) => {
 });
 
 test('a policy without rules is read too', async (t) => {
-  const text = policyText(planSignals([], []));
+  const text = policyText({ signals: planSignals([], []), reactions });
   const { config } = await loadMasterConfig(configDirectory(t, { master: text }));
   t.deepEqual(config.acl.signals, []);
 });
@@ -206,7 +211,10 @@ test('a policy without rules is read too', async (t) => {
 test('no name in a comment gets out of it', (t) => {
   const [item] = listening('salt/auth');
   const listener = 'x\nsaltbridge: {acl: 1}\u2028y';
-  const text = policyText(planSignals(item ? [{ ...item, listener }] : [], []));
+  const text = policyText({
+    signals: planSignals(item ? [{ ...item, listener }] : [], []),
+    reactions,
+  });
   t.is(text.split('\n').filter((line) => line.startsWith('saltbridge')).length, 1);
 });
 

@@ -2,7 +2,12 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '../../../acl/index.ts';
-import type { MasterOptions } from '../../../master/index.ts';
+import {
+  checkMigration,
+  loadMasterConfig,
+  type MasterOptions,
+  policyText,
+} from '../../../master/index.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { type Stage, schema, startStage, startWeb, tag } from '../reactions/stage.ts';
@@ -150,4 +155,25 @@ test('a file that fails leads to nothing, is counted, and told without what was 
     break;
   }
   t.is((await stage.master.status()).counters['reaction-render'], 1);
+});
+
+test('under the policy that the migration check derives, the reactor of a site does what it did', async (t) => {
+  const directory = temporaryDirectory(t);
+  const etc = path.join(directory, 'etc');
+  layOut(directory, { 'srv/puppet.sls': puppet });
+  const reactor = `reactor: [{'infra/puppet/*': ['salt://puppet.sls']}]`;
+  const roots = `file_roots: {base: [${directory}/srv]}\npillar_roots: {}`;
+  layOut(etc, { master: `${roots}\n${reactor}\n` });
+  layOut(etc, { 'master.d/site.conf': policyText(await checkMigration(etc)) });
+  const { config } = await loadMasterConfig(etc);
+  const { fileRoots, reactor: entries } = config;
+  const rules = config.acl.rules.map(({ origin: _origin, ...rule }) => rule);
+  // What the stage's minion emits fits the schema of the stage alone.
+  const acl = { signals: [{ name: 'jenkins', tag, minions: '*', schema }], rules };
+  const stage = await startStage(t, { fileRoots, reactor: entries, reactions: [], acl });
+  const { calls } = await startWeb(t, stage);
+  await stage.emit({ env: 'test' });
+  const [run] = await stage.ended(1);
+  t.like(run, { reaction: 'salt://puppet.sls', state: 'succeeded', fun: 'test.kwarg' });
+  t.like(calls, [{ env: 'test' }]);
 });

@@ -1,0 +1,93 @@
+/** The least rules under which the files of Salt's reactor do what they call. */
+import path from 'node:path';
+import { expandGlob } from '../config/expand-glob.ts';
+import type { Settings } from '../config/settings.ts';
+import { pairsOf, textsOf } from './plain-values.ts';
+import { callsIn, nodegroupTexts, type ReactorCall } from './reactor-calls.ts';
+import { rootsOf } from './roots.ts';
+import { readStart } from './walk.ts';
+
+/** What a rule of the policy permits a file of the reactor. */
+export interface PlannedReactionRule {
+  /** As the option `reactor` names it; the rule is for `service: reaction:<reference>`. */
+  readonly reference: string;
+  readonly action: ReactorCall['action'];
+  readonly functions: readonly string[];
+  /** A compound target; of `publish` only. */
+  readonly within?: string;
+}
+
+/** A call, or a file, that no rule can be derived of. */
+export interface UnderivableReaction {
+  readonly reference: string;
+  /** '' where there is none. */
+  readonly file: string;
+  readonly reason: string;
+}
+
+/** What is to be granted to the files of the reactor, and what is not. */
+export interface ReactionPlan {
+  readonly rules: readonly PlannedReactionRule[];
+  readonly underivable: readonly UnderivableReaction[];
+}
+
+const maxFileBytes = 262_144;
+
+/** Reads each file that `reactor` names; a file that cannot be read is underivable. */
+export async function planReactions(settings: Settings): Promise<ReactionPlan> {
+  const renderer = textsOf(settings.get('renderer')?.value)[0] ?? 'jinja|yaml';
+  const nodegroups = nodegroupTexts(pairsOf(settings.get('nodegroups')?.value));
+  const rules: PlannedReactionRule[] = [];
+  const underivable: UnderivableReaction[] = [];
+  for (const reference of referencesIn(settings)) {
+    const files = await filesOf(reference, settings);
+    if (files.length === 0) {
+      underivable.push({ reference, file: '', reason: 'there is no such file' });
+    }
+    const calls: ReactorCall[] = [];
+    for (const file of files) {
+      const text = await readStart(file, maxFileBytes);
+      const found =
+        text === undefined || text.length >= maxFileBytes
+          ? { calls: [], underivable: ['it cannot be read, or is too large'] }
+          : callsIn(text, renderer, nodegroups);
+      calls.push(...found.calls);
+      underivable.push(...found.underivable.map((reason) => ({ reference, file, reason })));
+    }
+    rules.push(...rulesFor(reference, calls));
+  }
+  return { rules, underivable };
+}
+
+/** Each file, or pattern of files, of the option `reactor`, once. */
+function referencesIn(settings: Settings): ReadonlySet<string> {
+  const { value } = settings.get('reactor') ?? {};
+  const entries = Array.isArray(value) ? value.flatMap((item) => pairsOf(item)) : [];
+  return new Set(entries.flatMap(([, files]) => textsOf(files)));
+}
+
+async function filesOf(reference: string, settings: Settings): Promise<readonly string[]> {
+  if (!reference.startsWith('salt://')) {
+    return path.isAbsolute(reference) ? expandGlob(reference) : [];
+  }
+  const [place = ''] = reference.slice('salt://'.length).split('?');
+  for (const { directory, saltenv } of rootsOf(settings, 'file_roots')) {
+    const file = path.join(directory, place);
+    const isInside = file.startsWith(`${path.resolve(directory)}/`);
+    const isThere = isInside && saltenv === 'base' && (await readStart(file, 1)) !== undefined;
+    if (isThere) return [file];
+  }
+  return [];
+}
+
+/** One for each action and target. */
+function rulesFor(reference: string, calls: readonly ReactorCall[]): PlannedReactionRule[] {
+  const rules = new Map<string, PlannedReactionRule>();
+  for (const { action, fun, within } of calls) {
+    const key = `${action} ${within ?? ''}`;
+    const functions = [...new Set([...(rules.get(key)?.functions ?? []), fun])].sort();
+    const target = within === undefined ? {} : { within };
+    rules.set(key, { reference, action, functions, ...target });
+  }
+  return [...rules.values()];
+}
