@@ -5,5 +5,6 @@
 export { Budget, type BudgetLimits } from './budget.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export { makeDirectory, makeDirectorySync } from './make-directory.ts';
+export { RenewedFiles, type RenewedFilesOptions } from './renewed-files.ts';
 export { describeSystemError, withFileInErrors } from './system-error.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';

@@ -1195,6 +1195,14 @@ export const catalogue: readonly Threat[] = [
     sentence: 'The bridge to orchestration services',
   },
   {
+    id: 'H-24',
+    threat: 'an API that a program serves without a word goes over the network in the clear',
+    tests: [
+      apiServer('plain HTTP is served on loopback alone, unless a program says otherwise'),
+      apiServer("without options it is served as the master's configuration says"),
+    ],
+  },
+  {
     id: 'H-27a',
     threat: 'two masters in containers of their own open one store',
     tests: [
