@@ -46,6 +46,7 @@ const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
+const directoryUsers = inFile('master/eauth/ldap.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
@@ -1193,6 +1194,38 @@ export const catalogue: readonly Threat[] = [
     threat: 'what a deleted stack leaves',
     tests: [lives('a retired machine leaves nothing to a later owner of its id')],
     sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'H-09a',
+    threat: 'another spelling of a name in a directory is another user, whom no deny rule is about',
+    tests: [
+      directoryUsers(
+        'however a name is spelled, the user is called as the directory calls the account',
+      ),
+      directoryUsers(
+        'an account with several names is called as its distinguished name says, or not let in',
+      ),
+    ],
+  },
+  {
+    id: 'H-09b',
+    threat: 'spellings of one name have failed log-ins of their own',
+    tests: [logins('failures of one user are counted together, however the name is spelled')],
+  },
+  {
+    id: 'H-12b',
+    threat: 'the time of a failed log-in tells who is known',
+    tests: [
+      logins('a failure tells by its time neither who is known nor which back end is slow'),
+      'master/eauth/file.test.ts: an unknown user takes as long as the one whose password takes longest',
+    ],
+  },
+  {
+    id: 'H-13a',
+    threat: 'a few addresses hold all slots for log-ins',
+    tests: [
+      logins('addresses without end hold no slots of those that somebody has logged in from'),
+    ],
   },
   {
     id: 'H-24',
