@@ -46,6 +46,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_ENROLL_FULL', exitCodes.tryAgain],
   ['ERR_ENROLL_OFF', exitCodes.unavailable],
   ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
+  ['ERR_HANDLE_AMBIGUOUS', exitCodes.usage],
   ['ERR_FILE_SYSTEM', exitCodes.cannotCreate],
   ['ERR_HANDLE_EXISTS', exitCodes.failure],
   ['ERR_HANDLE_FORM', exitCodes.usage],

@@ -14,6 +14,7 @@ export type MasterErrorCode =
   | 'ERR_FILE_SYSTEM'
   | 'ERR_JOB_LIMIT'
   | 'ERR_JOB_UNKNOWN'
+  | 'ERR_NODEGROUP_UNKNOWN'
   | 'ERR_NOT_SERVED'
   | 'ERR_NOT_RELOADABLE'
   | 'ERR_ORCHESTRATION'
@@ -55,6 +56,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_JOB_UNKNOWN: {
     meaning: 'No job of this jid is kept.',
     action: 'Look at the list of jobs; they are kept for keep_jobs_seconds, if job_cache is on.',
+    retry: false,
+  },
+  ERR_NODEGROUP_UNKNOWN: {
+    meaning: 'The target names a nodegroup that nodegroups does not define.',
+    action: 'Define it in the configuration of the master, or correct its name.',
     retry: false,
   },
   ERR_NOT_SERVED: {

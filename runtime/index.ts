@@ -1,10 +1,24 @@
 /**
  * What every room needs of a server's runtime, once each: a mutex by key, budgets, worker threads
- * with a deadline, directories and the errors of the file system. Imports nothing of ours.
+ * with a deadline, long work in steps, JSON with long integers, directories and the errors of the
+ * file system. Imports nothing of ours.
  */
 export { Budget, type BudgetLimits } from './budget.ts';
+export {
+  JsonError,
+  type JsonMap,
+  type JsonOf,
+  type JsonOptions,
+  type JsonValue,
+  maxReadingStep,
+  type ReadingStep,
+  readJson,
+  readJsonInSteps,
+} from './json-reader.ts';
+export { parseJson, writeJson } from './json-text.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export { makeDirectory, makeDirectorySync } from './make-directory.ts';
 export { RenewedFiles, type RenewedFilesOptions } from './renewed-files.ts';
+export { readingSteps, StepScheduler } from './step-scheduler.ts';
 export { describeSystemError, withFileInErrors } from './system-error.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';

@@ -4,6 +4,7 @@ import type { ErrorEntry } from '../master/index.ts';
 export type SaltApiErrorCode =
   | 'ERR_HTTP_ADDRESS'
   | 'ERR_HTTP_BODY'
+  | 'ERR_HTTP_BUSY'
   | 'ERR_HTTP_CLIENT'
   | 'ERR_HTTP_FIELDS'
   | 'ERR_HTTP_FORMAT'
@@ -22,9 +23,14 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_HTTP_BODY: {
-    meaning: 'The body of an HTTP request cannot be read, or holds no commands.',
-    action: 'Send a list of commands, or one, as JSON, YAML or a form of at most 1 MiB.',
+    meaning: 'The body of an HTTP request cannot be read, is too large, or holds no commands.',
+    action: 'Send what the message expects; docs/salt-api.md has the limits.',
     retry: false,
+  },
+  ERR_HTTP_BUSY: {
+    meaning: 'The HTTP API reads as much at once as it may, from this address or from all.',
+    action: 'Send the request again after the seconds of Retry-After.',
+    retry: true,
   },
   ERR_HTTP_CLIENT: {
     meaning: 'A command names no client, or one that is not served.',
@@ -33,7 +39,7 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
   },
   ERR_HTTP_FIELDS: {
     meaning: 'A command lacks a field, or one has a value that it cannot have.',
-    action: 'See docs/salt-api.md for the fields of each client.',
+    action: 'Send what the message expects; docs/salt-api.md has the fields of each client.',
     retry: false,
   },
   ERR_HTTP_FORMAT: {
@@ -76,6 +82,7 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
 const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {
   ERR_HTTP_ADDRESS: 403,
   ERR_HTTP_BODY: 400,
+  ERR_HTTP_BUSY: 503,
   ERR_HTTP_CLIENT: 400,
   ERR_HTTP_FIELDS: 400,
   ERR_HTTP_FORMAT: 406,

@@ -1,4 +1,5 @@
 /** What the HTTP API may be told. */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { HttpApiOptions, MasterConfig } from '../master/index.ts';
@@ -27,6 +28,11 @@ export interface SaltApiDoors {
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Fires when the server is closed: streams end. */
   readonly closing: AbortSignal;
+  /**
+   * Takes a body of JSON, within the server's limits; `undefined`: there is none.
+   * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
+   */
+  readonly readJson: (request: FastifyRequest, payload: IncomingMessage) => Promise<unknown>;
 }
 
 /** What a configuration says by names of files, and a program by {@link SaltApiOptions.tls}. */
@@ -81,7 +87,9 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   webhookDisableAuth: false,
   statsDisableAuth: false,
   enableSessions: true,
-  maxRequestBodySize: 1_048_576,
+  maxRequestBodySize: 16_777_216,
+  maxUnauthenticatedBodySize: 1_048_576,
+  maxRequestBodyValues: 100_000,
   corsOrigin: [],
   sessionIdle: 36_000,
   runnerTimeout: 300,

@@ -6,6 +6,8 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
+import { Budget } from '../runtime/index.ts';
+import { BodyReader } from './body.ts';
 import { readTls, renewTls } from './certificate.ts';
 import { clientNames } from './clients/execute.ts';
 import type { ApiContext, ServedMaster } from './context.ts';
@@ -49,6 +51,9 @@ export interface SaltApi {
 /** Milliseconds between two writes to the same event stream. */
 const paceMs = 25;
 
+/** Bytes of bodies whose senders are not known. */
+const openBodyBytes = { perOwner: 8_388_608, total: 67_108_864 };
+
 /** Milliseconds that requests have to finish when it is closed. */
 const graceMs = 5000;
 
@@ -74,6 +79,8 @@ export async function createSaltApi(
     options: complete,
     door: createDoor(complete),
     sessions: new Sessions({ idleMs: complete.sessionIdle * 1000, now: () => performance.now() }),
+    bodies: new BodyReader(complete.maxRequestBodyValues),
+    openBodies: new Budget(openBodyBytes),
     streams: new StreamGate(complete.streams, complete.streamsPerToken),
     clients: new Set(clientNames.filter((name) => wanted?.includes(name) ?? true)),
     nextJid: createJidSource(),
@@ -111,6 +118,7 @@ export async function createSaltApi(
       }, graceMs);
       await app.close();
       clearTimeout(grace);
+      await context.bodies.close();
     },
   };
 }

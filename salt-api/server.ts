@@ -8,7 +8,8 @@ import { type ApiContext, tokenFinder } from './context.ts';
 import { addCorsHeaders, answerPreflight, isPreflight } from './cors.ts';
 import { SaltApiError } from './errors.ts';
 import { describeRoutes } from './openapi.ts';
-import type { CompleteOptions } from './options.ts';
+import type { CompleteOptions, SaltApiDoors } from './options.ts';
+import { addBodyReception, type ReceiveBody } from './receive-body.ts';
 import { sendError } from './replies.ts';
 import { addCollectionRoutes } from './routes/collections.ts';
 import { addEventRoutes } from './routes/events.ts';
@@ -35,8 +36,8 @@ export async function createServer(
 ): Promise<FastifyInstance> {
   const app = createApp(context.options, tls);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   addCommonHeaders(app, context);
+  const receiveBody = addBodyReception(app, context);
   await addAppPage(app, context);
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply, context.log));
   app.setNotFoundHandler((request, reply) =>
@@ -48,7 +49,7 @@ export async function createServer(
     addOpenapiRoute(scope, () => document('saltbridge', version));
   };
   await app.register(routes, { prefix: context.options.rootPrefix });
-  await addPlugins(app, context);
+  await addPlugins(app, context, receiveBody);
   await app.ready();
   return app;
 }
@@ -68,9 +69,17 @@ async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<voi
 }
 
 /** Each in a scope of its own: its parsers and its errors are not Salt's. */
-async function addPlugins(app: FastifyInstance, context: ApiContext): Promise<void> {
+async function addPlugins(
+  app: FastifyInstance,
+  context: ApiContext,
+  receiveBody: ReceiveBody,
+): Promise<void> {
   const { plugins, rootPrefix } = context.options;
-  const doors = { tokenOf: tokenFinder(context), closing: context.closing };
+  const readJson: SaltApiDoors['readJson'] = async (request, payload) => {
+    const bytes = await receiveBody(request, payload);
+    return bytes.byteLength === 0 ? undefined : await context.bodies.readJson(bytes);
+  };
+  const doors = { tokenOf: tokenFinder(context), closing: context.closing, readJson };
   for (const plugin of plugins) {
     const routes: FastifyPluginAsync = async (scope) => plugin.register(scope, doors);
     await app.register(routes, { prefix: `${rootPrefix}${plugin.prefix}` });

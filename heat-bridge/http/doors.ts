@@ -1,4 +1,5 @@
 /** What an HTTP server gives to the routes of the bridge. */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 
 /** The server's part of a request. */
@@ -7,4 +8,6 @@ export interface HttpDoors {
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Fires when the server is closed: streams end. */
   readonly closing: AbortSignal;
+  /** Takes a body of JSON, within the server's limits; `undefined`: there is none. */
+  readonly readJson: (request: FastifyRequest, payload: IncomingMessage) => Promise<unknown>;
 }

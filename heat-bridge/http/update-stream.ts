@@ -4,7 +4,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
-import { linkSignals, toJson } from '../../master/index.ts';
+import { linkSignals, writeMarkedJson } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import { problemOf } from './errors.ts';
 
@@ -71,6 +71,6 @@ async function writeUpdates(
 }
 
 async function writeLine(out: ServerResponse, item: object, end: AbortSignal): Promise<void> {
-  const line = JSON.stringify(toJson(item));
+  const line = writeMarkedJson(item);
   if (!out.write(`${line}\n`)) await once(out, 'drain', { signal: end });
 }

@@ -3,10 +3,17 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
+import {
+  JsonError,
+  type JsonOptions,
+  readJsonInSteps,
+  type StepScheduler,
+  writeJson,
+} from '../../runtime/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditRequester } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
-import { fromJson, toJson } from './json-values.ts';
+import { markedJson, toJson } from './json-values.ts';
 import type { RpcMethod } from './methods.ts';
 
 /** A call that was found. */
@@ -84,14 +91,14 @@ async function answer({
   const result = await method.invoke(api, parameters, signal, by);
   if (!isStream(result)) {
     response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify({ result: asJson(result) }));
+    response.end(writeJson({ result: asJson(result) }));
     return;
   }
   response.setHeader('content-type', 'application/x-ndjson');
   // A stream may be silent for long: the reader must know at once that it holds.
   response.flushHeaders();
   for await (const item of result) {
-    if (!response.write(`${JSON.stringify({ item: asJson(item) })}\n`)) {
+    if (!response.write(`${writeJson({ item: asJson(item) })}\n`)) {
       await drained(response, signal);
     }
     if (signal.aborted) break;
@@ -117,13 +124,22 @@ async function drained(response: ServerResponse, signal: AbortSignal): Promise<v
   }
 }
 
-/** The parameters of a call as its body has them. @throws MasterError ERR_ARGS */
-export function parseParameters(body: Uint8Array): unknown {
+/**
+ * The parameters of a call as its body has them, read in steps.
+ * @throws MasterError ERR_ARGS
+ */
+export async function parseParameters(
+  body: Uint8Array,
+  scheduler: Pick<StepScheduler, 'run'>,
+  limits: Pick<JsonOptions, 'maxValues' | 'maxDepth'> = {},
+): Promise<WireValue> {
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
+  if (text === '') return {};
   try {
-    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
-    return fromJson(text === '' ? {} : JSON.parse(text));
+    return await scheduler.run(readJsonInSteps(text, { ...markedJson, ...limits }));
   } catch (cause) {
-    throw new MasterError('ERR_ARGS', 'the parameters are not JSON', { cause });
+    const why = cause instanceof JsonError ? cause.message : 'a mark that holds something else';
+    throw new MasterError('ERR_ARGS', `expected the parameters as JSON: ${why}`, { cause });
   }
 }
 

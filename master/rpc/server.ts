@@ -8,7 +8,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { connect } from 'node:net';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { makeDirectory } from '../../runtime/index.ts';
+import { makeDirectory, StepScheduler } from '../../runtime/index.ts';
 import type { MasterApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
 import { type RpcMethod, rpcMethods } from './methods.ts';
@@ -22,6 +22,7 @@ export class RpcServer {
   readonly #log: Logger;
   readonly #more: ReadonlyMap<string, RpcMethod>;
   readonly #server: Server;
+  readonly #scheduler = new StepScheduler();
   readonly #calls = new Set<AbortController>();
   #socketPath: string | undefined;
 
@@ -103,7 +104,7 @@ export class RpcServer {
     response.on('close', () => call.abort());
     const served = { name, method: found, api: this.#api, response, log: this.#log };
     try {
-      const parameters = parseParameters(await readBody(request));
+      const parameters = await parseParameters(await readBody(request), this.#scheduler);
       await serveCall({ ...served, parameters, signal: call.signal });
     } catch (error) {
       failCall(served, error);
