@@ -9,6 +9,7 @@ import {
   type MasterConfig,
 } from '../master/index.ts';
 import type { MasterLog } from './logger.ts';
+import type { ServedApi } from './served-api.ts';
 
 /** What in a configuration has no effect. */
 export function tellWarnings(logger: Logger, warnings: readonly ConfigWarning[]): void {
@@ -34,17 +35,29 @@ export async function readAgain(
 export async function reload(
   configDirectory: string,
   master: Master,
+  api: ServedApi,
   log: MasterLog,
 ): Promise<void> {
   const { logger } = log;
+  const ofApi = await renewCertificate(api, logger);
   try {
     const config = await readAgain(configDirectory, log);
-    const { applied, needRestart } = await master.reload(config);
+    const { applied, needRestart, certificates } = await master.reload(config);
     log.setLevels(config);
-    logger.info({ applied }, 'configuration reloaded');
+    const renewed = [...ofApi, ...certificates];
+    logger.info({ applied, certificates: renewed }, 'configuration reloaded');
     if (needRestart.length > 0) logger.warn({ needRestart }, 'options wait for a restart');
   } catch (error) {
     logger.error(describe(error), 'configuration not reloaded; the one before stays in force');
+  }
+}
+
+async function renewCertificate(api: ServedApi, logger: Logger): Promise<readonly string[]> {
+  try {
+    return await api.renewCertificate();
+  } catch (error) {
+    logger.error({ err: error }, 'certificate not renewed; the one before stays in force');
+    return [];
   }
 }
 

@@ -26,6 +26,11 @@ export class ServedApi implements MasterExtension {
     await this.#api?.close();
   }
 
+  /** Takes a renewed certificate over at once. @returns the certificates that are in force anew */
+  async renewCertificate(): Promise<readonly string[]> {
+    return (await this.#api?.renewCertificate()) ?? [];
+  }
+
   async #start({ config, master }: ExtensionHost): Promise<void> {
     if ((config.api ?? config.restCherrypy) === null) return;
     const { createSaltApi, saltApiOptions } = await import('../salt-api/index.ts');

@@ -86,7 +86,9 @@ export class ServedMasters {
 
   /** Each takes over its own files, whatever becomes of the others. */
   async reload(): Promise<void> {
-    for (const { directory, master, log } of this.#masters) await reload(directory, master, log);
+    for (const { directory, master, api, log } of this.#masters) {
+      await reload(directory, master, api, log);
+    }
   }
 
   reopenLogs(): void {

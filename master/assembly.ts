@@ -52,6 +52,8 @@ const maxArgumentValues = 100_000;
 /** A running master. */
 export interface Assembly {
   readonly api: MasterApi;
+  /** What is in force now. */
+  readonly config: MasterConfig;
   /** See `Master.reload`. */
   reload(config: MasterConfig, by?: AuditRequester): Promise<ReloadReport>;
   close(): Promise<void>;
@@ -68,8 +70,10 @@ export async function assemble(
       throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
     };
     const own = { ...parts, config: live.view };
-    const { api, foundations, policy, logins, reactions } = await open(own, closers, (next, by) =>
-      reload(next, by),
+    const { api, foundations, policy, logins, reactions, transports } = await open(
+      own,
+      closers,
+      (next, by) => reload(next, by),
     );
     reload = auditedReload(foundations.audit, async (next) => {
       // First, because it may throw: then nothing changes.
@@ -82,9 +86,9 @@ export async function assemble(
       logins.configure();
       await tellObstacles(logins, parts.logger);
       tellMode(live.view.acl, parts.logger.child({ component: 'policy' }));
-      return report;
+      return { ...report, certificates: await renewCertificates(transports, parts.logger) };
     });
-    return { api, reload, close: () => closers.close() };
+    return { api, config: live.view, reload, close: () => closers.close() };
   } catch (error) {
     await closers.close();
     throw error;
@@ -101,13 +105,15 @@ async function open(
   readonly policy: LivePolicy;
   readonly logins: Logins;
   readonly reactions: Reactions;
+  readonly transports: readonly MasterTransport[];
 }> {
   const { config, logger } = parts;
   const now = parts.now ?? Date.now;
   const foundations = await openFoundations(parts, closers, now);
   const counters = new RequestCounters();
   const { bus, ...read } = await openEvents({ config, foundations, now, log: logger }, closers);
-  const transports = parts.transports ?? createTransports(config);
+  const transports =
+    parts.transports ?? createTransports(config, logger.child({ component: 'transport' }));
   const closing = new AbortController();
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
@@ -349,7 +355,27 @@ async function open(
     it.abort();
   });
   logger.info({ transports: bound, socket: config.socket }, 'master started');
-  return { api, foundations, policy, logins, reactions };
+  return { api, foundations, policy, logins, reactions, transports };
+}
+
+/** @returns the certificates that were taken over; what cannot be is logged, and the former one stays */
+async function renewCertificates(
+  transports: readonly MasterTransport[],
+  log: Logger,
+): Promise<readonly string[]> {
+  const renewed: string[] = [];
+  for (const transport of transports) {
+    try {
+      renewed.push(...((await transport.renewCertificate?.()) ?? []));
+    } catch (error) {
+      const { name } = transport;
+      log.error(
+        { transport: name, err: error },
+        'certificate not renewed; the one before stays in force',
+      );
+    }
+  }
+  return renewed;
 }
 
 /** Binds every port; from then on requests are answered. */

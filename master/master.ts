@@ -71,6 +71,8 @@ export interface Master extends MasterApi {
    * @throws MasterError ERR_MASTER_STOPPED
    */
   reload(config: MasterConfig): Promise<ReloadReport>;
+  /** The configuration that is in force. */
+  readonly config: MasterConfig;
   /** Answers what is under way, then closes everything. May be called twice. */
   close(): Promise<void>;
 }
@@ -92,6 +94,10 @@ class MasterInProcess implements Master {
 
   constructor(parts: MasterParts) {
     this.#parts = { ...parts, logger: parts.logger ?? createSilentLogger() };
+  }
+
+  get config(): MasterConfig {
+    return this.#state.state === 'running' ? this.#state.assembly.config : this.#parts.config;
   }
 
   get keys(): KeysApi {

@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import {
   createTcpListener,
   createWebsocketListener,
@@ -10,13 +11,17 @@ import type { SslOptions } from './config/ssl.ts';
 import { type ServedTransport, servedTransports } from './config/transport-opts.ts';
 
 /** The transports that the configuration asks for, not yet bound; `transport` is the first. */
-export function createTransports(config: MasterConfig): readonly MasterTransport[] {
+export function createTransports(config: MasterConfig, log: Logger): readonly MasterTransport[] {
   return servedTransports(config).map((served) =>
-    createTransport(served, config.limits.requestBytes),
+    createTransport(served, config.limits.requestBytes, log),
   );
 }
 
-function createTransport(served: ServedTransport, maxMessageBytes: number): MasterTransport {
+function createTransport(
+  served: ServedTransport,
+  maxMessageBytes: number,
+  log: Logger,
+): MasterTransport {
   const options = {
     // Salt's own default address, on the family that `ipv6` asks for.
     host: served.ipv6 === true && served.interface === '0.0.0.0' ? '::' : served.interface,
@@ -27,7 +32,8 @@ function createTransport(served: ServedTransport, maxMessageBytes: number): Mast
     maxQueuedMessages: served.pubHwm,
     limits: { maxMessageBytes },
   };
-  const tls = served.ssl === false ? {} : { tls: toTls(served.ssl) };
+  const tls =
+    served.ssl === false ? {} : { tls: { ...toTls(served.ssl), onRenewal: reporter(served, log) } };
   switch (served.name) {
     case 'zeromq':
       return createZeromqListener({ ...options, filtering: served.zmqFiltering });
@@ -36,6 +42,15 @@ function createTransport(served: ServedTransport, maxMessageBytes: number): Mast
     case 'ws':
       return createWebsocketListener({ ...options, ...tls });
   }
+}
+
+function reporter({ name, ssl }: ServedTransport, log: Logger): (error: unknown) => void {
+  const about = { transport: name, certificate: ssl === false ? undefined : ssl.certfile };
+  return (error) => {
+    if (error === undefined) log.info(about, 'certificate renewed');
+    else
+      log.error({ ...about, err: error }, 'certificate not renewed; the one before stays in force');
+  };
 }
 
 const clientCertificates = {

@@ -17,6 +17,7 @@ export {
 export { parseJson, writeJson } from './json-text.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export { makeDirectory, makeDirectorySync } from './make-directory.ts';
+export { RenewedFiles } from './renewed-files.ts';
 export { readingSteps, StepScheduler } from './step-scheduler.ts';
 export { describeSystemError, withFileInErrors } from './system-error.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';

@@ -1,7 +1,13 @@
 /** What every route works with, and whom a request is of. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import { linkSignals, longestTimerMs, type MasterApi, type UserApi } from '../master/index.ts';
+import {
+  linkSignals,
+  longestTimerMs,
+  type MasterApi,
+  type MasterConfig,
+  type UserApi,
+} from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
 import type { Budget } from '../runtime/index.ts';
 import type { Body, BodyReader } from './body.ts';
@@ -16,7 +22,10 @@ import type { Sessions } from './sessions.ts';
 import type { StreamGate } from './stream-gate.ts';
 
 /** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
-export type ServedMaster = MasterApi;
+export interface ServedMaster extends MasterApi {
+  /** What a master of this process has in force: defaults for the API's options. */
+  readonly config?: MasterConfig;
+}
 
 /** What routes share. */
 export interface ApiContext {

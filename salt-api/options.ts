@@ -11,6 +11,8 @@ export interface SaltApiTls {
   readonly key: string;
   /** Certificates between it and a root. Default: none. */
   readonly chain?: string;
+  /** Milliseconds between two looks whether the files were renewed. Default 20,000. */
+  readonly renewalIntervalMs?: number;
 }
 
 /** Routes that somebody adds to the server, below a path of their own. */
@@ -34,15 +36,17 @@ export interface SaltApiDoors {
 }
 
 /** What a configuration says by names of files, and a program by {@link SaltApiOptions.tls}. */
-type TlsNames = 'disableSsl' | 'sslCrt' | 'sslKey' | 'sslChain';
+type TlsNames = 'sslCrt' | 'sslKey' | 'sslChain';
 
 /** What goes by the master's own configuration, wherever somebody logs in. */
 type OfMaster = 'apiAcl';
 
 /** What else a program may say. */
 export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster> {
-  /** Default: plain HTTP. */
+  /** Default: plain HTTP, which `listen` serves on loopback addresses only. */
   readonly tls?: SaltApiTls;
+  /** Whether `listen` serves plain HTTP on any address, behind a proxy. Default false. */
+  readonly disableSsl?: boolean;
   /** Names of clients that are served. Default: all. */
   readonly clients?: readonly string[];
   /** Seconds that runners have. Default 300. */
@@ -79,6 +83,7 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   staticPath: '/static',
   appPath: '/app',
   webhookUrl: '/hook',
+  disableSsl: false,
   webhookDisableAuth: false,
   statsDisableAuth: false,
   enableSessions: true,
@@ -97,9 +102,13 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   plugins: [],
 };
 
-export function completeOptions(options: SaltApiOptions): CompleteOptions {
+/** @param configured - of the master's configuration: what `options` leaves out */
+export function completeOptions(
+  options: SaltApiOptions,
+  configured: SaltApiOptions = {},
+): CompleteOptions {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  return Object.freeze({ ...defaults, ...Object.fromEntries(given) });
+  return Object.freeze({ ...defaults, ...configured, ...Object.fromEntries(given) });
 }
 
 /**
@@ -110,14 +119,7 @@ export function completeOptions(options: SaltApiOptions): CompleteOptions {
 export function saltApiOptions(config: MasterConfig): SaltApiOptions | undefined {
   const section = config.api ?? config.restCherrypy;
   if (section?.port === undefined) return undefined;
-  const {
-    disableSsl: _,
-    sslCrt: _crt,
-    sslKey: _key,
-    sslChain: _chain,
-    apiAcl: _acl,
-    ...same
-  } = section;
+  const { sslCrt: _crt, sslKey: _key, sslChain: _chain, apiAcl: _acl, ...same } = section;
   const tls = tlsOf(section);
   return {
     ...same,
@@ -133,7 +135,7 @@ function tlsOf({
   sslCrt,
   sslKey,
   sslChain,
-}: Pick<HttpApiOptions, TlsNames>): SaltApiTls | undefined {
+}: Pick<HttpApiOptions, TlsNames | 'disableSsl'>): SaltApiTls | undefined {
   if (disableSsl) return undefined;
   if (sslCrt === undefined || sslKey === undefined) {
     throw new SaltApiError('ERR_HTTP_LISTEN', 'expected ssl_crt and ssl_key, or disable_ssl');

@@ -8,12 +8,19 @@ import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
 import { Budget } from '../runtime/index.ts';
 import { BodyReader } from './body.ts';
+import { readTls, renewTls } from './certificate.ts';
 import { clientNames } from './clients/execute.ts';
 import type { ApiContext, ServedMaster } from './context.ts';
 import { createDoor } from './door.ts';
 import { SaltApiError } from './errors.ts';
 import { EventTexts } from './event-texts.ts';
-import { completeOptions, type SaltApiOptions } from './options.ts';
+import { isLoopback } from './local.ts';
+import {
+  type CompleteOptions,
+  completeOptions,
+  type SaltApiOptions,
+  saltApiOptions,
+} from './options.ts';
 import { Pace } from './pace.ts';
 import { createServer } from './server.ts';
 import { Sessions } from './sessions.ts';
@@ -31,6 +38,12 @@ export interface SaltApi {
    * @throws SaltApiError ERR_HTTP_LISTEN
    */
   listen(): Promise<AddressInfo>;
+  /**
+   * Looks now whether the files of `tls` were renewed; it does so by itself as well, within a minute.
+   * @returns the certificates that are in force anew
+   * @throws the system's or OpenSSL's error: the former ones stay in force
+   */
+  renewCertificate(): Promise<readonly string[]>;
   /** Ends streams, lets requests that are under way finish (5 s at most), and closes. */
   close(): Promise<void>;
 }
@@ -46,13 +59,17 @@ const graceMs = 5000;
 
 /**
  * Makes it. The master must be running when requests come; it is not closed with it.
+ * @param options - over those of the master's configuration (`saltbridge: api:` or
+ * `rest_cherrypy:`), where it is a master of this process
  * @throws SaltApiError ERR_HTTP_LISTEN where a file that an option names cannot be read
  */
 export async function createSaltApi(
   master: ServedMaster,
   options: SaltApiOptions = {},
 ): Promise<SaltApi> {
-  const complete = completeOptions(options);
+  const { config } = master;
+  const configured = config === undefined ? undefined : saltApiOptions(config);
+  const complete = completeOptions(options, configured);
   const closing = new AbortController();
   // Every request that is under way listens to it.
   setMaxListeners(0, closing.signal);
@@ -72,7 +89,9 @@ export async function createSaltApi(
     pace: new Pace(paceMs),
     log: complete.logger ?? createSilentLogger(),
   };
-  const app = await createServer(context);
+  const tls = complete.tls === undefined ? undefined : await readTls(complete.tls);
+  const app = await createServer(context, tls);
+  const certificate = complete.tls && tls && renewTls(app.server, complete.tls, tls, context.log);
   const sockets = new Set<Duplex>();
   const upgrade: SaltApi['upgrade'] = (request, socket, head) => {
     sockets.add(socket);
@@ -84,9 +103,14 @@ export async function createSaltApi(
   return {
     upgrade,
     handle: (request, response) => app.routing(request, response),
-    listen: () => listen(app, complete.host, complete.port),
+    listen: () => listen(app, complete),
+    renewCertificate: async () => {
+      const isRenewed = await certificate?.check();
+      return isRenewed && complete.tls ? [complete.tls.certificate] : [];
+    },
     close: async () => {
       closing.abort();
+      certificate?.stop();
       for (const socket of sockets) socket.end();
       const grace = setTimeout(() => {
         app.server.closeAllConnections();
@@ -99,7 +123,17 @@ export async function createSaltApi(
   };
 }
 
-async function listen(app: FastifyInstance, host: string, port: number): Promise<AddressInfo> {
+async function listen(
+  app: FastifyInstance,
+  { tls, disableSsl, host, port }: CompleteOptions,
+): Promise<AddressInfo> {
+  // protection: plain-http-on-loopback
+  if (tls === undefined && !disableSsl && !isLoopback(host)) {
+    throw new SaltApiError(
+      'ERR_HTTP_LISTEN',
+      `${host}: expected tls, host: '127.0.0.1', or disableSsl: true for plain HTTP on any address`,
+    );
+  }
   try {
     await app.listen({ host, port });
   } catch (cause) {

@@ -1,14 +1,14 @@
 /** The HTTP server: fastify with the routes, their limits, and what every answer has. */
-import { readFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import { version } from '../master/index.ts';
+import { secureContextOf, type TlsContents } from './certificate.ts';
 import { type ApiContext, tokenFinder } from './context.ts';
 import { addCorsHeaders, answerPreflight, isPreflight } from './cors.ts';
 import { SaltApiError } from './errors.ts';
 import { describeRoutes } from './openapi.ts';
-import type { CompleteOptions, SaltApiDoors, SaltApiTls } from './options.ts';
+import type { CompleteOptions, SaltApiDoors } from './options.ts';
 import { addBodyReception, type ReceiveBody } from './receive-body.ts';
 import { sendError } from './replies.ts';
 import { addCollectionRoutes } from './routes/collections.ts';
@@ -29,9 +29,12 @@ const maxHeaderSize = 16_384;
 /** Milliseconds that a connection may be silent between two requests. */
 const keepAliveTimeout = 72_000;
 
-/** A server that listens nowhere yet. */
-export async function createServer(context: ApiContext): Promise<FastifyInstance> {
-  const app = await createApp(context.options);
+/** A server that listens nowhere yet. @param tls - `undefined`: plain HTTP */
+export async function createServer(
+  context: ApiContext,
+  tls: TlsContents | undefined,
+): Promise<FastifyInstance> {
+  const app = createApp(context.options, tls);
   app.removeAllContentTypeParsers();
   addCommonHeaders(app, context);
   const receiveBody = addBodyReception(app, context);
@@ -83,11 +86,10 @@ async function addPlugins(
   }
 }
 
-async function createApp({
-  tls,
-  maxRequestBodySize,
-  requestTimeoutMs: requestTimeout,
-}: CompleteOptions): Promise<FastifyInstance> {
+function createApp(
+  { maxRequestBodySize, requestTimeoutMs: requestTimeout }: CompleteOptions,
+  tls: TlsContents | undefined,
+): FastifyInstance {
   const limits = {
     maxHeaderSize,
     requestTimeout,
@@ -96,36 +98,16 @@ async function createApp({
     connectionsCheckingInterval: Math.min(requestTimeout, 5000),
     keepAliveTimeout,
   };
-  const certificate = tls === undefined ? undefined : await readTls(tls);
   return fastify({
     bodyLimit: maxRequestBodySize,
     forceCloseConnections: 'idle',
     logger: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     serverFactory: (handler) =>
-      certificate === undefined
+      tls === undefined
         ? createHttpServer(limits, handler)
-        : createHttpsServer({ ...limits, ...certificate }, handler),
+        : createHttpsServer({ ...limits, ...secureContextOf(tls) }, handler),
   });
-}
-
-async function readTls({
-  certificate,
-  key,
-  chain,
-}: SaltApiTls): Promise<{ cert: string; key: string }> {
-  const read = async (file: string): Promise<string> => {
-    try {
-      return await readFile(file, 'utf8');
-    } catch (cause) {
-      throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: cannot be read`, { cause });
-    }
-  };
-  const certificates = [
-    await read(certificate),
-    ...(chain === undefined ? [] : [await read(chain)]),
-  ];
-  return { cert: certificates.join('\n'), key: await read(key) };
 }
 
 function addCommonHeaders(app: FastifyInstance, { options, door, log }: ApiContext): void {

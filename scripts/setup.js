@@ -38,7 +38,7 @@ if (Number(process.versions.node.split('.')[0]) < minimumNode) {
 }
 if (!isInstalled()) {
   process.stderr.write('installing dependencies…\n');
-  run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
+  run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']);
 }
 rmSync(path.join(root, 'dist'), { recursive: true, force: true });
 run(process.execPath, [path.join(root, 'node_modules', 'typescript', 'bin', 'tsc')]);

@@ -17,6 +17,8 @@ export interface ReloadReport {
   readonly applied: readonly string[];
   /** What is other than before, and will be in force after a restart. */
   readonly needRestart: readonly string[];
+  /** Files of certificates that were renewed, and are in force now. */
+  readonly certificates: readonly string[];
 }
 
 /** Hands a configuration to the parts of a master, and changes it under them. */
@@ -34,7 +36,7 @@ export class LiveConfig {
   }
 
   /** Takes over at once what may change while a master runs; the rest stays as it is. */
-  replace(next: MasterConfig): ReloadReport {
+  replace(next: MasterConfig): Omit<ReloadReport, 'certificates'> {
     const before = this.#current;
     const after = this.preview(next);
     this.#current = after;

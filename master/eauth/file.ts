@@ -3,23 +3,33 @@ import { open } from 'node:fs/promises';
 import type { FileBackendSettings } from '../config/backends.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
-import { isDisabled, isPassword, isUnread, type PasswordForm } from './password-forms.ts';
+import {
+  costliestPassword,
+  isDisabled,
+  isPassword,
+  isUnread,
+  type PasswordForm,
+} from './password-forms.ts';
 
 const maxFileBytes = 16 * 1024 * 1024;
 
-/** Stands in for an unknown user's, so that there is something to compare with. */
+/** Stands in for an unknown user's where the file has none. */
 const nobodysPassword = '{SHA}';
 
 export function createFileBackend(settings: FileBackendSettings): LoginBackend {
   const form = formOf(settings);
   const find = async (user: string): Promise<string | undefined> =>
-    findPassword(await readUsers(settings.filename), user, settings);
+    passwordsOf(await readUsers(settings.filename), settings).get(user);
   return {
     name: 'file',
     authenticate: async ({ username, password }) => {
-      const kept = await find(username);
+      const passwords = passwordsOf(await readUsers(settings.filename), settings);
+      const kept = passwords.get(username);
       const given = { user: username, realm: settings.realm, password };
-      const isRight = await isPassword(given, kept ?? nobodysPassword, form);
+      // Comparing takes what it takes for the user whose password takes longest.
+      // protection: unknown-users-are-compared
+      const compared = kept ?? costliestPassword([...passwords.values()]) ?? nobodysPassword;
+      const isRight = await isPassword(given, compared, form);
       return isRight && kept !== undefined ? { user: username, groups: [] } : undefined;
     },
     standingOf: async ({ user }) => {
@@ -47,27 +57,26 @@ function formOf({ filetype, hashtype }: FileBackendSettings): PasswordForm {
   return filetype === 'text' ? hashtype : filetype;
 }
 
-/** What stands for a user's password; the first line that has the name counts. */
-function findPassword(
-  text: string,
-  user: string,
-  settings: FileBackendSettings,
-): string | undefined {
+/** What stands for each user's password; the first line that has the name counts. */
+function passwordsOf(text: string, settings: FileBackendSettings): ReadonlyMap<string, string> {
   const { filetype, fieldSeparator, usernameField, passwordField, realm } = settings;
+  const passwords = new Map<string, string>();
+  const add = (name: string | undefined, password: string | undefined): void => {
+    if (name !== undefined && !passwords.has(name)) passwords.set(name, password ?? '');
+  };
   for (const line of text.split('\n')) {
     const trimmed = line.trim();
     if (filetype === 'text') {
       const fields = trimmed.split(fieldSeparator);
-      if (fields[usernameField - 1] === user) return fields[passwordField - 1];
+      add(fields[usernameField - 1], fields[passwordField - 1]);
       continue;
     }
     if (trimmed.startsWith('#')) continue;
     const [name, second = '', ...rest] = trimmed.split(':');
-    if (name !== user) continue;
-    if (filetype === 'htpasswd') return [second, ...rest].join(':');
-    if (second === realm) return rest.join(':');
+    if (filetype === 'htpasswd') add(name, [second, ...rest].join(':'));
+    else if (second === realm) add(name, rest.join(':'));
   }
-  return undefined;
+  return passwords;
 }
 
 async function readUsers(filename: string): Promise<string> {

@@ -89,7 +89,8 @@ async function search(
   return (await client.search(base, options)).searchEntries;
 }
 
-function valuesOf(entry: Entry, attribute: string): string[] {
+/** The texts of an attribute, however its name is spelled. */
+export function valuesOf(entry: Entry, attribute: string): string[] {
   const name = Object.keys(entry).find((it) => it.toLowerCase() === attribute.toLowerCase());
   const value = name === undefined ? undefined : entry[name];
   return [value].flat().filter((it) => typeof it === 'string');

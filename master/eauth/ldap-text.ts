@@ -7,6 +7,12 @@ export function fillFilter(template: string, username: string): string {
   return template.replace(placeholder, () => escapeFilter(username));
 }
 
+/** The attributes that a filter compares with `{{ username }}`, in its order. */
+export function attributesOfFilter(template: string): string[] {
+  const comparison = /\(\s*([^()=~<>:\s]+)\s*=\s*\{\{\s*username\s*\}\}\s*\)/g;
+  return [...template.matchAll(comparison)].map(([, attribute = '']) => attribute);
+}
+
 /** A name in which `{{ username }}` stands for another one. */
 export function fillName(template: string, username: string): string {
   return template.replace(placeholder, () => escapeName(username));

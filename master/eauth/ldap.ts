@@ -3,8 +3,8 @@ import type { Client, Entry } from 'ldapts';
 import type { EauthOptions } from '../config/eauth-options.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
-import { findGroups } from './ldap-groups.ts';
-import { fillFilter, fillName } from './ldap-text.ts';
+import { findGroups, valuesOf } from './ldap-groups.ts';
+import { attributesOfFilter, fillFilter, fillName, firstValue } from './ldap-text.ts';
 
 const timeoutMs = 5000;
 
@@ -19,14 +19,16 @@ export function createLdapBackend(options: EauthOptions): LoginBackend {
     name: 'ldap',
     authenticate: ({ username, password }) =>
       connected(options, async (client) => {
-        const user = searches
-          ? await findUser(client, username, options)
-          : fillName(options.ldapBinddn ?? '', username);
+        const found = searches ? await findUser(client, username, options) : undefined;
+        const dn = searches ? found?.dn : fillName(options.ldapBinddn ?? '', username);
         // Without a password a server lets in anybody, as nobody [RFC 4513 5.1.2].
-        if (user === undefined || password === '') return undefined;
-        if (!(await binds(client, user, password))) return undefined;
+        if (dn === undefined || password === '') return undefined;
+        if (!(await binds(client, dn, password))) return undefined;
+        // protection: ldap-name-of-account
+        const user = searches ? found?.name : await ownName(client);
+        if (user === undefined) return undefined;
         if (searches) await bindForSearch(client, options);
-        return { user: username, groups: await findGroups(client, username, options) };
+        return { user, groups: await findGroups(client, user, options) };
       }),
   };
   if (!searches) return backend;
@@ -34,27 +36,61 @@ export function createLdapBackend(options: EauthOptions): LoginBackend {
     ...backend,
     standingOf: ({ user }) =>
       connected(options, async (client) => {
-        if ((await findUser(client, user, options)) === undefined) return { state: 'gone' };
+        const found = await findUser(client, user, options);
+        if (found?.name !== user) return { state: 'gone' };
         return { state: 'valid', groups: await findGroups(client, user, options) };
       }),
   };
 }
 
-/** The distinguished name of a user that may log in; `undefined` where it is not exactly one. */
+/** An account, and what it is called itself: directories compare names without regard to case. */
+interface FoundUser {
+  readonly dn: string;
+  readonly name: string;
+}
+
+/** A user that may log in; `undefined` where it is not exactly one, or has not exactly one name. */
 async function findUser(
   client: Client,
   username: string,
   options: EauthOptions,
-): Promise<string | undefined> {
+): Promise<FoundUser | undefined> {
   await bindForSearch(client, options);
+  const filter = options.ldapFilter ?? '';
+  const naming = [...attributesOfFilter(filter), options.ldapAccountAttribute];
   const { searchEntries } = await client.search(options.ldapBasedn, {
     scope: scopes[options.ldapScope] ?? 'sub',
-    filter: fillFilter(options.ldapFilter ?? '', username),
-    attributes: ['1.1', ...lockAttributes],
+    filter: fillFilter(filter, username),
+    attributes: [...naming, ...lockAttributes],
     sizeLimit: 3,
   });
   const [entry, ...more] = searchEntries;
-  return entry === undefined || more.length > 0 || isLocked(entry) ? undefined : entry.dn;
+  if (entry === undefined || more.length > 0 || isLocked(entry)) return undefined;
+  const name = nameOf(entry, naming);
+  return name === undefined ? undefined : { dn: entry.dn, name };
+}
+
+/**
+ * The value of the first of these attributes that the account has. Of several values the one in its
+ * distinguished name counts; without that the account has no name of its own.
+ */
+function nameOf(entry: Entry, attributes: readonly string[]): string | undefined {
+  for (const attribute of attributes) {
+    const [value, ...others] = valuesOf(entry, attribute);
+    if (value === undefined) continue;
+    if (others.length === 0) return value;
+    const isInDn = entry.dn.toLowerCase().startsWith(`${attribute.toLowerCase()}=`);
+    return isInDn ? firstValue(entry.dn) : undefined;
+  }
+  return undefined;
+}
+
+/** "Who am I?": whom the server let in, as the account is called itself [RFC 4532]. */
+async function ownName(client: Client): Promise<string | undefined> {
+  const { value = '' } = await client.exop('1.3.6.1.4.1.4203.1.11.3');
+  if (value.startsWith('dn:')) return firstValue(value.slice('dn:'.length)) || undefined;
+  // Active Directory: u:DOMAIN\\name
+  return /^u:(?:[^\\]*\\)?(.+)$/s.exec(value)?.[1];
 }
 
 function isLocked(entry: Entry): boolean {

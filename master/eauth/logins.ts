@@ -1,6 +1,5 @@
 /** Log-ins and their tokens: who somebody is, for as long as it holds [salt/auth/__init__.py]. */
 import type { Logger } from 'pino';
-import { Gate } from '../../minion-protocol/index.ts';
 import type { LoginAudit } from '../audit/audited-logins.ts';
 import type { AuditRequester } from '../audit/requester.ts';
 import type { MasterConfig } from '../config/options.ts';
@@ -10,6 +9,7 @@ import { areCredentials } from './credentials.ts';
 import { AuthenticationError } from './errors.ts';
 import { FailedLogins } from './failed-logins.ts';
 import { type LoginPlaces, loginPlaces } from './login-places.ts';
+import { type LoginSlot, LoginSlots } from './login-slots.ts';
 import { Standings } from './standings.ts';
 import { TokenWatch, type Watched } from './token-watch.ts';
 import type { KnownToken, TokenTable } from './tokens.ts';
@@ -80,10 +80,8 @@ export interface LoginsOptions {
 /** What a failed log-in takes, or twice or three times that, but nothing in between. */
 const failureStepMs = 250;
 
-/** Log-ins that a back end is asked about at once, and that may be under way. */
-const atOnce = 8;
-const maxUnderWay = 256;
-const maxUnderWayOfSource = 16;
+/** Answers that take longer are no measure of what failures take: the back end was in trouble. */
+const longestMeasureMs = 2000;
 
 /** How long a back end has. */
 const timeoutMs = 15_000;
@@ -98,8 +96,9 @@ export class Logins {
   readonly #standings: Standings;
   readonly #watch: TokenWatch;
   readonly #isLet: LoginPlaces;
-  readonly #gates = new Map<string, Gate>();
-  readonly #underWay = new Map<string, number>();
+  readonly #slots = new LoginSlots();
+  /** What failures take at least, in steps: as long as the slowest answer of a back end so far. */
+  #failureSteps = 1;
   #backends: Backends;
 
   constructor(options: LoginsOptions) {
@@ -130,21 +129,29 @@ export class Logins {
 
   /**
    * Makes a token for whoever the credentials belong to.
-   * @throws AuthenticationError ERR_EAUTH after a quarter of a second at least, whatever was wrong;
+   * @throws AuthenticationError ERR_EAUTH after a quarter of a second at least, or as long as the slowest answer took,
+   * whatever was wrong;
    * ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
    */
   async login(request: LoginRequest): Promise<Login> {
     const { source = 'local', eauth } = request;
-    const leave = this.#enter(source);
+    const slot = this.#slots.enter(source);
     const startedAt = this.#options.monotonic();
     try {
-      const found = await this.#authenticate(request, source);
-      if (found !== undefined) return await this.#createToken(found, request);
+      const found = await this.#authenticate(request, source, slot);
       const took = this.#options.monotonic() - startedAt;
       const steps = Math.floor(took / failureStepMs) + 1;
-      await this.#options.delay(steps * failureStepMs - took);
+      if (took <= longestMeasureMs) this.#failureSteps = Math.max(steps, this.#failureSteps);
+      if (found !== undefined) {
+        this.#slots.succeeded(source);
+        return await this.#createToken(found, request);
+      }
+      // protection: failures-take-alike
+      const least = Math.max(steps, this.#failureSteps);
+      // protection: failures-wait
+      await this.#options.delay(least * failureStepMs - took);
     } finally {
-      leave();
+      slot.leave();
     }
     const known = this.#backends.has(eauth) ? { eauth } : {};
     this.#options.log.info({ ...known, remote: source }, 'log-in failed');
@@ -243,17 +250,17 @@ export class Logins {
   async #authenticate(
     request: LoginRequest,
     source: string,
+    slot: LoginSlot,
   ): Promise<{ readonly backend: LoginBackend; readonly identity: Authenticated } | undefined> {
     const { username, password, eauth } = request;
     const backend = this.#backends.get(eauth);
     if (backend === undefined || !areCredentials({ username, password }, eauth)) return undefined;
-    const succeed = this.#failures.begin(username, source);
+    // protection: failures-by-folded-name
+    const succeed = this.#failures.begin(foldName(username), source);
     if (succeed === undefined) throw limit('too many failed log-ins of this user from there');
     if (!this.#mayComeFrom(request.source, username)) return undefined;
-    const gate = this.#gates.get(eauth) ?? new Gate(atOnce);
-    this.#gates.set(eauth, gate);
     try {
-      const identity = await gate.run(() =>
+      const identity = await slot.ask(eauth, () =>
         backend.authenticate({ username, password }, AbortSignal.timeout(timeoutMs)),
       );
       // The back end may know them by another name than they gave.
@@ -282,7 +289,7 @@ export class Logins {
     const eauth = backend.name;
     const start = now();
     const expire = Math.min(
-      start + this.#lifeSeconds(eauth, request) * 1000,
+      start + this.#lifeSeconds(eauth, identity.user, request) * 1000,
       backend.standingOf === undefined ? start + longestWithoutStanding : Infinity,
       identity.until ?? Infinity,
     );
@@ -306,31 +313,20 @@ export class Logins {
   }
 
   /** [salt/auth/__init__.py _allow_custom_expire] */
-  #lifeSeconds(eauth: string, { username, tokenExpire }: LoginRequest): number {
+  #lifeSeconds(eauth: string, user: string, { tokenExpire }: LoginRequest): number {
     const { tokenExpire: usual, tokenExpireUserOverride: override } = this.#options.config.eauth;
     const mayChoose =
       typeof override === 'boolean'
         ? override
-        : Object.hasOwn(override, eauth) && override[eauth]?.includes(username) === true;
+        : Object.hasOwn(override, eauth) && override[eauth]?.includes(user) === true;
     const isLife = tokenExpire !== undefined && tokenExpire >= 1 && tokenExpire <= 1e9;
     return mayChoose && isLife ? tokenExpire : usual;
   }
+}
 
-  /** @returns to be called when the log-in is over */
-  #enter(source: string): () => void {
-    const ofSource = this.#underWay.get(source) ?? 0;
-    let all = 0;
-    for (const count of this.#underWay.values()) all += count;
-    if (ofSource >= maxUnderWayOfSource || all >= maxUnderWay) {
-      throw limit('too many log-ins are under way');
-    }
-    this.#underWay.set(source, ofSource + 1);
-    return () => {
-      const left = (this.#underWay.get(source) ?? 1) - 1;
-      if (left > 0) this.#underWay.set(source, left);
-      else this.#underWay.delete(source);
-    };
-  }
+/** Back ends that compare names without regard to case or width know one user by many spellings. */
+function foldName(username: string): string {
+  return username.normalize('NFKC').toUpperCase().toLowerCase().replace(/\s+/g, ' ').trim();
 }
 
 /** A token as operators see it. */

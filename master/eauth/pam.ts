@@ -17,7 +17,8 @@ export function createPamBackend(service: string): LoginBackend {
       const words = [service, username, 'authenticate', 'acct_mgmt'];
       const { code } = await run(words, `${password}\n`, signal);
       if (code !== 0) return undefined;
-      return { user: username, groups: await groupsOf(username, signal) };
+      const user = await ownName(username, signal);
+      return { user, groups: await groupsOf(user, signal) };
     },
     standingOf: async ({ user }, signal) => {
       // Tells accounts that are gone or have expired; a locked password alone is none of its business.
@@ -49,6 +50,16 @@ async function run(
   }
   if (outcome.code !== null) return outcome;
   throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'pam took too long to answer');
+}
+
+/**
+ * What the account is called itself: services of names such as sssd find it by other spellings too.
+ * One that they do not know is only PAM's, and is called as it was given.
+ */
+async function ownName(user: string, signal: AbortSignal): Promise<string> {
+  const { code, output } = await runProgram('id', ['-un', '--', user], { signal });
+  const name = output.trim();
+  return code === 0 && name !== '' ? name : user;
 }
 
 /** The names of the account's groups. */

@@ -38,6 +38,25 @@ export function isUnread(kept: string, form: PasswordForm): boolean {
   return /^(\$(?!apr1\$|1\$|5\$|6\$)|\{)/.test(kept) || /^[\w./]{13}$/.test(kept);
 }
 
+/** The one of these that takes longest to compare with; `undefined`: there is none. */
+export function costliestPassword(kept: readonly string[]): string | undefined {
+  let [costliest] = kept;
+  for (const one of kept) {
+    if (costliest === undefined || costOf(one) > costOf(costliest)) costliest = one;
+  }
+  return costliest;
+}
+
+/** Rounds of a digest, about: what tells the forms apart is orders of magnitude. */
+function costOf(kept: string): number {
+  // A round of bcrypt takes as long as a hundred of SHA-512.
+  const [, bcryptCost] = /^\$2[abxy]?\$(\d\d)\$/.exec(kept) ?? [];
+  if (bcryptCost !== undefined) return 100 * 2 ** Number(bcryptCost);
+  const [, rounds = 5000] = /^\$[56]\$(?:rounds=(\d+)\$)?/.exec(kept) ?? [undefined, 0];
+  if (Number(rounds) > 0) return Number(rounds);
+  return kept.startsWith('$apr1$') || kept.startsWith('$1$') ? 1000 : 1;
+}
+
 async function inForm(
   { user, realm, password }: GivenPassword,
   kept: string,

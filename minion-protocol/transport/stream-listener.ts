@@ -1,12 +1,13 @@
 /** A transport over TCP ports: binds both, admits connections, keeps deadlines, closes. */
 import type { Socket } from 'node:net';
+import type { RenewedFiles } from '../../runtime/index.ts';
 import { AdmittedSocket, type Port } from './admitted-socket.ts';
 import { ConnectionGuard, type GuardedConnection } from './connection-guard.ts';
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from './connection-limits.ts';
 import { TransportError } from './errors.ts';
 import { type BoundServer, listenOn, peerAddress } from './listening.ts';
 import type { RequestService } from './request-queue.ts';
-import { listenSecurely, type TlsOptions } from './tls.ts';
+import { type LoadedTls, listenSecurely, loadTls, renewTls, type TlsOptions } from './tls.ts';
 import type {
   AnnouncementHandler,
   BoundPorts,
@@ -78,6 +79,7 @@ class StreamListener implements MasterTransport {
   #servers: BoundServer[] = [];
   #publishPort = 0;
   #sweeper: NodeJS.Timeout | undefined;
+  #certificate: RenewedFiles | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(design: ListenerDesign, options: ListenerOptions, tls: TlsOptions | undefined) {
@@ -124,6 +126,11 @@ class StreamListener implements MasterTransport {
     return this.#guard.refusals();
   }
 
+  async renewCertificate(): Promise<readonly string[]> {
+    const isRenewed = await this.#certificate?.check();
+    return isRenewed && this.#tls !== undefined ? [this.#tls.certFile] : [];
+  }
+
   close(graceMs: number = DEFAULT_GRACE_MS): Promise<void> {
     this.#closing ??= this.#close(graceMs);
     return this.#closing;
@@ -134,8 +141,9 @@ class StreamListener implements MasterTransport {
     const { requestPort = 4506, publishPort = 4505 } = this.#options;
     const { limits } = this.#guard;
     const knownPort = (): number => this.#publishPort;
+    const tls = this.#tls === undefined ? undefined : loadTls(this.#tls);
     const publications = this.#design.publications(announce, knownPort);
-    this.#publishPort = (await this.#bind(publishPort, publications)).port;
+    this.#publishPort = (await this.#bind(publishPort, publications, tls)).port;
     const service: RequestService = {
       handler,
       transport: this.name,
@@ -144,13 +152,14 @@ class StreamListener implements MasterTransport {
       maxBytesInFlight: limits.maxMessageBytes,
       turns: new Turns(limits.maxTurns),
     };
-    const requests = await this.#bind(requestPort, this.#design.requests(service, limits));
+    const requests = await this.#bind(requestPort, this.#design.requests(service, limits), tls);
+    if (tls !== undefined) this.#certificate = renewTls(tls, this.#servers);
     this.#sweeper = setInterval(() => this.#guard.sweep(), this.#options.sweepIntervalMs ?? 1000);
     this.#sweeper.unref();
     return { requestPort: requests.port, publishPort: this.#publishPort };
   }
 
-  async #bind(port: number, kind: Port): Promise<BoundServer> {
+  async #bind(port: number, kind: Port, tls: LoadedTls | undefined): Promise<BoundServer> {
     const { keepAliveIdleMs = 300_000 } = this.#options;
     const address = {
       host: this.#options.host ?? '0.0.0.0',
@@ -159,9 +168,9 @@ class StreamListener implements MasterTransport {
       keepAliveIdleMs,
     };
     const bound =
-      this.#tls === undefined
+      tls === undefined
         ? await listenOn(address, (socket) => this.#admit(socket, kind)?.(socket))
-        : await listenSecurely(address, this.#tls, {
+        : await listenSecurely(address, tls, {
             onConnection: (socket) => this.#admit(socket, kind),
             onRefused: (reason) => this.#guard.count(reason),
           });
@@ -197,6 +206,7 @@ class StreamListener implements MasterTransport {
     await Promise.all(closed);
     clearTimeout(grace);
     clearInterval(this.#sweeper);
+    this.#certificate?.stop();
     this.#guard.endAll();
   }
 }

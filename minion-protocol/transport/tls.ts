@@ -1,7 +1,14 @@
 /** TLS on a port, by the names of Salt's `ssl` option [WIRE 4.5; salt/transport/base.py]. */
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import { createServer, type TlsOptions as ServerOptions, type TLSSocket } from 'node:tls';
+import {
+  createServer,
+  type SecureContextOptions,
+  Server as SecureServer,
+  type TlsOptions as ServerOptions,
+  type TLSSocket,
+} from 'node:tls';
+import { RenewedFiles } from '../../runtime/index.ts';
 import { TransportError } from './errors.ts';
 import { type BoundServer, bind, type ListenOptions } from './listening.ts';
 
@@ -27,6 +34,19 @@ export interface TlsOptions {
   readonly onlyVersion?: 'TLSv1.2' | 'TLSv1.3';
   /** `ciphers`: OpenSSL's list. Default: Node's. */
   readonly ciphers?: string;
+  /** Milliseconds between two looks whether the files have changed. Default 20,000. */
+  readonly renewalIntervalMs?: number;
+  /**
+   * Told when renewed files have been put in force without {@link MasterTransport.renewCertificate},
+   * or why they cannot be: the former ones stay then.
+   */
+  readonly onRenewal?: (error: unknown) => void;
+}
+
+/** The contents of the files that options name, and what was made of them. */
+export interface LoadedTls {
+  readonly options: TlsOptions;
+  readonly contents: readonly Buffer[];
 }
 
 /** What is done with connections. */
@@ -43,10 +63,11 @@ export interface SecureConnections {
  */
 export function listenSecurely(
   address: ListenOptions,
-  options: TlsOptions,
+  loaded: LoadedTls,
   { onConnection, onRefused }: SecureConnections,
 ): Promise<BoundServer> {
-  const server = createSecureServer(options, address);
+  const { options } = loaded;
+  const server = createSecureServer(loaded, address);
   /** What waits for its handshake, by the one thing that both sockets of a connection tell. */
   const waiting = new Map<string, (stream: Socket) => void>();
   server.on('connection', (socket: Socket) => {
@@ -72,17 +93,47 @@ export function listenSecurely(
   return bind(server, address);
 }
 
-function createSecureServer(options: TlsOptions, { keepAliveIdleMs }: ListenOptions) {
-  const { keyFile, certFile, caFile, clientCertificates, onlyVersion, ciphers } = options;
+/** Reads the files. @throws {@link TransportError} ERR_TLS */
+export function loadTls(options: TlsOptions): LoadedTls {
+  return { options, contents: filesOf(options).map(readPem) };
+}
+
+/** Puts the files in force on these ports when they change. */
+export function renewTls(
+  { options, contents }: LoadedTls,
+  servers: readonly BoundServer[],
+): RenewedFiles {
+  const { renewalIntervalMs: intervalMs, onRenewal = () => {} } = options;
+  return new RenewedFiles(
+    {
+      files: filesOf(options),
+      ...(intervalMs === undefined ? {} : { intervalMs }),
+      apply: (renewed) => {
+        for (const { server } of servers) {
+          if (server instanceof SecureServer) secure(server, { options, contents: renewed });
+        }
+      },
+      onRenewed: () => onRenewal(undefined),
+      onFailure: onRenewal,
+    },
+    contents,
+  );
+}
+
+function secure(server: SecureServer, loaded: LoadedTls): void {
+  try {
+    server.setSecureContext(contextOf(loaded));
+  } catch (cause) {
+    throw unusable(loaded.options, cause);
+  }
+}
+
+function createSecureServer(loaded: LoadedTls, { keepAliveIdleMs }: ListenOptions): SecureServer {
+  const { clientCertificates } = loaded.options;
   const settings: ServerOptions = {
-    cert: readPem(certFile),
-    key: readPem(keyFile ?? certFile),
-    ...(caFile === undefined ? {} : { ca: readPem(caFile) }),
+    ...contextOf(loaded),
     requestCert: clientCertificates !== 'none',
     rejectUnauthorized: clientCertificates === 'required',
-    minVersion: onlyVersion ?? 'TLSv1.2',
-    ...(onlyVersion === undefined ? {} : { maxVersion: onlyVersion }),
-    ...(ciphers === undefined ? {} : { ciphers }),
     noDelay: true,
     keepAlive: keepAliveIdleMs !== null,
     keepAliveInitialDelay: keepAliveIdleMs ?? 0,
@@ -90,10 +141,31 @@ function createSecureServer(options: TlsOptions, { keepAliveIdleMs }: ListenOpti
   try {
     return createServer(settings);
   } catch (cause) {
-    throw new TransportError('ERR_TLS', `the TLS files or ciphers cannot be used: ${certFile}`, {
-      cause,
-    });
+    throw unusable(loaded.options, cause);
   }
+}
+
+function contextOf({ options, contents }: LoadedTls): SecureContextOptions {
+  const { onlyVersion, ciphers } = options;
+  const [cert, key, ca] = contents;
+  return {
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(ca === undefined ? {} : { ca }),
+    minVersion: onlyVersion ?? 'TLSv1.2',
+    ...(onlyVersion === undefined ? {} : { maxVersion: onlyVersion }),
+    ...(ciphers === undefined ? {} : { ciphers }),
+  };
+}
+
+/** Certificate, key, and whose certificates of peers are taken. */
+function filesOf({ certFile, keyFile, caFile }: TlsOptions): string[] {
+  return [certFile, keyFile ?? certFile, ...(caFile === undefined ? [] : [caFile])];
+}
+
+function unusable({ certFile }: TlsOptions, cause: unknown): TransportError {
+  const message = `the TLS files or ciphers cannot be used: ${certFile}`;
+  return new TransportError('ERR_TLS', message, { cause });
 }
 
 function readPem(file: string): Buffer {

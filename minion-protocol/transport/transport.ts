@@ -102,6 +102,13 @@ export interface MasterTransport {
   /** How often each kind of misbehaviour ended a connection, by reason. */
   refusals(): Readonly<Record<string, number>>;
   /**
+   * Looks now whether the files of TLS were renewed; it does so by itself as well, within a minute.
+   * Absent where there is no TLS.
+   * @returns the certificates that are in force anew
+   * @throws TransportError ERR_TLS, and the system's error: the former ones stay in force
+   */
+  renewCertificate?(): Promise<readonly string[]>;
+  /**
    * Stops accepting, lets requests that are being answered finish (at most `graceMs`, default
    * 5000) and closes every connection. May be called twice.
    */

@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   readFileSync,
@@ -128,6 +129,28 @@ test('SIGHUP takes over what it can, and says what waits for a restart', async (
   t.deepEqual(said('configuration reloaded')?.applied, ['log_level_logfile']);
   t.deepEqual(said('options wait for a restart')?.needRestart, ['keysize']);
   t.is(said('configuration')?.option, 'worker_threads');
+});
+
+test('SIGHUP takes renewed certificates over, and names them', async (t) => {
+  const { directory, configure, start, log } = await makeHome(t);
+  const fixtures = fileURLToPath(new URL('../../../test/fixtures/tls/', import.meta.url));
+  const renew = (name: string): void => {
+    copyFileSync(`${fixtures}${name}.pem`, `${directory}/c.pem`);
+    copyFileSync(`${fixtures}${name}.key`, `${directory}/k.pem`);
+  };
+  renew('master');
+  const files = `${directory}/c.pem, ssl_key: ${directory}/k.pem}`;
+  configure(
+    `transport: tcp\nssl: {certfile: ${directory}/c.pem, keyfile: ${directory}/k.pem}\n` +
+      `rest_cherrypy: {port: 0, host: 127.0.0.1, ssl_crt: ${files}\n`,
+  );
+  const pid = await start();
+  renew('minion');
+  process.kill(pid, 'SIGHUP');
+  const reloaded = (): LogLine | undefined =>
+    log().find(({ msg }) => msg === 'configuration reloaded');
+  await until('the reload', () => reloaded() !== undefined);
+  t.deepEqual(reloaded()?.certificates, [`${directory}/c.pem`, `${directory}/c.pem`]);
 });
 
 test('a mistake in the configuration is logged with its place, and nothing changes', async (t) => {

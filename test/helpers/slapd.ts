@@ -13,7 +13,7 @@ const program = '/usr/sbin/slapd';
 /** Why there is none; `undefined`: there is. */
 export const slapdIsMissing: string | undefined = existsSync(program)
   ? undefined
-  : 'slapd is not installed';
+  : 'log-ins by a directory need the packages slapd and ldap-utils';
 
 export interface Slapd {
   readonly port: number;

@@ -1,6 +1,8 @@
 /** TLS on the ports of TCP and WebSocket, and who is let in. */
 
-import { readFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
@@ -16,6 +18,7 @@ import {
   SUBSCRIPTION,
   startStream,
 } from '../helpers/stream-masters.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { connectRaw, HOST, type Master, RawPeer } from '../helpers/zeromq-master.ts';
 
 const served: TlsOptions = {
@@ -42,6 +45,33 @@ for (const stream of STREAMS) {
     await until('it', () => subscriber.receivedBytes > envelope.length);
     t.true(subscriber.received.subarray(-envelope.length).equals(envelope));
     t.is(master.transport.subscribers()[0]?.address, HOST);
+  });
+
+  test(`${stream}: a renewed certificate is taken over on both ports, and a false one is not`, async (t) => {
+    const directory = temporaryDirectory(t);
+    const [certFile, keyFile] = [join(directory, 'c.pem'), join(directory, 'k.pem')];
+    copyFileSync(file('master.pem'), certFile);
+    copyFileSync(file('master.key'), keyFile);
+    const master = await startStream(t, stream, {
+      tls: { ...served, certFile, keyFile, renewalIntervalMs: 60_000 },
+    });
+    copyFileSync(file('minion.pem'), certFile);
+    await t.throwsAsync(async () => master.transport.renewCertificate?.(), {
+      instanceOf: TransportError,
+      code: 'ERR_TLS',
+    });
+    for (const port of [master.requestPort, master.publishPort]) {
+      t.is(
+        await shownOn(port),
+        new X509Certificate(readFileSync(file('master.pem'))).fingerprint256,
+      );
+    }
+    copyFileSync(file('minion.key'), keyFile);
+    t.deepEqual(await master.transport.renewCertificate?.(), [certFile]);
+    for (const port of [master.requestPort, master.publishPort]) {
+      t.is(await shownOn(port), new X509Certificate(minion.cert).fingerprint256);
+    }
+    t.true(await isServed(t, stream, master));
   });
 
   test(`${stream}: whoever speaks no TLS is refused on both ports`, async (t) => {
@@ -151,4 +181,13 @@ async function isServed(
   await until('an answer or the end', () => answered() || peer.socket.closed);
   peer.socket.destroy();
   return answered();
+}
+
+/** Fingerprint of the certificate that a new connection gets. */
+async function shownOn(port: number): Promise<string | undefined> {
+  const peer = connect({ port, host: HOST, rejectUnauthorized: false });
+  await once(peer, 'secureConnect');
+  const fingerprint = peer.getPeerX509Certificate()?.fingerprint256;
+  peer.destroy();
+  return fingerprint;
 }

@@ -1,15 +1,24 @@
 /** The server itself: TLS, mounting, health, and what its log says. */
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { connect } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
+import { freePort } from '../../bench/free-port.ts';
 import { createLogger } from '../../master/index.ts';
-import { createSaltApi, SaltApiError } from '../../salt-api/index.ts';
+import { createSaltApi, SaltApiError, type SaltApiOptions } from '../../salt-api/index.ts';
 import { json, password, send, startApi } from '../helpers/salt-api.ts';
 
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
+
+function fingerprintOf(name: string): string {
+  return new X509Certificate(readFileSync(fixture(name))).fingerprint256;
+}
 const credentials = { username: 'admin', password, eauth: 'sharedsecret' };
 
 test('over TLS the cookie is for TLS alone', async (t) => {
@@ -54,6 +63,35 @@ test('it answers in the server of a service, below a prefix', async (t) => {
     headers: json(String(answer.headers['x-auth-token'])),
   });
   t.is(stats.status, 200);
+});
+
+test("without options it is served as the master's configuration says", async (t) => {
+  const port = await freePort();
+  const section = { port, sslCrt: fixture('master.pem'), sslKey: fixture('master.key') };
+  const options = { port: 0 };
+  const { master } = await startApi(t, { minions: [], options, config: { api: section } });
+  const api = await createSaltApi(master);
+  t.teardown(() => api.close());
+  t.like(await api.listen(), { address: '0.0.0.0', port });
+  const peer = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  t.teardown(() => peer.destroy());
+  await once(peer, 'secureConnect');
+  t.is(peer.getPeerX509Certificate()?.fingerprint256, fingerprintOf('master.pem'));
+});
+
+test('plain HTTP is served on loopback alone, unless a program says otherwise', async (t) => {
+  const { master } = await startApi(t, { minions: [] });
+  const listenWith = async (options: SaltApiOptions): Promise<AddressInfo> => {
+    const api = await createSaltApi(master, options);
+    t.teardown(() => api.close());
+    return api.listen();
+  };
+  for (const options of [{}, { host: '0.0.0.0' }, { host: '::' }]) {
+    const error = await t.throwsAsync(listenWith(options), { code: 'ERR_HTTP_LISTEN' });
+    t.true(error?.message.includes('disableSsl'));
+  }
+  t.is((await listenWith({ host: '127.0.0.1' })).address, '127.0.0.1');
+  t.is((await listenWith({ disableSsl: true })).address, '0.0.0.0');
 });
 
 test('a port that is taken is told', async (t) => {

@@ -69,6 +69,7 @@ const redaction =
   'master/redaction.test.ts: no secret reaches the log at level trace, whatever was asked';
 const ownFiles =
   'security/traces.test.ts: what a master keeps is for its own user alone, but for public keys';
+const directoryUsers = inFile('master/eauth/ldap.test.ts');
 
 export const catalogue: readonly Threat[] = [
   {
@@ -1373,6 +1374,46 @@ export const catalogue: readonly Threat[] = [
       directoryLock(
         'a store writes nothing once another process has recorded itself as its holder',
       ),
+    ],
+  },
+  {
+    id: 'H-09a',
+    threat: 'another spelling of a name in a directory is another user, whom no deny rule is about',
+    tests: [
+      directoryUsers(
+        'however a name is spelled, the user is called as the directory calls the account',
+      ),
+      directoryUsers(
+        'an account with several names is called as its distinguished name says, or not let in',
+      ),
+    ],
+  },
+  {
+    id: 'H-09b',
+    threat: 'spellings of one name have failed log-ins of their own',
+    tests: [logins('failures of one user are counted together, however the name is spelled')],
+  },
+  {
+    id: 'H-12b',
+    threat: 'the time of a failed log-in tells who is known',
+    tests: [
+      logins('a failure tells by its time neither who is known nor which back end is slow'),
+      'master/eauth/file.test.ts: an unknown user takes as long as the one whose password takes longest',
+    ],
+  },
+  {
+    id: 'H-13a',
+    threat: 'a few addresses hold all slots for log-ins',
+    tests: [
+      logins('addresses without end hold no slots of those that somebody has logged in from'),
+    ],
+  },
+  {
+    id: 'H-24',
+    threat: 'an API that a program serves without a word goes over the network in the clear',
+    tests: [
+      apiServer('plain HTTP is served on loopback alone, unless a program says otherwise'),
+      apiServer("without options it is served as the master's configuration says"),
     ],
   },
 ];

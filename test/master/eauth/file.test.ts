@@ -156,3 +156,16 @@ test('back ends with a mistake in their options are left out', (t) => {
   t.deepEqual(names({ auto: { fred: ['.*'] }, django: {}, constructor: {}, sharedsecret: {} }), []);
   t.deepEqual(names({ file: { '^filename': '/u' }, pam: null }), ['file', 'pam']);
 });
+
+test('an unknown user takes as long as the one whose password takes longest', async (t) => {
+  const slow = '$6$rounds=200000$abcdefgh$x';
+  const { isLetIn } = users(t, `gene:{SHA}x\nfred:${slow}\n`, { '^filetype': 'htpasswd' });
+  const timeOf = async (user: string): Promise<number> => {
+    const since = process.cpuUsage();
+    t.false(await isLetIn(user, 'wrong'));
+    const { user: own, system } = process.cpuUsage(since);
+    return own + system;
+  };
+  const known = await timeOf('fred');
+  t.true((await timeOf('nobody')) > known / 4);
+});

@@ -15,6 +15,7 @@ import {
 } from '../../helpers/slapd.ts';
 
 const withSlapd = slapdIsMissing === undefined ? test : test.skip;
+if (slapdIsMissing !== undefined) test.todo(slapdIsMissing);
 
 const searching: Partial<EauthOptions> = {
   ldapBasedn: baseDn,
@@ -52,6 +53,45 @@ withSlapd('a user is found by the filter, and binds with their own password', as
   t.is(await ask('fred', 'ginas password'), undefined);
   t.is(await ask('nobody', 'freds password'), undefined);
 });
+
+withSlapd(
+  'however a name is spelled, the user is called as the directory calls the account',
+  async (t) => {
+    const slapd = await startSlapd(t);
+    const direct = {
+      ldapBasedn: baseDn,
+      ldapBinddn: `uid={{ username }},ou=People,${baseDn}`,
+    };
+    const byMail = { ...searching, ldapFilter: '(|(uid={{ username }})(cn={{username}}))' };
+    for (const options of [searching, direct, byMail]) {
+      const ask = asker(backendOf(slapd, options));
+      for (const name of ['fred', 'FRED', 'Fred', '\uff26red']) {
+        const found = await ask(name, 'freds password');
+        t.deepEqual(found, { user: 'fred', groups: ['ops', 'staff'] }, name);
+      }
+      t.is(await ask('FRED', 'ginas password'), undefined);
+    }
+    const backend = backendOf(slapd);
+    t.deepEqual(await standing(backend, 'FRED'), { state: 'gone' });
+    t.deepEqual(await standing(backend, 'fred'), { state: 'valid', groups: ['ops', 'staff'] });
+  },
+);
+
+withSlapd(
+  'an account with several names is called as its distinguished name says, or not let in',
+  async (t) => {
+    const slapd = await startSlapd(t);
+    const change = (person: string): string =>
+      `dn: ${person},ou=People,${baseDn}\nchangetype: modify\nadd: uid\nuid: other.${person}\n`;
+    slapd.modify(change('uid=gina'));
+    slapd.modify(change('cn=odd'));
+    const ask = asker(backendOf(slapd));
+    for (const name of ['gina', 'other.uid=gina']) {
+      t.like(await ask(name, 'ginas password'), { user: 'gina' }, name);
+    }
+    t.is(await ask('other.cn=odd', 'odd password'), undefined);
+  },
+);
 
 withSlapd('an empty password lets nobody in, though the server would', async (t) => {
   const slapd = await startSlapd(t);

@@ -93,6 +93,41 @@ test('a slow failure is rounded up to the next quarter of a second', async (t) =
   t.deepEqual(bench.delays, [240]);
 });
 
+test('a failure tells by its time neither who is known nor which back end is slow', async (t) => {
+  const bench = await openBench(t, {
+    backends: [
+      {
+        name: 'file',
+        authenticate: async ({ username }) => {
+          bench.pass(username === 'fred' ? 600 : 10);
+          return undefined;
+        },
+      },
+    ],
+  });
+  await t.throwsAsync(bench.logins.login(bad), refused);
+  await t.throwsAsync(bench.logins.login({ ...bad, username: 'nobody' }), refused);
+  await t.throwsAsync(bench.logins.login({ ...bad, eauth: 'pam' }), refused);
+  t.deepEqual(bench.delays, [150, 740, 750]);
+});
+
+test('an answer that came late once does not hold up all failures', async (t) => {
+  const bench = await openBench(t, {
+    backends: [
+      {
+        name: 'file',
+        authenticate: async ({ username }) => {
+          bench.pass(username === 'fred' ? 9000 : 10);
+          return undefined;
+        },
+      },
+    ],
+  });
+  await t.throwsAsync(bench.logins.login(bad), refused);
+  await t.throwsAsync(bench.logins.login({ ...bad, username: 'nobody' }), refused);
+  t.deepEqual(bench.delays, [250, 240]);
+});
+
 test('what is no text is refused like a wrong password', async (t) => {
   const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
   await fc.assert(
@@ -115,6 +150,16 @@ test('five failures in a minute refuse that user from that source, and nobody el
   await t.notThrowsAsync(logins.login({ ...good, username: 'gina', source: 'a' }));
   pass(60_001);
   await t.notThrowsAsync(logins.login({ ...good, source: 'a' }));
+});
+
+test('failures of one user are counted together, however the name is spelled', async (t) => {
+  const { logins } = await openBench(t, { backends: [passwordBackend('right')] });
+  for (const username of ['fred', 'FRED', 'Fred', '\uff46red', 'fRED']) {
+    await t.throwsAsync(logins.login({ ...bad, username, source: 'a' }), refused);
+  }
+  for (const username of ['fred', 'FReD']) {
+    await t.throwsAsync(logins.login({ ...good, username, source: 'a' }), limited);
+  }
 });
 
 test('attempts at the same time are no way around the limit', async (t) => {
@@ -163,6 +208,38 @@ test('a source can have so many log-ins under way, and others log in meanwhile',
   await ended;
   await t.notThrowsAsync(logins.login({ ...good, source: 'flood' }));
 });
+
+test('addresses without end hold no slots of those that somebody has logged in from', async (t) => {
+  const waiting: (() => void)[] = [];
+  const backend = passwordBackend('right');
+  const { logins } = await openBench(t, {
+    backends: [
+      {
+        ...backend,
+        authenticate: async (given, signal) => {
+          if (given.password === bad.password) await new Promise<void>((go) => waiting.push(go));
+          return backend.authenticate(given, signal);
+        },
+      },
+    ],
+  });
+  const home = { ...good, source: 'home' };
+  await logins.login(home);
+  const failing = Array.from({ length: 256 }, (_, index) =>
+    logins.login({ ...bad, username: `u${index}`, source: `stranger ${Math.floor(index / 16)}` }),
+  );
+  const ended = Promise.allSettled(failing);
+  const isOver = ended.then(() => true);
+  await t.throwsAsync(logins.login({ ...good, source: 'another stranger' }), limited);
+  await t.notThrowsAsync(logins.login(home));
+  // As many at a time as the back end is asked about.
+  while (!(await Promise.race([isOver, nextTurn()]))) for (const go of waiting.splice(0)) go();
+  await t.notThrowsAsync(logins.login({ ...good, source: 'another stranger' }));
+});
+
+function nextTurn(): Promise<boolean> {
+  return new Promise((resolve) => setImmediate(() => resolve(false)));
+}
 
 test('a token ends when its time is over, the first time it is asked about', async (t) => {
   const { logins, pass, store } = await openBench(t, {

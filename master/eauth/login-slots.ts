@@ -1,0 +1,59 @@
+/** Log-ins that are under way, and how many may be. */
+import { Gate } from '../../minion-protocol/index.ts';
+import { Budget } from '../../runtime/index.ts';
+import { AuthenticationError } from './errors.ts';
+
+/** Log-ins that may be under way: of one address, and of all addresses of its kind. */
+const limits = { perOwner: 16, total: 256 };
+
+/** Log-ins that a back end is asked about at once, for each kind of address. */
+const maxAtBackend = 8;
+
+/** Addresses that are remembered because somebody has logged in from there. */
+const maxKnown = 10_000;
+
+/** What a log-in holds while it is under way. */
+export interface LoginSlot {
+  /** Asks a back end when its turn comes. */
+  ask<T>(eauth: string, question: () => Promise<T>): Promise<T>;
+  leave(): void;
+}
+
+/**
+ * Slots for log-ins. Addresses that somebody has logged in from have slots, and turns at the back
+ * ends, of their own: strangers take nothing from them, however many addresses they have.
+ */
+export class LoginSlots {
+  readonly #known = new Set<string>();
+  readonly #budgets = { known: new Budget(limits), strangers: new Budget(limits) };
+  readonly #gates = new Map<string, Gate>();
+
+  /** @throws AuthenticationError ERR_EAUTH_LIMIT */
+  enter(source: string): LoginSlot {
+    // protection: slots-of-known-addresses
+    const kind = this.#known.has(source) ? 'known' : 'strangers';
+    const budget = this.#budgets[kind];
+    // protection: log-ins-under-way
+    if (!budget.tryTake(source)) {
+      throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many log-ins are under way');
+    }
+    return {
+      ask: (eauth, question) => this.#gateOf(`${kind} ${eauth}`).run(question),
+      leave: () => budget.release(source),
+    };
+  }
+
+  /** Somebody has logged in from there. */
+  succeeded(source: string): void {
+    this.#known.delete(source);
+    const [oldest] = this.#known.size >= maxKnown ? this.#known : [];
+    if (oldest !== undefined) this.#known.delete(oldest);
+    this.#known.add(source);
+  }
+
+  #gateOf(name: string): Gate {
+    const gate = this.#gates.get(name) ?? new Gate(maxAtBackend);
+    this.#gates.set(name, gate);
+    return gate;
+  }
+}

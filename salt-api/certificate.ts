@@ -1,0 +1,64 @@
+/** The certificate of the HTTP API: read at the start, and put in force again when it is renewed. */
+import { readFile } from 'node:fs/promises';
+import type { Server } from 'node:net';
+import { type SecureContextOptions, Server as SecureServer } from 'node:tls';
+import type { Logger } from 'pino';
+import { RenewedFiles } from '../runtime/index.ts';
+import { SaltApiError } from './errors.ts';
+import type { SaltApiTls } from './options.ts';
+
+/** The contents of the files that {@link SaltApiTls} names: certificate, key, chain. */
+export type TlsContents = readonly Buffer[];
+
+/** @throws SaltApiError ERR_HTTP_LISTEN */
+export async function readTls(tls: SaltApiTls): Promise<TlsContents> {
+  return Promise.all(
+    filesOf(tls).map(async (file) => {
+      try {
+        return await readFile(file);
+      } catch (cause) {
+        throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: cannot be read`, { cause });
+      }
+    }),
+  );
+}
+
+/** What a server needs of them. */
+export function secureContextOf([
+  certificate = Buffer.alloc(0),
+  key = Buffer.alloc(0),
+  chain,
+]: TlsContents): Pick<SecureContextOptions, 'cert' | 'key'> {
+  const cert = chain === undefined ? certificate : `${certificate}\n${chain}`;
+  return { cert, key };
+}
+
+/** Puts the files in force when they change, within a minute. @param contents - what is in force */
+export function renewTls(
+  server: Server,
+  tls: SaltApiTls,
+  contents: TlsContents,
+  log: Logger,
+): RenewedFiles {
+  const { certificate, renewalIntervalMs: intervalMs } = tls;
+  return new RenewedFiles(
+    {
+      files: filesOf(tls),
+      ...(intervalMs === undefined ? {} : { intervalMs }),
+      apply: (renewed) => {
+        if (server instanceof SecureServer) server.setSecureContext(secureContextOf(renewed));
+      },
+      onRenewed: () => log.info({ certificate }, 'certificate renewed'),
+      onFailure: (error) =>
+        log.error(
+          { certificate, err: error },
+          'certificate not renewed; the one before stays in force',
+        ),
+    },
+    contents,
+  );
+}
+
+function filesOf({ certificate, key, chain }: SaltApiTls): string[] {
+  return [certificate, key, ...(chain === undefined ? [] : [chain])];
+}
