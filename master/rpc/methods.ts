@@ -152,6 +152,7 @@ const Explain = Type.Object(
       Type.Literal('command'),
       Type.Literal('mine'),
       Type.Literal('file-send'),
+      Type.Literal('pillar'),
       Type.Literal('key'),
       Type.Literal('subscribe'),
     ]),
