@@ -160,6 +160,7 @@ async function open(
     cachedir: config.cachedir,
     maxFileBytes: config.fileRecvMaxSize * 1_048_576,
     maxMinionBytes: config.limits.pushedBytes,
+    maxMinionFiles: config.limits.pushedFiles,
   });
   const formerOwners = await FormerOwners.open(foundations.store);
   const admission = createAdmission({
