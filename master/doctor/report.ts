@@ -15,6 +15,8 @@ export const doctorCodes = [
   'leftover-file',
   'master-unreachable',
   'minion-key-denied',
+  'minion-id-alike',
+  'minion-id-unusual',
   'minion-key-duplicate',
   'minion-key-pending',
   'minion-key-small',

@@ -27,6 +27,7 @@ const Selection = Type.Object(
     match: Type.String({ minLength: 1, maxLength: 1024 }),
     fingerprint: Type.Optional(Text),
     include: Type.Optional(Type.Array(State)),
+    state: Type.Optional(State),
   },
   strict,
 );
