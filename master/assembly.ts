@@ -283,7 +283,13 @@ async function open(
     now,
     log: logger.child({ component: 'requests' }),
   });
-  await revokeLostKeys({ foundations, bus, revocation, log: logger.child({ component: 'keys' }) });
+  await revokeLostKeys({
+    foundations,
+    bus,
+    revocation,
+    onKeyLost: extensions.onKeyLost,
+    log: logger.child({ component: 'keys' }),
+  });
   if (!config.preserveMinionCache) forgetDeleted(foundations, mine.mine, logger);
   const bound = await listen(transports, requests, closers);
   const users = await openUsers({
