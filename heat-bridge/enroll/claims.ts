@@ -117,6 +117,7 @@ export class Claims {
       if (enrolment.state === 'accepted' || enrolment.state === 'signed-in') {
         // Which of the two is the machine, nobody can tell.
         const reason = 'a second key was shown with the ticket; the first is rejected';
+        // protection: second-key-of-a-ticket
         await moves.quarantine(enrolment, reason);
         this.#alarm(enrolment, reason);
         return 'deny';
