@@ -96,10 +96,7 @@ export class EnrolmentBook {
     this.#ending.delete(number);
   }
 
-  async #write(
-    enrolments: readonly Enrolment[],
-    more: readonly StateOperation[],
-  ): Promise<void> {
+  async #write(enrolments: readonly Enrolment[], more: readonly StateOperation[]): Promise<void> {
     const before = enrolments.map(({ number }) => this.#byNumber.get(number));
     for (const enrolment of enrolments) this.#remember(enrolment);
     try {

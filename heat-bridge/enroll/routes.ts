@@ -57,8 +57,7 @@ export function addEnrollRoutes(app: FastifyInstance, claims: Claims): void {
     }
   };
   app.post('/enroll/claim', { bodyLimit, config: claimOperation }, async ({ body, ip }) => {
-    const claim = async (): Promise<Enrolment> =>
-      claims.claim({ ...claimForm(body), address: ip });
+    const claim = async (): Promise<Enrolment> => claims.claim({ ...claimForm(body), address: ip });
     const { id, state } = await metered(ip, claim);
     return { id, state };
   });

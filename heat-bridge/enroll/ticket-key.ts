@@ -26,10 +26,7 @@ export async function openTicketKey(file: string): Promise<TicketKey> {
   }
   const seed = Buffer.from(text.trim(), 'base64');
   if (seed.length !== seedLength) {
-    throw new BridgeError(
-      'ERR_TICKET_KEY',
-      `${file}: expected ${seedLength} bytes in base64`,
-    );
+    throw new BridgeError('ERR_TICKET_KEY', `${file}: expected ${seedLength} bytes in base64`);
   }
   return keyOf(seed);
 }
