@@ -56,6 +56,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_JOB_UNKNOWN', exitCodes.failure],
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
+  ['ERR_NODEGROUP_UNKNOWN', exitCodes.usage],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],
   ['ERR_NOT_RELOADABLE', exitCodes.usage],
   ['ERR_NOT_SERVED', exitCodes.usage],

@@ -19,6 +19,7 @@ export interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, L
   readonly batchSafeSize: string;
   readonly plan?: boolean;
   readonly failhard?: boolean;
+  readonly startEvent?: boolean;
   readonly doc?: boolean;
   readonly documentation?: boolean;
   readonly verbose?: boolean;
@@ -53,6 +54,7 @@ export function addSaltOptions(command: Command): void {
     .option('--hide-timeout', 'say nothing of minions that do not answer')
     .option('--summary', 'count at the end')
     .option('--return <names>', 'returners that run on the minions')
+    .option('--start-event', 'minions of 3008 and later tell when they begin')
     .option('--metadata <map>', 'is kept with the job, and returned')
     .option('--jid <jid>', "the job's id, in place of a new one")
     .option('--args-separator <text>', 'stands between arguments of several functions', ',')

@@ -16,6 +16,7 @@ export interface SaltRequestOptions extends TargetOptions {
   readonly gatherJobTimeout?: number;
   readonly subset?: number;
   readonly metadata?: string;
+  readonly startEvent?: boolean;
   readonly return?: string;
   readonly jid?: string;
   readonly argsSeparator: string;
@@ -40,6 +41,7 @@ export function toRunRequest(
     ...(timeout === undefined ? {} : { timeout }),
     ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
     ...(subset === undefined ? {} : { subset }),
+    ...(options.startEvent === true ? { startEvent: true } : {}),
     ...(metadata === undefined ? {} : { metadata: parseMetadata(metadata) }),
     ...(options.return === undefined ? {} : { ret: options.return }),
     ...(jid === undefined ? {} : { jid }),

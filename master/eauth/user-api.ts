@@ -105,9 +105,8 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
         once((session) => parts.jobs.publish(gate.judgeOneJob(session, request))),
       run: (request, signal) =>
         judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal),
-      // Each part of a batch is a job of its own, with a jid of its own.
       batch: (request, signal) =>
-        judged(parts.jobs.batch, (session, it) => gate.judgeJob(session, it), request, signal),
+        judged(parts.jobs.batch, (session, it) => gate.judgeOneJob(session, it), request, signal),
     },
     runners: functions('runner', parts.runners),
     wheel: functions('wheel', parts.wheel),

@@ -42,7 +42,7 @@ const count = /^[1-9]\d{0,8}$/;
 
 /**
  * Pings the target, then runs the job on those that answer, `size` at a time: whenever minions
- * are done, the next ones get a job of their own.
+ * are done, the next ones get it too, under the jid of the request as in Salt 3008.
  * @param start for tests that do not wait
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   isJid,
   type PublicationLoad,
@@ -6,6 +7,7 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
 import { type AuditTrail, named } from '../audit/record.ts';
 import { type AuditRequester, auditOf } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
@@ -18,7 +20,7 @@ import type { TargetResolver } from '../targeting/resolve.ts';
 import { toArguments } from './arguments.ts';
 import { freshJid } from './fresh-jid.ts';
 import { Job, type JobRecord, type JobReturn, newJobEvent } from './job.ts';
-import type { JobCache } from './job-cache.ts';
+import type { AddedJob, JobCache } from './job-cache.ts';
 
 /** What a caller wants done. */
 export interface PublishRequest extends TargetRequest {
@@ -39,7 +41,10 @@ export interface PublishRequest extends TargetRequest {
   readonly metadata?: WireMap;
   /** Whether minions of 3008 and later tell `salt/job/<jid>/start/<id>` before they begin. */
   readonly startEvent?: boolean;
-  /** The job's id: twenty digits, none that was used. Default: a new one. */
+  /**
+   * The job's id: twenty digits, and `_` with more behind them if you like. That of another job
+   * only if this is the same for minions that it was not for. Default: a new one.
+   */
   readonly jid?: string;
   /** The minion that asks for it; told to the minions, as Salt does. */
   readonly requestedBy?: string;
@@ -89,6 +94,7 @@ const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
 /** Publishes jobs: keeps the job, tells it, sends it, in this order [WIRE 10.1]. */
 export class JobDispatcher {
   readonly #options: JobDispatcherOptions;
+  readonly #byJid = new KeyedMutex();
 
   constructor(options: JobDispatcherOptions) {
     this.#options = options;
@@ -110,21 +116,26 @@ export class JobDispatcher {
     onReturn?: (result: JobReturn) => void,
   ): Promise<PublishedJob> {
     const { record, target, problem } = await this.#describe(request);
-    if (request.jid !== undefined) await this.#claim(request.jid);
+    if (request.jid !== undefined && !isJid(request.jid)) {
+      throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
+    }
     if (record.minions.length === 0) {
       const job = new Job(record, { isKept: false });
       const delivery = { queued: 0, skipped: 0 };
       const broken = problem === undefined ? {} : { problem };
       return { job, record, delivery, ...broken, stopListening: () => {} };
     }
-    const { job, stopListening } = await this.#options.cache.add(record, onReturn);
+    const { job, stopListening } =
+      request.jid === undefined
+        ? await this.#options.cache.add(record, onReturn)
+        : await this.#byJid.run(record.jid, () => this.#addSlice(record, onReturn));
     const load = this.#load(record, target, request);
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
     const delivery = await this.#options.publisher.publish(load, this.#addressees(record));
     this.#tellAudit(record, request);
     const { skipped } = delivery;
-    if (skipped > 0) await this.#options.cache.update({ ...record, skipped });
+    if (skipped > 0) await this.#options.cache.addSkipped(record.jid, skipped);
     return { job, record: { ...record, skipped }, delivery, stopListening };
   }
 
@@ -143,11 +154,27 @@ export class JobDispatcher {
     });
   }
 
-  /** @throws MasterError ERR_ARGS for a jid that is none, or that a job has */
-  async #claim(jid: string): Promise<void> {
-    if (!isJid(jid)) throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
-    if ((await this.#options.cache.find(jid)) === undefined) return;
-    throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
+  /**
+   * Adds a job, or more minions to the one that has its jid: all slices of a batch have one.
+   * @throws MasterError ERR_ARGS where that is another job, or was for one of these minions already
+   */
+  async #addSlice(record: JobRecord, onReturn?: (result: JobReturn) => void): Promise<AddedJob> {
+    const { cache } = this.#options;
+    const { jid, minions } = record;
+    const onOwnReturn = onReturn && onlyOf(minions, onReturn);
+    const job = await cache.find(jid);
+    if (job === undefined) return cache.add(record, onOwnReturn);
+    const isNext =
+      isDeepStrictEqual(job.fun, record.fun) && minions.every((id) => !job.minions.has(id));
+    if (!isNext) throw new MasterError('ERR_ARGS', `there is a job ${jid} already`);
+    await cache.extend(job, record);
+    const stopListening = onOwnReturn === undefined ? () => {} : job.onReturn(onOwnReturn);
+    return { job, stopListening };
+  }
+
+  /** A job id that no job has. */
+  freshJid(): Promise<string> {
+    return freshJid(this.#options.nextJid, this.#options.cache);
   }
 
   /**
@@ -230,7 +257,7 @@ export class JobDispatcher {
     const arg = toArguments(request);
     const { target, minions, missing, problem } = await this.#options.targets.resolve(request);
     const record: JobRecord = {
-      jid: request.jid ?? (await freshJid(this.#options.nextJid, this.#options.cache)),
+      jid: request.jid ?? (await this.freshJid()),
       fun: request.fun,
       arg,
       tgt: target.tgt,
@@ -245,4 +272,15 @@ export class JobDispatcher {
     };
     return { record, target, problem };
   }
+}
+
+/** Of a job with several slices, each follower is told of its own. */
+function onlyOf(
+  minions: readonly string[],
+  onReturn: (result: JobReturn) => void,
+): (result: JobReturn) => void {
+  const slice = new Set(minions);
+  return (result) => {
+    if (slice.has(result.minion)) onReturn(result);
+  };
 }

@@ -133,7 +133,7 @@ export async function* followJob(
           const { asked, running } = next.value;
           isAsking = false;
           patienceMs = quietMs;
-          job.noteRunning(running);
+          job.noteRunning(asked, running);
           for (const minion of asked) {
             if (running.has(minion) || job.hasAnswered(minion)) continue;
             if (waiting.delete(minion)) unanswered.push(minion);

@@ -1,3 +1,4 @@
+import { KeyedMutex } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
 import { Job, type JobRecord, type JobReturn } from './job.ts';
 import { packRecord, packReturn, unpackRecord, unpackReturn } from './job-format.ts';
@@ -31,6 +32,7 @@ export class JobCache {
   readonly #lifetimes: { readonly keepMs: number };
   readonly #keepMarksMs: number;
   readonly #now: () => number;
+  readonly #mutex = new KeyedMutex();
   readonly #remembered = new Map<string, Job>();
   #rememberedMinions = 0;
 
@@ -62,9 +64,37 @@ export class JobCache {
     return { job: this.remember(job), stopListening };
   }
 
-  /** Keeps what became known of a job after it was added. */
-  async update(record: JobRecord): Promise<void> {
-    if (this.#isOn) await this.#store.write([this.#putRecord(record)]);
+  /**
+   * Publishes a job to more minions under its jid; durable when it resolves.
+   * @param job of that jid
+   * @param slice the same for the minions that it has not been for yet
+   */
+  async extend(job: Job, { jid, minions, missing }: JobRecord): Promise<void> {
+    await this.#change(jid, (kept) => {
+      const all = [...kept.minions, ...minions];
+      return {
+        ...kept,
+        minions: all,
+        missing: [...new Set([...kept.missing, ...missing])],
+        tgt: all,
+        tgtType: 'list',
+      };
+    });
+    job.extend(minions);
+    if (this.#remembered.get(jid) === job) this.#rememberedMinions += minions.length;
+  }
+
+  /** Keeps that subscribers were passed over when a job was published. */
+  async addSkipped(jid: string, count: number): Promise<void> {
+    await this.#change(jid, (kept) => ({ ...kept, skipped: (kept.skipped ?? 0) + count }));
+  }
+
+  /** One change of a job after the other: slices of a batch are published side by side. */
+  async #change(jid: string, change: (kept: JobRecord) => JobRecord): Promise<void> {
+    await this.#mutex.run(jid, async () => {
+      const kept = await this.record(jid);
+      if (kept !== undefined) await this.#store.write([this.#putRecord(change(kept))]);
+    });
   }
 
   /** Knows a job by heart only; its returns are told and not kept. */

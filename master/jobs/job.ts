@@ -57,11 +57,11 @@ const nobody: ReadonlySet<string> = new Set();
 export class Job {
   readonly jid: string;
   readonly fun: string | readonly string[];
-  readonly minions: ReadonlySet<string>;
   /** Whether its returns are kept. Not so for the master's own `find_job` rounds. */
   readonly isKept: boolean;
   /** Milliseconds since 1970. */
   readonly publishedAt: number;
+  readonly #minions: Set<string>;
   #answered: Set<string> | undefined;
   /** Resources that have answered, by the minions that manage them. */
   #resources: Map<string, Set<string>> | undefined;
@@ -74,9 +74,18 @@ export class Job {
   ) {
     this.jid = record.jid;
     this.fun = record.fun;
-    this.minions = new Set(record.minions);
+    this.#minions = new Set(record.minions);
     this.isKept = options.isKept;
     this.publishedAt = record.publishedAt;
+  }
+
+  get minions(): ReadonlySet<string> {
+    return this.#minions;
+  }
+
+  /** It is published to more minions under its jid: the next slice of a batch. */
+  extend(minions: readonly string[]): void {
+    for (const minion of minions) this.#minions.add(minion);
   }
 
   /** Whether a minion has answered, or a resource of it. */
@@ -100,9 +109,11 @@ export class Job {
     return this.#running;
   }
 
-  /** Remembers what minions said when they were asked. */
-  noteRunning(minions: ReadonlySet<string>): void {
-    this.#running = minions;
+  /** Remembers which of the minions that were asked said that they are at it. */
+  noteRunning(asked: readonly string[], running: ReadonlySet<string>): void {
+    const others = new Set(this.#running);
+    for (const minion of asked) others.delete(minion);
+    this.#running = new Set([...others, ...running]);
   }
 
   /** Tells everybody who waits. A second return of the same minion or resource tells nobody. */

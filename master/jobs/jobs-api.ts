@@ -37,7 +37,10 @@ export function createJobsApi(parts: JobsApiParts): JobsApi {
       return { jid, minions, missing, skipped: delivery.skipped, ...broken };
     },
     run,
-    batch: (request, signal) => runBatch(run, request, signal),
+    batch: async function* (request, signal) {
+      const jid = request.jid ?? (await dispatcher.freshJid());
+      yield* runBatch(run, { ...request, jid }, signal);
+    },
     list: (request) => listJobs(history, request),
     underWay: async () => cache.underWay(history.patienceMs).map(progressOf),
     plan: (request) => targets.plan(request),

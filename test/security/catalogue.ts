@@ -51,6 +51,7 @@ const lives = inFile('heat-bridge/enroll/life.test.ts');
 const endedKeys = inFile('heat-bridge/enroll/ended-keys.test.ts');
 const transitions = inFile('heat-bridge/enroll/transitions.test.ts');
 const newIds = inFile('master/requests/new-ids.test.ts');
+const resources = inFile('master/requests/resources.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
@@ -1332,6 +1333,15 @@ export const catalogue: readonly Threat[] = [
     tests: [
       held('a minion has no more signals held than held_per_minion, and others have their own'),
       held('signals without a handle leave most bytes of the outbox to those that have one'),
+    ],
+  },
+  {
+    id: 'H-28a',
+    threat: 'a minion returns in the name of another, as for a resource of that id',
+    tests: [
+      resources(
+        'a return for what the minion has not registered, or for another minion, is refused',
+      ),
     ],
   },
   {

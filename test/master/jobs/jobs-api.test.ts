@@ -125,6 +125,40 @@ test('a batch runs on every minion that answers, one at a time', async (t) => {
   t.deepEqual(updates.at(-1), { type: 'ended', left: [] });
 });
 
+test('all slices of a batch are one job, which is for all of their minions', async (t) => {
+  const { master } = await startFleet(t, { ids: ['m1', 'm2', 'm3'] });
+  const jids = new Set<string>();
+  const told: string[] = [];
+  for await (const update of master.jobs.batch({ tgt: '*', fun: 'test.echo', arg: [1], size: 2 })) {
+    if (update.type === 'published') jids.add(update.jid);
+    if (update.type === 'return') told.push(update.minion);
+  }
+  t.deepEqual(told.sort(), ['m1', 'm2', 'm3']);
+  const [jid = '', ...others] = jids;
+  t.deepEqual(others, []);
+  const { tgt, deliveries, returns } = await master.jobs.show(jid);
+  t.deepEqual([...tgt].sort(), ['m1', 'm2', 'm3']);
+  t.deepEqual(
+    deliveries.map(({ state }) => state),
+    ['answered', 'answered', 'answered'],
+  );
+  t.is(returns.length, 3);
+});
+
+test('a jid that a job has is taken for more minions of the same function, and for nothing else', async (t) => {
+  const { master } = await startFleet(t, { ids: ['m1', 'm2'] });
+  const publish = (minion: string, fun: string) =>
+    master.jobs.publish({ tgt: [minion], tgtType: 'list', fun, jid: '20200102030405678901' });
+  await publish('m1', 'test.ping');
+  const taken = { code: 'ERR_ARGS', message: /there is a job/ };
+  await t.throwsAsync(publish('m1', 'test.ping'), taken);
+  await t.throwsAsync(publish('m2', 'test.echo'), taken);
+  const second = await publish('m2', 'test.ping');
+  t.deepEqual(second.minions, ['m2']);
+  const minions = (await master.jobs.show(second.jid)).deliveries.map(({ minion }) => minion);
+  t.deepEqual(minions, ['m1', 'm2']);
+});
+
 test('minions of a job that was just published are waited for', async (t) => {
   const { master, minions } = await startFleet(t, { ids: ['m1'] });
   await minions.get('m1')?.stop();

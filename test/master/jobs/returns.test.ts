@@ -61,7 +61,7 @@ test('what later releases add to a return is kept, signed or not', async (t) => 
   );
   t.is(events.length, 1);
   t.is(events[0]?.data.traceparent, traceparent);
-  t.deepEqual(events[0]?.data.sig, Buffer.alloc(256, 0xf0));
+  t.deepEqual(events[0]?.data.sig, new Uint8Array(256).fill(0xf0));
 });
 
 test('a return that comes hours later, to a master that was restarted since, is taken', async (t) => {

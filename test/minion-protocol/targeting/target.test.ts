@@ -153,3 +153,19 @@ test('a nodegroup that nobody defined is refused, also with a name that objects 
   t.throws(() => expandNodegroup('nope', groups), { instanceOf: SyntaxError });
   t.throws(() => expandNodegroup('constructor', groups), { instanceOf: SyntaxError });
 });
+
+test('T@ means minions by the resources that they manage, and gives no right', (t) => {
+  const resources = new Map([['switch', new Set(['sw1', 'a:b'])]]);
+  const who = { ...candidate('web1'), resources };
+  t.is(compound('T@switch', who), 'yes');
+  t.is(compound('T@switch:sw1 and web1', who), 'yes');
+  t.is(compound('T@switch:a:b', who), 'yes');
+  t.is(compound('T@switch:sw2 or T@router', who), 'no');
+  t.is(compound('T@switch', candidate('web1')), 'no');
+  const entitles = (tgt: string) => compileTarget({ tgtType: 'compound', tgt }).isEntitled(who);
+  t.deepEqual(['T@switch', 'T@switch or db1', 'web1 and T@switch'].map(entitles), [
+    false,
+    false,
+    true,
+  ]);
+});
