@@ -111,6 +111,8 @@ export function textsOf(rule: PolicyRule): TextPatterns {
       return rule.resource.tag;
     case 'file-send':
       return rule.resource.path;
+    case 'pillar':
+      return rule.resource.environment;
     case 'key':
       return rule.resource.operation;
     default:
@@ -140,6 +142,8 @@ function compileResource(rule: PolicyRule, world: PolicyWorld): CompiledResource
     }
     case 'file-send':
       return byText(rule.resource.path, world, place('path'));
+    case 'pillar':
+      return byText(rule.resource.environment, world, place('environment'));
     case 'key':
       return byText(rule.resource.operation, world, place('operation'));
     case 'subscribe':

@@ -242,6 +242,8 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
     }
     case 'file-send':
       return [{ subject, action, text: question.resource.path }];
+    case 'pillar':
+      return [{ subject, action, text: question.resource.environment }];
     case 'key':
       return [{ subject, action, text: question.resource.operation }];
     case 'subscribe':
@@ -350,6 +352,8 @@ function describe(question: Question): string {
       return `read ${question.resource.fun} from the mine`;
     case 'file-send':
       return 'send files';
+    case 'pillar':
+      return `have pillar of the environment "${question.resource.environment}"`;
     case 'key':
       return `${question.resource.operation} keys`;
     case 'subscribe':

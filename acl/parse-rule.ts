@@ -61,6 +61,7 @@ const resources: Readonly<Record<RuleAction, TSchema>> = {
   command: Type.Object({ ...call, within: Type.Optional(Text), facts }, strict),
   mine: Type.Object({ fun: Patterns, owner: Type.Optional(Patterns), facts }, strict),
   'file-send': Type.Object({ path: Patterns }, strict),
+  pillar: Type.Object({ environment: Patterns }, strict),
   key: Type.Object({ operation: Patterns }, strict),
   subscribe: Type.Object({ tag: Patterns }, strict),
 };

@@ -109,6 +109,8 @@ export interface ResourcePatterns {
   readonly command: CommandPattern;
   readonly mine: MinePattern;
   readonly 'file-send': { readonly path: TextPatterns };
+  /** Which environments of pillar a minion may ask for by name. */
+  readonly pillar: { readonly environment: TextPatterns };
   readonly key: { readonly operation: TextPatterns };
   readonly subscribe: { readonly tag: TextPatterns };
 }

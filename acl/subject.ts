@@ -89,6 +89,12 @@ function compileUser(
   };
 }
 
+/** What Keystone says of a project, a user or a domain. */
+interface KeystoneName {
+  readonly id: string;
+  readonly name: string;
+}
+
 /** Whose projects are meant where a rule that allows does not say. */
 const usualDomain = 'Default';
 
@@ -102,6 +108,7 @@ function compileProject(
   const isRole = compileOptional(role, syntax, rule, 'role');
   const isUser = compileOptional(user, syntax, rule, 'user');
   const isDomain = compileTexts(domain, syntax, { rule, field: 'subject.domain' });
+  const isNamed = effect === 'deny' ? isMeant : isMeantSafely;
   return {
     kind: 'project',
     isEveryone:
@@ -110,21 +117,29 @@ function compileProject(
       [role, user, except].every((it) => it === undefined),
     covers: (it) =>
       it.kind === 'project' &&
-      isMeant(it.project.domain, isDomain) &&
-      isMeant(it.project, isProject) &&
+      isNamed(it.project.domain, isDomain) &&
+      isNamed(it.project, isProject) &&
       (isRole === undefined || it.roles.some(isRole)) &&
-      (isUser === undefined || (isMeant(it.user, isUser) && isMeant(it.user.domain, isDomain))) &&
+      (isUser === undefined || (isNamed(it.user, isUser) && isNamed(it.user.domain, isDomain))) &&
       !isMeant(it.project, isExcepted),
     holds: always,
   };
 }
 
 /** By id or by name. */
-function isMeant(
-  { id, name }: { readonly id: string; readonly name: string },
-  test: TextTest | undefined,
-): boolean {
+function isMeant({ id, name }: KeystoneName, test: TextTest | undefined): boolean {
   return test === undefined || test(id) || test(name);
+}
+
+/** Ids of Keystone's: random ones, and digests for what is in LDAP. */
+const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
+
+/** As {@link isMeant}, but for a name that could be another one's id: names are chosen, ids are not. */
+function isMeantSafely(entity: KeystoneName, test: TextTest | undefined): boolean {
+  if (test === undefined || test(entity.id)) return true;
+  // protection: names-like-ids
+  if (idForm.test(entity.name)) return false;
+  return test(entity.name);
 }
 
 function compileFacts(

@@ -138,6 +138,12 @@ export type Question =
     }
   | {
       readonly subject: Subject;
+      readonly action: 'pillar';
+      /** That the sender asks for by name. */
+      readonly resource: { readonly environment: string };
+    }
+  | {
+      readonly subject: Subject;
       readonly action: 'key';
       /** `revoke`: the sender's own. */
       readonly resource: { readonly operation: string };

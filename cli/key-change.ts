@@ -14,6 +14,7 @@ export type KeyOperation = 'accept' | 'reject' | 'delete';
 export interface KeyChangeOptions {
   readonly fingerprint?: string;
   readonly yes?: boolean;
+  readonly state?: KeyState;
   readonly json?: boolean;
   readonly includeAccepted?: boolean;
   readonly includeDenied?: boolean;
@@ -42,14 +43,19 @@ export async function changeKeys(
 ): Promise<void> {
   const include = includedStates(options);
   const changes = options.yes
-    ? await api[operation]({ match: glob, include, ...givenFingerprint(options) })
+    ? await api[operation]({
+        match: glob,
+        include,
+        ...givenState(options),
+        ...givenFingerprint(options),
+      })
     : await changeConfirmed(operation, api, glob, options, context);
   if (changes === undefined) {
     await printLine(context.stderr, 'Nothing was changed.');
     context.setExitCode(exitCodes.failure);
     return;
   }
-  if (changes.length === 0) throw noMatch(operation, glob, include);
+  if (changes.length === 0) throw noMatch(statesOf(operation, options), glob);
   if (options.json) await printJson(context.stdout, changes);
   else {
     for (const { id } of changes) {
@@ -76,11 +82,10 @@ async function changeConfirmed(
   if (ask === undefined) {
     throw new CommandError('ERR_NOT_CONFIRMED', 'there is no terminal to ask on; add -y');
   }
-  const include = includedStates(options);
   const matches = compileGlob(glob);
-  const states = new Set([...ownStates[operation], ...include]);
-  const keys = (await api.list()).filter(({ id, state }) => states.has(state) && matches(id));
-  if (keys.length === 0) throw noMatch(operation, glob, include);
+  const states = statesOf(operation, options);
+  const keys = (await api.list()).filter(({ id, state }) => states.includes(state) && matches(id));
+  if (keys.length === 0) throw noMatch(states, glob);
   await printLine(stderr, `The following keys are going to be ${participles[operation]}:`);
   for (const { id, state, fingerprint } of keys) {
     await printLine(stderr, `  ${escapeName(id)}  ${state}  ${fingerprint}`);
@@ -107,14 +112,22 @@ export function changeOne(
   operation: KeyOperation,
   api: KeysApi,
   { id, state, fingerprint }: KeyInfo,
-  options: KeyChangeOptions,
+  options: Pick<KeyChangeOptions, 'fingerprint'>,
 ): Promise<readonly KeyChange[]> {
-  const include = ownStates[operation].includes(state) ? [] : [state];
-  return api[operation]({ match: exactly(id), fingerprint, include, ...givenFingerprint(options) });
+  return api[operation]({ match: exactly(id), state, fingerprint, ...givenFingerprint(options) });
 }
 
 function givenFingerprint({ fingerprint }: KeyChangeOptions): { readonly fingerprint?: string } {
   return fingerprint === undefined ? {} : { fingerprint };
+}
+
+function givenState({ state }: KeyChangeOptions): { readonly state?: KeyState } {
+  return state === undefined ? {} : { state };
+}
+
+function statesOf(operation: KeyOperation, options: KeyChangeOptions): readonly KeyState[] {
+  const { state } = options;
+  return state === undefined ? [...ownStates[operation], ...includedStates(options)] : [state];
 }
 
 function includedStates(options: KeyChangeOptions): KeyState[] {
@@ -130,11 +143,7 @@ function exactly(id: string): string {
   return id.replace(/[*?[]/g, '[$&]');
 }
 
-function noMatch(
-  operation: KeyOperation,
-  glob: string,
-  include: readonly KeyState[],
-): CommandError {
-  const states = [...ownStates[operation], ...include].join(', ');
-  return new CommandError('ERR_KEY_NO_MATCH', `no key matches ${glob} (looked in: ${states})`);
+function noMatch(states: readonly KeyState[], glob: string): CommandError {
+  const names = states.join(', ');
+  return new CommandError('ERR_KEY_NO_MATCH', `no key matches ${glob} (looked in: ${names})`);
 }

@@ -90,11 +90,21 @@ async function printByState(
 }
 
 /** The id, and what an operator should know of it. */
-function describeKey({ id, protocol, conflicts }: KeyInfo): string {
+function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
   const notes: string[] = [];
+  if (marks.isUnusual) notes.push('unusual id');
+  if (marks.alike) notes.push(`looks like ${namesOf(marks.alike)}`);
+  if (marks.sharedWith) notes.push(`same key as ${namesOf(marks.sharedWith)}`);
   if (protocol > 0 && protocol < 3) notes.push(`protocol ${protocol}`);
   if (conflicts > 0) notes.push(`${conflicts} sign-ins with another key`);
   return notes.length === 0 ? escapeName(id) : `${escapeName(id)} (${notes.join(', ')})`;
+}
+
+const named = 3;
+
+function namesOf(ids: readonly string[]): string {
+  const more = ids.length > named ? ` and ${ids.length - named} more` : '';
+  return ids.slice(0, named).map(escapeName).join(', ') + more;
 }
 
 function pem(text: string): string {

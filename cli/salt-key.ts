@@ -144,12 +144,7 @@ export class SaltKey {
 
   /** Salt names an id once for each place in which it is found afterwards. */
   async #apply(operation: KeyOperation, chosen: readonly KeyInfo[]): Promise<string[]> {
-    const done = new Set<string>();
-    for (const key of chosen) {
-      if (operation === 'delete' && done.has(key.id)) continue;
-      done.add(key.id);
-      await changeOne(operation, this.#api, key, {});
-    }
+    for (const key of chosen) await changeOne(operation, this.#api, key, {});
     if (operation === 'delete') return chosen.map(idOf);
     const after = await this.#api.list();
     const found = chosen.flatMap(({ id }) => after.filter((key) => key.id === id));

@@ -22,6 +22,8 @@ export interface BridgePart<Api> {
   readonly commands?: NamedCommands;
   /** What it knows of keys that minions show; of one part at most. */
   readonly advice?: KeyAdvice;
+  /** Ends what hangs on the accepted key of an id. */
+  onKeyLost?(id: string): Promise<void>;
   /** Methods at the local socket, called there as `bridge.<name>`. */
   readonly rpc?: ReadonlyMap<string, RpcMethod>;
   /** Adds its routes below `/bridge/v1`. */
@@ -42,6 +44,9 @@ export function joinParts(parts: readonly BridgePart<unknown>[]): OpenExtension 
     ...(intake === undefined ? {} : { intake }),
     ...(pillar === undefined ? {} : { pillar }),
     ...(advice === undefined ? {} : { advice }),
+    onKeyLost: async (id) => {
+      for (const part of parts) await part.onKeyLost?.(id);
+    },
     rpc: new Map(parts.flatMap(({ rpc }) => [...(rpc ?? [])])),
     start: () => {
       for (const part of parts) part.start?.();

@@ -67,6 +67,12 @@ export interface KeyInfo {
   readonly protocol: number;
   /** Sign-ins with another key than this one since the start. */
   readonly conflicts: number;
+  /** Accepted ids that differ from this one in case only, or in how letters are written. */
+  readonly alike?: readonly string[];
+  /** Other accepted ids that have the same key. */
+  readonly sharedWith?: readonly string[];
+  /** No new minion may have such an id (`minion_ids`). Absent: one may. */
+  readonly isUnusual?: true;
 }
 
 /** The master's own keys, by file name. */
@@ -83,6 +89,8 @@ export interface KeySelection {
   readonly fingerprint?: string;
   /** States to look in beyond the operation's own (accept: pending; reject: pending; delete: all). */
   readonly include?: readonly KeyState[];
+  /** Only keys in this state, whatever the operation's own are. */
+  readonly state?: KeyState;
   /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
   readonly by?: AuditRequester;
 }

@@ -166,6 +166,7 @@ async function open(
     cachedir: config.cachedir,
     maxFileBytes: config.fileRecvMaxSize * 1_048_576,
     maxMinionBytes: config.limits.pushedBytes,
+    maxMinionFiles: config.limits.pushedFiles,
   });
   const formerOwners = await FormerOwners.open(foundations.store);
   const admission = createAdmission({
@@ -288,7 +289,13 @@ async function open(
     now,
     log: logger.child({ component: 'requests' }),
   });
-  await revokeLostKeys({ foundations, bus, revocation, log: logger.child({ component: 'keys' }) });
+  await revokeLostKeys({
+    foundations,
+    bus,
+    revocation,
+    onKeyLost: extensions.onKeyLost,
+    log: logger.child({ component: 'keys' }),
+  });
   if (!config.preserveMinionCache) forgetDeleted(foundations, mine.mine, logger);
   const bound = await listen(transports, requests, closers);
   const users = await openUsers({

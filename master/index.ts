@@ -51,6 +51,7 @@ export {
 export { maxPlainDepth, toPlainValue } from './arguments/plain-value.ts';
 /** @internal */
 export { isPlainYamlText, parseYaml } from './arguments/yaml.ts';
+export { AuditBursts, type AuditBurstsOptions } from './audit/bursts.ts';
 export type { AuditHead } from './audit/chain.ts';
 export type { StoredHead } from './audit/head.ts';
 export { type AuditFilter, readAuditLog, verifyAuditLog } from './audit/read.ts';

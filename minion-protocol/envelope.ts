@@ -68,6 +68,25 @@ export function isValidMinionId(id: unknown): id is string {
   return !/[/\\\p{Cc}\p{Cs}]/u.test(id) && Buffer.byteLength(id, 'utf8') <= maxIdBytes;
 }
 
+const longestNewId = 128;
+/** Letters and digits of any script, but for letters that are not to be seen. */
+const newIdForm = /^(?!\p{DI})[\p{L}\p{Nd}](?:(?!\p{DI})[\p{L}\p{Nd}._:@+-])*$/u;
+
+/**
+ * Whether a minion may be new under this id: 1 to 128 letters and digits of any script in NFC, `.`,
+ * `-`, `_`, `:`, `@` and `+`, the first of them a letter or digit, and no `..`. Such an id means
+ * itself alone where it is a target, and is what it looks like to whoever decides on it.
+ */
+export function isNewMinionId(id: string): boolean {
+  return (
+    isValidMinionId(id) &&
+    [...id].length <= longestNewId &&
+    newIdForm.test(id) &&
+    !id.includes('..') &&
+    id === id.normalize('NFC')
+  );
+}
+
 /** Whether it is a nonce: 32 lower-case hex digits, and nothing that could mean more when signed. */
 export function isNonce(nonce: unknown): nonce is string {
   return typeof nonce === 'string' && nonceForm.test(nonce);

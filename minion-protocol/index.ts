@@ -36,6 +36,7 @@ export {
   type Envelope,
   encodeRequest,
   envelopeLimits,
+  isNewMinionId,
   isNonce,
   isValidMinionId,
   type LoadCheckOptions,

@@ -48,6 +48,7 @@ const actions: readonly ExplainRequest['action'][] = [
   'command',
   'mine',
   'file-send',
+  'pillar',
   'key',
   'subscribe',
 ];

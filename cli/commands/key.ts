@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { KeyState, KeysApi } from '../../master/index.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
@@ -51,6 +51,10 @@ export function addKeyCommand(program: Command, context: CommandContext): void {
       .option('-y, --yes', 'do not ask');
     for (const state of include)
       command.option(`--include-${state}`, `also keys that are ${state}`);
+    if (operation === 'delete') {
+      const state = new Option('--state <state>', 'only keys in this state');
+      command.addOption(state.choices(['accepted', 'denied', 'pending', 'rejected']));
+    }
     command
       .addOption(jsonOption())
       .addOption(logLevelOption())

@@ -3,8 +3,11 @@ import type { Enrolment } from './enrolment.ts';
 import type { KnownMinion } from './import.ts';
 import type { EnrolRequest, NewEnrolment } from './request.ts';
 
-/** A machine by its minion's id, or by what the cloud calls it. */
-export type Machine = { readonly id: string } | { readonly instance: string };
+/** A machine by its minion's id, by what the cloud calls it, or by the number of its enrolment. */
+export type Machine =
+  | { readonly id: string }
+  | { readonly instance: string }
+  | { readonly number: string };
 
 /** Ends what hangs on an id elsewhere. */
 export type RetireListener = (id: string) => Promise<void> | void;
@@ -44,12 +47,15 @@ export interface EnrollApi {
    * Ends all that a machine has at this master, also one that was enrolled otherwise: its key,
    * session and connections, grains, pillar, mine and pushed files, the jobs that were published to
    * it, its ticket. A later owner of the id has none of it. Nothing is there any more when it resolves.
-   * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance that no enrolment names
+   * By the number of an enrolment that is over, nothing is done: another machine may have the id.
+   * @throws BridgeError ERR_ENROLL_UNKNOWN for an instance that no enrolment names, and for a number
+   * that none has
    */
   retire(machine: Machine): Promise<void>;
   /**
    * Calls the listener with the id of each that is to be retired, until the function given is
-   * called. What it does is waited for; where it fails, nothing is retired.
+   * called. What it does is waited for, so it must not wait for another call about the same id;
+   * where it fails, nothing is retired.
    */
   onRetire(listener: RetireListener): () => void;
 }

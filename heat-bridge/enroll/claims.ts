@@ -11,6 +11,7 @@ import {
   enrolmentOf,
   type ShownTicket,
   type TicketRules,
+  unknownTicket,
 } from './ticket-check.ts';
 import { ticketGrain } from './user-data/writer.ts';
 
@@ -57,11 +58,14 @@ export class Claims {
     if (fingerprint === undefined) {
       throw new BridgeError('ERR_ENROLL_ARGS', 'fingerprint: expected a SHA-256 in 64 hex digits');
     }
-    const enrolment = enrolmentOf(claim.ticket, rules);
-    checkBinding(enrolment, claim);
-    this.#checkUse(enrolment, fingerprint);
-    this.#checkKey(enrolment.id, fingerprint);
-    return moves.accept(enrolment, fingerprint);
+    const claimed = enrolmentOf(claim.ticket, rules);
+    checkBinding(claimed, claim);
+    return moves.exclusive(claimed, async (enrolment) => {
+      if (enrolment === undefined) throw unknownTicket();
+      this.#checkUse(enrolment, fingerprint);
+      this.#checkKey(enrolment.id, fingerprint);
+      return moves.accept(enrolment, fingerprint);
+    });
   }
 
   /**
@@ -70,14 +74,16 @@ export class Claims {
    */
   async report({ reason, ...shown }: FailureReport): Promise<void> {
     const { moves, rules } = this.#parts;
-    const enrolment = enrolmentOf(shown.ticket, rules);
+    const reported = enrolmentOf(shown.ticket, rules);
     // A machine that fails may not know what it is called.
-    const { instance: _, ...binding } = enrolment;
+    const { instance: _, ...binding } = reported;
     checkBinding(binding, shown);
-    if (enrolment.state !== 'open' && enrolment.state !== 'accepted') {
-      throw new BridgeError('ERR_TICKET_SPENT', 'this enrolment is over');
-    }
-    await moves.fail(enrolment, plainText(reason).slice(0, maxReasonLength));
+    await moves.exclusive(reported, async (enrolment) => {
+      if (enrolment?.state !== 'open' && enrolment?.state !== 'accepted') {
+        throw new BridgeError('ERR_TICKET_SPENT', 'this enrolment is over');
+      }
+      await moves.fail(enrolment, plainText(reason).slice(0, maxReasonLength));
+    });
   }
 
   /** What is known of a key that is not the accepted one of its id. */
@@ -89,6 +95,8 @@ export class Claims {
     if (typeof ticket === 'string' && known.by === 'grain') {
       return this.#takeGrain(known, ticket, fingerprint, offered);
     }
+    // protection: waiting-key-gives-way
+    if (known.state === 'open') return 'wait';
     if (known.state !== 'accepted') return undefined;
     if (fingerprint === known.fingerprint) return 'accept';
     this.#alarm(known, 'another key was shown than the one that was claimed for');
@@ -100,23 +108,25 @@ export class Claims {
     ticket: string,
     fingerprint: string,
     { id, address }: OfferedKey,
-  ): Promise<'accept' | 'deny' | undefined> {
-    const { admission, moves, rules } = this.#parts;
-    if (known.fingerprint === fingerprint) return 'accept';
+  ): Promise<'accept' | 'deny' | 'wait' | undefined> {
+    const { moves, rules } = this.#parts;
+    if (known.state === 'accepted' && known.fingerprint === fingerprint) return 'accept';
     try {
       const enrolment = enrolmentOf(ticket, rules);
       checkBinding(enrolment, { id, address });
       if (enrolment.state === 'accepted' || enrolment.state === 'signed-in') {
         // Which of the two is the machine, nobody can tell.
-        await admission.quarantine(id);
-        this.#alarm(enrolment, 'a second key was shown with the ticket; the first is rejected');
+        const reason = 'a second key was shown with the ticket; the first is rejected';
+        // protection: second-key-of-a-ticket
+        await moves.quarantine(enrolment, reason);
+        this.#alarm(enrolment, reason);
         return 'deny';
       }
       checkUse(enrolment, rules);
       await moves.accept(enrolment, fingerprint);
       return 'accept';
     } catch (error) {
-      if (error instanceof BridgeError) return undefined;
+      if (error instanceof BridgeError) return known.state === 'open' ? 'wait' : undefined;
       throw error;
     }
   }

@@ -2,7 +2,7 @@ import { type LinkedSignal, linkSignals } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { EnrollApi, Machine, RetireListener } from './api.ts';
 import type { EnrolmentDesk } from './desk.ts';
-import type { Enrolment } from './enrolment.ts';
+import { type Enrolment, isLive } from './enrolment.ts';
 import type { EnrolmentBook } from './enrolment-book.ts';
 import { type ImportParts, importMinions } from './import.ts';
 import type { KeyPairs } from './key-pairs.ts';
@@ -26,6 +26,12 @@ export function createEnrollApi(parts: EnrollApiParts): EnrollApi {
     if (enrolment !== undefined) return enrolment;
     throw new BridgeError('ERR_ENROLL_UNKNOWN', 'there is no enrolment of this number');
   };
+  const ofMachine = (machine: Exclude<Machine, { readonly id: string }>): readonly Enrolment[] => {
+    if ('number' in machine) return [find(machine.number)];
+    const own = [...book.live()].filter(({ instance }) => instance === machine.instance);
+    if (own.length > 0) return own;
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no enrolment names this instance');
+  };
   const follow = (number: string, signal?: AbortSignal): AsyncIterable<Enrolment> =>
     untilSettled(find(number), book, linkSignals(parts.closing, signal));
   return {
@@ -43,20 +49,21 @@ export function createEnrollApi(parts: EnrollApiParts): EnrollApi {
       throw new BridgeError('ERR_ENROLL_FAILED', reason);
     },
     retire: async (machine) => {
-      for (const id of idsOf(machine, book)) await moves.retire(id);
+      if ('id' in machine) {
+        await parts.admission.exclusive(machine.id, () => moves.retire(machine.id));
+        return;
+      }
+      for (const enrolment of ofMachine(machine)) {
+        await moves.exclusive(enrolment, async (current) => {
+          if (current !== undefined && isLive(current)) await moves.retire(current.id);
+        });
+      }
     },
     onRetire: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
   };
-}
-
-function idsOf(machine: Machine, book: EnrolmentBook): readonly string[] {
-  if ('id' in machine) return [machine.id];
-  const own = [...book.live()].filter(({ instance }) => instance === machine.instance);
-  if (own.length > 0) return own.map(({ id }) => id);
-  throw new BridgeError('ERR_ENROLL_UNKNOWN', 'no enrolment names this instance');
 }
 
 async function* untilSettled(

@@ -1,5 +1,7 @@
 /** What ends because its time is over. */
 import type { Logger } from 'pino';
+import type { AuditBursts } from '../../master/index.ts';
+import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentBook } from './enrolment-book.ts';
 import type { EnrolmentMoves } from './moves.ts';
 
@@ -10,6 +12,7 @@ const roundMs = 2000;
 export interface DeadlineParts {
   readonly book: EnrolmentBook;
   readonly moves: EnrolmentMoves;
+  readonly bursts: AuditBursts;
   readonly now: () => number;
   readonly log: Logger;
 }
@@ -30,19 +33,37 @@ export class Deadlines {
 
   /** Ends what is over now. @throws what the store or the keys throw */
   async round(): Promise<void> {
-    const { book, moves, now } = this.#parts;
-    const time = now();
+    const { book, bursts, moves } = this.#parts;
     book.prune();
+    bursts.flushIfDue();
     for (const enrolment of [...book.all()]) {
-      const { state, id, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;
-      if (state === 'open' && time >= deadline) {
-        await moves.fail(enrolment, 'no machine showed the ticket in time');
-      } else if (state === 'accepted' && time >= deadline) {
-        await moves.fail(enrolment, 'the minion did not sign in in time');
-      } else if ((state === 'accepted' || state === 'signed-in') && time >= keyExpiresAt) {
-        await moves.retire(id);
-      }
+      if (this.#endOf(enrolment) === undefined) continue;
+      // It may have become something else before its turn comes.
+      await moves.exclusive(enrolment, async (current) => this.#end(current));
     }
+  }
+
+  async #end(enrolment: Enrolment | undefined): Promise<void> {
+    if (enrolment === undefined) return;
+    const { moves } = this.#parts;
+    const end = this.#endOf(enrolment);
+    if (end === undefined) return;
+    if (end === 'retire') await moves.retire(enrolment.id);
+    else await moves.fail(enrolment, end.reason);
+  }
+
+  /** What is to become of an enrolment whose time is over; `undefined`: it is not. */
+  #endOf(enrolment: Enrolment): 'retire' | { readonly reason: string } | undefined {
+    const { state, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;
+    const time = this.#parts.now();
+    if (state === 'open' && time >= deadline) {
+      return { reason: 'no machine showed the ticket in time' };
+    }
+    if (state === 'accepted' && time >= deadline) {
+      return { reason: 'the minion did not sign in in time' };
+    }
+    const hasKey = state === 'accepted' || state === 'signed-in';
+    return hasKey && time >= keyExpiresAt ? 'retire' : undefined;
   }
 
   async close(): Promise<void> {

@@ -1,8 +1,8 @@
 /** Enrolments as orchestrators ask for them. */
-import { randomBytes } from 'node:crypto';
+import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Admission } from '../../master/index.ts';
-import { isValidMinionId, type KeyPairText } from '../../minion-protocol/index.ts';
+import type { KeyPairText } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentBook } from './enrolment-book.ts';
@@ -19,8 +19,8 @@ export interface DeskParts {
   readonly moves: EnrolmentMoves;
   readonly admission: Admission;
   readonly keyPairs: KeyPairs;
-  /** Of the ticket key: 64 bytes. */
-  readonly secretKey: Uint8Array;
+  /** Signs tickets. */
+  readonly privateKey: KeyObject;
   /** @throws BridgeError ERR_ENROLL_OFF where the options say too little to write user-data */
   readonly writer: () => Promise<UserDataWriter>;
   readonly defaults: {
@@ -50,10 +50,22 @@ export class EnrolmentDesk {
    * @throws BridgeError ERR_ENROLL_OFF, ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
    */
   async create(request: EnrolRequest): Promise<NewEnrolment> {
-    const { admission, book, keyPairs, moves, secretKey, tell } = this.#parts;
     const writer = await this.#writerFor(request);
+    const { admission, keyPairs } = this.#parts;
+    if (!admission.takesId(request.id)) throw wrong('id', 'the id of a minion (minion_ids)');
     checkRequest(request, this.#parts.now());
     const keys = request.by === 'keys' ? await keyPairs.take() : undefined;
+    return admission.exclusive(request.id, () => this.#create(request, { writer, keys }));
+  }
+
+  async #create(
+    request: EnrolRequest,
+    {
+      writer,
+      keys,
+    }: { readonly writer: UserDataWriter | undefined; readonly keys: KeyPairText | undefined },
+  ): Promise<NewEnrolment> {
+    const { admission, book, moves, privateKey, tell } = this.#parts;
     const enrolment = this.#begin(request, keys);
     const before = this.#giveWay(request);
     const { number, id, project, instance, address, ticketExpiresAt = 0 } = enrolment;
@@ -65,7 +77,7 @@ export class EnrolmentDesk {
       ...(address === undefined ? {} : { address }),
       expiresAt: ticketExpiresAt,
     };
-    const ticket = signTicket(claims, secretKey);
+    const ticket = signTicket(claims, privateKey);
     // Written first, because it is the step that may refuse what it was given.
     const userData = writer?.write(request, { ticket, keys }) ?? '';
     const isOpen = book.put(enrolment);
@@ -133,8 +145,7 @@ export class EnrolmentDesk {
 }
 
 function checkRequest(request: EnrolRequest, now: number): void {
-  const { id, project, instance, address, lifetime, expires } = request;
-  if (!isValidMinionId(id) || id.length > 255) throw wrong('id', 'the id of a minion');
+  const { project, instance, address, lifetime, expires } = request;
   for (const [name, text] of Object.entries({ project, instance: instance ?? '-' })) {
     if (text.length === 0 || text.length > 255) throw wrong(name, '1 to 255 characters');
   }

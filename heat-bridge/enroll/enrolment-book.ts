@@ -1,9 +1,11 @@
 /** All enrolments: by heart, and in the bridge's part of the store. */
 import { EventEmitter, on } from 'node:events';
-import type { StateArea } from '../../master/index.ts';
+import type { StateArea, StateOperation } from '../../master/index.ts';
 import { type Enrolment, isLive } from './enrolment.ts';
 
 const prefix = 'enrolments';
+/** Numbers of those whose end was kept, and not yet carried out. */
+const endingPrefix = 'enrolments-ending';
 /** Milliseconds that an enrolment which is over can still be looked up. */
 const keepMs = 7 * 86_400_000;
 
@@ -20,6 +22,7 @@ export class EnrolmentBook {
   readonly #changes = new EventEmitter<Changes>().setMaxListeners(0);
   /** Numbers of those that are over, with the time until which they are kept; oldest first. */
   readonly #over = new Map<string, number>();
+  readonly #ending = new Set<string>();
 
   private constructor(state: Pick<StateArea, 'list' | 'write'>, now: () => number) {
     this.#state = state;
@@ -34,6 +37,7 @@ export class EnrolmentBook {
     for await (const { value } of state.list([prefix])) {
       book.#remember(JSON.parse(Buffer.from(value).toString('utf8')));
     }
+    for await (const { key } of state.list([endingPrefix])) book.#ending.add(key.at(-1) ?? '');
     return book;
   }
 
@@ -66,18 +70,43 @@ export class EnrolmentBook {
   }
 
   /** By heart at once, so that nothing else can be made of it meanwhile; durable when it resolves. */
-  async put(...enrolments: readonly Enrolment[]): Promise<void> {
+  put(...enrolments: readonly Enrolment[]): Promise<void> {
+    return this.#write(enrolments, []);
+  }
+
+  /** As {@link put}, and {@link ending} until {@link carriedOut}: also in the next process. */
+  async putEnd(enrolment: Enrolment): Promise<void> {
+    const { number } = enrolment;
+    const key = [endingPrefix, number];
+    await this.#write([enrolment], [{ op: 'put', key, value: new Uint8Array() }]);
+    this.#ending.add(number);
+  }
+
+  /** Enrolments that are over, and what they brought is perhaps still there. */
+  *ending(): IterableIterator<Enrolment> {
+    for (const number of this.#ending) {
+      const enrolment = this.#byNumber.get(number);
+      if (enrolment !== undefined) yield enrolment;
+    }
+  }
+
+  /** Nothing of what an enrolment brought is there any more. */
+  async carriedOut({ number }: Enrolment): Promise<void> {
+    await this.#state.write([{ op: 'delete', key: [endingPrefix, number] }]);
+    this.#ending.delete(number);
+  }
+
+  async #write(enrolments: readonly Enrolment[], more: readonly StateOperation[]): Promise<void> {
     const before = enrolments.map(({ number }) => this.#byNumber.get(number));
     for (const enrolment of enrolments) this.#remember(enrolment);
     try {
-      await this.#state.write(
-        enrolments.map((enrolment) => ({
-          op: 'put',
-          key: [prefix, enrolment.number],
-          value: Buffer.from(JSON.stringify(enrolment)),
-          ...(isLive(enrolment) ? {} : { expiresAt: this.#now() + keepMs }),
-        })),
-      );
+      const rows = enrolments.map((enrolment) => ({
+        op: 'put' as const,
+        key: [prefix, enrolment.number],
+        value: Buffer.from(JSON.stringify(enrolment)),
+        ...(isLive(enrolment) ? {} : { expiresAt: this.#now() + keepMs }),
+      }));
+      await this.#state.write([...rows, ...more]);
     } catch (error) {
       for (const [index, enrolment] of enrolments.entries()) {
         const known = before[index];

@@ -1,7 +1,7 @@
 /** Many minions at once whose keys, or fingerprints of them, are known. */
 import { randomBytes } from 'node:crypto';
 import type { Admission } from '../../master/index.ts';
-import { isValidMinionId, parsePublicKey } from '../../minion-protocol/index.ts';
+import { parsePublicKey } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentBook } from './enrolment-book.ts';
@@ -52,11 +52,15 @@ export async function importMinions(
     const enrolment = enrolments[index];
     if (enrolment === undefined) continue;
     const { id, protocol } = enrolment;
-    if (publicKey === undefined) await admission.pin(id, protocol);
-    else await admission.admit({ id, publicKey, protocol });
-    tell({ what: 'accepted', enrolment });
-    // It may have signed in before.
-    if (admission.isHeard(id)) await moves.signIn(id);
+    await moves.exclusive(enrolment, async (current) => {
+      // Ended before it came to it.
+      if (current?.state !== 'accepted') return;
+      if (publicKey === undefined) await admission.pin(id, protocol);
+      else await admission.admit({ id, publicKey, protocol });
+      tell({ what: 'accepted', enrolment });
+      // It may have signed in before.
+      await moves.signIn(current);
+    });
   }
   return enrolments;
 }
@@ -64,7 +68,7 @@ export async function importMinions(
 function toEnrolment(minion: KnownMinion, index: number, parts: ImportParts): Enrolment {
   const { id, project, instance, expires } = minion;
   const place = `entry ${index + 1}`;
-  if (!isValidMinionId(id)) throw wrong(place, 'the id of a minion as id');
+  if (!parts.admission.takesId(id)) throw wrong(place, 'the id of a minion as id (minion_ids)');
   if (project.length === 0 || project.length > 255) throw wrong(place, 'a project');
   const fingerprint = fingerprintIn(minion, place);
   const held = parts.admission.keyOf(id);

@@ -1,6 +1,6 @@
 /** What befalls an enrolment: kept first, then carried out at the keys, then told. */
 import type { Admission } from '../../master/index.ts';
-import { type Enrolment, isLive } from './enrolment.ts';
+import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentBook } from './enrolment-book.ts';
 import type { SpentTickets } from './spent-tickets.ts';
 
@@ -15,7 +15,7 @@ export interface EnrolmentNews {
 /** What {@link EnrolmentMoves} needs. */
 export interface MoveParts {
   readonly book: EnrolmentBook;
-  readonly spent: SpentTickets;
+  readonly spent: Pick<SpentTickets, 'add'>;
   readonly admission: Admission;
   /** What ends besides, with whatever an id had; done before anything else is. */
   readonly onRetire: (id: string) => Promise<void>;
@@ -26,6 +26,10 @@ export interface MoveParts {
 /** Milliseconds that a machine has to sign in after its key was accepted. */
 const signInMs = 600_000;
 
+/**
+ * The transitions of enrolments. All but those that say otherwise are called inside of
+ * {@link exclusive}, or of the id's turn otherwise, with what the enrolment is then.
+ */
 export class EnrolmentMoves {
   readonly #parts: MoveParts;
 
@@ -34,11 +38,24 @@ export class EnrolmentMoves {
   }
 
   /**
+   * Runs work on an enrolment as it is when its turn comes: sign-ins of its id, operations on the
+   * id's key and other transitions come before or after it.
+   */
+  exclusive<T>(
+    enrolment: Pick<Enrolment, 'id' | 'number'>,
+    work: (current: Enrolment | undefined) => Promise<T>,
+  ): Promise<T> {
+    const { admission, book } = this.#parts;
+    // protection: one-transition-at-a-time
+    return admission.exclusive(enrolment.id, () => work(book.get(enrolment.number)));
+  }
+
+  /**
    * Accepts the key of this fingerprint, shown already or not. The ticket is spent with it; both
    * are durable when it resolves.
    */
   async accept(open: Enrolment, fingerprint: string): Promise<Enrolment> {
-    const { book, admission, now } = this.#parts;
+    const { book, now } = this.#parts;
     const { deadline } = open;
     const enrolment: Enrolment = {
       ...open,
@@ -50,51 +67,82 @@ export class EnrolmentMoves {
     await this.#spend(open);
     await this.#carryOut(enrolment);
     this.#tell({ what: 'accepted', enrolment });
-    if (admission.isHeard(enrolment.id)) await this.signIn(enrolment.id);
-    return enrolment;
+    return this.signIn(enrolment);
   }
 
-  /** Notes that the minion of an id was heard with a proof of its key. */
-  async signIn(id: string): Promise<void> {
+  /** Signed in, if its minion was heard with a proof of its key; else as it was. */
+  async signIn(known: Enrolment): Promise<Enrolment> {
     const { book, admission } = this.#parts;
-    const known = book.liveOf(id);
-    if (known?.state !== 'accepted') return;
-    if (admission.keyOf(id)?.fingerprint !== known.fingerprint) return;
+    const { id, fingerprint } = known;
+    if (known.state !== 'accepted' || !admission.isHeard(id)) return known;
+    if (admission.keyOf(id)?.fingerprint !== fingerprint) return known;
     const { deadline: _, ...rest } = known;
     const enrolment: Enrolment = { ...rest, state: 'signed-in' };
     await book.put(enrolment);
     this.#tell({ what: 'signed-in', enrolment });
+    return enrolment;
+  }
+
+  /** Called from anywhere when the minion of an id was heard with a proof of its key. */
+  async heard(id: string): Promise<void> {
+    const { book } = this.#parts;
+    const live = book.liveOf(id);
+    if (live?.state !== 'accepted') return;
+    await this.exclusive(live, async (current) => {
+      if (current !== undefined) await this.signIn(current);
+    });
   }
 
   /** Gives an enrolment up, with the key that it brought. */
   async fail(live: Enrolment, reason: string): Promise<void> {
-    const { book, admission, onRetire } = this.#parts;
-    if (live.state !== 'open') await onRetire(live.id);
-    const enrolment: Enrolment = { ...live, state: 'failed', reason };
-    await book.put(enrolment);
-    await this.#spend(live);
-    // What came of a ticket that nobody used is not there to be ended.
-    if (live.state !== 'open') await admission.retire(live.id);
-    this.#tell({ what: 'failed', enrolment, detail: reason });
+    const { admission } = this.#parts;
+    const held = admission.keyOf(live.id);
+    // Another key under the id is somebody else's business, and stays.
+    const hasOther = held !== undefined && held.fingerprint !== live.fingerprint;
+    const end = { ...live, state: 'failed', reason } as const;
+    const keepsKey = live.state === 'open' || hasOther;
+    // protection: key-of-a-failure
+    await this.#end(live, end, { keepsKey });
+  }
+
+  /** Gives an enrolment up whose key turned out to be good for nobody; the key is rejected. */
+  async quarantine(live: Enrolment, reason: string): Promise<void> {
+    await this.#parts.admission.quarantine(live.id);
+    const end = { ...live, state: 'failed', reason } as const;
+    await this.#end(live, end, { keepsKey: true });
   }
 
   /** Ends all that an id has, with its enrolment if it has one. */
   async retire(id: string): Promise<void> {
     const { book, admission, onRetire } = this.#parts;
-    await onRetire(id);
     const live = book.liveOf(id);
-    if (live === undefined) return admission.retire(id);
-    const enrolment: Enrolment = { ...live, state: 'retired' };
-    await book.put(enrolment);
-    await this.#spend(live);
+    if (live !== undefined) {
+      await this.#end(live, { ...live, state: 'retired' }, { keepsKey: false });
+      return;
+    }
+    await onRetire(id);
     await admission.retire(id);
-    this.#tell({ what: 'retired', enrolment });
-    return undefined;
+  }
+
+  /** Called from anywhere when the accepted key of an id was deleted, rejected or replaced. */
+  async keyLost(id: string): Promise<void> {
+    const { book, admission } = this.#parts;
+    const live = book.liveOf(id);
+    if (live === undefined) return;
+    await this.exclusive(live, async (current) => {
+      if (current?.state !== 'accepted' && current?.state !== 'signed-in') return;
+      const held = admission.keyOf(id);
+      if (held?.state === 'accepted' && held.fingerprint === current.fingerprint) return;
+      const isJudged = held?.state === 'accepted' || held?.state === 'rejected';
+      const reason = `its key was ${isJudged ? 'rejected or replaced' : 'deleted'}`;
+      // protection: key-ends-enrolment
+      await this.#end(current, { ...current, state: 'retired', reason }, { keepsKey: isJudged });
+    });
   }
 
   /**
-   * Makes up for what a crash left undone. Who was accepted has as long again to sign in: the
-   * master may have been away for longer than that.
+   * Makes up for what a crash left undone, before anybody is served. Who was accepted has as long
+   * again to sign in: the master may have been away for longer than that.
    */
   async resume(): Promise<void> {
     const { book, now } = this.#parts;
@@ -106,10 +154,7 @@ export class EnrolmentMoves {
       await book.put(...waiting.map((it) => ({ ...it, deadline: now() + signInMs })));
     }
     for (const enrolment of accepted) await this.#carryOut(enrolment);
-    for (const enrolment of all) {
-      if (!isLive(enrolment) && enrolment.fingerprint !== undefined)
-        await this.#endLeftKey(enrolment);
-    }
+    for (const enrolment of [...book.ending()]) await this.#endLeftKey(enrolment);
   }
 
   /** Does at the keys what was kept. A key that was not shown yet is known when it is. */
@@ -121,11 +166,34 @@ export class EnrolmentMoves {
     await admission.admit({ id, publicKey: held.publicKey, protocol });
   }
 
+  async #end(
+    live: Enrolment,
+    over: Enrolment,
+    { keepsKey }: { readonly keepsKey: boolean },
+  ): Promise<void> {
+    const { book, admission, onRetire } = this.#parts;
+    const { id } = live;
+    // What came of a ticket that nobody used is not there to be ended.
+    if (live.state !== 'open' || over.state === 'retired') await onRetire(id);
+    if (keepsKey) await book.put(over);
+    else await book.putEnd(over);
+    await this.#spend(live);
+    if (!keepsKey) {
+      await admission.retire(id);
+      await book.carriedOut(over);
+    }
+    const { reason } = over;
+    const what = over.state === 'failed' ? 'failed' : 'retired';
+    this.#tell({ what, enrolment: over, ...(reason === undefined ? {} : { detail: reason }) });
+  }
+
   /** A key whose end was kept and not carried out. */
-  async #endLeftKey({ id, fingerprint }: Enrolment): Promise<void> {
+  async #endLeftKey(over: Enrolment): Promise<void> {
     const { book, admission } = this.#parts;
-    const isLeft = admission.keyOf(id)?.fingerprint === fingerprint;
-    if (isLeft && book.liveOf(id) === undefined) await admission.retire(id);
+    const held = admission.keyOf(over.id);
+    const isLeft = held === undefined || held.fingerprint === over.fingerprint;
+    if (isLeft && book.liveOf(over.id) === undefined) await admission.retire(over.id);
+    await book.carriedOut(over);
   }
 
   #tell(news: EnrolmentNews): void {

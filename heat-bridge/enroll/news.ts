@@ -1,11 +1,15 @@
 /** Tells what befalls enrolments: on the bus, in the audit log, in the log. */
 import type { Logger } from 'pino';
-import type { AuditActor, ExtensionHost } from '../../master/index.ts';
+import type { AuditActor, AuditBursts, AuditEntry, ExtensionHost } from '../../master/index.ts';
 import type { EnrolmentNews } from './moves.ts';
 
-/** Events `saltbridge/bridge/enroll/<id>/<what>`, records `enroll.<what>`. */
+/**
+ * Events `saltbridge/bridge/enroll/<what>`, records `enroll.<what>`. Alarms are whatever strangers
+ * make of them: the same one again within a minute is counted, and told by the audit log alone.
+ */
 export function newsTeller(
   { audit, fire }: Pick<ExtensionHost, 'audit' | 'fire'>,
+  bursts: AuditBursts,
   log: Logger,
 ): (news: EnrolmentNews) => void {
   return ({ what, enrolment, detail }) => {
@@ -15,15 +19,18 @@ export function newsTeller(
       ...(instance === undefined ? {} : { instance }),
       ...(detail === undefined ? {} : { detail }),
     };
-    fire(`enroll/${what}`, { id, number, project, by, ...known });
-    audit.append({
+    const entry: AuditEntry = {
       who: actorOf(what, id),
       action: `enroll.${what}`,
       what: number,
       on: [id],
       outcome: what === 'failed' || what === 'alarm' ? 'failed' : 'done',
       detail: `project ${project}${detail === undefined ? '' : `: ${detail}`}`,
-    });
+    };
+    // protection: counted-alarms
+    if (what === 'alarm' && !bursts.note(entry, number)) return;
+    if (what !== 'alarm') audit.append(entry);
+    fire(`enroll/${what}`, { id, number, project, by, ...known });
     const level = what === 'alarm' ? 'warn' : 'info';
     log[level]({ minion: id, code: what }, 'enrolment');
   };

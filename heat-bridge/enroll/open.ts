@@ -1,7 +1,7 @@
 /** Enrolment of one master, from its parts. */
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { ExtensionHost, KeyAdvice } from '../../master/index.ts';
+import { AuditBursts, type ExtensionHost, type KeyAdvice } from '../../master/index.ts';
 import { makeDirectory } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { BridgePart } from '../part.ts';
@@ -44,7 +44,8 @@ export async function openEnrolment(
   const key = await openTicketKey(path.join(directory, 'ticket.key'));
   const spent = await SpentTickets.open(path.join(directory, 'spent'), now);
   const book = await EnrolmentBook.open(state, now);
-  const tell = newsTeller(host, log);
+  const bursts = new AuditBursts({ audit: host.audit, now });
+  const tell = newsTeller(host, bursts, log);
   const listeners = new Set<RetireListener>();
   const onRetire = async (id: string): Promise<void> => {
     for (const listener of listeners) await listener(id);
@@ -58,7 +59,7 @@ export async function openEnrolment(
     moves,
     admission,
     keyPairs,
-    secretKey: key.secretKey,
+    privateKey: key.privateKey,
     writer: once(() => openWriter(host, options)),
     defaults,
     tell,
@@ -71,7 +72,7 @@ export async function openEnrolment(
     now,
   };
   const claims = new Claims({ book, moves, admission, rules, takesGrains, tell });
-  const deadlines = new Deadlines({ book, moves, now, log });
+  const deadlines = new Deadlines({ book, moves, bursts, now, log });
   const api = createEnrollApi({
     desk,
     book,
@@ -86,17 +87,18 @@ export async function openEnrolment(
   });
   await moves.resume();
   const stopHearing = admission.onHeard((id) => {
-    moves.signIn(id).catch((error: unknown) => {
+    moves.heard(id).catch((error: unknown) => {
       log.error({ minion: id, err: error }, 'a sign-in was not kept');
     });
   });
   return {
     api,
     advice: claims.advise,
+    onKeyLost: (id) => moves.keyLost(id),
     rpc: enrollMethods(api),
     routes: (app, doors) => {
       addEnrollRoutes(app, claims);
-      addServiceRoutes(app, doors, host, api);
+      addServiceRoutes(app, doors, host, api, protocol);
     },
     start: () => {
       deadlines.start();
@@ -105,6 +107,7 @@ export async function openEnrolment(
     close: async () => {
       stopHearing();
       await deadlines.close();
+      bursts.flush();
       await keyPairs.close();
       await spent.close();
     },

@@ -3,10 +3,14 @@ import type { FastifyInstance } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import { AuthenticationError, TokenBuckets } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import { described } from '../http/operation.ts';
 import type { Claims } from './claims.ts';
+import type { Enrolment } from './enrolment.ts';
 
+/** Refused claims and reports of one address; more are refused unread. */
+const refusals = { perSecond: 1, burst: 60 };
 /** Bytes of a body: a ticket and some words. */
 const bodyLimit = 8192;
 
@@ -38,12 +42,27 @@ const failureOperation = described({
 
 /** `POST enroll/claim` and `POST enroll/failure`. */
 export function addEnrollRoutes(app: FastifyInstance, claims: Claims): void {
+  const refused = new TokenBuckets(refusals);
+  const metered = async <T>(address: string, work: () => Promise<T>): Promise<T> => {
+    if (refused.take(address, 0) > 0) {
+      const text = 'too many tickets from this address were refused; try again later';
+      // protection: metered-claims
+      throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
+    }
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof BridgeError) refused.take(address);
+      throw error;
+    }
+  };
   app.post('/enroll/claim', { bodyLimit, config: claimOperation }, async ({ body, ip }) => {
-    const { id, state } = await claims.claim({ ...claimForm(body), address: ip });
+    const claim = async (): Promise<Enrolment> => claims.claim({ ...claimForm(body), address: ip });
+    const { id, state } = await metered(ip, claim);
     return { id, state };
   });
   app.post('/enroll/failure', { bodyLimit, config: failureOperation }, async ({ body, ip }) => {
-    await claims.report({ ...failureForm(body), address: ip });
+    await metered(ip, async () => claims.report({ ...failureForm(body), address: ip }));
     return {};
   });
 }

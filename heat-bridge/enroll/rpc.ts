@@ -9,6 +9,7 @@ const byNumber = Type.Object({ number: Type.String() }, strict);
 const machine = Type.Union([
   Type.Object({ id: Type.String({ minLength: 1 }) }, strict),
   Type.Object({ instance: Type.String({ minLength: 1 }) }, strict),
+  Type.Object({ number: Type.String({ minLength: 1 }) }, strict),
 ]);
 
 export function enrollMethods(api: EnrollApi): ReadonlyMap<string, RpcMethod> {

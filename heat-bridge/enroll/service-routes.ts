@@ -13,7 +13,7 @@ import { projectOf } from '../keystone/own-project.ts';
 import type { EnrollApi } from './api.ts';
 import type { Enrolment } from './enrolment.ts';
 import { serviceOperations as about } from './operations.ts';
-import type { NewEnrolment } from './request.ts';
+import type { EnrolRequest, NewEnrolment } from './request.ts';
 import { bodyOf } from './routes.ts';
 import { serviceEnrolRequest } from './schemas.ts';
 
@@ -40,6 +40,7 @@ export function addServiceRoutes(
   doors: HttpDoors,
   host: RoutesHost,
   api: EnrollApi,
+  lowestProtocol: EnrolRequest['protocol'] = 0,
 ): void {
   const holderOf = async (request: FastifyRequest): Promise<TokenHolder> => {
     const holder = await host.holdToken(doors.tokenOf(request) ?? '');
@@ -68,6 +69,8 @@ export function addServiceRoutes(
       }
       const wanted = { ...asked, project };
       permit(host, holder, 'bridge.enroll.create', wanted);
+      // protection: operators-protocol
+      checkProtocol(wanted.protocol, lowestProtocol);
       return api.create(wanted);
     },
   );
@@ -86,12 +89,20 @@ export function addServiceRoutes(
     async (request): Promise<object> => {
       const { holder, enrolment } = await known(request);
       permit(host, holder, 'bridge.enroll.retire', enrolment);
-      const { id, state } = enrolment;
-      // One that is over has no id any more: another may have it.
-      if (state !== 'retired' && state !== 'failed') await api.retire({ id });
+      await api.retire({ number: enrolment.number });
       return {};
     },
   );
+}
+
+/**
+ * Services may ask for more than the operator does, and for no less.
+ * @throws BridgeError ERR_ENROLL_ARGS
+ */
+function checkProtocol(asked: number | undefined, lowest: number): void {
+  if (asked === undefined || asked >= lowest) return;
+  const text = `protocol: expected ${lowest} or more (enroll: protocol), got ${asked}`;
+  throw new BridgeError('ERR_ENROLL_ARGS', text);
 }
 
 function isOfProject(subject: Subject, { project }: Enrolment): boolean {

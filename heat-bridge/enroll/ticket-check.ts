@@ -1,4 +1,5 @@
 /** Whether a ticket is good for what it is shown for. */
+import type { KeyObject } from 'node:crypto';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
 import { isGenuine, tryReadTicket } from './ticket.ts';
@@ -15,7 +16,7 @@ export interface ShownTicket {
 
 /** What tickets are held against. */
 export interface TicketRules {
-  readonly publicKey: Uint8Array;
+  readonly publicKey: KeyObject;
   readonly find: (number: string) => Enrolment | undefined;
   readonly isSpent: (number: string) => boolean;
   readonly now: () => number;
@@ -29,10 +30,15 @@ export interface TicketRules {
 export function enrolmentOf(ticket: string, rules: TicketRules): Enrolment {
   const read = tryReadTicket(ticket);
   const enrolment = read && rules.find(read.claims.number);
-  if (read === undefined || enrolment === undefined || !isGenuine(read, rules.publicKey)) {
-    throw new BridgeError('ERR_TICKET', 'this is no ticket of this bridge');
-  }
+  if (read === undefined || enrolment === undefined) throw unknownTicket();
+  // protection: genuine-tickets
+  if (!isGenuine(read, rules.publicKey)) throw unknownTicket();
   return enrolment;
+}
+
+/** Of another bridge, made up, or of an enrolment that is long over. */
+export function unknownTicket(): BridgeError {
+  return new BridgeError('ERR_TICKET', 'this is no ticket of this bridge');
 }
 
 /**

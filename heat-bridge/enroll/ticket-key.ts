@@ -1,16 +1,17 @@
 /** The key that tickets are signed with: in a file of its own, outside the store and its backups. */
-import { randomBytes } from 'node:crypto';
-import nacl from 'tweetnacl';
+import { createPrivateKey, createPublicKey, type KeyObject, randomBytes } from 'node:crypto';
 import { readTextIfPresent, writeFileAtomically } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 
 /** An Ed25519 pair. */
 export interface TicketKey {
-  /** 32 bytes. */
-  readonly publicKey: Uint8Array;
-  /** 64 bytes. */
-  readonly secretKey: Uint8Array;
+  readonly publicKey: KeyObject;
+  readonly privateKey: KeyObject;
 }
+
+const seedLength = 32;
+/** What stands before the seed in PKCS #8 [RFC 8410]. */
+const pkcs8Head = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 /**
  * Reads the key (0600, 44 characters of base64), or makes it.
@@ -19,16 +20,19 @@ export interface TicketKey {
 export async function openTicketKey(file: string): Promise<TicketKey> {
   const text = await readTextIfPresent(file);
   if (text === undefined) {
-    const seed = randomBytes(nacl.sign.seedLength);
+    const seed = randomBytes(seedLength);
     await writeFileAtomically(file, `${seed.toString('base64')}\n`, 0o600);
-    return nacl.sign.keyPair.fromSeed(new Uint8Array(seed));
+    return keyOf(seed);
   }
   const seed = Buffer.from(text.trim(), 'base64');
-  if (seed.length !== nacl.sign.seedLength) {
-    throw new BridgeError(
-      'ERR_TICKET_KEY',
-      `${file}: expected ${nacl.sign.seedLength} bytes in base64`,
-    );
+  if (seed.length !== seedLength) {
+    throw new BridgeError('ERR_TICKET_KEY', `${file}: expected ${seedLength} bytes in base64`);
   }
-  return nacl.sign.keyPair.fromSeed(new Uint8Array(seed));
+  return keyOf(seed);
+}
+
+function keyOf(seed: Buffer): TicketKey {
+  const der = Buffer.concat([pkcs8Head, seed]);
+  const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
+  return { privateKey, publicKey: createPublicKey(privateKey) };
 }

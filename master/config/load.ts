@@ -60,6 +60,7 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
     ...warnOfRights(config, settings),
     ...warnOfBackends(config, settings),
     ...warnOfReactorTags(config, settings),
+    ...warnOfPushedFiles(config, settings),
   ];
   return { config, warnings: [...warnings, ...more], files };
 }
@@ -128,6 +129,20 @@ function warnOfValues({ logFile }: MasterConfig, settings: Settings): ConfigWarn
       `log_file leads to a log service, not to a file: ${advice}`,
     ),
   ];
+}
+
+/** A file that `cp.push` may send and that does not fit into what its minion may have here. */
+export function warnOfPushedFiles(
+  { acl, confFile, fileRecv, fileRecvMaxSize, limits }: MasterConfig,
+  settings: Settings,
+): ConfigWarning[] {
+  const isOn = fileRecv || acl.rules.some(({ action }) => action === 'file-send');
+  const { pushedBytes } = limits;
+  if (!isOn || pushedBytes === 0 || fileRecvMaxSize * 1_048_576 <= pushedBytes) return [];
+  const setting = settings.get('file_recv_max_size') ?? settings.get('file_recv');
+  const origin = setting?.origin ?? { file: confFile, line: 0, key: 'file_recv_max_size' };
+  const text = `file_recv_max_size (${fileRecvMaxSize} MiB) is more than all pushed files of a minion may have (${pushedBytes} bytes): raise saltbridge: limits: pushed_bytes, or lower it`;
+  return [warning('bounded', origin, text)];
 }
 
 function warning(kind: ConfigWarning['kind'], origin: OptionOrigin, text: string): ConfigWarning {

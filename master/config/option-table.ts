@@ -51,6 +51,7 @@ export type OwnOptionName =
   | 'bridge'
   | 'eventRing'
   | 'socket'
+  | 'minionIds'
   | 'publishSerialBlock'
   | 'reconnectWaitSeconds'
   | 'confirmOpenMode'
@@ -230,6 +231,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   eventRing: row('event_ring', eventRing, null),
   audit: row('audit', auditOptions, auditDefaults),
   bridge: row('bridge', plainMap, null),
+  minionIds: row('minion_ids', oneOf(['strict', 'salt']), 'strict'),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
   reconnectWaitSeconds: row('reconnect_wait', integer(0, 60), 3),
   confirmOpenMode: row('confirm_open_mode', flag, false),
@@ -249,7 +251,8 @@ export const limitOptions: OptionTable<Limits> = {
   returnBytes: row('return_bytes', integer(1024, megabytes100), 16 * mebibyte),
   eventBytes: row('event_bytes', integer(1024, megabytes100), mebibyte),
   fileBytesPerSecond: row('file_bytes_per_second', integer(0, many), 64 * mebibyte),
-  pushedBytes: row('pushed_bytes', integer(0, 2 ** 50), 256 * mebibyte),
+  pushedBytes: row('pushed_bytes', integer(0, 2 ** 50), 64 * mebibyte),
+  pushedFiles: row('pushed_files', integer(0, many), 4096),
   pillarSteps: row('pillar_steps', integer(1000, many), 100_000),
   orchestrations: row('orchestrations', integer(1, 1000), 16),
   orchestrationStates: row('orchestration_states', integer(1, 100_000), 2000),

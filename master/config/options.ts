@@ -56,8 +56,13 @@ export interface Limits {
    * nothing else. Default 64 MiB; 0: off.
    */
   readonly fileBytesPerSecond: number;
-  /** `pushed_bytes`: files that a minion may have pushed, all together. Default 256 MiB; 0: off. */
+  /**
+   * `pushed_bytes`: files that a minion may have pushed, all together; each of them, and each folder,
+   * counts as 4 KiB at least. Default 64 MiB; 0: off.
+   */
   readonly pushedBytes: number;
+  /** `pushed_files`: how many they may be, folders among them. Default 4096; 0: off. */
+  readonly pushedFiles: number;
   /** `grains_bytes`: largest set of grains of a minion. Default 1 MiB, at most 100 MB. */
   readonly grainsBytes: number;
   /**
@@ -443,6 +448,11 @@ export interface MasterConfig {
   readonly limits: Limits;
   /** `saltbridge:acl`. */
   readonly acl: AclOptions;
+  /**
+   * `saltbridge:minion_ids`: ids that new minions may have. `strict`: letters and digits of any
+   * script, `.`, `-`, `_`, `:`, `@` and `+`; `salt`: whatever Salt takes. Default `strict`.
+   */
+  readonly minionIds: 'strict' | 'salt';
   /** `saltbridge:publish_serial_block`: serials reserved with one write. Default 1000. */
   readonly publishSerialBlock: number;
   /**

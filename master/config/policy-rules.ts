@@ -53,6 +53,8 @@ export function rulesOf(config: MasterConfig): PolicyRule[] {
     ...(config.fileRecv
       ? [allow('file_recv', { subject: everyMinion, action: 'file-send', resource: { path: '*' } })]
       : []),
+    // As in Salt; rules that deny take environments away.
+    allow('pillar', { subject: everyMinion, action: 'pillar', resource: { environment: '*' } }),
     ...(config.allowMinionKeyRevoke
       ? [
           allow('allow_minion_key_revoke', {

@@ -13,6 +13,7 @@ export const reloadableOptions: readonly (keyof MasterConfig)[] = [
   'permissivePkiAccess',
   'authEvents',
   'maxMinions',
+  'minionIds',
   'acl',
   'publisherAcl',
   'publisherAclBlacklist',

@@ -2,7 +2,7 @@
 
 import { ConfigError } from './errors.ts';
 import { warnOfExtPillar } from './ext-pillar-warnings.ts';
-import { completeSettings, mainFileOf, warnOfUnserved } from './load.ts';
+import { completeSettings, mainFileOf, warnOfPushedFiles, warnOfUnserved } from './load.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
 import type { MasterConfig } from './options.ts';
 import { readConfigFiles } from './read-files.ts';
@@ -39,6 +39,7 @@ export async function surveyMasterConfig(directory: string): Promise<ConfigSurve
       ...warnOfExtPillar(settings),
       ...warnOfNarrowed(config, settings),
       ...warnOfRights(config, settings),
+      ...warnOfPushedFiles(config, settings),
     ],
     problems,
   };

@@ -14,6 +14,8 @@ export interface ConfigWarning extends OptionOrigin {
     | 'rights'
     /** The reactor listens for tags that no rule lets anybody emit. */
     | 'unheard'
+    /** A value that another option does not let have its effect. */
+    | 'bounded'
     /** One that nothing is lost without. */
     | 'not-needed'
     /** An option that neither has. */

@@ -115,6 +115,8 @@ function grantFor(record: RecordedDecision, options: LearnOptions): Grant {
     }
     case 'file-send':
       return { action, resource: { path: literalGlob(text) }, notes: [] };
+    case 'pillar':
+      return { action, resource: { environment: literalGlob(text) }, notes: [] };
     case 'key':
       return { action, resource: { operation: literalGlob(text) }, notes: [] };
     case 'subscribe':

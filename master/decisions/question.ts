@@ -47,6 +47,8 @@ function questionOf(
     }
     case 'file-send':
       return { subject, action, resource: { path: text } };
+    case 'pillar':
+      return { subject, action, resource: { environment: text } };
     case 'key':
       return { subject, action, resource: { operation: text } };
     case 'subscribe':

@@ -1,5 +1,6 @@
 import { placeOf, withoutPlace } from '../config/place.ts';
 import type { ConfigSurvey } from '../config/survey.ts';
+import type { ConfigWarning } from '../config/warnings.ts';
 import type { Patient } from './patient.ts';
 import type { DoctorFinding } from './report.ts';
 
@@ -21,10 +22,7 @@ export async function checkConfig({ config: survey }: Patient): Promise<DoctorFi
       severity: 'warning',
       subject: placeOf(warning),
       problem: `${withoutPlace(warning)}.`,
-      remedy:
-        warning.kind === 'narrowed' || warning.kind === 'rights'
-          ? 'Write each expression as it is meant.'
-          : 'Remove what has no effect; saltbridge migrate check knows ways out.',
+      remedy: remedyOf(warning.kind),
     });
   }
   if (Buffer.byteLength(config.socket) > maxSocketPathBytes) {
@@ -60,4 +58,10 @@ function riskyModes({ config, settings }: ConfigSurvey): DoctorFinding[] {
     });
   }
   return findings;
+}
+
+function remedyOf(kind: ConfigWarning['kind']): string {
+  if (kind === 'narrowed' || kind === 'rights') return 'Write each expression as it is meant.';
+  if (kind === 'bounded') return 'Set the two options so that one fits into the other.';
+  return 'Remove what has no effect; saltbridge migrate check knows ways out.';
 }

@@ -1,4 +1,6 @@
 import path from 'node:path';
+import { isNewMinionId } from '../../minion-protocol/index.ts';
+import { keyMarks } from '../keys/key-marks.ts';
 import type { SurveyedKey } from '../keys/key-survey.ts';
 import { surveyOwnKeys } from '../keys/own-key-survey.ts';
 import type { Patient } from './patient.ts';
@@ -26,12 +28,18 @@ export async function checkOwnKeys({ config: { config } }: Patient): Promise<Doc
 }
 
 /** Minions' keys: each that cannot be used, and what an operator has left undecided. */
-export async function checkMinionKeys({ keys: survey, world }: Patient): Promise<DoctorFinding[]> {
+export async function checkMinionKeys({
+  keys: survey,
+  world,
+  config: { config },
+}: Patient): Promise<DoctorFinding[]> {
   const { keys, unreadable } = survey;
   return [
     ...unreadable.map((directory) => unusable(directory, 'The directory cannot be read.')),
     ...keys.flatMap(faulty),
     ...duplicates(keys),
+    ...lookalikes(keys),
+    ...(config.minionIds === 'salt' ? [] : unusual(keys)),
     ...denied(keys),
     ...pending(keys, world.now()),
   ];
@@ -85,6 +93,45 @@ function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
       problem: 'These ids have one key: each of the machines can speak for the others.',
       remedy: 'Delete the ids that are no more; give cloned machines a pair of their own.',
     }));
+}
+
+/** Ids that a person would read as one, at least one of them accepted. */
+function lookalikes(keys: readonly SurveyedKey[]): DoctorFinding[] {
+  const marksOf = keyMarks(keys.filter(({ place }) => place === 'accepted'));
+  const ids = new Set(
+    keys.flatMap((key) => {
+      const { alike = [] } = marksOf(key);
+      return alike.length === 0 ? [] : [key.id, ...alike];
+    }),
+  );
+  if (ids.size === 0) return [];
+  return [
+    {
+      code: 'minion-id-alike',
+      severity: 'warning',
+      subject: list([...ids].sort()),
+      problem:
+        'Accepted ids differ from others in case only: they are easily taken for each other.',
+      remedy:
+        'Find out which machines have these ids; delete the keys of those that are not yours.',
+    },
+  ];
+}
+
+/** Ids that were accepted before, or with `minion_ids: salt`. */
+function unusual(keys: readonly SurveyedKey[]): DoctorFinding[] {
+  const ids = keys.map(({ id }) => id).filter((id) => !isNewMinionId(id));
+  if (ids.length === 0) return [];
+  return [
+    {
+      code: 'minion-id-unusual',
+      severity: 'warning',
+      subject: list([...new Set(ids)].map((id) => JSON.stringify(id))),
+      problem:
+        'No new minion may have such an id: as a target it may mean others, or look like one.',
+      remedy: 'Accepted ones go on working; give the machines other ids, and delete the rest.',
+    },
+  ];
 }
 
 function denied(keys: readonly SurveyedKey[]): DoctorFinding[] {

@@ -14,6 +14,8 @@ export const doctorCodes = [
   'inodes-full',
   'leftover-file',
   'master-unreachable',
+  'minion-id-alike',
+  'minion-id-unusual',
   'minion-key-denied',
   'minion-key-duplicate',
   'minion-key-pending',

@@ -128,6 +128,11 @@ export interface OpenExtension {
   readonly intake?: SignalIntake;
   /** What it knows of keys that minions show. */
   readonly advice?: KeyAdvice;
+  /**
+   * Called when the accepted key of an id was deleted, rejected or replaced, whoever did it, also
+   * while no master ran. After a crash it may be called again.
+   */
+  onKeyLost?(id: string): Promise<void>;
   /** Put over each minion's pillar, last. */
   readonly pillar?: ExtPillar;
   /** Of one extension at most. */

@@ -64,6 +64,8 @@ export interface Extensions {
   readonly intakes: readonly SignalIntake[];
   readonly pillars: readonly ExtPillar[];
   readonly advice: KeyAdvice;
+  /** See {@link OpenExtension.onKeyLost}; of all of them. */
+  readonly onKeyLost: (id: string) => Promise<void>;
   readonly commands: NamedCommands | undefined;
   /** By their names at the local socket. */
   readonly methods: ReadonlyMap<string, RpcMethod>;
@@ -97,6 +99,9 @@ export async function openExtensions(
     intakes: opened.flatMap(({ open }) => open.intake ?? []),
     pillars: opened.flatMap(({ open }) => open.pillar ?? []),
     advice: joinAdvice(opened.flatMap(({ open }) => open.advice ?? [])),
+    onKeyLost: async (id) => {
+      await Promise.all(opened.map(({ open }) => open.onKeyLost?.(id)));
+    },
     commands: opened.flatMap(({ open }) => open.commands ?? [])[0],
     methods: new Map(opened.flatMap(methodsOf)),
     start: async (master) => {
@@ -106,11 +111,11 @@ export async function openExtensions(
   };
 }
 
-/** Whoever knows something says it; one who says no wins. */
+/** Whoever knows something says it; the strongest word counts. */
 function joinAdvice(advices: readonly KeyAdvice[]): KeyAdvice {
   return async (offered) => {
     const said = await Promise.all(advices.map((advice) => advice(offered)));
-    return said.includes('deny') ? 'deny' : said.find((it) => it !== undefined);
+    return (['deny', 'accept', 'wait'] as const).find((word) => said.includes(word));
   };
 }
 

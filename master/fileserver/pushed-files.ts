@@ -15,9 +15,17 @@ export interface PushedFilesOptions {
   readonly maxFileBytes: number;
   /** `pushed_bytes`: bytes of all files of one minion. 0: without limit. */
   readonly maxMinionBytes: number;
+  /** `pushed_files`: files and folders of one minion. 0: without limit. */
+  readonly maxMinionFiles: number;
 }
 
-/** A small file takes this much room all the same. */
+/** What a minion's files take. */
+interface Use {
+  readonly files: number;
+  readonly bytes: number;
+}
+
+/** A small file takes this much room all the same, and so does a folder. */
 const leastFileBytes = 4096;
 
 /** Part of a file to be written. */
@@ -33,7 +41,7 @@ export class PushedFiles {
   readonly #options: PushedFilesOptions;
   /** The latest write of each minion that has one under way: parts come in order. */
   readonly #writing = new Map<string, Promise<boolean>>();
-  readonly #usedBytes = new Map<string, number>();
+  readonly #used = new Map<string, Use>();
 
   constructor(options: PushedFilesOptions) {
     this.#options = options;
@@ -67,7 +75,7 @@ export class PushedFiles {
     // Whatever became of it.
     await this.#writing.get(minionId)?.catch(() => false);
     await rm(this.#folderOf(minionId), { recursive: true, force: true });
-    this.#usedBytes.delete(minionId);
+    this.#used.delete(minionId);
   }
 
   #folderOf(minionId: string): string {
@@ -81,10 +89,18 @@ export class PushedFiles {
     // A repeated part is written once more where it was; one beyond the end would leave a hole.
     if (offset > (oldSize ?? 0)) return false;
     const newSize = offset === 0 ? data.length : Math.max(oldSize ?? 0, offset + data.length);
-    const growth = roomOf(newSize) - (oldSize === undefined ? 0 : roomOf(oldSize));
-    const usedBytes = (await this.#used(minionId, base)) + growth;
-    const { maxMinionBytes } = this.#options;
-    if (maxMinionBytes > 0 && growth > 0 && usedBytes > maxMinionBytes) return false;
+    const isNew = oldSize === undefined;
+    const folders = isNew ? await missingFolders(base, file) : 0;
+    const added = isNew ? folders + 1 : 0;
+    const growth = folders * leastFileBytes + roomOf(newSize) - (isNew ? 0 : roomOf(oldSize));
+    const before = await this.#usedBy(minionId, base);
+    const used = { files: before.files + added, bytes: before.bytes + growth };
+    if ((added > 0 || growth > 0) && !this.#fits(used)) return false;
+    // They are there even if the file cannot be made.
+    this.#used.set(minionId, {
+      files: before.files + folders,
+      bytes: before.bytes + folders * leastFileBytes,
+    });
     const handle = await openBelow(base, place, offset === 0);
     if (handle === undefined) return false;
     try {
@@ -92,23 +108,41 @@ export class PushedFiles {
     } finally {
       await handle.close();
     }
-    this.#usedBytes.set(minionId, usedBytes);
+    this.#used.set(minionId, used);
     return true;
   }
 
+  #fits({ files, bytes }: Use): boolean {
+    const { maxMinionBytes, maxMinionFiles } = this.#options;
+    // protection: pushed-files
+    if (maxMinionFiles > 0 && files > maxMinionFiles) return false;
+    return maxMinionBytes === 0 || bytes <= maxMinionBytes;
+  }
+
   /** Counted once a minion and start. */
-  async #used(minionId: string, base: string): Promise<number> {
-    const known = this.#usedBytes.get(minionId);
+  async #usedBy(minionId: string, base: string): Promise<Use> {
+    const known = this.#used.get(minionId);
     if (known !== undefined) return known;
     const names = (await ifPresent(readdir(base, { recursive: true }))) ?? [];
     let bytes = 0;
     for (const name of names) {
       const stats = await lstat(path.join(base, name));
-      if (stats.isFile()) bytes += roomOf(stats.size);
+      bytes += roomOf(stats.isFile() ? stats.size : 0);
     }
-    this.#usedBytes.set(minionId, bytes);
-    return bytes;
+    const used = { files: names.length, bytes };
+    this.#used.set(minionId, used);
+    return used;
   }
+}
+
+/** How many folders are made with a file. */
+async function missingFolders(base: string, file: string): Promise<number> {
+  const folders = file.split('/').slice(0, -1);
+  for (let there = folders.length; there > 0; there -= 1) {
+    const place = path.join(base, ...folders.slice(0, there));
+    if ((await ifPresent(stat(place))) !== undefined) return folders.length - there;
+  }
+  return folders.length;
 }
 
 function roomOf(size: number): number {

@@ -29,6 +29,14 @@ export interface AdmittedKey {
 
 /** Who becomes a minion, and who is none any more. */
 export interface Admission {
+  /**
+   * Runs work that decides about an id and then changes what it has. Sign-ins of the id, operations
+   * on its key and other such work come before or after it, so that what it reads stays true. Not
+   * to be called from inside of such work for the same id, which {@link KeyAdvice} is.
+   */
+  exclusive<T>(id: string, work: () => Promise<T>): Promise<T>;
+  /** Whether an id may have a key: it has an accepted one, or `minion_ids` takes it. */
+  takesId(id: string): boolean;
   /** The accepted, pending or rejected key of an id. */
   keyOf(id: string): HeldKey | undefined;
   /**
@@ -70,6 +78,8 @@ export function createAdmission(parts: AdmissionParts): Admission {
   const { config, foundations, revocation, lastHeard, mine, pushed, formerOwners } = parts;
   const { keys, pins, facts } = foundations;
   return {
+    exclusive: (id, work) => keys.exclusive(id, work),
+    takesId: (id) => keys.takesId(id),
     keyOf: (id) => {
       const held = keys.get(id);
       return held && { ...describe(held.pem), state: held.state };
@@ -92,6 +102,8 @@ export function createAdmission(parts: AdmissionParts): Admission {
       await keys.delete(id).catch(unlessUnknown);
       // Begun by the loss of the key.
       await revocation.ended();
+      // Also of an id that was pinned for a key that never came.
+      await pins.forget([id]);
       await Promise.all([facts.forget(id), mine.forget(id), pushed.forget(id)]);
     },
     isHeard: (id) => lastHeard.of(id) !== undefined,

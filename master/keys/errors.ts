@@ -27,8 +27,9 @@ export const keyErrors: Readonly<Record<KeyErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_KEY_ID: {
-    meaning: 'This cannot be the id of a minion.',
-    action: 'Correct the caller.',
+    meaning: 'This cannot be the id of a minion, or not of a new one.',
+    action:
+      'Give the machine an id of letters, digits, ".", "-", "_", ":", "@" and "+", or set saltbridge: minion_ids: salt.',
     retry: false,
   },
   ERR_KEY_STATE: {

@@ -11,6 +11,8 @@ export interface KeyFollowers {
   readonly bus: EventBus;
   readonly revocation: Revocation;
   readonly accepted: AcceptedKeys;
+  /** Ends what hangs on the accepted key of an id, outside of this room. */
+  readonly onKeyLost: (id: string) => Promise<void>;
   readonly log: Logger;
 }
 
@@ -18,7 +20,8 @@ export interface KeyFollowers {
 const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
 
 /** Tells every change of a key, and ends what a key could do that is no longer accepted. */
-export function followKeys({ keys, bus, revocation, accepted, log }: KeyFollowers): void {
+export function followKeys(followers: KeyFollowers): void {
+  const { keys, bus, revocation, accepted, onKeyLost, log } = followers;
   keys.onChange(({ id, from, to, act }) => {
     log.info({ minion: id, from, to }, 'key changed');
     if (operatorActs.has(act) && from !== null && from !== to) {
@@ -27,8 +30,8 @@ export function followKeys({ keys, bus, revocation, accepted, log }: KeyFollower
     // Also when another key takes its place, such as a denied one: what the old one could do ends.
     const endsKey = from === 'accepted' || (from === 'denied' && to !== null);
     if (!endsKey && to !== 'accepted') return;
-    const ended = endsKey ? revocation.revoke([id]) : Promise.resolve();
-    ended
+    const ended = endsKey ? [revocation.revoke([id]), onKeyLost(id)] : [];
+    Promise.all(ended)
       // Noted only then, so that a start after a crash in between makes up for it.
       .then(() => accepted.note(id, keys.acceptedPem(id)))
       .catch((error: unknown) => {

@@ -52,6 +52,12 @@ export class KeyMoves {
     this.#tell(describeChange(id, from, to));
   }
 
+  /** Removes the key of one place; what it has hidden counts then. */
+  async remove(place: KeyPlace, id: string): Promise<void> {
+    await this.#dir.remove(place, id);
+    await this.reread(id);
+  }
+
   /** Removes every key of an id, also a file that a better placed one had hidden. */
   async removeAll(id: string): Promise<void> {
     const state = this.#table.get(id)?.state;

@@ -1,4 +1,5 @@
 import { compileGlob } from '../../minion-protocol/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
 import { KeyError } from './errors.ts';
 import { KeyMoves } from './key-moves.ts';
 import {
@@ -10,11 +11,14 @@ import {
 } from './key-table.ts';
 import { type KeyPlace, keyPlaces, PkiDir } from './pki-dir.ts';
 import { watchPkiDir } from './pki-watch.ts';
-import { describeId, unknownKey, wrongState } from './refusals.ts';
+import { anotherKey, unknownKey, unusualId, wrongState } from './refusals.ts';
 
 /** What the store has to know of ids and keys; minion-protocol has these functions. */
 export interface KeyRules {
+  /** Whether it can be an id at all: what is not is never looked up on the disk. */
   isValidMinionId(id: string): boolean;
+  /** Whether an id without an accepted key may get one. */
+  isNewMinionId(id: string): boolean;
   /** Text of a key in the form in which keys are compared [WIRE 6.2]. */
   cleanKeyText(pem: string): string;
   /** [WIRE 7.7] */
@@ -44,18 +48,22 @@ export interface KeyStoreOptions {
   readonly now?: () => number;
 }
 
-/** What {@link KeyStore.accept} may take besides pending keys, as options of `salt-key`. */
-export interface AcceptOptions {
-  /** Accept only a key of this fingerprint. */
+/** Which keys of an id are meant. */
+export interface KeyChoice {
+  /** Only a key of this fingerprint. */
   readonly fingerprint?: string;
+  /** Only a key that is in one of these places, whatever other options say. */
+  readonly from?: readonly KeyPlace[];
+}
+
+/** What {@link KeyStore.accept} may take besides pending keys, as options of `salt-key`. */
+export interface AcceptOptions extends KeyChoice {
   readonly includeRejected?: boolean;
   readonly includeDenied?: boolean;
 }
 
 /** What {@link KeyStore.reject} may take besides pending keys, as options of `salt-key`. */
-export interface RejectOptions {
-  /** Reject only a key of this fingerprint. */
-  readonly fingerprint?: string;
+export interface RejectOptions extends KeyChoice {
   readonly includeAccepted?: boolean;
   readonly includeDenied?: boolean;
 }
@@ -74,6 +82,7 @@ export class KeyStore {
   readonly #moves: KeyMoves;
   readonly #listeners = new Set<Listener>();
   readonly #stopWatching: () => void;
+  readonly #mutex = new KeyedMutex();
   #last: Promise<unknown> = Promise.resolve();
 
   /** Use {@link openKeyStore}. */
@@ -85,6 +94,11 @@ export class KeyStore {
     });
     // A rescan that fails is made again by the next change or the next call of rescan.
     this.#stopWatching = watchPkiDir(dir, (ids) => void this.#rescanIds(ids).catch(() => {}));
+  }
+
+  /** Whether a key may be stored under this id: it has an accepted one, or may be new. */
+  takesId(id: string): boolean {
+    return this.isAccepted(id) || this.#rules.isNewMinionId(id);
   }
 
   /** The accepted, pending or rejected key of an id. */
@@ -128,13 +142,22 @@ export class KeyStore {
   }
 
   /**
+   * Runs work that decides about the key of an id and then changes it, while no other such work of
+   * this id runs: what it has read stays true. The work calls the transitions of this store, but
+   * neither this method for the same id nor one of the `…Matching` ones: they would wait for it.
+   */
+  exclusive<T>(id: string, work: () => Promise<T>): Promise<T> {
+    return this.#mutex.run(id, work);
+  }
+
+  /**
    * Stores the key of an id that has none as pending. The same key again changes nothing.
    * @param address - where it came from, for the bound per address
    * @returns false when there are as many pending keys as permitted; then nothing is stored
    * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE when the id has another key, ERR_PKI_DIR
    */
   pend(id: string, pem: string, address?: string): Promise<boolean> {
-    return this.#inTurn(id, async () => {
+    return this.#inTurnOfTaken(id, async () => {
       const present = this.#table.get(id);
       if (present?.state === 'pending' && this.#isSameKey(present.pem, pem)) return true;
       if (present !== undefined) throw wrongState(id, present.state);
@@ -154,7 +177,7 @@ export class KeyStore {
    * @throws KeyError ERR_KEY_ID, ERR_PKI_DIR
    */
   acceptNew(id: string, pem: string): Promise<void> {
-    return this.#inTurn(id, () => this.#moves.put('accepted', id, pem));
+    return this.#inTurnOfTaken(id, () => this.#moves.put('accepted', id, pem));
   }
 
   /**
@@ -164,7 +187,7 @@ export class KeyStore {
    * one, ERR_PKI_DIR
    */
   admit(id: string, pem: string): Promise<void> {
-    return this.#inTurn(id, async () => {
+    return this.#inTurnOfTaken(id, async () => {
       const present = this.#table.get(id);
       if (present?.state === 'accepted' && this.#isSameKey(present.pem, pem)) return;
       if (present !== undefined && present.state !== 'pending') throw wrongState(id, present.state);
@@ -178,7 +201,7 @@ export class KeyStore {
    * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE, ERR_PKI_DIR
    */
   rejectNew(id: string, pem: string): Promise<void> {
-    return this.#inTurn(id, async () => {
+    return this.#inTurnOfTaken(id, async () => {
       const present = this.#table.get(id);
       if (present === undefined) await this.#moves.put('rejected', id, pem);
       else if (present.state === 'pending') await this.#moves.move('pending', 'rejected', id);
@@ -191,7 +214,7 @@ export class KeyStore {
    * @throws KeyError ERR_KEY_ID, ERR_PKI_DIR
    */
   deny(id: string, pem: string): Promise<void> {
-    return this.#inTurn(id, async () => {
+    return this.#inTurnOfTaken(id, async () => {
       this.#table.countConflict(id);
       if (this.#table.denied(id)?.pem === pem) return;
       await this.#moves.put('denied', id, pem);
@@ -203,7 +226,7 @@ export class KeyStore {
    * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_STATE, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
    */
   accept(id: string, options: AcceptOptions = {}): Promise<void> {
-    return this.#inTurn(id, async () => {
+    return this.#inTurnOfTaken(id, async () => {
       const from = this.#source(id, acceptSources(options));
       this.#checkFingerprint(id, from, options.fingerprint);
       await this.#moves.move(from, 'accepted', id);
@@ -223,15 +246,20 @@ export class KeyStore {
   }
 
   /**
-   * Deletes every key of an id, the denied one too.
-   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_ID, ERR_PKI_DIR
+   * Deletes every key of an id, the denied one too, or those that are chosen.
+   * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
    */
-  delete(id: string): Promise<void> {
+  delete(id: string, { from = keyPlaces, fingerprint }: KeyChoice = {}): Promise<void> {
     return this.#inTurn(id, async () => {
-      const present = this.#table.get(id);
-      const denied = this.#table.denied(id);
-      if (present === undefined && denied === undefined) throw unknownKey(id);
-      await this.#moves.removeAll(id);
+      const state = this.#table.get(id)?.state;
+      const denied = this.#table.denied(id) && ('denied' as const);
+      const all = [state, denied].filter((place) => place !== undefined);
+      const among = all.filter((place) => from.includes(place));
+      if (among.length === 0) throw unknownKey(id);
+      const chosen = among.filter((place) => this.#hasFingerprint(id, place, fingerprint));
+      if (chosen.length === 0) throw anotherKey(id);
+      if (chosen.length === all.length) await this.#moves.removeAll(id);
+      else for (const place of chosen) await this.#moves.remove(place, id);
     });
   }
 
@@ -246,8 +274,8 @@ export class KeyStore {
   }
 
   /** Deletes what matches a glob, in any state, and gives the ids. @throws KeyError ERR_PKI_DIR */
-  deleteMatching(glob: string): Promise<string[]> {
-    return this.#eachMatching(glob, keyPlaces, (id) => this.delete(id));
+  deleteMatching(glob: string, choice: KeyChoice = {}): Promise<string[]> {
+    return this.#eachMatching(glob, choice.from ?? keyPlaces, (id) => this.delete(id, choice));
   }
 
   /**
@@ -277,6 +305,13 @@ export class KeyStore {
     return this.#enqueue(work);
   }
 
+  /** As {@link #inTurn}, for what stores or accepts a key. */
+  #inTurnOfTaken<T>(id: string, work: () => Promise<T>): Promise<T> {
+    // protection: new-ids
+    if (!this.takesId(id)) return Promise.reject(unusualId(id));
+    return this.#inTurn(id, work);
+  }
+
   #enqueue<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#last.then(work);
     this.#last = result.catch(() => {});
@@ -299,27 +334,33 @@ export class KeyStore {
   ): Promise<string[]> {
     const matches = compileGlob(glob);
     const done: string[] = [];
+    let refused: KeyError | undefined;
     for (const id of this.#table.ids().filter(matches)) {
       const state = this.#table.get(id)?.state;
       const isDenied = this.#table.denied(id) !== undefined && places.includes('denied');
       if (!isDenied && (state === undefined || !places.includes(state))) continue;
-      const isDone = await work(id).then(
+      const isDone = await this.exclusive(id, () => work(id)).then(
         () => true,
         (error: unknown) => {
           // Another fingerprint, or moved by somebody else in the meantime: not one of them.
-          if (error instanceof KeyError && error.code !== 'ERR_PKI_DIR') return false;
-          throw error;
+          if (!(error instanceof KeyError) || error.code === 'ERR_PKI_DIR') throw error;
+          if (error.code === 'ERR_KEY_ID') refused = error;
+          return false;
         },
       );
       if (isDone) done.push(id);
     }
+    if (refused !== undefined && done.length === 0) throw refused;
     return done;
   }
 
   #checkFingerprint(id: string, from: KeyPlace, wanted: string | undefined): void {
-    const pem = from === 'denied' ? this.#table.denied(id)?.pem : this.#table.get(id)?.pem;
-    if (wanted === undefined || wanted.toLowerCase() === this.#rules.fingerprint(pem ?? '')) return;
-    throw new KeyError('ERR_KEY_FINGERPRINT', `the key of ${describeId(id)} is another one`);
+    if (!this.#hasFingerprint(id, from, wanted)) throw anotherKey(id);
+  }
+
+  #hasFingerprint(id: string, place: KeyPlace, wanted: string | undefined): boolean {
+    const pem = place === 'denied' ? this.#table.denied(id)?.pem : this.#table.get(id)?.pem;
+    return wanted === undefined || wanted.toLowerCase() === this.#rules.fingerprint(pem ?? '');
   }
 
   #rescanIds(ids: readonly string[] | undefined): Promise<void> {
@@ -358,18 +399,22 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
   return store;
 }
 
-function acceptSources(options: AcceptOptions): KeyPlace[] {
-  return [
-    'pending',
-    ...(options.includeRejected ? ['rejected' as const] : []),
-    ...(options.includeDenied ? ['denied' as const] : []),
-  ];
+function acceptSources(options: AcceptOptions): readonly KeyPlace[] {
+  return (
+    options.from ?? [
+      'pending',
+      ...(options.includeRejected ? ['rejected' as const] : []),
+      ...(options.includeDenied ? ['denied' as const] : []),
+    ]
+  );
 }
 
-function rejectSources(options: RejectOptions): KeyPlace[] {
-  return [
-    'pending',
-    ...(options.includeAccepted ? ['accepted' as const] : []),
-    ...(options.includeDenied ? ['denied' as const] : []),
-  ];
+function rejectSources(options: RejectOptions): readonly KeyPlace[] {
+  return (
+    options.from ?? [
+      'pending',
+      ...(options.includeAccepted ? ['accepted' as const] : []),
+      ...(options.includeDenied ? ['denied' as const] : []),
+    ]
+  );
 }

@@ -4,7 +4,8 @@ import type { KeyInfo, KeySelection, KeyState, KeysApi } from '../api.ts';
 import type { HashType } from '../config/options.ts';
 import { MasterError } from '../errors.ts';
 import { KeyError } from './errors.ts';
-import type { KeyStore } from './key-store.ts';
+import { keyMarks } from './key-marks.ts';
+import type { KeyChoice, KeyStore } from './key-store.ts';
 
 /** A public key of the master's own. */
 export interface OwnKey {
@@ -27,7 +28,17 @@ const states: readonly KeyState[] = ['accepted', 'denied', 'pending', 'rejected'
 
 export function createKeysApi(parts: KeysApiParts): KeysApi {
   const { keys, hashType } = parts;
+  let marks:
+    | { readonly ids: readonly string[]; readonly of: ReturnType<typeof keyMarks> }
+    | undefined;
+  const marksOf = (): ReturnType<typeof keyMarks> => {
+    // The same list until a key changes.
+    const ids = keys.acceptedIds();
+    if (marks?.ids !== ids) marks = { ids, of: keyMarks(keys.list().accepted) };
+    return marks.of;
+  };
   const inspect = (record: { id: string; pem: string }, state: KeyState): KeyInfo => ({
+    ...marksOf()(record),
     id: record.id,
     state,
     fingerprint: fingerprint(record.pem, hashType),
@@ -46,40 +57,35 @@ export function createKeysApi(parts: KeysApiParts): KeysApi {
       return own.map(({ name, pem }) => ({ name, fingerprint: fingerprint(pem, hashType) }));
     },
     accept: async (selection) => {
-      const { match, fingerprint: wanted } = selection;
-      const places = statesById(keys, ['pending', ...(selection.include ?? [])]);
-      const ids = await keys.acceptMatching(match, {
-        ...(wanted === undefined ? {} : { fingerprint: wanted }),
-        includeRejected: includes(selection, 'rejected'),
-        includeDenied: includes(selection, 'denied'),
-      });
-      checkFound(ids, wanted);
+      const from = statesOf(selection, ['pending']);
+      const places = statesById(keys, from);
+      const ids = await keys.acceptMatching(selection.match, choiceOf(selection, from));
+      checkFound(ids, selection.fingerprint);
       return ids.map((id) => ({ id, from: places.get(id) ?? 'pending', to: 'accepted' }));
     },
     reject: async (selection) => {
-      const { match, fingerprint: wanted } = selection;
-      const places = statesById(keys, ['pending', ...(selection.include ?? [])]);
-      const ids = await keys.rejectMatching(match, {
-        ...(wanted === undefined ? {} : { fingerprint: wanted }),
-        includeAccepted: includes(selection, 'accepted'),
-        includeDenied: includes(selection, 'denied'),
-      });
-      checkFound(ids, wanted);
+      const from = statesOf(selection, ['pending']);
+      const places = statesById(keys, from);
+      const ids = await keys.rejectMatching(selection.match, choiceOf(selection, from));
+      checkFound(ids, selection.fingerprint);
       return ids.map((id) => ({ id, from: places.get(id) ?? 'pending', to: 'rejected' }));
     },
-    delete: async ({ match }) => {
-      const places = statesById(keys, states);
-      const ids = await keys.deleteMatching(match);
+    delete: async (selection) => {
+      const from = statesOf(selection, states);
+      const places = statesById(keys, from);
+      const ids = await keys.deleteMatching(selection.match, choiceOf(selection, from));
       return ids.map((id) => ({ id, from: places.get(id) ?? 'denied' }));
     },
-    create: async ({ id, bits = 2048, force = false }) => {
-      if (!force && keys.isAccepted(id)) return null;
-      if (!(bits >= 2048 && bits <= 8192)) throw new MasterError('ERR_ARGS', 'bits: 2048 to 8192');
-      const pair = await generateKeyPair(bits);
-      if (force && keys.get(id) !== undefined) await keys.delete(id);
-      await keys.admit(id, cleanKeyText(pair.publicPem));
-      return pair;
-    },
+    create: ({ id, bits = 2048, force = false }) =>
+      keys.exclusive(id, async () => {
+        if (!force && keys.isAccepted(id)) return null;
+        if (!(bits >= 2048 && bits <= 8192))
+          throw new MasterError('ERR_ARGS', 'bits: 2048 to 8192');
+        const pair = await generateKeyPair(bits);
+        if (force && keys.get(id) !== undefined) await keys.delete(id);
+        await keys.admit(id, cleanKeyText(pair.publicPem));
+        return pair;
+      }),
     unpin: parts.unpin,
   };
 }
@@ -90,8 +96,16 @@ function checkFound(ids: readonly string[], wanted: string | undefined): void {
   throw new KeyError('ERR_KEY_FINGERPRINT', 'no key that matches has this fingerprint');
 }
 
-function includes({ include }: KeySelection, state: KeyState): boolean {
-  return include?.includes(state) === true;
+/** @param own those of the operation itself */
+function statesOf(
+  { state, include = [] }: KeySelection,
+  own: readonly KeyState[],
+): readonly KeyState[] {
+  return state === undefined ? [...own, ...include] : [state];
+}
+
+function choiceOf({ fingerprint }: KeySelection, from: readonly KeyState[]): KeyChoice {
+  return fingerprint === undefined ? { from } : { from, fingerprint };
 }
 
 /** Where each id's key is, among these states; the last one counts where an id has two. */

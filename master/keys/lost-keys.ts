@@ -11,16 +11,20 @@ export interface LostKeysOptions {
   readonly foundations: Pick<Foundations, 'keys' | 'store' | 'storeKeeper'>;
   readonly bus: EventBus;
   readonly revocation: Revocation;
+  /** Ends what hangs on the accepted key of an id, outside of this room. */
+  readonly onKeyLost: (id: string) => Promise<void>;
   readonly log: Logger;
 }
 
 /** Revokes what went while no master ran, now, and from now on what goes. */
 export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
-  const { bus, revocation, log } = options;
+  const { bus, revocation, onKeyLost, log } = options;
   const { keys, store, storeKeeper } = options.foundations;
   const accepted = new AcceptedKeys(store);
   const revokeLost = async (): Promise<void> => {
-    await revocation.revokeLost(await accepted.lost(keys.list().accepted));
+    const lost = await accepted.lost(keys.list().accepted);
+    await revocation.revokeLost(lost);
+    for (const id of lost) await onKeyLost(id);
     await accepted.replace(keys.list().accepted);
   };
   await revokeLost();
@@ -30,5 +34,5 @@ export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
     // Keys that went while nothing could be written are as those that went before the start.
     revokeLost().catch((error: unknown) => log.error({ err: error }, 'revocation failed'));
   });
-  followKeys({ keys, bus, revocation, accepted, log });
+  followKeys({ keys, bus, revocation, accepted, onKeyLost, log });
 }

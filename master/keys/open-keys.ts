@@ -1,4 +1,9 @@
-import { cleanKeyText, fingerprint, isValidMinionId } from '../../minion-protocol/index.ts';
+import {
+  cleanKeyText,
+  fingerprint,
+  isNewMinionId,
+  isValidMinionId,
+} from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { type KeyStore, openKeyStore } from './key-store.ts';
 
@@ -11,6 +16,8 @@ export function openConfiguredKeys(
     directory: config.pkiDir,
     rules: {
       isValidMinionId,
+      // Asked each time, because it can change.
+      isNewMinionId: (id) => config.minionIds === 'salt' || isNewMinionId(id),
       cleanKeyText,
       fingerprint: (pem) => fingerprint(pem, config.hashType),
     },

@@ -66,8 +66,9 @@ export class Revocation {
       repeats.forget(id);
       for (const transport of transports) transport.disconnect(id);
     }
-    await sessions.forget(ids);
-    await pins.forget(ids);
+    // Both at once, in memory: what a new key of the id gets meanwhile is not forgotten with it.
+    // protection: session-of-a-deleted-key
+    await Promise.all([sessions.forget(ids), pins.forget(ids)]);
     if (!this.#options.rotates) return;
     // The master may be gone before the rotation comes.
     await this.#options.publishKey.retire();

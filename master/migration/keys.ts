@@ -1,5 +1,6 @@
 /** The keys that a master would go on with. */
 import path from 'node:path';
+import { isNewMinionId } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { KeySurvey, SurveyedKey } from '../keys/key-survey.ts';
 import { surveyOwnKeys } from '../keys/own-key-survey.ts';
@@ -40,6 +41,7 @@ export async function keyFindings(
     },
     ...survey.unreadable.map((directory) => unreadableFinding(directory)),
     ...survey.keys.flatMap(faultyKey),
+    ...unusualIds(config, survey.keys),
     ...(counts.denied > 0 ? [deniedKeys(config, counts.denied)] : []),
   ];
 }
@@ -74,6 +76,28 @@ function faultyKey({ id, place, file, fault }: SurveyedKey): MigrationFinding[] 
       wayOut: 'Delete the key here and the pair on the minion; it makes a new one.',
     },
   ];
+}
+
+/** Ids that no new minion may have. */
+function unusualIds(
+  { pkiDir, minionIds }: MasterConfig,
+  keys: readonly SurveyedKey[],
+): MigrationFinding[] {
+  if (minionIds === 'salt') return [];
+  return keys
+    .filter(({ id, place }) => place !== 'denied' && !isNewMinionId(id))
+    .map(({ id, place }) => ({
+      outcome: 'honoured',
+      kind: 'keys',
+      name: `id ${JSON.stringify(id)}`,
+      file: path.join(pkiDir, placeDirectories[place], id),
+      line: 0,
+      meaning:
+        place === 'accepted'
+          ? 'It goes on working; no new minion may have such an id.'
+          : 'No new minion may have such an id, so its key cannot be accepted.',
+      wayOut: 'Give the machine another id, or set saltbridge: minion_ids: salt.',
+    }));
 }
 
 function deniedKeys({ pkiDir }: MasterConfig, count: number): MigrationFinding {

@@ -23,6 +23,7 @@ export interface ExplainRequest {
     | 'command'
     | 'mine'
     | 'file-send'
+    | 'pillar'
     | 'key'
     | 'subscribe';
   /** Tag, function, path or operation. Several functions of one job are separated by commas. */
@@ -77,6 +78,8 @@ export function explainRequest(
     }
     case 'file-send':
       return explain({ subject, action, resource: { path: text } }, policy());
+    case 'pillar':
+      return explain({ subject, action, resource: { environment: text } }, policy());
     case 'key':
       return explain({ subject, action, resource: { operation: text } }, policy());
     case 'subscribe':

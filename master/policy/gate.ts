@@ -78,7 +78,7 @@ export class PolicyGate {
   decide(question: MinionQuestion): Decision {
     const { policy, ruled, recorder } = this.#options;
     const decision = decide(question, policy());
-    if (isOwnLifecycle(decision) || isReadingOfOne(question, decision)) return decision;
+    if (isOwnLifecycle(decision) || isEverydayReading(question, decision)) return decision;
     recorder.note(question, decision);
     const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
     if (!isAuditedElsewhere(question, outcome)) {
@@ -101,9 +101,14 @@ function learned({ reason }: Decision): Decision {
   return { effect: 'allow', rule: 'learning', reason: `permitted while learning: ${reason}` };
 }
 
-/** Mines are read all the time, each owner's by itself: that a function may be read is enough. */
-function isReadingOfOne(question: MinionQuestion, { effect }: Decision): boolean {
-  return effect === 'allow' && question.action === 'mine' && question.resource.owner !== undefined;
+/**
+ * Pillar is read all the time, and so are mines, each owner's by itself: that a function may be read
+ * is enough.
+ */
+function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
+  if (effect === 'deny') return false;
+  if (question.action === 'pillar') return true;
+  return question.action === 'mine' && question.resource.owner !== undefined;
 }
 
 /** Jobs and runners are audited where they are run; reading mines is no news. */

@@ -12,7 +12,6 @@ import {
   parseAuthRequest,
   type WireMap,
 } from '../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
@@ -70,10 +69,12 @@ export interface OfferedKey {
 }
 
 /**
- * Knows of keys what the master's own rules do not. `undefined`: nothing of this one. A rejected
- * key stays rejected, and one shown in place of an accepted key denied, whatever it says.
+ * Knows of keys what the master's own rules do not. `undefined`: nothing of this one; `wait`: one
+ * that is shown while another key of the id waits is to wait as well. A rejected key stays rejected,
+ * and one shown in place of an accepted key denied, whatever it says. Runs in the id's turn, see
+ * {@link Admission.exclusive}.
  */
-export type KeyAdvice = (offered: OfferedKey) => Promise<'accept' | 'deny' | undefined>;
+export type KeyAdvice = (offered: OfferedKey) => Promise<'accept' | 'deny' | 'wait' | undefined>;
 
 const badLoad = 'bad load';
 
@@ -85,8 +86,6 @@ export class SignIn {
   readonly #options: SignInOptions;
   /** Answers being made, by digest of the request: Salt's clients repeat while they wait. */
   readonly #underWay = new Map<string, Promise<Uint8Array>>();
-  /** Sign-ins of one id, one at a time, so that a key is judged and moved in one step. */
-  readonly #mutex = new KeyedMutex();
 
   constructor(options: SignInOptions) {
     this.#options = options;
@@ -108,8 +107,9 @@ export class SignIn {
     const mark = `${digestOf(request)} ${peer.publishPort}`;
     const same = this.#underWay.get(mark);
     if (same !== undefined) return same;
-    const answer = this.#mutex
-      .run(request.id, () => this.#signIn(request, peer))
+    // So that a key is judged and moved in one step.
+    const answer = this.#options.keys
+      .exclusive(request.id, () => this.#signIn(request, peer))
       .finally(() => {
         this.#underWay.delete(mark);
       });
@@ -131,6 +131,12 @@ export class SignIn {
       counters.count('auth-rate');
       meter.authentications.add('rate');
       return encodeClearReply(badLoad);
+    }
+    if (!mayAccept && !this.#options.keys.takesId(id)) {
+      counters.count('auth-ERR_BAD_ID');
+      meter.authentications.add('malformed');
+      log.debug({ minion: id, remote: peer.address }, 'no id for a new minion (minion_ids)');
+      return this.#refuse(request, false);
     }
     if (this.#options.isFull(id)) {
       meter.authentications.add('full');
@@ -166,10 +172,11 @@ export class SignIn {
     const advised = isAccepted ? undefined : await advice(offered);
     const known = keys.get(id);
     const isUndecided = known === undefined || known.state === 'pending';
-    if (isUndecided && advised !== undefined && !rules.openMode) return verdicts[advised];
+    const isDecided = advised === 'accept' || advised === 'deny';
+    if (isUndecided && isDecided && !rules.openMode) return verdicts[advised];
     const grains = new Map(Object.entries(autosignGrains));
     const auto = isUndecided ? await autoAccept.decide(id, grains) : 'pend';
-    return judgeKey({
+    const verdict = judgeKey({
       accepted: known?.state === 'accepted' ? known.pem : undefined,
       pending: known?.state === 'pending' ? known.pem : undefined,
       rejected: known?.state === 'rejected',
@@ -178,6 +185,8 @@ export class SignIn {
       autosign: auto === 'accept',
       openMode: rules.openMode,
     });
+    const isBehindAnother = known?.state === 'pending' && verdict.outcome === 'denied';
+    return isBehindAnother && advised === 'wait' ? verdicts.wait : verdict;
   }
 
   /** @returns false when the key cannot be kept because too many are pending */
@@ -263,7 +272,7 @@ export class SignIn {
 }
 
 /** What an advice comes to. A pending key gives way to one that is known to be the right one. */
-const verdicts: Readonly<Record<'accept' | 'deny', KeyVerdict>> = {
+const verdicts: Readonly<Record<'accept' | 'deny' | 'wait', KeyVerdict>> = {
   accept: {
     outcome: 'accept',
     ret: true,
@@ -275,6 +284,13 @@ const verdicts: Readonly<Record<'accept' | 'deny', KeyVerdict>> = {
     ret: false,
     transition: 'store-denied',
     event: { result: false, act: 'denied' },
+  },
+  // One key an id is kept as pending; the minion asks again until it is known whose is the right one.
+  wait: {
+    outcome: 'pend',
+    ret: true,
+    transition: 'none',
+    event: { result: true, act: 'pend' },
   },
 };
 

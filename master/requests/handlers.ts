@@ -132,6 +132,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
         mergeLists: config.pillarMergeLists,
       },
       keepFacts: factsKeeper(config, foundations, bus),
+      gate: parts.gate,
       counters,
       log,
     }),

@@ -4,6 +4,7 @@ import type { RequestCounters } from '../limits/counters.ts';
 import type { PillarSource } from '../pillar/answer.ts';
 import type { MergeOptions } from '../pillar/merge.ts';
 import { mergeOverride } from '../pillar/override.ts';
+import type { PolicyGate } from '../policy/gate.ts';
 import type { FactsOfMinion } from '../targeting/minion-facts.ts';
 import type { Handler, Reply } from './request.ts';
 
@@ -26,6 +27,7 @@ export interface PillarHandlerOptions {
   readonly merge: MergeOptions;
   /** Keeps what was asked with and what was answered, for targets (`minion_data_cache`). */
   readonly keepFacts: (facts: FactsOfMinion) => Promise<void>;
+  readonly gate: PolicyGate;
   readonly counters: RequestCounters;
   readonly log: Logger;
 }
@@ -46,6 +48,16 @@ export function pillarHandler(source: PillarSource, options: PillarHandlerOption
       return { kind: 'private', pillar: {} };
     }
     const { grains, saltenv, pillarenv, pillar_override: override } = parsed.value;
+    const environment = pillarenv ?? saltenv;
+    if (environment !== undefined) {
+      const subject = { kind: 'minion', id: minionId } as const;
+      const { gate } = options;
+      const question = { subject, action: 'pillar', resource: { environment } } as const;
+      // protection: pillar-environments
+      if (gate.decide(question).effect === 'deny') {
+        return failure(`No rule lets this minion have pillar of the environment ${environment}.`);
+      }
+    }
     try {
       const facts = { id: minionId, grains: { ...grains, id: minionId } };
       const { pillar, proven } = await source.provide({ ...facts, saltenv, pillarenv });

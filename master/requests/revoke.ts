@@ -13,7 +13,7 @@ export function revokeHandler(keys: KeyStore, gate: PolicyGate): Handler {
     const resource = { operation: 'revoke' };
     const { effect } = gate.decide({ subject, action: 'key', resource });
     if (effect === 'deny') return send(load);
-    await keys.delete(minionId);
+    await keys.exclusive(minionId, () => keys.delete(minionId));
     return send(true);
   };
 }

@@ -27,6 +27,7 @@ const Selection = Type.Object(
     match: Type.String({ minLength: 1, maxLength: 1024 }),
     fingerprint: Type.Optional(Text),
     include: Type.Optional(Type.Array(State)),
+    state: Type.Optional(State),
   },
   strict,
 );
@@ -152,6 +153,7 @@ const Explain = Type.Object(
       Type.Literal('command'),
       Type.Literal('mine'),
       Type.Literal('file-send'),
+      Type.Literal('pillar'),
       Type.Literal('key'),
       Type.Literal('subscribe'),
     ]),

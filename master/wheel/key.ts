@@ -101,7 +101,9 @@ export function keyWheel(parts: KeyWheelParts): FunctionTable {
       parameters: { match: required(map), ...alsoRejected },
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
-        return forEachKey(parts, match, states, (id) => keys.accept(selection(id, including, by)));
+        return forEachKey(parts, match, states, (id, state) =>
+          keys.accept({ ...selection(id, {}, by), state }),
+        );
       },
     }),
     'key.reject_dict': masterFunction({
@@ -109,7 +111,9 @@ export function keyWheel(parts: KeyWheelParts): FunctionTable {
       parameters: { match: required(map), ...alsoAccepted },
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
-        return forEachKey(parts, match, states, (id) => keys.reject(selection(id, including, by)));
+        return forEachKey(parts, match, states, (id, state) =>
+          keys.reject({ ...selection(id, {}, by), state }),
+        );
       },
     }),
     'key.delete_dict': masterFunction({
@@ -117,7 +121,9 @@ export function keyWheel(parts: KeyWheelParts): FunctionTable {
       parameters: { match: required(map) },
       call: ({ match }, { by }) => {
         const states = folders.map(([name]) => name);
-        return forEachKey(parts, match, states, (id) => keys.delete(selection(id, {}, by)));
+        return forEachKey(parts, match, states, (id, state) =>
+          keys.delete({ ...selection(id, {}, by), state }),
+        );
       },
     }),
     'key.print': masterFunction({
@@ -176,6 +182,10 @@ function foldersOf(including: Including): string[] {
   return folders.filter(([, state]) => include.includes(state)).map(([name]) => name);
 }
 
+function stateOf(folder: string): KeyState | undefined {
+  return folders.find(([name]) => name === folder)?.[1];
+}
+
 function folderOf(match: string): string | undefined {
   if (match.startsWith('acc')) return 'minions';
   if (match.startsWith('pre') || match.startsWith('un')) return 'minions_pre';
@@ -230,12 +240,15 @@ async function byFolder(
   return found;
 }
 
-/** Does it to those that are in the state under which they are named, and says who is where then. */
+/**
+ * Does it to those that are in the state under which they are named, and to no other key of the
+ * same ids; says who is where then.
+ */
 async function forEachKey(
   parts: KeyWheelParts,
   match: WireMap,
   states: readonly string[],
-  change: (glob: string) => Promise<unknown>,
+  change: (glob: string, state: KeyState) => Promise<unknown>,
 ): Promise<WireMap> {
   const before = await listKeys(parts);
   const named: string[] = [];
@@ -245,7 +258,9 @@ async function forEachKey(
     for (const id of ids) {
       if (typeof id !== 'string' || before[folder]?.includes(id) !== true) continue;
       named.push(id);
-      if (states.includes(folder)) await change(literalGlob(id));
+      const state = states.includes(folder) ? stateOf(folder) : undefined;
+      // protection: folder-of-a-dict
+      if (state !== undefined) await change(literalGlob(id), state);
     }
   }
   const after: WireMap = Object.create(null);

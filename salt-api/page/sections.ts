@@ -58,13 +58,23 @@ function keysSection(
   places: Places,
 ): Html {
   const rows = keys.slice(0, maxListed).map((key) => {
-    return html`<tr><th scope="row">${key.id}</th><td><code>${key.fingerprint}</code></td>
+    return html`<tr><th scope="row">${key.id}</th><td><code>${key.fingerprint}</code></td><td>${remarks(key)}</td>
 <td>${mayAccept ? decision('accept', key, places) : undefined}${mayReject ? decision('reject', key, places) : undefined}</td></tr>`;
   });
-  const table = html`<div class="wide"><table><thead><tr><th scope="col">Minion</th><th scope="col">Fingerprint</th><th scope="col">Decision</th></tr></thead>
+  const table = html`<div class="wide"><table><thead><tr><th scope="col">Minion</th><th scope="col">Fingerprint</th><th scope="col">Remarks</th><th scope="col">Decision</th></tr></thead>
 <tbody>${rows}</tbody></table></div>`;
   return html`<h2>Pending keys (${keys.length})</h2>
 ${keys.length === 0 ? html`<p>None waits.</p>` : html`<p>Compare with <code>salt-call --local key.finger</code> on the minion.</p>${table}`}`;
+}
+
+/** What may make somebody take this machine for another one. */
+function remarks({ alike, sharedWith, isUnusual }: KeyInfo): string {
+  const texts = [
+    ...(isUnusual ? ['unusual id'] : []),
+    ...(alike ? [`looks like ${alike.slice(0, 3).join(', ')}`] : []),
+    ...(sharedWith ? [`same key as ${sharedWith.slice(0, 3).join(', ')}`] : []),
+  ];
+  return texts.join('; ');
 }
 
 /** Names the key itself: another one under the same id is not touched by it. */

@@ -62,6 +62,21 @@ test('a name of another domain is another one, for projects and for users', (t) 
   t.true(isPermitted({ project: 'databases' }, guest));
 });
 
+test("a name that could be another's id gives no right, and takes one away", (t) => {
+  const id = 'c0ffee'.padEnd(32, '0');
+  const namesake = { ...trove, project: { ...trove.project, name: id } };
+  const impostor = { ...trove, user: { ...trove.user, name: id } };
+  const real = { ...trove, project: { ...trove.project, id } };
+  t.true(isPermitted({ project: id }, real));
+  t.false(isPermitted({ project: id }, namesake));
+  t.false(isPermitted({ project: 'c0ffee*' }, namesake));
+  t.true(isPermitted({ project: '3f2a' }, namesake));
+  t.false(isPermitted({ project: 'databases', user: id }, impostor));
+  const no = deny('no', { subject: { project: id }, action: 'command', resource: { fun: '*' } });
+  const rules = policyOf([rule({ project: '3f2a' }), no]);
+  t.is(decide(command(namesake), rules).effect, 'deny');
+});
+
 test('a rule that denies is about every domain that it does not leave out', (t) => {
   const foreign = { ...trove, project: { ...trove.project, domain: elsewhere } };
   const everybody = rule({ domain: '*' });

@@ -48,6 +48,21 @@ test('list groups by state in the order of Salt', async (t) => {
   );
 });
 
+test('list marks ids that are easily taken for others', async (t) => {
+  const { stdout } = await runCli(['key', 'list'], {
+    master: {
+      keys: {
+        list: async () => [
+          { ...key('WEB1', 'pending'), alike: ['web1'], sharedWith: ['a', 'b', 'c', 'd\u001b'] },
+          { ...key('a*', 'pending'), isUnusual: true },
+        ],
+      },
+    },
+  });
+  t.true(stdout.includes('WEB1 (looks like web1, same key as a, b, c and 1 more)\n'), stdout);
+  t.true(stdout.includes('a* (unusual id)\n'), stdout);
+});
+
 test('list --json has every state', async (t) => {
   const { stdout } = await keyCommand(['list', '--json']);
   const groups: Record<string, KeyInfo[]> = JSON.parse(stdout);
@@ -94,9 +109,9 @@ test('accept asks, and names each key that was shown by id and fingerprint', asy
   );
   t.deepEqual(questions, ['Proceed? [y/N] ']);
   t.deepEqual(accepted, [
-    { match: 'web2', fingerprint: 'fp:web2', include: [] },
-    { match: 'web3', fingerprint: 'fp:web3', include: [] },
-    { match: 'web9', fingerprint: 'fp:web9', include: ['denied'] },
+    { match: 'web2', state: 'pending', fingerprint: 'fp:web2' },
+    { match: 'web3', state: 'pending', fingerprint: 'fp:web3' },
+    { match: 'web9', state: 'denied', fingerprint: 'fp:web9' },
   ]);
   t.is(stdout.split('\n')[0], 'Key for minion web2 accepted.');
   t.is(code, 0);

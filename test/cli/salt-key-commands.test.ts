@@ -123,3 +123,29 @@ test('saltbridge key works without a master as well', async (t) => {
   t.is(stdout, 'Key for minion db1 accepted.\n');
   t.true(readdirSync(path.join(directory, 'pki', 'minions')).includes('db1'));
 });
+
+test('key delete --state deletes the key of that state and leaves another of the same id', async (t) => {
+  const directory = prepare(t);
+  const places = (): string[] =>
+    Object.keys(layout).filter((place) =>
+      readdirSync(path.join(directory, 'pki', place)).includes('alpha'),
+    );
+  const argv = ['key', 'delete', 'alpha', '--state', 'denied', '-y', '-c', directory];
+  t.is((await runCli(argv, { openKeys: openLocalKeys })).code, 0);
+  t.deepEqual(places(), ['minions']);
+  const again = await runCli(argv, { openKeys: openLocalKeys });
+  t.regex(again.stderr, /no key matches alpha \(looked in: denied\)/);
+  t.deepEqual(places(), ['minions']);
+});
+
+test('key delete with a fingerprint deletes that key only', async (t) => {
+  const directory = prepare(t);
+  const { keys, close } = await openLocalKeys(directory);
+  const [denied] = await keys.list({ state: 'denied' });
+  await close();
+  const fingerprint = denied?.fingerprint ?? '';
+  const argv = ['key', 'delete', 'alpha', '--fingerprint', fingerprint, '-y', '-c', directory];
+  t.is((await runCli(argv, { openKeys: openLocalKeys })).code, 0);
+  t.deepEqual(readdirSync(path.join(directory, 'pki', 'minions')).sort(), ['Beta', 'alpha']);
+  t.deepEqual(readdirSync(path.join(directory, 'pki', 'minions_denied')), ['evil']);
+});

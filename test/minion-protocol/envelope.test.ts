@@ -6,6 +6,7 @@ import {
   decodeEnvelope,
   type Envelope,
   encodeRequest,
+  isNewMinionId,
   isNonce,
   isValidMinionId,
   type SealedEnvelope,
@@ -317,4 +318,65 @@ test('a minion packs the requests of the vectors to the same bytes', (t) => {
     compared += 1;
   }
   t.true(compared > 10);
+});
+
+test('ids of new minions are letters and digits of any script, and a few signs', (t) => {
+  const good = [
+    'a',
+    '7',
+    'web-1.example.org',
+    'Ž',
+    'вэб-1',
+    '机器01',
+    '١٢',
+    'a:b@c+d_e',
+    'a'.repeat(128),
+  ];
+  for (const id of good) t.true(isNewMinionId(id), id);
+  const bad = [
+    ...[
+      '',
+      '.',
+      '..',
+      '*',
+      'atk-*',
+      '[a]',
+      '{a,b}',
+      'a?',
+      'a b',
+      ' a',
+      'a\n',
+      'a\t',
+      'a/b',
+      'a\\b',
+    ],
+    ...[
+      '-a',
+      '.a',
+      '_a',
+      ':a',
+      '@a',
+      '+a',
+      'a..b',
+      'a,b',
+      'a;b',
+      "a'b",
+      'a"b',
+      'a<b',
+      'a|b',
+      'a&b',
+    ],
+    ...['a\u200bb', 'a\u202eb', 'a\u2066b', 'a\ufeffb', 'a\u00adb', 'a\u3164b', 'a\ufe0fb', 'a\0b'],
+    ...[
+      'e\u0301',
+      'a\u034fb',
+      'a\u00a0b',
+      'a\u2028b',
+      '\ud800',
+      '😀',
+      'a'.repeat(129),
+      'ž'.repeat(128),
+    ],
+  ];
+  for (const id of bad) t.false(isNewMinionId(id), JSON.stringify(id));
 });

@@ -1,8 +1,12 @@
 /** Lowstates: what each client answers. */
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import test from 'ava';
+import { until } from '../helpers/deadline.ts';
 import { layOut } from '../helpers/file-tree.ts';
 import { type ApiAnswer, json, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { pem } from '../helpers/vectors.ts';
 
 function returned(answer: ApiAnswer): unknown[] {
   return (answer.json as { readonly return: unknown[] }).return;
@@ -213,6 +217,24 @@ test('wheel answers are the event, also of what failed', async (t) => {
     t.false(failed.data.success);
     t.regex(String(failed.data.return), /^Exception occurred in wheel /);
   }
+});
+
+test('a denied key is deleted by its folder, and the accepted one of the same id stays', async (t) => {
+  const { run, login, directory, master } = await startApi(t, { minions: [], silent: ['web1'] });
+  const token = await login();
+  writeFileSync(path.join(directory, 'pki', 'minions_denied', 'web1'), pem('minion2').publicPem);
+  let states: string[] = [];
+  await until('the denied key', () => {
+    master.keys.list().then((keys) => {
+      states = keys.map(({ state }) => state);
+    }, t.fail);
+    return states.length === 2;
+  });
+  const low = { client: 'wheel', fun: 'key.delete_dict', match: { minions_denied: ['web1'] } };
+  const [{ data }] = returned(await run(token, low)) as [{ data: Record<string, unknown> }];
+  t.like(data, { success: true, return: { minions: ['web1'] } });
+  const left = (await master.keys.list()).map(({ state }) => state);
+  t.deepEqual(left, ['accepted']);
 });
 
 test('unknown and missing clients are refused before anything is done', async (t) => {

@@ -52,6 +52,12 @@ test('browsers get a page at /, and programs what they know', async (t) => {
   }
 });
 
+test('a pending key whose id or key is that of another minion says so', async (t) => {
+  const api = await startApi(t, { pending: ['WEB1'], silent: ['web1'] });
+  const { text } = await pageOf(api, await logIn(api));
+  t.true(text.includes('<td>looks like web1; same key as db1, web1</td>'), text);
+});
+
 test('the page may load nothing but its own, and be in no frame', async (t) => {
   const { headers } = await (await startApi(t)).ask({ path: '/status', headers: browser });
   const policy = String(headers['content-security-policy']);

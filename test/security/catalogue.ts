@@ -70,6 +70,9 @@ const redaction =
 const ownFiles =
   'security/traces.test.ts: what a master keeps is for its own user alone, but for public keys';
 const directoryUsers = inFile('master/eauth/ldap.test.ts');
+const endedKeys = inFile('heat-bridge/enroll/ended-keys.test.ts');
+const transitions = inFile('heat-bridge/enroll/transitions.test.ts');
+const newIds = inFile('master/requests/new-ids.test.ts');
 
 export const catalogue: readonly Threat[] = [
   {
@@ -1415,5 +1418,91 @@ export const catalogue: readonly Threat[] = [
       apiServer('plain HTTP is served on loopback alone, unless a program says otherwise'),
       apiServer("without options it is served as the master's configuration says"),
     ],
+  },
+  {
+    id: 'H-03',
+    threat: 'a report or an end that comes in the middle of a claim',
+    tests: [
+      transitions(
+        'however transitions of an id interleave, a key is accepted only while its enrolment goes on',
+      ),
+      transitions('a minion that signs in while deadlines are looked at goes on'),
+    ],
+  },
+  {
+    id: 'H-04',
+    threat: 'a deleted key that its enrolment accepts again',
+    tests: [
+      endedKeys(`a key that \${who} deletes is not accepted again, in protocol \${version}`),
+      endedKeys(
+        'a claimed key that is deleted before its first proven request is not accepted again',
+      ),
+      endedKeys('a key that is deleted while no master runs is not accepted again'),
+      endedKeys('a key that an operator rejects ends its enrolment and stays rejected'),
+      endedKeys("what an operator accepts after an enrolment's end is there after the next start"),
+    ],
+  },
+  {
+    id: 'H-10a',
+    threat: 'tickets that cost more to refuse than to make up',
+    tests: [claims('tickets that an address shows in vain are bounded')],
+  },
+  {
+    id: 'H-10b',
+    threat: 'alarms that fill the audit log',
+    tests: [claims('an alarm that is made again and again is one event and two records a minute')],
+  },
+  {
+    id: 'H-12',
+    threat: 'a service that asks for less than the operator does',
+    tests: [
+      'heat-bridge/enroll/services.test.ts: a service may raise the lowest protocol of a machine, and not lower it',
+    ],
+  },
+  {
+    id: 'H-13',
+    threat: 'names that look like ids',
+    tests: [
+      "acl/projects.test.ts: a name that could be another's id gives no right, and takes one away",
+    ],
+  },
+  {
+    id: 'H-14a',
+    threat: 'ids that mean others, or look like them',
+    tests: [
+      newIds('an id that means others as a target, or looks like another one, is refused'),
+      newIds(
+        'an id that was accepted before goes on working, and is marked; one that waited is not accepted',
+      ),
+      newIds('ids that differ in case only, and ids with one key, are taken and marked'),
+    ],
+  },
+  {
+    id: 'H-14b',
+    threat: 'pushed files without number',
+    tests: [
+      'master/fileserver/pushed-files.test.ts: files and folders of a minion are bounded in number',
+      'master/fileserver/pushed-files.test.ts: folders whose file cannot be made count',
+    ],
+  },
+  {
+    id: 'H-14c',
+    threat: 'pillar of another environment',
+    tests: [
+      'master/requests/pillar-vectors.test.ts: which environments of pillar minions may ask for can be ruled',
+    ],
+  },
+  {
+    id: 'H-15',
+    threat: 'an operation on a denied key that reaches the accepted one',
+    tests: [
+      'master/wheel/key.test.ts: a map acts on the folder that it names, also where the id has a key in another',
+      'master/wheel/key.test.ts: of two keys of one id a map deletes or rejects the one that it names',
+    ],
+  },
+  {
+    id: 'H-16',
+    threat: 'a stranger who waits under an expected id',
+    tests: [claims("a machine whose key is shown behind a stranger's waits until it has claimed")],
   },
 ];

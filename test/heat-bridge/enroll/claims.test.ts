@@ -1,11 +1,12 @@
 /** Who may claim for a key with a ticket, and what becomes of minions that show one. */
+import { generateKeyPairSync } from 'node:crypto';
 import test from 'ava';
-import nacl from 'tweetnacl';
 import { signTicket, tryReadTicket } from '../../../heat-bridge/enroll/ticket.ts';
 import { BridgeError } from '../../../heat-bridge/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
+import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
-import { copyOf, fingerOf, startStage } from './stage.ts';
+import { copyOf, fingerOf, signIn, startStage } from './stage.ts';
 
 const machine = { id: 'web-1', project: 'p1' };
 
@@ -61,6 +62,68 @@ test("a stranger's key that waits under the id gives way to the one that is clai
   await t.throwsAsync(stranger);
 });
 
+test("a machine whose key is shown behind a stranger's waits until it has claimed", async (t) => {
+  const stage = await startStage(t);
+  const { ticket, enrolment } = await stage.bridge.enroll.create(machine);
+  t.is((await signIn(stage, 'other_minion', {})).state, 'pending');
+  t.is((await signIn(stage, 'minion', {})).state, 'pending');
+  const claim = { ticket, id: 'web-1', fingerprint: fingerOf('minion') };
+  t.is((await stage.post('claim', claim)).status, 200);
+  t.is((await signIn(stage, 'minion', {})).state, 'accepted');
+  t.is((await signIn(stage, 'other_minion', {})).state, 'refused');
+  const keys = (await stage.master.keys.list()).map(({ state, fingerprint }) => [
+    state,
+    fingerprint,
+  ]);
+  t.deepEqual(keys, [
+    ['accepted', fingerOf('minion')],
+    ['denied', fingerOf('other_minion')],
+  ]);
+  t.is((await stage.bridge.enroll.show(enrolment.number)).state, 'accepted');
+});
+
+test('an alarm that is made again and again is one event and two records a minute', async (t) => {
+  const stage = await startStage(t);
+  const { ticket } = await stage.bridge.enroll.create(machine);
+  const body = { ticket, id: 'web-1', fingerprint: fingerOf('minion') };
+  t.is((await stage.post('claim', body)).status, 200);
+  const stolen = { ...body, fingerprint: fingerOf('other_minion') };
+  const end = new AbortController();
+  const told = stage.master.events.subscribe({ match: '*/enroll/alarm' }, end.signal);
+  for (let index = 0; index < 30; index += 1) {
+    t.is((await stage.post('claim', stolen)).code, 'ERR_TICKET_SPENT');
+    if (index < 10) await signIn(stage, 'other_minion', {});
+  }
+  end.abort();
+  const events = [];
+  for await (const event of told) events.push(event.data.detail);
+  t.is(events.length, 2);
+  stage.clock.now += 60_000;
+  await stage.post('claim', stolen);
+  const records = await auditRecords(stage);
+  const alarms = records.filter(({ action }) => action === 'enroll.alarm');
+  t.deepEqual(
+    alarms.map(({ count = 1 }) => count),
+    [1, 1, 29, 9, 1],
+  );
+});
+
+test('tickets that an address shows in vain are bounded', async (t) => {
+  const stage = await startStage(t);
+  const { ticket } = await stage.bridge.enroll.create(machine);
+  const forger = generateKeyPairSync('ed25519').privateKey;
+  const claims = tryReadTicket(ticket)?.claims;
+  const forged = claims && signTicket(claims, forger);
+  const body = { id: 'web-1', fingerprint: fingerOf('minion') };
+  const codes = new Set<string | undefined>();
+  for (let index = 0; index < 70; index += 1) {
+    const path = index % 2 === 0 ? 'claim' : 'failure';
+    const more = path === 'claim' ? body : { id: 'web-1', reason: 'none' };
+    codes.add((await stage.post(path, { ...more, ticket: forged })).code);
+  }
+  t.deepEqual([...codes], ['ERR_TICKET', 'ERR_EAUTH_LIMIT']);
+});
+
 test('a ticket is good for nothing but what it was made for', async (t) => {
   const stage = await startStage(t);
   const bound = { ...machine, instance: 'i-1', address: '127.0.0.1' };
@@ -70,7 +133,7 @@ test('a ticket is good for nothing but what it was made for', async (t) => {
     id: 'web-2',
     address: '192.0.2.9',
   });
-  const forger = nacl.sign.keyPair().secretKey;
+  const forger = generateKeyPairSync('ed25519').privateKey;
   const claims = tryReadTicket(ticket)?.claims;
   const fingerprint = fingerOf('minion');
   const right = { ticket, id: 'web-1', instance: 'i-1', fingerprint };

@@ -2,39 +2,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import {
-  createMinionHandshake,
-  generateKeyString,
-  parsePrivateKey,
-  type WireMap,
-} from '../../../minion-protocol/index.ts';
 import { createIdentity, MinionSession } from '../../../minion-protocol/minion/session.ts';
 import { within } from '../../helpers/deadline.ts';
 import { pem } from '../../helpers/vectors.ts';
-import { fingerOf, type PairName, type Stage, startStage } from './stage.ts';
+import { fingerOf, type PairName, type Stage, showGrain, signIn, startStage } from './stage.ts';
 
 const machine = { id: 'web-1', project: 'p1' };
-
-type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
-
-/** What a minion with this key is told. */
-async function signIn(stage: Stage, pair: PairName, autosignGrains: WireMap): Promise<SignIn> {
-  const { privatePem, publicPem } = pem(pair);
-  const handshake = createMinionHandshake({
-    id: 'web-1',
-    version: 3,
-    privateKey: parsePrivateKey(privatePem),
-    publicPem,
-    token: generateKeyString(),
-    autosignGrains,
-  });
-  return handshake.step(await stage.dial('somebody').request(handshake.request(), 45_000));
-}
-
-/** What a minion with this key is told that shows a ticket as a grain. */
-async function showGrain(stage: Stage, ticket: string, pair: PairName): Promise<string> {
-  return (await signIn(stage, pair, { saltbridge_ticket: ticket })).state;
-}
 
 /** Returns for a job as the minion with this key. */
 async function returnFor(stage: Stage, jid: string, pair: PairName): Promise<void> {

@@ -16,7 +16,7 @@ const rule = allow('enrols', {
 });
 const machine = { id: 'trove-1', project: 'shop', format: 'none' };
 
-async function open(t: ExecutionContext) {
+async function open(t: ExecutionContext, enroll: object = {}) {
   const bridge = createBridge();
   const { master } = await startVectorMaster(t, {
     startAt: Date.now(),
@@ -26,7 +26,7 @@ async function open(t: ExecutionContext) {
       externalAuth: { sharedsecret: { trove: ['test.*'], sahara: ['test.*'] } },
       eauth: { sharedsecret: password },
       acl: { rules: [rule] },
-      bridge: { enroll: {} },
+      bridge: { enroll },
     },
   });
   const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
@@ -67,4 +67,21 @@ test('a service enrols and retires what a rule lets it, and sees no more', async
   t.is((await bridge.enroll.list()).length, 1);
   t.is((await ask(trove, `POST ${one}/retire`, {})).status, 200);
   t.is((await bridge.enroll.show(enrolment?.number ?? '')).state, 'retired');
+});
+
+test('a service may raise the lowest protocol of a machine, and not lower it', async (t) => {
+  const { bridge, ask, tokenOf } = await open(t, { protocol: 2 });
+  const trove = await tokenOf('trove');
+  for (const protocol of [0, 1]) {
+    const refused = await ask(trove, 'POST enrolments', { ...machine, protocol });
+    t.is(refused.status, 400);
+    t.regex(refused.text, /protocol: expected 2 or more \(enroll: protocol\), got/);
+  }
+  t.deepEqual(await bridge.enroll.list(), []);
+  for (const protocol of [2, 3]) {
+    const { status } = await ask(trove, 'POST enrolments', { ...machine, protocol });
+    t.is(status, 200);
+  }
+  const protocols = (await bridge.enroll.list()).map((it) => it.protocol);
+  t.deepEqual(protocols, [2, 3]);
 });

@@ -5,9 +5,13 @@ import { type Bridge, createBridge } from '../../../heat-bridge/index.ts';
 import type { KeyInfo, MasterEvent } from '../../../master/index.ts';
 import {
   createMinion,
+  createMinionHandshake,
   fingerprint,
+  generateKeyString,
   type Minion,
   type MinionFunction,
+  parsePrivateKey,
+  type WireMap,
 } from '../../../minion-protocol/index.ts';
 import { createSaltApi } from '../../../salt-api/index.ts';
 import type { Store } from '../../../store/index.ts';
@@ -78,6 +82,37 @@ export async function startStage(
     key: async (id) => (await running.master.keys.list()).find((it) => it.id === id),
     next: (tag) => nextEvent(running, tag),
   };
+}
+
+type SignIn = ReturnType<ReturnType<typeof createMinionHandshake>['step']>;
+
+/** What a minion `web-1` with this key is told. */
+export async function signIn(
+  stage: Pick<Stage, 'dial'>,
+  pair: PairName,
+  autosignGrains: WireMap,
+  version: 2 | 3 = 3,
+): Promise<SignIn> {
+  const { privatePem, publicPem } = pem(pair);
+  const handshake = createMinionHandshake({
+    id: 'web-1',
+    version,
+    privateKey: parsePrivateKey(privatePem),
+    publicPem,
+    token: generateKeyString(),
+    autosignGrains,
+  });
+  return handshake.step(await stage.dial('somebody').request(handshake.request(), 45_000));
+}
+
+/** What a minion with this key is told that shows a ticket as a grain. */
+export async function showGrain(
+  stage: Pick<Stage, 'dial'>,
+  ticket: string,
+  pair: PairName,
+  version?: 2 | 3,
+): Promise<string> {
+  return (await signIn(stage, pair, { saltbridge_ticket: ticket }, version)).state;
 }
 
 /** All rows of a store, to be put into another. */

@@ -1,3 +1,6 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import nacl from 'tweetnacl';
@@ -7,8 +10,10 @@ import {
   type TicketClaims,
   tryReadTicket,
 } from '../../../heat-bridge/enroll/ticket.ts';
+import { openTicketKey } from '../../../heat-bridge/enroll/ticket-key.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
-const key = nacl.sign.keyPair.fromSeed(new Uint8Array(32).fill(7));
+const key = generateKeyPairSync('ed25519');
 const claims: TicketClaims = {
   number: 'AAAAAAAAAAAAAAAAAAAAAA',
   minion: 'web-1',
@@ -21,7 +26,7 @@ test('a ticket says what was signed', (t) => {
   fc.assert(
     fc.property(text, text, fc.option(text, { nil: undefined }), (minion, project, instance) => {
       const said = { ...claims, minion, project, ...(instance === undefined ? {} : { instance }) };
-      const read = tryReadTicket(signTicket(said, key.secretKey));
+      const read = tryReadTicket(signTicket(said, key.privateKey));
       t.deepEqual(read?.claims, said);
       t.true(read !== undefined && isGenuine(read, key.publicKey));
     }),
@@ -30,8 +35,8 @@ test('a ticket says what was signed', (t) => {
 });
 
 test('a ticket of another key, or with another claim, is not genuine', (t) => {
-  const ticket = signTicket(claims, key.secretKey);
-  const other = nacl.sign.keyPair.fromSeed(new Uint8Array(32).fill(8));
+  const ticket = signTicket(claims, key.privateKey);
+  const other = generateKeyPairSync('ed25519');
   const read = tryReadTicket(ticket);
   t.false(read !== undefined && isGenuine(read, other.publicKey));
   const [head, , signature] = ticket.split('.');
@@ -42,7 +47,7 @@ test('a ticket of another key, or with another claim, is not genuine', (t) => {
 });
 
 test('what is no ticket is not read, whatever it is', (t) => {
-  const ticket = signTicket(claims, key.secretKey);
+  const ticket = signTicket(claims, key.privateKey);
   const signed = (value: unknown): string =>
     `sbt1.${Buffer.from(JSON.stringify(value)).toString('base64url')}.${ticket.split('.')[2]}`;
   const wrong = [
@@ -61,4 +66,15 @@ test('what is no ticket is not read, whatever it is', (t) => {
   fc.assert(
     fc.property(fc.string({ maxLength: 300 }), (text) => tryReadTicket(text) === undefined),
   );
+});
+
+test('the file of the key holds the seed of an Ed25519 pair', async (t) => {
+  const file = path.join(temporaryDirectory(t), 'ticket.key');
+  const seed = new Uint8Array(32).fill(7);
+  writeFileSync(file, `${Buffer.from(seed).toString('base64')}\n`);
+  const ticket = signTicket(claims, (await openTicketKey(file)).privateKey);
+  const [head, body, signature = ''] = ticket.split('.');
+  const { secretKey } = nacl.sign.keyPair.fromSeed(seed);
+  const signed = nacl.sign.detached(new Uint8Array(Buffer.from(`${head}.${body}`)), secretKey);
+  t.is(signature, Buffer.from(signed).toString('base64url'));
 });

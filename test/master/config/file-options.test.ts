@@ -42,6 +42,22 @@ test('the options of the file server are taken as Salt writes them', async (t) =
   t.is(config.limits.fileBytesPerSecond, 1_000_000);
 });
 
+test('a file_recv_max_size above what a minion may push in all is a warning', async (t) => {
+  const warningsOf = async (master: string): Promise<readonly string[]> => {
+    const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
+    return warnings.map(({ kind, line }) => `${kind} ${line}`);
+  };
+  t.deepEqual(await warningsOf('file_recv: true\nfile_recv_max_size: 65\n'), ['bounded 2']);
+  t.deepEqual(await warningsOf('file_recv: true\n'), ['bounded 1'], "Salt's default is 100");
+  t.deepEqual(await warningsOf('file_recv: true\nfile_recv_max_size: 64\n'), []);
+  t.deepEqual(await warningsOf('file_recv_max_size: 200\n'), []);
+  const more = 'saltbridge: {limits: {pushed_bytes: 104857600}}\n';
+  t.deepEqual(await warningsOf(`file_recv: true\n${more}`), []);
+  const rule = 'subject: {minion: web*}, action: file-send, resource: {path: logs/*}';
+  const acl = `saltbridge: {acl: {rules: {logs: {${rule}}}}}\n`;
+  t.deepEqual(await warningsOf(acl), ['bounded 0']);
+});
+
 test('without options, files come from where Salt looks', (t) => {
   t.deepEqual(resolveMasterConfig().fileRoots, { base: ['/srv/salt', '/srv/spm/salt'] });
 });

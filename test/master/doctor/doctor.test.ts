@@ -203,6 +203,14 @@ fileFault('minion-key-duplicate', 'a machine was cloned with its key', (site) =>
   copyFileSync(pki(site, 'minions', 'web1'), pki(site, 'minions_pre', 'web2'));
 });
 
+fileFault('minion-id-alike', 'an id differs from an accepted one in case only', (site) => {
+  writeFileSync(pki(site, 'minions_pre', 'WEB1'), good);
+});
+
+fileFault('minion-id-unusual', 'a key waits under an id that is a glob', (site) => {
+  writeFileSync(pki(site, 'minions_pre', 'old*'), good);
+});
+
 fileFault('minion-key-denied', 'another key was offered for an id', (site) => {
   writeFileSync(pki(site, 'minions_denied', 'web1'), good);
 });

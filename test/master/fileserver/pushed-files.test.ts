@@ -1,5 +1,13 @@
 /** What minions push, and where it may not go. */
-import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { PushedFiles } from '../../../master/fileserver/pushed-files.ts';
@@ -12,9 +20,14 @@ interface Pushed {
   read(file: string): string;
 }
 
-function open(t: ExecutionContext, maxFileBytes = 1000, maxMinionBytes = 0): Pushed {
+function open(
+  t: ExecutionContext,
+  maxFileBytes = 1000,
+  maxMinionBytes = 0,
+  maxMinionFiles = 0,
+): Pushed {
   const cachedir = path.join(temporaryDirectory(t), 'cache');
-  const files = new PushedFiles({ cachedir, maxFileBytes, maxMinionBytes });
+  const files = new PushedFiles({ cachedir, maxFileBytes, maxMinionBytes, maxMinionFiles });
   return {
     cachedir,
     push: (names, data, loc = 0, id = 'web1') => {
@@ -104,8 +117,34 @@ test('all files of a minion together are bounded, small ones by the room they ta
   t.false(await push(['d'], 'x'));
   t.true(await push(['c'], 'other'), 'one that is there may be written again');
   t.true(await push(['d'], 'x', 0, 'web2'), 'each has a quota of its own');
-  const restarted = new PushedFiles({ cachedir, maxFileBytes: 1000, maxMinionBytes: 3 * 4096 });
+  const restarted = new PushedFiles({
+    cachedir,
+    maxFileBytes: 1000,
+    maxMinionFiles: 0,
+    maxMinionBytes: 3 * 4096,
+  });
   t.false(await restarted.take('web1', { path: ['d'], data: 'x', loc: 0 }), 'after a restart too');
+});
+
+test('files and folders of a minion are bounded in number', async (t) => {
+  const { push, cachedir } = open(t, 1000, 0, 4);
+  t.true(await push(['a', 'b', 'c'], 'x'), 'two folders and a file');
+  t.false(await push(['d', 'e'], 'x'), 'a folder and a file are too many');
+  t.true(await push(['a', 'b', 'd'], 'x'));
+  t.false(await push(['e'], 'x'));
+  t.true(await push(['a', 'b', 'd'], 'other'), 'one that is there may be written again');
+  t.true(await push(['e'], 'x', 0, 'web2'), 'each has a quota of its own');
+  const options = { cachedir, maxFileBytes: 1000, maxMinionFiles: 4, maxMinionBytes: 0 };
+  const restarted = new PushedFiles(options);
+  t.false(await restarted.take('web1', { path: ['e'], data: 'x', loc: 0 }), 'after a restart too');
+});
+
+test('folders whose file cannot be made count', async (t) => {
+  const { push, cachedir } = open(t, 1000, 0, 3);
+  for (const name of ['a', 'b', 'c', 'd', 'e']) {
+    await push([name, 'x'.repeat(300)], 'x').catch(() => {});
+  }
+  t.true(readdirSync(path.join(cachedir, 'minions/web1/files')).length <= 3);
 });
 
 test('links that lead out of the folder are not followed', async (t) => {

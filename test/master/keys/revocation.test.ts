@@ -1,5 +1,6 @@
 /** What a deleted key could do ends with it; the shared key is replaced, at most once a minute. */
 import test, { type ExecutionContext } from 'ava';
+import type { Admission, MasterExtension } from '../../../master/index.ts';
 import {
   decrypt,
   isWireMap,
@@ -7,6 +8,7 @@ import {
   unpackWire,
   wireBytes,
 } from '../../../minion-protocol/index.ts';
+import { createMemoryStore } from '../../../store/index.ts';
 import { within } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
@@ -38,6 +40,40 @@ test('a deleted key has no session, no pin, and no shared key any more', async (
   for await (const { key } of master.store.list(['secrets', 'sessions'])) rows.push(key.join('/'));
   for await (const { key } of master.store.list(['pins'])) rows.push(key.join('/'));
   t.deepEqual(rows, []);
+});
+
+test('what a key leaves behind ends at once, so that the next one of the id keeps what it is given', async (t) => {
+  let open = (): void => {};
+  const gate = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const store = createMemoryStore();
+  const write = store.write.bind(store);
+  store.write = async (operations) => {
+    const endsSession = operations.some(
+      (it) => it.op === 'delete' && it.key.join('/').startsWith('secrets/sessions'),
+    );
+    if (endsSession) await gate;
+    return write(operations);
+  };
+  let admission: Admission | undefined;
+  const extension: MasterExtension = {
+    name: 'admits',
+    open: async (host) => {
+      ({ admission } = host);
+      return { close: async () => {} };
+    },
+  };
+  const { master } = await startVectorMaster(t, {
+    keys: many,
+    store,
+    extensions: [extension],
+  });
+  await master.keys.delete({ match: 'm1' });
+  await admission?.admit({ id: 'm1', publicKey: pem('minion2').publicPem, protocol: 3 });
+  open();
+  await admission?.exclusive('m1', async () => admission?.quarantine('m2'));
+  t.is((await master.keys.list()).find(({ id }) => id === 'm1')?.protocol, 3);
 });
 
 test('a later owner of the id gets a key of its own', async (t) => {

@@ -4,6 +4,7 @@ import type { KeyRules } from '../../../master/keys/key-store.ts';
 /** Rules in their simplest form; those of the wire are minion-protocol's, with its own tests. */
 export const plainRules: KeyRules = {
   isValidMinionId: (id) => !['', '.', '..'].includes(id) && !/[/\\\0]/.test(id),
+  isNewMinionId: () => true,
   cleanKeyText: (pem) => pem.trim(),
   fingerprint: (pem) => createHash('sha256').update(pem.trim()).digest('hex'),
 };

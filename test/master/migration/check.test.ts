@@ -244,6 +244,15 @@ test('keys are counted by state, and those that cannot go on are named', async (
   t.deepEqual(said(report, 'unreadable'), ['refused', 'minions_rejected:0']);
 });
 
+test('ids that no new minion may have are named', async (t) => {
+  const files = { 'pki/minions/old*': publicPem(2048), 'pki/minions_pre/a b': publicPem(2048) };
+  const report = await check(site(t, files));
+  t.deepEqual(said(report, 'id "old*"'), ['honoured', 'old*:0']);
+  t.deepEqual(said(report, 'id "a b"'), ['honoured', 'a b:0']);
+  const lax = { ...files, 'etc/master': 'saltbridge: {minion_ids: salt}\n' };
+  t.is(said(await check(site(t, lax)), 'id "old*"'), undefined);
+});
+
 test('nothing of the site is written, made or touched', async (t) => {
   const root = site(t, {
     'etc/master': 'file_roots: {base: [ROOT/salt]}\npillar_roots: {}\nreactor: [{x: [y]}]\n',

@@ -3,6 +3,7 @@
  * requests leave behind, and the event `minion/refresh/<id>`, is in targeting/facts-from-minions.
  */
 import test from 'ava';
+import { deny } from '../../../acl/index.ts';
 import type { PillarRequest } from '../../../master/index.ts';
 import {
   isEncryptionAlgorithm,
@@ -55,6 +56,29 @@ test('a pillar of the command line lies over the answer, and is kept nowhere', a
   t.is(canonicalWire(openPillar(vector, reply)), canonicalWire(merged));
   const { return: kept } = await master.runners.run({ fun: 'cache.pillar' });
   t.deepEqual(JSON.parse(JSON.stringify(kept)), { [keys.minionId]: await pillar() });
+});
+
+test('which environments of pillar minions may ask for can be ruled', async (t) => {
+  const production = deny('production', {
+    subject: { minion: '*', except: ['prod-*'] },
+    action: 'pillar',
+    resource: { environment: 'prod*' },
+  });
+  const { ask, master } = await startVectorMaster(t, {
+    pillar: async () => ({ a: 1 }),
+    config: { acl: { rules: [production] } },
+  });
+  const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
+  const get = async (load: WireMap): Promise<WireValue> =>
+    openPillar(vector, await ask(altered(vector, { load })));
+  const reason = 'No rule lets this minion have pillar of the environment prod.';
+  t.deepEqual(await get({ pillarenv: 'prod' }), { _errors: [reason] });
+  t.deepEqual(await get({ pillarenv: null, saltenv: 'prod' }), { _errors: [reason] });
+  t.deepEqual(await get({ pillarenv: 'dev', saltenv: 'prod' }), { a: 1 });
+  t.deepEqual(await get({ pillarenv: null, saltenv: null }), { a: 1 });
+  const subject = { kind: 'minion', id: 'prod-1' } as const;
+  const explained = await master.acl.explain({ subject, action: 'pillar', resource: 'prod' });
+  t.is(explained.decision.effect, 'allow');
 });
 
 test('a pillar is made from the verified id, the grains and the environments', async (t) => {

@@ -65,6 +65,36 @@ test('a map names keys by state; those that are in another are left alone', asyn
   });
 });
 
+test('a map acts on the folder that it names, also where the id has a key in another', async (t) => {
+  const other = pem('other_minion').publicPem;
+  const denied: StoredKey = { directory: 'minions_denied', id: 'web1', publicPem: other };
+  const waiting: StoredKey = { directory: 'minions_denied', id: 'web2', publicPem: other };
+  const { master } = await startVectorMaster(t, { keys: [...keys, denied, waiting] });
+  const dropped = { match: { minions_denied: ['web1'] } };
+  t.deepEqual(await wheel(master, 'key.delete_dict', dropped), { minions: ['web1'] });
+  t.deepEqual(await wheel(master, 'key.delete_dict', dropped), {});
+  const accepted = { match: { minions_denied: ['web2'] }, include_denied: true };
+  t.deepEqual(await wheel(master, 'key.accept_dict', accepted), { minions: ['web2'] });
+  t.is((await master.keys.list()).find(({ id }) => id === 'web2')?.publicKey, other);
+});
+
+test('of two keys of one id a map deletes or rejects the one that it names', async (t) => {
+  const other = pem('other_minion').publicPem;
+  const denied = ['web1', 'web2'].map((id) => ({
+    directory: 'minions_denied' as const,
+    id,
+    publicPem: other,
+  }));
+  const { master } = await startVectorMaster(t, { keys: [...keys, ...denied] });
+  const deleted = { match: { minions: ['web1'] } };
+  t.deepEqual(await wheel(master, 'key.delete_dict', deleted), { minions_denied: ['web1'] });
+  const rejected = { match: { minions_pre: ['web2'] }, include_denied: true };
+  t.deepEqual(await wheel(master, 'key.reject_dict', rejected), {
+    minions_rejected: ['web2'],
+    minions_denied: ['web2'],
+  });
+});
+
 test('keys and fingerprints are shown', async (t) => {
   const { master } = await startVectorMaster(t, { keys });
   const listed = (await master.keys.list()).find(({ id }) => id === 'web1');
