@@ -43,7 +43,7 @@ interface CompiledResource {
 }
 
 /** Which minions a rule is limited to. */
-export interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
+interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /** What is in the way where a minion is another one. */
   readonly obstacle: string;
 }

@@ -40,7 +40,7 @@ export interface StoredKey {
 }
 
 /** What a minion said of itself, and what it got. */
-export interface KnownOfMinion {
+interface KnownOfMinion {
   readonly grains?: WireMap;
   readonly pillar?: WireMap;
 }
