@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { linkSignals, longestTimerMs, type MasterApi, type UserApi } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
+import type { SendPool } from '../runtime/index.ts';
 import { type Body, parseBody } from './body.ts';
 import { sessionTokenOf } from './credentials.ts';
 import type { Door } from './door.ts';
@@ -25,6 +26,8 @@ export interface ApiContext {
   readonly door: Door;
   readonly sessions: Sessions;
   readonly streams: StreamGate;
+  /** What waits for the readers of all streams. */
+  readonly sendPool: SendPool;
   readonly eventTexts: EventTexts;
   /** When event streams write. */
   readonly pace: Pace;

@@ -2,7 +2,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { HttpApiOptions, MasterConfig } from '../master/index.ts';
+import type { SendPool } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
+import type { StreamGate } from './stream-gate.ts';
 
 /** TLS: paths of PEM files. */
 export interface SaltApiTls {
@@ -25,6 +27,10 @@ export interface SaltApiDoors {
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Fires when the server is closed: streams end. */
   readonly closing: AbortSignal;
+  /** The places for event streams, in all and of one token. */
+  readonly streams: Pick<StreamGate, 'tryEnter'>;
+  /** What waits for the readers of all streams. */
+  readonly sendPool: Pick<SendPool, 'open'>;
 }
 
 /** What a configuration says by names of files, and a program by {@link SaltApiOptions.tls}. */
@@ -45,6 +51,8 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly requestTimeoutMs?: number;
   /** Names of what users log in by, for the status page's form. Default: they type it. */
   readonly eauths?: readonly string[];
+  /** `max_event_size` of the master: bytes of the largest event. Default 1 MiB, as Salt's. */
+  readonly maxEventSize?: number;
   /** Routes beside Salt's own, such as those of a bridge. Default: none. */
   readonly plugins?: readonly SaltApiPlugin[];
   /** Default: says nothing. */
@@ -81,7 +89,9 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   sessionIdle: 36_000,
   runnerTimeout: 300,
   streams: 1000,
-  streamsPerToken: 8,
+  streamsPerToken: 64,
+  streamBytes: 268_435_456,
+  maxEventSize: 1_048_576,
   requestTimeoutMs: 30_000,
   metrics: 'loopback',
   statusPage: true,
@@ -114,6 +124,7 @@ export function saltApiOptions(config: MasterConfig): SaltApiOptions | undefined
   return {
     ...same,
     runnerTimeout: config.restTimeout,
+    maxEventSize: config.maxEventSize,
     eauths: Object.keys(config.externalAuth),
     ...(tls === undefined ? {} : { tls }),
     ...(config.netapiEnableClients === null ? {} : { clients: config.netapiEnableClients }),

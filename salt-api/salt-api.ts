@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
+import { SendPool } from '../runtime/index.ts';
 import { clientNames } from './clients/execute.ts';
 import type { ApiContext, ServedMaster } from './context.ts';
 import { createDoor } from './door.ts';
@@ -58,6 +59,10 @@ export async function createSaltApi(
     door: createDoor(complete),
     sessions: new Sessions({ idleMs: complete.sessionIdle * 1000, now: () => performance.now() }),
     streams: new StreamGate(complete.streams, complete.streamsPerToken),
+    sendPool: new SendPool({
+      messageBytes: complete.maxEventSize,
+      totalBytes: complete.streamBytes,
+    }),
     clients: new Set(clientNames.filter((name) => wanted?.includes(name) ?? true)),
     nextJid: createJidSource(),
     closing: closing.signal,

@@ -67,7 +67,8 @@ async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<voi
 /** Each in a scope of its own: its parsers and its errors are not Salt's. */
 async function addPlugins(app: FastifyInstance, context: ApiContext): Promise<void> {
   const { plugins, rootPrefix } = context.options;
-  const doors = { tokenOf: tokenFinder(context), closing: context.closing };
+  const { closing, streams, sendPool } = context;
+  const doors = { tokenOf: tokenFinder(context), closing, streams, sendPool };
   for (const plugin of plugins) {
     const routes: FastifyPluginAsync = async (scope) => plugin.register(scope, doors);
     await app.register(routes, { prefix: `${rootPrefix}${plugin.prefix}` });

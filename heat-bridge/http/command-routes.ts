@@ -4,7 +4,7 @@ import { type ExtensionHost, toJson } from '../../master/index.ts';
 import type { CommandApi } from '../run/command-api.ts';
 import type { CommandHandle } from '../run/request.ts';
 import { begunRun } from '../run/rpc.ts';
-import { callerFinder } from './callers.ts';
+import { callerFinder, type HttpCaller } from './callers.ts';
 import { commandOperations as about, readRun } from './command-operations.ts';
 import type { HttpDoors } from './doors.ts';
 import { UpdateStreams } from './update-stream.ts';
@@ -24,9 +24,16 @@ export function addCommandRoutes(
   doors: HttpDoors,
   { api, host }: CommandRouteParts,
 ): void {
-  const streams = new UpdateStreams(doors.closing);
-  const follow = (reply: FastifyReply, handle: CommandHandle): Promise<FastifyReply> =>
-    streams.send(reply, { begun: begunRun(handle), updates: handle.updates });
+  const streams = new UpdateStreams(doors);
+  const follow = (
+    reply: FastifyReply,
+    { token }: HttpCaller,
+    begin: () => Promise<CommandHandle>,
+  ): Promise<FastifyReply> =>
+    streams.send(reply, token, async () => {
+      const handle = await begin();
+      return { begun: begunRun(handle), updates: handle.updates };
+    });
   const known = callerFinder(doors, host);
   app.get('/commands', { config: about.list }, async (request) => {
     await known(request);
@@ -46,16 +53,18 @@ export function addCommandRoutes(
     async (request, reply) => {
       const caller = await known(request);
       const asked = readRun(request.body);
-      const handle = await api.run(request.params.name, { ...asked, caller });
-      if (request.headers.prefer === 'respond-async') return reply.code(202).send(begunRun(handle));
-      return follow(reply, handle);
+      const run = (): Promise<CommandHandle> => api.run(request.params.name, { ...asked, caller });
+      if (request.headers.prefer !== 'respond-async') return follow(reply, caller, run);
+      return reply.code(202).send(begunRun(await run()));
     },
   );
   app.get<{ Params: { id: string } }>(
     '/runs/:id',
     { config: about.follow },
-    async (request, reply) =>
-      follow(reply, await api.find(request.params.id, await known(request))),
+    async (request, reply) => {
+      const caller = await known(request);
+      return follow(reply, caller, () => api.find(request.params.id, caller));
+    },
   );
   app.delete<{ Params: { id: string } }>('/runs/:id', { config: about.cancel }, async (request) => {
     const handle = await api.find(request.params.id, await known(request));

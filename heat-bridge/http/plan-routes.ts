@@ -4,7 +4,7 @@ import { type ExtensionHost, toJson } from '../../master/index.ts';
 import type { PlanApi } from '../plans/plan-api.ts';
 import type { PlanHandle } from '../plans/request.ts';
 import { begunPlan } from '../plans/rpc.ts';
-import { callerFinder } from './callers.ts';
+import { callerFinder, type HttpCaller } from './callers.ts';
 import type { HttpDoors } from './doors.ts';
 import { planOperations as about, readPlanRun } from './plan-operations.ts';
 import { UpdateStreams } from './update-stream.ts';
@@ -27,9 +27,16 @@ export function addPlanRoutes(
   doors: HttpDoors,
   { api, host }: PlanRouteParts,
 ): void {
-  const streams = new UpdateStreams(doors.closing);
-  const follow = (reply: FastifyReply, handle: PlanHandle): Promise<FastifyReply> =>
-    streams.send(reply, { begun: begunPlan(handle), updates: handle.updates });
+  const streams = new UpdateStreams(doors);
+  const follow = (
+    reply: FastifyReply,
+    { token }: HttpCaller,
+    begin: () => Promise<PlanHandle>,
+  ): Promise<FastifyReply> =>
+    streams.send(reply, token, async () => {
+      const handle = await begin();
+      return { begun: begunPlan(handle), updates: handle.updates };
+    });
   const known = callerFinder(doors, host);
   app.get('/plans', { config: about.list }, async (request) => {
     await known(request);
@@ -44,17 +51,19 @@ export function addPlanRoutes(
     { bodyLimit, config: about.run },
     async (request, reply) => {
       const caller = await known(request);
-      const handle = await api.run(request.params.name, { ...readPlanRun(request.body), caller });
-      if (request.headers.prefer === 'respond-async')
-        return reply.code(202).send(begunPlan(handle));
-      return follow(reply, handle);
+      const asked = readPlanRun(request.body);
+      const run = (): Promise<PlanHandle> => api.run(request.params.name, { ...asked, caller });
+      if (request.headers.prefer !== 'respond-async') return follow(reply, caller, run);
+      return reply.code(202).send(begunPlan(await run()));
     },
   );
   app.get<{ Params: { id: string } }>(
     '/plan-runs/:id',
     { config: about.follow },
-    async (request, reply) =>
-      follow(reply, await api.find(request.params.id, await known(request))),
+    async (request, reply) => {
+      const caller = await known(request);
+      return follow(reply, caller, () => api.find(request.params.id, caller));
+    },
   );
   app.delete<{ Params: { id: string }; Querystring: { undo?: string } }>(
     '/plan-runs/:id',

@@ -55,8 +55,13 @@ export interface HttpApiOptions {
   readonly sessionIdle?: number;
   /** `streams`: event streams at a time. Default 1,000. */
   readonly streams?: number;
-  /** `streams_per_token`: event streams of one log-in at a time. Default 8. */
+  /** `streams_per_token`: event streams of one log-in at a time. Default 64. */
   readonly streamsPerToken?: number;
+  /**
+   * `stream_bytes`: what may wait for the readers of all event streams together, what several of
+   * them wait for counted once; the slowest are ended first. Default 256 MiB.
+   */
+  readonly streamBytes?: number;
   /** `metrics`: `loopback`, `off`, or the path of a file with a bearer token. Default loopback. */
   readonly metrics?: string;
   /** `status_page`: the page for people at `/status` and `/`. Default true. */
@@ -108,6 +113,7 @@ const table: SectionTable<HttpApiOptions> = {
   sessionIdle: { name: 'session_idle', kind: number(1, 1e9) },
   streams: { name: 'streams', kind: integer(1, 100_000) },
   streamsPerToken: { name: 'streams_per_token', kind: integer(1, 100_000) },
+  streamBytes: { name: 'stream_bytes', kind: integer(1_048_576, 1e12) },
   metrics: { name: 'metrics', kind: metricsAccess },
   statusPage: { name: 'status_page', kind: flag },
 };

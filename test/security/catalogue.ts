@@ -49,6 +49,9 @@ const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
 const streams = inFile('salt-api/events.test.ts');
+const runQuotas = inFile('heat-bridge/run-quotas.test.ts');
+const largeEvents = inFile('salt-api/large-events.test.ts');
+const sendQueue = inFile('runtime/send-queue.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
 const door = inFile('salt-api/door.test.ts');
 const confidential = inFile('salt-api/confidential.test.ts');
@@ -1008,8 +1011,10 @@ export const catalogue: readonly Threat[] = [
     id: 'A-18',
     threat: 'streams and requests without end',
     tests: [
-      streams('a log-in has eight streams, and a place is free when one ends'),
-      streams('a reader that reads nothing is let go'),
+      streams('a log-in has 64 streams, and a place is free when one ends'),
+      sendQueue(
+        'one largest message and so much more may wait for a reader, who is ended beyond that',
+      ),
       bodies('a body that never ends holds nobody up'),
       'salt-api/abuse.test.ts: streams of the status page count as streams',
       'salt-api/floods.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
@@ -1192,5 +1197,56 @@ export const catalogue: readonly Threat[] = [
     threat: 'what a deleted stack leaves',
     tests: [lives('a retired machine leaves nothing to a later owner of its id')],
     sentence: 'The bridge to orchestration services',
+  },
+  {
+    id: 'H-07',
+    threat: 'messages over WebSocket that are answered without end',
+    tests: [
+      streams('a WebSocket client that floods the server with messages is disconnected'),
+      streams('a WebSocket client is not read any further while it does not read'),
+      streams('a WebSocket that is refused is closed, whatever its client does'),
+    ],
+  },
+  {
+    id: 'H-11a',
+    threat: 'one token that follows all runs that may be followed',
+    tests: [
+      'heat-bridge/http.test.ts: who follows as many runs as may be is told before anything is published',
+    ],
+  },
+  {
+    id: 'H-11b',
+    threat: 'a caller that begins runs without end',
+    tests: [
+      runQuotas('a caller has so many runs at a time, and is told before anything is published'),
+      runQuotas('a plan is a run of its caller, and its steps are not'),
+    ],
+  },
+  {
+    id: 'H-11c',
+    threat: 'a caller whose runs push those of others out of what is remembered',
+    tests: [runQuotas('runs of others that are over do not make those of a caller forgotten')],
+  },
+  {
+    id: 'H-13',
+    threat: 'readers of events over the interface who read nothing',
+    tests: [
+      largeEvents(
+        `over \${form}, who reads too slowly is told that events are missing, and is ended`,
+      ),
+    ],
+  },
+  {
+    id: 'H-20',
+    threat: 'large events that wait for many slow readers',
+    tests: [
+      sendQueue(
+        'one largest message and so much more may wait for a reader, who is ended beyond that',
+      ),
+      sendQueue('what many readers wait for counts once'),
+      sendQueue('beyond what all readers may hold the slowest is ended, and the others go on'),
+      sendQueue('who holds too much by one message that has begun is ended at once'),
+      largeEvents('events of 5 MB reach whoever reads, over every stream'),
+    ],
   },
 ];
