@@ -7,7 +7,8 @@
  * `bridge`, what a named command adds to a job;
  * `api [seconds]`, the HTTP API; `api URL USER:PASSWORD:EAUTH TARGET`, another one;
  * `signals [seconds]`, how many signals are accepted; `signals crash [kills [seed]]`, what becomes
- * of them when the master is killed.
+ * of them when the master is killed; `compare CHECKOUT [rounds [bench…]]`, another checkout against
+ * this one in alternation.
  */
 import { isAsShipped, runAsShipped } from './as-shipped.ts';
 
@@ -78,6 +79,17 @@ const benches: Readonly<Record<string, () => Promise<number | undefined>>> = {
     for (const [name, { perMinute, cpuMs }] of Object.entries(await benchEnroll())) {
       print(`${name.padEnd(10)} ${perMinute} enrolments a minute, ${cpuMs} ms of processor each`);
     }
+    return undefined;
+  },
+  compare: async () => {
+    const { runComparison } = await import('./compare.ts');
+    const bench = process.argv.slice(5);
+    await runComparison(
+      first ?? '.',
+      Number(process.argv[4] ?? '10'),
+      bench.length > 0 ? bench : ['fleet', '2000'],
+      print,
+    );
     return undefined;
   },
   all: async () => {

@@ -53,6 +53,11 @@ const rooms = [
   'store',
   'template',
 ];
+const keywords = new Set(
+  'true false null void return const let new if else of for instanceof typeof continue await'.split(
+    ' ',
+  ),
+);
 const marker = /^( *)\/\/ protection: ([a-z0-9-]+)$/;
 
 /** All of them, by name. @throws Error for a file that is none */
@@ -129,34 +134,65 @@ function parse(fileName: string, text: string, marked: readonly MarkedProtection
   const [what = ''] = valuesOf('What');
   const [test = ''] = valuesOf('Test');
   const red = valuesOf('Red');
-  const [protection] = valuesOf('Protection');
   const hunks =
-    protection === undefined
-      ? text
+    start < 0
+      ? marksOf(head).map((mark) => withoutProtection(marked, mark))
+      : text
+          .slice(start)
           .split(/^--- a\//m)
           .slice(1)
-          .flatMap(hunksOf)
-      : [withoutProtection(marked, protection, valuesOf('Instead'))];
+          .flatMap(hunksOf);
   if (!rows || !what || !test || red.length === 0 || hunks.length === 0) {
     throw new Error(`${name}: not a mutation`);
   }
   return { name, rows: rows.split(', '), what, test, red, hunks };
 }
 
-/** @throws Error where the name is marked nowhere, or more than once */
-function withoutProtection(
-  marked: readonly MarkedProtection[],
-  name: string,
-  instead: readonly string[],
-): Hunk {
+/** A marked protection that a mutation names, and what takes its place. */
+interface Mark {
+  readonly name: string;
+  readonly instead: string[];
+}
+
+/** Each `Protection:` line with the `Instead:` lines below it. */
+function marksOf(head: readonly string[]): Mark[] {
+  const marks: Mark[] = [];
+  for (const line of head) {
+    if (line.startsWith('Protection: ')) {
+      marks.push({ name: line.slice('Protection: '.length), instead: [] });
+    }
+    if (line.startsWith('Instead: ')) marks.at(-1)?.instead.push(line.slice('Instead: '.length));
+  }
+  return marks;
+}
+
+/**
+ * @throws Error where the name is marked nowhere, or more than once, or where a word of what takes
+ * the statement's place is no longer in its file
+ */
+function withoutProtection(marked: readonly MarkedProtection[], { name, instead }: Mark): Hunk {
   const [found, ...others] = marked.filter((protection) => protection.name === name);
   if (found === undefined || others.length > 0) {
     throw new Error(
       `protection ${name} is marked ${found ? others.length + 1 : 0} times, not once`,
     );
   }
+  const content = readFileSync(new URL(found.file, root), 'utf8');
+  const unknown = namesIn(instead.join('\n')).find((word) => !content.includes(word));
+  if (unknown !== undefined) {
+    throw new Error(`${name}: what takes its place says ${unknown}, which ${found.file} does not`);
+  }
   const after = instead.map((line) => `${line}\n`).join('');
   return { file: found.file, before: found.text, after };
+}
+
+/** Names in code that must come from its file: no members, keys, globals, nor what it declares itself. */
+function namesIn(code: string): string[] {
+  const plain = code.replaceAll(/'[^'\n]*'|`[^`\n]*`/g, '');
+  const names = plain.match(/(?<![.\p{L}\p{N}_$])[\p{L}_$][\p{L}\p{N}_$]*(?!\s*:)\b/gu) ?? [];
+  return names.filter(
+    (name) => !keywords.has(name) && !(name in globalThis) && !plain.includes(`const ${name} =`),
+  );
 }
 
 function hunksOf(diff: string): Hunk[] {

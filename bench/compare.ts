@@ -1,0 +1,89 @@
+/**
+ * Another checkout of this project against this one, in alternation on the same machine: what a
+ * noisy machine gives or takes, it gives or takes to both.
+ */
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const here = fileURLToPath(new URL('../../', import.meta.url));
+
+type Figures = ReadonlyMap<string, number>;
+
+/** Old and new by one figure: how many times as good the new one is. */
+interface Comparison {
+  readonly name: string;
+  readonly median: number;
+  /** The 95 % interval of the median. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Runs `npm run bench -- <bench>` of both checkouts in turns and prints the ratios. The order within
+ * a pair changes from pair to pair.
+ * @param other the root of a checkout that is built
+ */
+export async function runComparison(
+  other: string,
+  rounds: number,
+  bench: readonly string[],
+  print: (line: string) => void,
+): Promise<void> {
+  const pairs: { readonly old: Figures; readonly now: Figures }[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const isOldFirst = round % 2 === 0;
+    const first = await figuresOf(isOldFirst ? other : here, bench);
+    const second = await figuresOf(isOldFirst ? here : other, bench);
+    pairs.push(isOldFirst ? { old: first, now: second } : { old: second, now: first });
+    print(`round ${round + 1} of ${rounds}`);
+  }
+  const names = [...(pairs[0]?.now.keys() ?? [])];
+  print(`\n${'new against old; above 1 is better'.padEnd(36)} median  95 % interval`);
+  for (const name of names) {
+    const { median, from, to } = compare(name, pairs);
+    print(`${name.padEnd(36)} ${median.toFixed(3)}   ${from.toFixed(3)} to ${to.toFixed(3)}`);
+  }
+}
+
+function compare(
+  name: string,
+  pairs: readonly { readonly old: Figures; readonly now: Figures }[],
+): Comparison {
+  const ratios = pairs
+    .map(({ old, now }) => {
+      const ratio = (now.get(name) ?? Number.NaN) / (old.get(name) ?? Number.NaN);
+      return name.endsWith('PerSecond') ? ratio : 1 / ratio;
+    })
+    .sort((a, b) => a - b);
+  const middle = (ratios.length - 1) / 2;
+  const median = ((ratios[Math.floor(middle)] ?? 0) + (ratios[Math.ceil(middle)] ?? 0)) / 2;
+  const rank = rankOfInterval(ratios.length);
+  const from = ratios[rank] ?? Number.NaN;
+  const to = ratios[ratios.length - 1 - rank] ?? Number.NaN;
+  return { name, median, from, to };
+}
+
+/** Order statistics bound the median without a word on the distribution (binomial, 1/2). */
+function rankOfInterval(count: number): number {
+  let rank = 0;
+  let tail = 0;
+  let term = 2 ** -count;
+  while (tail + term <= 0.025) {
+    tail += term;
+    rank += 1;
+    term *= (count - rank + 1) / rank;
+  }
+  return Math.max(0, rank - 1);
+}
+
+async function figuresOf(root: string, bench: readonly string[]): Promise<Figures> {
+  const program = path.join(root, 'dist', 'bench', 'main.js');
+  const { stdout } = await promisify(execFile)(process.execPath, [program, ...bench], {
+    cwd: root,
+    maxBuffer: 2 ** 26,
+  });
+  const lines = stdout.matchAll(/^(\w+) +(\d+(?:\.\d+)?)$/gm);
+  return new Map(Array.from(lines, ([, name = '', value]) => [name, Number(value)]));
+}
