@@ -5,6 +5,7 @@ import { linkSignals, longestTimerMs, type MasterApi, type UserApi } from '../ma
 import type { WireValue } from '../minion-protocol/index.ts';
 import type { SendPool } from '../runtime/index.ts';
 import { type Body, parseBody } from './body.ts';
+import type { HttpConnections } from './connections.ts';
 import { sessionTokenOf } from './credentials.ts';
 import type { Door } from './door.ts';
 import { SaltApiError } from './errors.ts';
@@ -25,6 +26,7 @@ export interface ApiContext {
   /** Looked at before anything else. */
   readonly door: Door;
   readonly sessions: Sessions;
+  readonly connections: HttpConnections;
   readonly streams: StreamGate;
   /** What waits for the readers of all streams. */
   readonly sendPool: SendPool;

@@ -4,6 +4,7 @@ import type { ErrorEntry } from '../master/index.ts';
 export type SaltApiErrorCode =
   | 'ERR_HTTP_ADDRESS'
   | 'ERR_HTTP_BODY'
+  | 'ERR_HTTP_BUSY'
   | 'ERR_HTTP_CLIENT'
   | 'ERR_HTTP_FIELDS'
   | 'ERR_HTTP_FORMAT'
@@ -25,6 +26,11 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
     meaning: 'The body of an HTTP request cannot be read, or holds no commands.',
     action: 'Send a list of commands, or one, as JSON, YAML or a form of at most 1 MiB.',
     retry: false,
+  },
+  ERR_HTTP_BUSY: {
+    meaning: 'This address, or all of them, hold as many connections or bytes of bodies as may be.',
+    action: 'Ask again later; connections_per_address and body_bytes_per_address set the bounds.',
+    retry: true,
   },
   ERR_HTTP_CLIENT: {
     meaning: 'A command names no client, or one that is not served.',
@@ -76,6 +82,7 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
 const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {
   ERR_HTTP_ADDRESS: 403,
   ERR_HTTP_BODY: 400,
+  ERR_HTTP_BUSY: 503,
   ERR_HTTP_CLIENT: 400,
   ERR_HTTP_FIELDS: 400,
   ERR_HTTP_FORMAT: 406,

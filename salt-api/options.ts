@@ -47,7 +47,7 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly clients?: readonly string[];
   /** Seconds that runners have. Default 300. */
   readonly runnerTimeout?: number;
-  /** Milliseconds that a request may take to arrive. Default 30,000. */
+  /** Milliseconds that a request may take to arrive, and its answer to be read any further. Default 30,000. */
   readonly requestTimeoutMs?: number;
   /** Names of what users log in by, for the status page's form. Default: they type it. */
   readonly eauths?: readonly string[];
@@ -68,7 +68,9 @@ type WithoutDefault =
   | 'app'
   | 'favicon'
   | 'logger'
-  | 'clients';
+  | 'clients'
+  | 'connections'
+  | 'connectionsPerAddress';
 
 /** Every option with a value, but for those. */
 export type CompleteOptions = Required<Omit<SaltApiOptions, WithoutDefault>> &
@@ -90,6 +92,9 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   runnerTimeout: 300,
   streams: 1000,
   streamsPerToken: 64,
+  bodyBytes: 134_217_728,
+  bodyBytesPerAddress: 33_554_432,
+  handshakesPerSecond: 50,
   streamBytes: 268_435_456,
   maxEventSize: 1_048_576,
   requestTimeoutMs: 30_000,

@@ -25,6 +25,8 @@ const fastifyCodes: ReadonlyMap<string, string> = new Map([
   ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'ERR_HTTP_BODY'],
 ]);
 
+const retryAfterSeconds = 5;
+
 /** Answers a request that failed. */
 export function sendError(
   error: unknown,
@@ -37,6 +39,9 @@ export function sendError(
   if (code === 'ERR_INTERNAL') log.error(fields, 'http request failed');
   else log.debug(fields, 'http request refused');
   reply.code(status).header('x-request-id', request.id);
+  if (status === 503) reply.header('retry-after', retryAfterSeconds);
+  // What is left of its body is not read.
+  if (code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
   // As Salt has it, and clients show it.
   if (status === 500) return sendJson(reply, { status, return: 'An unexpected error occurred' });
   // What was wrong with a token, or a right, is nobody's business.

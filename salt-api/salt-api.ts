@@ -6,13 +6,14 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
-import { SendPool } from '../runtime/index.ts';
+import { descriptorLimit, SendPool } from '../runtime/index.ts';
 import { clientNames } from './clients/execute.ts';
+import { connectionsOf, type HttpConnectionLimits, HttpConnections } from './connections.ts';
 import type { ApiContext, ServedMaster } from './context.ts';
 import { createDoor } from './door.ts';
 import { SaltApiError } from './errors.ts';
 import { EventTexts } from './event-texts.ts';
-import { completeOptions, type SaltApiOptions } from './options.ts';
+import { type CompleteOptions, completeOptions, type SaltApiOptions } from './options.ts';
 import { Pace } from './pace.ts';
 import { createServer } from './server.ts';
 import { Sessions } from './sessions.ts';
@@ -58,6 +59,7 @@ export async function createSaltApi(
     options: complete,
     door: createDoor(complete),
     sessions: new Sessions({ idleMs: complete.sessionIdle * 1000, now: () => performance.now() }),
+    connections: new HttpConnections(connectionLimits(complete)),
     streams: new StreamGate(complete.streams, complete.streamsPerToken),
     sendPool: new SendPool({
       messageBytes: complete.maxEventSize,
@@ -91,8 +93,22 @@ export async function createSaltApi(
         for (const socket of sockets) socket.destroy();
       }, graceMs);
       await app.close();
+      context.connections.close();
       clearTimeout(grace);
     },
+  };
+}
+
+function connectionLimits(options: CompleteOptions): HttpConnectionLimits {
+  const { handshakesPerSecond, requestTimeoutMs, maxRequestBodySize } = options;
+  // A body that is permitted can be read, in parts that cost something, too.
+  const bodyBytesPerAddress = Math.max(options.bodyBytesPerAddress, maxRequestBodySize * 1.25);
+  return {
+    ...connectionsOf(options, descriptorLimit()),
+    bodyBytes: Math.max(options.bodyBytes, bodyBytesPerAddress),
+    bodyBytesPerAddress,
+    handshakesPerSecond,
+    requestTimeoutMs,
   };
 }
 

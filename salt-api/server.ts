@@ -31,8 +31,10 @@ const keepAliveTimeout = 72_000;
 /** A server that listens nowhere yet. */
 export async function createServer(context: ApiContext): Promise<FastifyInstance> {
   const app = await createApp(context.options);
+  context.connections.protect(app.server, context.options.tls !== undefined);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  addBounds(app, context);
   addCommonHeaders(app, context);
   await addAppPage(app, context);
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply, context.log));
@@ -118,6 +120,26 @@ async function readTls({
     ...(chain === undefined ? [] : [await read(chain)]),
   ];
   return { cert: certificates.join('\n'), key: await read(key) };
+}
+
+/** Before the body of a request is read, before it is worked on, and before it is answered. */
+function addBounds(app: FastifyInstance, { connections, options }: ApiContext): void {
+  app.addHook('preParsing', (request, reply, body, done) => {
+    try {
+      done(null, connections.meter(request.raw, reply.raw, body));
+    } catch (error) {
+      done(error instanceof Error ? error : new Error(String(error)));
+    }
+  });
+  app.addHook('preHandler', (request, reply, done) => {
+    connections.begin(request.raw, reply.raw);
+    done();
+  });
+  app.addHook('onSend', (request, _reply, _answer, done) => {
+    // protection: unread-answers
+    request.raw.socket.setTimeout(options.requestTimeoutMs);
+    done();
+  });
 }
 
 function addCommonHeaders(app: FastifyInstance, { options, door, log }: ApiContext): void {

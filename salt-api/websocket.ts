@@ -44,6 +44,7 @@ export async function acceptWebsocket(
   socket.on('error', () => socket.destroy());
   try {
     context.door(request);
+    context.connections.begin(request);
     const caller = await requireSessionOf(context, tokenOf(context, request));
     const leave = context.streams.enter(caller.token);
     socket.once('close', leave);
@@ -82,6 +83,7 @@ class WebsocketStream {
   readonly #messages = new TokenBuckets(messageRate);
   readonly #queue: SendQueue;
   #isReady = false;
+  #isOver = false;
 
   constructor(context: ApiContext, caller: Caller, request: IncomingMessage, socket: Duplex) {
     this.#request = { headers: request.headers, query: queryOf(request.url ?? '') };
@@ -99,6 +101,8 @@ class WebsocketStream {
   }
 
   #take(chunk: Uint8Array): void {
+    // What still comes is not worth being taken apart.
+    if (this.#isOver) return;
     for (const event of this.#decoder.push(chunk)) {
       // protection: websocket-messages
       if (isAnswered(event) && !this.#messages.tryTake('')) {
@@ -124,6 +128,7 @@ class WebsocketStream {
   }
 
   #finish(last: Uint8Array): void {
+    this.#isOver = true;
     this.#queue.push(last);
     this.#queue.end();
   }

@@ -1,10 +1,10 @@
 /** Commands over HTTP, by the token of whoever calls. */
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
 import type { CommandApi } from '../run/command-api.ts';
 import type { CommandHandle } from '../run/request.ts';
 import { begunRun } from '../run/rpc.ts';
-import { callerFinder, type HttpCaller } from './callers.ts';
+import { callerFinder } from './callers.ts';
 import { commandOperations as about, readRun } from './command-operations.ts';
 import type { HttpDoors } from './doors.ts';
 import { UpdateStreams } from './update-stream.ts';
@@ -25,15 +25,6 @@ export function addCommandRoutes(
   { api, host }: CommandRouteParts,
 ): void {
   const streams = new UpdateStreams(doors);
-  const follow = (
-    reply: FastifyReply,
-    { token }: HttpCaller,
-    begin: () => Promise<CommandHandle>,
-  ): Promise<FastifyReply> =>
-    streams.send(reply, token, async () => {
-      const handle = await begin();
-      return { begun: begunRun(handle), updates: handle.updates };
-    });
   const known = callerFinder(doors, host);
   app.get('/commands', { config: about.list }, async (request) => {
     await known(request);
@@ -54,7 +45,8 @@ export function addCommandRoutes(
       const caller = await known(request);
       const asked = readRun(request.body);
       const run = (): Promise<CommandHandle> => api.run(request.params.name, { ...asked, caller });
-      if (request.headers.prefer !== 'respond-async') return follow(reply, caller, run);
+      if (request.headers.prefer !== 'respond-async')
+        return streams.send(reply, caller.token, run, begunRun);
       return reply.code(202).send(begunRun(await run()));
     },
   );
@@ -63,7 +55,8 @@ export function addCommandRoutes(
     { config: about.follow },
     async (request, reply) => {
       const caller = await known(request);
-      return follow(reply, caller, () => api.find(request.params.id, caller));
+      const find = () => api.find(request.params.id, caller);
+      return streams.send(reply, caller.token, find, begunRun);
     },
   );
   app.delete<{ Params: { id: string } }>('/runs/:id', { config: about.cancel }, async (request) => {

@@ -1,10 +1,10 @@
 /** Plans over HTTP, by the token of whoever calls. */
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
 import type { PlanApi } from '../plans/plan-api.ts';
 import type { PlanHandle } from '../plans/request.ts';
 import { begunPlan } from '../plans/rpc.ts';
-import { callerFinder, type HttpCaller } from './callers.ts';
+import { callerFinder } from './callers.ts';
 import type { HttpDoors } from './doors.ts';
 import { planOperations as about, readPlanRun } from './plan-operations.ts';
 import { UpdateStreams } from './update-stream.ts';
@@ -28,15 +28,6 @@ export function addPlanRoutes(
   { api, host }: PlanRouteParts,
 ): void {
   const streams = new UpdateStreams(doors);
-  const follow = (
-    reply: FastifyReply,
-    { token }: HttpCaller,
-    begin: () => Promise<PlanHandle>,
-  ): Promise<FastifyReply> =>
-    streams.send(reply, token, async () => {
-      const handle = await begin();
-      return { begun: begunPlan(handle), updates: handle.updates };
-    });
   const known = callerFinder(doors, host);
   app.get('/plans', { config: about.list }, async (request) => {
     await known(request);
@@ -53,7 +44,8 @@ export function addPlanRoutes(
       const caller = await known(request);
       const asked = readPlanRun(request.body);
       const run = (): Promise<PlanHandle> => api.run(request.params.name, { ...asked, caller });
-      if (request.headers.prefer !== 'respond-async') return follow(reply, caller, run);
+      if (request.headers.prefer !== 'respond-async')
+        return streams.send(reply, caller.token, run, begunPlan);
       return reply.code(202).send(begunPlan(await run()));
     },
   );
@@ -62,7 +54,8 @@ export function addPlanRoutes(
     { config: about.follow },
     async (request, reply) => {
       const caller = await known(request);
-      return follow(reply, caller, () => api.find(request.params.id, caller));
+      const find = () => api.find(request.params.id, caller);
+      return streams.send(reply, caller.token, find, begunPlan);
     },
   );
   app.delete<{ Params: { id: string }; Querystring: { undo?: string } }>(

@@ -8,10 +8,8 @@ import { BridgeError } from '../errors.ts';
 import type { HttpDoors } from './doors.ts';
 import { problemOf } from './errors.ts';
 
-/** What is told, of a command or a plan. */
-export interface Told {
-  /** The first line. */
-  readonly begun: object;
+/** A run of a command or a plan. */
+interface Followed {
   updates(): AsyncIterable<object>;
 }
 
@@ -31,17 +29,20 @@ export class UpdateStreams {
   /**
    * Has a place for the reader before anything is begun.
    * @param token whose place it is
+   * @param first what the first line says of the run
    * @throws BridgeError ERR_COMMAND_BUSY, and what `begin` throws
    */
-  async send(
+  async send<Handle extends Followed>(
     reply: FastifyReply,
     token: string,
-    begin: () => Promise<Told>,
+    begin: () => Promise<Handle>,
+    first: (handle: Handle) => object,
   ): Promise<FastifyReply> {
     // protection: follower-places
     const leave = this.#enter(token);
     try {
-      await this.#write(reply, await begin());
+      const handle = await begin();
+      await this.#write(reply, first(handle), handle);
     } finally {
       leave();
     }
@@ -54,7 +55,7 @@ export class UpdateStreams {
     throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs as may be are followed');
   }
 
-  async #write(reply: FastifyReply, { begun, updates }: Told): Promise<void> {
+  async #write(reply: FastifyReply, first: object, followed: Followed): Promise<void> {
     reply.hijack();
     const { raw } = reply;
     for (const [name, value] of Object.entries(reply.getHeaders())) {
@@ -67,8 +68,8 @@ export class UpdateStreams {
     const end = linkSignals(gone.signal, closing).signal;
     const queue = sendPool.open(raw);
     try {
-      queue.push(this.#lineOf(begun));
-      await this.#follow(updates(), queue, end);
+      queue.push(this.#lineOf(first));
+      await this.#follow(followed.updates(), queue, end);
     } catch (error) {
       const { code, message } = problemOf(error);
       queue.push(this.#lineOf({ type: 'error', code, message }));

@@ -246,7 +246,9 @@ test('WebSocket needs a session, and a cookie serves no page of another site', a
 
 /** As a server hands it on. */
 function upgradeRequest(url: string): IncomingMessage {
-  const request = new IncomingMessage(new Socket());
+  const socket = new Socket();
+  Object.defineProperty(socket, 'remoteAddress', { value: '127.0.0.1' });
+  const request = new IncomingMessage(socket);
   const headers = {
     host: 'localhost',
     upgrade: 'websocket',

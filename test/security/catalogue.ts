@@ -49,6 +49,7 @@ const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
 const streams = inFile('salt-api/events.test.ts');
+const httpConnections = inFile('salt-api/connections.test.ts');
 const runQuotas = inFile('heat-bridge/run-quotas.test.ts');
 const largeEvents = inFile('salt-api/large-events.test.ts');
 const sendQueue = inFile('runtime/send-queue.test.ts');
@@ -1206,6 +1207,51 @@ export const catalogue: readonly Threat[] = [
       streams('a WebSocket client is not read any further while it does not read'),
       streams('a WebSocket that is refused is closed, whatever its client does'),
     ],
+  },
+  {
+    id: 'H-08a',
+    threat: 'one address that takes all connections of the HTTP API',
+    tests: [
+      httpConnections(
+        'an address has so many connections, of which those go first that do nothing',
+      ),
+      httpConnections(
+        'all addresses have so many connections, and a newcomer finds room among idle ones',
+      ),
+      httpConnections('where all that may be are busy, one more is closed'),
+    ],
+  },
+  {
+    id: 'H-08b',
+    threat: 'connections to the HTTP API that shut minions out',
+    tests: [
+      httpConnections('half of the files that a process may have open are never for HTTP'),
+      httpConnections('idle connections to HTTP, however many, leave the minions their ports'),
+    ],
+  },
+  {
+    id: 'H-08c',
+    threat: 'unfinished bodies that hold memory',
+    tests: [
+      httpConnections(
+        'an address holds so many bytes of unfinished bodies, and is told to come again',
+      ),
+      httpConnections('bodies in tiny parts count for what they cost'),
+      httpConnections('beyond what all addresses hold of bodies the one that holds most is ended'),
+      httpConnections('what was held of bodies is free when they were answered'),
+    ],
+  },
+  {
+    id: 'H-08d',
+    threat: 'TLS handshakes without end',
+    tests: [
+      httpConnections('TLS handshakes of one address are put off, and refused where too many wait'),
+    ],
+  },
+  {
+    id: 'H-08e',
+    threat: 'answers that nobody reads',
+    tests: [httpConnections('an answer that nobody reads ends its connection')],
   },
   {
     id: 'H-11a',
