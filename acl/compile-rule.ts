@@ -2,22 +2,21 @@
 import { compileDataSchema } from './data-schema.ts';
 import { PolicyError } from './errors.ts';
 import { lacksName } from './named-functions.ts';
-import { asList, compileArguments, compileTexts, describeTexts, type Place } from './patterns.ts';
+import {
+  asList,
+  compileArguments,
+  compileTexts,
+  describeTexts,
+  orRefuse,
+  type Place,
+} from './patterns.ts';
 import { parseRate, RateMeter } from './rate.ts';
-import type {
-  CallPattern,
-  CommandPattern,
-  PolicyRule,
-  PublishPattern,
-  RuleAction,
-  SignalPattern,
-  TextPatterns,
-} from './rule.ts';
+import type { CallPattern, PolicyRule, RuleAction, SignalPattern, TextPatterns } from './rule.ts';
 import { keyOf, type RuleKey } from './rule-key.ts';
 import { type CompiledSubject, compileSubject, describeSubject } from './subject.ts';
-import type { PolicyWorld } from './syntax.ts';
+import type { MinionTest, PolicyWorld } from './syntax.ts';
 import { compileTagPattern } from './tag-pattern.ts';
-import type { Call, EventResource, MineResource, Subject } from './types.ts';
+import type { Call, EventResource, Subject } from './types.ts';
 
 /** One thing of what is asked: a job with several functions is asked about one by one. */
 export interface Request {
@@ -25,11 +24,11 @@ export interface Request {
   readonly action: RuleAction;
   /** Tag, function, path or operation. */
   readonly text: string;
+  /** `undefined`: its arguments are not known yet. */
   readonly call?: Call;
-  readonly isWithin?: (target: string) => boolean;
-  readonly environment?: string;
+  /** What it is for, or whose mine it is; `undefined`: not known. */
+  readonly minions?: readonly string[];
   readonly event?: EventResource;
-  readonly mine?: MineResource;
 }
 
 /** What a rule says of a request; each tells what is in the way, if anything is. */
@@ -37,7 +36,16 @@ interface CompiledResource {
   /** One for each of its patterns. */
   readonly keys: readonly RuleKey[];
   readonly meansText: (text: string, subject: Subject) => boolean;
+  /** But for the minions. */
   readonly obstacle: (request: Request) => string | undefined;
+  /** The minions that it is limited to. Default: none is left out. */
+  readonly among?: MinionLimit;
+}
+
+/** Which minions a rule is limited to. */
+export interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
+  /** What is in the way where a minion is another one. */
+  readonly obstacle: string;
 }
 
 /** A rule that can be asked. */
@@ -50,6 +58,8 @@ export interface CompiledRule {
   /** Milliseconds since 1970; `Infinity`: never. */
   readonly expiresAt: number;
   readonly meter: RateMeter | undefined;
+  /** Whether targets may ask for the pillar of minions that it permits. */
+  readonly showsPillar: boolean;
   /** Why it decides, in one sentence. */
   readonly reason: string;
 }
@@ -66,6 +76,10 @@ export function compileRule(rule: PolicyRule, order: number, world: PolicyWorld)
     const place = { rule: rule.name, field: 'rate' };
     throw new PolicyError('ERR_POLICY_FORM', place, 'a rule that denies has no rate');
   }
+  if (rule.effect === 'deny' && showsPillar(rule)) {
+    const place = { rule: rule.name, field: 'resource.facts' };
+    throw new PolicyError('ERR_POLICY_FORM', place, 'a rule that denies shows no facts');
+  }
   return {
     rule,
     order,
@@ -73,8 +87,14 @@ export function compileRule(rule: PolicyRule, order: number, world: PolicyWorld)
     resource: compileResource(rule, world),
     expiresAt: rule.expires === undefined ? Infinity : parseTime(rule.expires, rule.name),
     meter: rule.rate === undefined ? undefined : new RateMeter(parseRate(rule.rate, rule.name)),
+    showsPillar: showsPillar(rule),
     reason: `${describeSubject(rule.subject)} ${verbs[rule.effect]} ${describeResource(rule)}`,
   };
+}
+
+/** Whether targets may ask for the pillar of the minions that a rule permits. */
+export function showsPillar({ resource }: PolicyRule): boolean {
+  return 'facts' in resource && resource.facts === 'pillar';
 }
 
 const verbs: Readonly<Record<PolicyRule['effect'], string>> = { allow: 'has', deny: 'has not' };
@@ -104,24 +124,19 @@ function compileResource(rule: PolicyRule, world: PolicyWorld): CompiledResource
     case 'signal':
       return compileSignal(rule.resource, rule.effect, world, place);
     case 'publish':
-      return compilePublish(rule.resource, world, place);
+      return compilePublish(rule, world, place);
     case 'runner':
     case 'wheel':
-      return byName(rule, compileCall(rule.resource, world, place));
+      return byName(rule, compileCall(rule.resource, rule.effect, world, place));
     case 'command':
-      return compileWithin(rule.resource, world, place);
+      return compileWithin(rule, world, place);
     case 'mine': {
       const { fun, owner = '*' } = rule.resource;
-      const ownerTest = compileTexts(owner, world, place('owner'));
-      // A function may be asked for where some owner's may be read, so long as not all are denied.
-      const isOpen = rule.effect === 'allow' || owner === '*';
-      return {
-        ...byText(fun, world, place('fun')),
-        obstacle: ({ mine }) => {
-          const isMeant = mine?.owner === undefined ? isOpen : ownerTest(mine.owner);
-          return isMeant ? undefined : 'the owner is another one';
-        },
-      };
+      const compiled = byText(fun, world, place('fun'));
+      if (owner === '*') return compiled;
+      const isOwner = compileTexts(owner, world, place('owner'));
+      const obstacle = 'the owner is another one';
+      return { ...compiled, among: { isEntitled: isOwner, mayMean: isOwner, obstacle } };
     }
     case 'file-send':
       return byText(rule.resource.path, world, place('path'));
@@ -160,16 +175,17 @@ export function namesATag(glob: string): boolean {
 }
 
 function compilePublish(
-  { environment = '*', ...calls }: PublishPattern,
+  rule: PolicyRule & { readonly action: 'publish' },
   world: PolicyWorld,
   place: (field: string) => Place,
 ): CompiledResource {
-  const compiled = compileWithin(calls, world, place);
+  const compiled = compileWithin(rule, world, place);
+  const { environment = '*' } = rule.resource;
   const inEnvironment = compileTexts(environment, world, place('environment'));
   return {
     ...compiled,
     obstacle: (request) => {
-      const { environment: given } = request;
+      const given = request.call?.kwargs.get('saltenv');
       if (given !== undefined && !inEnvironment(given)) return 'the environment is another one';
       return compiled.obstacle(request);
     },
@@ -177,34 +193,47 @@ function compilePublish(
 }
 
 function compileWithin(
-  { within, ...call }: CommandPattern,
+  { effect, resource }: PolicyRule & { readonly action: 'publish' | 'command' },
   world: PolicyWorld,
   place: (field: string) => Place,
 ): CompiledResource {
-  const calls = compileCall(call, world, place);
-  return {
-    ...calls,
-    obstacle: (request) => {
-      const problem = calls.obstacle(request);
-      if (problem !== undefined || within === undefined) return problem;
-      const isWithin = request.isWithin?.(within) === true;
-      return isWithin ? undefined : `not all of the target is within ${within}`;
-    },
-  };
+  const { within, ...call } = resource;
+  const compiled = compileCall(call, effect, world, place);
+  if (within === undefined) return compiled;
+  const obstacle = `not all of the target is within ${within}`;
+  const test =
+    effect === 'deny'
+      ? orRefuse(place('within'), () => world.target(within, 'compound'))
+      : (readable(() => world.target(within, 'compound')) ?? nobody);
+  return { ...compiled, among: { ...test, obstacle } };
+}
+
+const nobody = { isEntitled: (): boolean => false, mayMean: (): boolean => false };
+
+/** A target of Salt's options that cannot be read permits nothing, and takes nothing else away. */
+function readable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }
 
 function compileCall(
   { fun, arguments: conditions }: CallPattern,
+  effect: PolicyRule['effect'],
   world: PolicyWorld,
   place: (field: string) => Place,
 ): CompiledResource {
   const meets = compileArguments(conditions, world, place('arguments'));
+  const isMetUnknown = effect === 'allow' || conditions === undefined;
   return {
     ...byText(fun, world, place('fun')),
-    obstacle: ({ call }) =>
-      call !== undefined && meets(call)
-        ? undefined
-        : 'the arguments are not those that it asks for',
+    obstacle: ({ call }) => {
+      const isMet = call === undefined ? isMetUnknown : meets(call);
+      return isMet ? undefined : 'the arguments are not those that it asks for';
+    },
   };
 }
 

@@ -36,9 +36,44 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
   return decision;
 }
 
-/** Whether some rule of the policy permits this subject anything of the kind. */
-export function hasRules(subject: Subject, action: RuleAction, policy: Policy): boolean {
-  return policy.ofSubjects.of(subject, action).allow.length > 0;
+/**
+ * Whether some rule of the policy permits this subject anything of the kind.
+ * @param texts what is asked for, such as functions: each must be meant by a rule
+ */
+export function hasRules(
+  subject: Subject,
+  action: RuleAction,
+  policy: Policy,
+  texts: readonly string[] = [],
+): boolean {
+  const { allow } = policy.ofSubjects.of(subject, action);
+  const isMeant = (text: string): boolean =>
+    allow.some(
+      (index) => index.first(text, (it) => it.resource.meansText(text, subject)) !== undefined,
+    );
+  return allow.length > 0 && texts.every(isMeant);
+}
+
+/**
+ * Whether some rule may permit this subject a named command, with some parameters and for some
+ * minions, and none denies it whatever they are.
+ */
+export function mayCallCommand(subject: Subject, command: string, policy: Policy): boolean {
+  const request: Request = { subject, action: 'command', text: command };
+  const now = policy.now();
+  const isAbout = (it: CompiledRule): boolean =>
+    it.resource.meansText(command, subject) && now < it.expiresAt && it.subject.holds(subject);
+  const { deny, allow } = policy.ofSubjects.of(subject, 'command');
+  const isDenied = firstOf(deny, request, (it) => isAbout(it) && isUnconditional(it));
+  return isDenied === undefined && firstOf(allow, request, isAbout) !== undefined;
+}
+
+function isUnconditional({ rule }: CompiledRule): boolean {
+  return (
+    rule.action === 'command' &&
+    rule.resource.arguments === undefined &&
+    rule.resource.within === undefined
+  );
 }
 
 /**
@@ -64,6 +99,8 @@ export function judge(question: Question, policy: Policy): Verdict {
     const rule = firstOf(deny, request, (it) => obstacleTo(it, request, now) === undefined);
     if (rule !== undefined) return { decision: toDecision(rule), used: nothing };
   }
+  // protection: nobody-left
+  if (isForNobody(question)) return { decision: denied(question, forNobody), used: nothing };
   const builtIn = judgeSignal(question, allow.length > 0);
   if (builtIn !== undefined) return { decision: builtIn, used: nothing };
   return judgeAllowed(question, requests, allow, now);
@@ -84,8 +121,9 @@ function judgeAllowed(
         obstacle ??= `${it.rule.name}: ${problem}`;
       return problem === undefined;
     });
-    if (rule === undefined) return { decision: denied(question, obstacle), used: nothing };
-    used.push(rule);
+    const rules = rule === undefined ? jointly(allow, request, now) : [rule];
+    if (rules.length === 0) return { decision: denied(question, obstacle), used: nothing };
+    used.push(...rules);
   }
   const [first, ...more] = used;
   if (first === undefined) return { decision: denied(question), used: nothing };
@@ -94,12 +132,65 @@ function judgeAllowed(
   return { decision: { ...toDecision(first), reason }, used };
 }
 
+/** The first rules that together permit it, each on some of its minions; none: there are no such. */
+function jointly(allow: readonly RuleIndex[], request: Request, now: number): CompiledRule[] {
+  const { minions = [] } = request;
+  if (minions.length < 2) return [];
+  const rules = rulesOn(allow, request, now);
+  const used = new Set<CompiledRule>();
+  for (const id of minions) {
+    const rule = rules.find(({ resource: { among } }) => among?.isEntitled(id) !== false);
+    if (rule === undefined) return [];
+    used.add(rule);
+  }
+  return [...used];
+}
+
+/** The rules that apply to a request on the minions that they are limited to, in their order. */
+export function rulesOn(
+  indexes: readonly RuleIndex[],
+  request: Request,
+  now: number,
+): CompiledRule[] {
+  return indexes
+    .flatMap((index) =>
+      index.all(request.text, (it) => obstacleBesideMinions(it, request, now) === undefined),
+    )
+    .sort((a, b) => a.order - b.order);
+}
+
 /** The rule means another text: it has nothing to do with the request. */
 const anotherText = 'it is about something else';
+function isForNobody({ action, resource }: Question): boolean {
+  if (action !== 'publish' && action !== 'command') return false;
+  return resource.minions?.length === 0;
+}
+
+/** Then nothing says that the subject may do this to anybody. */
+const forNobody = 'the target means none of the minions that rules name';
 const rateObstacle = 'its rate is used up';
 
 /** What keeps a rule about this subject from applying; `undefined`: nothing. */
 function obstacleTo(it: CompiledRule, request: Request, now: number): string | undefined {
+  return obstacleBesideMinions(it, request, now) ?? obstacleOfMinions(it, request);
+}
+
+function obstacleOfMinions(
+  { rule, resource: { among } }: CompiledRule,
+  { action, minions }: Request,
+): string | undefined {
+  if (among === undefined) return undefined;
+  if (rule.effect === 'deny') return minions?.some(among.mayMean) ? undefined : among.obstacle;
+  // A function of the mine may be asked for where some owner's may be read.
+  if (minions === undefined) return action === 'mine' ? undefined : among.obstacle;
+  return minions.every(among.isEntitled) ? undefined : among.obstacle;
+}
+
+function obstacleBesideMinions(
+  it: CompiledRule,
+  request: Request,
+  now: number,
+): string | undefined {
   if (!it.resource.meansText(request.text, request.subject)) return anotherText;
   if (now >= it.expiresAt) return 'it has expired';
   if (!it.subject.holds(request.subject)) return 'the minion is not one that it means';
@@ -118,6 +209,7 @@ export function obstaclesTo(it: CompiledRule, request: Request, now: number): st
     it.resource.meansText(text, subject) ? undefined : anotherText,
     now >= it.expiresAt ? 'it has expired' : undefined,
     it.resource.obstacle(request),
+    obstacleOfMinions(it, request),
     (it.meter?.has(meteredName(subject), now) ?? true) ? undefined : rateObstacle,
   ].filter((obstacle) => obstacle !== undefined);
 }
@@ -137,16 +229,17 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
     case 'signal':
       return [{ subject, action, text: question.resource.tag, event: question.resource }];
     case 'publish': {
-      const { calls, isWithin, environment } = question.resource;
-      const more = environment === undefined ? {} : { environment };
-      return calls.map((call) => ({ subject, action, text: call.fun, call, isWithin, ...more }));
+      const { calls, minions } = question.resource;
+      return calls.map((call) => ({ subject, action, text: call.fun, call, ...on(minions) }));
     }
     case 'command': {
-      const { call, isWithin } = question.resource;
-      return [{ subject, action, text: call.fun, call, isWithin }];
+      const { call, minions } = question.resource;
+      return [{ subject, action, text: call.fun, call, ...on(minions) }];
     }
-    case 'mine':
-      return [{ subject, action, text: question.resource.fun, mine: question.resource }];
+    case 'mine': {
+      const { fun, owner } = question.resource;
+      return [{ subject, action, text: fun, ...on(owner === undefined ? undefined : [owner]) }];
+    }
     case 'file-send':
       return [{ subject, action, text: question.resource.path }];
     case 'key':
@@ -156,6 +249,10 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
     default:
       return [{ subject, action, text: question.resource.call.fun, call: question.resource.call }];
   }
+}
+
+function on(minions: readonly string[] | undefined): Pick<Request, 'minions'> {
+  return minions === undefined ? {} : { minions };
 }
 
 function firstOf(
@@ -169,7 +266,7 @@ function firstOf(
 }
 
 /** Bounds that nothing of the operator's moves. */
-function judgeBounds(question: Question): Decision | undefined {
+export function judgeBounds(question: Question): Decision | undefined {
   switch (question.action) {
     case 'signal':
       return firstThatApplies(signalGuards, question);

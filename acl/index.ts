@@ -1,6 +1,13 @@
 export { namesATag } from './compile-rule.ts';
 export { compileJsonSchema, type SchemaProblem } from './data-schema.ts';
-export { boundNames, decide, hasRules, isGrantable, textOf } from './decide.ts';
+export {
+  boundNames,
+  decide,
+  hasRules,
+  isGrantable,
+  mayCallCommand,
+  textOf,
+} from './decide.ts';
 export {
   PolicyError,
   type PolicyErrorCode,
@@ -25,6 +32,7 @@ export { createPolicy, type Policy } from './policy.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
 export { parseRate, RateMeter } from './rate.ts';
+export { type CallToBe, type Reach, type ReachQuestion, reachOf } from './reach.ts';
 export { type GrantedRights, rightsOfUser } from './rights-of-user.ts';
 export {
   type ArgumentPattern,
@@ -32,6 +40,7 @@ export {
   type CallPattern,
   type CommandPattern,
   deny,
+  type MinePattern,
   type PolicyRule,
   type PublishPattern,
   type ResourcePatterns,

@@ -5,7 +5,8 @@
 import type { BuiltInRule, Decision, Subject } from './types.ts';
 
 const plainTags: ReadonlySet<string> = new Set(['minion_start', 'minion_ping', '_salt_error']);
-const progressTag = /^salt\/job\/(\d{20})\/prog\/(.+)\/\d{1,10}$/s;
+const progressTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/prog\/(.+)\/\d{1,10}$/s;
+const jobStartTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/start\/(.+)$/s;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
 const forbiddenCharacters = /[\u0000-\u001f\u007f]/;
 const maxTagLength = 512;
@@ -56,6 +57,17 @@ export const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
       const [, jid, id] = progressTag.exec(resource.tag) ?? [];
       return jid !== undefined && id === idOf(subject) && resource.wasPublishedToSubject(jid)
         ? 'a minion may report the progress of a job that was published to it'
+        : undefined;
+    },
+  },
+  {
+    /** `start_event` of 3008 and later. */
+    name: 'own-job-start',
+    effect: 'allow',
+    judge: ({ subject, resource }) => {
+      const [, jid, id] = jobStartTag.exec(resource.tag) ?? [];
+      return jid !== undefined && id === idOf(subject) && resource.wasPublishedToSubject(jid)
+        ? 'a minion may report that it begins a job that was published to it'
         : undefined;
     },
   },

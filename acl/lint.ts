@@ -1,5 +1,5 @@
 /** What in a policy does nothing, or not what it seems to. */
-import { type CompiledRule, textsOf } from './compile-rule.ts';
+import { type CompiledRule, showsPillar, textsOf } from './compile-rule.ts';
 import { isMastersTag } from './masters-tags.ts';
 import { mayOverlap } from './overlap.ts';
 import type { Policy } from './policy.ts';
@@ -105,9 +105,10 @@ function hasFacts({ subject: { grain, pillar, nodegroup, target } }: PolicyRule)
 }
 
 function isResourceWithin(wide: PolicyRule, narrow: PolicyRule): boolean {
+  if (showsPillar(narrow) && !showsPillar(wide)) return false;
   if (isEqual(wide.resource, narrow.resource)) return true;
   const text = textsOf(wide);
-  const isUnconditional = Object.keys(wide.resource).length === 1;
+  const isUnconditional = Object.keys(wide.resource).filter((key) => key !== 'facts').length === 1;
   return isUnconditional && (text === '*' || isEqual(text, textsOf(narrow)));
 }
 

@@ -25,6 +25,7 @@ const mastersPrefixes: readonly string[] = [
   'saltbridge',
   'cluster',
   'minion/refresh',
+  'resource/refresh',
 ];
 
 /** One look at a tag, because every signal that needs a rule is asked about it. */

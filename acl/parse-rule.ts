@@ -19,6 +19,7 @@ const Arguments = Type.Object(
   },
   strict,
 );
+const facts = Type.Optional(Type.Literal('pillar'));
 const call = { fun: Patterns, arguments: Type.Optional(Type.Array(Arguments, { minItems: 1 })) };
 const Call = Type.Object(call, strict);
 
@@ -52,13 +53,13 @@ const resources: Readonly<Record<RuleAction, TSchema>> = {
     strict,
   ),
   publish: Type.Object(
-    { ...call, within: Type.Optional(Text), environment: Type.Optional(Patterns) },
+    { ...call, within: Type.Optional(Text), facts, environment: Type.Optional(Patterns) },
     strict,
   ),
   runner: Call,
   wheel: Call,
-  command: Type.Object({ ...call, within: Type.Optional(Text) }, strict),
-  mine: Type.Object({ fun: Patterns, owner: Type.Optional(Patterns) }, strict),
+  command: Type.Object({ ...call, within: Type.Optional(Text), facts }, strict),
+  mine: Type.Object({ fun: Patterns, owner: Type.Optional(Patterns), facts }, strict),
   'file-send': Type.Object({ path: Patterns }, strict),
   key: Type.Object({ operation: Patterns }, strict),
   subscribe: Type.Object({ tag: Patterns }, strict),

@@ -11,6 +11,14 @@ function isSameFun(published: Fun, returned: Fun): boolean {
 
 export const returnRules: readonly BuiltInRule<'return'>[] = [
   {
+    name: 'own-resource',
+    effect: 'deny',
+    judge: ({ subject, resource: { managed } }) =>
+      managed === undefined || managed.isOwn
+        ? undefined
+        : `${subject.id} has not registered the resource ${managed.id}`,
+  },
+  {
     name: 'self-made-job',
     effect: 'allow',
     judge: ({ resource }) =>

@@ -48,6 +48,16 @@ export class RuleIndex {
     return earliest(this.#rest, applies, found);
   }
 
+  /** All rules that apply, in their order. */
+  all(text: string, applies: (rule: CompiledRule) => boolean): CompiledRule[] {
+    const found = new Set<CompiledRule>();
+    this.first(text, (rule) => {
+      if (applies(rule)) found.add(rule);
+      return false;
+    });
+    return [...found].sort((a, b) => a.order - b.order);
+  }
+
   #leastUsed(pieces: readonly string[]): CompiledRule[] {
     const longest = Math.max(...pieces.map((piece) => piece.length));
     const length = Math.min(gramLength, longest);

@@ -75,14 +75,28 @@ export interface SignalPattern {
 
 /** Which named commands, and for whom. */
 export interface CommandPattern extends CallPattern {
-  /** A compound target: only where every minion that it is for is one that this means. */
+  /** A compound target: only on minions that this means. */
   readonly within?: string;
+  /**
+   * `pillar`: targets may compare the pillar of these minions with a value, for equality. Default:
+   * targets go by ids and grains.
+   */
+  readonly facts?: 'pillar';
 }
 
 /** Which jobs. */
 export interface PublishPattern extends CommandPattern {
-  /** `saltenv` of the job; a job without one is meant too. */
+  /** The keyword `saltenv`; a job without one is meant too. */
   readonly environment?: TextPatterns;
+}
+
+/** Which entries of mines. */
+export interface MinePattern {
+  readonly fun: TextPatterns;
+  /** Ids of the minions whose mine it is. Default: any. */
+  readonly owner?: TextPatterns;
+  /** See {@link CommandPattern.facts}. */
+  readonly facts?: 'pillar';
 }
 
 /** What a rule of each action is about. */
@@ -93,7 +107,7 @@ export interface ResourcePatterns {
   readonly wheel: CallPattern;
   /** A named command. */
   readonly command: CommandPattern;
-  readonly mine: { readonly fun: TextPatterns; readonly owner?: TextPatterns };
+  readonly mine: MinePattern;
   readonly 'file-send': { readonly path: TextPatterns };
   readonly key: { readonly operation: TextPatterns };
   readonly subscribe: { readonly tag: TextPatterns };

@@ -43,7 +43,7 @@ export type Subject = MinionSubject | UserSubject | ProjectSubject | NamedSubjec
 export interface EventResource {
   /** The tag as it would be fired, any prefix included. */
   readonly tag: string;
-  /** Whether this job was published to the subject. Asked for progress events only. */
+  /** Whether this job was published to the subject. Asked for events of jobs only. */
   readonly wasPublishedToSubject: (jid: string) => boolean;
   /** What the sender says with it; asked only where a rule has a schema. */
   readonly data?: unknown;
@@ -63,6 +63,8 @@ export interface ReturnResource {
         readonly fun: string | readonly string[];
       }
     | undefined;
+  /** Where it is the result of what the minion manages: its id, and whether it has registered it. */
+  readonly managed?: { readonly id: string; readonly isOwn: boolean };
 }
 
 /** A function and its arguments, as texts in Python's form: `True`, `None`, `[1, 'a']`. */
@@ -75,17 +77,15 @@ export interface Call {
 /** A named command that somebody wants run. Its name stands where the function of a call does. */
 export interface CommandResource {
   readonly call: Call;
-  /** Whether every minion that it is for is one that this compound target means. */
-  readonly isWithin: (target: string) => boolean;
+  /** Ids of the minions that it is for. Absent: not known; rules with `within` permit nothing then. */
+  readonly minions?: readonly string[];
 }
 
 /** A job that somebody wants published. */
 export interface PublishResource {
   readonly calls: readonly Call[];
-  /** Whether every minion that the job is for is one that this compound target means. */
-  readonly isWithin: (target: string) => boolean;
-  /** `saltenv` of the job, where it has one. */
-  readonly environment?: string;
+  /** Ids of the minions that it is for. Absent: not known; rules with `within` permit nothing then. */
+  readonly minions?: readonly string[];
 }
 
 /** What somebody reads from a mine. */

@@ -6,7 +6,7 @@ import type { Subject } from './types.ts';
 const everything: ReadonlySet<string> = new Set(['*', '.*', '.+', '^.*$', '.*$', '^.*', '^.+$']);
 
 /** What somebody may be unlimited in. */
-type UnlimitedAction = 'publish' | 'runner' | 'wheel';
+type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
 
 /**
  * Such a subject's jobs need not be expanded or shortened before they are published. Where a rule
@@ -28,10 +28,11 @@ export function isUnlimited(
 
 function isOpen(rule: PolicyRule): boolean {
   if (rule.rate !== undefined) return false;
-  if (rule.action !== 'publish' && rule.action !== 'runner' && rule.action !== 'wheel')
-    return false;
+  if (!('fun' in rule.resource) || rule.action === 'mine') return false;
   const { fun, ...conditions } = rule.resource;
-  const isBound = Object.values(conditions).some((it) => it !== undefined);
+  const isBound = Object.entries(conditions).some(
+    ([key, it]) => key !== 'facts' && it !== undefined,
+  );
   return !isBound && [fun].flat().some(meansEverything);
 }
 

@@ -4,6 +4,7 @@ import {
   isFailureCode,
   type JobReturn,
   type JobsApi,
+  returnerOf,
 } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
 import type { CommandContext } from './context.ts';
@@ -67,7 +68,9 @@ export class BatchFollower {
       case 'running':
         return;
       case 'finished':
-        for (const minion of update.silent) await this.#write(new Map([[minion, {}]]), undefined);
+        for (const minion of [...update.silent, ...update.reconnecting]) {
+          await this.#write(new Map([[minion, {}]]), undefined);
+        }
         return;
       case 'ended':
         if (update.failed === undefined) return;
@@ -94,16 +97,14 @@ export class BatchFollower {
     }
   }
 
-  async #showReturn(
-    jid: string,
-    { minion, retcode, return: value, out }: JobReturn,
-  ): Promise<void> {
+  async #showReturn(jid: string, result: JobReturn): Promise<void> {
+    const { retcode, return: value, out } = result;
     const code = highestCode(retcode);
     this.#code = Math.max(this.#code, code);
     const data = new Map<string, WireValue>([
       ['retcode', code],
       ['jid', jid],
-      [minion, value],
+      [returnerOf(result), value],
     ]);
     await this.#write(data, out);
   }

@@ -1,6 +1,7 @@
 import type { Writable } from 'node:stream';
 import type { ExtensionClient } from '../client/index.ts';
 import type { MasterApi, OfflineKeys } from '../master/index.ts';
+import type { StandardInput } from './standard-input.ts';
 import type { StoreAccess } from './store-access.ts';
 
 /** A stream that may be a terminal. */
@@ -17,8 +18,8 @@ export interface CommandContext {
   readonly askSecret: ((question: string) => Promise<string>) | undefined;
   /** Where the token of whoever uses the command line is kept. */
   readonly tokenFile: string;
-  /** One line of standard input, whatever it is; `undefined` at its end. */
-  readonly readLine: () => Promise<string | undefined>;
+  /** Standard input, whatever it is. */
+  readonly input: Pick<StandardInput, 'readAll' | 'readLine'>;
   /** Fires at the first Ctrl-C after the call. */
   readonly interruption: () => AbortSignal;
   /** The running master that uses this configuration directory. */

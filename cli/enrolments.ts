@@ -54,7 +54,7 @@ export async function enrolRequestOf(
 export async function readMinions(
   file: string,
   project: string | undefined,
-  context: Pick<CommandContext, 'readLine'>,
+  context: Pick<CommandContext, 'input'>,
 ): Promise<readonly KnownMinion[]> {
   const list = parseJson(await readInput(file, context));
   if (!Array.isArray(list)) throw new CommandError('ERR_ARGS', `${file} holds no list`);

@@ -21,7 +21,10 @@ export const exitCodes = {
 
 const byCode: ReadonlyMap<string, number> = new Map([
   ['EACCES', exitCodes.notPermitted],
+  ['EDQUOT', exitCodes.cannotCreate],
+  ['ENOSPC', exitCodes.cannotCreate],
   ['EPERM', exitCodes.notPermitted],
+  ['EROFS', exitCodes.cannotCreate],
   ['ERR_ARGS', exitCodes.usage],
   ['ERR_BRIDGE_NOT_OPEN', exitCodes.unavailable],
   ['ERR_BRIDGE_OPTIONS', exitCodes.usage],
@@ -43,6 +46,8 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_ENROLL_FULL', exitCodes.tryAgain],
   ['ERR_ENROLL_OFF', exitCodes.unavailable],
   ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
+  ['ERR_HANDLE_AMBIGUOUS', exitCodes.usage],
+  ['ERR_FILE_SYSTEM', exitCodes.cannotCreate],
   ['ERR_HANDLE_EXISTS', exitCodes.failure],
   ['ERR_HANDLE_FORM', exitCodes.usage],
   ['ERR_HANDLE_LIMIT', exitCodes.tryAgain],
@@ -51,6 +56,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_JOB_UNKNOWN', exitCodes.failure],
   ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
   ['ERR_MASTER_STOPPED', exitCodes.unavailable],
+  ['ERR_NODEGROUP_UNKNOWN', exitCodes.usage],
   ['ERR_NOT_CONFIRMED', exitCodes.failure],
   ['ERR_NOT_RELOADABLE', exitCodes.usage],
   ['ERR_NOT_SERVED', exitCodes.usage],

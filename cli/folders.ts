@@ -1,7 +1,7 @@
 /** The master's folders, where root starts it for another account. */
-import { accessSync, chownSync, constants, mkdirSync } from 'node:fs';
-import path from 'node:path';
+import { accessSync, chownSync, constants } from 'node:fs';
 import type { MasterConfig } from '../master/index.ts';
+import { makeDirectorySync } from '../runtime/index.ts';
 import type { Account } from './accounts.ts';
 import { CommandError } from './errors.ts';
 
@@ -9,10 +9,8 @@ type FolderOptions = Pick<MasterConfig, 'pkiDir' | 'cachedir' | 'sockDir' | 'sta
 
 /** Makes a folder, and those above it, for an account. What is there stays as it is. */
 export function makeFolder(folder: string, mode: number, owner: Account | undefined): void {
-  const first = mkdirSync(folder, { recursive: true, mode });
-  if (first === undefined || owner === undefined) return;
-  for (let made = folder; made.startsWith(first); made = path.dirname(made)) {
-    chownSync(made, owner.uid, owner.gid);
+  for (const made of makeDirectorySync(folder, mode)) {
+    if (owner !== undefined) chownSync(made, owner.uid, owner.gid);
   }
 }
 

@@ -8,9 +8,9 @@ import { CommandError } from './errors.ts';
  */
 export async function readInput(
   file: string,
-  { readLine }: Pick<CommandContext, 'readLine'>,
+  { input }: Pick<CommandContext, 'input'>,
 ): Promise<string> {
-  return file === '-' ? readToEnd(readLine) : readText(file);
+  return file === '-' ? input.readAll() : readText(file);
 }
 
 /** A file that a command was given. @throws CommandError ERR_ARGS when it cannot be read */
@@ -20,10 +20,4 @@ export async function readText(file: string): Promise<string> {
   } catch (cause) {
     throw new CommandError('ERR_ARGS', `${file} cannot be read`, { cause });
   }
-}
-
-async function readToEnd(readLine: CommandContext['readLine']): Promise<string> {
-  const lines: string[] = [];
-  for (let line = await readLine(); line !== undefined; line = await readLine()) lines.push(line);
-  return lines.join('\n');
 }

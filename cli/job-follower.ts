@@ -1,4 +1,10 @@
-import { isFailureCode, type JobsApi, type JobUpdate, type RunRequest } from '../master/index.ts';
+import {
+  isFailureCode,
+  type JobsApi,
+  type JobUpdate,
+  type RunRequest,
+  returnerOf,
+} from '../master/index.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodes } from './exit-codes.ts';
 import { escapeName } from './output/escape.ts';
@@ -11,7 +17,7 @@ import {
   type MinionReturn,
   type OutputOptions,
 } from './output/returns.ts';
-import { leavingEarly, noResponse } from './output/silence.ts';
+import { leavingEarly, noResponse, stillReconnecting } from './output/silence.ts';
 import type { OutputSink } from './output-sink.ts';
 import { printLine } from './print.ts';
 import { Progress } from './progress.ts';
@@ -76,7 +82,7 @@ export class JobFollower {
         break;
       case 'return':
         this.#returns.push({
-          minion: update.minion,
+          minion: returnerOf(update),
           value: update.return,
           isFailure: isFailureCode(update.retcode),
           ...(update.out === undefined ? {} : { out: update.out }),
@@ -86,12 +92,24 @@ export class JobFollower {
       case 'running':
         break;
       case 'finished':
-        this.#silent.push(...update.silent, ...this.#missing);
-        if (isWhole || !this.#options.showsSilent) return;
-        for (const minion of this.#silent) await this.#print(noResponse(minion, update.jid));
+        await this.#end(update, isWhole);
         return;
     }
     this.#showProgress();
+  }
+
+  async #end(
+    { jid, silent, reconnecting }: Extract<JobUpdate, { type: 'finished' }>,
+    isWhole: boolean,
+  ): Promise<void> {
+    this.#silent.push(...silent, ...reconnecting, ...this.#missing);
+    if (isWhole || !this.#options.showsSilent) return;
+    for (const minion of this.#silent) {
+      const result = reconnecting.includes(minion)
+        ? stillReconnecting(minion, jid)
+        : noResponse(minion, jid);
+      await this.#print(result);
+    }
   }
 
   async #begin({

@@ -1,5 +1,5 @@
 /** `salt-key --gen-keys` and `--gen-signature` [salt key.py, crypt.py gen_keys, gen_signature]. */
-import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { access, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { MasterConfig } from '../master/index.ts';
 import {
@@ -9,6 +9,7 @@ import {
   parsePrivateKey,
   sign,
 } from '../minion-protocol/index.ts';
+import { makeDirectory } from '../runtime/index.ts';
 import { writeNewFile } from './key-files.ts';
 
 /** What is signed, and with what; files that are not given are those of the PKI directory. */
@@ -32,7 +33,7 @@ export async function generatePair(
   bits: number,
   passphrase?: string,
 ): Promise<string> {
-  await mkdir(dir, { recursive: true });
+  await makeDirectory(dir, 0o777);
   const base = path.join(dir, name);
   if (!(await exists(`${base}.pem`))) {
     const { privatePem, publicPem } = await generateKeyPair(bits, passphrase);

@@ -7,6 +7,7 @@ import { Writable } from 'node:stream';
 import { openLocalApi, openLocalExtension, openLocalKeys } from './connect.ts';
 import { run } from './program.ts';
 import { interruptionSignal } from './signals.ts';
+import { StandardInput } from './standard-input.ts';
 import { openLocalStore } from './store-access.ts';
 
 /** The answer; empty when the person leaves with Ctrl-C or Ctrl-D. */
@@ -33,18 +34,6 @@ async function askOn(question: string, terminal: Interface): Promise<string> {
   }
 }
 
-/** The next line; the question stands on standard output already. */
-async function readLine(): Promise<string | undefined> {
-  const lines = createInterface({ input: process.stdin });
-  lines.once('SIGINT', () => lines.close());
-  try {
-    const { value, done } = await lines[Symbol.asyncIterator]().next();
-    return done ? undefined : value;
-  } finally {
-    lines.close();
-  }
-}
-
 /** A reader that has seen enough (`| head`) ends the command without a word. */
 function endQuietly(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
@@ -62,7 +51,7 @@ process.exitCode = await run(
     ask: process.stdin.isTTY && process.stderr.isTTY ? ask : undefined,
     askSecret: process.stdin.isTTY && process.stderr.isTTY ? askSecret : undefined,
     tokenFile: path.join(homedir(), '.saltbridge_token'),
-    readLine,
+    input: new StandardInput(() => process.stdin),
     interruption: interruptionSignal,
     openApi: openLocalApi,
     openExtension: openLocalExtension,

@@ -12,6 +12,9 @@ import { ServedMasters } from './served-masters.ts';
 import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 import { onSignal, terminationSignal } from './signals.ts';
 
+/** What a start may take to end after a signal. */
+const startEndMs = 3000;
+
 /**
  * Runs a master, or those of its tenants, until a signal ends it.
  * @param level - goes before `log_level`
@@ -24,7 +27,6 @@ export async function runMaster(
   stderr: OutputStream | undefined,
 ): Promise<void> {
   keepHeapSmall();
-  const terminated = terminationSignal();
   const loaded = await loadTenants(configDirectory);
   const { config } = loaded;
   const change = planUserChange(config.user);
@@ -47,9 +49,17 @@ export async function runMaster(
   const pidFile = openPidFile(config, account, logger);
   try {
     takeAccount(config, masters, change, logger);
-    await masters.start();
-    pidFile?.write();
-    await service.ready(await masters.describe());
+    // Not before: until here a disk that does not answer would hold up who listens for the signal.
+    const terminated = terminationSignal();
+    const started = masters.start();
+    const early = await Promise.race([started, terminated]);
+    if (early === undefined) {
+      pidFile?.write();
+      await service.ready(await masters.describe());
+    } else {
+      endInTime(early, logger);
+      started.catch((error: unknown) => logger.info({ err: error }, 'start was given up'));
+    }
     const signal = await terminated;
     logger.info({ signal }, 'closing');
     await service.stopping();
@@ -58,6 +68,18 @@ export async function runMaster(
     pidFile?.close();
     log.close();
   }
+}
+
+/**
+ * A start may wait for something that never ends, such as a file system that does not answer: then
+ * nothing can be closed, and the signal ends the process as if nobody had listened for it.
+ */
+function endInTime(signal: NodeJS.Signals, logger: Logger): void {
+  setTimeout(() => {
+    logger.error({ signal }, 'the start could not be given up in time');
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  }, startEndMs).unref();
 }
 
 function openPidFile(

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { writeJson } from '../runtime/index.ts';
 import type { OutputStream } from './context.ts';
 import { escapeJson } from './output/escape.ts';
 
@@ -9,5 +10,5 @@ export async function printLine(stream: OutputStream, line: string): Promise<voi
 
 /** Writes one of our own answers (not a minion's value) as JSON. */
 export async function printJson(stream: OutputStream, answer: object): Promise<void> {
-  await printLine(stream, escapeJson(JSON.stringify(answer, null, 2)));
+  await printLine(stream, escapeJson(writeJson(answer, 2)));
 }

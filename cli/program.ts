@@ -1,5 +1,6 @@
 /** The commands put together; what they mean stands in `commands/`. */
 import { Command, CommanderError } from 'commander';
+import { describeSystemError } from '../runtime/index.ts';
 import { addAclCommand } from './commands/acl.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addBridgeCommand } from './commands/bridge.ts';
@@ -110,8 +111,9 @@ async function explain(
   const code = codeOf(error) ?? '';
   if (code === 'EPIPE') return exitCodes.ok;
   const known = exitCodeOf(code);
-  const message = error instanceof Error ? error.message : String(error);
-  const prefix = known === undefined ? 'unexpected error: ' : '';
+  const ofSystem = describeSystemError(error);
+  const message = ofSystem ?? (error instanceof Error ? error.message : String(error));
+  const prefix = known === undefined && ofSystem === undefined ? 'unexpected error: ' : '';
   await printLine(stderr, `saltbridge: ${prefix}${escapeLine(message)}`);
   if (isDebugging && error instanceof Error) await printLine(stderr, error.stack ?? '');
   return known ?? exitCodes.software;

@@ -135,7 +135,7 @@ export class SaltKey {
   async #confirm(operation: KeyOperation): Promise<boolean> {
     const isDelete = operation === 'delete';
     this.#context.stdout.write(`Proceed? ${isDelete ? '[N/y]' : '[n/Y]'} `);
-    const answer = await this.#context.readLine();
+    const answer = await this.#context.input.readLine();
     if (answer === undefined) {
       throw new CommandError('ERR_NOT_CONFIRMED', 'nobody answered; add -y');
     }

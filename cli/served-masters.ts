@@ -28,6 +28,7 @@ interface ServedMaster {
 /** The master of a configuration directory, or those of its tenants. */
 export class ServedMasters {
   readonly #masters: readonly ServedMaster[];
+  #isClosing = false;
 
   /** @param log - the process's, and that of a master without tenants */
   constructor(
@@ -56,11 +57,13 @@ export class ServedMasters {
   }
 
   /**
-   * Starts them one after the other; where one fails, those before it are closed.
+   * Starts them one after the other; where one fails, those before it are closed. Those that have
+   * not begun when it is closed do not start.
    * @throws what the start of a master throws; for tenants CommandError ERR_TENANT
    */
   async start(): Promise<void> {
     for (const { tenant, master, log } of this.#masters) {
+      if (this.#isClosing) return;
       try {
         await master.start();
       } catch (cause) {
@@ -92,6 +95,7 @@ export class ServedMasters {
 
   /** Closes all of them, also when one fails; then throws the first failure. */
   async close(): Promise<void> {
+    this.#isClosing = true;
     try {
       await this.#closeMasters();
     } finally {

@@ -1,7 +1,8 @@
 /** Calls of a master's interface: see master/rpc/server.ts for the form. */
 import type { IncomingMessage } from 'node:http';
 import { createInterface } from 'node:readline';
-import { fromJson, toJson } from '../master/index.ts';
+import { fromJson, writeMarkedJson } from '../master/index.ts';
+import { parseJson } from '../runtime/index.ts';
 import type { Connection } from './connection.ts';
 import { RemoteError } from './errors.ts';
 
@@ -90,7 +91,7 @@ function post(
       reject(new RemoteError('ERR_SOCKET', `${name}: ${explain(cause)}`, { cause }));
     });
     // Parameters are made of Salt's values: the interface's types say so.
-    request.end(JSON.stringify(toJson(parameters)));
+    request.end(writeMarkedJson(parameters));
   });
 }
 
@@ -111,7 +112,7 @@ interface Line {
 /** @throws RemoteError ERR_SOCKET for what no master wrote: a proxy, for instance */
 function parse({ name }: Connection, text: string): Line {
   try {
-    const line: unknown = JSON.parse(text);
+    const line: unknown = parseJson(text);
     if (typeof line === 'object' && line !== null) return line;
   } catch (cause) {
     throw new RemoteError('ERR_SOCKET', `${name}: what answers is no master`, { cause });

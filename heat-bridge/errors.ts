@@ -26,6 +26,7 @@ export type BridgeErrorCode =
   | 'ERR_TICKET_EXPIRED'
   | 'ERR_TICKET_KEY'
   | 'ERR_TICKET_SPENT'
+  | 'ERR_HANDLE_AMBIGUOUS'
   | 'ERR_HANDLE_EXISTS'
   | 'ERR_HANDLE_FORM'
   | 'ERR_HANDLE_LIMIT'
@@ -163,8 +164,13 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     action: 'Begin another enrolment; if nobody of yours used it, retire the minion.',
     retry: false,
   },
+  ERR_HANDLE_AMBIGUOUS: {
+    meaning: 'Several owners have a handle of this alias, and none of them is named.',
+    action: 'Name the owner with --owner; saltbridge bridge handle list shows the owners.',
+    retry: false,
+  },
   ERR_HANDLE_EXISTS: {
-    meaning: 'A handle has this alias already, perhaps that of another owner.',
+    meaning: 'This owner, or one of these minions, has a handle of this alias already.',
     action: 'Choose another alias, remove the handle, or replace it with --replace.',
     retry: false,
   },
@@ -175,8 +181,9 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_HANDLE_LIMIT: {
-    meaning: 'As many handles as may be are registered.',
-    action: 'Remove handles that are no longer used; those that have ended go after a day.',
+    meaning: 'The handles of this owner, or all of them, use as many bytes as they may.',
+    action:
+      'Remove handles that are no longer used (those that have ended go after a day), or raise handle_bytes_per_owner or handle_bytes.',
     retry: true,
   },
   ERR_HANDLE_UNKNOWN: {

@@ -37,6 +37,8 @@ export interface MinionInfo {
   readonly isPresent: boolean;
   /** Its last verified request, milliseconds since 1970. Absent: none since the start. */
   readonly heardAt?: number;
+  /** True where it does not connect again by itself after a restart of the master. */
+  readonly needsOwnRestart?: true;
 }
 
 /** A job whose minions have not all answered yet. */

@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api.ts';
+import { ArgumentReader } from './arguments/argument-reader.ts';
 import { auditedEvents } from './audit/audited-events.ts';
 import { auditedReload } from './audit/audited-reload.ts';
 import type { AuditRequester } from './audit/requester.ts';
@@ -33,6 +34,7 @@ import { openMine } from './mine/open-mine.ts';
 import { openPillarSource } from './pillar/open.ts';
 import type { LivePolicy } from './policy/live-policy.ts';
 import { openPolicy, tellMode } from './policy/open.ts';
+import { needingOwnRestart } from './presence/own-restart.ts';
 import { PresenceEvents } from './presence/presence-events.ts';
 import { type PresentMinion, presentMinions } from './presence/present.ts';
 import { openReactions, type Reactions } from './reactions/open.ts';
@@ -43,6 +45,9 @@ import { RepeatGuard } from './requests/repeats.ts';
 import { RpcServer } from './rpc/server.ts';
 import { createServices, toFunctionsApi } from './services.ts';
 import { createTransports } from './transports.ts';
+
+/** Values of the arguments that a minion gives to one function. */
+const maxArgumentValues = 100_000;
 
 /** A running master. */
 export interface Assembly {
@@ -106,11 +111,13 @@ async function open(
   const closing = new AbortController();
   // Every job that is followed listens to it.
   setMaxListeners(0, closing.signal);
-  const { jobs, targets, dispatcher, nextJid } = openJobs({
+  const lastHeard = new LastHeard();
+  const { jobs, facts, targets, dispatcher, nextJid } = openJobs({
     config,
     foundations,
     transports,
     bus,
+    lastHeard,
     closing: closing.signal,
     now,
   });
@@ -131,7 +138,6 @@ async function open(
     log: logger.child({ component: 'mine' }),
   });
   const repeats = new RepeatGuard({ ttlSeconds: config.requestServerTtl, now });
-  const lastHeard = new LastHeard();
   const revocation = closers.add(
     new Revocation({
       ...foundations,
@@ -207,6 +213,7 @@ async function open(
       whence: (id) => lastHeard.whence(id),
     });
   const rendering = closers.add(new Renderer(), (it) => it.close());
+  const reader = closers.add(new ArgumentReader(maxArgumentValues), (it) => it.close());
   const services = createServices({
     ...mine,
     config,
@@ -215,7 +222,7 @@ async function open(
     dispatcher,
     targets,
     jobs,
-    lastHeard,
+    facts,
     present,
     logins: () => users.api,
     fileServer,
@@ -257,6 +264,7 @@ async function open(
     ...mine,
     targets,
     dispatcher,
+    facts,
     services,
     intakes: [reactions.intake, ...extensions.intakes],
     nextJid,
@@ -267,6 +275,7 @@ async function open(
     tops: parts.tops ?? (async () => ({})),
     fileServer,
     pushed,
+    reader,
     isOfFormerOwner: (id, jid) => formerOwners.had(id, jid),
     advice: extensions.advice,
     present,
@@ -337,7 +346,13 @@ async function open(
     (it) => it.close(),
   );
   await rpc.listen(config.socket);
-  closers.add(closing, (it) => it.abort());
+  closers.add(closing, (it) => {
+    warnOfOwnRestarts(
+      needingOwnRestart(present(), (id) => foundations.facts.of(id)),
+      logger,
+    );
+    it.abort();
+  });
   logger.info({ transports: bound, socket: config.socket }, 'master started');
   return { api, foundations, policy, logins, reactions };
 }
@@ -360,13 +375,25 @@ async function listen(
   return bound;
 }
 
+/** Before the connections end: nobody can tell afterwards. */
+function warnOfOwnRestarts(minions: readonly string[], logger: Logger): void {
+  if (minions.length === 0) return;
+  logger.warn({ minions }, 'these minions do not connect again: restart each after the master');
+}
+
 /** Ends with an id's last key what is known of it. */
-function forgetDeleted({ keys, facts }: Foundations, mine: MineStore, logger: Logger): void {
+function forgetDeleted(
+  { keys, facts, resources }: Foundations,
+  mine: MineStore,
+  logger: Logger,
+): void {
   const log = logger.child({ component: 'targeting' });
   keys.onChange(({ id, to }) => {
     if (to !== null || keys.get(id) !== undefined) return;
-    Promise.all([facts.forget(id), mine.forget(id)]).catch((error: unknown) => {
-      log.error({ minion: id, err: error }, 'minion data were not forgotten');
-    });
+    Promise.all([facts.forget(id), mine.forget(id), resources.forget(id)]).catch(
+      (error: unknown) => {
+        log.error({ minion: id, err: error }, 'minion data were not forgotten');
+      },
+    );
   });
 }

@@ -1,4 +1,5 @@
-import { mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
+import { makeDirectory } from '../runtime/index.ts';
 import { MasterError } from './errors.ts';
 
 /**
@@ -7,7 +8,7 @@ import { MasterError } from './errors.ts';
  */
 export async function preparePrivateDirectories(directories: readonly string[]): Promise<void> {
   for (const directory of directories) {
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await makeDirectory(directory, 0o700);
     const { mode } = await stat(directory);
     if ((mode & 0o002) !== 0) {
       throw new MasterError(

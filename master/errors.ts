@@ -11,8 +11,10 @@ export interface ErrorEntry {
 export type MasterErrorCode =
   | 'ERR_ARGS'
   | 'ERR_BAD_TGT'
+  | 'ERR_FILE_SYSTEM'
   | 'ERR_JOB_LIMIT'
   | 'ERR_JOB_UNKNOWN'
+  | 'ERR_NODEGROUP_UNKNOWN'
   | 'ERR_NOT_SERVED'
   | 'ERR_NOT_RELOADABLE'
   | 'ERR_ORCHESTRATION'
@@ -41,6 +43,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
     action: 'Correct what the message names; --plan shows who a target means.',
     retry: false,
   },
+  ERR_FILE_SYSTEM: {
+    meaning: 'A file or directory that the master needs to start cannot be made, read or written.',
+    action: 'Mend what the message says: room on the disk, a read-only mount, rights, the path.',
+    retry: true,
+  },
   ERR_JOB_LIMIT: {
     meaning: 'As many jobs as the master watches at once are under way.',
     action: 'Wait for jobs to end, or publish to more minions in one job.',
@@ -49,6 +56,11 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_JOB_UNKNOWN: {
     meaning: 'No job of this jid is kept.',
     action: 'Look at the list of jobs; they are kept for keep_jobs_seconds, if job_cache is on.',
+    retry: false,
+  },
+  ERR_NODEGROUP_UNKNOWN: {
+    meaning: 'The target names a nodegroup that nodegroups does not define.',
+    action: 'Define it in the configuration of the master, or correct its name.',
     retry: false,
   },
   ERR_NOT_SERVED: {

@@ -21,6 +21,7 @@ import { RsaPool } from './secrets/rsa-pool.ts';
 import { openSeal, type Seal } from './secrets/seal.ts';
 import { SessionKeys } from './secrets/session-keys.ts';
 import { KnownFacts } from './targeting/minion-facts.ts';
+import { KnownResources } from './targeting/resources.ts';
 import { takeOverFacts } from './targeting/salt-data-cache.ts';
 
 /** Opened in this order. */
@@ -46,6 +47,8 @@ export interface Foundations {
   readonly pins: VersionPins;
   /** Grains and pillar of minions. */
   readonly facts: KnownFacts;
+  /** What minions manage besides themselves. */
+  readonly resources: KnownResources;
 }
 
 /** A key pair that signs the master's key for each minion, or a signature that was made beforehand. */
@@ -97,6 +100,11 @@ export async function openFoundations(
   );
   const pins = await VersionPins.open(store, config.minimumAuthVersion);
   const facts = await openFacts(parts, { store, seal, keys });
+  const resources = await KnownResources.open({
+    store,
+    maxBytes: config.limits.grainsBytes,
+    hasKey: (id) => keys.get(id) !== undefined,
+  });
   return {
     store,
     storeKeeper,
@@ -113,6 +121,7 @@ export async function openFoundations(
     sessions,
     pins,
     facts,
+    resources,
   };
 }
 

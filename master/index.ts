@@ -39,7 +39,16 @@ export type {
 } from './api.ts';
 // Shared with other rooms of this package; no promise.
 /** @internal */
-export { isKeywordText, parseArgument, parseArguments } from './arguments/arguments.ts';
+export { ArgumentReader, isReaderBusy } from './arguments/argument-reader.ts';
+/** @internal */
+export {
+  type FunctionArguments,
+  isKeywordText,
+  parseArgument,
+  parseArguments,
+} from './arguments/arguments.ts';
+/** @internal */
+export { maxPlainDepth, toPlainValue } from './arguments/plain-value.ts';
 /** @internal */
 export { isPlainYamlText, parseYaml } from './arguments/yaml.ts';
 export type { AuditHead } from './audit/chain.ts';
@@ -126,6 +135,7 @@ export type {
   NamedCommands,
   OpenExtension,
   SignalIntake,
+  TargetBounds,
   TokenHolder,
 } from './extensions/extension.ts';
 export { actorOf } from './extensions/open.ts';
@@ -150,7 +160,7 @@ export type { BatchRequest, BatchUpdate } from './jobs/batch.ts';
 export type { PublishRequest } from './jobs/dispatcher.ts';
 export type { JobUpdate } from './jobs/follow.ts';
 export type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
-export type { JobReturn } from './jobs/job.ts';
+export { type JobReturn, returnerOf } from './jobs/job.ts';
 export type { Delivery, DeliveryState, SilenceReason } from './jobs/ledger.ts';
 export { isFailureCode } from './jobs/retcode.ts';
 export type { RunRequest } from './jobs/run.ts';
@@ -210,7 +220,7 @@ export type { Tops, TopsProvider, TopsRequest } from './requests/tops.ts';
 /** @internal */
 export { type RpcAccess, rpcAccess } from './rpc/access.ts';
 /** @internal */
-export { fromJson, toJson } from './rpc/json-values.ts';
+export { fromJson, readMarkedJson, toJson, writeMarkedJson } from './rpc/json-values.ts';
 /** @internal */
 export {
   type MethodDefinition,

@@ -22,6 +22,7 @@ import type { RequestCounters } from './limits/counters.ts';
 import { metricFamilies } from './metrics/families.ts';
 import { type ExplainParts, explainRequest } from './policy/explain.ts';
 import type { LivePolicy } from './policy/live-policy.ts';
+import { needingOwnRestart } from './presence/own-restart.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { DenialLog } from './requests/denial-log.ts';
 import { type Services, toFunctionsApi } from './services.ts';
@@ -73,7 +74,6 @@ export function createApi(parts: InterfaceParts): MasterApi {
       ...createDecisionsApi({
         decisions: parts.foundations.decisions,
         policy: parts.livePolicy,
-        targets: parts.targets,
       }),
     },
     audit: { flush: () => parts.foundations.audit.flush() },
@@ -109,10 +109,17 @@ async function backUp({ foundations }: InterfaceParts, target: string): Promise<
 }
 
 function listMinions({ foundations, present, heardAt }: InterfaceParts): MinionInfo[] {
-  const there = new Set(present().map(({ id }) => id));
+  const listening = present();
+  const there = new Set(listening.map(({ id }) => id));
+  const staying = new Set(needingOwnRestart(listening, (id) => foundations.facts.of(id)));
   return foundations.keys.acceptedIds().map((id) => {
     const at = heardAt(id);
-    return { id, isPresent: there.has(id), ...(at === undefined ? {} : { heardAt: at }) };
+    return {
+      id,
+      isPresent: there.has(id),
+      ...(at === undefined ? {} : { heardAt: at }),
+      ...(staying.has(id) ? { needsOwnRestart: true } : {}),
+    };
   });
 }
 

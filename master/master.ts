@@ -1,6 +1,7 @@
 /** A master from its parts: made in order, started in order, closed in reverse. */
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
+import { describeSystemError } from '../runtime/index.ts';
 import type { Store } from '../store/index.ts';
 import type {
   AclApi,
@@ -59,7 +60,8 @@ export interface MasterParts {
 export interface Master extends MasterApi {
   /**
    * Opens keys and store, binds the ports and the local socket. Resolves when minions are served.
-   * @throws ConfigError, TransportError ERR_LISTEN, StoreError ERR_STORE_LOCKED, MasterError
+   * @throws ConfigError, TransportError ERR_LISTEN, StoreError ERR_STORE_LOCKED, MasterError, such as
+   * ERR_FILE_SYSTEM
    */
   start(): Promise<void>;
   /**
@@ -199,7 +201,13 @@ class MasterInProcess implements Master {
 /** Loads what serves minions when it is first needed: most commands start no master. */
 async function open(parts: Parameters<typeof assemble>[0]): Promise<Assembly> {
   const { assemble } = await import('./assembly.ts');
-  return assemble(parts);
+  try {
+    return await assemble(parts);
+  } catch (cause) {
+    const reason = describeSystemError(cause);
+    if (reason === undefined) throw cause;
+    throw new MasterError('ERR_FILE_SYSTEM', `the master cannot start: ${reason}`, { cause });
+  }
 }
 
 async function closeAssembly(

@@ -1,4 +1,8 @@
-import type { MasterTransport, PublishOutcome } from '../minion-protocol/index.ts';
+import type {
+  MasterTransport,
+  OutgoingPublication,
+  PublishOutcome,
+} from '../minion-protocol/index.ts';
 import {
   type PublicationLoad,
   publicationEnvelope,
@@ -6,6 +10,9 @@ import {
   sealPublication,
 } from '../minion-protocol/index.ts';
 import type { PublishKey } from './secrets/publish-key.ts';
+
+/** Whom a publication is for. */
+export type Addressees = Omit<OutgoingPublication, 'envelope'>;
 
 /** What {@link Publisher} needs. */
 export interface PublisherOptions {
@@ -41,14 +48,14 @@ export class Publisher {
 
   /**
    * Publishes with the next serial; resolves when it has been handed to every transport.
-   * @param minionIds ids to deliver to where the transport can choose; `null`: everybody
+   * @param to whom to deliver to, and how long to hold it for those who subscribe later
    */
-  publish(load: PublicationLoad, minionIds: readonly string[] | null): Promise<PublishOutcome> {
+  publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
     const room = this.#underWay.length < signedAtOnce ? undefined : this.#underWay.shift();
     const taken = Promise.all([this.#lastTaken, room]).then(() => this.#options.publishKey.take());
     const envelope = taken.then((it) => this.#sign(load, it));
     const turn = Promise.allSettled([envelope, this.#lastSent]).then(async () =>
-      this.#send(await envelope, minionIds),
+      this.#send({ ...to, envelope: await envelope }),
     );
     // What fails is told to the caller of this publication; the next one is not affected.
     this.#lastTaken = taken.catch(() => {});
@@ -67,11 +74,11 @@ export class Publisher {
     return publicationEnvelope(blob, signature, signingAlgorithm);
   }
 
-  #send(envelope: Uint8Array, minionIds: readonly string[] | null): PublishOutcome {
+  #send(publication: OutgoingPublication): PublishOutcome {
     let queued = 0;
     let skipped = 0;
     for (const transport of this.#options.transports) {
-      const outcome = transport.publish({ envelope, minionIds });
+      const outcome = transport.publish(publication);
       queued += outcome.queued;
       skipped += outcome.skipped;
     }

@@ -10,6 +10,7 @@ import type { JobDispatcher } from './jobs/dispatcher.ts';
 import type { JobUpdate } from './jobs/follow.ts';
 import type { JobCache } from './jobs/job-cache.ts';
 import { createJobsApi, type JobsApiParts } from './jobs/jobs-api.ts';
+import type { MinionFacts } from './jobs/ledger.ts';
 import { resumeJob } from './jobs/resume.ts';
 import { createKeysApi, type OwnKey } from './keys/keys-api.ts';
 import type { Mine } from './mine/open-mine.ts';
@@ -19,7 +20,6 @@ import type { PillarSource } from './pillar/answer.ts';
 import { createPillarApi } from './pillar/pillar-api.ts';
 import type { PresentMinion } from './presence/present.ts';
 import type { Renderer } from './rendering/renderer.ts';
-import type { LastHeard } from './requests/last-heard.ts';
 import { FunctionCaller, type FunctionCallerOptions } from './runners/caller.ts';
 import { saltRunners, saltWheels } from './runners/salt-names.ts';
 import { runnerTable } from './runners/table.ts';
@@ -35,7 +35,7 @@ export interface ServiceParts extends Mine {
   readonly dispatcher: JobDispatcher;
   readonly targets: TargetResolver;
   readonly jobs: JobCache;
-  readonly lastHeard: LastHeard;
+  readonly facts: MinionFacts;
   readonly present: () => readonly PresentMinion[];
   /** There when functions are called. */
   readonly logins: () => Pick<LoginsApi, 'login' | 'logout'>;
@@ -62,7 +62,7 @@ export interface Services {
 }
 
 export function createServices(parts: ServiceParts): Services {
-  const { config, foundations, dispatcher, targets, lastHeard } = parts;
+  const { config, foundations, dispatcher, targets } = parts;
   const ownKeys = ownKeysOf(parts);
   const keys = auditedKeys(
     createKeysApi({
@@ -79,10 +79,7 @@ export function createServices(parts: ServiceParts): Services {
     targets,
     cache: parts.jobs,
     defaults: config,
-    facts: {
-      isAccepted: (id) => foundations.keys.isAccepted(id),
-      lastHeardAt: (id) => lastHeard.of(id),
-    },
+    facts: parts.facts,
     now: parts.now,
   };
   const jobs = createJobsApi(jobParts);

@@ -147,6 +147,7 @@ export {
   type FactSource,
   factsOf,
   type MinionFacts,
+  type Resources,
   traverse,
 } from './targeting/facts.ts';
 export {

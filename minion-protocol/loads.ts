@@ -96,6 +96,7 @@ const returnSchema: Check = Compile(
     user: shortText,
     master_id: shortText,
     schedule: shortText,
+    resource_id: shortText,
   }),
 );
 
@@ -120,6 +121,8 @@ export interface ReturnLoad extends WireMap {
   master_id?: string | null;
   /** Name of the schedule that ran it. */
   schedule?: string | null;
+  /** What it is the result of, where that is not the minion itself but what it manages (3008). */
+  resource_id?: string | null;
 }
 
 function isReturnLoad(load: WireMap): load is ReturnLoad {
@@ -259,6 +262,8 @@ export interface PublicationLoad extends WireMap {
   module_executors?: WireValue[];
   executor_opts?: WireMap;
   auth_list?: WireValue[];
+  /** Minions of 3008 and later fire `salt/job/<jid>/start/<id>` before they begin. */
+  start_event?: boolean;
 }
 
 function optionalText(value: WireValue | undefined): string | undefined {

@@ -1,6 +1,7 @@
 /**
- * What every room needs of a server's runtime, once each: a mutex by key, budgets, what
- * waits for slow readers, worker threads with a deadline. Imports nothing of ours.
+ * What every room needs of a server's runtime, once each: a mutex by key, budgets, bounds on
+ * connections, what waits for slow readers, worker threads with a deadline, long work in steps, JSON
+ * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 export { Budget, type BudgetLimits } from './budget.ts';
 export {
@@ -12,7 +13,22 @@ export {
   peerAddress,
 } from './connection-guard.ts';
 export { descriptorLimit } from './descriptor-limit.ts';
+export {
+  JsonError,
+  type JsonMap,
+  type JsonOf,
+  type JsonOptions,
+  type JsonValue,
+  maxReadingStep,
+  type ReadingStep,
+  readJson,
+  readJsonInSteps,
+} from './json-reader.ts';
+export { parseJson, writeJson } from './json-text.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
+export { makeDirectory, makeDirectorySync } from './make-directory.ts';
 export { MultiMap } from './multi-map.ts';
 export { SendPool, SendQueue } from './send-queue.ts';
+export { readingSteps, StepScheduler } from './step-scheduler.ts';
+export { describeSystemError, withFileInErrors } from './system-error.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';

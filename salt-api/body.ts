@@ -1,9 +1,21 @@
 /** Bodies of requests: JSON, text that is JSON, forms, YAML [CONTRACT 1.1; THREATS A-12, A-17]. */
-import { isAlias, isNode, parseDocument, visit } from 'yaml';
-import { parseArgument, parseYaml } from '../master/index.ts';
+import { isUtf8 } from 'node:buffer';
+import {
+  ArgumentReader,
+  type FunctionArguments,
+  isReaderBusy,
+  maxPlainDepth,
+} from '../master/index.ts';
 import type { WireMap, WireValue } from '../minion-protocol/index.ts';
+import {
+  JsonError,
+  type JsonValue,
+  type ReadingStep,
+  readJsonInSteps,
+  StepScheduler,
+} from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
-import { toWireValue } from './values.ts';
+import { formFields } from './form-text.ts';
 
 /** What a request brought. */
 export interface Body {
@@ -12,105 +24,149 @@ export interface Body {
   readonly text: string;
 }
 
-const maxFields = 4096;
-
-/** Reading YAML is slow: characters of a text of it. */
-const maxYaml = 262_144;
-
 /** Fields of a form that are read as the command line reads arguments. */
 const typedFields: ReadonlySet<string> = new Set(['arg', 'kwarg']);
 
-/**
- * @param isCommand whether `arg` and `kwarg` of a form are arguments of a function
- * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY
- */
-export function parseBody(
-  contentType: string | undefined,
-  bytes: Uint8Array,
-  isCommand: boolean,
-): Body {
-  if (bytes.byteLength === 0) return { value: undefined, text: '' };
-  const text = decode(bytes);
-  return { value: parseText(contentType, text, isCommand), text };
-}
+/** Reads bodies, and what callers write in them, without holding the event loop. */
+export class BodyReader {
+  readonly #maxValues: number;
+  readonly #scheduler = new StepScheduler();
+  readonly #arguments: ArgumentReader;
 
-function parseText(contentType: string | undefined, text: string, isCommand: boolean): WireValue {
-  const [type = ''] = (contentType ?? '').split(';');
-  switch (type.trim().toLowerCase()) {
-    case 'application/json':
-      return parseJson(text);
-    case 'text/plain':
-      return parseJsonOrText(text);
-    case 'application/x-www-form-urlencoded':
-      return parseForm(text, isCommand);
-    case 'application/x-yaml':
-    case 'text/yaml':
-      return parsePlainYaml(text);
-    default:
-      throw new SaltApiError('ERR_HTTP_FORMAT', 'bodies are JSON, YAML or forms');
+  /** @param maxValues - of one body */
+  constructor(maxValues: number) {
+    this.#maxValues = maxValues;
+    this.#arguments = new ArgumentReader(maxValues, this.#scheduler);
+  }
+
+  /**
+   * @param isCommand whether `arg` and `kwarg` of a form are arguments of a function
+   * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
+   */
+  async read(
+    contentType: string | undefined,
+    bytes: Uint8Array,
+    isCommand: boolean,
+  ): Promise<Body> {
+    if (bytes.byteLength === 0) return { value: undefined, text: '' };
+    const read = this.#readerFor(contentType, isCommand);
+    const text = decode(bytes);
+    return { value: await read(text), text };
+  }
+
+  /** JSON alone. @throws SaltApiError ERR_HTTP_BODY */
+  readJson(bytes: Uint8Array): Promise<JsonValue> {
+    return this.#json(decode(bytes));
+  }
+
+  /** Arguments as they are typed. @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY */
+  readWords(words: readonly string[]): Promise<FunctionArguments> {
+    return this.#asCallers('arguments as they are typed', () => this.#arguments.readWords(words));
+  }
+
+  /** Does work in steps, as all reading is done. */
+  run<T>(steps: Generator<ReadingStep, T, void>): Promise<T> {
+    return this.#scheduler.run(steps);
+  }
+
+  /** Ends the threads that read long texts. */
+  close(): Promise<void> {
+    return this.#arguments.close();
+  }
+
+  #readerFor(
+    contentType: string | undefined,
+    isCommand: boolean,
+  ): (text: string) => Promise<WireValue> {
+    const [type = ''] = (contentType ?? '').split(';');
+    switch (type.trim().toLowerCase()) {
+      case 'application/json':
+        return (text) => this.#json(text);
+      case 'text/plain':
+        return (text) => this.#jsonOrText(text);
+      case 'application/x-www-form-urlencoded':
+        return (text) => this.#form(text, isCommand);
+      case 'application/x-yaml':
+      case 'text/yaml':
+        return (text) => this.#yaml(text);
+      default:
+        throw new SaltApiError('ERR_HTTP_FORMAT', 'expected a body of JSON, YAML or a form');
+    }
+  }
+
+  #json(text: string): Promise<JsonValue> {
+    return this.#asCallers('JSON', () => this.#jsonOf(text));
+  }
+
+  /** Browsers name JSON so that was given as a text. */
+  #jsonOrText(text: string): Promise<WireValue> {
+    return this.#asCallers('JSON', async () => {
+      try {
+        return await this.#jsonOf(text);
+      } catch (error) {
+        if (error instanceof JsonError && error.reason === 'syntax') return text;
+        throw error;
+      }
+    });
+  }
+
+  #jsonOf(text: string): Promise<JsonValue> {
+    const limits = { maxDepth: maxPlainDepth, maxValues: this.#maxValues, isStrict: true };
+    return this.#scheduler.run(readJsonInSteps(text, limits));
+  }
+
+  #form(text: string, isCommand: boolean): Promise<WireMap> {
+    return this.#asCallers('a form', async () => {
+      const fields = await this.#scheduler.run(formFields(text, this.#maxValues));
+      const isTyped = (name: string): boolean => isCommand && typedFields.has(name);
+      const typed = fields.filter(([name]) => isTyped(name)).map(([, word]) => word);
+      const values = (await this.#arguments.readValues(typed)).values();
+      return toMap(
+        fields.map(([name, word]) => {
+          return [name, isTyped(name) ? (values.next().value ?? null) : word];
+        }),
+      );
+    });
+  }
+
+  #yaml(text: string): Promise<WireValue> {
+    return this.#asCallers('plain YAML', () => this.#arguments.readYaml(text));
+  }
+
+  /** @param expected - what the text should be */
+  async #asCallers<T>(expected: string, read: () => Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (cause) {
+      if (cause instanceof SaltApiError) throw cause;
+      if (isReaderBusy(cause)) {
+        throw new SaltApiError('ERR_HTTP_BUSY', 'too many long texts are being read', { cause });
+      }
+      const problem = cause instanceof Error ? cause.message : 'it cannot be read';
+      throw new SaltApiError('ERR_HTTP_BODY', `expected ${expected}: ${problem}`, { cause });
+    }
   }
 }
 
 function decode(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw new SaltApiError('ERR_HTTP_BODY', 'the body is not UTF-8', { cause });
-  }
+  if (!isUtf8(bytes)) throw new SaltApiError('ERR_HTTP_BODY', 'expected UTF-8');
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+  return text.startsWith('\ufeff') ? text.slice(1) : text;
 }
 
-function parseJson(text: string): WireValue {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new SaltApiError('ERR_HTTP_BODY', 'the body is not JSON', { cause });
+/** A field that stands there several times is a list. */
+function toMap(fields: readonly (readonly [string, WireValue])[]): WireMap {
+  const map: WireMap = Object.create(null);
+  const repeated = new Map<string, WireValue[]>();
+  for (const [name, value] of fields) {
+    const values = repeated.get(name);
+    if (values !== undefined) values.push(value);
+    else if (map[name] === undefined) map[name] = value;
+    else {
+      const list = [map[name], value];
+      repeated.set(name, list);
+      map[name] = list;
+    }
   }
-  return toWireValue(value);
-}
-
-/** Browsers name JSON so that was given as a text. */
-function parseJsonOrText(text: string): WireValue {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return text;
-  }
-  return toWireValue(value);
-}
-
-function parseForm(text: string, isCommand: boolean): WireMap {
-  const fields: WireMap = Object.create(null);
-  const given = [...new URLSearchParams(text)];
-  if (given.length > maxFields) throw new SaltApiError('ERR_HTTP_BODY', 'too many fields');
-  for (const [name, word] of given) {
-    const value = isCommand && typedFields.has(name) ? typedWord(word) : word;
-    const before = fields[name];
-    if (before === undefined) fields[name] = value;
-    else fields[name] = Array.isArray(before) ? [...before, value] : [before, value];
-  }
-  return fields;
-}
-
-function typedWord(word: string): WireValue {
-  if (word.length > maxYaml) throw new SaltApiError('ERR_HTTP_BODY', 'more YAML than is read');
-  return toWireValue(parseArgument(word));
-}
-
-/** Neither aliases nor tags: nothing in it can grow, or be more than plain data. */
-function parsePlainYaml(text: string): WireValue {
-  try {
-    if (text.length > maxYaml) throw new RangeError('more YAML than is read');
-    // First, because it looks at the depth before anything that is recursive.
-    const value = parseYaml(text);
-    visit(parseDocument(text, { version: '1.1' }), (_key, node) => {
-      const isMarked =
-        isNode(node) && (('anchor' in node && node.anchor) || node.tag !== undefined);
-      if (isAlias(node) || isMarked) throw new SyntaxError('an anchor, an alias or a tag');
-    });
-    return toWireValue(value);
-  } catch (cause) {
-    throw new SaltApiError('ERR_HTTP_BODY', 'the body is not plain YAML', { cause });
-  }
+  return map;
 }

@@ -3,8 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { linkSignals, longestTimerMs, type MasterApi, type UserApi } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
-import type { SendPool } from '../runtime/index.ts';
-import { type Body, parseBody } from './body.ts';
+import type { Budget, SendPool } from '../runtime/index.ts';
+import type { Body, BodyReader } from './body.ts';
 import type { HttpConnections } from './connections.ts';
 import { sessionTokenOf } from './credentials.ts';
 import type { Door } from './door.ts';
@@ -27,6 +27,9 @@ export interface ApiContext {
   readonly door: Door;
   readonly sessions: Sessions;
   readonly connections: HttpConnections;
+  readonly bodies: BodyReader;
+  /** Bytes of bodies whose senders are not known, by address. */
+  readonly openBodies: Budget;
   readonly streams: StreamGate;
   /** What waits for the readers of all streams. */
   readonly sendPool: SendPool;
@@ -94,11 +97,18 @@ export async function callerOf({ master }: ApiContext, token: string): Promise<C
   return { token, expiresAt, name, user: master.asUser(token) };
 }
 
-/** What a request brought. @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY */
-export function bodyOf(request: FastifyRequest, isCommand = false): Body {
-  const { body } = request;
-  const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0);
-  return parseBody(request.headers['content-type'], bytes, isCommand);
+/** What a request brought. @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY */
+export function bodyOf(
+  { bodies }: ApiContext,
+  request: FastifyRequest,
+  isCommand = false,
+): Promise<Body> {
+  return bodies.read(request.headers['content-type'], bytesOf(request), isCommand);
+}
+
+/** The body as it came. */
+export function bytesOf({ body }: FastifyRequest): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
 }
 
 /** Answers in the format that is accepted, which was checked before anything was done. */

@@ -10,6 +10,11 @@ export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined
   return isCrossSite(headers) ? undefined : cookieOf(headers.cookie);
 }
 
+/** One of the master's own tokens, in the header that programs use. */
+export function bearerOf({ authorization }: IncomingHttpHeaders): string | undefined {
+  return /^Bearer ([0-9a-f]{64})$/i.exec(authorization ?? '')?.[1];
+}
+
 /** @param maxAge seconds; 0 takes the cookie away */
 export function sessionCookie(token: string, maxAge: number, isSecure: boolean): string {
   const expires = new Date(Date.now() + (maxAge === 0 ? -86_400_000 : maxAge * 1000)).toUTCString();

@@ -23,13 +23,13 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_HTTP_BODY: {
-    meaning: 'The body of an HTTP request cannot be read, or holds no commands.',
-    action: 'Send a list of commands, or one, as JSON, YAML or a form of at most 1 MiB.',
+    meaning: 'The body of an HTTP request cannot be read, is too large, or holds no commands.',
+    action: 'Send what the message expects; docs/salt-api.md has the limits.',
     retry: false,
   },
   ERR_HTTP_BUSY: {
-    meaning: 'This address, or all of them, hold as many connections or bytes of bodies as may be.',
-    action: 'Ask again later; connections_per_address and body_bytes_per_address set the bounds.',
+    meaning: 'The HTTP API reads as much at once as it may, from this address or from all.',
+    action: 'Send the request again after the seconds of Retry-After.',
     retry: true,
   },
   ERR_HTTP_CLIENT: {
@@ -39,7 +39,7 @@ export const saltApiErrors: Readonly<Record<SaltApiErrorCode, ErrorEntry>> = {
   },
   ERR_HTTP_FIELDS: {
     meaning: 'A command lacks a field, or one has a value that it cannot have.',
-    action: 'See docs/salt-api.md for the fields of each client.',
+    action: 'Send what the message expects; docs/salt-api.md has the fields of each client.',
     retry: false,
   },
   ERR_HTTP_FORMAT: {

@@ -1,6 +1,7 @@
 /** What answers are written in, by the header `Accept` [CONTRACT 1.2]. */
 import { stringify } from 'yaml';
 import type { WireValue } from '../minion-protocol/index.ts';
+import { parseJson } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
 
@@ -59,7 +60,7 @@ function acceptedTypes(accept: string): string[] {
 
 /** By way of JSON: what one says, the other says. */
 function yamlText(value: WireValue): string {
-  return stringify(JSON.parse(jsonText(value)), {
+  return stringify(parseJson(jsonText(value)), {
     version: '1.1',
     indentSeq: false,
     singleQuote: true,

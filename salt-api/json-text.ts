@@ -6,7 +6,7 @@ export function jsonText(value: WireValue | undefined): string {
   if (value === undefined || value === null) return 'null';
   if (typeof value === 'bigint') return String(value);
   // JSON has neither infinities nor "not a number".
-  if (typeof value === 'number') return Number.isFinite(value) ? String(value) : 'null';
+  if (typeof value === 'number') return numberText(value);
   if (typeof value !== 'object') return JSON.stringify(value);
   if (value instanceof Uint8Array) return JSON.stringify(Buffer.from(value).toString('utf8'));
   if (value instanceof WireDateTime) return JSON.stringify(value.text);
@@ -17,6 +17,13 @@ export function jsonText(value: WireValue | undefined): string {
     .filter(([, item]) => item !== undefined)
     .map(([key, item]) => `${JSON.stringify(keyText(key))}: ${jsonText(item)}`);
   return `{${members.join(', ')}}`;
+}
+
+/** Python writes large floats so too: digits alone are an integer. */
+function numberText(value: number): string {
+  if (!Number.isFinite(value)) return 'null';
+  const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
+  return isLarge ? value.toExponential() : String(value);
 }
 
 function keyText(key: WireValue): string {

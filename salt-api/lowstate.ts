@@ -1,6 +1,7 @@
 /** Commands as bodies hold them: a list of maps, or one map [CONTRACT 4]. */
-import { isKeywordText, parseArguments } from '../master/index.ts';
+import { isKeywordText } from '../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';
+import type { BodyReader } from './body.ts';
 import { SaltApiError } from './errors.ts';
 
 /** A command as it was sent: nothing in it is checked yet. */
@@ -22,10 +23,13 @@ export const credentialFields: readonly string[] = ['token', 'username', 'passwo
 export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
   if (isWireMap(value) && Object.keys(value).length > 0) return [value];
   if (!Array.isArray(value) || !value.every(isWireMap)) {
-    throw new SaltApiError('ERR_HTTP_BODY', 'Lowstates must be a list');
+    throw new SaltApiError(
+      'ERR_HTTP_BODY',
+      'expected a list of commands, each a map, or one such map',
+    );
   }
   if (value.length > maxCommands) {
-    throw new SaltApiError('ERR_HTTP_BODY', `more than ${maxCommands} commands`);
+    throw new SaltApiError('ERR_HTTP_BODY', `expected at most ${maxCommands} commands`);
   }
   return value;
 }
@@ -34,19 +38,25 @@ export function lowstatesOf(value: WireValue | undefined): Lowstate[] {
  * Positional arguments and keywords. A text like `name=value` among the positional ones is a
  * keyword, as minions and runners take it: here, because rights look at keywords by their names.
  * @param more keywords from elsewhere
+ * @throws SaltApiError ERR_HTTP_FIELDS, ERR_HTTP_BODY, ERR_HTTP_BUSY
  */
-export function argumentsOf({ arg, kwarg }: Lowstate, more: WireMap = {}): Arguments {
-  const positional: WireValue[] = [];
-  const keywords: WireMap = Object.create(null);
-  for (const value of asList(arg)) {
-    if (typeof value === 'string' && isKeywordText(value)) {
-      Object.assign(keywords, parseArguments([value]).kwarg);
-    } else positional.push(value);
-  }
+export async function argumentsOf(
+  { arg, kwarg }: Lowstate,
+  bodies: Pick<BodyReader, 'readWords'>,
+  more: WireMap = {},
+): Promise<Arguments> {
   if (kwarg !== undefined && kwarg !== null && !isWireMap(kwarg)) {
-    throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg is not a map');
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg: expected a map');
   }
-  return { arg: positional, kwarg: Object.assign(keywords, kwarg, more) };
+  const positional: WireValue[] = [];
+  const words: string[] = [];
+  for (const value of asList(arg)) {
+    if (typeof value === 'string' && isKeywordText(value)) words.push(value);
+    else positional.push(value);
+  }
+  const keywords: WireMap = Object.create(null);
+  const read = words.length === 0 ? {} : (await bodies.readWords(words)).kwarg;
+  return { arg: positional, kwarg: Object.assign(keywords, read, kwarg, more) };
 }
 
 /** Everything but some fields. */
@@ -62,12 +72,7 @@ export function secondsOf(low: Lowstate, name: string): number | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   const seconds = typeof value === 'string' ? Number(value) : value;
   if (typeof seconds === 'number' && seconds >= 0 && seconds <= 86_400) return seconds;
-  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not a number of seconds up to a day`);
-}
-
-/** Salt's own says 500 where a field is missing. */
-export function missing(name: string): SaltApiError {
-  return new SaltApiError('ERR_HTTP_FIELDS', `${name} is missing`, { status: 500 });
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: expected a number of seconds up to a day`);
 }
 
 function asList(value: WireValue | undefined): readonly WireValue[] {

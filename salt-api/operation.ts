@@ -7,7 +7,11 @@ export type OperationAccess = 'anybody' | 'session' | 'credentials' | 'token';
 
 /** A code, as docs/errors.md has them; a fault of the server has Salt's text in place of one. */
 export const usualRefusal: Readonly<Record<string, TSchema>> = {
-  'application/json': Type.Object({ status: Type.Integer(), error: Type.Optional(Type.String()) }),
+  'application/json': Type.Object({
+    status: Type.Integer(),
+    error: Type.Optional(Type.String()),
+    message: Type.Optional(Type.String()),
+  }),
 };
 
 /** One method of one path. */

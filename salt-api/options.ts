@@ -1,4 +1,5 @@
 /** What the HTTP API may be told. */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { HttpApiOptions, MasterConfig } from '../master/index.ts';
@@ -31,6 +32,11 @@ export interface SaltApiDoors {
   readonly streams: Pick<StreamGate, 'tryEnter'>;
   /** What waits for the readers of all streams. */
   readonly sendPool: Pick<SendPool, 'open'>;
+  /**
+   * Takes a body of JSON, within the server's limits; `undefined`: there is none.
+   * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
+   */
+  readonly readJson: (request: FastifyRequest, payload: IncomingMessage) => Promise<unknown>;
 }
 
 /** What a configuration says by names of files, and a program by {@link SaltApiOptions.tls}. */
@@ -86,7 +92,9 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   webhookDisableAuth: false,
   statsDisableAuth: false,
   enableSessions: true,
-  maxRequestBodySize: 1_048_576,
+  maxRequestBodySize: 16_777_216,
+  maxUnauthenticatedBodySize: 1_048_576,
+  maxRequestBodyValues: 100_000,
   corsOrigin: [],
   sessionIdle: 36_000,
   runnerTimeout: 300,

@@ -1,10 +1,14 @@
-/** What whoever asks is told of an error: a status and a code, nothing else [THREATS A-21]. */
+/**
+ * What whoever asks is told of an error: a status, a code, and of a request that cannot be taken as
+ * it is what was expected [THREATS A-21].
+ */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 
 /** Status by code, for errors of other rooms; whatever is not here is an unexpected one. */
 const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_ARGS', 400],
+  ['ERR_BAD_TGT', 400],
   ['ERR_DENIED', 401],
   ['ERR_EAUTH', 401],
   ['ERR_EAUTH_LIMIT', 429],
@@ -14,6 +18,8 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_KEY_ID', 400],
   ['ERR_KEY_STATE', 409],
   ['ERR_MASTER_STOPPED', 503],
+  // As clients know it.
+  ['ERR_NODEGROUP_UNKNOWN', 500],
   ['ERR_SOCKET', 503],
   ['ERR_STORE_FULL', 503],
   ['ERR_STORE_UNAVAILABLE', 503],
@@ -25,8 +31,6 @@ const fastifyCodes: ReadonlyMap<string, string> = new Map([
   ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'ERR_HTTP_BODY'],
 ]);
 
-const retryAfterSeconds = 5;
-
 /** Answers a request that failed. */
 export function sendError(
   error: unknown,
@@ -34,29 +38,41 @@ export function sendError(
   reply: FastifyReply,
   log: Logger,
 ): FastifyReply {
-  const { status, code } = describe(error);
+  const { status, code, message } = describe(error);
   const fields = { err: error, reference: request.id, status };
   if (code === 'ERR_INTERNAL') log.error(fields, 'http request failed');
   else log.debug(fields, 'http request refused');
   reply.code(status).header('x-request-id', request.id);
-  if (status === 503) reply.header('retry-after', retryAfterSeconds);
-  // What is left of its body is not read.
-  if (code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
+  if (status === 503) reply.header('retry-after', '1');
+  // What is left of the body is not read.
+  if (status === 413 || code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
   // As Salt has it, and clients show it.
   if (status === 500) return sendJson(reply, { status, return: 'An unexpected error occurred' });
   // What was wrong with a token, or a right, is nobody's business.
-  return sendJson(reply, { status, error: status === 401 ? 'ERR_HTTP_SESSION' : code });
+  if (status === 401) return sendJson(reply, { status, error: 'ERR_HTTP_SESSION' });
+  return sendJson(reply, { status, error: code, ...(message === undefined ? {} : { message }) });
 }
 
-function describe(error: unknown): { readonly status: number; readonly code: string } {
+/** Statuses of requests that whoever sent them has to change. */
+const explained: ReadonlySet<number> = new Set([400, 406, 413]);
+
+interface Described {
+  readonly status: number;
+  readonly code: string;
+  readonly message?: string;
+}
+
+function describe(error: unknown): Described {
   const unexpected = { status: 500, code: 'ERR_INTERNAL' };
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
     return unexpected;
   }
   const { code } = error;
-  if ('status' in error && typeof error.status === 'number') return { status: error.status, code };
-  const known = statuses.get(code);
-  if (known !== undefined) return { status: known, code };
+  const known =
+    'status' in error && typeof error.status === 'number' ? error.status : statuses.get(code);
+  if (known !== undefined) {
+    return { status: known, code, ...(explained.has(known) ? { message: error.message } : {}) };
+  }
   const status = 'statusCode' in error ? Number(error.statusCode) : 500;
   const isRefusal = code.startsWith('FST_') && status >= 400 && status < 500;
   return isRefusal ? { status, code: fastifyCodes.get(code) ?? 'ERR_HTTP_UNKNOWN' } : unexpected;

@@ -6,7 +6,8 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
-import { descriptorLimit, SendPool } from '../runtime/index.ts';
+import { Budget, descriptorLimit, SendPool } from '../runtime/index.ts';
+import { BodyReader } from './body.ts';
 import { clientNames } from './clients/execute.ts';
 import { connectionsOf, type HttpConnectionLimits, HttpConnections } from './connections.ts';
 import type { ApiContext, ServedMaster } from './context.ts';
@@ -38,6 +39,9 @@ export interface SaltApi {
 /** Milliseconds between two writes to the same event stream. */
 const paceMs = 25;
 
+/** Bytes of bodies whose senders are not known. */
+const openBodyBytes = { perOwner: 8_388_608, total: 67_108_864 };
+
 /** Milliseconds that requests have to finish when it is closed. */
 const graceMs = 5000;
 
@@ -60,6 +64,8 @@ export async function createSaltApi(
     door: createDoor(complete),
     sessions: new Sessions({ idleMs: complete.sessionIdle * 1000, now: () => performance.now() }),
     connections: new HttpConnections(connectionLimits(complete)),
+    bodies: new BodyReader(complete.maxRequestBodyValues),
+    openBodies: new Budget(openBodyBytes),
     streams: new StreamGate(complete.streams, complete.streamsPerToken),
     sendPool: new SendPool({
       messageBytes: complete.maxEventSize,
@@ -95,6 +101,7 @@ export async function createSaltApi(
       await app.close();
       context.connections.close();
       clearTimeout(grace);
+      await context.bodies.close();
     },
   };
 }

@@ -8,7 +8,8 @@ import { type ApiContext, tokenFinder } from './context.ts';
 import { addCorsHeaders, answerPreflight, isPreflight } from './cors.ts';
 import { SaltApiError } from './errors.ts';
 import { describeRoutes } from './openapi.ts';
-import type { CompleteOptions, SaltApiTls } from './options.ts';
+import type { CompleteOptions, SaltApiDoors, SaltApiTls } from './options.ts';
+import { addBodyReception, type ReceiveBody } from './receive-body.ts';
 import { sendError } from './replies.ts';
 import { addCollectionRoutes } from './routes/collections.ts';
 import { addEventRoutes } from './routes/events.ts';
@@ -33,9 +34,9 @@ export async function createServer(context: ApiContext): Promise<FastifyInstance
   const app = await createApp(context.options);
   context.connections.protect(app.server, context.options.tls !== undefined);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   addBounds(app, context);
   addCommonHeaders(app, context);
+  const receiveBody = addBodyReception(app, context);
   await addAppPage(app, context);
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply, context.log));
   app.setNotFoundHandler((request, reply) =>
@@ -47,7 +48,7 @@ export async function createServer(context: ApiContext): Promise<FastifyInstance
     addOpenapiRoute(scope, () => document('saltbridge', version));
   };
   await app.register(routes, { prefix: context.options.rootPrefix });
-  await addPlugins(app, context);
+  await addPlugins(app, context, receiveBody);
   await app.ready();
   return app;
 }
@@ -67,10 +68,18 @@ async function addRoutes(app: FastifyInstance, context: ApiContext): Promise<voi
 }
 
 /** Each in a scope of its own: its parsers and its errors are not Salt's. */
-async function addPlugins(app: FastifyInstance, context: ApiContext): Promise<void> {
+async function addPlugins(
+  app: FastifyInstance,
+  context: ApiContext,
+  receiveBody: ReceiveBody,
+): Promise<void> {
   const { plugins, rootPrefix } = context.options;
   const { closing, streams, sendPool } = context;
-  const doors = { tokenOf: tokenFinder(context), closing, streams, sendPool };
+  const readJson: SaltApiDoors['readJson'] = async (request, payload) => {
+    const bytes = await receiveBody(request, payload);
+    return bytes.byteLength === 0 ? undefined : await context.bodies.readJson(bytes);
+  };
+  const doors = { tokenOf: tokenFinder(context), closing, readJson, streams, sendPool };
   for (const plugin of plugins) {
     const routes: FastifyPluginAsync = async (scope) => plugin.register(scope, doors);
     await app.register(routes, { prefix: `${rootPrefix}${plugin.prefix}` });

@@ -1,8 +1,38 @@
-import { createHash } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createConnection, createServer } from 'node:net';
+import { chmod, chown, link, open, readdir, rm } from 'node:fs/promises';
+import { createConnection, createServer, type Server, type Socket } from 'node:net';
+import { hostname } from 'node:os';
+import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { StoreError } from './errors.ts';
+import { codeOf, StoreError, unavailable } from './errors.ts';
+
+/** The process that has a directory. */
+export interface LockHolder {
+  /** As the process itself knows it: another container may count its processes anew. */
+  readonly pid: number;
+  /** Name of its machine or container. */
+  readonly host: string;
+  /** When the process started, milliseconds since 1970. */
+  readonly startedAt: number;
+}
+
+/** A directory that was taken for this process. */
+export interface DirectoryLock {
+  /** Of this process. */
+  readonly holder: LockHolder;
+  /** Counts how often the directory was taken: higher than that of every holder before. */
+  readonly generation: number;
+  /** Makes the files of the lock an account's, which could not take the directory after root otherwise. */
+  giveTo(uid: number, gid: number): Promise<void>;
+  /** Gives the directory back. */
+  release(): Promise<void>;
+}
+
+interface Found {
+  readonly generation: number;
+  readonly holder: Partial<LockHolder> | undefined;
+}
 
 /**
  * A program that was being started when a lock was given back has a copy of it for a moment, until
@@ -10,67 +40,202 @@ import { StoreError } from './errors.ts';
  */
 const maxTries = 5;
 const retryMs = 50;
+/** A holder whose process is stopped or busy is named without its process id. */
+const replyTimeoutMs = 200;
+const maxReplyBytes = 1024;
+/** Longest address of a Unix socket on every system that Node.js runs on, with its end. */
+const maxAddressBytes = 100;
+
+const lockName = /^holder-(?<generation>[1-9][0-9]{0,14})$/;
+const candidatePrefix = 'candidate-';
 
 /**
- * Takes the directory for this process. The lock is a bound abstract Unix socket (Linux), which
- * the kernel drops with the process however it ends. It excludes processes of the same network
- * namespace; containers that share a directory but no network are not seen.
+ * Takes the directory for this process, against every process of this kernel, also those of other
+ * containers that have it mounted.
+ *
+ * The holder listens on the Unix socket `holder-<n>` in it, with the highest n there is. The kernel
+ * ends the socket with its process, however that ends: whoever is refused by the highest one links
+ * a socket of its own, which listens already, to n + 1. Only one process can, as names are made
+ * exclusively, and the highest is never removed: so whoever finds a higher one behind its own was
+ * late, and gives way.
  * @param directory - its real path
- * @returns the function that gives it back
- * @throws StoreError ERR_STORE_LOCKED
+ * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_UNAVAILABLE
  */
-export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
+export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   for (let tries = 1; ; tries += 1) {
-    try {
-      return await tryLock(directory);
-    } catch (error) {
-      if (!isTaken(error) || tries === maxTries) throw lockError(directory, error);
-      await pause(retryMs);
-    }
+    const found = await look(directory);
+    // protection: living-lock-holder
+    const lock = found.holder === undefined ? await take(directory, found.generation) : undefined;
+    if (lock !== undefined) return lock;
+    if (tries === maxTries) throw taken(directory, found.holder ?? {});
+    await pause(retryMs);
   }
-}
-
-async function tryLock(directory: string): Promise<() => Promise<void>> {
-  const server = createServer((connection) => connection.destroy()).unref();
-  // Exclusive: the workers of a cluster would share the socket otherwise.
-  server.listen({ path: lockPath(directory), exclusive: true });
-  await once(server, 'listening');
-  return async () => {
-    server.close();
-    await once(server, 'close');
-  };
 }
 
 /** Whether a process has taken the directory. Takes nothing itself. */
 export async function isDirectoryLocked(directory: string): Promise<boolean> {
-  const connection = createConnection(lockPath(directory));
+  return (await look(directory)).holder !== undefined;
+}
+
+/**
+ * Takes a directory that nobody has.
+ * @param last - the generation whose process has ended
+ * @returns `undefined` if another process was quicker
+ * @throws StoreError ERR_STORE_FULL, ERR_STORE_UNAVAILABLE
+ */
+async function take(directory: string, last: number): Promise<DirectoryLock | undefined> {
+  const holder = ownProcess();
+  const generation = last + 1;
+  const candidate = path.join(directory, `${candidatePrefix}${randomUUID()}`);
+  const own = nameOf(directory, generation);
+  const server = createServer((connection) => reply(connection, holder)).unref();
+  try {
+    await listen(server, candidate);
+    if (await linkTo(candidate, own)) {
+      if ((await newestGeneration(directory)) === generation) {
+        await removeOthers(directory, own);
+        return {
+          holder,
+          generation,
+          giveTo: (uid, gid) => chown(own, uid, gid),
+          release: () => close(server),
+        };
+      }
+      await rm(own, { force: true });
+    }
+    await rm(candidate, { force: true });
+  } catch (cause) {
+    server.close();
+    throw unusable(directory, cause);
+  }
+  await close(server);
+  return undefined;
+}
+
+/** Gives the candidate a name. @returns whether nobody had that name, nor removed the candidate */
+async function linkTo(candidate: string, name: string): Promise<boolean> {
+  try {
+    await chmod(candidate, 0o600);
+    await link(candidate, name);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST' || codeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** Sockets of processes that have ended, or that find another holder as soon as they look. */
+async function removeOthers(directory: string, own: string): Promise<void> {
+  for (const name of await readdir(directory)) {
+    const file = path.join(directory, name);
+    const isOfLock = lockName.test(name) || name.startsWith(candidatePrefix);
+    if (isOfLock && file !== own) await rm(file, { force: true });
+  }
+}
+
+async function newestGeneration(directory: string): Promise<number> {
+  const names = await readdir(directory);
+  return Math.max(0, ...names.map((name) => Number(lockName.exec(name)?.groups?.generation ?? 0)));
+}
+
+function nameOf(directory: string, generation: number): string {
+  return path.join(directory, `holder-${generation}`);
+}
+
+function ownProcess(): LockHolder {
+  const startedAt = Math.round(Date.now() - process.uptime() * 1000);
+  return { pid: process.pid, host: hostname(), startedAt };
+}
+
+function reply(connection: Socket, holder: LockHolder): void {
+  connection.on('error', () => {}).end(JSON.stringify(holder), () => connection.destroy());
+}
+
+async function listen(server: Server, file: string): Promise<void> {
+  await withAddress(file, async (address) => {
+    // Exclusive: the workers of a cluster would share the socket otherwise.
+    server.listen({ path: address, exclusive: true });
+    await once(server, 'listening');
+  });
+}
+
+async function close(server: Server): Promise<void> {
+  server.close();
+  await once(server, 'close');
+}
+
+/** The highest generation there is, and what is known of its process; `undefined` if it has ended. */
+async function look(directory: string): Promise<Found> {
+  for (;;) {
+    const generation = await newestGeneration(directory);
+    if (generation === 0) return { generation, holder: undefined };
+    const file = nameOf(directory, generation);
+    const holder = await withAddress(file, (address) => askHolder(address));
+    if (holder !== undefined) return { generation, holder };
+    // Another one may have taken the directory meanwhile: that one counts.
+    if ((await newestGeneration(directory)) === generation) return { generation, holder };
+  }
+}
+
+/** @returns `undefined` only if no process listens there */
+async function askHolder(address: string): Promise<Partial<LockHolder> | undefined> {
+  const connection = createConnection(address);
   try {
     await once(connection, 'connect');
-    return true;
-  } catch {
-    return false;
+    return await readReply(connection);
+  } catch (cause) {
+    if (codeOf(cause) === 'ECONNREFUSED' || codeOf(cause) === 'ENOENT') return undefined;
+    // It has accepted no connection for long, or has just ended: the next try shows which.
+    if (codeOf(cause) === 'EAGAIN' || codeOf(cause) === 'ECONNRESET') return {};
+    throw unusable(path.dirname(address), cause);
   } finally {
     connection.destroy();
   }
 }
 
-function lockPath(directory: string): string {
-  const name = createHash('sha256').update(directory).digest('hex');
-  return `\0saltbridge-store-${name}`;
-}
-
-function isTaken(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
-}
-
-function lockError(directory: string, cause: unknown): StoreError {
-  if (isTaken(cause)) {
-    return new StoreError(
-      'ERR_STORE_LOCKED',
-      `${directory} is in use by another process, or opened twice by this one; ` +
-        'stop that process (saltbridge master?), or ask it through its local socket',
-      { cause },
-    );
+/** Whoever answers nothing, or something else, is a holder all the same. */
+async function readReply(connection: Socket): Promise<Partial<LockHolder>> {
+  connection.setTimeout(replyTimeoutMs, () => connection.destroy());
+  let text = '';
+  try {
+    for await (const chunk of connection.setEncoding('utf8')) {
+      text += chunk;
+      if (text.length > maxReplyBytes) return {};
+    }
+    const { pid, host, startedAt } = JSON.parse(text);
+    if (!Number.isSafeInteger(pid) || typeof host !== 'string') return {};
+    return Number.isSafeInteger(startedAt) ? { pid, host, startedAt } : {};
+  } catch {
+    return {};
   }
-  return new StoreError('ERR_STORE_UNAVAILABLE', `${directory} could not be locked`, { cause });
+}
+
+/** Calls `use` with an address of the file that is short enough, however deep its directory lies. */
+async function withAddress<T>(file: string, use: (address: string) => Promise<T>): Promise<T> {
+  if (Buffer.byteLength(file) <= maxAddressBytes) return await use(file);
+  const directory = await open(path.dirname(file));
+  try {
+    return await use(`/proc/self/fd/${directory.fd}/${path.basename(file)}`);
+  } finally {
+    await directory.close();
+  }
+}
+
+function unusable(directory: string, cause: unknown): StoreError {
+  const code = codeOf(cause);
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new StoreError('ERR_STORE_FULL', `no room for the lock of ${directory}`, { cause });
+  }
+  return unavailable(`${directory} cannot be locked`, cause);
+}
+
+function taken(directory: string, { pid, host, startedAt }: Partial<LockHolder>): StoreError {
+  const process = pid === undefined ? 'another process' : `process ${pid} on ${host}`;
+  const since =
+    startedAt === undefined ? '' : `, which started ${new Date(startedAt).toISOString()}`;
+  return new StoreError(
+    'ERR_STORE_LOCKED',
+    `${directory} is in use by ${process}${since}, or opened twice by this one; ` +
+      'stop that process (saltbridge master?), or ask it through its local socket',
+  );
 }

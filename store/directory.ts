@@ -1,6 +1,7 @@
-import { chmod, lstat, mkdir, open, realpath } from 'node:fs/promises';
+import { chmod, lstat, open, realpath, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { StoreError } from './errors.ts';
+import { makeDirectory } from '../runtime/index.ts';
+import { codeOf, StoreError } from './errors.ts';
 
 const sticky = 0o1000;
 const writableByOthers = 0o002;
@@ -11,7 +12,7 @@ const writableByGroupOrOthers = 0o022;
  * @throws StoreError ERR_STORE_PERMISSIONS when others could write to it, or replace it
  */
 export async function preparePrivateDirectory(directory: string): Promise<string> {
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeDirectory(directory, 0o700);
   const real = await realpath(directory);
   if (((await lstat(real)).mode & writableByGroupOrOthers) !== 0) throw writable(real, real);
   for (let parent = path.dirname(real); ; parent = path.dirname(parent)) {
@@ -37,12 +38,25 @@ export async function preparePrivateFile(file: string, bytes = 0): Promise<void>
     const { size } = await handle.stat();
     if (size < bytes) await handle.writeFile(Buffer.alloc(bytes - size));
   } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOSPC') {
-      throw new StoreError('ERR_STORE_FULL', `no room for ${file}`, { cause });
+    if (codeOf(cause) === 'ENOSPC' || codeOf(cause) === 'EDQUOT') {
+      throw new StoreError('ERR_STORE_FULL', `the disk is full: no room for ${file}`, { cause });
     }
     throw cause;
   } finally {
     await handle.close();
+  }
+}
+
+/**
+ * Writes so many bytes and takes them away again.
+ * @throws StoreError ERR_STORE_FULL
+ */
+export async function proveRoom(directory: string, bytes: number): Promise<void> {
+  const file = path.join(directory, 'room');
+  try {
+    await preparePrivateFile(file, bytes);
+  } finally {
+    await rm(file, { force: true });
   }
 }
 

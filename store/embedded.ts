@@ -1,8 +1,10 @@
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type BackupReceipt, writeBackup } from './backup.ts';
-import { preparePrivateDirectory, preparePrivateFile } from './directory.ts';
-import { lockDirectory } from './directory-lock.ts';
-import { StoreError } from './errors.ts';
+import { preparePrivateDirectory, preparePrivateFile, proveRoom } from './directory.ts';
+import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
+import { StoreError, unavailable } from './errors.ts';
+import { HolderRecord, type StoreHolder } from './holder.ts';
 import { encodeKey } from './key.ts';
 import { checkSignature } from './layout.ts';
 import { type LmdbTables, openLmdbTables } from './lmdb-tables.ts';
@@ -14,6 +16,9 @@ import { type StoreUpgrade, upgradeTables } from './upgrade.ts';
 
 /** As large as LMDB makes it for 126 readers, and on whole pages. */
 const lockFileBytes = 12_288;
+
+/** What an empty store takes, on whole pages. */
+const newStoreBytes = 32_768;
 
 /** How the embedded store is opened. */
 export interface EmbeddedStoreOptions {
@@ -34,6 +39,8 @@ export interface EmbeddedStoreOptions {
 export interface EmbeddedStore extends Store {
   /** Whether writes are refused with ERR_STORE_FULL until there is room again. */
   readonly isFull: boolean;
+  /** This process, as it is recorded in the store. */
+  readonly holder: StoreHolder;
   /**
    * Makes a backup while the store is in use, as it was at one moment: a file (0600) that appears
    * whole or not at all. Secrets in it stay sealed.
@@ -51,7 +58,7 @@ export interface EmbeddedStore extends Store {
  */
 export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
   const directory = await prepareStoreDirectory(options.directory);
-  const unlock = await lockDirectory(directory);
+  const lock = await lockDirectory(directory);
   try {
     const now = options.now ?? Date.now;
     const tables = await openTables(directory);
@@ -59,16 +66,18 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
       upgradeTables(tables, directory, new Date(now())),
     );
     if (upgrade !== undefined) options.onUpgrade?.(upgrade);
-    return new LmdbStore({ tables, unlock, now, onFull: options.onFull ?? (() => {}) });
+    const store = new LmdbStore({ tables, lock, now, onFull: options.onFull ?? (() => {}) });
+    await closeOnFailure(store, () => store.recordHolder());
+    return store;
   } catch (error) {
-    await unlock();
+    await lock.release();
     throw error;
   }
 }
 
 interface LmdbStoreParts {
   readonly tables: LmdbTables;
-  readonly unlock: () => Promise<void>;
+  readonly lock: DirectoryLock;
   readonly now: () => number;
   readonly onFull: (isFull: boolean) => void;
 }
@@ -77,20 +86,41 @@ class LmdbStore extends TableStore implements EmbeddedStore {
   readonly #tables: LmdbTables;
   readonly #space: SpaceWatch;
   readonly #now: () => number;
+  readonly #holder: HolderRecord;
 
-  constructor({ tables, unlock, now, onFull }: LmdbStoreParts) {
+  constructor({ tables, lock, now, onFull }: LmdbStoreParts) {
     const space = new SpaceWatch({ probe: () => probeSpace(tables), onChange: onFull });
     const close = async (): Promise<void> => {
       space.stop();
       await tables.close();
-      await unlock();
+      await lock.release();
     };
+    const holder = new HolderRecord(tables, lock);
     const transaction = <T>(work: () => T): Promise<T> =>
-      space.guard(() => tables.transaction(work));
+      space.guard(() =>
+        tables.transaction(() => {
+          holder.assert();
+          return work();
+        }),
+      );
     super({ ...tables, transaction, close }, now);
     this.#tables = tables;
     this.#space = space;
     this.#now = now;
+    this.#holder = holder;
+  }
+
+  get holder(): StoreHolder {
+    return this.#holder.holder;
+  }
+
+  /** A disk that is full takes it with the first write that finds room. */
+  async recordHolder(): Promise<void> {
+    try {
+      await this.#space.guard(() => this.#tables.transaction(() => this.#holder.assert()));
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'ERR_STORE_FULL')) throw error;
+    }
   }
 
   get isFull(): boolean {
@@ -122,7 +152,7 @@ export async function prepareStoreDirectory(directory: string): Promise<string> 
     return await preparePrivateDirectory(directory);
   } catch (cause) {
     if (cause instanceof StoreError) throw cause;
-    throw new StoreError('ERR_STORE_UNAVAILABLE', `${directory} cannot be used`, { cause });
+    throw unavailable(`${directory} cannot be used`, cause);
   }
 }
 
@@ -131,14 +161,19 @@ async function openTables(directory: string): Promise<LmdbTables> {
   await preparePrivateFile(data);
   await preparePrivateFile(path.join(directory, 'lock.mdb'), lockFileBytes);
   await checkSignature(data);
+  // LMDB ends the process where there is no room for its first pages.
+  if ((await stat(data)).size < newStoreBytes) await proveRoom(directory, newStoreBytes);
   return openLmdbTables(directory);
 }
 
-async function closeOnFailure<T>(tables: Tables, work: () => Promise<T>): Promise<T> {
+async function closeOnFailure<T>(
+  opened: Pick<Tables, 'close'>,
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    await tables.close();
+    await opened.close();
     throw error;
   }
 }

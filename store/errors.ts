@@ -1,3 +1,5 @@
+import { describeSystemError } from '../runtime/index.ts';
+
 /** Why a store call failed; what each means is in {@link storeErrors}. */
 export type StoreErrorCode =
   | 'ERR_KEY'
@@ -5,6 +7,7 @@ export type StoreErrorCode =
   | 'ERR_STORE_BACKUP'
   | 'ERR_STORE_CLOSED'
   | 'ERR_STORE_CORRUPT'
+  | 'ERR_STORE_FENCED'
   | 'ERR_STORE_FULL'
   | 'ERR_STORE_LOCKED'
   | 'ERR_STORE_PERMISSIONS'
@@ -60,6 +63,11 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     action: 'Restore the directory from a backup, or move it away to begin with an empty store.',
     retry: false,
   },
+  ERR_STORE_FENCED: {
+    meaning: 'Another process has taken the store over from this one; nothing was kept.',
+    action: 'Stop this process. Nobody may remove the holder-* files of a running master.',
+    retry: false,
+  },
   ERR_STORE_FULL: {
     meaning: 'The disk of the store is full, or a quota is used up; nothing was kept.',
     action: 'Make room on that disk. The master notices by itself, within seconds.',
@@ -91,3 +99,15 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
     retry: true,
   },
 };
+
+/** The engine or the disk failed; the operating system's reason is said. */
+export function unavailable(what: string, cause: unknown): StoreError {
+  const reason =
+    describeSystemError(cause) ?? (cause instanceof Error ? cause.message : String(cause));
+  return new StoreError('ERR_STORE_UNAVAILABLE', `${what}: ${reason}`, { cause });
+}
+
+/** What the system calls an error (`ENOENT`, …); `undefined`: nothing. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
+}

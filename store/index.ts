@@ -14,6 +14,7 @@ export {
   type StoreErrorEntry,
   storeErrors,
 } from './errors.ts';
+export type { StoreHolder } from './holder.ts';
 export { inspectStore } from './inspect.ts';
 export { createMemoryStore, type MemoryStoreOptions } from './memory.ts';
 export { readStore } from './read.ts';

@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import { type Database, open, type RootDatabase } from 'lmdb';
-import { StoreError } from './errors.ts';
+import { StoreError, unavailable } from './errors.ts';
 import { GroupCommit } from './group-commit.ts';
 import { fullMessage } from './space-watch.ts';
 import type { Row, RowRange, Table, Tables } from './tables.ts';
@@ -127,7 +127,7 @@ function failure(what: string, cause: unknown, hasLittleRoom = false): StoreErro
   if (cause instanceof Error && isFull(cause, hasLittleRoom)) {
     return new StoreError('ERR_STORE_FULL', fullMessage, { cause });
   }
-  return new StoreError('ERR_STORE_UNAVAILABLE', what, { cause });
+  return unavailable(what, cause);
 }
 
 function isFull(error: Error, hasLittleRoom: boolean): boolean {

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { syncDirectory, timeInName } from './backup.ts';
 import { readBackup } from './backup-file.ts';
 import { checkTables, type StoreInspection } from './check-tables.ts';
-import { lockDirectory } from './directory-lock.ts';
+import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
 import { prepareStoreDirectory } from './embedded.ts';
 import { StoreError } from './errors.ts';
 import { layoutVersion } from './layout.ts';
@@ -41,7 +41,7 @@ export interface RestoreReceipt {
 export async function restoreStore(options: RestoreOptions): Promise<RestoreReceipt> {
   const now = options.now ?? Date.now;
   const directory = await prepareStoreDirectory(options.directory);
-  const unlock = await lockDirectory(directory);
+  const lock = await lockDirectory(directory);
   const prefix = `${directory}-restoring-`;
   try {
     // Nobody else restores while the lock is held: what is there was left by one that was killed.
@@ -53,7 +53,7 @@ export async function restoreStore(options: RestoreOptions): Promise<RestoreRece
       const restored = await examine(fresh, options);
       await synchronise(data);
       const old = await keepOld(directory, new Date(now()));
-      await giveToOwner(directory, data, old);
+      await giveToOwner(directory, [data, ...(old === undefined ? [] : [old])], lock);
       // One step: there is no moment without a store.
       await rename(data, path.join(directory, 'data.mdb'));
       await syncDirectory(directory);
@@ -64,7 +64,7 @@ export async function restoreStore(options: RestoreOptions): Promise<RestoreRece
   } catch (cause) {
     throw asStoreError(cause);
   } finally {
-    await unlock();
+    await lock.release();
   }
 }
 
@@ -135,14 +135,13 @@ async function keepOld(directory: string, now: Date): Promise<string | undefined
 /** Root restores for the account whose folder the store lies in. */
 async function giveToOwner(
   directory: string,
-  data: string,
-  old: string | undefined,
+  made: readonly string[],
+  lock: DirectoryLock,
 ): Promise<void> {
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = await stat(path.dirname(directory));
-  for (const made of [directory, data, ...(old === undefined ? [] : [old])]) {
-    await chown(made, uid, gid);
-  }
+  for (const file of [directory, ...made]) await chown(file, uid, gid);
+  await lock.giveTo(uid, gid);
 }
 
 function asStoreError(cause: unknown): unknown {

@@ -3,12 +3,12 @@ import {
   type Denial,
   type ExplainRequest,
   type Explanation,
-  fromJson,
   type LintFinding,
   lintConfiguredPolicy,
   loadCandidatePolicy,
   loadMasterConfig,
   type ReloadReport,
+  readMarkedJson,
 } from '../../master/index.ts';
 import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
@@ -195,9 +195,9 @@ function readSubject(
   return { kind: 'minion', id: text };
 }
 
-function readJson(text: string): ReturnType<typeof fromJson> {
+function readJson(text: string): ReturnType<typeof readMarkedJson> {
   try {
-    return fromJson(JSON.parse(text));
+    return readMarkedJson(text);
   } catch (cause) {
     throw new CommandError('ERR_ARGS', '--data is not JSON', { cause });
   }

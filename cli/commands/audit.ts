@@ -37,7 +37,7 @@ export function addAuditCommand(program: Command, context: CommandContext): void
     .option('--action <name>', 'an action, or all that begin with this word: job, key, runner, …')
     .option('--minion <id>', 'done by this minion, or on it')
     .option('--jid <jid>', 'of this job')
-    .option('--outcome <word>', 'done, failed, permitted or denied')
+    .option('--outcome <word>', 'done, failed, permitted, denied or expired')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { BegunRun, CommandInfo, CommandUpdate, PlanInfo } from '../../heat-bridge/index.ts';
-import { fromJson, loadMasterConfig, toJson } from '../../master/index.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
+import { loadMasterConfig, readMarkedJson, writeMarkedJson } from '../../master/index.ts';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError } from '../errors.ts';
@@ -163,7 +163,7 @@ async function printUpdate(
     context.setExitCode(exitCodes.failure);
   }
   // Everything in it came over the socket, as Salt's values.
-  if (json) return printLine(context.stdout, JSON.stringify(toJson(update)));
+  if (json) return printLine(context.stdout, writeMarkedJson(update));
   switch (update.type) {
     case 'begun': {
       const how = update.isRepeated ? 'is a run that was there before' : 'begins';
@@ -172,7 +172,7 @@ async function printUpdate(
     case 'result': {
       const { minion, state, return: value, reason } = update.result;
       const why = reason === undefined ? '' : ` (${reason})`;
-      const text = value === undefined ? '' : ` ${JSON.stringify(toJson(value))}`;
+      const text = value === undefined ? '' : ` ${writeMarkedJson(value)}`;
       return printLine(context.stdout, escapeName(`${minion}: ${state}${why}${text}`));
     }
     case 'outcome':
@@ -225,9 +225,8 @@ async function placesOf(given: readonly string[], configDir: string): Promise<re
 
 function parseParameters(text: string): WireValue {
   try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value))
-      return fromJson(value);
+    const value = readMarkedJson(text);
+    if (isWireMap(value)) return value;
   } catch {
     // Told below.
   }

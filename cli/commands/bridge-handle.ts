@@ -11,11 +11,14 @@ interface HandleOptions {
   readonly json?: boolean;
 }
 
-interface AddOptions extends HandleOptions {
+interface OwnerOptions extends HandleOptions {
+  readonly owner?: string;
+}
+
+interface AddOptions extends OwnerOptions {
   readonly minion: readonly string[];
   readonly member?: readonly string[];
   readonly stack?: string;
-  readonly owner?: string;
   readonly expires?: number;
   readonly replace?: boolean;
 }
@@ -80,7 +83,7 @@ function addList(handle: Command, context: CommandContext): void {
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async ({ configDir, json, owner }: HandleOptions & { readonly owner?: string }) => {
+    .action(async ({ configDir, json, owner }: OwnerOptions) => {
       const bridge = await context.openExtension(configDir, 'bridge');
       const of = owner === undefined ? {} : { owner };
       const list = await bridge.call<readonly HandleInfo[]>('handles.list', of);
@@ -100,12 +103,14 @@ function addOne(
     .command(name)
     .description(description)
     .argument('<alias>')
+    .option('--owner <name>', 'whose handle, where several owners have this alias')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action(async (alias: string, { configDir, json }: HandleOptions) => {
+    .action(async (alias: string, { configDir, json, owner }: OwnerOptions) => {
       const bridge = await context.openExtension(configDir, 'bridge');
-      await printHandle(await bridge.call<HandleInfo>(`handles.${name}`, { alias }), json, context);
+      const which = { alias, ...(owner === undefined ? {} : { owner }) };
+      await printHandle(await bridge.call<HandleInfo>(`handles.${name}`, which), json, context);
     });
 }
 
@@ -138,8 +143,11 @@ function formatLine({
   isListed,
   minions,
   expiresAt,
+  owner,
 }: HandleInfo): string {
   const place = isListed ? origin : `${origin} (not listed)`;
   const until = new Date(expiresAt).toISOString();
-  return escapeName(`${alias}: ${transport} ${place}, ${minions.length} minions, until ${until}`);
+  const whose = owner === undefined ? '' : `, of ${owner}`;
+  const text = `${alias}: ${transport} ${place}, ${minions.length} minions, until ${until}${whose}`;
+  return escapeName(text);
 }

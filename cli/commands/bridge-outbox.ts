@@ -32,7 +32,7 @@ export function addOutboxCommands(bridge: Command, context: CommandContext): voi
 function addList(outbox: Command, context: CommandContext): void {
   outbox
     .command('list')
-    .description('list signals that were given up, then those that wait; the oldest first')
+    .description('list signals that were given up, then those that wait or are held; oldest first')
     .option('--handle <alias>', 'of one handle only')
     .option('--dead', 'only those that were given up')
     .addOption(

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { BegunPlan, PlanOutcome, PlanUpdate } from '../../heat-bridge/index.ts';
-import { toJson } from '../../master/index.ts';
+import { writeMarkedJson } from '../../master/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
@@ -94,7 +94,7 @@ async function printAll(
     }
     // Everything in it came over the socket, as Salt's values.
     if (json) {
-      const line = JSON.stringify(toJson(update));
+      const line = writeMarkedJson(update);
       await printLine(context.stdout, line);
     } else await printUpdate(update, context);
   }
@@ -119,7 +119,7 @@ async function printUpdate(update: BegunPlan | PlanUpdate, context: CommandConte
       const { step, kind, result } = update;
       const { minion, state, return: value, reason } = result;
       const why = reason === undefined ? '' : ` (${reason})`;
-      const text = value === undefined ? '' : ` ${JSON.stringify(toJson(value))}`;
+      const text = value === undefined ? '' : ` ${writeMarkedJson(value)}`;
       const line = `${titleOf(step, kind)} ${minion}: ${state}${why}${text}`;
       return printLine(context.stdout, escapeName(line));
     }

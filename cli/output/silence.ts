@@ -7,6 +7,12 @@ export function noResponse(minion: string, jid: string): MinionReturn {
   return { minion, value, isFailure: true, out: 'no_return' };
 }
 
+/** The same of one that had not come back from a restart of the master. */
+export function stillReconnecting(minion: string, jid: string): MinionReturn {
+  const value = `Minion did not return. [Reconnecting after the restart of the master]\n${lookUpLater(jid)}`;
+  return { minion, value, isFailure: true, out: 'no_return' };
+}
+
 /** What Salt says when its person leaves before the minions are done [salt scripts.py]. */
 export function leavingEarly(jid: string): string {
   return `\nExiting gracefully on Ctrl-c\nThis job's jid is: ${jid}\n${lookUpLater(jid)}`;

@@ -57,15 +57,16 @@ class CommandsTest(unittest.TestCase):
         run = self.bridge.run_plan
         self.refused('ERR_PLAN_UNKNOWN', 404, run, 'demo.thrice', groups)
         self.refused('ERR_PLAN_GROUPS', 400, run, 'demo.twice', {}, {'text': 'x'})
-        self.refused('ERR_COMMAND_DENIED', 403, run, 'demo.twice', {'all': '*'}, {'text': 'x'})
+        self.refused('ERR_COMMAND_DENIED', 403, run, 'demo.twice', {'all': 'db*'}, {'text': 'x'})
         self.refused('ERR_COMMAND_KEY', 409, run, 'demo.twice', groups, {'text': 'y'},
                      idempotency_key='py')
 
     def test_refusals_have_their_code(self):
         run = self.bridge.run
-        self.refused('ERR_COMMAND_UNKNOWN', 404, run, 'cmd.run', 'web*', {'cmd': 'id'})
-        self.refused('ERR_COMMAND_UNKNOWN', 404, run, '../commands', 'web*')
-        self.refused('ERR_COMMAND_DENIED', 403, run, 'demo.echo', '*', {'text': 'x'})
+        self.refused('ERR_COMMAND_DENIED', 403, run, 'cmd.run', 'web*', {'cmd': 'id'})
+        self.refused('ERR_COMMAND_UNKNOWN', 404, run, 'demo.none', 'web*', {'text': 'a'})
+        self.refused('ERR_COMMAND_DENIED', 403, run, '../commands', 'web*')
+        self.refused('ERR_COMMAND_DENIED', 403, run, 'demo.echo', 'db*', {'text': 'x'})
         self.refused('ERR_COMMAND_PARAMETERS', 400, run, 'demo.echo', 'web*', {'text': '-x'})
 
     def test_a_token_that_has_ended_is_renewed(self):

@@ -11,6 +11,13 @@ export type Sources = Readonly<Record<string, ArgumentSource>>;
 /** The keyword under which a state finds where its secrets are. */
 export const secretsKey = 'saltbridge_secrets';
 
+/** A parameter that was given; `undefined`: it was not, whatever objects inherit under its name. */
+export function givenParameter(parameters: Parameters, name: string): JsonValue | undefined {
+  // protection: inherited-parameters
+  if (!Object.hasOwn(parameters, name)) return undefined;
+  return parameters[name];
+}
+
 /** The parameters that a source looks at. */
 export function parametersIn(source: ArgumentSource): string[] {
   if ('parameter' in source) return [source.parameter];
@@ -29,7 +36,7 @@ export function valuesOf(sources: Sources, parameters: Parameters): WireMap {
 
 /** `undefined`: a parameter that was not given. */
 function argumentOf(source: ArgumentSource, parameters: Parameters): WireValue | undefined {
-  if ('parameter' in source) return toWire(parameters[source.parameter]);
+  if ('parameter' in source) return toWire(givenParameter(parameters, source.parameter));
   return 'value' in source ? toWire(source.value) : valuesOf(source.map, parameters);
 }
 

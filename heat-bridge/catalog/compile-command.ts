@@ -40,6 +40,8 @@ export interface CompiledCommand {
   toCall(parameters: Parameters, secrets: string): MinionCall;
   /** The parameters that are secret, and the others. */
   split(parameters: Parameters): { readonly secret: Parameters; readonly open: Parameters };
+  /** Whether any of the parameters is secret. */
+  givesSecrets(parameters: Parameters): boolean;
   /** Why a return means failure although the retcode is 0; `undefined`: it does not. */
   problemOfReturn(value: unknown): string | undefined;
 }
@@ -79,6 +81,7 @@ export function compileCommand(
       secret: pick(given, (key) => secret.includes(key)),
       open: pick(given, (key) => !secret.includes(key)),
     }),
+    givesSecrets: (given) => Object.keys(given).some((key) => secret.includes(key)),
     problemOfReturn: compileReturns(definition),
   };
 }
@@ -106,9 +109,9 @@ const word = /^[\p{L}\p{N}_][\p{L}\p{N}_.:@%+~-]*$/u;
 
 function findNoWord(parameters: unknown, words: ReadonlySet<string>): TextProblem | undefined {
   if (!isMap(parameters)) return undefined;
-  for (const key of words) {
-    const value = parameters[key];
-    const isSimple = value === undefined || typeof value === 'number' || typeof value === 'boolean';
+  for (const [key, value] of Object.entries(parameters)) {
+    if (!words.has(key)) continue;
+    const isSimple = typeof value === 'number' || typeof value === 'boolean';
     if (isSimple || (typeof value === 'string' && word.test(value))) continue;
     return { path: key, expected: 'must be one word: letters, digits and _ . : @ % + ~ -' };
   }

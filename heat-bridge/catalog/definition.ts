@@ -9,6 +9,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** A value as JSON has it. */
 export type JsonValue =
+  | bigint
   | null
   | boolean
   | number

@@ -1,7 +1,8 @@
 /** Enrolment of one master, from its parts. */
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ExtensionHost, KeyAdvice } from '../../master/index.ts';
+import { makeDirectory } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { BridgePart } from '../part.ts';
 import type { EnrollApi, RetireListener } from './api.ts';
@@ -39,7 +40,7 @@ export async function openEnrolment(
   const { admission, now, state, closing } = host;
   const log = host.logger.child({ part: 'enroll' });
   const directory = path.join(host.config.stateDir, 'enroll');
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeDirectory(directory, 0o700);
   const key = await openTicketKey(path.join(directory, 'ticket.key'));
   const spent = await SpentTickets.open(path.join(directory, 'spent'), now);
   const book = await EnrolmentBook.open(state, now);

@@ -18,7 +18,7 @@ import { bodyOf } from './routes.ts';
 import { serviceEnrolRequest } from './schemas.ts';
 
 /** What the routes ask of their master. */
-type RoutesHost = Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken' | 'isWithin'>;
+type RoutesHost = Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>;
 
 /** What rules of the action `command` call the rights. */
 type Right = 'bridge.enroll.create' | 'bridge.enroll.retire';
@@ -111,7 +111,7 @@ function permit(
   ]);
   const resource = {
     call: { fun: right, args: [], kwargs },
-    isWithin: (target: string) => host.isWithin([id], target),
+    minions: [id],
   };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
   if (effect === 'deny') {

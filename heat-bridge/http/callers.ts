@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import { hasRules } from '../../acl/index.ts';
+import { hasRules, mayCallCommand } from '../../acl/index.ts';
 import type { ExtensionHost } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { HttpDoors } from './doors.ts';
@@ -7,11 +7,13 @@ import type { HttpDoors } from './doors.ts';
 /** Whoever calls, by the token that a request shows. */
 export interface HttpCaller {
   readonly token: string;
+  /** Whether some rule may permit a command of this name, whether or not there is one. */
+  mayCall(command: string): boolean;
 }
 
 /**
- * Finds who may know what there is to be called: whoever may log in. Every tenant of a cloud has a
- * token of Keystone's, and only those of them may whom some rule permits a command.
+ * Finds who calls: whoever may log in. Every tenant of a cloud has a token of Keystone's, and only
+ * those of them may whom some rule permits a command.
  * @throws AuthenticationError, BridgeError ERR_COMMAND_DENIED
  */
 export function callerFinder(
@@ -22,7 +24,16 @@ export function callerFinder(
     const token = doors.tokenOf(request) ?? '';
     const { subject, policy, stop } = await host.holdToken(token);
     stop();
-    if (subject.kind !== 'project' || hasRules(subject, 'command', policy)) return { token };
+    // protection: catalog-for-projects
+    if (subject.kind !== 'project' || hasRules(subject, 'command', policy)) {
+      return { token, mayCall: (command) => mayCallCommand(subject, command, policy) };
+    }
     throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits this project any command');
   };
+}
+
+/** Asked before the catalog, so that names and parameters are not told. @throws BridgeError ERR_COMMAND_DENIED */
+export function requireRule(caller: HttpCaller, command: string): void {
+  if (caller.mayCall(command)) return;
+  throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits a command of this name');
 }

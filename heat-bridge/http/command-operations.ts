@@ -45,10 +45,8 @@ const Command = Type.Object({
   function: word,
   state: Type.Optional(word),
   standing: Type.Union(['reviewed', 'unsafe', 'unknown'].map((it) => Type.Literal(it))),
-  reviewed: Type.Optional(word),
   parameters: Type.Unknown(),
   secret: texts,
-  within: Type.Optional(word),
   timeout: Type.Number(),
   retries: Type.Integer(),
   idempotent: Type.Boolean(),
@@ -56,10 +54,11 @@ const Command = Type.Object({
   returns: Type.Optional(Type.Unknown()),
   deprecated: Type.Optional(word),
 });
+const resultStates = ['succeeded', 'failed', 'silent', 'reconnecting', 'unfinished'];
 /** What became of a command at a minion. */
 export const RunResult: TSchema = Type.Object({
   minion: word,
-  state: Type.Union(['succeeded', 'failed', 'silent', 'unfinished'].map((it) => Type.Literal(it))),
+  state: Type.Union(resultStates.map((it) => Type.Literal(it))),
   return: Type.Optional(Type.Unknown()),
   retcode: Type.Optional(Type.Unknown()),
   reason: Type.Optional(word),

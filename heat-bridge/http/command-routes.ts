@@ -1,10 +1,11 @@
 /** Commands over HTTP, by the token of whoever calls. */
 import type { FastifyInstance } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
+import type { CommandInfo } from '../catalog/describe.ts';
 import type { CommandApi } from '../run/command-api.ts';
 import type { CommandHandle } from '../run/request.ts';
 import { begunRun } from '../run/rpc.ts';
-import { callerFinder } from './callers.ts';
+import { callerFinder, requireRule } from './callers.ts';
 import { commandOperations as about, readRun } from './command-operations.ts';
 import type { HttpDoors } from './doors.ts';
 import { UpdateStreams } from './update-stream.ts';
@@ -27,15 +28,22 @@ export function addCommandRoutes(
   const streams = new UpdateStreams(doors);
   const known = callerFinder(doors, host);
   app.get('/commands', { config: about.list }, async (request) => {
-    await known(request);
-    return { commands: api.list() };
+    const caller = await known(request);
+    return {
+      commands: api
+        .list()
+        .filter(({ name }) => caller.mayCall(name))
+        .map(toCallers),
+    };
   });
   app.get<{ Params: { name: string } }>(
     '/commands/:name',
     { config: about.show },
     async (request) => {
-      await known(request);
-      return api.show(request.params.name);
+      const { name } = request.params;
+      // protection: commands-shown-to-all
+      requireRule(await known(request), name);
+      return toCallers(api.show(name));
     },
   );
   app.post<{ Params: { name: string } }>(
@@ -43,6 +51,7 @@ export function addCommandRoutes(
     { bodyLimit, config: about.run },
     async (request, reply) => {
       const caller = await known(request);
+      requireRule(caller, request.params.name);
       const asked = readRun(request.body);
       const run = (): Promise<CommandHandle> => api.run(request.params.name, { ...asked, caller });
       if (request.headers.prefer !== 'respond-async')
@@ -64,4 +73,13 @@ export function addCommandRoutes(
     await handle.cancel();
     return toJson(await handle.outcome);
   });
+}
+
+/** Which minions the operator means, and why a function is exposed, is not for callers. */
+function toCallers({
+  within: _within,
+  reviewed: _reviewed,
+  ...info
+}: CommandInfo): Omit<CommandInfo, 'reviewed' | 'within'> {
+  return info;
 }

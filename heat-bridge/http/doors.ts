@@ -1,4 +1,5 @@
 /** What an HTTP server gives to the routes of the bridge. */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { SendPool } from '../../runtime/index.ts';
 
@@ -15,4 +16,6 @@ export interface HttpDoors {
   };
   /** What waits for the readers of streams. */
   readonly sendPool: Pick<SendPool, 'open'>;
+  /** Takes a body of JSON, within the server's limits; `undefined`: there is none. */
+  readonly readJson: (request: FastifyRequest, payload: IncomingMessage) => Promise<unknown>;
 }

@@ -27,6 +27,7 @@ const ofBridge: Readonly<Record<BridgeErrorCode, number>> = {
   ERR_TICKET_EXPIRED: 403,
   ERR_TICKET_KEY: 500,
   ERR_TICKET_SPENT: 403,
+  ERR_HANDLE_AMBIGUOUS: 409,
   ERR_HANDLE_EXISTS: 409,
   ERR_HANDLE_FORM: 400,
   ERR_HANDLE_LIMIT: 503,
@@ -48,6 +49,7 @@ const ofMaster: ReadonlyMap<string, number> = new Map([
   ['ERR_JOB_LIMIT', 503],
   ['ERR_JOB_UNKNOWN', 404],
   ['ERR_MASTER_STOPPED', 503],
+  ['ERR_NODEGROUP_UNKNOWN', 400],
   ['ERR_STORE_FULL', 503],
   ['ERR_STORE_UNAVAILABLE', 503],
 ]);
@@ -70,11 +72,21 @@ export function problemOf(error: unknown): BridgeProblem {
     const status = ofMaster.get(error.code);
     if (status !== undefined) return { status, code: error.code, message: error.message };
   }
-  const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
+  const status = statusOf(error);
   if (status >= 400 && status < 500) {
     return { status, code: 'ERR_ARGS', message: 'the request cannot be read' };
   }
+  if (status === 503) {
+    return { status, code: 'ERR_COMMAND_BUSY', message: 'the server is busy; try again' };
+  }
   return { status: 500, code: 'ERR_INTERNAL', message: 'the bridge failed; see its log' };
+}
+
+/** Errors of the HTTP server know theirs. */
+function statusOf(error: unknown): number {
+  if (!(error instanceof Error)) return 500;
+  if ('statusCode' in error) return Number(error.statusCode);
+  return 'status' in error ? Number(error.status) : 500;
 }
 
 export function sendBridgeError(error: unknown, reply: FastifyReply): FastifyReply {

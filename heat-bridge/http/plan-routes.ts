@@ -1,10 +1,12 @@
 /** Plans over HTTP, by the token of whoever calls. */
 import type { FastifyInstance } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { PlanInfo } from '../plans/describe.ts';
 import type { PlanApi } from '../plans/plan-api.ts';
 import type { PlanHandle } from '../plans/request.ts';
 import { begunPlan } from '../plans/rpc.ts';
-import { callerFinder } from './callers.ts';
+import { callerFinder, type HttpCaller } from './callers.ts';
 import type { HttpDoors } from './doors.ts';
 import { planOperations as about, readPlanRun } from './plan-operations.ts';
 import { UpdateStreams } from './update-stream.ts';
@@ -29,23 +31,30 @@ export function addPlanRoutes(
 ): void {
   const streams = new UpdateStreams(doors);
   const known = callerFinder(doors, host);
+  const shown = (caller: HttpCaller, name: string): PlanInfo => {
+    const plan = api.list().find((it) => it.name === name && mayRun(caller, it));
+    // One that the caller may not run is as unknown as one that is not there.
+    if (plan === undefined) throw new BridgeError('ERR_PLAN_UNKNOWN', 'no such plan of yours');
+    return plan;
+  };
   app.get('/plans', { config: about.list }, async (request) => {
-    await known(request);
-    return { plans: api.list() };
+    const caller = await known(request);
+    return { plans: api.list().filter((plan) => mayRun(caller, plan)) };
   });
   app.get<{ Params: { name: string } }>('/plans/:name', { config: about.show }, async (request) => {
-    await known(request);
-    return api.show(request.params.name);
+    return shown(await known(request), request.params.name);
   });
   app.post<{ Params: { name: string } }>(
     '/plans/:name/run',
     { bodyLimit, config: about.run },
     async (request, reply) => {
       const caller = await known(request);
+      shown(caller, request.params.name);
       const asked = readPlanRun(request.body);
       const run = (): Promise<PlanHandle> => api.run(request.params.name, { ...asked, caller });
-      if (request.headers.prefer !== 'respond-async')
+      if (request.headers.prefer !== 'respond-async') {
         return streams.send(reply, caller.token, run, begunPlan);
+      }
       return reply.code(202).send(begunPlan(await run()));
     },
   );
@@ -66,5 +75,12 @@ export function addPlanRoutes(
       await handle.cancel({ undo: request.query.undo !== 'false' });
       return toJson(await handle.outcome);
     },
+  );
+}
+
+/** Whether the caller may call each of its commands. */
+function mayRun(caller: HttpCaller, { steps }: PlanInfo): boolean {
+  return steps.every(
+    ({ command, undo }) => caller.mayCall(command) && (undo === undefined || caller.mayCall(undo)),
   );
 }

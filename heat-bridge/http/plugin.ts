@@ -1,5 +1,6 @@
 /** `/bridge/v1` over HTTP: what all its routes have. */
 import type { FastifyInstance } from 'fastify';
+import { writeJson } from '../../runtime/index.ts';
 import type { BridgePart } from '../part.ts';
 import type { HttpDoors } from './doors.ts';
 import { sendBridgeError } from './errors.ts';
@@ -16,20 +17,11 @@ export function createPlugin(parts: () => readonly BridgePart<unknown>[]): Bridg
   return {
     prefix: '/bridge/v1',
     register: (app, doors) => {
-      app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, text, done) =>
-        parseJson(String(text), done),
-      );
+      app.addContentTypeParser('application/json', doors.readJson);
+      app.setReplySerializer((payload) => writeJson(payload));
       limitRefusedTokens(app);
       app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
       for (const { routes } of parts()) routes?.(app, doors);
     },
   };
-}
-
-function parseJson(text: string, done: (error: Error | null, value?: unknown) => void): void {
-  try {
-    done(null, text === '' ? undefined : JSON.parse(text));
-  } catch {
-    done(Object.assign(new Error('the body is not JSON'), { statusCode: 400 }));
-  }
 }

@@ -2,7 +2,7 @@
  * What a run tells, as lines of JSON; who reads no more leaves the run to itself.
  */
 import type { FastifyReply } from 'fastify';
-import { linkSignals, toJson } from '../../master/index.ts';
+import { linkSignals, writeMarkedJson } from '../../master/index.ts';
 import type { SendQueue } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { HttpDoors } from './doors.ts';
@@ -87,7 +87,7 @@ export class UpdateStreams {
   #lineOf(item: object): Buffer {
     const known = this.#lines.get(item)?.deref();
     if (known !== undefined) return known;
-    const line = Buffer.from(`${JSON.stringify(toJson(item))}\n`);
+    const line = Buffer.from(`${writeMarkedJson(item)}\n`);
     this.#lines.set(item, new WeakRef(line));
     return line;
   }

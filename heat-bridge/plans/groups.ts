@@ -1,6 +1,7 @@
 /** The groups of a plan: those that a caller gives, and parts of them. */
-import type { ExtensionHost } from '../../master/index.ts';
+import type { ExtensionHost, TargetBounds } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
+import { deniedThere } from '../run/callers.ts';
 import { type CommandTarget, targetOf } from '../run/request.ts';
 import type { GroupDefinition, PlanDefinition } from './definition.ts';
 
@@ -14,12 +15,15 @@ export function isSingle({ select, max, min = 1 }: GroupDefinition): boolean {
 
 /**
  * Settles whom each group means: a list in its order, anything else by id.
- * @throws BridgeError ERR_PLAN_GROUPS; MasterError ERR_BAD_TGT
+ * @param boundsOf - how the target of a group is evaluated; with a reach nothing that is told goes
+ * beyond it
+ * @throws BridgeError ERR_PLAN_GROUPS, ERR_COMMAND_DENIED; MasterError ERR_BAD_TGT
  */
 export async function settleGroups(
   host: Pick<ExtensionHost, 'minionsOf'>,
   { name: plan, groups }: PlanDefinition,
   given: Readonly<Record<string, CommandTarget>>,
+  boundsOf: (group: string) => TargetBounds,
 ): Promise<Groups> {
   const problem = (text: string): BridgeError =>
     new BridgeError('ERR_PLAN_GROUPS', `${plan}: ${text}`);
@@ -31,8 +35,12 @@ export async function settleGroups(
   for (const name of names) {
     const target = Object.hasOwn(given, name) ? given[name] : undefined;
     if (target === undefined) throw problem(`the group ${name} is missing`);
-    const minions = await minionsOf(host, target);
-    if (minions === undefined) throw problem(`${name} names minions that are not accepted`);
+    const bounds = boundsOf(name);
+    const minions = await minionsOf(host, target, bounds);
+    if (isNobodyLeft(minions, bounds, groups[name])) throw deniedThere(plan);
+    if (minions === undefined) {
+      throw problem(`${name} names minions that are not accepted, or not for this caller`);
+    }
     settled[name] = minions;
   }
   const all = Object.values(settled).flat();
@@ -53,13 +61,26 @@ function partOf({ select }: GroupDefinition, minions: readonly string[]): readon
   return select === 'first' ? minions.slice(0, 1) : minions.slice(1);
 }
 
+/** A caller with limited rights is told the same as if no rule permitted it. */
+function isNobodyLeft(
+  minions: readonly string[] | undefined,
+  { reach }: TargetBounds,
+  group: GroupDefinition | undefined,
+): boolean {
+  if (reach === undefined) return false;
+  return reach.isEmpty || (minions?.length === 0 && group?.min !== 0);
+}
+
 /** `undefined`: not all of a list are there. */
 async function minionsOf(
   host: Pick<ExtensionHost, 'minionsOf'>,
   target: CommandTarget,
+  bounds: TargetBounds,
 ): Promise<readonly string[] | undefined> {
+  if (bounds.reach?.isEmpty === true) return [];
   const request = targetOf(target);
-  const meant = await host.minionsOf(request);
+  const meant = await host.minionsOf(request, bounds);
+  if (bounds.reach !== undefined && meant.length === 0) return meant;
   if (request.tgtType !== 'list' || typeof request.tgt === 'string') return meant;
   return request.tgt.every((id) => meant.includes(id)) ? request.tgt : undefined;
 }

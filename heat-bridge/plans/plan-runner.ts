@@ -5,6 +5,7 @@ import {
   actorOf,
   type ExtensionHost,
   linkSignals,
+  type TargetBounds,
   timeLimit,
 } from '../../master/index.ts';
 import { Budget } from '../../runtime/index.ts';
@@ -18,6 +19,7 @@ import type { CommandCaller } from '../run/request.ts';
 import { checkKey, digestOf, type KeyOwner, RunKeys } from '../run/run-keys.ts';
 import { Turns } from '../turns.ts';
 import type { CompiledPlan } from './compile-plan.ts';
+import { boundsOfGroup } from './group-bounds.ts';
 import { type Groups, settleGroups } from './groups.ts';
 import { type KeptPlan, shortenPlan } from './kept-plan.ts';
 import { LivePlan } from './live-plan.ts';
@@ -80,8 +82,7 @@ export class PlanRunner {
       const project = projectOf(caller.subject, request.project) ?? '';
       const { idempotencyKey } = request;
       if (idempotencyKey === undefined) {
-        const groups = await settleGroups(host, plan.definition, request.groups);
-        this.#permit(call, groups);
+        const groups = await this.#settle(call);
         return this.#begin(call, await this.#fresh('', groups)).handle(false);
       }
       const key = checkKey(idempotencyKey);
@@ -109,12 +110,11 @@ export class PlanRunner {
   }
 
   async #runOnce(call: KnownPlan, owner: KeyOwner): Promise<PlanHandle> {
-    const { plan, parameters, caller, request } = call;
+    const { parameters, caller, request } = call;
     const digest = digestOf([parameters, request.groups]);
     const kept = await this.#keys.find(owner, digest);
     if (kept === undefined) {
-      const groups = await settleGroups(this.#options.host, plan.definition, request.groups);
-      this.#permit(call, groups);
+      const groups = await this.#settle(call);
       const fresh = await this.#fresh(digest, groups);
       // Before anything is published.
       await this.#keys.keep(owner, fresh, this.#deadlineOf(call));
@@ -131,6 +131,16 @@ export class PlanRunner {
     const ended = this.#runs.add(liveOf(call, kept));
     ended.end(kept.outcome);
     return ended.handle(true);
+  }
+
+  /** Whom the groups mean, permitted as a whole. */
+  async #settle(call: KnownPlan): Promise<Groups> {
+    const { host } = this.#options;
+    const { plan, request } = call;
+    const boundsOf = (group: string): TargetBounds => boundsOfGroup(host, call, group);
+    const groups = await settleGroups(host, plan.definition, request.groups, boundsOf);
+    this.#permit(call, groups);
+    return groups;
   }
 
   async #fresh(digest: string, groups: Groups): Promise<KeptPlan> {

@@ -1,5 +1,5 @@
 /** From a plan's parameters and earlier results to the parameters of a command: a mapping. */
-import type { Parameters } from '../catalog/argument-values.ts';
+import { givenParameter, type Parameters } from '../catalog/argument-values.ts';
 import type { JsonValue } from '../catalog/definition.ts';
 import type { StepSource, StepSources } from './definition.ts';
 import { keysOf, valueAt } from './pointer.ts';
@@ -42,7 +42,7 @@ function sourced(
   parameters: Parameters,
   returned: Returned,
 ): JsonValue | undefined {
-  if ('parameter' in source) return parameters[source.parameter];
+  if ('parameter' in source) return givenParameter(parameters, source.parameter);
   if ('value' in source) return source.value;
   if ('map' in source) return valuesOf(source.map, parameters, returned);
   return valueAt(returned.get(source.step), keysOf(source.path) ?? []);

@@ -1,5 +1,13 @@
 /** Who calls, and whether they may. */
-import type { Policy, Subject } from '../../acl/index.ts';
+import {
+  type Call,
+  type CallToBe,
+  isUnlimited,
+  type Policy,
+  type Reach,
+  reachOf,
+  type Subject,
+} from '../../acl/index.ts';
 import { type AuditRequester, actorOf, type ExtensionHost } from '../../master/index.ts';
 import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
 import type { Budget } from '../../runtime/index.ts';
@@ -89,18 +97,39 @@ export function authorise(
   const { name } = command.definition;
   requireWithin(host, command, minions);
   if (subject === undefined) return undefined;
+  const resource = { call: callOf(command, parameters), minions };
+  const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy?.());
+  if (effect === 'deny') throw deniedThere(name);
+  return { who: actorOf(subject), rule };
+}
+
+/** A call of a command as rules look at it. */
+export function callOf(command: CompiledCommand, parameters: Parameters): Call {
   const { open, secret } = command.split(parameters);
   const kwargs = new Map([
     ...Object.entries(open).map(([key, value]) => [key, pythonStr(value as WireValue)] as const), // JSON
     ...Object.keys(secret).map((key) => [key, masked] as const),
   ]);
-  const resource = {
-    call: { fun: name, args: [], kwargs },
-    isWithin: (target: string) => host.isWithin(minions, target),
-  };
-  const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy?.());
-  if (effect === 'deny') throw denied(name, 'no rule permits it with these parameters there');
-  return { who: actorOf(subject), rule };
+  return { fun: command.definition.name, args: [], kwargs };
+}
+
+/**
+ * What a caller's target is evaluated over: the minions that rules name for all of these commands.
+ * `undefined`: all minions, because no rule is asked or the caller may do everything.
+ */
+export function reachOfCaller(
+  host: Pick<ExtensionHost, 'policy'>,
+  { subject, policy }: Pick<KnownCaller, 'subject' | 'policy'>,
+  calls: readonly CallToBe[],
+): Reach | undefined {
+  const inForce = policy?.() ?? host.policy();
+  if (subject === undefined || isUnlimited(subject, inForce, 'command')) return undefined;
+  return reachOf({ subject, action: 'command', calls }, inForce);
+}
+
+/** Whether a rule denies it or the target means nobody, a caller is told the same. */
+export function deniedThere(name: string): BridgeError {
+  return denied(name, 'no rule permits it with these parameters there');
 }
 
 /** What holds whoever calls. @throws BridgeError ERR_COMMAND_DENIED */

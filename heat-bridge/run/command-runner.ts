@@ -14,7 +14,14 @@ import type { CompiledCommand } from '../catalog/compile-command.ts';
 import { BridgeError } from '../errors.ts';
 import { projectOf } from '../keystone/own-project.ts';
 import { Turns } from '../turns.ts';
-import { authorise, holdCaller, type KnownCaller, knowCaller } from './callers.ts';
+import {
+  authorise,
+  callOf,
+  holdCaller,
+  type KnownCaller,
+  knowCaller,
+  reachOfCaller,
+} from './callers.ts';
 import { followRun, type RunWork } from './follow-run.ts';
 import { type KeptRun, shortenRun } from './kept-run.ts';
 import { endedRun, LiveRun } from './live-run.ts';
@@ -112,7 +119,7 @@ export class CommandRunner {
     const caller = await holdCaller(host, asked, this.#places);
     try {
       const project = projectOf(caller.subject, request.project) ?? '';
-      const minions = await this.#minionsOf(name, request.target);
+      const minions = await this.#minionsOf(caller, command, parameters, request.target);
       const { idempotencyKey, deadline, signal } = request;
       const call = { caller, command, parameters, minions, deadline, signal, jid };
       if (idempotencyKey === undefined) return await this.start(call);
@@ -156,9 +163,21 @@ export class CommandRunner {
     await Promise.all(this.#underWay);
   }
 
-  async #minionsOf(name: string, target: CommandTarget): Promise<readonly string[]> {
-    const minions = await this.#options.host.minionsOf(targetOf(target));
+  async #minionsOf(
+    caller: KnownCaller,
+    command: CompiledCommand,
+    parameters: Parameters,
+    target: CommandTarget,
+  ): Promise<readonly string[]> {
+    const { host } = this.#options;
+    const { name } = command.definition;
+    const reach = reachOfCaller(host, caller, [callOf(command, parameters)]);
+    const hasSecrets = command.givesSecrets(parameters);
+    const minions =
+      reach?.isEmpty === true ? [] : await host.minionsOf(targetOf(target), { reach, hasSecrets });
     if (minions.length > 0) return minions;
+    // Refuses it, and tells the audit log.
+    if (reach !== undefined) this.permit({ caller, command, parameters, minions });
     throw new BridgeError('ERR_COMMAND_TARGET', `${name}: the target means no accepted minion`);
   }
 

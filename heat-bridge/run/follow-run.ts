@@ -90,7 +90,8 @@ function note(
       run.tell({ type: 'published', jid, minions: update.minions });
       break;
     case 'return':
-      tell(run, jid, results, resultOf(command, update));
+      // A command is for minions, not for what they manage.
+      if (update.resource === undefined) tell(run, jid, results, resultOf(command, update));
       break;
     case 'running':
       run.tell({ type: 'running', jid, minions: update.minions });
@@ -98,6 +99,10 @@ function note(
     case 'finished':
       for (const minion of update.silent) {
         tell(run, jid, results, { minion, state: 'silent', reason: 'it did not answer' });
+      }
+      for (const minion of update.reconnecting) {
+        const reason = 'it had not come back from the restart of the master';
+        tell(run, jid, results, { minion, state: 'reconnecting', reason });
       }
   }
 }
@@ -130,7 +135,7 @@ export function resultOf(
 function unfinished(run: LiveRun, results: ReadonlyMap<string, CommandResult>): string[] {
   return run.minions.filter((minion) => {
     const state = results.get(minion)?.state;
-    return state === undefined || state === 'silent';
+    return state === undefined || state === 'silent' || state === 'reconnecting';
   });
 }
 

@@ -21,7 +21,8 @@ export async function recallRun(
 ): Promise<RecalledRun> {
   const job = await tryJob(host, kept.id);
   if (job === undefined && isRemembered(host, kept)) return { state: 'unpublished' };
-  const known = new Map(job?.returns.map((one) => [one.minion, resultOf(command, one)]));
+  const own = job?.returns.filter(({ resource }) => resource === undefined);
+  const known = new Map(own?.map((one) => [one.minion, resultOf(command, one)]));
   const results = kept.minions.map((minion): CommandResult => {
     const lost = { minion, state: 'unfinished', reason: 'the master ended' } as const;
     return known.get(minion) ?? lost;

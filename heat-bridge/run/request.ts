@@ -45,8 +45,11 @@ export interface CommandRequest<P = Parameters> {
 /** What became of a command at a minion. */
 export interface CommandResult {
   readonly minion: string;
-  /** `silent`: it did not answer; `unfinished`: the run ended before it did. */
-  readonly state: 'succeeded' | 'failed' | 'silent' | 'unfinished';
+  /**
+   * `silent`: it did not answer; `reconnecting`: it had not come back from a restart of the master
+   * in time; `unfinished`: the run ended before it did.
+   */
+  readonly state: 'succeeded' | 'failed' | 'silent' | 'reconnecting' | 'unfinished';
   readonly return?: WireValue;
   /** A number, but for a minion that sends something else. */
   readonly retcode?: WireValue;

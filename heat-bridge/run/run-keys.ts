@@ -3,7 +3,8 @@
  * same run, also after a crash. A key belongs to a caller, a project and a command or plan.
  */
 import { createHash } from 'node:crypto';
-import { fromJson, type StateArea, toJson } from '../../master/index.ts';
+import { readMarkedJson, type StateArea, writeMarkedJson } from '../../master/index.ts';
+import { writeJson } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 
 /** Whose key it is, and for what. */
@@ -60,7 +61,7 @@ export class RunKeys<T extends Kept> {
 
   #read(sealed: Uint8Array): T {
     const text = Buffer.from(this.#state.unseal(sealed)).toString('utf8');
-    return fromJson(JSON.parse(text)) as unknown as T; // written above
+    return readMarkedJson(text) as unknown as T; // written above
   }
 }
 
@@ -71,7 +72,7 @@ export function checkKey(key: string): string {
 }
 
 function bytesOf(kept: Kept): Buffer {
-  return Buffer.from(JSON.stringify(toJson(kept)));
+  return Buffer.from(writeMarkedJson(kept));
 }
 
 function rowOf({ caller, project, command, key }: KeyOwner): readonly string[] {
@@ -81,7 +82,7 @@ function rowOf({ caller, project, command, key }: KeyOwner): readonly string[] {
 /** Of JSON, whatever the order of its keys. */
 export function digestOf(value: unknown): string {
   return createHash('sha256')
-    .update(JSON.stringify(sorted(value)))
+    .update(writeJson(sorted(value)))
     .digest('hex');
 }
 

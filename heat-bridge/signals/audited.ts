@@ -1,6 +1,6 @@
 /** What is done to handles and to the outbox, in the audit log; nothing of a destination. */
 import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
-import type { OutboxEntry } from './outbox-record.ts';
+import type { OutboxEntry, OutboxRecord } from './outbox-record.ts';
 import type { OutboxSelection, SignalsApi } from './signals-api.ts';
 
 /** Whoever may use the local socket, or the program that the master runs in. */
@@ -41,11 +41,11 @@ export function audited(
           () => handles.add(registration, options),
           ({ minions }) => minions,
         ),
-      remove: (alias) =>
+      remove: (alias, of) =>
         tell(
           'handle.remove',
           alias,
-          () => handles.remove(alias),
+          () => handles.remove(alias, of),
           ({ minions }) => minions,
         ),
     },
@@ -57,4 +57,15 @@ export function audited(
         tell('outbox.drop', meant(selection), () => outbox.drop(selection), minionsOf),
     },
   };
+}
+
+/** A signal that was permitted, and that no handle was registered for in time. */
+export function auditExpired(
+  audit: ExtensionHost['audit'],
+  { alias, minion, member }: OutboxRecord,
+  detail: string,
+): void {
+  const what = member === undefined ? `heat/${alias}` : `heat/${alias}/${member}`;
+  const who = { kind: 'minion', name: minion } as const;
+  audit.append({ who, action: 'signal', what, outcome: 'expired', detail });
 }

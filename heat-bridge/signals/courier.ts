@@ -35,6 +35,7 @@ export interface CourierOptions {
 
 /** The signals of one handle. */
 interface Lane {
+  readonly handle: string;
   readonly queue: Pending[];
   failures: number;
   reason: string | undefined;
@@ -46,6 +47,7 @@ interface Lane {
 /** See above. */
 export class Courier {
   readonly #options: CourierOptions;
+  /** By the id of the handle. */
   readonly #lanes = new Map<string, Lane>();
   readonly #turns: Turns;
   readonly #work = new Set<Promise<void>>();
@@ -55,20 +57,14 @@ export class Courier {
     this.#turns = new Turns(options.perEndpoint);
   }
 
-  /** Takes what is in the outbox, and what comes. */
-  start(): void {
-    const { outbox } = this.#options;
-    outbox.onPending = (pending) => this.#add(pending);
-    for (const pending of outbox.pending) this.#add(pending);
-  }
-
   /** How it is with a signal that is not over. */
-  stateOf({ id, alias }: Pending): {
-    readonly state: 'sending' | 'waiting';
+  stateOf({ id, handle }: Pending): {
+    readonly state: 'held' | 'sending' | 'waiting';
     readonly failures: number;
     readonly reason: string | undefined;
   } {
-    const lane = this.#lanes.get(alias);
+    if (handle === undefined) return { state: 'held', failures: 0, reason: undefined };
+    const lane = this.#lanes.get(handle);
     if (lane === undefined || lane.queue[0]?.id !== id) {
       return { state: 'waiting', failures: 0, reason: undefined };
     }
@@ -76,9 +72,12 @@ export class Courier {
     return { state: isSending ? 'sending' : 'waiting', failures, reason };
   }
 
-  /** Tries the next signal of a handle now: it was changed or removed. */
-  wake(alias: string): void {
-    this.#lanes.get(alias)?.wake.abort();
+  /**
+   * Tries the next signal of a handle now: it was changed or removed.
+   * @param handle - its id
+   */
+  wake(handle: string): void {
+    this.#lanes.get(handle)?.wake.abort();
   }
 
   /** Waits for what is under way, which the closing signal ends. */
@@ -86,20 +85,25 @@ export class Courier {
     await Promise.all(this.#work);
   }
 
-  #add(pending: Pending): void {
-    const known = this.#lanes.get(pending.alias);
+  /**
+   * Delivers a signal behind the others of its handle.
+   * @param handle - its id
+   */
+  add(pending: Pending, handle: string): void {
+    const known = this.#lanes.get(handle);
     if (known !== undefined) {
       known.queue.push(pending);
       return;
     }
     const lane: Lane = {
+      handle,
       queue: [pending],
       failures: 0,
       reason: undefined,
       isSending: false,
       wake: new AbortController(),
     };
-    this.#lanes.set(pending.alias, lane);
+    this.#lanes.set(handle, lane);
     const done = this.#run(pending.alias, lane)
       .catch((error: unknown) => {
         this.#options.log.error({ err: error }, 'signals were not delivered');
@@ -126,7 +130,7 @@ export class Courier {
         await this.#pause(lane, this.#backOff(lane));
       }
     }
-    this.#lanes.delete(alias);
+    this.#lanes.delete(lane.handle);
   }
 
   /** @returns whether the signal is over; if not, as much time has passed as there must */
@@ -134,15 +138,15 @@ export class Courier {
     const { handles, outbox, now, closing, turnMs } = this.#options;
     const record = await outbox.read(pending);
     if (record === undefined) return true;
-    const handle = handles.find(pending.alias);
-    if (handle?.id !== record.handle) {
+    const handle = handles.find(lane.handle);
+    if (handle === undefined) {
       return this.#bury(pending, record, undefined, 'the handle was removed');
     }
     if (handle.expiresAt <= now()) {
       const last = lane.reason === undefined ? '' : `; last: ${lane.reason}`;
       return this.#bury(pending, record, handle, `the handle has expired${last}`);
     }
-    const destination = handles.destinationOf(pending.alias);
+    const destination = handles.destinationOf(lane.handle);
     const outcome = await this.#try(record, handle, destination, lane);
     if (outcome.kind === 'delivered') {
       await outbox.remove(pending);

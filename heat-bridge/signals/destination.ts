@@ -137,6 +137,7 @@ function unwrap(given: unknown, depth: number): unknown {
 
 /** A bare address is the reference of an AWS handle; the other text is the attribute `curl_cli`. */
 function parseText(text: string): Destination {
+  if (text === '') throw unreadable('it is empty');
   if (!text.startsWith('curl ')) {
     const url = checkedUrl(text);
     if (url.includes('/waitcondition/')) return { transport: 'AWS_SIGNAL', url };

@@ -7,7 +7,10 @@ import type { Transport } from './destination.ts';
 
 /** What a handle is registered with. */
 export interface HandleRegistration {
-  /** How guests name it: letters, digits, `.`, `_` and `-`, at most 64. */
+  /**
+   * How guests name it: letters, digits, `.`, `_` and `-`, at most 64. Unique to its owner, and to
+   * each of its minions.
+   */
   readonly alias: string;
   /** Ids of the minions that may signal it, exactly. */
   readonly minions: readonly string[];
@@ -81,9 +84,23 @@ export function checkedRegistration(given: unknown): HandleRegistration {
   throw new BridgeError('ERR_HANDLE_FORM', `${field}: ${first.message}`);
 }
 
-const tagForm = /^heat\/([^/]+)(?:\/([^/]+))?$/;
+/**
+ * Why a handle takes no signal of one of its minions now; `undefined`: it does.
+ * @param now - milliseconds since 1970
+ */
+export function refusalBy(
+  { members, expiresAt }: HandleInfo,
+  member: string | undefined,
+  now: number,
+): 'expired' | 'member' | undefined {
+  const isMember = member === undefined ? members.length === 0 : members.includes(member);
+  if (!isMember) return 'member';
+  return expiresAt <= now ? 'expired' : undefined;
+}
 
-/** What a tag names: `heat/<alias>`, or `heat/<alias>/<member>`. */
+const tagForm = /^heat\/([A-Za-z0-9][\w.-]{0,63})(?:\/([A-Za-z0-9][\w.-]{0,63}))?$/;
+
+/** What a tag names: `heat/<alias>`, or `heat/<alias>/<member>`; `undefined`: no handle's. */
 export function parseSignalTag(
   tag: string,
 ): { readonly alias: string; readonly member: string | undefined } | undefined {

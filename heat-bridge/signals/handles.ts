@@ -1,6 +1,7 @@
 /** The registered handles: in memory as anybody may see them, in the store with their secrets. */
 import { randomUUID } from 'node:crypto';
 import type { StateArea } from '../../master/index.ts';
+import { Budget, type BudgetLimits, KeyedMutex } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import { originOf } from '../outgoing/endpoints.ts';
 import { type Destination, parseDestination } from './destination.ts';
@@ -12,98 +13,87 @@ export interface HandlesOptions {
   readonly isListed: (origin: string) => boolean;
   /** How long a handle lives that does not say so, milliseconds. */
   readonly lifeMs: number;
+  /** Bytes of all handles, and of those of one owner, as they are stored. */
+  readonly bytes: BudgetLimits;
   readonly now: () => number;
 }
 
-/** Nobody registers more at a time by anything but mistake. */
-const mostHandles = 100_000;
 /** How long one that has ended is still shown. */
 const shownMs = 86_400_000;
 
 type Plain = Omit<HandleInfo, 'isListed'>;
 
-interface Row {
+/** A handle as it lies in the store. */
+interface StoredHandle {
   readonly plain: Plain;
   /** Base64 of the sealed destination. */
   readonly sealed: string;
 }
 
-/** See above. */
+interface Row extends StoredHandle {
+  readonly key: readonly string[];
+  readonly bytes: number;
+}
+
+/**
+ * The registered handles. An alias is unique to an owner, and to a minion: two owners may use the
+ * same alias for different minions, so that what a minion signals is for one handle at most.
+ */
 export class Handles {
   readonly #options: HandlesOptions;
   readonly #rows = new Map<string, Row>();
+  readonly #byName = new Map<string, Row>();
+  readonly #byMinion = new Map<string, Row>();
+  readonly #bytes: Budget;
+  /** Changes of handles with the same alias. */
+  readonly #changes = new KeyedMutex();
 
   private constructor(options: HandlesOptions) {
     this.#options = options;
+    this.#bytes = new Budget(options.bytes);
   }
 
   /** With those that a process before this one registered. */
   static async open(options: HandlesOptions): Promise<Handles> {
     const handles = new Handles(options);
-    for await (const { value } of options.state.list(['signals', 'handles'])) {
-      const row: Row = JSON.parse(Buffer.from(value).toString('utf8'));
-      handles.#rows.set(row.plain.alias, row);
+    for await (const { key, value } of options.state.list(['signals', 'handles'])) {
+      const stored: StoredHandle = JSON.parse(Buffer.from(value).toString('utf8'));
+      handles.#restore({ ...stored, key, bytes: value.length });
     }
     return handles;
   }
 
   /**
    * Registers a handle; durable when it resolves.
-   * @param replaces - whether one of this alias may be there, whose minions, keys or life change
+   * @param replaces - whether one of this alias and owner may be there, whose minions, keys or life
+   * change
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {
-    this.#forgetEnded();
     const { signal, ...rest } = checkedRegistration(registration);
     const destination = parseDestination(signal);
-    const { now, lifeMs, state } = this.#options;
-    const { alias, minions, members = [], stack = alias, owner, expiresAt = now() + lifeMs } = rest;
-    if (expiresAt <= now()) throw new BridgeError('ERR_HANDLE_FORM', 'expiresAt: is over');
-    this.#refuseTaken(alias, owner, replaces);
-    const before = this.#rows.get(alias);
-    const plain: Plain = {
-      alias,
-      id: before?.plain.id ?? randomUUID(),
-      transport: destination.transport,
-      origin: originOf('url' in destination ? destination.url : destination.authUrl),
-      minions: [...minions],
-      members: [...members],
-      stack,
-      ...(owner === undefined ? {} : { owner }),
-      registeredAt: now(),
-      expiresAt,
-    };
-    const sealed = state.seal(Buffer.from(JSON.stringify(destination)));
-    const row = { plain, sealed: Buffer.from(sealed).toString('base64') };
-    this.#rows.set(alias, row);
-    try {
-      const value = Buffer.from(JSON.stringify(row));
-      await state.write([
-        { op: 'put', key: ['signals', 'handles', alias], value, expiresAt: expiresAt + shownMs },
-      ]);
-    } catch (error) {
-      if (before === undefined) this.#rows.delete(alias);
-      else this.#rows.set(alias, before);
-      throw error;
-    }
-    return this.#infoOf(row);
+    return this.#changes.run(rest.alias, () => this.#add(rest, destination, replaces));
   }
 
-  /** @throws BridgeError ERR_HANDLE_UNKNOWN */
-  show(alias: string): HandleInfo {
-    const info = this.find(alias);
-    if (info === undefined) throw unknown(alias);
-    return info;
+  /**
+   * The handle of an alias.
+   * @param owner - default: whoever has it, where that is one owner
+   * @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS
+   */
+  show(alias: string, owner?: string): HandleInfo {
+    return this.#infoOf(this.#rowOf(alias, owner));
   }
 
-  find(alias: string): HandleInfo | undefined {
-    const row = this.#rows.get(alias);
-    return row === undefined ? undefined : this.#infoOf(row);
+  /** By its id. */
+  find(id: string): HandleInfo | undefined {
+    const row = this.#rows.get(id);
+    return row && this.#infoOf(row);
   }
 
-  /** Whether signals for it are taken, as far as it goes by the alias. */
-  has(alias: string): boolean {
-    return this.#rows.has(alias);
+  /** The handle that an alias means for a minion. */
+  findFor(alias: string, minion: string): HandleInfo | undefined {
+    const row = this.#byMinion.get(minionKey(alias, minion));
+    return row && this.#infoOf(row);
   }
 
   /** By alias. */
@@ -114,51 +104,142 @@ export class Handles {
   }
 
   /**
-   * Where its signals go; for the moment of sending only.
+   * Where the signals of a handle go; for the moment of sending only.
+   * @param id - of the handle
    * @throws MasterError ERR_SEAL, BridgeError ERR_HANDLE_UNKNOWN
    */
-  destinationOf(alias: string): Destination {
-    const row = this.#rows.get(alias);
-    if (row === undefined) throw unknown(alias);
+  destinationOf(id: string): Destination {
+    const row = this.#rows.get(id);
+    if (row === undefined) throw unknown(id);
     const opened = this.#options.state.unseal(Buffer.from(row.sealed, 'base64'));
     return JSON.parse(Buffer.from(opened).toString('utf8'));
   }
 
-  /** Forgets a handle and its secrets; durable when it resolves. @throws BridgeError ERR_HANDLE_UNKNOWN */
-  async remove(alias: string): Promise<HandleInfo> {
-    const info = this.show(alias);
-    await this.#options.state.write([{ op: 'delete', key: ['signals', 'handles', alias] }]);
-    this.#rows.delete(alias);
-    return info;
+  /**
+   * Forgets a handle and its secrets; durable when it resolves.
+   * @throws BridgeError as {@link show}
+   */
+  async remove(alias: string, owner?: string): Promise<HandleInfo> {
+    return this.#changes.run(alias, async () => {
+      const row = this.#rowOf(alias, owner);
+      await this.#options.state.write([{ op: 'delete', key: row.key }]);
+      this.#drop(row);
+      return this.#infoOf(row);
+    });
   }
 
   /** Lets a minion that is no more signal none; durable when it resolves. */
   async dismiss(minion: string): Promise<void> {
-    const rows = [...this.#rows.values()].filter(({ plain }) => plain.minions.includes(minion));
-    if (rows.length === 0) return;
-    const left = rows.map(({ plain, sealed }) => ({
-      plain: { ...plain, minions: plain.minions.filter((it) => it !== minion) },
-      sealed,
-    }));
-    await this.#options.state.write(
-      left.map((row) => ({
-        op: 'put',
-        key: ['signals', 'handles', row.plain.alias],
-        value: Buffer.from(JSON.stringify(row)),
-        expiresAt: row.plain.expiresAt + shownMs,
-      })),
+    const naming = [...this.#rows.values()].filter(({ plain }) => plain.minions.includes(minion));
+    await Promise.all(
+      naming.map(({ plain: { id, alias } }) =>
+        this.#changes.run(alias, async () => {
+          const row = this.#rows.get(id);
+          if (row !== undefined) await this.#write(withoutMinion(row, minion), row);
+        }),
+      ),
     );
-    for (const row of left) this.#rows.set(row.plain.alias, row);
   }
 
-  #refuseTaken(alias: string, owner: string | undefined, replaces: boolean): void {
-    const taken = this.#rows.get(alias)?.plain;
-    if (taken === undefined) {
-      if (this.#rows.size < mostHandles) return;
-      throw new BridgeError('ERR_HANDLE_LIMIT', `as many handles as may be: ${mostHandles}`);
+  async #add(
+    rest: Omit<HandleRegistration, 'signal'>,
+    destination: Destination,
+    replaces: boolean,
+  ): Promise<HandleInfo> {
+    this.#forgetEnded();
+    const { now, lifeMs, state } = this.#options;
+    const { alias, minions, members = [], stack = alias, owner, expiresAt = now() + lifeMs } = rest;
+    if (expiresAt <= now()) throw new BridgeError('ERR_HANDLE_FORM', 'expiresAt: is over');
+    const before = this.#byName.get(nameKey(alias, owner));
+    if (before !== undefined && !replaces) throw taken(alias);
+    // protection: alias-of-a-minion
+    this.#refuseOthers(alias, minions, before);
+    const id = before?.plain.id ?? randomUUID();
+    const plain: Plain = {
+      alias,
+      id,
+      transport: destination.transport,
+      origin: originOf('url' in destination ? destination.url : destination.authUrl),
+      minions: [...minions],
+      members: [...members],
+      stack,
+      ...(owner === undefined ? {} : { owner }),
+      registeredAt: now(),
+      expiresAt,
+    };
+    const sealed = Buffer.from(state.seal(Buffer.from(JSON.stringify(destination))));
+    const key = before?.key ?? ['signals', 'handles', alias, id];
+    return this.#write({ plain, sealed: sealed.toString('base64'), key }, before);
+  }
+
+  /** Writes a row in the place of the one before, within the bytes of its owner. */
+  async #write(fresh: Omit<Row, 'bytes'>, before: Row | undefined): Promise<HandleInfo> {
+    const { plain, sealed, key } = fresh;
+    const value = Buffer.from(JSON.stringify({ plain, sealed } satisfies StoredHandle));
+    const row: Row = { ...fresh, bytes: value.length };
+    if (before !== undefined) this.#drop(before);
+    // protection: handle-bytes-per-owner
+    if (!this.#bytes.tryTake(budgetOwner(plain), row.bytes)) {
+      if (before !== undefined) this.#restore(before);
+      const text = 'the handles of this owner, or all of them, use as many bytes as they may';
+      throw new BridgeError('ERR_HANDLE_LIMIT', text);
     }
-    if (replaces && taken.owner === owner) return;
-    throw new BridgeError('ERR_HANDLE_EXISTS', `${alias}: a handle has this alias`);
+    this.#index(row);
+    try {
+      const expiresAt = plain.expiresAt + shownMs;
+      await this.#options.state.write([{ op: 'put', key, value, expiresAt }]);
+    } catch (error) {
+      this.#drop(row);
+      if (before !== undefined) this.#restore(before);
+      throw error;
+    }
+    return this.#infoOf(row);
+  }
+
+  #rowOf(alias: string, owner: string | undefined): Row {
+    const named = this.#byName.get(nameKey(alias, owner));
+    if (named !== undefined) return named;
+    if (owner !== undefined) throw unknown(alias);
+    const rows = [...this.#rows.values()].filter(({ plain }) => plain.alias === alias);
+    const [row, another] = rows;
+    if (row === undefined) throw unknown(alias);
+    if (another === undefined) return row;
+    const owners = rows.map(({ plain }) => plain.owner).join(', ');
+    const text = `${alias}: several owners have a handle of this alias: ${owners}`;
+    throw new BridgeError('ERR_HANDLE_AMBIGUOUS', text);
+  }
+
+  /** A minion's signal is for one handle: none that lives may share alias and minion with it. */
+  #refuseOthers(alias: string, minions: readonly string[], own: Row | undefined): void {
+    for (const minion of minions) {
+      const row = this.#byMinion.get(minionKey(alias, minion));
+      const isFree = row === undefined || row === own || row.plain.expiresAt <= this.#options.now();
+      if (!isFree) throw taken(alias);
+    }
+  }
+
+  /** What was registered before stays, also where there is less room now. */
+  #restore(row: Row): void {
+    this.#bytes.tryTake(budgetOwner(row.plain), row.bytes);
+    this.#index(row);
+  }
+
+  #index(row: Row): void {
+    const { plain } = row;
+    this.#rows.set(plain.id, row);
+    this.#byName.set(nameKey(plain.alias, plain.owner), row);
+    for (const minion of plain.minions) this.#byMinion.set(minionKey(plain.alias, minion), row);
+  }
+
+  #drop(row: Row): void {
+    const { plain, bytes } = row;
+    if (!this.#rows.delete(plain.id)) return;
+    this.#bytes.release(budgetOwner(plain), bytes);
+    this.#byName.delete(nameKey(plain.alias, plain.owner));
+    for (const minion of plain.minions) {
+      const key = minionKey(plain.alias, minion);
+      if (this.#byMinion.get(key) === row) this.#byMinion.delete(key);
+    }
   }
 
   #infoOf({ plain }: Row): HandleInfo {
@@ -167,10 +248,32 @@ export class Handles {
 
   #forgetEnded(): void {
     const before = this.#options.now() - shownMs;
-    for (const [alias, { plain }] of this.#rows) {
-      if (plain.expiresAt < before) this.#rows.delete(alias);
-    }
+    for (const row of this.#rows.values()) if (row.plain.expiresAt < before) this.#drop(row);
   }
+}
+
+/** The handles of the local interface have no owner who could crowd out another: each is its own. */
+function budgetOwner({ owner, id }: Plain): string {
+  return owner ?? id;
+}
+
+/** An alias holds no slash. */
+function nameKey(alias: string, owner: string | undefined): string {
+  return owner === undefined ? alias : `${alias}/${owner}`;
+}
+
+function minionKey(alias: string, minion: string): string {
+  return `${alias}/${minion}`;
+}
+
+function withoutMinion(row: Row, minion: string): Row {
+  const minions = row.plain.minions.filter((it) => it !== minion);
+  return { ...row, plain: { ...row.plain, minions } };
+}
+
+function taken(alias: string): BridgeError {
+  const text = `${alias}: a handle has this alias already, for this owner or one of these minions`;
+  return new BridgeError('ERR_HANDLE_EXISTS', text);
 }
 
 function unknown(alias: string): BridgeError {

@@ -1,14 +1,16 @@
-/** Signals that reach Heat: handles, intake, outbox and courier, put together. */
+/** Signals that reach Heat: handles, intake, outbox, held signals and courier, put together. */
 import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
 import { createAsk } from '../outgoing/exchange.ts';
 import { createLookup } from '../outgoing/lookup.ts';
 import type { BridgePart } from '../part.ts';
-import { audited } from './audited.ts';
+import { auditExpired, audited } from './audited.ts';
 import { Courier } from './courier.ts';
+import type { HandleInfo } from './handle.ts';
 import { Handles } from './handles.ts';
+import { HeldSignals } from './held-signals.ts';
 import { SignalIntake } from './intake.ts';
 import { signalsOptions } from './options.ts';
-import { Outbox } from './outbox.ts';
+import { Outbox, type Pending } from './outbox.ts';
 import { createOutboxApi } from './outbox-api.ts';
 import { SignalReports } from './reports.ts';
 import { signalMethods } from './rpc.ts';
@@ -25,6 +27,7 @@ export type SignalsHost = Pick<
 > & {
   /** `publish_session` says how long a request that was sent once can come again. */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
+  readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
 };
 
 /** The part of the bridge that signals. */
@@ -43,12 +46,13 @@ export interface OpenSignals
  */
 export async function openSignals(host: SignalsHost, section: unknown): Promise<OpenSignals> {
   const { state, now, closing } = host;
-  const { endpoints, timeoutMs, lifeMs, maxBytes, quotas, keepDeadMs, ...pace } =
+  const { endpoints, timeoutMs, lifeMs, heldTtlMs, handleBytes, maxBytes, ...more } =
     signalsOptions(section);
+  const { quotas, keepDeadMs, ...pace } = more;
   const log = host.logger.child({ component: 'signals' });
   const reports = new SignalReports(host.fire, log);
   const isListed = (origin: string): boolean => endpoints.has(origin);
-  const handles = await Handles.open({ state, isListed, lifeMs, now });
+  const handles = await Handles.open({ state, isListed, lifeMs, bytes: handleBytes, now });
   const keepMarksMs = host.config.publishSession * 1000;
   const outbox = await Outbox.open({ state, quotas, keepMarksMs, keepDeadMs, now });
   const courier = new Courier({
@@ -64,16 +68,38 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     log,
     onOver: (record, handle, reason) => reports.over(record, handle, reason),
   });
+  const keyOf = (minion: string): string | undefined => host.admission.keyOf(minion)?.fingerprint;
+  const held = new HeldSignals({
+    handles,
+    outbox,
+    ttlMs: heldTtlMs,
+    keyOf,
+    now,
+    log,
+    onGivenUp: (record, reason) => reports.over(record, undefined, reason),
+    onExpired: (record, reason) => auditExpired(host.audit, record, reason),
+  });
+  const route = (pending: Pending): void => {
+    if (pending.handle === undefined) held.add(pending);
+    else courier.add(pending, pending.handle);
+  };
   const intake = new SignalIntake({
     handles,
     outbox,
+    held: heldTtlMs === 0 ? undefined : held,
+    keyOf,
     maxBytes,
     now,
     onAccepted: (minion, alias, id) => reports.accepted(minion, alias, id),
+    onHeld: (minion, alias, id) => reports.held(minion, alias, id),
     onRefused: (minion, alias, refusal) => reports.refused(minion, alias, refusal),
   });
   const plain = {
-    handles: createHandlesApi(handles, courier),
+    handles: createHandlesApi(handles, courier, (handle) =>
+      held.releaseAll(handle).catch((error: unknown) => {
+        log.error({ alias: handle.alias, err: error }, 'held signals were not given to the handle');
+      }),
+    ),
     outbox: createOutboxApi({ outbox, courier, handles }),
   };
   const api = audited(plain, host.audit);
@@ -82,25 +108,43 @@ export async function openSignals(host: SignalsHost, section: unknown): Promise<
     as: (requester) => audited(plain, host.audit, requester),
     intake,
     rpc: signalMethods(api),
-    dismiss: (minion) => handles.dismiss(minion),
-    start: () => courier.start(),
-    close: () => courier.close(),
+    dismiss: async (minion) => {
+      await handles.dismiss(minion);
+      await held.dismiss(minion);
+    },
+    start: () => {
+      for (const pending of outbox.pending) route(pending);
+      outbox.onPending = route;
+      held.start().catch((error: unknown) => {
+        log.error({ err: error }, 'held signals were not given to their handles');
+      });
+    },
+    close: async () => {
+      await held.close();
+      await courier.close();
+    },
   };
 }
 
-function createHandlesApi(handles: Handles, courier: Courier): HandlesApi {
+/** @param release - delivers what was held for a handle */
+function createHandlesApi(
+  handles: Handles,
+  courier: Courier,
+  release: (handle: HandleInfo) => Promise<void>,
+): HandlesApi {
   return {
     add: async (registration, { replaces = false } = {}) => {
       const info = await handles.add(registration, replaces);
-      courier.wake(info.alias);
+      courier.wake(info.id);
+      await release(info);
       return info;
     },
     list: async ({ owner } = {}) =>
       handles.list().filter((it) => owner === undefined || it.owner === owner),
-    show: async (alias) => handles.show(alias),
-    remove: async (alias) => {
-      const info = await handles.remove(alias);
-      courier.wake(alias);
+    show: async (alias, { owner } = {}) => handles.show(alias, owner),
+    remove: async (alias, { owner } = {}) => {
+      const info = await handles.remove(alias, owner);
+      courier.wake(info.id);
       return info;
     },
   };

@@ -1,5 +1,6 @@
 /** `saltbridge: bridge: handles:`: what the operator says of signals. */
 import Type from '#typebox';
+import type { BudgetLimits } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
 import { type ConfiguredEndpoint, readEndpoint } from '../outgoing/configured-endpoint.ts';
@@ -30,9 +31,15 @@ const Section = Type.Object(
     ),
     timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 300 })),
     life: count(31_536_000),
+    held_ttl: Type.Optional(Type.Number({ minimum: 0, maximum: 86_400 })),
+    held_per_minion: count(10_000),
+    handle_bytes: count(10_000_000_000),
+    handle_bytes_per_owner: count(10_000_000_000),
     signal_bytes: Type.Optional(Type.Integer({ minimum: 1024, maximum: 1_000_000 })),
     per_minion: count(tenMillion),
     per_stack: count(tenMillion),
+    per_owner: count(tenMillion),
+    bytes_per_owner: count(100_000_000_000),
     entries: count(tenMillion),
     bytes: count(100_000_000_000),
     retry_first: Type.Optional(Type.Number({ minimum: 0.01, maximum: 3600 })),
@@ -51,9 +58,16 @@ export interface SignalsOptions {
   readonly timeoutMs: number;
   /** How long a handle lives that does not say so, milliseconds. Default 12 hours. */
   readonly lifeMs: number;
+  /** How long a signal without a handle is held, milliseconds; 0: not at all. Default 10 minutes. */
+  readonly heldTtlMs: number;
+  /** Bytes of registered handles, in all and of one owner. Default 64 MiB and 16 MiB. */
+  readonly handleBytes: BudgetLimits;
   /** Largest signal, bytes as JSON. Default 128 KiB: Zaqar takes 256. */
   readonly maxBytes: number;
-  /** Defaults: 2,000 of one minion, 20,000 of one stack, 120,000 and 256 MiB in all. */
+  /**
+   * Defaults: 2,000 of one minion, of those 16 without a handle; 20,000 of one stack; 40,000 and
+   * 64 MiB of one owner; 120,000 and 256 MiB in all.
+   */
   readonly quotas: QuotaOptions;
   /** Defaults: 1,000 and 60,000. */
   readonly backOff: BackOffOptions;
@@ -71,10 +85,18 @@ export function signalsOptions(given: unknown = {}): SignalsOptions {
     endpoints: listed(endpoints.map((it) => (typeof it === 'string' ? { url: it } : it))),
     timeoutMs: timeout * 1000,
     lifeMs: life * 1000,
+    heldTtlMs: (section.held_ttl ?? 600) * 1000,
+    handleBytes: {
+      total: section.handle_bytes ?? 67_108_864,
+      perOwner: section.handle_bytes_per_owner ?? 16_777_216,
+    },
     maxBytes: section.signal_bytes ?? 131_072,
     quotas: {
       perMinion: section.per_minion ?? 2_000,
       perStack: section.per_stack ?? 20_000,
+      perOwner: section.per_owner ?? 40_000,
+      ownerBytes: section.bytes_per_owner ?? 67_108_864,
+      heldPerMinion: section.held_per_minion ?? 16,
       entries: section.entries ?? 120_000,
       bytes: section.bytes ?? 268_435_456,
     },

@@ -37,9 +37,11 @@ export function createOutboxApi({ outbox, courier, handles }: OutboxApiParts): O
       const dead = await deadOf(selection);
       refuseUnknown(dead, selection);
       const revived: OutboxEntry[] = [];
-      for (const { id, alias, handle } of dead) {
-        if (handles.find(alias)?.id !== handle) throw handleGone(alias);
-        revived.push(entryOf(await outbox.revive(id), 'waiting'));
+      for (const { id, alias, handle: handleId, minion } of dead) {
+        const handle =
+          handleId === undefined ? handles.findFor(alias, minion) : handles.find(handleId);
+        if (handle === undefined) throw handleGone(alias);
+        revived.push(entryOf(await outbox.revive(id, handle), 'waiting'));
       }
       return revived;
     },
@@ -61,12 +63,13 @@ export function createOutboxApi({ outbox, courier, handles }: OutboxApiParts): O
 }
 
 function isMeant(
-  { id, alias }: { readonly id: string; readonly alias: string },
-  selection: OutboxSelection,
+  record: Pick<Pending, 'alias' | 'id'> & { readonly owner?: string | undefined },
+  { id, alias, owner }: OutboxSelection,
 ): boolean {
   return (
-    (selection.id === undefined || selection.id === id) &&
-    (selection.alias === undefined || selection.alias === alias)
+    (id === undefined || id === record.id) &&
+    (alias === undefined || alias === record.alias) &&
+    (owner === undefined || owner === record.owner)
   );
 }
 

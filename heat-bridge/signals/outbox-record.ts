@@ -6,13 +6,18 @@ export interface OutboxRecord {
   /** Its own name, the same wherever it goes. */
   readonly id: string;
   readonly alias: string;
-  /** The id of the handle. */
-  readonly handle: string;
+  /** The id of the handle; `undefined`: none of this alias is registered for the minion yet. */
+  readonly handle?: string;
   /** The order within the handle: the order in which signals were accepted. */
   readonly sequence: number;
   readonly minion: string;
   readonly member?: string;
-  readonly stack: string;
+  /** Whose quota it counts against; as long as there is no handle, its minion's alone. */
+  readonly stack?: string;
+  /** Whose handle it is for. */
+  readonly owner?: string;
+  /** Fingerprint of the key that the minion had, while it is held for a handle. */
+  readonly heldKey?: string;
   readonly signal: Signal;
   /** Milliseconds since 1970. */
   readonly acceptedAt: number;
@@ -31,10 +36,15 @@ export interface OutboxEntry {
   readonly alias: string;
   readonly minion: string;
   readonly member?: string;
-  readonly stack: string;
+  /** Of its handle; `undefined`: none is registered for it yet. */
+  readonly stack?: string;
+  readonly owner?: string;
   readonly status: Signal['status'];
-  /** `waiting` for its turn or another try, `sending` now, or `dead`: it is over. */
-  readonly state: 'dead' | 'sending' | 'waiting';
+  /**
+   * `held` until a handle is registered for it, `waiting` for its turn or another try, `sending`
+   * now, or `dead`: it is over.
+   */
+  readonly state: 'dead' | 'held' | 'sending' | 'waiting';
   /** Milliseconds since 1970. */
   readonly acceptedAt: number;
   /** Tries that failed since this process started. */
@@ -56,13 +66,14 @@ export function entryOf(
   state: OutboxEntry['state'],
   more: { readonly failures?: number; readonly reason?: string | undefined } = {},
 ): OutboxEntry {
-  const { id, alias, minion, member, stack, signal, acceptedAt } = record;
+  const { id, alias, minion, member, stack, owner, signal, acceptedAt } = record;
   return {
     id,
     alias,
     minion,
     ...(member === undefined ? {} : { member }),
-    stack,
+    ...(stack === undefined ? {} : { stack }),
+    ...(owner === undefined ? {} : { owner }),
     status: signal.status,
     state,
     acceptedAt,

@@ -6,6 +6,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { type StateArea, StoreError } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import { DeadLetters } from './dead-letters.ts';
+import type { HandleInfo } from './handle.ts';
 import { type DeadRecord, type OutboxRecord, packRecord, unpackRecord } from './outbox-record.ts';
 import { type FullQuota, type QuotaOptions, Quotas } from './quotas.ts';
 
@@ -22,9 +23,13 @@ export interface RequestMark {
 export interface Pending {
   readonly id: string;
   readonly alias: string;
+  /** The id of the handle; `undefined`: it is held until one is registered. */
+  readonly handle: string | undefined;
   readonly sequence: number;
   readonly minion: string;
-  readonly stack: string;
+  readonly stack: string | undefined;
+  readonly owner: string | undefined;
+  readonly acceptedAt: number;
   readonly bytes: number;
   /** Whether it is in the store; no try before that. */
   readonly isWritten: Promise<boolean>;
@@ -93,6 +98,8 @@ export class Outbox {
       return { kind: 'repeated' };
     }
     const record = { ...fresh, ...this.#place(fresh, mark), acceptedAt: this.#options.now() };
+    // The same request is under way.
+    if (await this.#pending.get(record.id)?.isWritten) return { kind: 'repeated' };
     const value = packRecord(record);
     const quota = this.#quotas.tryTake({ ...fresh, bytes: value.length });
     if (quota !== undefined) return { kind: 'full', quota };
@@ -121,13 +128,42 @@ export class Outbox {
   }
 
   /**
+   * Gives a record that was held to its handle; durable when it resolves.
+   * @returns the quota of the handle that is full; the record stays as it was
+   */
+  async assign(
+    pending: Pending,
+    held: OutboxRecord,
+    handle: HandleInfo,
+  ): Promise<FullQuota | undefined> {
+    const record = givenTo(handle, held);
+    const value = packRecord(record);
+    this.#quotas.give(pending);
+    const quota = this.#quotas.tryTake({ ...record, bytes: value.length });
+    if (quota !== undefined) {
+      this.#quotas.take(pending);
+      return quota;
+    }
+    const key = recordKey(record.alias, record.sequence);
+    try {
+      await this.#options.state.write([{ op: 'put', key, value }]);
+    } catch (error) {
+      this.#quotas.give({ ...record, bytes: value.length });
+      this.#quotas.take(pending);
+      throw error;
+    }
+    this.#onPending(this.#remember(record, value.length, Promise.resolve(true)));
+    return undefined;
+  }
+
+  /**
    * Puts a record that was over behind the others of its handle; durable when it resolves.
    * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA
    */
-  async revive(id: string): Promise<OutboxRecord> {
+  async revive(id: string, handle: HandleInfo): Promise<OutboxRecord> {
     const { reason: _reason, endedAt: _endedAt, ...old } = await this.dead.get(id);
     const sequence = this.#nextSequence();
-    const record: OutboxRecord = { ...old, sequence };
+    const record: OutboxRecord = { ...givenTo(handle, old), sequence };
     const value = packRecord(record);
     const quota = this.#quotas.tryTake({ ...record, bytes: value.length });
     if (quota !== undefined) {
@@ -186,15 +222,24 @@ export class Outbox {
   }
 
   #remember(record: OutboxRecord, bytes: number, isWritten: Promise<boolean>): Pending {
-    const { id, alias, sequence, minion, stack } = record;
-    const pending = { id, alias, sequence, minion, stack, bytes, isWritten };
+    const { id, alias, handle, sequence, minion, stack, owner, acceptedAt } = record;
+    const kept = { id, alias, handle, sequence, minion, stack, owner, acceptedAt };
+    const pending = { ...kept, bytes, isWritten };
     this.#pending.set(id, pending);
     return pending;
   }
 
   #forget(pending: Pending): void {
-    if (this.#pending.delete(pending.id)) this.#quotas.give(pending);
+    if (this.#pending.get(pending.id) !== pending) return;
+    this.#pending.delete(pending.id);
+    this.#quotas.give(pending);
   }
+}
+
+function givenTo(handle: HandleInfo, record: OutboxRecord): OutboxRecord {
+  const { heldKey: _heldKey, ...rest } = record;
+  const { id, stack, owner } = handle;
+  return { ...rest, handle: id, stack, ...(owner === undefined ? {} : { owner }) };
 }
 
 function recordKey(alias: string, sequence: number): readonly string[] {

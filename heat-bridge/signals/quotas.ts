@@ -1,12 +1,16 @@
 /** How much may lie in the outbox, so that one guest or stack leaves room for the others. */
-import type { OutboxRecord } from './outbox-record.ts';
-
 /** Signals that are not yet delivered. */
 export interface QuotaOptions {
   /** Of one minion. */
   readonly perMinion: number;
-  /** Of one stack. */
+  /** Of one stack of one owner. */
   readonly perStack: number;
+  /** Of the handles of one owner; those of the local interface have none. */
+  readonly perOwner: number;
+  /** The same, bytes as they are stored. */
+  readonly ownerBytes: number;
+  /** Of one minion, for handles that are not registered yet. */
+  readonly heldPerMinion: number;
   /** In all. */
   readonly entries: number;
   /** In all, bytes as they are stored. */
@@ -14,18 +18,31 @@ export interface QuotaOptions {
 }
 
 /** What a record counts against. */
-export type Counted = Pick<OutboxRecord, 'minion' | 'stack'> & { readonly bytes: number };
+export interface Counted {
+  readonly minion: string;
+  /** `undefined`: it has no handle yet. */
+  readonly stack?: string | undefined;
+  readonly owner?: string | undefined;
+  readonly bytes: number;
+}
 
 /** Which quota is used up. */
-export type FullQuota = 'entries' | 'perMinion' | 'perStack' | 'room';
+export type FullQuota = 'entries' | 'held' | 'perMinion' | 'perOwner' | 'perStack' | 'room';
 
-/** See above. */
+/** The part of `bytes` that signals without a handle may have. */
+const heldShare = 0.25;
+
+/** How much of each quota is used. */
 export class Quotas {
   readonly #options: QuotaOptions;
   readonly #minions = new Map<string, number>();
   readonly #stacks = new Map<string, number>();
+  readonly #owners = new Map<string, number>();
+  readonly #ownerBytes = new Map<string, number>();
+  readonly #held = new Map<string, number>();
   #entries = 0;
   #bytes = 0;
+  #heldBytes = 0;
 
   constructor(options: QuotaOptions) {
     this.#options = options;
@@ -33,13 +50,33 @@ export class Quotas {
 
   /** Takes room for a record; says what is full where there is none. */
   tryTake(record: Counted): FullQuota | undefined {
-    const { perMinion, perStack, entries, bytes } = this.#options;
+    const { perMinion, entries, bytes } = this.#options;
     if ((this.#minions.get(record.minion) ?? 0) >= perMinion) return 'perMinion';
-    if ((this.#stacks.get(record.stack) ?? 0) >= perStack) return 'perStack';
+    const full = record.stack === undefined ? this.#fullOfHeld(record) : this.#fullOfOwner(record);
+    if (full !== undefined) return full;
     if (this.#entries >= entries) return 'entries';
     if (this.#bytes + record.bytes > bytes) return 'room';
     this.take(record);
     return undefined;
+  }
+
+  #fullOfHeld(record: Counted): FullQuota | undefined {
+    const { bytes, heldPerMinion } = this.#options;
+    // protection: held-per-minion
+    if ((this.#held.get(record.minion) ?? 0) >= heldPerMinion) return 'held';
+    return this.#heldBytes + record.bytes > bytes * heldShare ? 'room' : undefined;
+  }
+
+  #fullOfOwner(record: Counted): FullQuota | undefined {
+    const { perOwner, ownerBytes, perStack } = this.#options;
+    if ((this.#stacks.get(stackKey(record)) ?? 0) >= perStack) return 'perStack';
+    const { owner } = record;
+    if (owner === undefined) return undefined;
+    const isFull =
+      (this.#owners.get(owner) ?? 0) >= perOwner ||
+      (this.#ownerBytes.get(owner) ?? 0) + record.bytes > ownerBytes;
+    // protection: signals-per-owner
+    return isFull ? 'perOwner' : undefined;
   }
 
   /** Takes it in any case: what was accepted before counts. */
@@ -51,12 +88,27 @@ export class Quotas {
     this.#count(record, -1);
   }
 
-  #count({ minion, stack, bytes }: Counted, by: 1 | -1): void {
+  #count(record: Counted, by: 1 | -1): void {
+    const { minion, stack, owner, bytes } = record;
     add(this.#minions, minion, by);
-    add(this.#stacks, stack, by);
+    if (stack === undefined) {
+      add(this.#held, minion, by);
+      this.#heldBytes += by * bytes;
+    } else {
+      add(this.#stacks, stackKey(record), by);
+    }
+    if (owner !== undefined) {
+      add(this.#owners, owner, by);
+      add(this.#ownerBytes, owner, by * bytes);
+    }
     this.#entries += by;
     this.#bytes += by * bytes;
   }
+}
+
+/** Stacks of two owners may have the same name. */
+function stackKey({ owner, stack }: Counted): string {
+  return JSON.stringify([owner ?? null, stack]);
 }
 
 function add(counts: Map<string, number>, name: string, by: number): void {

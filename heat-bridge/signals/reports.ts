@@ -8,12 +8,14 @@ import type { OutboxRecord } from './outbox-record.ts';
 /** Below `saltbridge/bridge/`, where minions cannot emit anything. */
 const tags = {
   accepted: 'signal/accepted',
+  held: 'signal/held',
   refused: 'signal/refused',
   delivered: 'signal/delivered',
   failed: 'signal/failed',
 };
 
-const refusals: Readonly<Record<SignalRefusal, string>> = {
+/** Why a signal is refused, as people read it. */
+export const refusalTexts: Readonly<Record<SignalRefusal, string>> = {
   bytes: 'it is larger than signal_bytes',
   room: 'the outbox is full',
   'data-no-json': 'data is no JSON',
@@ -24,9 +26,11 @@ const refusals: Readonly<Record<SignalRefusal, string>> = {
   entries: 'the outbox is full',
   expired: 'the handle has expired',
   member: 'the handle is not for this member',
-  minion: 'the handle is not for this minion',
+  held: 'too many signals of this minion wait for handles that are not registered',
   perMinion: 'too many signals of this minion wait',
+  perOwner: 'too many signals wait for the handles of this owner',
   perStack: 'too many signals for this stack wait',
+  unregistered: 'no handle of this alias is registered for this minion',
 };
 
 /** See above. */
@@ -43,8 +47,13 @@ export class SignalReports {
     this.#fire(tags.accepted, { id: minion, handle, signal });
   }
 
+  held(minion: string, handle: string, signal: string): void {
+    this.#fire(tags.held, { id: minion, handle, signal });
+    this.#log.info({ minion, handle, signal }, 'signal held until its handle is registered');
+  }
+
   refused(minion: string, handle: string, refusal: SignalRefusal): void {
-    const reason = refusals[refusal];
+    const reason = refusalTexts[refusal];
     this.#fire(tags.refused, { id: minion, handle, reason });
     this.#log.info({ minion, handle, code: refusal }, 'signal refused');
   }

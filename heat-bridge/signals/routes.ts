@@ -15,7 +15,7 @@ import { signalOperations as about } from './operations.ts';
 import type { SignalsApi } from './signals-api.ts';
 
 /** What the routes ask of their master. */
-export type RoutesHost = Pick<ExtensionHost, 'decide' | 'holdToken' | 'isWithin'>;
+export type RoutesHost = Pick<ExtensionHost, 'decide' | 'holdToken'>;
 
 /** What a rule of the action `command` calls the right to register handles. */
 const registering = 'bridge.handle.add';
@@ -41,11 +41,11 @@ export function addSignalRoutes(
     const { subject, stop } = await holderOf(request, doors, host);
     stop();
     const api = signals.as({ who: actorOf(subject), rule: 'own-handle' });
-    const list = await api.handles.list({ owner: nameOf(subject) });
-    const info = list.find(({ alias }) => alias === request.params.alias);
+    const owner = nameOf(subject);
     // Another's is as unknown as one that is not there.
-    if (info === undefined) throw new BridgeError('ERR_HANDLE_UNKNOWN', 'no such handle of yours');
-    return { api, info, alias: info.alias };
+    // protection: handles-of-others
+    const info = await api.handles.show(request.params.alias, { owner });
+    return { api, info, selection: { alias: info.alias, owner } };
   };
   const add = async (
     request: FastifyRequest,
@@ -73,8 +73,8 @@ export function addSignalRoutes(
     async (request) => (await owned(request)).info,
   );
   app.delete<OfAlias>('/handles/:alias', { config: about.remove }, async (request) => {
-    const { api, alias } = await owned(request);
-    return api.handles.remove(alias);
+    const { api, selection } = await owned(request);
+    return api.handles.remove(selection.alias, selection);
   });
   addOutboxRoutes(app, owned);
 }
@@ -83,7 +83,7 @@ export function addSignalRoutes(
 interface Owned {
   readonly api: SignalsApi;
   readonly info: HandleInfo;
-  readonly alias: string;
+  readonly selection: { readonly alias: string; readonly owner: string };
 }
 
 function addOutboxRoutes(
@@ -91,16 +91,16 @@ function addOutboxRoutes(
   owned: (request: FastifyRequest<OfAlias>) => Promise<Owned>,
 ): void {
   app.get<OfAlias>('/handles/:alias/outbox', { config: about.outbox }, async (request) => {
-    const { api, alias } = await owned(request);
-    return api.outbox.list({ alias });
+    const { api, selection } = await owned(request);
+    return api.outbox.list(selection);
   });
   app.delete<OfAlias>('/handles/:alias/outbox', { config: about.drop }, async (request) => {
-    const { api, alias } = await owned(request);
-    return api.outbox.drop({ alias });
+    const { api, selection } = await owned(request);
+    return api.outbox.drop(selection);
   });
   app.post<OfAlias>('/handles/:alias/outbox/retry', { config: about.retry }, async (request) => {
-    const { api, alias } = await owned(request);
-    return api.outbox.retry({ alias });
+    const { api, selection } = await owned(request);
+    return api.outbox.retry(selection);
   });
 }
 
@@ -117,7 +117,7 @@ async function mayRegister(
   const registration = checkedRegistration({ ...given, owner: nameOf(subject) });
   const resource = {
     call: { fun: registering, args: [], kwargs: new Map<string, string>() },
-    isWithin: (target: string) => host.isWithin(registration.minions, target),
+    minions: registration.minions,
   };
   const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
   if (effect === 'allow') return { registration, by: { who: actorOf(subject), rule } };

@@ -6,8 +6,9 @@ import type { SignalsApi } from './signals-api.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 256 });
-const Alias = Type.Object({ alias: Text }, strict);
-const selection = { id: Type.Optional(Text), alias: Type.Optional(Text) };
+const owner = { owner: Type.Optional(Text) };
+const Alias = Type.Object({ alias: Text, ...owner }, strict);
+const selection = { id: Type.Optional(Text), alias: Type.Optional(Text), ...owner };
 const Selection = Type.Object(selection, strict);
 /** `handles.add` looks at it more closely. */
 const Registration = Type.Unsafe<HandleRegistration>(Type.Object({ alias: Text }));
@@ -28,17 +29,23 @@ export function signalMethods({ handles, outbox }: SignalsApi): ReadonlyMap<stri
     [
       'handles.list',
       extensionMethod({
-        parameters: Type.Object({ owner: Type.Optional(Text) }, strict),
+        parameters: Type.Object(owner, strict),
         call: (_api, p) => handles.list(p),
       }),
     ],
     [
       'handles.show',
-      extensionMethod({ parameters: Alias, call: (_api, { alias }) => handles.show(alias) }),
+      extensionMethod({
+        parameters: Alias,
+        call: (_api, { alias, ...of }) => handles.show(alias, of),
+      }),
     ],
     [
       'handles.remove',
-      extensionMethod({ parameters: Alias, call: (_api, { alias }) => handles.remove(alias) }),
+      extensionMethod({
+        parameters: Alias,
+        call: (_api, { alias, ...of }) => handles.remove(alias, of),
+      }),
     ],
     [
       'outbox.list',

@@ -7,25 +7,32 @@ export interface HandlesApi {
   /**
    * Registers a handle; durable when it resolves. Signals for an endpoint that is not listed end in
    * the dead-letter list: `isListed` says so before.
-   * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS (unless it `replaces`), ERR_HANDLE_LIMIT
+   * Signals that came before it, and are held for it, are delivered.
+   * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS (unless it `replaces` one of this owner),
+   * ERR_HANDLE_LIMIT
    */
   add(
     registration: HandleRegistration,
     options?: { readonly replaces?: boolean },
   ): Promise<HandleInfo>;
   /** By alias; those that ended are shown for a day. */
-  list(selection?: { readonly owner?: string }): Promise<readonly HandleInfo[]>;
-  /** @throws BridgeError ERR_HANDLE_UNKNOWN */
-  show(alias: string): Promise<HandleInfo>;
+  list(selection?: HandleOwner): Promise<readonly HandleInfo[]>;
+  /** @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS */
+  show(alias: string, of?: HandleOwner): Promise<HandleInfo>;
   /**
    * Forgets a handle and its secrets. What waits for it goes to the dead-letter list.
-   * @throws BridgeError ERR_HANDLE_UNKNOWN
+   * @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS
    */
-  remove(alias: string): Promise<HandleInfo>;
+  remove(alias: string, of?: HandleOwner): Promise<HandleInfo>;
 }
 
-/** Which entries of the outbox are meant: one, those of a handle, or all. */
-export interface OutboxSelection {
+/** Whose handle of an alias is meant. Default: anybody's; several are ERR_HANDLE_AMBIGUOUS. */
+export interface HandleOwner {
+  readonly owner?: string;
+}
+
+/** Which entries of the outbox are meant: one, those of an alias or of an owner's handles, or all. */
+export interface OutboxSelection extends HandleOwner {
   readonly id?: string;
   readonly alias?: string;
 }
@@ -37,7 +44,8 @@ export interface OutboxApi {
     selection?: OutboxSelection & { readonly isDead?: boolean; readonly limit?: number },
   ): Promise<readonly OutboxEntry[]>;
   /**
-   * Puts signals of the dead-letter list behind the others of their handle.
+   * Puts signals of the dead-letter list behind the others of their handle; those that were held in
+   * vain, behind the others of the handle that is registered for them now.
    * @returns those that are tried again
    * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA, ERR_HANDLE_UNKNOWN where the handle is
    * gone

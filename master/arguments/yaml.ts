@@ -3,10 +3,19 @@
  * standard's) and Salt's own meaning of leading zeros and dates
  * [PyYAML resolver.py, constructor.py; salt utils/yamlloader.py].
  */
-import { isScalar, type Node, parseDocument, type ScalarTag, type Tags } from 'yaml';
+import {
+  Composer,
+  type Document,
+  isMap,
+  isScalar,
+  isSeq,
+  type ParsedNode,
+  type ScalarTag,
+  type Tags,
+} from 'yaml';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { isBeyondLibyaml } from './libyaml-limits.ts';
-import { checkYamlDepth } from './yaml-depth.ts';
+import { boundedTokens, tooMany, type YamlLimits } from './yaml-tokens.ts';
 
 const integerForm =
   /^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$/;
@@ -14,6 +23,9 @@ const floatForm =
   /^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/;
 const booleanForm =
   /^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/;
+
+/** Characters of an integer: reading more takes longer for each. */
+const maxDigits = 1000;
 
 const core = 'tag:yaml.org,2002:';
 const scalarTags: readonly ScalarTag[] = [
@@ -54,20 +66,57 @@ const nextLine = '\x85';
  * are a `Map`.
  * @throws Error when the text is not one YAML document with values that Salt knows
  */
-export function parseYaml(text: string): WireValue {
+export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
   if (unreadable.test(text)) throw new Error('the text has control characters');
   const lines = text.replaceAll(nextLine, '\n');
-  checkYamlDepth(lines);
-  const document = parseDocument(lines, {
-    version: '1.1',
-    schema: 'failsafe',
-    customTags: pythonTags,
-    uniqueKeys: isSameKey,
-  });
+  const document = compose(lines, limits);
   const [complaint] = [...document.errors, ...document.warnings];
   if (complaint !== undefined) throw complaint;
   if (isBeyondLibyaml(document, lines)) throw new SyntaxError('libyaml does not take it');
+  checkNodes(document.contents, limits);
   return toWireValue(document.toJS({ mapAsMap: true }));
+}
+
+/** The package's own check of keys compares each with all others. */
+const composing = {
+  version: '1.1',
+  schema: 'failsafe',
+  customTags: pythonTags,
+  uniqueKeys: false,
+  prettyErrors: false,
+} as const;
+
+function compose(text: string, limits: YamlLimits): Document.Parsed {
+  const composer = new Composer<ParsedNode>(composing);
+  const [document, more] = composer.compose(boundedTokens(text, limits), true, text.length);
+  if (document === undefined || more !== undefined) throw new SyntaxError('expected one document');
+  return document;
+}
+
+/** No key twice in a map, no more values than may be, and integers that the wire can carry. */
+function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): void {
+  let count = 0;
+  const waiting = [root];
+  for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
+    count += 1;
+    if (maxValues !== undefined && count > maxValues) throw tooMany(maxValues);
+    if (isPlain && isScalar(node) && isBeyond64Bits(node.value)) {
+      throw new SyntaxError('an integer beyond 64 bits');
+    }
+    if (isSeq(node)) for (const item of node.items) waiting.push(item);
+    if (!isMap(node)) continue;
+    const keys = new Set<unknown>();
+    for (const { key, value } of node.items) {
+      if (isScalar(key) && keys.size === keys.add(pythonKey(key.value)).size) {
+        throw new SyntaxError('a key stands there twice');
+      }
+      waiting.push(value);
+    }
+  }
+}
+
+function isBeyond64Bits(value: unknown): boolean {
+  return typeof value === 'bigint' && (value < -(2n ** 63n) || value >= 2n ** 64n);
 }
 
 function toWireValue(value: unknown): WireValue {
@@ -96,11 +145,6 @@ function toWireMap(entries: readonly [unknown, unknown][]): WireValue {
 }
 
 /** In Python, `1`, `1.0` and `True` are the same key. */
-function isSameKey(left: Node, right: Node): boolean {
-  if (!isScalar(left) || !isScalar(right)) return left === right;
-  return pythonKey(left.value) === pythonKey(right.value);
-}
-
 function pythonKey(value: unknown): unknown {
   return typeof value === 'boolean' ? Number(value) : value;
 }
@@ -125,6 +169,7 @@ function toBoolean(text: string): boolean {
 }
 
 function toInteger(text: string): number | bigint {
+  if (text.length > maxDigits) throw new SyntaxError('a number with very many digits');
   const digits = dropLeadingZeros(text).replaceAll('_', '');
   const magnitude = toMagnitude(digits.replace(/^[-+]/, ''));
   const value = digits.startsWith('-') ? -magnitude : magnitude;

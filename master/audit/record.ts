@@ -15,7 +15,7 @@ export interface AuditActor {
 }
 
 /** What became of it. */
-export type AuditOutcome = 'done' | 'failed' | 'permitted' | 'denied';
+export type AuditOutcome = 'done' | 'failed' | 'permitted' | 'denied' | 'expired';
 
 /** What somebody hands to the log. Nothing of it is a secret: arguments come as a digest. */
 export interface AuditEntry {

@@ -1,6 +1,7 @@
 /** The file that an audit log is being written to: appended, synchronised, replaced when it is full. */
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { makeDirectory } from '../../runtime/index.ts';
 import type { Store } from '../../store/index.ts';
 import { type AuditHead, linkEntry } from './chain.ts';
 import { auditFile, auditFiles, firstSequence } from './files.ts';
@@ -52,7 +53,7 @@ export class AuditWriter {
     options: AuditWriterOptions,
   ): Promise<{ readonly writer: AuditWriter; readonly findings: readonly AuditEntry[] }> {
     const { directory, store } = options;
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await makeDirectory(directory, 0o700);
     const { head, file, findings } = await findContinuation(directory, await readHead(store));
     const [oldest = file] = await auditFiles(directory);
     const place = { file: await openFile(file), head, first: firstSequence(oldest) };

@@ -47,8 +47,12 @@ export interface HttpApiOptions {
   readonly statsDisableAuth?: boolean;
   /** `enable_sessions`: false leaves `/run`, `/token` and what needs no log-in. Default true. */
   readonly enableSessions?: boolean;
-  /** `max_request_body_size`: bytes. Default 1 MiB. */
+  /** `max_request_body_size`: bytes of a body of whoever shows a token. Default 16 MiB. */
   readonly maxRequestBodySize?: number;
+  /** `max_unauthenticated_body_size`: bytes of any other body. Default 1 MiB. */
+  readonly maxUnauthenticatedBodySize?: number;
+  /** `max_request_body_values`: values of a body. Default 100,000. */
+  readonly maxRequestBodyValues?: number;
   /** `cors_origin`: origins whose pages may read answers, exactly. Default: none. */
   readonly corsOrigin?: readonly string[];
   /** `session_idle`: seconds after which a log-in that is not used ends. Default 36,000. */
@@ -125,6 +129,11 @@ const table: SectionTable<HttpApiOptions> = {
   statsDisableAuth: { name: 'stats_disable_auth', kind: flag },
   enableSessions: { name: 'enable_sessions', kind: flag },
   maxRequestBodySize: { name: 'max_request_body_size', kind: integer(1024, 100_000_000) },
+  maxUnauthenticatedBodySize: {
+    name: 'max_unauthenticated_body_size',
+    kind: integer(1024, 100_000_000),
+  },
+  maxRequestBodyValues: { name: 'max_request_body_values', kind: integer(100, 10_000_000) },
   corsOrigin: { name: 'cors_origin', kind: textList },
   sessionIdle: { name: 'session_idle', kind: number(1, 1e9) },
   streams: { name: 'streams', kind: integer(1, 100_000) },

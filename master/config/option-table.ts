@@ -52,6 +52,7 @@ export type OwnOptionName =
   | 'eventRing'
   | 'socket'
   | 'publishSerialBlock'
+  | 'reconnectWaitSeconds'
   | 'confirmOpenMode'
   | 'confirmAutoEauth'
   | 'mineTrustsGrains'
@@ -230,6 +231,7 @@ export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
   audit: row('audit', auditOptions, auditDefaults),
   bridge: row('bridge', plainMap, null),
   publishSerialBlock: row('publish_serial_block', integer(1, many), 1000),
+  reconnectWaitSeconds: row('reconnect_wait', integer(0, 60), 3),
   confirmOpenMode: row('confirm_open_mode', flag, false),
   confirmAutoEauth: row('confirm_auto_eauth', flag, false),
   mineTrustsGrains: row('mine_trusts_grains', flag, false),

@@ -445,6 +445,11 @@ export interface MasterConfig {
   readonly acl: AclOptions;
   /** `saltbridge:publish_serial_block`: serials reserved with one write. Default 1000. */
   readonly publishSerialBlock: number;
+  /**
+   * `saltbridge:reconnect_wait`: how long a publication is held for minions that had signed in
+   * before the master was restarted and have not subscribed again, seconds. Default 3.
+   */
+  readonly reconnectWaitSeconds: number;
   /** `saltbridge:confirm_open_mode`: `open_mode` is meant. Default false. */
   readonly confirmOpenMode: boolean;
   /**

@@ -2,7 +2,6 @@
 import { createPolicy, type PolicyRule, parseRule } from '../../acl/index.ts';
 import type { AclApi } from '../api.ts';
 import type { LivePolicy } from '../policy/live-policy.ts';
-import type { TargetResolver } from '../targeting/resolve.ts';
 import { learnPolicy } from './learn.ts';
 import type { DecisionRecorder } from './recorder.ts';
 import { replay } from './replay.ts';
@@ -11,24 +10,18 @@ import { replay } from './replay.ts';
 export interface DecisionsParts {
   readonly decisions: DecisionRecorder;
   readonly policy: Pick<LivePolicy, 'world'>;
-  readonly targets: Pick<TargetResolver, 'entitled'>;
 }
 
 export function createDecisionsApi({
   decisions,
   policy,
-  targets,
 }: DecisionsParts): Pick<AclApi, 'forget' | 'learn' | 'replay'> {
-  const isWithin = (minions: readonly string[], tgt: string): boolean => {
-    const allowed = targets.entitled({ tgt, tgtType: 'compound' });
-    return minions.every((id) => allowed.has(id));
-  };
   return {
     learn: async ({ since = 0, generalise = false } = {}) =>
       learnPolicy(decisions.list(since), { generalise }),
     replay: async ({ rules, since = 0 }) => {
       const candidate = createPolicy(rules.map(readRule), policy.world);
-      return replay(decisions.list(since), candidate, isWithin, decisions.missed);
+      return replay(decisions.list(since), candidate, decisions.missed);
     },
     forget: () => decisions.clear(),
   };

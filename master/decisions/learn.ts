@@ -77,7 +77,7 @@ const maxText = 1000;
 
 function isPossible(record: RecordedDecision): boolean {
   const { action, texts, minions = [] } = record;
-  const [question] = questionsOf(record, () => false);
+  const [question] = questionsOf(record);
   const isTooLong = texts.some((text) => text.length > maxText);
   if (question === undefined || isTooLong || !isGrantable(question)) return false;
   if (action !== 'publish') return true;

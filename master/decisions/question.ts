@@ -4,20 +4,16 @@ import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { MinionQuestion } from '../policy/gate.ts';
 import type { RecordedDecision } from './record.ts';
 
-/** Whether every one of some minions is one that a compound target means. */
-export type WithinTest = (minions: readonly string[], target: string) => boolean;
-
 /** One question for each sample; one where there is none. */
-export function questionsOf(record: RecordedDecision, isWithin: WithinTest): MinionQuestion[] {
+export function questionsOf(record: RecordedDecision): MinionQuestion[] {
   const samples: readonly (WireValue | undefined)[] =
     record.samples.length > 0 ? record.samples : [undefined];
-  return samples.flatMap((sample) => questionOf(record, sample, isWithin) ?? []);
+  return samples.flatMap((sample) => questionOf(record, sample) ?? []);
 }
 
 function questionOf(
   record: RecordedDecision,
   sample: WireValue | undefined,
-  isWithin: WithinTest,
 ): MinionQuestion | undefined {
   const { action, texts, owner, minions = [] } = record;
   const [text = ''] = texts;
@@ -34,9 +30,7 @@ function questionOf(
       return { subject, action, resource };
     }
     case 'publish': {
-      const calls = callsOf(record, sample);
-      const resource = { calls, isWithin: (target: string) => isWithin(minions, target) };
-      return { subject, action, resource };
+      return { subject, action, resource: { calls: callsOf(record, sample), minions } };
     }
     case 'runner':
     case 'wheel': {
@@ -45,8 +39,7 @@ function questionOf(
     }
     case 'command': {
       const [call] = callsOf(record, sample);
-      const isForAll = (target: string): boolean => isWithin(minions, target);
-      return call && { subject, action, resource: { call, isWithin: isForAll } };
+      return call && { subject, action, resource: { call, minions } };
     }
     case 'mine': {
       const resource = owner === undefined ? { fun: text } : { fun: text, owner };

@@ -46,15 +46,11 @@ export interface Sample {
 /** Bytes of JSON of one sample. */
 const maxSampleBytes = 2048;
 
-/** @param minions - whom a job is for */
-export function subjectOf(
-  question: MinionQuestion,
-  { effect, rule }: Decision,
-  minions?: readonly string[],
-): DecisionSubject {
+export function subjectOf(question: MinionQuestion, { effect, rule }: Decision): DecisionSubject {
   const { action } = question;
   const texts =
     action === 'publish' ? question.resource.calls.map(({ fun }) => fun) : [textOf(question)];
+  const minions = action === 'publish' ? question.resource.minions : undefined;
   const owner = action === 'mine' ? question.resource.owner : undefined;
   return {
     minion: question.subject.id,
@@ -76,12 +72,8 @@ export function keyOf(subject: DecisionSubject): string {
 }
 
 /** The same before anything is put together for it: most of what minions ask for are signals. */
-export function keyOfQuestion(
-  question: MinionQuestion,
-  decision: Decision,
-  minions?: readonly string[],
-): string {
-  if (question.action !== 'signal') return keyOf(subjectOf(question, decision, minions));
+export function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
+  if (question.action !== 'signal') return keyOf(subjectOf(question, decision));
   const { subject, resource } = question;
   return signalKey(decision.effect, subject.id, decision.rule, resource.tag);
 }

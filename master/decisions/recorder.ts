@@ -93,12 +93,11 @@ export class DecisionRecorder {
     return this.#missed;
   }
 
-  /** @param minions - whom a job is for */
-  note(question: MinionQuestion, decision: Decision, minions?: readonly string[]): void {
+  note(question: MinionQuestion, decision: Decision): void {
     const now = this.#options.now();
     const known =
-      this.#counts.get(keyOfQuestion(question, decision, minions)) ??
-      this.#begin(subjectOf(question, decision, minions), now);
+      this.#counts.get(keyOfQuestion(question, decision)) ??
+      this.#begin(subjectOf(question, decision), now);
     if (known === undefined) return;
     known.count += 1;
     known.lastAt = now;

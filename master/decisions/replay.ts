@@ -1,6 +1,6 @@
 /** Recorded decisions under another policy: what would be otherwise. */
 import { type Decision, explain, type Policy } from '../../acl/index.ts';
-import { questionsOf, type WithinTest } from './question.ts';
+import { questionsOf } from './question.ts';
 import type { RecordedDecision } from './record.ts';
 
 /** A decision that another policy would make otherwise. */
@@ -32,10 +32,9 @@ export interface ReplayReport {
 export function replay(
   records: readonly RecordedDecision[],
   policy: Policy,
-  isWithin: WithinTest,
   missed: number,
 ): ReplayReport {
-  const changes = records.flatMap((record) => compare(record, policy, isWithin) ?? []);
+  const changes = records.flatMap((record) => compare(record, policy) ?? []);
   return {
     decisions: records.length,
     requests: records.reduce((sum, { count }) => sum + count, 0),
@@ -45,14 +44,8 @@ export function replay(
   };
 }
 
-function compare(
-  record: RecordedDecision,
-  policy: Policy,
-  isWithin: WithinTest,
-): ReplayChange | undefined {
-  const decisions = questionsOf(record, isWithin).map(
-    (question) => explain(question, policy).decision,
-  );
+function compare(record: RecordedDecision, policy: Policy): ReplayChange | undefined {
+  const decisions = questionsOf(record).map((question) => explain(question, policy).decision);
   const decision = decisions.find(({ effect }) => effect === 'deny') ?? decisions[0];
   if (decision === undefined) return undefined;
   const kind = kindOf(record, decision);

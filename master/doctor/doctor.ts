@@ -12,6 +12,7 @@ import { checkPermissions } from './permissions.ts';
 import { checkPorts } from './ports.ts';
 import { checkProtocol } from './protocol.ts';
 import type { DoctorFinding, DoctorReport } from './report.ts';
+import { checkRestart } from './restart.ts';
 import { examineMaster } from './running.ts';
 import { examineStore } from './store.ts';
 import { thisWorld } from './world.ts';
@@ -24,6 +25,7 @@ const checks: Readonly<Record<string, Check>> = {
   'own keys': checkOwnKeys,
   "minions' keys": checkMinionKeys,
   protocol: checkProtocol,
+  restart: checkRestart,
   clock: checkClock,
   'open files': checkFileLimit,
   disk: checkDisk,

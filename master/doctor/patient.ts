@@ -1,4 +1,4 @@
-import type { KeyInfo, MasterStatus } from '../api.ts';
+import type { KeyInfo, MasterStatus, MinionInfo } from '../api.ts';
 import type { ConfigSurvey } from '../config/survey.ts';
 import type { KeySurvey } from '../keys/key-survey.ts';
 import type { DoctorFinding } from './report.ts';
@@ -32,6 +32,7 @@ export interface DiskRoom {
 export interface RunningMaster {
   readonly status: MasterStatus;
   readonly keys: readonly KeyInfo[];
+  readonly minions: readonly MinionInfo[];
 }
 
 /** What the store of a master that does not run says. */

@@ -19,6 +19,7 @@ export const doctorCodes = [
   'minion-key-pending',
   'minion-key-small',
   'minion-key-unusable',
+  'minion-needs-restart',
   'node-version',
   'open-mode',
   'own-key-mismatch',

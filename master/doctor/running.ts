@@ -24,7 +24,11 @@ export async function examineMaster(openApi: () => Promise<MasterApi>): Promise<
 
 async function ask(openApi: () => Promise<MasterApi>): Promise<RunningMaster> {
   const api = await openApi();
-  return { status: await api.status(), keys: await api.keys.list() };
+  return {
+    status: await api.status(),
+    keys: await api.keys.list(),
+    minions: await api.minions(),
+  };
 }
 
 async function withDeadline<T>(answer: Promise<T>): Promise<T> {

@@ -5,6 +5,7 @@ import {
   isUnlimited,
   type Policy,
   type Question,
+  reachOf,
   type UserSubject,
 } from '../../acl/index.ts';
 import type { EventsApi, FunctionsApi, JobsApi, KeysApi, UserApi } from '../api.ts';
@@ -42,7 +43,7 @@ export interface UserApiParts {
   readonly events: BusApi;
   /** Which jobs and calls users began. */
   readonly ownJobs: OwnJobs;
-  readonly targets: Pick<TargetResolver, 'resolve' | 'resolveForMinion' | 'entitled'>;
+  readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly counters: RequestCounters;
   /** Keeps account of what was refused. */
   readonly ruled: RuledDecisions;
@@ -174,9 +175,9 @@ class UserGate {
   }
 
   /**
-   * The job as it may be published. Whom it is for is settled first, by what is known for certain,
-   * and it goes to these by name: what was judged is what is published [THREATS A-10]. Only who
-   * may do everything keeps the target as it was written, and fields beyond the job's own (A-11).
+   * The job as it may be published: to those that the target means of the minions that the rules
+   * name for it, by name. A target that means none of them is refused as one who may do nothing is.
+   * Only who may do everything keeps the target as it was written, and fields beyond the job's own.
    * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT
    */
   judgeJob<R extends PublishRequest>({ subject, policy }: UserSession, request: R): R {
@@ -187,20 +188,10 @@ class UserGate {
       return { ...asked, user: subject.name, by } as R; // without what only minions have
     }
     const calls = toCalls(request);
-    const { minions } = targets.resolveForMinion(request);
-    const isWithin = (tgt: string): boolean => {
-      const allowed = targets.entitled({ tgt, tgtType: 'compound' });
-      return minions.every((id) => allowed.has(id));
-    };
-    const environments = new Set(calls.flatMap((call) => call.kwargs.get('saltenv') ?? []));
-    // Nobody is meant: nothing says that the caller may do this to anybody.
-    if (minions.length === 0) this.#refuse(subject, 'publish', request, 'nobody is meant');
-    let rule = '';
-    for (const environment of environments.size === 0 ? [undefined] : environments) {
-      const more = environment === undefined ? {} : { environment };
-      const resource = { calls, isWithin, ...more };
-      rule = this.#judge({ subject, action: 'publish', resource }, policy, request);
-    }
+    const reach = reachOf({ subject, action: 'publish', calls }, policy);
+    const minions = reach.isEmpty ? [] : targets.resolveWithin(request, reach);
+    const question = { subject, action: 'publish', resource: { calls, minions } } as const;
+    const rule = this.#judge(question, policy, request);
     const { jid: _jid, ret: _ret, metadata: _metadata, delimiter: _delimiter, ...rest } = asked;
     const by = requester(subject, rule);
     return { ...rest, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields

@@ -15,6 +15,7 @@ export const tags = {
   signalDenied: (minionId: string): string => `saltbridge/denied/${minionId}`,
   /** Ours: what a reaction did not do. */
   reaction: (kind: 'dropped' | 'denied'): string => `saltbridge/reaction/${kind}`,
+  resourcesRefreshed: (minionId: string): string => `resource/refresh/${minionId}`,
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
   /** Ours: told to one reader, where events may be missing. */
   eventsMissed: 'saltbridge/events/missed',

@@ -3,7 +3,7 @@
  * takes signals, gives pillar, and has methods at the local socket. `saltbridge/bridge` is one.
  */
 import type { Logger } from 'pino';
-import type { Decision, Policy, Question, Subject } from '../../acl/index.ts';
+import type { Decision, Policy, Question, Reach, Subject } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditTrail } from '../audit/record.ts';
@@ -37,6 +37,17 @@ export interface TokenHolder {
   stop(): void;
 }
 
+/** What keeps a target from meaning more than it may. */
+export interface TargetBounds {
+  /** Default: all minions, and whatever is known of them. */
+  readonly reach?: Reach | undefined;
+  /**
+   * Secrets follow the target: it may go by ids, and by values of pillar that grains have no part
+   * in. Default false.
+   */
+  readonly hasSecrets?: boolean;
+}
+
 /** What a master does for an extension. */
 export interface ExtensionHost {
   /** In force; its members change with a reload. */
@@ -51,8 +62,8 @@ export interface ExtensionHost {
    */
   decide(question: Question, policy?: Policy): Decision;
   /** The ids that a target means for certain. @throws MasterError ERR_BAD_TGT */
-  minionsOf(target: TargetRequest): Promise<readonly string[]>;
-  /** For {@link Question}: whether a compound target entitles all of these. */
+  minionsOf(target: TargetRequest, bounds?: TargetBounds): Promise<readonly string[]>;
+  /** Whether a compound target of an operator's means all of these for certain. */
   isWithin(minions: readonly string[], target: string): boolean;
   /**
    * Follows a job that was published before, also by the master before this one, to its end: what

@@ -23,7 +23,7 @@ import type { ExtPillar } from '../pillar/ext-pillar.ts';
 import type { LivePolicy } from '../policy/live-policy.ts';
 import type { KeyAdvice } from '../requests/auth.ts';
 import type { RpcMethod } from '../rpc/methods.ts';
-import type { TargetResolver } from '../targeting/resolve.ts';
+import { everyone, type TargetResolver } from '../targeting/resolve.ts';
 import type {
   ExtensionHost,
   MasterExtension,
@@ -39,7 +39,10 @@ export interface ExtensionParts {
   readonly foundations: Pick<Foundations, 'audit' | 'seal' | 'store'>;
   readonly policy: Pick<LivePolicy, 'current'>;
   readonly ruled: RuledDecisions;
-  readonly targets: Pick<TargetResolver, 'resolve' | 'entitled'>;
+  readonly targets: Pick<
+    TargetResolver,
+    'entitled' | 'resolve' | 'resolveProven' | 'resolveWithin'
+  >;
   readonly admission: Admission;
   readonly jobs: Pick<JobCache, 'find'>;
   readonly nextJid: () => string;
@@ -135,7 +138,9 @@ function createHost(
       if (decision.effect === 'deny') ruled.note(askedOf(question), decision);
       return decision;
     },
-    minionsOf: async (target) => {
+    minionsOf: async (target, { reach, hasSecrets = false } = {}) => {
+      if (hasSecrets) return targets.resolveProven(target, reach ?? everyone);
+      if (reach !== undefined) return targets.resolveWithin(target, reach);
       const { minions, problem } = await targets.resolve(target, { greedy: false });
       if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
       return minions;

@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, realpath, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isValidMinionId, type WireMap, wireBytes } from '../../minion-protocol/index.ts';
+import { makeDirectory } from '../../runtime/index.ts';
 import { ifPresent, isBelow } from './confinement.ts';
 import { relativePath } from './requested-path.ts';
 
@@ -135,7 +136,7 @@ async function openBelow(
   place: string,
   isNew: boolean,
 ): Promise<FileHandle | undefined> {
-  await mkdir(base, { recursive: true, mode: 0o700 });
+  await makeDirectory(base, 0o700);
   const realBase = await realpath(base);
   const existing = await nearestFolder(path.dirname(place));
   if (!isBelow(realBase, existing)) return undefined;

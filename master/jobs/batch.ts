@@ -81,7 +81,7 @@ export async function* runBatch(
           if (failHard && isFailureCode(update.retcode)) {
             return yield { type: 'ended', failed: update.minion, left: places.left };
           }
-          coolings.add(places.leave([update.minion]));
+          if (update.resource === undefined) coolings.add(places.leave([update.minion]));
         }
       }
       if (signal?.aborted !== true) jobs.start(places.take());
@@ -116,7 +116,7 @@ async function gather(
   const silent: string[] = [];
   for await (const update of run({ ...job, fun: 'test.ping' }, signal)) {
     if (update.type === 'return') minions.push(update.minion);
-    if (update.type === 'finished') silent.push(...update.silent);
+    if (update.type === 'finished') silent.push(...update.silent, ...update.reconnecting);
   }
   return { type: 'gathered', minions: minions.sort(), silent };
 }

@@ -11,7 +11,8 @@ import { type AuditRequester, auditOf } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
-import type { Publisher } from '../publisher.ts';
+import type { Reconnecting } from '../presence/reconnecting.ts';
+import type { Addressees, Publisher } from '../publisher.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
 import { toArguments } from './arguments.ts';
@@ -36,6 +37,8 @@ export interface PublishRequest extends TargetRequest {
   readonly ret?: string;
   /** Copied into the return. */
   readonly metadata?: WireMap;
+  /** Whether minions of 3008 and later tell `salt/job/<jid>/start/<id>` before they begin. */
+  readonly startEvent?: boolean;
   /** The job's id: twenty digits, none that was used. Default: a new one. */
   readonly jid?: string;
   /** The minion that asks for it; told to the minions, as Salt does. */
@@ -61,6 +64,7 @@ export interface JobDispatcherOptions {
   readonly cache: JobCache;
   readonly bus: EventBus;
   readonly publisher: Publisher;
+  readonly reconnecting: Pick<Reconnecting, 'holdMs'>;
   readonly audit: AuditTrail;
   readonly nextJid: () => string;
   /** `master_id`, told in every publication; `null`: none. */
@@ -75,6 +79,9 @@ interface Described {
   readonly target: TargetExpression;
   readonly problem: string | undefined;
 }
+
+/** What of a request goes into the publication as it is. */
+type CarriedFields = Pick<PublishRequest, 'ret' | 'metadata' | 'requestedBy' | 'startEvent'>;
 
 /** Targets that transports may deliver to the resolved ids alone [WIRE 4.1]. */
 const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
@@ -114,7 +121,7 @@ export class JobDispatcher {
     const load = this.#load(record, target, request);
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
-    const delivery = await this.#options.publisher.publish(load, addresseesOf(record));
+    const delivery = await this.#options.publisher.publish(load, this.#addressees(record));
     this.#tellAudit(record, request);
     const { skipped } = delivery;
     if (skipped > 0) await this.#options.cache.update({ ...record, skipped });
@@ -159,7 +166,7 @@ export class JobDispatcher {
         ...(requestedBy === undefined ? {} : { requestedBy }),
       },
     );
-    await this.#options.publisher.publish(load, addresseesOf(record));
+    await this.#options.publisher.publish(load, this.#addressees(record));
     return true;
   }
 
@@ -179,7 +186,10 @@ export class JobDispatcher {
     const stopListening = job.onReturn(onReturn);
     this.#options.cache.remember(job);
     try {
-      await this.#options.publisher.publish(this.#load(record, target, {}), addresseesOf(record));
+      await this.#options.publisher.publish(
+        this.#load(record, target, {}),
+        this.#addressees(record),
+      );
     } catch (error) {
       stopListening();
       throw error;
@@ -190,7 +200,7 @@ export class JobDispatcher {
   #load(
     record: JobRecord,
     { delimiter = ':' }: Pick<TargetExpression, 'delimiter'>,
-    { ret = '', metadata, requestedBy }: Pick<PublishRequest, 'ret' | 'metadata' | 'requestedBy'>,
+    { ret = '', metadata, requestedBy, startEvent = false }: CarriedFields,
   ): PublicationLoad {
     const { masterId } = this.#options;
     return {
@@ -205,6 +215,14 @@ export class JobDispatcher {
       ...(masterId === null ? {} : { master_id: masterId }),
       ...(metadata === undefined ? {} : { metadata }),
       ...(requestedBy === undefined ? {} : { id: requestedBy }),
+      ...(startEvent ? { start_event: true } : {}),
+    };
+  }
+
+  #addressees({ tgtType, minions }: JobRecord): Addressees {
+    return {
+      minionIds: typesByIds.has(tgtType) ? minions : null,
+      holdMs: this.#options.reconnecting.holdMs(minions),
     };
   }
 
@@ -227,8 +245,4 @@ export class JobDispatcher {
     };
     return { record, target, problem };
   }
-}
-
-function addresseesOf({ tgtType, minions }: JobRecord): readonly string[] | null {
-  return typesByIds.has(tgtType) ? minions : null;
 }

@@ -4,7 +4,13 @@ import { BoundedQueue } from '../queue.ts';
 import type { JobDispatcher } from './dispatcher.ts';
 import { findRunning } from './find-running.ts';
 import type { Job, JobRecord, JobReturn } from './job.ts';
-import { type Delivery, describeDeliveries, type MinionFacts } from './ledger.ts';
+import {
+  type Delivery,
+  describeDeliveries,
+  forLedger,
+  type LedgerReturn,
+  type MinionFacts,
+} from './ledger.ts';
 
 /** What a running job tells, in this order: `published`, then the rest, `finished` last. */
 export type JobUpdate =
@@ -27,6 +33,8 @@ export type JobUpdate =
       readonly answered: readonly string[];
       /** Minions that neither returned nor said that they are still at it. */
       readonly silent: readonly string[];
+      /** Those that had not come back from a restart of the master in time for the job. */
+      readonly reconnecting: readonly string[];
       /** A line for each targeted minion, those of `missing` last. */
       readonly deliveries: readonly Delivery[];
     };
@@ -83,8 +91,8 @@ export async function* followJob(
 ): AsyncGenerator<JobUpdate, void, void> {
   const { jid } = record;
   const waiting = new Set(record.minions);
-  const returns: Pick<JobReturn, 'minion' | 'retcode' | 'receivedAt'>[] = [];
-  const silent: string[] = [];
+  const returns: LedgerReturn[] = [];
+  const unanswered: string[] = [];
   let patienceMs = firstMs;
   const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
   const end = new AbortController();
@@ -110,10 +118,10 @@ export async function* followJob(
       if (next.done || end.signal.aborted) break;
       switch (next.value.type) {
         case 'return': {
-          const { minion, retcode, receivedAt } = next.value.result;
-          waiting.delete(minion);
-          returns.push({ minion, retcode, receivedAt });
-          yield { type: 'return', jid, ...next.value.result };
+          const { result } = next.value;
+          if (result.resource === undefined) waiting.delete(result.minion);
+          returns.push(forLedger(result));
+          yield { type: 'return', jid, ...result };
           if (!isAsking) quiet.restart(patienceMs);
           break;
         }
@@ -128,7 +136,7 @@ export async function* followJob(
           job.noteRunning(running);
           for (const minion of asked) {
             if (running.has(minion) || job.hasAnswered(minion)) continue;
-            if (waiting.delete(minion)) silent.push(minion);
+            if (waiting.delete(minion)) unanswered.push(minion);
           }
           if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
           quiet.restart(patienceMs);
@@ -138,12 +146,15 @@ export async function* followJob(
           throw next.value.error;
       }
     }
+    const isAway = (minion: string): boolean => facts.isReconnecting(minion, record.publishedAt);
+    const left = [...unanswered, ...waiting].filter((id) => !job.hasResourceAnswer(id));
     const progress = { returns, running: job.running, isFollowed: false };
     yield {
       type: 'finished',
       jid,
-      answered: returns.map(({ minion }) => minion),
-      silent: [...silent, ...waiting],
+      answered: [...new Set(returns.map(({ minion }) => minion))],
+      silent: left.filter((minion) => !isAway(minion)),
+      reconnecting: left.filter(isAway),
       deliveries: describeDeliveries(record, progress, facts),
     };
   } finally {

@@ -90,7 +90,7 @@ async function report(parts: HistoryParts, record: JobRecord): Promise<JobReport
 }
 
 function countStates(deliveries: readonly Delivery[]): Record<DeliveryState, number> {
-  const counts = { answered: 0, failed: 0, running: 0, waiting: 0, silent: 0 };
+  const counts = { answered: 0, failed: 0, running: 0, waiting: 0, reconnecting: 0, silent: 0 };
   for (const { state } of deliveries) counts[state] += 1;
   return counts;
 }

@@ -4,7 +4,8 @@ import { packRecord, packReturn, unpackRecord, unpackReturn } from './job-format
 
 const jobKey = (jid: string): Key => ['jobs', jid];
 const markKey = (minionId: string, mark: string): Key => ['self-made', minionId, mark];
-const returnKey = (jid: string, minionId: string): Key => ['returns', jid, minionId];
+const returnKey = (jid: string, { minion, resource }: JobReturn): Key =>
+  resource === undefined ? ['returns', jid, minion] : ['returns', jid, minion, resource];
 
 /** How many jobs are known by heart; older ones are read from the store again when asked for. */
 const maxRemembered = 2_000;
@@ -89,7 +90,7 @@ export class JobCache {
 
   /**
    * Keeps a return, durable when it resolves.
-   * @returns false if that minion's return was kept already; it stays as it was
+   * @returns false if that of the minion, or of its resource, was kept already; it stays as it was
    */
   addReturn(jid: string, result: JobReturn): Promise<boolean> {
     return this.#writeOnce([this.#putReturn(jid, result)]);
@@ -176,7 +177,7 @@ export class JobCache {
   }
 
   #putReturn(jid: string, result: JobReturn): Operation {
-    const key = returnKey(jid, result.minion);
+    const key = returnKey(jid, result);
     const value = packReturn(result);
     return { op: 'put', key, value, expiresAt: this.#expiry(), ifRevision: 0 };
   }

@@ -34,6 +34,7 @@ const recordSchema = Compile(
 const returnSchema = Compile(
   Type.Object({
     minion: Type.String(),
+    resource: Type.Optional(Type.String()),
     fun: Type.Union([Type.String(), Texts]),
     return: AnyValue,
     retcode: AnyValue,

@@ -31,6 +31,8 @@ export interface JobRecord {
 /** What a minion returned for a job. */
 export interface JobReturn {
   readonly minion: string;
+  /** The id of what it is the result of, where the minion ran the job on what it manages. */
+  readonly resource?: string;
   readonly fun: string | readonly string[];
   readonly return: WireValue;
   readonly retcode: WireValue;
@@ -39,6 +41,11 @@ export interface JobReturn {
   readonly out?: string;
   /** Milliseconds since 1970. */
   readonly receivedAt: number;
+}
+
+/** The name that a result is shown under: that of the minion, or of what it manages. */
+export function returnerOf({ minion, resource }: Pick<JobReturn, 'minion' | 'resource'>): string {
+  return resource ?? minion;
 }
 
 const nobody: ReadonlySet<string> = new Set();
@@ -56,6 +63,8 @@ export class Job {
   /** Milliseconds since 1970. */
   readonly publishedAt: number;
   #answered: Set<string> | undefined;
+  /** Resources that have answered, by the minions that manage them. */
+  #resources: Map<string, Set<string>> | undefined;
   #running: ReadonlySet<string> = nobody;
   #listeners: Set<(result: JobReturn) => void> | undefined;
 
@@ -70,8 +79,15 @@ export class Job {
     this.publishedAt = record.publishedAt;
   }
 
-  hasAnswered(minionId: string): boolean {
-    return this.#answered?.has(minionId) === true;
+  /** Whether a minion has answered, or a resource of it. */
+  hasAnswered(minionId: string, resource?: string): boolean {
+    if (resource === undefined) return this.#answered?.has(minionId) === true;
+    return this.#resources?.get(minionId)?.has(resource) === true;
+  }
+
+  /** Whether any resource of a minion has answered. */
+  hasResourceAnswer(minionId: string): boolean {
+    return this.#resources?.has(minionId) === true;
   }
 
   /** How many have answered since it is known by heart. */
@@ -89,12 +105,24 @@ export class Job {
     this.#running = minions;
   }
 
-  /** Tells everybody who waits. A second return of the same minion tells nobody. */
+  /** Tells everybody who waits. A second return of the same minion or resource tells nobody. */
   answer(result: JobReturn): void {
-    this.#answered ??= new Set();
-    if (this.#answered.has(result.minion)) return;
-    this.#answered.add(result.minion);
+    const { minion, resource } = result;
+    if (this.hasAnswered(minion, resource)) return;
+    if (resource === undefined) this.#note(minion);
+    else this.#noteResource(minion, resource);
     for (const listener of this.#listeners ?? []) listener(result);
+  }
+
+  #note(minion: string): void {
+    this.#answered ??= new Set();
+    this.#answered.add(minion);
+  }
+
+  #noteResource(minion: string, resource: string): void {
+    this.#resources ??= new Map();
+    const answered = this.#resources.get(minion) ?? new Set<string>();
+    this.#resources.set(minion, answered.add(resource));
   }
 
   /** Calls `listener` for each return from now on, until the given function is called. */

@@ -12,6 +12,8 @@ export type DeliveryState =
   | 'running'
   /** Somebody still waits for it. */
   | 'waiting'
+  /** It had not come back from a restart of the master in time for the job. */
+  | 'reconnecting'
   /** Nothing came, and nobody waits. */
   | 'silent';
 
@@ -36,7 +38,7 @@ export interface Delivery {
   readonly receivedAt?: number;
   /** For silent ones. */
   readonly reason?: SilenceReason;
-  /** When its last verified request came, milliseconds since 1970, for silent ones. */
+  /** When its last verified request came, milliseconds since 1970, for silent and reconnecting ones. */
   readonly lastHeardAt?: number;
 }
 
@@ -45,11 +47,20 @@ export interface MinionFacts {
   readonly isAccepted: (minionId: string) => boolean;
   /** Milliseconds since 1970; `undefined`: not since the start. */
   readonly lastHeardAt: (minionId: string) => number | undefined;
+  /**
+   * Whether it is away after a restart of the master, or came back too late for a job that was
+   * published meanwhile.
+   * @param publishedAt milliseconds since 1970
+   */
+  readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;
 }
+
+/** What counts of a return. */
+export type LedgerReturn = Pick<JobReturn, 'minion' | 'resource' | 'retcode' | 'receivedAt'>;
 
 /** What is known of one job's returns. */
 export interface JobProgress {
-  readonly returns: readonly Pick<JobReturn, 'minion' | 'retcode' | 'receivedAt'>[];
+  readonly returns: readonly LedgerReturn[];
   /** Minions that are known to be at it. */
   readonly running: ReadonlySet<string>;
   /** Whether somebody waits for the minions that have not returned. */
@@ -62,7 +73,7 @@ export function describeDeliveries(
   progress: JobProgress,
   facts: MinionFacts,
 ): Delivery[] {
-  const returns = new Map(progress.returns.map((result) => [result.minion, result]));
+  const returns = decisiveReturns(progress.returns);
   return [...record.minions, ...record.missing].map((minion) => {
     const result = returns.get(minion);
     if (result !== undefined) {
@@ -75,10 +86,29 @@ export function describeDeliveries(
   });
 }
 
+/** What counts of a return, without its value. */
+export function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): LedgerReturn {
+  return { minion, retcode, receivedAt, ...(resource === undefined ? {} : { resource }) };
+}
+
+/** A minion's own return, or one of its resources; one that failed counts before others. */
+function decisiveReturns(returns: readonly LedgerReturn[]): Map<string, LedgerReturn> {
+  const decisive = new Map<string, LedgerReturn>();
+  for (const result of returns) {
+    const isOwn = result.resource === undefined;
+    const known = decisive.get(result.minion);
+    const hasFailed = known !== undefined && isFailureCode(known.retcode);
+    if (known === undefined || isFailureCode(result.retcode) || (isOwn && !hasFailed)) {
+      decisive.set(result.minion, result);
+    }
+  }
+  return decisive;
+}
+
 function explainSilence(
   minion: string,
   { publishedAt, skipped = 0 }: Pick<JobRecord, 'publishedAt' | 'skipped'>,
-  { isAccepted, lastHeardAt }: MinionFacts,
+  { isAccepted, lastHeardAt, isReconnecting }: MinionFacts,
 ): Delivery {
   const heardAt = lastHeardAt(minion);
   const heard = heardAt === undefined ? {} : { lastHeardAt: heardAt };
@@ -89,6 +119,7 @@ function explainSilence(
     ...heard,
   });
   if (!isAccepted(minion)) return silent('key-not-accepted');
+  if (isReconnecting(minion, publishedAt)) return { minion, state: 'reconnecting', ...heard };
   if (heardAt !== undefined && heardAt >= publishedAt) return silent('no-return');
   if (skipped > 0) return silent('queue-full');
   return silent(heardAt === undefined ? 'never-heard' : 'not-heard-since');

@@ -3,10 +3,13 @@ import { createJidSource, type MasterTransport } from '../../minion-protocol/ind
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/bus.ts';
 import type { Foundations } from '../foundations.ts';
+import { Reconnecting } from '../presence/reconnecting.ts';
 import { Publisher } from '../publisher.ts';
+import type { LastHeard } from '../requests/last-heard.ts';
 import { TargetResolver } from '../targeting/resolve.ts';
 import { JobDispatcher } from './dispatcher.ts';
 import { JobCache } from './job-cache.ts';
+import type { MinionFacts } from './ledger.ts';
 
 /** What they are made from. */
 export interface JobParts {
@@ -14,6 +17,7 @@ export interface JobParts {
   readonly foundations: Foundations;
   readonly transports: readonly MasterTransport[];
   readonly bus: EventBus;
+  readonly lastHeard: LastHeard;
   /** Ends what follows jobs. */
   readonly closing: AbortSignal;
   readonly now: () => number;
@@ -22,12 +26,15 @@ export interface JobParts {
 /** What the rest of a master needs of jobs. */
 export interface Jobs {
   readonly jobs: JobCache;
+  /** What is known of minions, for what became of jobs at each. */
+  readonly facts: MinionFacts;
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
   readonly nextJid: () => string;
 }
 
-export function openJobs({ config, foundations, transports, bus, closing, now }: JobParts): Jobs {
+export function openJobs(parts: JobParts): Jobs {
+  const { config, foundations, transports, bus, lastHeard, closing, now } = parts;
   const nextJid = createJidSource(
     () => new Date(now()),
     config.uniqueJid ? String(process.pid) : undefined,
@@ -41,11 +48,24 @@ export function openJobs({ config, foundations, transports, bus, closing, now }:
     keepMarksMs: config.publishSession * 1000,
     now,
   });
+  const reconnecting = new Reconnecting({
+    signedIn: foundations.sessions.ids,
+    waitMs: config.reconnectWaitSeconds * 1000,
+    lastHeard,
+    now,
+  });
+  const facts: MinionFacts = {
+    isAccepted: (id) => foundations.keys.isAccepted(id),
+    lastHeardAt: (id) => lastHeard.of(id),
+    isReconnecting: (id, publishedAt) => reconnecting.isReconnecting(id, publishedAt),
+  };
   const publisher = createPublisher(foundations, transports, config);
   const targets = new TargetResolver({
     acceptedIds: () => foundations.keys.acceptedIds(),
+    isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
     factsOf: (id) => foundations.facts.of(id),
     rightsOf: (id) => foundations.facts.rightsOf(id),
+    resourcesOf: (id) => foundations.resources.of(id),
     isDataCached: config.minionDataCache,
     get nodegroups() {
       return config.nodegroups;
@@ -56,13 +76,14 @@ export function openJobs({ config, foundations, transports, bus, closing, now }:
     cache: jobs,
     bus,
     publisher,
+    reconnecting,
     audit: foundations.audit,
     nextJid,
     masterId: config.masterId,
     closing,
     now,
   });
-  return { jobs, targets, dispatcher, nextJid };
+  return { jobs, facts, targets, dispatcher, nextJid };
 }
 
 function createPublisher(

@@ -33,8 +33,9 @@ export async function* resumeJob(
   const news = createNews();
   const heard = new Set<string>();
   const note = (result: JobReturn): void => {
-    if (heard.has(result.minion)) return;
-    heard.add(result.minion);
+    const name = [result.minion, result.resource].join('/');
+    if (heard.has(name)) return;
+    heard.add(name);
     news.push({ type: 'return', result });
   };
   // Before what is kept is read, so that nothing falls between.

@@ -1,9 +1,10 @@
-import { decide } from '../../acl/index.ts';
+import { decide, type ReturnResource } from '../../acl/index.ts';
 import type { ReturnLoad, WireMap } from '../../minion-protocol/index.ts';
 import type { EventBus } from '../events/bus.ts';
 import { tags } from '../events/tags.ts';
 import type { HourlyLimit } from '../limits/hourly-limit.ts';
 import type { Meter } from '../metrics/meter.ts';
+import type { KnownResources } from '../targeting/resources.ts';
 import type { Job, JobRecord, JobReturn } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 import { stateErrorEvents } from './state-errors.ts';
@@ -24,6 +25,7 @@ export interface ReturnKeeperOptions {
   readonly cache: JobCache;
   /** Whether a job was published to the owner that an id had before. */
   readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
+  readonly resources: Pick<KnownResources, 'has'>;
   readonly bus: EventBus;
   readonly nextJid: () => string;
   readonly now: () => number;
@@ -59,16 +61,16 @@ export class ReturnKeeper {
     const decision = decide({
       subject: { kind: 'minion', id: minionId },
       action: 'return',
-      resource: { jid, fun: load.fun ?? '', job },
+      resource: { jid, fun: load.fun ?? '', job, ...this.#managed(minionId, load) },
     });
     if (decision.effect === 'deny') return { refused: decision.rule };
     if (job === undefined) return this.#takeSelfMade(minionId, load, markOf());
-    if (job.hasAnswered(minionId)) return 'repeated';
     const result = this.#toResult(minionId, load);
+    if (job.hasAnswered(minionId, result.resource)) return 'repeated';
     if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
     this.#tell(load, job.jid, minionId);
     job.answer(result);
-    if (job.isKept) this.#measure(job);
+    if (job.isKept && result.resource === undefined) this.#measure(job);
     return job.isKept ? 'stored' : 'told';
   }
 
@@ -102,12 +104,20 @@ export class ReturnKeeper {
     const event: WireMap = { ...load, cmd: '_return', id: minionId };
     const failures = stateErrorEvents(event, jid, minionId);
     for (const { tag, data } of failures) bus.fire(tag, data);
-    bus.fire(tags.jobReturn(jid, minionId), event);
+    bus.fire(tags.jobReturn(jid, resourceOf(minionId, load) ?? minionId), event);
+  }
+
+  #managed(minionId: string, load: ReturnLoad): Pick<ReturnResource, 'managed'> {
+    const id = resourceOf(minionId, load);
+    if (id === undefined) return {};
+    return { managed: { id, isOwn: this.#options.resources.has(minionId, id) } };
   }
 
   #toResult(minionId: string, load: ReturnLoad): JobReturn {
+    const resource = resourceOf(minionId, load);
     return {
       minion: minionId,
+      ...(resource === undefined ? {} : { resource }),
       fun: load.fun ?? '',
       return: load.return,
       retcode: load.retcode ?? 0,
@@ -131,6 +141,11 @@ export class ReturnKeeper {
       selfMade: true,
     };
   }
+}
+
+/** What a minion returns for, if that is not the minion itself. */
+function resourceOf(minionId: string, { resource_id: id }: ReturnLoad): string | undefined {
+  return typeof id === 'string' && id !== minionId ? id : undefined;
 }
 
 /** Jobs that the minion started itself: schedules, `salt-call`, startup states. */

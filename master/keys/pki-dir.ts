@@ -5,8 +5,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs';
-import { chmod, type FileHandle, mkdir, open, readdir, rename, rm, unlink } from 'node:fs/promises';
+import { chmod, type FileHandle, open, readdir, rename, rm, unlink } from 'node:fs/promises';
 import path from 'node:path';
+import { makeDirectory } from '../../runtime/index.ts';
 import { codeOf, isMissing } from '../system-error.ts';
 import { KeyError } from './errors.ts';
 
@@ -49,7 +50,7 @@ export class PkiDir {
    */
   static async open(directory: string): Promise<PkiDir> {
     return await translate(`${directory} cannot hold keys`, async () => {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
+      await makeDirectory(directory, 0o700);
       for (const name of [...Object.values(placeDirectories), 'minions_autosign']) {
         await makePrivate(path.join(directory, name));
       }
@@ -150,9 +151,9 @@ export class PkiDir {
 }
 
 async function makePrivate(directory: string): Promise<void> {
-  const made = await mkdir(directory, { recursive: true, mode: 0o700 });
+  const made = await makeDirectory(directory, 0o700);
   // Modes of a directory that Salt made (0700 or 0750) are left as they are.
-  if (made !== undefined) await chmod(directory, 0o700);
+  if (made.length > 0) await chmod(directory, 0o700);
 }
 
 // A link is none of Salt's; a pipe must not be waited for.

@@ -2,7 +2,7 @@ import { unpackLocal, type WireMap, type WireValue } from '../../minion-protocol
 import { MasterError } from '../errors.ts';
 import type { PolicyGate } from '../policy/gate.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
-import type { TargetResolver } from '../targeting/resolve.ts';
+import { everyone, type TargetReach, type TargetResolver } from '../targeting/resolve.ts';
 import { readMineEntry } from './mine-entry.ts';
 import type { MineStore } from './mine-store.ts';
 
@@ -20,7 +20,7 @@ export interface MineQuery {
 /** What {@link MineReader} needs. */
 export interface MineReaderOptions {
   readonly mine: MineStore;
-  readonly targets: Pick<TargetResolver, 'resolveForMinion' | 'entitles' | 'matches'>;
+  readonly targets: Pick<TargetResolver, 'resolveWithin' | 'entitles' | 'matches'>;
   readonly gate: PolicyGate;
   /** `mine_trusts_grains` */
   readonly trustsGrains: boolean;
@@ -45,10 +45,10 @@ export class MineReader {
   async read(readerId: string | undefined, query: MineQuery): Promise<MineAnswer> {
     const funs = [...new Set(query.funs)];
     if (funs.length > maxFunctions) return { ok: false, reason: 'mine-functions' };
-    const owners = this.#owners(query.target);
-    if (owners === undefined) return { ok: false, reason: 'mine-target' };
     const reading = new Reading(this.#options, readerId);
     for (const fun of funs.filter((fun) => this.#mayAsk(readerId, fun))) {
+      const owners = this.#owners(query.target, this.#reach(readerId, fun));
+      if (owners === undefined) return { ok: false, reason: 'mine-target' };
       for (const owner of owners) {
         if (!(await reading.take(owner, fun))) return { ok: false, reason: 'mine-reply-bytes' };
       }
@@ -58,9 +58,17 @@ export class MineReader {
     return { ok: true, value: toReply(values, isByFunction), isWithheld };
   }
 
-  #owners(target: TargetRequest): readonly string[] | undefined {
+  #reach(readerId: string | undefined, fun: string): TargetReach {
+    if (readerId === undefined) return everyone;
+    const subject = { kind: 'minion', id: readerId } as const;
+    const { gate } = this.#options;
+    const asked = { subject, action: 'mine', fun } as const;
+    return gate.reachToLearn(asked) ?? gate.reach(asked);
+  }
+
+  #owners(target: TargetRequest, reach: TargetReach): readonly string[] | undefined {
     try {
-      return this.#options.targets.resolveForMinion(target).minions;
+      return this.#options.targets.resolveWithin(target, reach);
     } catch (error) {
       if (error instanceof MasterError) return undefined;
       throw error;

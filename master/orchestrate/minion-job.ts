@@ -1,7 +1,9 @@
 /** A job of an orchestration, and what minions said to it [salt/modules/saltutil.py cmd, _exec]. */
+
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { BatchUpdate } from '../jobs/batch.ts';
 import type { JobUpdate } from '../jobs/follow.ts';
+import { returnerOf } from '../jobs/job.ts';
 import { isFailureCode } from '../jobs/retcode.ts';
 import type { RunRequest } from '../jobs/run.ts';
 import { toWire } from '../pillar/wire.ts';
@@ -126,10 +128,12 @@ async function collect(
       jid ??= update.jid;
       // Of a batch, Salt has the values alone.
       const hasFailed = !isBatch && isFailureCode(update.retcode);
-      answers.set(update.minion, { value: update.return, hasFailed });
+      answers.set(returnerOf(update), { value: update.return, hasFailed });
     }
     if (update.type !== 'finished' || !expectsAll || isBatch) continue;
-    for (const minion of update.silent) answers.set(minion, { value: undefined, hasFailed: true });
+    for (const minion of [...update.silent, ...update.reconnecting]) {
+      answers.set(minion, { value: undefined, hasFailed: true });
+    }
   }
   return { answers, jid: isBatch ? undefined : jid };
 }

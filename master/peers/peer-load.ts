@@ -1,7 +1,8 @@
 /** What a minion asks others, or the master, to run [WIRE 9.10]. */
 import type { Call } from '../../acl/index.ts';
 import { isWireMap, pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { isKeywordText, parseArguments } from '../arguments/arguments.ts';
+import type { ArgumentReader } from '../arguments/argument-reader.ts';
+import { type FunctionArguments, isKeywordText } from '../arguments/arguments.ts';
 import { isFunctionName } from '../jobs/arguments.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
 
@@ -15,26 +16,51 @@ export interface PeerCall {
 /** Functions that one job may have. */
 const maxFunctions = 100;
 
-/**
- * The functions of a load with their arguments: several are separated by commas, and then each
- * argument is a text with the words of one function's. `undefined`: it cannot be read.
- */
-export function readCalls(load: WireMap): readonly PeerCall[] | undefined {
-  const { fun, arg } = load;
-  if (typeof fun !== 'string' || !Array.isArray(arg)) return undefined;
-  const noParse = textsOf(load.no_parse);
-  if (!fun.includes(',')) {
-    const call = readCall(fun, arg, noParse);
-    return call && [call];
-  }
+/** Characters of their names. */
+const maxNames = 10_000;
+
+/** Reads what is typed as arguments. */
+export type WordReader = Pick<ArgumentReader, 'readWords'>;
+
+/** The functions of a load, by themselves; `undefined`: they are none. */
+export function functionsOf({ fun }: WireMap): readonly string[] | undefined {
+  if (typeof fun !== 'string' || fun.length > maxNames) return undefined;
   const funs = fun.split(',');
-  if (funs.length > maxFunctions || arg.length !== funs.length) return undefined;
-  const calls = funs.map((name, index) => {
-    const words = arg[index];
-    if (typeof words !== 'string') return undefined;
-    return readCall(name, words.split(/\s+/).filter(Boolean), noParse);
-  });
-  return calls.every((call) => call !== undefined) ? calls : undefined;
+  return funs.length <= maxFunctions && funs.every(isFunctionName) ? funs : undefined;
+}
+
+/** Calls of functions without their arguments, which need not be read to refuse them. */
+export function bareCalls(funs: readonly string[]): readonly PeerCall[] {
+  return funs.map((fun) => ({ fun, arg: [], kwarg: {} }));
+}
+
+/**
+ * Functions with their arguments from a load: where there are several, each argument is a text with
+ * the words of one function's. `undefined`: it cannot be read.
+ */
+export async function readCalls(
+  funs: readonly string[],
+  load: WireMap,
+  reader: WordReader,
+): Promise<readonly PeerCall[] | undefined> {
+  const { arg } = load;
+  if (!Array.isArray(arg)) return undefined;
+  const noParse = textsOf(load.no_parse);
+  const [first = ''] = funs;
+  const ofEach: readonly (readonly WireValue[] | undefined)[] =
+    funs.length === 1 ? [arg] : arg.map(toWords);
+  if (ofEach.length !== funs.length) return undefined;
+  const calls: PeerCall[] = [];
+  for (const [index, inputs] of ofEach.entries()) {
+    const call = inputs && (await readCall(funs[index] ?? first, inputs, noParse, reader));
+    if (call === undefined) return undefined;
+    calls.push(call);
+  }
+  return calls;
+}
+
+function toWords(value: WireValue): readonly string[] | undefined {
+  return typeof value === 'string' ? value.split(/\s+/).filter(Boolean) : undefined;
 }
 
 /** Its target; `undefined` when it has none that can be read. */
@@ -52,23 +78,45 @@ export function toCall({ fun, arg, kwarg }: PeerCall): Call {
   return { fun, args: arg.map(pythonStr), kwargs: new Map(kwargs) };
 }
 
-function readCall(
+async function readCall(
   fun: string,
   inputs: readonly WireValue[],
   noParse: readonly string[],
-): PeerCall | undefined {
-  if (!isFunctionName(fun)) return undefined;
+  reader: WordReader,
+): Promise<PeerCall | undefined> {
+  const typed = await tryToRead(
+    reader,
+    inputs.filter((input) => typeof input === 'string'),
+    noParse,
+  );
+  if (typed === undefined) return undefined;
+  const values = typed.arg.values();
   const arg: WireValue[] = [];
-  const kwarg: Record<string, WireValue> = Object.create(null);
+  const kwarg: Record<string, WireValue> = Object.assign(Object.create(null), typed.kwarg);
   for (const input of inputs) {
-    const parsed = typeof input === 'string' ? parseArguments([input], noParse) : undefined;
-    Object.assign(kwarg, parsed?.kwarg ?? markedKeywords(input));
-    const values = parsed?.arg ?? (markedKeywords(input) === undefined ? [input] : []);
-    // Minions would make keywords of these, which no rule has looked at as such.
-    if (values.some((value) => isHiddenKeyword(value))) return undefined;
-    arg.push(...values);
+    if (typeof input === 'string') {
+      if (!isKeywordText(input)) arg.push(values.next().value ?? null);
+    } else {
+      const keywords = markedKeywords(input);
+      if (keywords === undefined) arg.push(input);
+      else Object.assign(kwarg, keywords);
+    }
   }
-  return { fun, arg, kwarg };
+  // Minions would make keywords of these, which no rule has looked at as such.
+  return arg.some(isHiddenKeyword) ? undefined : { fun, arg, kwarg };
+}
+
+/** Nothing of a load that takes too long to read is used. */
+async function tryToRead(
+  reader: WordReader,
+  texts: readonly string[],
+  noParse: readonly string[],
+): Promise<FunctionArguments | undefined> {
+  try {
+    return await reader.readWords(texts, noParse);
+  } catch {
+    return undefined;
+  }
 }
 
 /** `{__kwarg__: true, …}`, as programs send keywords. */

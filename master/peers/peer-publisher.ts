@@ -1,25 +1,34 @@
 import type { Logger } from 'pino';
-import type { Decision } from '../../acl/index.ts';
+import type { Call, Decision, MinionSubject } from '../../acl/index.ts';
 import { isJid, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { minionActor } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { JobDispatcher, PublishRequest } from '../jobs/dispatcher.ts';
-import type { JobReturn } from '../jobs/job.ts';
+import { type JobReturn, returnerOf } from '../jobs/job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { type RunParts, runJob } from '../jobs/run.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { PolicyGate } from '../policy/gate.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
-import type { TargetResolver } from '../targeting/resolve.ts';
-import { type PeerCall, readCalls, readTarget, toCall } from './peer-load.ts';
+import type { TargetReach, TargetResolver } from '../targeting/resolve.ts';
+import {
+  bareCalls,
+  functionsOf,
+  type PeerCall,
+  readCalls,
+  readTarget,
+  toCall,
+  type WordReader,
+} from './peer-load.ts';
 
 /** What {@link PeerPublisher} needs. */
 export interface PeerPublisherOptions extends RunParts {
   readonly dispatcher: JobDispatcher;
   readonly cache: JobCache;
-  readonly targets: Pick<TargetResolver, 'resolveForMinion' | 'entitled'>;
+  readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly gate: PolicyGate;
   readonly counters: RequestCounters;
+  readonly reader: WordReader;
   readonly log: Logger;
 }
 
@@ -30,13 +39,20 @@ interface Permitted {
   readonly decision: Decision;
 }
 
+/** Which calls a minion asks for. */
+interface PeerQuestion {
+  readonly subject: MinionSubject;
+  readonly action: 'publish';
+  readonly calls: readonly Call[];
+}
+
 /** Longest time that a minion may wait for a job in one request, seconds. */
 const maxWaitSeconds = 3600;
 
 /**
  * Jobs that minions ask for [WIRE 9.10; THREATS M-06]. Nothing is permitted unless `peer` says so.
- * Whom the target means is decided here, by what is known for certain, and the job goes to these
- * minions by name: what was judged is what is published.
+ * Whom the target means of the minions that rules name for it is decided here, by what is known for
+ * certain, and the job goes to these by name: what was judged is what is published.
  */
 export class PeerPublisher {
   readonly #options: PeerPublisherOptions;
@@ -72,7 +88,7 @@ export class PeerPublisher {
     for await (const update of runJob(this.#options, { ...request, timeout })) {
       if (isFull && update.type === 'published') reply.__jid__ = update.jid;
       if (update.type !== 'return') continue;
-      reply[update.minion] = isFull ? fullReturn(update.jid, update) : update.return;
+      reply[returnerOf(update)] = isFull ? fullReturn(update.jid, update) : update.return;
     }
     return reply;
   }
@@ -84,7 +100,7 @@ export class PeerPublisher {
     const reply: WireMap = Object.create(null);
     for await (const result of this.#options.cache.returns(record.jid)) {
       const out: WireMap = result.out === undefined ? {} : { out: result.out };
-      reply[result.minion] = { ret: result.return, ...out };
+      reply[returnerOf(result)] = { ret: result.return, ...out };
     }
     return reply;
   }
@@ -94,7 +110,7 @@ export class PeerPublisher {
     load: WireMap,
     mark: string | undefined,
   ): Promise<PublishRequest | undefined> {
-    const permitted = this.#judge(minionId, load);
+    const permitted = await this.#judge(minionId, load);
     if (permitted === undefined || permitted.minions.length === 0) return undefined;
     // In the store before the job leaves, so that a crash between them loses the job at worst.
     if (!(await this.#options.cache.addMark(minionId, mark))) return undefined;
@@ -113,25 +129,37 @@ export class PeerPublisher {
     return { ...target, ...first };
   }
 
-  #judge(minionId: string, load: WireMap): Permitted | undefined {
-    const { gate, counters, targets, log } = this.#options;
+  async #judge(minionId: string, load: WireMap): Promise<Permitted | undefined> {
+    const { gate, reader } = this.#options;
     // The common case, before anything that the minion wrote is looked at.
     const subject = { kind: 'minion', id: minionId } as const;
     if (!gate.mayPermit(subject, 'publish')) return this.#refuse('peer-off');
-    const calls = readCalls(load);
+    const funs = functionsOf(load);
+    if (funs === undefined) return this.#refuse('peer-malformed');
+    // protection: function-first
+    const isWorthReading = gate.mayPermit(subject, 'publish', funs);
+    const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
     const target = readTarget(load);
     if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
-    const minions = this.#resolve(target);
+    const asked = { subject, action: 'publish', calls: calls.map(toCall) } as const;
+    const learning = gate.reachToLearn(asked);
+    const whole = learning && this.#permit(asked, calls, target, learning);
+    return whole ?? this.#permit(asked, calls, target, gate.reach(asked));
+  }
+
+  #permit(
+    { subject, action, calls: judged }: PeerQuestion,
+    calls: readonly PeerCall[],
+    target: TargetRequest,
+    reach: TargetReach,
+  ): Permitted | undefined {
+    const { gate, counters, log } = this.#options;
+    const minions = this.#resolve(target, reach);
     if (minions === undefined) return this.#refuse('peer-target');
-    const isWithin = (tgt: string): boolean => {
-      const allowed = targets.entitled({ tgt, tgtType: 'compound' });
-      return minions.every((id) => allowed.has(id));
-    };
-    const resource = { calls: calls.map(toCall), isWithin };
-    const decision = gate.decide({ subject, action: 'publish', resource }, minions);
+    const decision = gate.decide({ subject, action, resource: { calls: judged, minions } });
     if (decision.effect === 'allow') return { calls, minions, decision };
     counters.count(`peer-${decision.rule}`);
-    log.info({ minion: minionId, rule: decision.rule }, 'job of a minion refused');
+    log.info({ minion: subject.id, rule: decision.rule }, 'job of a minion refused');
     return undefined;
   }
 
@@ -140,9 +168,9 @@ export class PeerPublisher {
     return undefined;
   }
 
-  #resolve(target: TargetRequest): readonly string[] | undefined {
+  #resolve(target: TargetRequest, reach: TargetReach): readonly string[] | undefined {
     try {
-      return this.#options.targets.resolveForMinion(target).minions;
+      return this.#options.targets.resolveWithin(target, reach);
     } catch (error) {
       if (error instanceof MasterError) return undefined;
       throw error;

@@ -6,7 +6,7 @@ import type { JobCache } from '../jobs/job-cache.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import type { PolicyGate } from '../policy/gate.ts';
 import type { FunctionCaller } from '../runners/caller.ts';
-import { readCalls, toCall } from './peer-load.ts';
+import { bareCalls, functionsOf, readCalls, toCall, type WordReader } from './peer-load.ts';
 
 /** What {@link PeerRunner} needs. */
 export interface PeerRunnerOptions {
@@ -14,6 +14,7 @@ export interface PeerRunnerOptions {
   readonly cache: JobCache;
   readonly gate: PolicyGate;
   readonly counters: RequestCounters;
+  readonly reader: WordReader;
   readonly log: Logger;
 }
 
@@ -30,10 +31,13 @@ export class PeerRunner {
    * @returns what the runner gave; an empty map if it is refused
    */
   async run(minionId: string, load: WireMap, mark: string | undefined): Promise<WireValue> {
-    const { gate, counters, log, cache, runners } = this.#options;
+    const { gate, counters, log, cache, runners, reader } = this.#options;
     const subject = { kind: 'minion', id: minionId } as const;
     if (!gate.mayPermit(subject, 'runner')) return this.#refuse('peer-off');
-    const [call, ...more] = readCalls(load) ?? [];
+    const funs = functionsOf(load) ?? [];
+    const isWorthReading = gate.mayPermit(subject, 'runner', funs);
+    const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
+    const [call, ...more] = calls ?? [];
     if (call === undefined || more.length > 0) return this.#refuse('peer-malformed');
     const resource = { call: toCall(call) };
     const decision = gate.decide({ subject, action: 'runner', resource });

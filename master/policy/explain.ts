@@ -4,12 +4,13 @@ import {
   type Explanation,
   explain,
   type Policy,
+  reachOf,
   type Subject,
 } from '../../acl/index.ts';
 import { pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { parseArguments } from '../arguments/arguments.ts';
 import type { TargetRequest } from '../targeting/parse.ts';
-import type { TargetResolver } from '../targeting/resolve.ts';
+import { everyone, type TargetResolver } from '../targeting/resolve.ts';
 
 /** A request as somebody describes it. Nothing of it is done. */
 export interface ExplainRequest {
@@ -41,7 +42,7 @@ export interface ExplainRequest {
 /** What {@link explainRequest} asks. */
 export interface ExplainParts {
   readonly policy: () => Policy;
-  readonly targets: Pick<TargetResolver, 'resolveForMinion' | 'entitled'>;
+  readonly targets: Pick<TargetResolver, 'resolveWithin'>;
 }
 
 /** @throws MasterError ERR_BAD_TGT */
@@ -49,7 +50,13 @@ export function explainRequest(
   { policy, targets }: ExplainParts,
   request: ExplainRequest,
 ): Explanation {
-  const { subject, action, resource: text } = request;
+  const { subject, action, resource: text, target } = request;
+  /** Those that it would go to; where that is nobody, those whom it lacks. */
+  const meant = (calls: readonly Call[]): { readonly minions?: readonly string[] } => {
+    if (target === undefined || (action !== 'publish' && action !== 'command')) return {};
+    const own = targets.resolveWithin(target, reachOf({ subject, action, calls }, policy()));
+    return { minions: own.length > 0 ? own : targets.resolveWithin(target, everyone) };
+  };
   switch (action) {
     case 'signal': {
       const { data, bytes = 0 } = request;
@@ -57,13 +64,12 @@ export function explainRequest(
       return explain({ subject, action, resource }, policy());
     }
     case 'publish': {
-      const isWithin = withinTest(targets, request);
       const calls = text.split(',').map((fun) => toCall(fun, request));
-      return explain({ subject, action, resource: { calls, isWithin } }, policy());
+      return explain({ subject, action, resource: { calls, ...meant(calls) } }, policy());
     }
     case 'command': {
-      const resource = { call: toCall(text, request), isWithin: withinTest(targets, request) };
-      return explain({ subject, action, resource }, policy());
+      const call = toCall(text, request);
+      return explain({ subject, action, resource: { call, ...meant([call]) } }, policy());
     }
     case 'mine': {
       const owner = request.owner === undefined ? {} : { owner: request.owner };
@@ -78,18 +84,6 @@ export function explainRequest(
     default:
       return explain({ subject, action, resource: { call: toCall(text, request) } }, policy());
   }
-}
-
-/** Without a target nobody is meant, and nothing is within anything. */
-function withinTest(
-  targets: ExplainParts['targets'],
-  { target }: ExplainRequest,
-): (tgt: string) => boolean {
-  const minions = target && targets.resolveForMinion(target).minions;
-  return (tgt) => {
-    const allowed = targets.entitled({ tgt, tgtType: 'compound' });
-    return minions?.every((id) => allowed.has(id)) === true;
-  };
 }
 
 function toCall(fun: string, { arg: texts = [] }: ExplainRequest): Call {

@@ -8,7 +8,10 @@ import {
   type MinionSubject,
   type Policy,
   type Question,
+  type Reach,
+  type ReachQuestion,
   type RuleAction,
+  reachOf,
   textOf,
 } from '../../acl/index.ts';
 import { minionActor } from '../audit/requester.ts';
@@ -20,10 +23,12 @@ export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
   readonly subject: MinionSubject;
 };
 
+/** Whom a minion may reach. */
+type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };
+
 /** Keeps decisions, so that another policy can be asked the same. */
 interface DecisionNotes {
-  /** @param minions - whom a job is for */
-  note(question: MinionQuestion, decision: Decision, minions?: readonly string[]): void;
+  note(question: MinionQuestion, decision: Decision): void;
 }
 
 /** What {@link PolicyGate} needs. */
@@ -46,18 +51,35 @@ export class PolicyGate {
     this.#options = options;
   }
 
-  /** Whether it is worth to read what a minion wants: some rule may permit it, or it is noted. */
-  mayPermit(subject: MinionSubject, action: RuleAction): boolean {
+  /**
+   * Whether it is worth to read what a minion wants: some rule may permit it, or it is noted.
+   * @param functions that it asks for; default: any
+   */
+  mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
     const { policy, options } = this.#options;
-    return options().mode === 'learn' || hasRules(subject, action, policy());
+    return options().mode === 'learn' || hasRules(subject, action, policy(), functions);
   }
 
-  /** @param minions - whom a job is for */
-  decide(question: MinionQuestion, minions?: readonly string[]): Decision {
+  /** Whom a minion may do something to: what its target is evaluated over. */
+  reach(question: MinionReachQuestion): Reach {
+    return reachOf(question, this.#options.policy());
+  }
+
+  /**
+   * What its target is evaluated over before that, so that all it means is recorded: everybody whom
+   * no rule forbids. `undefined`: nothing is being learned.
+   */
+  reachToLearn(question: MinionReachQuestion): Reach | undefined {
+    if (this.#options.options().mode !== 'learn') return undefined;
+    const { denies } = this.reach(question);
+    return { isEmpty: false, includes: (id) => !denies(id), denies, showsPillar: () => true };
+  }
+
+  decide(question: MinionQuestion): Decision {
     const { policy, ruled, recorder } = this.#options;
     const decision = decide(question, policy());
     if (isOwnLifecycle(decision) || isReadingOfOne(question, decision)) return decision;
-    recorder.note(question, decision, minions);
+    recorder.note(question, decision);
     const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
     if (!isAuditedElsewhere(question, outcome)) {
       const { subject, action } = question;

@@ -57,5 +57,5 @@ async function follow({ bus, intake, reports, closing }: OwnEventParts): Promise
 /** The job that an event tells of: by its data, or by its tag. */
 export function jidOf(tag: string, data: WireMap): string | undefined {
   if (typeof data.jid === 'string') return data.jid;
-  return /^salt\/(?:job|run|wheel)\/(\d{20})\//.exec(tag)?.[1];
+  return /^salt\/(?:job|run|wheel)\/(\d{20}(?:_\w{1,64})?)\//.exec(tag)?.[1];
 }

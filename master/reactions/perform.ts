@@ -1,5 +1,12 @@
 /** Does what a run asks for, as far as the reaction may, and says what became of it. */
-import { type Decision, decide, type Policy } from '../../acl/index.ts';
+import {
+  type Decision,
+  decide,
+  isUnlimited,
+  type Policy,
+  type Reach,
+  reachOf,
+} from '../../acl/index.ts';
 import type { JobsApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
 import type { NamedCommands } from '../extensions/extension.ts';
@@ -16,7 +23,7 @@ import type { OpenRun, ReactionResult } from './reaction-run.ts';
 /** What {@link performRun} works with. */
 export interface PerformParts {
   readonly policy: () => Policy;
-  readonly targets: Pick<TargetResolver, 'resolve' | 'entitled'>;
+  readonly targets: Pick<TargetResolver, 'resolve' | 'resolveWithin'>;
   readonly jobs: Pick<JobsApi, 'run'>;
   readonly dispatcher: Pick<JobDispatcher, 'republish'>;
   readonly runners: Pick<FunctionCaller, 'run'>;
@@ -53,14 +60,29 @@ export async function performRun(
   }
 }
 
-/** The ids that a job of a reaction is for: those that match for certain. @throws MasterError ERR_BAD_TGT */
+/**
+ * The ids that a job of a reaction is for: those that match for certain, of the minions that rules
+ * name for it. Only where it may do everything, the target is taken as it stands.
+ * @throws MasterError ERR_BAD_TGT
+ */
 export async function addresseesOf(
-  { targets }: Pick<PerformParts, 'targets'>,
-  { target }: TargetedCall,
+  { policy, targets }: Pick<PerformParts, 'policy' | 'targets'>,
+  reaction: string,
+  call: TargetedCall,
 ): Promise<readonly string[]> {
+  const { target } = call;
+  const reach = reachOfReaction(policy(), reaction, call);
+  if (reach !== undefined) return targets.resolveWithin(target, reach);
   const { minions, problem } = await targets.resolve(target, { greedy: false });
   if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
   return minions;
+}
+
+/** `undefined`: it may do everything. */
+function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): Reach | undefined {
+  const subject = serviceOf(reaction);
+  if (isUnlimited(subject, policy)) return undefined;
+  return reachOf({ subject, action: 'publish', calls: [toCall(call)] }, policy);
 }
 
 async function performJob(
@@ -69,10 +91,11 @@ async function performJob(
   call: TargetedCall,
   deadline: AbortSignal,
 ): Promise<ReactionResult> {
-  const minions = await addresseesOf(parts, call);
+  const minions = await addresseesOf(parts, reaction, call);
+  const isPermitted = reachOfReaction(parts.policy(), reaction, call)?.isEmpty !== true;
+  if (minions.length === 0 && isPermitted) return { outcome: 'nobody' };
   const decision = judge(parts, reaction, call, minions);
   if (decision.effect === 'deny') return denied(decision);
-  if (minions.length === 0) return { outcome: 'nobody' };
   if (await parts.dispatcher.republish(jid)) {
     // A master before this one was stopped between keeping the job and knowing that it had left.
     await parts.markSent(jid);
@@ -87,7 +110,7 @@ async function performJob(
   for await (const update of parts.jobs.run(request, deadline)) {
     if (update.type === 'published') await parts.markSent(jid);
     if (update.type === 'return' && isFailureCode(update.retcode)) failed += 1;
-    if (update.type === 'finished') silent = update.silent.length;
+    if (update.type === 'finished') silent = update.silent.length + update.reconnecting.length;
   }
   if (deadline.aborted) return { outcome: 'timeout' };
   if (failed + silent === 0) return { outcome: 'succeeded' };
@@ -131,7 +154,7 @@ async function performHere(
 }
 
 function judge(
-  { policy, targets }: PerformParts,
+  { policy }: PerformParts,
   reaction: string,
   call: PlannedCall,
   minions: readonly string[],
@@ -140,13 +163,7 @@ function judge(
   if (!('target' in call)) {
     return decide({ subject, action: call.kind, resource: { call: toCall(call) } }, policy());
   }
-  const isWithin = (tgt: string): boolean => {
-    const allowed = targets.entitled({ tgt, tgtType: 'compound' });
-    return minions.every((id) => allowed.has(id));
-  };
-  const { saltenv } = call.kwarg;
-  const environment = typeof saltenv === 'string' ? { environment: saltenv } : {};
-  const resource = { calls: [toCall(call)], isWithin, ...environment };
+  const resource = { calls: [toCall(call)], minions };
   return decide({ subject, action: 'publish', resource }, policy());
 }
 

@@ -107,7 +107,7 @@ export class ReactionWorker {
     const { call } = run;
     while ('target' in call && performance.now() < deadline && !closing.aborted) {
       const there = new Set(present());
-      const minions = await addresseesOf(this.#options, call).catch(() => []);
+      const minions = await addresseesOf(this.#options, run.reaction, call).catch(() => []);
       if (minions.every((id) => there.has(id))) break;
       await pause(lookMs, closing);
     }

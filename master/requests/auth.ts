@@ -26,7 +26,7 @@ import type { MasterKeyPair } from '../secrets/master-keys.ts';
 import type { PublishKey } from '../secrets/publish-key.ts';
 import type { RsaPool } from '../secrets/rsa-pool.ts';
 import type { SessionKeys } from '../secrets/session-keys.ts';
-import type { VersionPins } from './version-pins.ts';
+import type { VersionCheck } from './version-check.ts';
 
 /** What a sign-in needs of the master. */
 export interface SignInOptions {
@@ -37,7 +37,7 @@ export interface SignInOptions {
   readonly voucher: Voucher | undefined;
   readonly publishKey: PublishKey;
   readonly sessions: SessionKeys;
-  readonly pins: VersionPins;
+  readonly versions: VersionCheck;
   readonly rsa: RsaPool;
   readonly bus: EventBus;
   readonly counters: RequestCounters;
@@ -118,9 +118,9 @@ export class SignIn {
   }
 
   async #signIn(request: AuthRequest, peer: Peer): Promise<Uint8Array> {
-    const { pins, counters, meter, log } = this.#options;
+    const { versions, counters, meter, log } = this.#options;
     const { id } = request;
-    if (!pins.permits(id, request.version)) {
+    if (!versions.permits(id, request.version, peer.address)) {
       counters.count('auth-version');
       meter.authentications.add('version');
       return encodeClearReply(badLoad);

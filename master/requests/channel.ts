@@ -41,6 +41,7 @@ import type { RepeatGuard } from './repeats.ts';
 import { type Handler, type Reply, send, Unanswered, type VerifiedRequest } from './request.ts';
 import type { RequestTable } from './table.ts';
 import type { TokenCheck } from './token-check.ts';
+import type { VersionCheck } from './version-check.ts';
 import type { VersionPins } from './version-pins.ts';
 
 /** What the corridor needs of the rest of the master. */
@@ -53,6 +54,7 @@ export interface RequestChannelOptions {
   readonly acceptedKey: (id: string) => string | undefined;
   readonly tokens: TokenCheck;
   readonly pins: VersionPins;
+  readonly versions: VersionCheck;
   readonly lastHeard: LastHeard;
   readonly repeats: RepeatGuard;
   readonly rate: Throttle;
@@ -84,6 +86,7 @@ const onceOnly: ReadonlySet<string> = new Set([
   '_mine_delete',
   '_mine_flush',
   '_minion_event',
+  '_register_resources',
   'minion_pub',
 ]);
 /**
@@ -99,6 +102,7 @@ const provenOnly: ReadonlySet<string> = new Set([
   '_mine_flush',
   '_mine_get',
   '_minion_event',
+  '_register_resources',
   'minion_pub',
   'minion_publish',
   'minion_runner',
@@ -231,14 +235,16 @@ export class RequestChannel {
     key: CrypticleKey,
     peer: Peer,
   ): VerifiedRequest | Promise<VerifiedRequest> {
-    const { loadLimits, pins, tokens } = this.#options;
+    const { loadLimits, versions, tokens } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
     const checked = this.#check(envelope, openLoad(key, envelope.load, loadLimits));
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
       throw new Refusal('algorithm');
     }
     const { id, nonce, tok, load } = checked;
-    if (id !== undefined && !pins.permits(id, envelope.version)) throw new Refusal('version');
+    if (id !== undefined && !versions.permits(id, envelope.version, peer.address)) {
+      throw new Refusal('version');
+    }
     const accepted = id === undefined ? undefined : this.#acceptedKey(id);
     const isProven = accepted !== undefined && tok !== undefined;
     const request: VerifiedRequest = {

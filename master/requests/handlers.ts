@@ -10,6 +10,7 @@ import type { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
+import type { MinionFacts } from '../jobs/ledger.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
 import type { RequestCounters } from '../limits/counters.ts';
 import { HourlyLimit } from '../limits/hourly-limit.ts';
@@ -17,6 +18,7 @@ import { Throttle } from '../limits/throttle.ts';
 import { TokenBuckets } from '../limits/token-bucket.ts';
 import type { MineReader } from '../mine/mine-reader.ts';
 import type { MineStore } from '../mine/mine-store.ts';
+import type { WordReader } from '../peers/peer-load.ts';
 import { PeerPublisher } from '../peers/peer-publisher.ts';
 import { PeerRunner } from '../peers/peer-runner.ts';
 import type { PillarSource } from '../pillar/answer.ts';
@@ -37,6 +39,7 @@ import { type PeerHandlerOptions, peerHandlers } from './peers.ts';
 import { pillarHandler } from './pillar.ts';
 import { rateOf } from './reloadable-rate.ts';
 import type { VerifiedRequest } from './request.ts';
+import { resourcesHandler } from './resources.ts';
 import { returnHandler } from './return.ts';
 import { revokeHandler } from './revoke.ts';
 import { type ActiveHandlers, createRequestTable, type RequestTable } from './table.ts';
@@ -60,6 +63,7 @@ export interface HandlerParts {
   readonly mineReader: MineReader;
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;
+  readonly facts: MinionFacts;
   readonly services: Pick<Services, 'runners'>;
   /** What takes signals that were let in. */
   readonly intakes: readonly SignalIntake[];
@@ -70,6 +74,8 @@ export interface HandlerParts {
   readonly tops: TopsProvider;
   readonly fileServer: FileServer;
   readonly pushed: PushedFiles;
+  /** Reads arguments of what minions ask others for. */
+  readonly reader: WordReader;
   /** Whether a job was published to the owner that an id had before. */
   readonly isOfFormerOwner: (id: string, jid: string) => boolean;
   readonly now: () => number;
@@ -85,6 +91,7 @@ export function createHandlers(parts: HandlerParts): RequestTable {
   const keeper = new ReturnKeeper({
     cache: jobs,
     isOfFormerOwner: parts.isOfFormerOwner,
+    resources: foundations.resources,
     bus,
     nextJid: parts.nextJid,
     now,
@@ -130,6 +137,12 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     }),
     ...peerHandlers(openPeers(parts)),
     ...mineHandlers({ mine: parts.mine, reader: parts.mineReader, counters }),
+    _register_resources: resourcesHandler({
+      resources: foundations.resources,
+      bus,
+      counters,
+      hasEvents: config.minionDataCacheEvents,
+    }),
     revoke_auth: revokeHandler(foundations.keys, parts.gate),
     _master_opts: masterOptsHandler(config, () => parts.fileServer.envs()),
     _master_tops: topsHandler(parts.tops, log),
@@ -160,18 +173,16 @@ function createFileHandlers({
 
 /** What minions may ask of others, and of the master itself. */
 function openPeers(parts: HandlerParts): PeerHandlerOptions {
-  const { config, counters, dispatcher, foundations, jobs: cache, lastHeard, targets, log } = parts;
+  const { config, counters, dispatcher, jobs: cache, targets, log } = parts;
   const publisher = new PeerPublisher({
     dispatcher,
     cache,
     targets,
-    facts: {
-      isAccepted: (id) => foundations.keys.isAccepted(id),
-      lastHeardAt: (id) => lastHeard.of(id),
-    },
+    facts: parts.facts,
     defaults: config,
     gate: parts.gate,
     counters,
+    reader: parts.reader,
     log,
   });
   const runner = new PeerRunner({
@@ -179,6 +190,7 @@ function openPeers(parts: HandlerParts): PeerHandlerOptions {
     cache,
     gate: parts.gate,
     counters,
+    reader: parts.reader,
     log,
   });
   return { publisher, runner, counters };

@@ -58,7 +58,7 @@ interface Permitted extends Candidate {
   readonly rule: string;
 }
 
-const progressJid = /^salt\/job\/(\d{20})\/prog\//;
+const ownJobTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/(?:prog|start)\//;
 
 /**
  * `_minion_event`: events that a minion fires, single or in a batch [WIRE 9.5]. Each final tag,
@@ -103,13 +103,13 @@ function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string
 
 const noJids: ReadonlySet<string> = new Set();
 
-/** The jobs that progress is told of, of those that were published to the minion. */
+/** The jobs that start or progress is told of, of those that were published to the minion. */
 function ownJids(
   { jobs }: MinionEventOptions,
   minionId: string,
   events: readonly Candidate[],
 ): ReadonlySet<string> | Promise<ReadonlySet<string>> {
-  const named = events.flatMap(({ tag }) => progressJid.exec(tag)?.[1] ?? []);
+  const named = events.flatMap(({ tag }) => ownJobTag.exec(tag)?.[1] ?? []);
   return named.length === 0 ? noJids : publishedTo(jobs, minionId, named);
 }
 

@@ -13,6 +13,7 @@ import { createFullnessCheck } from './max-minions.ts';
 import { rateOf } from './reloadable-rate.ts';
 import type { RepeatGuard } from './repeats.ts';
 import { TokenCheck } from './token-check.ts';
+import { VersionCheck } from './version-check.ts';
 
 /** What the corridor is made from. */
 export interface RequestParts extends Omit<HandlerParts, 'denials' | 'requestRate'> {
@@ -48,12 +49,19 @@ export function openRequests(parts: RequestParts): Requests {
     maxWaitingRequests,
   );
   const tokens = new TokenCheck((pem, token) => rsa.run({ kind: 'check-token', pem, token }));
+  const versions = new VersionCheck({
+    pins: foundations.pins,
+    isAccepted: (id) => keys.isAccepted(id),
+    now,
+    log,
+  });
   const channel = new RequestChannel({
-    clear: new ClearRequests(openSignIn(parts), counters, foundations.meter),
+    clear: new ClearRequests(openSignIn(parts, versions), counters, foundations.meter),
     table: createHandlers({ ...parts, denials, requestRate }),
     publishKey: foundations.publishKey,
     sessions: foundations.sessions,
     pins: foundations.pins,
+    versions,
     lastHeard: parts.lastHeard,
     acceptedKey,
     tokens,
@@ -90,10 +98,11 @@ export function openRequests(parts: RequestParts): Requests {
   return { channel, denials, waiting: () => requestRate.waiting, announcements };
 }
 
-function openSignIn(parts: RequestParts): SignIn {
+function openSignIn(parts: RequestParts, versions: VersionCheck): SignIn {
   const { config, foundations, bus, counters, log } = parts;
   return new SignIn({
     ...foundations,
+    versions,
     bus,
     counters,
     rate: new TokenBuckets({

@@ -17,6 +17,7 @@ export interface ActiveHandlers
   readonly _pillar: Handler;
   readonly revoke_auth: Handler;
   readonly _file_recv: Handler;
+  readonly _register_resources: Handler;
   readonly _master_opts: Handler;
   readonly _master_tops: Handler;
 }

@@ -40,7 +40,12 @@ export class VersionPins {
 
   /** Whether a request of this version may come from this id. */
   permits(id: string, version: ProtocolVersion): boolean {
-    return version >= this.#minimum && version >= this.of(id);
+    return version >= this.required(id);
+  }
+
+  /** The lowest version that a request of this id may have. */
+  required(id: string): number {
+    return Math.max(this.#minimum, this.of(id));
   }
 
   /** The version that the id has proved; 0 if it has proved none. */

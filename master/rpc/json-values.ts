@@ -1,22 +1,30 @@
 /**
- * Salt's values as JSON and back, without loss: bytes, integers beyond 2^53, maps with other keys
- * than text and dates have no JSON form, so they travel as maps with one marked key. A map that
- * looks like a mark is itself marked.
+ * Salt's values as JSON and back, without loss: bytes, maps with other keys than text and dates have
+ * no JSON form, so they travel as maps with one marked key. A map that looks like a mark is itself
+ * marked. An integer beyond 2^53 is a `bigint` on this side and a number in JSON.
  */
+
 import {
   WireDateTime,
   WireExtension,
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
+import {
+  type JsonOf,
+  type JsonOptions,
+  type JsonValue,
+  parseJson,
+  writeJson,
+} from '../../runtime/index.ts';
 
-type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+/** What marks stand for, beside what JSON has. */
+type MarkedValue = Uint8Array | WireDateTime | WireExtension | Map<WireValue, WireValue>;
 
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
 /** The JSON form of a value, or of an object whose members are such values. */
-export function toJson(value: WireValue | object): Json {
-  if (typeof value === 'bigint') return { $int: String(value) };
+export function toJson(value: WireValue | object): JsonValue {
   if (typeof value === 'number') return numberToJson(value);
   if (value === null || typeof value !== 'object') return value;
   if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString('base64') };
@@ -33,11 +41,32 @@ export function toJson(value: WireValue | object): Json {
   return Object.fromEntries(entries.map(([key, item]) => [key, toJson(item)]));
 }
 
-/** JSON has neither infinities nor a negative zero. */
-function numberToJson(value: number): Json {
-  if (Object.is(value, -0)) return { $float: '-0' };
-  return Number.isFinite(value) ? value : { $float: String(value) };
+/** A value, or an object whose members are such values, as text. */
+export function writeMarkedJson(value: WireValue | object): string {
+  return writeJson(toJson(value));
 }
+
+/** The value of such a text. @throws SyntaxError, TypeError */
+export function readMarkedJson(text: string): WireValue {
+  return fromJson(parseJson(text));
+}
+
+/** How such a text from a caller is read in steps. */
+export const markedJson: JsonOptions<MarkedValue> = {
+  maxDepth: 256,
+  isStrict: true,
+  replaceMap: (map) => unmark(map) as JsonOf<MarkedValue>, // what marks stand for
+};
+
+/** JSON has neither infinities nor a negative zero, and a large float looks like an integer. */
+function numberToJson(value: number): JsonValue {
+  if (Object.is(value, -0)) return { $float: '-0' };
+  const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
+  return Number.isFinite(value) && !isLarge ? value : { $float: String(value) };
+}
+
+/** Characters of an integer whose form is text; what reads it takes longer for each. */
+const maxDigits = 1000;
 
 /** Levels of JSON: those of Salt's values, each of which may be marked. */
 const maxDepth = 256;
@@ -46,21 +75,21 @@ const maxDepth = 256;
 export function fromJson(json: unknown, depth = 0): WireValue {
   if (depth > maxDepth) throw new TypeError('nested too deeply');
   if (json === null || typeof json === 'boolean' || typeof json === 'string') return json;
-  if (typeof json === 'number') return json;
+  if (typeof json === 'number' || typeof json === 'bigint') return json;
   if (Array.isArray(json)) return json.map((item) => fromJson(item, depth + 1));
   if (typeof json !== 'object') throw new TypeError(`no JSON value: ${typeof json}`);
-  const entries: [string, unknown][] = Object.entries(json);
-  const [first] = entries;
-  if (entries.length === 1 && first !== undefined && mark.test(first[0])) {
-    return unmark(first[0], first[1], depth + 1);
-  }
   const map: WireMap = Object.create(null);
-  for (const [key, item] of entries) map[key] = fromJson(item, depth + 1);
-  return map;
+  for (const [key, item] of Object.entries(json)) map[key] = fromJson(item, depth + 1);
+  return unmark(map);
 }
 
-function unmark(name: string, content: unknown, depth: number): WireValue {
-  if (name === '$map' && Array.isArray(content)) return unmarkMap(content, depth);
+/** What a map stands for whose members are read. @throws TypeError */
+function unmark(map: WireMap): WireValue {
+  const entries = Object.entries(map);
+  const [first] = entries;
+  if (entries.length !== 1 || first === undefined || !mark.test(first[0])) return map;
+  const [name, content] = first;
+  if (name === '$map' && Array.isArray(content)) return toMap(content);
   if (name === '$ext' && Array.isArray(content)) {
     return new WireExtension(Number(content[0]), Buffer.from(String(content[1]), 'base64'));
   }
@@ -69,6 +98,7 @@ function unmark(name: string, content: unknown, depth: number): WireValue {
     case '$bytes':
       return new Uint8Array(Buffer.from(content, 'base64'));
     case '$int':
+      if (content.length > maxDigits) throw new TypeError('the mark $int holds a long number');
       return BigInt(content);
     case '$float':
       return Number(content);
@@ -79,10 +109,13 @@ function unmark(name: string, content: unknown, depth: number): WireValue {
   }
 }
 
-function unmarkMap(pairs: readonly unknown[], depth: number): WireValue {
+function toMap(pairs: readonly WireValue[]): WireValue {
   const entries = pairs.map((pair): [WireValue, WireValue] => {
-    if (!Array.isArray(pair) || pair.length !== 2) throw new TypeError('the mark $map holds pairs');
-    return [fromJson(pair[0], depth + 2), fromJson(pair[1], depth + 2)];
+    const [key, item, more] = Array.isArray(pair) ? pair : [];
+    if (key === undefined || item === undefined || more !== undefined) {
+      throw new TypeError('the mark $map holds pairs');
+    }
+    return [key, item];
   });
   const [only] = entries;
   if (entries.length === 1 && typeof only?.[0] === 'string') {

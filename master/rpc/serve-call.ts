@@ -2,12 +2,20 @@
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import type { SendPool, SendQueue } from '../../runtime/index.ts';
+import {
+  JsonError,
+  type JsonOptions,
+  readJsonInSteps,
+  type SendPool,
+  type SendQueue,
+  type StepScheduler,
+  writeJson,
+} from '../../runtime/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditRequester } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import { missedBySlowReader } from '../events/event-ring.ts';
-import { fromJson, toJson } from './json-values.ts';
+import { markedJson, toJson } from './json-values.ts';
 import type { RpcMethod } from './methods.ts';
 
 /** A call that was found. */
@@ -90,7 +98,7 @@ async function answer(call: ServedCall & CallInput): Promise<void> {
   const result = await method.invoke(api, parameters, signal, by);
   if (!isStream(result)) {
     response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify({ result: asJson(result) }));
+    response.end(writeJson({ result: asJson(result) }));
     return;
   }
   response.setHeader('content-type', 'application/x-ndjson');
@@ -142,7 +150,7 @@ function itemLine(item: unknown): Buffer {
 }
 
 function lineOf(value: object): Buffer {
-  return Buffer.from(`${JSON.stringify(value)}\n`);
+  return Buffer.from(`${writeJson(value)}\n`);
 }
 
 function isStream(result: unknown): result is AsyncIterable<unknown> {
@@ -154,13 +162,22 @@ function asJson(value: unknown): unknown {
   return toJson((value ?? null) as WireValue);
 }
 
-/** The parameters of a call as its body has them. @throws MasterError ERR_ARGS */
-export function parseParameters(body: Uint8Array): unknown {
+/**
+ * The parameters of a call as its body has them, read in steps.
+ * @throws MasterError ERR_ARGS
+ */
+export async function parseParameters(
+  body: Uint8Array,
+  scheduler: Pick<StepScheduler, 'run'>,
+  limits: Pick<JsonOptions, 'maxValues' | 'maxDepth'> = {},
+): Promise<WireValue> {
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
+  if (text === '') return {};
   try {
-    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
-    return fromJson(text === '' ? {} : JSON.parse(text));
+    return await scheduler.run(readJsonInSteps(text, { ...markedJson, ...limits }));
   } catch (cause) {
-    throw new MasterError('ERR_ARGS', 'the parameters are not JSON', { cause });
+    const why = cause instanceof JsonError ? cause.message : 'a mark that holds something else';
+    throw new MasterError('ERR_ARGS', `expected the parameters as JSON: ${why}`, { cause });
   }
 }
 

@@ -3,12 +3,12 @@
  * `POST /rpc/<method>` with the parameters as JSON; one value comes as `{"result": …}`, a stream
  * as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
  */
-import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rename, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { SendPool } from '../../runtime/index.ts';
+import { makeDirectory, SendPool, StepScheduler } from '../../runtime/index.ts';
 import type { MasterApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
 import { type RpcMethod, rpcMethods } from './methods.ts';
@@ -26,6 +26,7 @@ export class RpcServer {
   readonly #more: ReadonlyMap<string, RpcMethod>;
   readonly #sendPool: SendPool;
   readonly #server: Server;
+  readonly #scheduler = new StepScheduler();
   readonly #calls = new Set<AbortController>();
   #socketPath: string | undefined;
 
@@ -56,7 +57,7 @@ export class RpcServer {
    * @throws MasterError ERR_SOCKET when another master listens on it
    */
   async listen(socketPath: string): Promise<void> {
-    await mkdir(path.dirname(socketPath), { recursive: true, mode: 0o700 });
+    await makeDirectory(path.dirname(socketPath), 0o700);
     if (await isListening(socketPath)) {
       throw new MasterError('ERR_SOCKET', `${socketPath}: another master listens on this socket`);
     }
@@ -117,7 +118,7 @@ export class RpcServer {
     const shared = { api: this.#api, log: this.#log, sendPool: this.#sendPool };
     const served = { name, method: found, response, ...shared };
     try {
-      const parameters = parseParameters(await readBody(request));
+      const parameters = await parseParameters(await readBody(request), this.#scheduler);
       await serveCall({ ...served, parameters, signal: call.signal });
     } catch (error) {
       failCall(served, error);

@@ -4,6 +4,7 @@ import type { AuditTrail } from '../audit/record.ts';
 import { type AuditRequester, auditOf } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import type { EventBus } from '../events/bus.ts';
+import { trimValues } from '../events/trim.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { codeOf } from '../system-error.ts';
 import type { BoundCall, FunctionTable, MasterFunction } from './function.ts';
@@ -53,7 +54,7 @@ export interface FunctionCallerOptions {
   readonly bus: EventBus;
   readonly audit: AuditTrail;
   readonly nextJid: () => string;
-  /** Keeps what was started and not waited for; `undefined`: it is only told. */
+  /** Keeps calls as jobs of the master's own; `undefined`: they are only told. */
   readonly cache: JobCache | undefined;
   /** The master's `id`: what kept jobs say they ran on. */
   readonly masterId: string;
@@ -61,6 +62,11 @@ export interface FunctionCallerOptions {
   readonly now: () => number;
   readonly log: Logger;
 }
+
+/**
+ * Bytes of a call that is kept: `jobs.list_jobs` returns all of them, and would be kept with them.
+ */
+const maxKeptBytes = 65_536;
 
 interface Ready {
   readonly call: BoundCall;
@@ -91,14 +97,17 @@ export class FunctionCaller {
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
    */
   async run(call: FunctionCall): Promise<FunctionResult> {
-    return this.#finish(await this.#prepare(call));
+    const ready = await this.#prepare(call);
+    const result = await this.#finish(ready);
+    await this.#tryToKeep(ready, result);
+    return result;
   }
 
   /** The same, and waits for nothing. @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
   async start(call: FunctionCall): Promise<StartedCall> {
     const ready = await this.#prepare(call);
     this.#finish(ready)
-      .then((result) => this.#keep(ready, result))
+      .then((result) => this.#tryToKeep(ready, result))
       .catch((error: unknown) => {
         this.#options.log.error({ jid: ready.jid, err: error }, 'function was not finished');
       });
@@ -207,6 +216,15 @@ export class FunctionCaller {
     }
   }
 
+  /** What was done stays done where it cannot be kept. */
+  async #tryToKeep(ready: Ready, result: FunctionResult): Promise<void> {
+    try {
+      await this.#keep(ready, result);
+    } catch (error) {
+      this.#options.log.error({ jid: ready.jid, err: error }, 'function is not in the job list');
+    }
+  }
+
   /** As Salt keeps it: a job of the master's own, which returned all of the event. */
   async #keep(ready: Ready, result: FunctionResult): Promise<void> {
     const { jid, data, user } = ready;
@@ -228,7 +246,10 @@ export class FunctionCaller {
     await cache.addReturn(jid, {
       minion: masterId,
       fun,
-      return: { ...data, return: toldOf(ready, result.return), success: result.success },
+      return: trimValues(
+        { ...data, return: toldOf(ready, result.return), success: result.success },
+        maxKeptBytes,
+      ),
       retcode: result.retcode ?? 0,
       success: result.success,
       receivedAt: now(),

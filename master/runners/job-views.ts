@@ -1,6 +1,6 @@
 /** Jobs in the form in which Salt's runners give them [salt/utils/jid.py, salt/runners/jobs.py]. */
 import type { WireMap } from '../../minion-protocol/index.ts';
-import type { JobRecord, JobReturn } from '../jobs/job.ts';
+import { type JobRecord, type JobReturn, returnerOf } from '../jobs/job.ts';
 
 /** What is given for a job that is not kept. */
 const unknownJob: WireMap = { Error: 'Cannot contact returner or no job with this jid' };
@@ -28,7 +28,7 @@ export function describeJobInFull(
   const { StartTime: _time, ...job } = record === undefined ? unknownJob : describeJob(record);
   const minions = record === undefined ? {} : { Minions: [...record.minions].sort() };
   const result: WireMap = Object.create(null);
-  for (const one of returns) result[one.minion] = describeReturn(one);
+  for (const one of returns) result[returnerOf(one)] = describeReturn(one);
   return { ...job, ...minions, StartTime: startTime(jid), Result: result };
 }
 

@@ -112,13 +112,15 @@ function presenceFunctions({ acceptedIds, present: whoIsThere }: ManageRunnerPar
 }
 
 async function versions(parts: ManageRunnerParts, context: CallContext): Promise<WireMap> {
-  const groups = new Map<string, WireMap>();
+  const told = new Map<string, string | false>(parts.acceptedIds().map((id) => [id, false]));
   const returns = await askMinions(parts, { tgt: '*', fun: 'test.version' }, context);
-  const sorted = [...returns].sort((a, b) => (a.minion < b.minion ? -1 : 1));
-  for (const { minion, return: version, retcode } of sorted) {
-    const told = retcode === 0 && typeof version === 'string' ? version : false;
-    const label = versionLabel(told);
-    groups.set(label, { ...groups.get(label), [minion]: told });
+  for (const { minion, return: version, retcode } of returns) {
+    told.set(minion, retcode === 0 && typeof version === 'string' ? version : false);
+  }
+  const groups = new Map<string, WireMap>();
+  for (const [minion, version] of [...told].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const label = versionLabel(version);
+    groups.set(label, { ...groups.get(label), [minion]: version });
   }
   return { ...Object.fromEntries(groups), Master: parts.version };
 }

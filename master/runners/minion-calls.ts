@@ -32,7 +32,8 @@ export async function countAnswers(
 ): Promise<{ readonly answered: readonly string[]; readonly silent: readonly string[] }> {
   for await (const update of parts.jobs.run(withTimeout(request, context), context.closing)) {
     if (update.type !== 'finished') continue;
-    return { answered: [...update.answered].sort(), silent: [...update.silent].sort() };
+    const silent = [...update.silent, ...update.reconnecting].sort();
+    return { answered: [...update.answered].sort(), silent };
   }
   return { answered: [], silent: [] };
 }

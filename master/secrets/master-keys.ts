@@ -1,5 +1,4 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import {
   cleanKeyText,
@@ -8,6 +7,7 @@ import {
   parsePrivateKey,
   parsePublicKey,
 } from '../../minion-protocol/index.ts';
+import { makeDirectory } from '../../runtime/index.ts';
 import { MasterError } from '../errors.ts';
 import { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 
@@ -66,7 +66,7 @@ async function makePair(
   privateFile: string,
   publicFile: string,
 ): Promise<MasterKeyPair> {
-  await mkdir(options.pkiDir, { recursive: true, mode: 0o700 });
+  await makeDirectory(options.pkiDir, 0o700);
   const pair = await generateKeyPair(options.bits, options.passphrase);
   await writeFileAtomically(privateFile, pair.privatePem, 0o400);
   await writeFileAtomically(publicFile, pair.publicPem, 0o644);

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, readFile, rename, unlink } from 'node:fs/promises';
 import path from 'node:path';
+import { withFileInErrors } from '../../runtime/index.ts';
 import { isMissing } from '../system-error.ts';
 
 /**
@@ -13,6 +14,11 @@ export async function writeFileAtomically(
   content: string | Uint8Array,
   mode: number,
 ): Promise<void> {
+  await withFileInErrors(file, () => writeWhole(file, content, mode));
+  await syncDirectory(path.dirname(file));
+}
+
+async function writeWhole(file: string, content: string | Uint8Array, mode: number): Promise<void> {
   const temporary = `${file}.${randomBytes(6).toString('hex')}.tmp`;
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const handle = await open(temporary, flags, mode);
@@ -31,7 +37,6 @@ export async function writeFileAtomically(
     });
     throw error;
   }
-  await syncDirectory(path.dirname(file));
 }
 
 async function syncDirectory(directory: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { hkdfSync, randomBytes } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import nacl from 'tweetnacl';
+import { makeDirectory } from '../../runtime/index.ts';
 import { MasterError } from '../errors.ts';
 import { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 
@@ -57,7 +57,7 @@ export async function openSeal(stateDir: string): Promise<Seal> {
     return createSeal(new Uint8Array(key));
   }
   const key = randomBytes(nacl.secretbox.keyLength);
-  await mkdir(stateDir, { recursive: true, mode: 0o700 });
+  await makeDirectory(stateDir, 0o700);
   await writeFileAtomically(file, `${key.toString('base64')}\n`, 0o600);
   return createSeal(new Uint8Array(key));
 }

@@ -65,6 +65,11 @@ export class SessionKeys {
       : undefined;
   }
 
+  /** Minions that have signed in, and whose keys are accepted still. */
+  get ids(): readonly string[] {
+    return [...this.#sessions.keys()];
+  }
+
   /** When the minion's session key was made, milliseconds since 1970. */
   madeAt(id: string): number | undefined {
     return this.#sessions.get(id)?.madeAt;

@@ -24,7 +24,7 @@ export interface TargetRequest {
 /**
  * Takes a target from a caller, in the form in which it is published: nodegroups become compound
  * expressions, because minions do not know them [WIRE 12.1].
- * @throws MasterError ERR_BAD_TGT
+ * @throws MasterError ERR_BAD_TGT, ERR_NODEGROUP_UNKNOWN
  */
 export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
   const { tgt, tgtType = 'glob', delimiter = ':' } = request;
@@ -60,6 +60,9 @@ function textOf(tgt: string | readonly string[], tgtType: string): string {
 }
 
 function parseNodegroup(name: string, nodegroups: Nodegroups): TargetExpression {
+  if (!Object.hasOwn(nodegroups, name)) {
+    throw new MasterError('ERR_NODEGROUP_UNKNOWN', `nodegroup "${name}" is not defined`);
+  }
   return { tgtType: 'compound', tgt: explained(() => expandNodegroup(name, nodegroups)) };
 }
 

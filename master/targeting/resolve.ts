@@ -1,4 +1,4 @@
-import type { MinionTest } from '../../acl/index.ts';
+import type { MinionTest, Reach } from '../../acl/index.ts';
 import {
   type Candidate,
   type CompiledTarget,
@@ -6,7 +6,9 @@ import {
   compileTarget,
   type MinionFacts,
   type Nodegroups,
+  type Resources,
   type TargetExpression,
+  type TargetTerm,
 } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
 import { badTarget, parseTarget, type TargetRequest } from './parse.ts';
@@ -51,9 +53,12 @@ export interface TargetPlan {
 /** What {@link TargetResolver} needs. */
 export interface TargetResolverOptions {
   readonly acceptedIds: () => readonly string[];
+  readonly isAccepted: (id: string) => boolean;
   readonly factsOf: (id: string) => MinionFacts;
   /** Those that rights may go by. Default: the same. */
   readonly rightsOf?: (id: string) => MinionFacts;
+  /** What a minion manages besides itself. Default: nothing. */
+  readonly resourcesOf?: (id: string) => Resources | undefined;
   /** `minion_data_cache`: without it, whatever depends on facts may match. */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;
@@ -70,8 +75,14 @@ export interface ResolveOptions {
   readonly greedy?: boolean;
 }
 
-/** How a target that a minion names is read. */
-const ofMinion = { pillar: 'exact' } as const;
+/** How the target of somebody with limited rights is read. */
+const exact = { pillar: 'exact' } as const;
+
+/** Whom a target is evaluated over, and whose pillar it may ask for. */
+export type TargetReach = Pick<Reach, 'includes' | 'showsPillar'>;
+
+/** All minions, and whatever is known of them. */
+export const everyone: TargetReach = { includes: () => true, showsPillar: () => true };
 
 interface Matched {
   readonly target: TargetExpression;
@@ -104,18 +115,54 @@ export class TargetResolver {
   }
 
   /**
-   * Who a target means that a minion names: those that match for certain. Conditions on pillar are
-   * equality, so that nothing is found out by patterns, and expressions that may not end are not
-   * taken [THREATS M-11].
+   * Who the target of somebody with limited rights means: those of its reach that match for
+   * certain. Nothing of any other minion is looked at, so that neither the answer nor the time that
+   * it takes says anything of them. Conditions on pillar are equality, and expressions that may not
+   * end are not taken.
    * @throws MasterError ERR_BAD_TGT
    */
-  resolveForMinion(request: TargetRequest): ResolvedTarget {
+  resolveWithin(request: TargetRequest, reach: TargetReach): readonly string[] {
+    return this.#within(this.#compileExact(request), reach, this.#options.factsOf);
+  }
+
+  /**
+   * The same where secrets follow the target: no minion may come by them by what it says of itself.
+   * Grains are not asked for, nor pillar that follows from them.
+   * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain
+   */
+  resolveProven(request: TargetRequest, reach: TargetReach): readonly string[] {
+    const compiled = this.#compileExact(request);
+    if (compiled.problem !== undefined) throw badTarget(compiled.problem);
+    // protection: secrets-by-grains
+    refuseTerm(
+      compiled,
+      ({ isSelfTold }) => isSelfTold,
+      'goes by grains, and a minion can claim any',
+    );
+    refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
+    const { factsOf, rightsOf = factsOf } = this.#options;
+    return this.#within(compiled, reach, rightsOf);
+  }
+
+  #compileExact(request: TargetRequest): CompiledTarget {
     const target = parseTarget(request, this.#options.nodegroups);
-    const compiled = readTarget(() => compileTarget(target, compileLinearPattern, ofMinion));
-    const accepted = this.#options.acceptedIds();
-    const minions = accepted.filter((id) => compiled.test(this.#candidate(id)) === 'yes');
-    const missing = missingFrom(accepted, compiled);
-    return { target, minions, missing, unknown: [], problem: compiled.problem };
+    return readTarget(() => compileTarget(target, compileLinearPattern, exact));
+  }
+
+  #within(
+    compiled: CompiledTarget,
+    { includes, showsPillar }: TargetReach,
+    factsOf: (id: string) => MinionFacts,
+  ): readonly string[] {
+    // What nobody knows matches nothing.
+    const shownOf = (id: string): MinionFacts => ({
+      grains: factsOf(id).grains,
+      pillar: showsPillar(id) ? factsOf(id).pillar : undefined,
+    });
+    const { acceptedIds, resourcesOf } = this.#options;
+    const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
+    const own = acceptedIds().filter(includes);
+    return own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
   }
 
   /**
@@ -148,7 +195,7 @@ export class TargetResolver {
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {
     const compiled = compileRightTarget(request, nodegroups);
     return {
-      isEntitled: (id) => compiled.isEntitled(this.#rightful(id)),
+      isEntitled: (id) => this.#options.isAccepted(id) && compiled.isEntitled(this.#rightful(id)),
       claims: (id) => compiled.test(this.#candidate(id)) === 'yes',
       mayMean: (id) => compiled.test(this.#candidate(id)) !== 'no',
     };
@@ -215,11 +262,32 @@ export class TargetResolver {
 
   #rightful(id: string): Candidate {
     const { factsOf, rightsOf = factsOf } = this.#options;
-    return { id, facts: rightsOf(id) };
+    return new LazyCandidate(id, { factsOf: rightsOf });
   }
 
   #candidate(id: string): Candidate {
-    return { id, facts: this.#options.factsOf(id) };
+    return new LazyCandidate(id, this.#options);
+  }
+}
+
+/** Facts and resources are looked up where a condition asks for them, facts once. */
+class LazyCandidate implements Candidate {
+  readonly id: string;
+  readonly #sources: Pick<TargetResolverOptions, 'factsOf' | 'resourcesOf'>;
+  #facts: MinionFacts | undefined;
+
+  constructor(id: string, sources: Pick<TargetResolverOptions, 'factsOf' | 'resourcesOf'>) {
+    this.id = id;
+    this.#sources = sources;
+  }
+
+  get facts(): MinionFacts {
+    this.#facts ??= this.#sources.factsOf(this.id);
+    return this.#facts;
+  }
+
+  get resources(): Resources | undefined {
+    return this.#sources.resourcesOf?.(this.id);
   }
 }
 
@@ -237,6 +305,19 @@ function readRightTarget(request: TargetRequest, nodegroups: Nodegroups): Target
     if (error instanceof MasterError) throw new SyntaxError(error.message, { cause: error });
     throw error;
   }
+}
+
+function refuseTerm(
+  { terms }: CompiledTarget,
+  isRefused: (term: TargetTerm) => boolean,
+  reason: string,
+): void {
+  const found = terms.find(isRefused);
+  if (found === undefined) return;
+  throw badTarget(
+    `"${found.text}" ${reason}; where secrets are given, a target names minions by id, by a ` +
+      'nodegroup without grains, or by a value of pillar',
+  );
 }
 
 function readTarget(compile: () => CompiledTarget): CompiledTarget {

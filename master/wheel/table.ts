@@ -1,5 +1,6 @@
 /** The wheel functions that are served. */
 import { userInfo } from 'node:os';
+import type { WireMap } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { saltValues } from '../config/salt-values.ts';
 import type { PresentMinion } from '../presence/present.ts';
@@ -22,7 +23,11 @@ export function wheelTable(parts: WheelParts): FunctionTable {
     'config.values': masterFunction({
       summary: "The master's options under Salt's names; secret ones are left out.",
       parameters: {},
-      call: () => ({ ...saltValues(parts.config), user: parts.config.user ?? processUser() }),
+      call: () => ({
+        ...saltValues(parts.config),
+        external_auth: namesOf(parts.config.externalAuth),
+        user: parts.config.user ?? processUser(),
+      }),
     }),
     'minions.connected': masterFunction({
       summary: 'The minions that are connected.',
@@ -34,6 +39,15 @@ export function wheelTable(parts: WheelParts): FunctionTable {
           .sort(),
     }),
   };
+}
+
+/** Who has rights by what they log in by; not which, and no options, some of which are secret. */
+function namesOf(externalAuth: MasterConfig['externalAuth']): WireMap {
+  const backends = Object.entries(externalAuth).map(([eauth, users]): [string, WireMap] => {
+    const names = Object.keys(Object(users)).filter((name) => !name.startsWith('^'));
+    return [eauth, Object.fromEntries(names.map((name) => [name, []]))];
+  });
+  return Object.fromEntries(backends);
 }
 
 /** Whom the master runs as where `user` is not set, as Salt has it; null: an account without a name. */

@@ -1,7 +1,8 @@
 /** The minion's PKI directory [WIRE 7.5]: its own pair, and the master's key that it trusts. */
 import { randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename } from 'node:fs/promises';
+import { open, readFile, rename } from 'node:fs/promises';
 import path from 'node:path';
+import { makeDirectory } from '../../runtime/index.ts';
 import { generateKeyPair } from '../rsa-key.ts';
 
 /** What a minion keeps between two starts. */
@@ -27,7 +28,7 @@ export async function openMinionKeys(directory: string, bits = 2048): Promise<Mi
     path.join(directory, 'minion.pub'),
     path.join(directory, 'minion_master.pub'),
   ];
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeDirectory(directory, 0o700);
   let privatePem = await readIfPresent(privateFile);
   let publicPem = await readIfPresent(publicFile);
   if (privatePem === undefined || publicPem === undefined) {

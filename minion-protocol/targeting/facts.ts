@@ -17,6 +17,9 @@ export interface MinionFacts {
   readonly pillar: FactSource | undefined;
 }
 
+/** What a minion manages besides itself: type → ids. */
+export type Resources = ReadonlyMap<string, ReadonlySet<string>>;
+
 /** Whether a value is a map. */
 export function isFactMap(value: WireValue | undefined): value is FactMap {
   return value instanceof Map || isWireMap(value);

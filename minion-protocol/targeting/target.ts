@@ -9,7 +9,7 @@ import {
   type Verdict,
 } from './compound.ts';
 import { compileFactMatch } from './fact-match.ts';
-import type { FactSource, MinionFacts } from './facts.ts';
+import type { FactSource, MinionFacts, Resources } from './facts.ts';
 import { containsAny, parseIpNetwork } from './ip-network.ts';
 import { compileLinearPattern, type PatternCompiler } from './pattern.ts';
 
@@ -43,6 +43,8 @@ export interface TargetExpression {
 export interface Candidate {
   readonly id: string;
   readonly facts: MinionFacts;
+  /** What it manages besides itself. Default: nothing. */
+  readonly resources?: Resources | undefined;
 }
 
 /** One condition of a target. */
@@ -51,8 +53,10 @@ export interface TargetTerm {
   readonly text: string;
   /** The ids that it lists and wants; empty for other conditions. */
   readonly ids: readonly string[];
-  /** Whether it goes by grains, which are the minion's own word. */
+  /** Whether it goes by grains or resources, which are the minion's own word. */
   readonly isSelfTold: boolean;
+  /** Whether it is written as a pattern on pillar; it may be read as equality all the same. */
+  readonly isPillarPattern: boolean;
   test(candidate: Candidate): Verdict;
 }
 
@@ -154,9 +158,9 @@ function termsOf(expression: Expression): readonly Term[] {
 }
 
 /** `X@…`, with one more character as delimiter where that makes sense. */
-const wordForm = /^(?:([GPIJLNSER])((?<=[GPIJ]).)?@)?(.+)$/su;
+const wordForm = /^(?:([GPIJLNSERT])((?<=[GPIJ]).)?@)?(.+)$/su;
 
-/** The letters of compound expressions; `N` is replaced before, `R` needs a server of ranges. */
+/** The letters of compound expressions besides `T`; `N` is replaced before, `R` needs a server of ranges. */
 const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
   G: 'grain',
   P: 'grain_pcre',
@@ -180,6 +184,7 @@ class TermCompiler {
   compileWord(word: string): TargetTerm | undefined {
     const [, letter, delimiter = ':', rest = word] = wordForm.exec(word) ?? [];
     if (letter === undefined) return this.compile('glob', word, ':');
+    if (letter === 'T') return resourceTerm(word, rest);
     const type = letters[letter];
     return type && { ...this.compile(type, rest, delimiter), text: word };
   }
@@ -214,7 +219,9 @@ class TermCompiler {
 
   #pillarTerm(text: string, delimiter: string, compile: PatternCompiler): TargetTerm {
     const compiler = this.#isPillarExact ? compileEqual : compile;
-    return factTerm(text, 'pillar', compileFactMatch(text, delimiter, compiler));
+    const isPattern = compile !== compileEqual && (compile !== compileGlob || /[*?[]/.test(text));
+    const term = factTerm(text, 'pillar', compileFactMatch(text, delimiter, compiler));
+    return { ...term, isPillarPattern: isPattern };
   }
 }
 
@@ -222,14 +229,16 @@ function compileEqual(wanted: string): (text: string) => boolean {
   return (text) => text === wanted;
 }
 
+const byId = { isSelfTold: false, isPillarPattern: false } as const;
+
 function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
-  return { text, ids: [], isSelfTold: false, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
+  return { ...byId, text, ids: [], test: ({ id }) => (matches(id) ? 'yes' : 'no') };
 }
 
 /** Text is split at commas without trimming. */
 function listTerm(text: string, tgt: string | readonly string[]): TargetTerm {
   const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
-  return { text, ids: [...ids], isSelfTold: false, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
+  return { ...byId, text, ids: [...ids], test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
 }
 
 function factTerm(
@@ -241,6 +250,7 @@ function factTerm(
     text,
     ids: [],
     isSelfTold: kind === 'grains',
+    isPillarPattern: false,
     test: ({ facts }) => {
       const source = facts[kind];
       if (source === undefined) return 'unknown';
@@ -249,10 +259,28 @@ function factTerm(
   };
 }
 
+/** `type`, or `type:id`: the minions that manage such resources. */
+function resourceTerm(text: string, wanted: string): TargetTerm {
+  const [type = '', ...rest] = wanted.split(':');
+  const id = rest.length === 0 ? undefined : rest.join(':');
+  return {
+    text,
+    ids: [],
+    isSelfTold: true,
+    isPillarPattern: false,
+    test: ({ resources }) => {
+      const managed = resources?.get(type);
+      return managed !== undefined && (id === undefined || managed.has(id)) ? 'yes' : 'no';
+    },
+  };
+}
+
 /** What is no address means nobody, also of those whose facts are not known. */
 function addressTerm(text: string): TargetTerm {
   const network = parseIpNetwork(text);
-  if (network === undefined) return { text, ids: [], isSelfTold: true, test: () => 'no' };
+  if (network === undefined) {
+    return { text, ids: [], isSelfTold: true, isPillarPattern: false, test: () => 'no' };
+  }
   return factTerm(text, 'grains', (grains) =>
     containsAny(network, grains.get(`ipv${network.version}`)),
   );

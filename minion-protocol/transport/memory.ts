@@ -1,5 +1,7 @@
 /** Master and minions in one process, without sockets. Bytes arrive in a later turn, and copied. */
 import { TransportError } from './errors.ts';
+import { HeldPublications } from './held-publications.ts';
+import { DEFAULT_QUEUE_BOUNDS } from './subscriber-queue.ts';
 import { BROADCAST_TOPIC, minionTopic } from './topics.ts';
 import type {
   BoundPorts,
@@ -46,6 +48,9 @@ class MemoryMaster implements MasterTransport {
   readonly #filtering: boolean;
   readonly #subscriptions = new Map<MemoryMinion, Subscription>();
   readonly #inFlight = new Set<InFlight>();
+  readonly #held = new HeldPublications<Subscription>(DEFAULT_QUEUE_BOUNDS, (publication, to) =>
+    this.#send(publication, [to]),
+  );
   #handler: RequestHandler | undefined;
   #isClosed = false;
 
@@ -61,10 +66,18 @@ class MemoryMaster implements MasterTransport {
     return PORTS;
   }
 
-  publish({ envelope, minionIds }: OutgoingPublication): PublishOutcome {
+  publish(publication: OutgoingPublication): PublishOutcome {
+    this.#held.add(publication);
+    return this.#send(publication, this.#subscriptions.values());
+  }
+
+  #send(
+    { envelope, minionIds }: OutgoingPublication,
+    subscriptions: Iterable<Subscription>,
+  ): PublishOutcome {
     const topics = minionIds === null ? [BROADCAST_TOPIC] : minionIds.map(minionTopic);
     let queued = 0;
-    for (const subscription of this.#subscriptions.values()) {
+    for (const subscription of subscriptions) {
       if (this.#filtering && !subscription.wantsAny(topics)) continue;
       subscription.deliver(envelope);
       queued += 1;
@@ -131,7 +144,10 @@ class MemoryMaster implements MasterTransport {
   }
 
   subscribe(minion: MemoryMinion, subscription: Subscription): void {
-    if (!this.#isClosed) this.#subscriptions.set(minion, subscription);
+    if (this.#isClosed) return;
+    this.#subscriptions.set(minion, subscription);
+    this.#held.expect(subscription);
+    this.#held.serve(subscription);
   }
 
   unsubscribe(minion: MemoryMinion): void {

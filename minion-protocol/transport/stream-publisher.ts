@@ -1,4 +1,5 @@
 /** Publications over TCP and WebSocket: to connections, of which some are known to be whose. */
+import { HeldPublications } from './held-publications.ts';
 import type { StreamConnection } from './stream-connection.ts';
 import { DEFAULT_QUEUE_BOUNDS, offer, type QueueBounds } from './subscriber-queue.ts';
 import type { OutgoingPublication, PublishOutcome, Subscriber } from './transport.ts';
@@ -6,8 +7,8 @@ import { type EncodedMessage, encoded } from './write-queue.ts';
 
 export interface StreamPublisherOptions extends QueueBounds {
   /**
-   * Publications that one subscriber may miss in a row before it is given up. Default 10,000: the
-   * minions of 3007 and later never come back, so nobody is given up lightly [WIRE 4.2].
+   * Publications that one subscriber may miss in a row before it is given up. Default 10,000 over
+   * TCP, and no bound over WebSocket, whose minions never come back [WIRE 4.2].
    */
   readonly maxMissed: number;
   /**
@@ -35,26 +36,45 @@ export class StreamPublisher {
   readonly #options: StreamPublisherOptions;
   readonly #form: PublicationForm;
   readonly #links = new Set<SubscriberLink>();
+  readonly #held: HeldPublications<SubscriberLink>;
 
   constructor(options: StreamPublisherOptions, form: PublicationForm) {
     this.#options = options;
     this.#form = form;
+    this.#held = new HeldPublications(options, (publication, to) => this.#send(publication, [to]));
   }
 
   /** Counts a connection among the subscribers. */
   open(connection: StreamConnection): SubscriberLink {
-    const link = new SubscriberLink(connection, this.#options, () => this.#links.delete(link));
+    const link = new SubscriberLink(connection, this.#options, {
+      onReady: (afterMs) => this.#held.serveLater(link, afterMs),
+      onGone: () => this.#close(link),
+    });
     this.#links.add(link);
+    this.#held.expect(link);
     return link;
   }
 
-  publish({ envelope, minionIds }: OutgoingPublication): PublishOutcome {
+  #close(link: SubscriberLink): void {
+    this.#links.delete(link);
+    this.#held.forget(link);
+  }
+
+  publish(publication: OutgoingPublication): PublishOutcome {
+    this.#held.add(publication);
+    return this.#send(publication, this.#links);
+  }
+
+  #send(
+    { envelope, minionIds }: OutgoingPublication,
+    links: Iterable<SubscriberLink>,
+  ): PublishOutcome {
     const message = encoded(this.#form.encode(envelope));
     const addressees = minionIds === null ? undefined : new Set(minionIds);
     const isTooLarge = message.bytes > this.#form.maxBytes;
     let queued = 0;
     let skipped = 0;
-    for (const link of this.#links) {
+    for (const link of links) {
       if (!this.#concerns(link, addressees)) continue;
       if (!isTooLarge && link.offer(message)) queued += 1;
       else skipped += 1;
@@ -79,17 +99,23 @@ export class StreamPublisher {
   }
 }
 
+/** Who keeps the list of subscribers. */
+interface LinkOwner {
+  onReady(afterMs: number): void;
+  onGone(): void;
+}
+
 /** One subscriber. */
 export class SubscriberLink {
   readonly #connection: StreamConnection;
   readonly #options: StreamPublisherOptions;
-  readonly #onGone: () => void;
+  readonly #owner: LinkOwner;
   #missed = 0;
 
-  constructor(connection: StreamConnection, options: StreamPublisherOptions, onGone: () => void) {
+  constructor(connection: StreamConnection, options: StreamPublisherOptions, owner: LinkOwner) {
     this.#connection = connection;
     this.#options = options;
-    this.#onGone = onGone;
+    this.#owner = owner;
   }
 
   get minionIds(): ReadonlySet<string> {
@@ -118,7 +144,12 @@ export class SubscriberLink {
     return false;
   }
 
+  /** It takes what was held for it after so many milliseconds. Default: at once. */
+  ready(afterMs = 0): void {
+    this.#owner.onReady(afterMs);
+  }
+
   onClosed(): void {
-    this.#onGone();
+    this.#owner.onGone();
   }
 }

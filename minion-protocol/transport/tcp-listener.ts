@@ -33,6 +33,12 @@ type PeerEvent = Exclude<TcpEvent, { readonly type: 'breach' }>;
 const maxAnnouncementBytes = 4096;
 /** Real minions announce themselves once; each more costs us a look at a signature. */
 const maxAnnouncements = 16;
+/**
+ * From the announcement of a minion that came back until it knows itself that it is connected.
+ * Minions up to 3005 run a job before that, and do not return it [salt/transport/tcp.py
+ * connect_callback, salt/minion.py _thread_return].
+ */
+const settleMs = 1000;
 /** What a minion's MessagePack library takes by default. */
 const maxPublicationBytes = 100 * 1024 * 1024;
 
@@ -155,6 +161,7 @@ class TcpSubscriberSession implements StreamSession<PeerEvent> {
     this.#isVerifying = true;
     for (let body = this.#waiting.shift(); body !== undefined; body = this.#waiting.shift()) {
       await this.#announce(body, this.#peer);
+      this.#link.ready(settleMs);
     }
     this.#isVerifying = false;
   }

@@ -51,6 +51,11 @@ export interface OutgoingPublication {
    * `null`: everybody; an empty list: nobody.
    */
   readonly minionIds: readonly string[] | null;
+  /**
+   * Subscribers that come within this time, milliseconds, get it too, before anything that is
+   * published later. Default 0.
+   */
+  readonly holdMs?: number;
 }
 
 /** What became of a publication on one transport, at the moment of sending. */

@@ -59,7 +59,7 @@ const closeText = 'close';
 /** Makes a listener that is not bound yet: {@link MasterTransport.listen} does that. */
 export function createWebsocketListener(options: WebsocketListenerOptions = {}): MasterTransport {
   const publisher = new StreamPublisher(
-    { ...DEFAULT_STREAM_PUBLISHER_OPTIONS, ...options },
+    { ...DEFAULT_STREAM_PUBLISHER_OPTIONS, maxMissed: Number.POSITIVE_INFINITY, ...options },
     { encode: encodePublication, maxBytes: maxPublicationBytes },
   );
   return createListener(
@@ -183,6 +183,7 @@ class SubscriberRole implements WebsocketRole {
 
   onOpen(): void {
     this.#link = this.#publisher.open(this.#connection);
+    this.#link.ready();
   }
 
   onMessage(): void {

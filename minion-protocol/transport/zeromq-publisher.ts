@@ -2,6 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { encodeMessage } from '../zmtp.ts';
 import { latin1 } from '../zmtp-commands.ts';
+import { HeldPublications } from './held-publications.ts';
 import type { StreamConnection } from './stream-connection.ts';
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './subscriber-queue.ts';
 import { TopicIndex } from './topic-index.ts';
@@ -32,20 +33,42 @@ export const DEFAULT_PUBLISHER_OPTIONS: PublisherOptions = {
 /** Sends publications to those whose topics match, each through a queue of its own. */
 export class Publisher {
   readonly #options: PublisherOptions;
+  /** Those who listen. */
   readonly #index = new TopicIndex<SubscriberSession>();
+  readonly #held: HeldPublications<SubscriberSession>;
 
   constructor(options: PublisherOptions) {
     this.#options = options;
+    this.#held = new HeldPublications(options, (publication, to) => this.#sendTo(publication, to));
   }
 
   openSession(connection: StreamConnection): SubscriberSession {
-    return new SubscriberSession(connection, this.#index, this.#options);
+    return new SubscriberSession(connection, this.#index, this.#options, (session) =>
+      this.#welcome(session),
+    );
   }
 
   publish(publication: OutgoingPublication): PublishOutcome {
+    this.#held.add(publication);
+    return this.#send(publication, this.#index);
+  }
+
+  /** It is ready after this chunk: a peer names all its topics at once when it connects. */
+  #welcome(session: SubscriberSession): void {
+    this.#held.expect(session);
+    queueMicrotask(() => this.#held.serve(session));
+  }
+
+  #sendTo(publication: OutgoingPublication, session: SubscriberSession): void {
+    const index = new TopicIndex<SubscriberSession>();
+    for (const topic of session.topics) index.add(topic, session);
+    this.#send(publication, index);
+  }
+
+  #send(publication: OutgoingPublication, index: TopicIndex<SubscriberSession>): PublishOutcome {
     const delivery = new Delivery();
-    if (this.#options.filtering) this.#publishByTopic(publication, delivery);
-    else this.#publishToAll(publication.envelope, delivery);
+    if (this.#options.filtering) this.#sendByTopic(publication, index, delivery);
+    else this.#sendToAll(publication.envelope, index, delivery);
     return { queued: delivery.reached.size, skipped: delivery.skipped.size };
   }
 
@@ -60,11 +83,11 @@ export class Publisher {
   }
 
   /** Without topics the message itself is what subscriptions match. */
-  #publishToAll(envelope: Uint8Array, delivery: Delivery): void {
+  #sendToAll(envelope: Uint8Array, index: TopicIndex<SubscriberSession>, delivery: Delivery): void {
     const message = encoded(encodeMessage([envelope]));
     const beginning = latin1(envelope.subarray(0, this.#options.maxTopicBytes));
-    for (const prefix of [beginning, ...this.#index.shorterPrefixes(beginning)]) {
-      for (const session of this.#index.exact(prefix)) delivery.offerOnce(session, message);
+    for (const prefix of [beginning, ...index.shorterPrefixes(beginning)]) {
+      for (const session of index.exact(prefix)) delivery.offerOnce(session, message);
     }
   }
 
@@ -73,21 +96,25 @@ export class Publisher {
    * of a minion that does not filter, gets the first that matches and no more: the envelope is the
    * same in all, and the minion would only drop the others by their jid.
    */
-  #publishByTopic({ envelope, minionIds }: OutgoingPublication, delivery: Delivery): void {
+  #sendByTopic(
+    { envelope, minionIds }: OutgoingPublication,
+    index: TopicIndex<SubscriberSession>,
+    delivery: Delivery,
+  ): void {
     const firstOfPrefix = new Map<string, string>();
     for (const topic of this.#topicsFor(minionIds)) {
       let message: EncodedMessage | undefined;
-      for (const session of this.#index.exact(topic)) {
+      for (const session of index.exact(topic)) {
         message ??= topicMessage(topic, envelope);
         delivery.offer(session, message);
       }
-      for (const prefix of this.#index.shorterPrefixes(topic)) {
+      for (const prefix of index.shorterPrefixes(topic)) {
         if (!firstOfPrefix.has(prefix)) firstOfPrefix.set(prefix, topic);
       }
     }
     for (const [prefix, topic] of firstOfPrefix) {
       const message = topicMessage(topic, envelope);
-      for (const session of this.#index.exact(prefix)) delivery.offerOnce(session, message);
+      for (const session of index.exact(prefix)) delivery.offerOnce(session, message);
     }
   }
 

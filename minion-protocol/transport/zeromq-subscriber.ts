@@ -19,6 +19,8 @@ export class SubscriberSession implements ZeromqSession {
   readonly #connection: StreamConnection;
   readonly #index: TopicIndex<SubscriberSession>;
   readonly #bounds: SubscriberBounds;
+  readonly #onFirstTopic: (session: SubscriberSession) => void;
+  #hasNamedTopics = false;
   /** Nearly always one: a list of that takes a third of what a set does. */
   #topics: readonly string[] = noTopics;
   #topicBytes = 0;
@@ -27,10 +29,16 @@ export class SubscriberSession implements ZeromqSession {
     connection: StreamConnection,
     index: TopicIndex<SubscriberSession>,
     bounds: SubscriberBounds,
+    onFirstTopic: (session: SubscriberSession) => void,
   ) {
     this.#connection = connection;
     this.#index = index;
     this.#bounds = bounds;
+    this.#onFirstTopic = onFirstTopic;
+  }
+
+  get topics(): readonly string[] {
+    return this.#topics;
   }
 
   describe(): Subscriber {
@@ -61,6 +69,9 @@ export class SubscriberSession implements ZeromqSession {
     if (isWanted) this.#subscribe(topic);
     else this.#cancel(topic);
     this.#connection.keep(this.#topicBytes);
+    if (this.#hasNamedTopics) return;
+    this.#hasNamedTopics = true;
+    this.#onFirstTopic(this);
   }
 
   onWritten(): void {

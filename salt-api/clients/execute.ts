@@ -18,10 +18,13 @@ const one =
   async (...parameters) => [await run(...parameters)];
 
 const clients: ReadonlyMap<string, Run> = new Map<string, Run>([
-  ['local', one(({ user }, low, _, signal) => runLocal(user, low, signal))],
-  ['local_async', one(({ user }, low) => startLocal(user, low))],
-  ['local_batch', ({ user }, low, _, signal) => runBatch(user, low, signal)],
-  ['local_subset', one(({ user }, low, _, signal) => runSubset(user, low, signal))],
+  ['local', one(({ user }, low, { bodies }, signal) => runLocal({ user, bodies }, low, signal))],
+  ['local_async', one(({ user }, low, { bodies }) => startLocal({ user, bodies }, low))],
+  ['local_batch', ({ user }, low, { bodies }, signal) => runBatch({ user, bodies }, low, signal)],
+  [
+    'local_subset',
+    one(({ user }, low, { bodies }, signal) => runSubset({ user, bodies }, low, signal)),
+  ],
   ['runner', one((caller, low, context) => runRunner(functionParts(caller, context), low))],
   ['runner_async', one((caller, low, context) => startRunner(functionParts(caller, context), low))],
   ['wheel', one((caller, low, context) => runWheel(functionParts(caller, context), low))],
@@ -34,7 +37,10 @@ export const clientNames: readonly string[] = [...clients.keys()];
 /** A client that is served. @throws SaltApiError ERR_HTTP_CLIENT */
 export function checkClient(context: ApiContext, { client }: Lowstate): string {
   if (typeof client === 'string' && context.clients.has(client)) return client;
-  throw new SaltApiError('ERR_HTTP_CLIENT', 'no client of this name is served');
+  throw new SaltApiError(
+    'ERR_HTTP_CLIENT',
+    'expected one of the clients that are served as client; GET / lists them',
+  );
 }
 
 /** Does one command. @returns the elements that it adds to the answer */
@@ -51,7 +57,7 @@ export async function execute(
 
 function functionParts(
   { user, name }: Caller,
-  { options, nextJid }: ApiContext,
+  { options, nextJid, bodies }: ApiContext,
 ): Parameters<typeof runRunner>[0] {
-  return { user, name, timeout: options.runnerTimeout, nextJid };
+  return { user, name, timeout: options.runnerTimeout, nextJid, bodies };
 }

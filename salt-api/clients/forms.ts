@@ -4,7 +4,7 @@ import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { SaltApiError } from '../errors.ts';
-import { type Lowstate, missing } from '../lowstate.ts';
+import type { Lowstate } from '../lowstate.ts';
 
 const Anything = Type.Optional(Type.Unsafe<WireValue>(Type.Unknown()));
 const Keywords = Type.Unsafe<WireMap>(Type.Object({}));
@@ -95,16 +95,37 @@ export const commandSchemas: ReadonlyMap<string, TSchema> = new Map<string, TSch
   ['wheel_async', OfMaster],
 ]);
 
-/** @param required those without which Salt's own fails with another status */
+/** What fields have to be, where a schema's own words say it badly. */
+const expectedForms: ReadonlyMap<string, string> = new Map([
+  ['tgt', 'a text or a list of texts'],
+  ['tgt_type', 'a text'],
+  ['fun', 'the name of a function, or a list of names'],
+  ['kwarg', 'a map'],
+  ['batch', 'a number of minions, or a percentage as text'],
+  ['batch_wait', 'a number of seconds up to a day'],
+  ['timeout', 'a number of seconds up to a day'],
+  ['gather_job_timeout', 'a number of seconds up to a day'],
+  ['subset', 'a number of minions'],
+  ['sub', 'a number of minions'],
+]);
+
+/** @param required those that are asked for before any other is looked at */
 function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
   const validator = Compile(schema);
   return (low) => {
     for (const name of required) {
-      if (low[name] === undefined || low[name] === null || low[name] === '') throw missing(name);
+      const value = low[name];
+      if (value === undefined || value === null || value === '') throw refused(name);
     }
     if (validator.Check(low)) return low as Lowstate & T; // what the schema says
     const [first] = validator.Errors(low);
-    const name = first?.instancePath.slice(1) || 'the command';
-    throw new SaltApiError('ERR_HTTP_FIELDS', `${name} ${first?.message ?? 'is wrong'}`);
+    throw refused(first?.instancePath.split('/')[1] ?? '', first?.message);
   };
+}
+
+/** @param said - by the schema */
+function refused(name: string, said = 'must be another value'): SaltApiError {
+  const expected = expectedForms.get(name);
+  const problem = expected === undefined ? said : `expected ${expected}`;
+  return new SaltApiError('ERR_HTTP_FIELDS', `${name === '' ? 'command' : name}: ${problem}`);
 }

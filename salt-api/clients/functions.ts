@@ -6,6 +6,7 @@ import {
   type UserApi,
 } from '../../master/index.ts';
 import { stamp, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { BodyReader } from '../body.ts';
 import { SaltApiError } from '../errors.ts';
 import { argumentsOf, credentialFields, type Lowstate, secondsOf, without } from '../lowstate.ts';
 import { masterForm } from './forms.ts';
@@ -17,6 +18,7 @@ export interface FunctionParts {
   readonly name: string;
   /** Seconds that a runner has: `rest_timeout`. */
   readonly timeout: number;
+  readonly bodies: Pick<BodyReader, 'readWords'>;
   /** For calls that were not begun. */
   readonly nextJid: () => string;
 }
@@ -25,10 +27,10 @@ const ownFields = ['client', 'fun', 'arg', 'kwarg', 'full_return', ...credential
 
 /** The runner's value; with `full_return` all of its event. */
 export async function runRunner(
-  { user, name, timeout }: FunctionParts,
+  { user, name, timeout, bodies }: FunctionParts,
   low: Lowstate,
 ): Promise<WireValue> {
-  const call = toCall(low);
+  const call = await toCall(low, bodies);
   try {
     const result = await within(secondsOf(low, 'timeout') ?? timeout, user.runners.run(call));
     if (low.full_return !== true) return result.return;
@@ -47,14 +49,17 @@ export async function runRunner(
 }
 
 /** `{tag, jid}` of the call that goes on. */
-export async function startRunner({ user }: FunctionParts, low: Lowstate): Promise<WireMap> {
-  const { tag, jid } = await user.runners.start(toCall(low));
+export async function startRunner(
+  { user, bodies }: FunctionParts,
+  low: Lowstate,
+): Promise<WireMap> {
+  const { tag, jid } = await user.runners.start(await toCall(low, bodies));
   return { tag, jid };
 }
 
 /** Always all of the event: what went wrong is an answer, too. */
 export async function runWheel(parts: FunctionParts, low: Lowstate): Promise<WireMap> {
-  const call = toCall(low);
+  const call = await toCall(low, parts.bodies);
   try {
     const { jid, return: value, success } = await parts.user.wheel.run(call);
     return wheelEvent(parts, call, { jid, return: value, success });
@@ -66,16 +71,16 @@ export async function runWheel(parts: FunctionParts, low: Lowstate): Promise<Wir
 }
 
 /** `{tag, jid}` of the call that goes on. */
-export async function startWheel({ user }: FunctionParts, low: Lowstate): Promise<WireMap> {
-  const { tag, jid } = await user.wheel.start(toCall(low));
+export async function startWheel({ user, bodies }: FunctionParts, low: Lowstate): Promise<WireMap> {
+  const { tag, jid } = await user.wheel.start(await toCall(low, bodies));
   return { tag, jid };
 }
 
 /** Keywords stand in `kwarg`, beside the command's own fields, or in `arg` as `name=value`. */
-function toCall(given: Lowstate): FunctionCall {
+async function toCall(given: Lowstate, bodies: FunctionParts['bodies']): Promise<FunctionCall> {
   const low = masterForm(given);
   const { timeout: _, ...more } = without(low, ownFields);
-  return { fun: low.fun, ...argumentsOf(low, more), dropUnknown: true };
+  return { fun: low.fun, ...(await argumentsOf(low, bodies, more)), dropUnknown: true };
 }
 
 function wheelEvent(

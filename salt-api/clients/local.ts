@@ -1,9 +1,16 @@
 /** The clients `local`, `local_async`, `local_batch` and `local_subset` [CONTRACT 4.1 to 4.4]. */
-import type { JobUpdate, RunRequest, UserApi } from '../../master/index.ts';
+import { type JobUpdate, type RunRequest, returnerOf, type UserApi } from '../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { BodyReader } from '../body.ts';
 import { SaltApiError } from '../errors.ts';
 import { argumentsOf, type Lowstate, secondsOf } from '../lowstate.ts';
 import { batchForm, type LocalForm, localForm, subsetForm } from './forms.ts';
+
+/** What these clients need beside the command. */
+export interface LocalParts {
+  readonly user: UserApi;
+  readonly bodies: Pick<BodyReader, 'readWords'>;
+}
 
 type JobReturn = Extract<JobUpdate, { type: 'return' }>;
 
@@ -12,41 +19,44 @@ const usualSubset = 3;
 
 /** `{minion: value}`; who did not answer has `false`. */
 export async function runLocal(
-  user: UserApi,
+  { user, bodies }: LocalParts,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
-  return collect(user.jobs.run(toRequest(localForm(low)), signal), low.full_return === true);
+  const request = await toRequest(localForm(low), bodies);
+  return collect(request, user.jobs.run(request, signal), low.full_return === true);
 }
 
 /** The same, on a few minions that have the function. */
 export async function runSubset(
-  user: UserApi,
+  { user, bodies }: LocalParts,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
   const form = subsetForm(low);
   const subset = countOf(form.subset ?? form.sub) ?? usualSubset;
-  return collect(user.jobs.run({ ...toRequest(form), subset }, signal), low.full_return === true);
+  const request = { ...(await toRequest(form, bodies)), subset };
+  return collect(request, user.jobs.run(request, signal), low.full_return === true);
 }
 
 /** Exactly `{jid, minions}`; nothing where nobody is meant. */
-export async function startLocal(user: UserApi, low: Lowstate): Promise<WireMap> {
-  const { jid, minions, problem } = await user.jobs.publish(toRequest(localForm(low)));
-  if (problem !== undefined) throw brokenTarget();
+export async function startLocal({ user, bodies }: LocalParts, low: Lowstate): Promise<WireMap> {
+  const request = await toRequest(localForm(low), bodies);
+  const { jid, minions, problem } = await user.jobs.publish(request);
+  if (problem !== undefined) throw brokenTarget(request, problem);
   return minions.length === 0 ? {} : { jid, minions: [...minions] };
 }
 
 /** A map for each minion, in the order in which they answered. */
 export async function runBatch(
-  user: UserApi,
+  { user, bodies }: LocalParts,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireMap[]> {
   const form = batchForm(low);
   const waitSeconds = secondsOf(low, 'batch_wait');
   const request = {
-    ...toRequest(form),
+    ...(await toRequest(form, bodies)),
     size: form.batch,
     failHard: form.failhard === true,
     ...(waitSeconds === undefined ? {} : { waitSeconds }),
@@ -54,17 +64,24 @@ export async function runBatch(
   const returns: WireMap[] = [];
   for await (const update of user.jobs.batch(request, signal)) {
     if (update.type !== 'return') continue;
-    returns.push({ [update.minion]: describe(update, low.full_return === true) });
+    returns.push({ [returnerOf(update)]: describe(update, low.full_return === true) });
   }
   return returns;
 }
 
-async function collect(updates: AsyncIterable<JobUpdate>, isFull: boolean): Promise<WireMap> {
+async function collect(
+  request: RunRequest,
+  updates: AsyncIterable<JobUpdate>,
+  isFull: boolean,
+): Promise<WireMap> {
   const values: WireMap = Object.create(null);
   for await (const update of updates) {
-    if (update.type === 'published' && update.problem !== undefined) throw brokenTarget();
-    if (update.type === 'return') values[update.minion] = describe(update, isFull);
-    if (update.type === 'finished') for (const minion of update.silent) values[minion] = false;
+    if (update.type === 'published' && update.problem !== undefined) {
+      throw brokenTarget(request, update.problem);
+    }
+    if (update.type === 'return') values[returnerOf(update)] = describe(update, isFull);
+    if (update.type !== 'finished') continue;
+    for (const minion of [...update.silent, ...update.reconnecting]) values[minion] = false;
   }
   return values;
 }
@@ -76,14 +93,17 @@ function describe(result: JobReturn, isFull: boolean): WireValue {
 }
 
 /** What is passed on; everything else of a command is not looked at. */
-function toRequest(low: Lowstate & LocalForm): RunRequest {
+async function toRequest(
+  low: Lowstate & LocalForm,
+  bodies: LocalParts['bodies'],
+): Promise<RunRequest> {
   const { tgt, ret, jid, delimiter } = low;
   const tgtType = low.tgt_type ?? (typeof tgt === 'string' ? undefined : 'list');
   const timeout = secondsOf(low, 'timeout');
   const gatherJobTimeout = secondsOf(low, 'gather_job_timeout');
   return {
     tgt,
-    ...functionsOf(low),
+    ...(await functionsOf(low, bodies)),
     ...(tgtType === undefined ? {} : { tgtType }),
     ...(timeout === undefined ? {} : { timeout }),
     ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
@@ -95,15 +115,20 @@ function toRequest(low: Lowstate & LocalForm): RunRequest {
 }
 
 /** One function with its arguments; or several, and a list of arguments for each. */
-function functionsOf(low: Lowstate & LocalForm): Pick<RunRequest, 'fun' | 'arg' | 'kwarg'> {
+async function functionsOf(
+  low: Lowstate & LocalForm,
+  bodies: LocalParts['bodies'],
+): Promise<Pick<RunRequest, 'fun' | 'arg' | 'kwarg'>> {
   const { fun, arg } = low;
-  if (typeof fun === 'string') return { fun, ...argumentsOf(low) };
-  return { fun, arg: Array.isArray(arg) ? arg.map(asArguments) : [] };
+  if (typeof fun === 'string') return { fun, ...(await argumentsOf(low, bodies)) };
+  const ofEach: WireValue[] = [];
+  for (const value of Array.isArray(arg) ? arg : []) ofEach.push(await asArguments(value, bodies));
+  return { fun, arg: ofEach };
 }
 
 /** The arguments of one of several functions: keywords are its last value. */
-function asArguments(value: WireValue): WireValue {
-  const { arg, kwarg } = argumentsOf({ arg: value });
+async function asArguments(value: WireValue, bodies: LocalParts['bodies']): Promise<WireValue> {
+  const { arg, kwarg } = await argumentsOf({ arg: value }, bodies);
   return Object.keys(kwarg).length === 0 ? arg : [...arg, { ...kwarg, __kwarg__: true }];
 }
 
@@ -115,10 +140,12 @@ function countOf(value: WireValue | undefined): number | undefined {
   if (value === undefined || value === null) return undefined;
   const count = typeof value === 'string' ? Number(value) : value;
   if (typeof count === 'number' && Number.isSafeInteger(count) && count > 0) return count;
-  throw new SaltApiError('ERR_HTTP_FIELDS', 'subset is not a number of minions');
+  throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: expected a number of minions');
 }
 
-/** For instance a nodegroup that is none. */
-function brokenTarget(): SaltApiError {
-  return new SaltApiError('ERR_HTTP_FIELDS', 'the target cannot be read', { status: 500 });
+/** Clients know an unknown nodegroup as an unexpected error. */
+function brokenTarget({ tgt }: RunRequest, problem: string): SaltApiError {
+  const hasGroup = [tgt].flat().some((text) => /(?:^|[\s(])N@/.test(text));
+  const options = hasGroup ? { status: 500 } : {};
+  return new SaltApiError('ERR_HTTP_FIELDS', `tgt: ${problem}`, options);
 }

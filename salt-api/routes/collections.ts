@@ -41,7 +41,15 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
     };
   const minions = withSession(async ({ user }, request, reply) => {
     const tgt = idOf(request, 'mid') ?? '*';
-    return { return: [await runLocal(user, { tgt, fun: 'grains.items' }, endOf(context, reply))] };
+    return {
+      return: [
+        await runLocal(
+          { user, bodies: context.bodies },
+          { tgt, fun: 'grains.items' },
+          endOf(context, reply),
+        ),
+      ],
+    };
   });
   const jobs = withSession(async ({ user }, request) => {
     const jid = idOf(request, 'jid');
@@ -57,7 +65,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
     return { return: (await user.wheel.run(call)).return };
   });
   const publish = withSession(async (caller, request, reply) => {
-    const lows = lowstatesOf(bodyOf(request, true).value);
+    const lows = lowstatesOf((await bodyOf(context, request, true)).value);
     const end = endOf(context, reply);
     const results: WireValue[] = [];
     for (const low of lows) {

@@ -29,10 +29,10 @@ export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
   const handle: RouteHandlerMethod = async (request, reply) => {
     formatFor(request.headers.accept);
     if (options.webhookDisableAuth) {
-      await master.events.fire(tagOf(request), dataOf(request), anybody);
+      await master.events.fire(tagOf(request), await dataOf(context, request), anybody);
     } else {
       const { user } = await requireSession(context, request);
-      await user.events.fire(tagOf(request), dataOf(request));
+      await user.events.fire(tagOf(request), await dataOf(context, request));
     }
     return answer(request, reply.header('cache-control', 'private'), { success: true });
   };
@@ -50,8 +50,8 @@ function tagOf({ params }: FastifyRequest): string {
   throw new SaltApiError('ERR_HTTP_UNKNOWN', 'the path can be no tag');
 }
 
-function dataOf(request: FastifyRequest): WireMap {
-  const { value, text } = bodyOf(request);
+async function dataOf(context: ApiContext, request: FastifyRequest): Promise<WireMap> {
+  const { value, text } = await bodyOf(context, request);
   const headers: WireMap = Object.create(null);
   for (const [name, header] of Object.entries(request.headers)) {
     if (header !== undefined && !secretHeaders.has(name)) headers[titleCase(name)] = String(header);

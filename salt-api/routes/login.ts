@@ -1,6 +1,6 @@
 /** `/login`, `/logout` and `/token` [CONTRACT 2.1 to 2.3]. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Login, LoginRequest } from '../../master/index.ts';
+import { type Login, type LoginRequest, toPlainValue } from '../../master/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { type ApiContext, answer, bodyOf, requireSession } from '../context.ts';
 import { sessionCookie } from '../credentials.ts';
@@ -13,13 +13,12 @@ import {
   logoutOperation,
   tokenOperation,
 } from '../operations.ts';
-import { toWireValue } from '../values.ts';
 import { formsOf, toLogin } from './login-form.ts';
 import { addResource } from './resource.ts';
 import { welcoming } from './welcome.ts';
 
 /** Bytes of a log-in: whoever sends one is nobody yet. */
-const bodyLimit = 65_536;
+const bodyLimit = 8192;
 
 export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void {
   const { master, options, sessions } = context;
@@ -38,7 +37,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
         about: loginOperation,
         handle: async (request, reply) => {
           formatFor(request.headers.accept);
-          const login = await master.logins.login(loginRequest(request));
+          const login = await master.logins.login(await loginRequest(context, request));
           const token = sessions.open(login.token);
           const cookie = sessionCookie(token, sessionIdle, isSecure(request));
           reply.header('x-auth-token', token).header('set-cookie', cookie);
@@ -74,16 +73,20 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
   });
 }
 
-async function makeTokens({ master }: ApiContext, request: FastifyRequest): Promise<WireValue> {
+async function makeTokens(context: ApiContext, request: FastifyRequest): Promise<WireValue> {
   const tokens: WireMap[] = [];
-  const forms = lowstatesOf(bodyOf(request).value);
+  const forms = lowstatesOf((await bodyOf(context, request)).value);
   for (const fields of forms) {
     if (['username', 'password', 'eauth'].some((name) => fields[name] === undefined)) {
       throw new SaltApiError('ERR_HTTP_FIELDS', 'expected username, password and eauth');
     }
   }
   for (const fields of forms) {
-    const { user: name, groups, ...login } = await master.logins.login(toLogin(fields, request.ip));
+    const {
+      user: name,
+      groups,
+      ...login
+    } = await context.master.logins.login(toLogin(fields, request.ip));
     tokens.push({
       start: login.start / 1000,
       expire: login.expire / 1000,
@@ -98,7 +101,7 @@ async function makeTokens({ master }: ApiContext, request: FastifyRequest): Prom
 
 /** @param token of the session; Salt's own is not told */
 function describeLogin({ start, expire, user, eauth, perms }: Login, token: string): WireMap {
-  const rights = perms.map((entry) => toWireValue(entry));
+  const rights = perms.map((entry) => toPlainValue(entry));
   return {
     token,
     expire: expire / 1000,
@@ -110,8 +113,8 @@ function describeLogin({ start, expire, user, eauth, perms }: Login, token: stri
   };
 }
 
-function loginRequest(request: FastifyRequest): LoginRequest {
-  const [fields] = formsOf(bodyOf(request).value);
+async function loginRequest(context: ApiContext, request: FastifyRequest): Promise<LoginRequest> {
+  const [fields] = formsOf((await bodyOf(context, request)).value);
   return toLogin(fields ?? {}, request.ip);
 }
 

@@ -15,7 +15,7 @@ export function newKeys(context: ApiContext): Served {
   return {
     about: newKeysOperation,
     handle: async (request, reply) => {
-      const form = formOf(request);
+      const form = await formOf(context, request);
       const id = textIn(form, 'mid');
       const { caller, leave } = await identify(context, form, request.ip);
       try {
@@ -47,9 +47,10 @@ function pack({ publicPem, privatePem }: CreatedKey): Buffer {
   return packTar(members, new Date());
 }
 
-function formOf(request: FastifyRequest): Lowstate {
-  const [form] = formsOf(bodyOf(request).value);
-  if (form === undefined) throw new SaltApiError('ERR_HTTP_BODY', 'expected a form');
+async function formOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate> {
+  const [form] = formsOf((await bodyOf(context, request)).value);
+  if (form === undefined)
+    throw new SaltApiError('ERR_HTTP_BODY', 'expected a map with mid and credentials');
   return form;
 }
 

@@ -40,7 +40,7 @@ export function addRootRoutes(
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
         const caller = await requireSession(context, request);
-        const lows = commandsOf(context, request);
+        const lows = await commandsOf(context, request);
         const end = endOf(context, reply);
         const results: WireValue[] = [];
         for (const low of lows) results.push(...(await execute(context, caller, low, end)));
@@ -63,8 +63,8 @@ export function addRootRoutes(
 }
 
 /** @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_CLIENT before any of them is done */
-function commandsOf(context: ApiContext, request: FastifyRequest): Lowstate[] {
-  const lows = lowstatesOf(bodyOf(request, true).value);
+async function commandsOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate[]> {
+  const lows = lowstatesOf((await bodyOf(context, request, true)).value);
   for (const low of lows) checkClient(context, low);
   return lows;
 }
@@ -75,7 +75,7 @@ async function runWithCredentials(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<WireValue[]> {
-  const lows = commandsOf(context, request);
+  const lows = await commandsOf(context, request);
   const end = endOf(context, reply);
   const results: WireValue[] = [];
   for (const low of lows) {

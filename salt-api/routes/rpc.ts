@@ -9,8 +9,9 @@ import {
   rpcMethods,
   serveCall,
 } from '../../master/index.ts';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { type ApiContext, endOf, requireSessionOf } from '../context.ts';
+import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
+import { type ApiContext, bytesOf, endOf, requireSessionOf } from '../context.ts';
+import { bearerOf } from '../credentials.ts';
 import { SaltApiError } from '../errors.ts';
 import { rpcOperation } from '../operations.ts';
 import { addResource } from './resource.ts';
@@ -19,7 +20,10 @@ import { addResource } from './resource.ts';
 const longStreams: ReadonlySet<string> = new Set(['events.subscribe', 'logins.follow']);
 
 /** Bytes of a call of whoever is nobody yet. */
-const maxOpenBytes = 65_536;
+const maxOpenBytes = 8192;
+
+/** Levels of parameters, some of which are marks. */
+const maxDepth = 64;
 
 export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
   addResource(app, '/rpc/:method', {
@@ -74,7 +78,7 @@ async function permitted(
 ): Promise<{ readonly parameters: WireMap; readonly by?: AuditRequester }> {
   const access = rpcAccess(name);
   if (access === 'host') throw new SaltApiError('ERR_HTTP_UNKNOWN', `${name}: only on its host`);
-  const parameters = parametersOf(request, access === 'anybody');
+  const parameters = await parametersOf(context, request, access === 'anybody');
   if (name === 'logins.login') return { parameters: { ...parameters, source: request.ip } };
   if (access === 'anybody') return { parameters };
   const token = parameters.token ?? (await tokenOf(context, request));
@@ -83,20 +87,25 @@ async function permitted(
   return { parameters, by };
 }
 
-function parametersOf({ body }: FastifyRequest, isOpen: boolean): WireMap {
-  const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+async function parametersOf(
+  { bodies, options }: ApiContext,
+  request: FastifyRequest,
+  isOpen: boolean,
+): Promise<WireMap> {
+  const bytes = bytesOf(request);
   if (isOpen && bytes.byteLength > maxOpenBytes) {
-    throw new SaltApiError('ERR_HTTP_BODY', 'the parameters are too large');
+    const message = `expected parameters of at most ${maxOpenBytes} bytes`;
+    throw new SaltApiError('ERR_HTTP_BODY', message, { status: 413 });
   }
-  // What it gives are values of Salt's.
-  const parameters = parseParameters(bytes) as WireValue;
-  if (!isWireMap(parameters)) throw new SaltApiError('ERR_HTTP_BODY', 'the parameters are no map');
+  const limits = { maxValues: options.maxRequestBodyValues, maxDepth };
+  const parameters = await parseParameters(bytes, bodies, limits);
+  if (!isWireMap(parameters)) throw new SaltApiError('ERR_HTTP_BODY', 'expected a map');
   return parameters;
 }
 
 /** Salt's token, or that of a session. @throws SaltApiError ERR_HTTP_SESSION */
 async function tokenOf(context: ApiContext, { headers }: FastifyRequest): Promise<string> {
-  const [, bearer] = /^Bearer ([0-9a-f]{64})$/i.exec(headers.authorization ?? '') ?? [];
+  const bearer = bearerOf(headers);
   if (bearer !== undefined) return bearer;
   const session = headers['x-auth-token'];
   return (await requireSessionOf(context, typeof session === 'string' ? session : undefined)).token;

@@ -174,7 +174,7 @@ async function requireForm(
 ): Promise<SessionCaller & { readonly fields: WireMap }> {
   requireOwnSite(request);
   const caller = await requireSession(context, request);
-  const { value } = bodyOf(request);
+  const { value } = await bodyOf(context, request);
   const fields = isWireMap(value) ? value : {};
   const given = Buffer.from(typeof fields.form === 'string' ? fields.form : '');
   const expected = Buffer.from(formTokenOf(caller));
@@ -194,13 +194,11 @@ function formTokenOf({ sessionToken }: SessionCaller): string {
 }
 
 /** @returns Salt's token */
-async function tryLogin(
-  { master }: ApiContext,
-  request: FastifyRequest,
-): Promise<string | undefined> {
-  const { value } = bodyOf(request);
+async function tryLogin(context: ApiContext, request: FastifyRequest): Promise<string | undefined> {
+  const { value } = await bodyOf(context, request);
   try {
-    const { token } = await master.logins.login(toLogin(isWireMap(value) ? value : {}, request.ip));
+    const fields = isWireMap(value) ? value : {};
+    const { token } = await context.master.logins.login(toLogin(fields, request.ip));
     return token;
   } catch (error) {
     if (error instanceof AuthenticationError) return undefined;

@@ -38,6 +38,7 @@ for (const tag of [
   `salt/job/${jid}/ret/web1`,
   `salt/job/${jid}/new`,
   'salt/presence/change',
+  'resource/refresh/web1',
   'Salt/minion/web1/start',
   'salt//minion/web1/start',
   'minion_start\n\nsalt/auth',
@@ -54,6 +55,14 @@ test('progress is permitted only to the minion that the job was published to', (
   t.is(signal('web1', `salt/job/${jid}/prog/web1/0`).effect, 'deny');
   t.is(signal('web1', `salt/job/${jid}/prog/web2/0`, [jid]).effect, 'deny');
   t.is(signal('web1', `salt/job/${jid}/prog/web1/x`, [jid]).effect, 'deny');
+});
+
+test('the start of a job is permitted only to the minion that it was published to', (t) => {
+  t.is(signal('web1', `salt/job/${jid}/start/web1`, [jid]).rule, 'own-job-start');
+  t.is(signal('web1', `salt/job/${jid}_4711/start/web1`, [`${jid}_4711`]).effect, 'allow');
+  t.is(signal('web1', `salt/job/${jid}/start/web1`).effect, 'deny');
+  t.is(signal('web1', `salt/job/${jid}/start/web2`, [jid]).effect, 'deny');
+  t.is(signal('web1', `salt/job/${jid}/start/`, [jid]).effect, 'deny');
 });
 
 test('beacon tags may hold control characters for nobody', (t) => {

@@ -31,13 +31,13 @@ function call(fun: string, args: string[] = [], kwargs: Record<string, string> =
 function publish(
   peer: unknown,
   calls: readonly Call[],
-  { id = 'web1', within = [] }: { id?: string; within?: readonly string[] } = {},
+  { id = 'web1', on = ['other1'] }: { id?: string; on?: readonly string[] } = {},
 ): Decision {
   return decide(
     {
       subject: { kind: 'minion', id },
       action: 'publish',
-      resource: { calls, isWithin: (target) => within.includes(target) },
+      resource: { calls, minions: on },
     },
     granted('peer', peer),
   );
@@ -75,7 +75,7 @@ test('conditions on arguments hold for the place or the name that they are for',
       { 'L@db1': [{ 'service.restart': { args: ['nginx|redis'], kwargs: { no_block: null } } }] },
     ],
   };
-  const allowed = { within: ['L@db1'] };
+  const allowed = { on: ['db1'] };
   const named = { no_block: 'True' };
   t.is(publish(peer, [call('service.restart', ['nginx'], named)], allowed).effect, 'allow');
   t.is(publish(peer, [call('service.restart', ['nginx'])], allowed).effect, 'deny');
@@ -86,7 +86,7 @@ test('conditions on arguments hold for the place or the name that they are for',
 
 test('a target in a rule limits whom the job may be for', (t) => {
   const peer = { web1: [{ 'db*': ['test.ping'] }] };
-  t.is(publish(peer, [call('test.ping')], { within: ['db*'] }).effect, 'allow');
+  t.is(publish(peer, [call('test.ping')], { on: ['db2'] }).effect, 'allow');
   t.is(publish(peer, [call('test.ping')]).effect, 'deny');
 });
 

@@ -130,13 +130,13 @@ const question: fc.Arbitrary<Question> = fc.oneof(
     .record({
       subject,
       calls: fc.array(call, { maxLength: 3 }),
-      within: fc.subarray(['web*', 'db*']),
+      minions: fc.subarray(['web1', 'db1', 'x1']),
     })
     .map(
-      ({ calls, within, ...it }): Question => ({
+      ({ calls, minions, ...it }): Question => ({
         ...it,
         action: 'publish',
-        resource: { calls, isWithin: (target) => within.includes(target) },
+        resource: { calls, minions },
       }),
     ),
   fc.record({ subject, tag: fc.constantFrom(...tags) }).map(
@@ -150,18 +150,21 @@ const question: fc.Arbitrary<Question> = fc.oneof(
 
 /** The same decision without any index or memory. */
 function plainEffect(all: readonly PolicyRule[], asked: Question): 'allow' | 'deny' {
-  const applies = (rule: PolicyRule, one: Call | string): boolean =>
-    rule.action === asked.action && isAbout(rule, asked.subject) && meets(rule, asked, one);
+  const applies = (rule: PolicyRule, one: Call | string, on: string | undefined): boolean =>
+    rule.action === asked.action && isAbout(rule, asked.subject) && meets(rule, asked, one, on);
   const things: readonly (Call | string)[] =
     asked.action === 'publish'
       ? asked.resource.calls
       : asked.action === 'signal'
         ? [asked.resource.tag]
         : [];
-  const has = (effect: string, one: Call | string): boolean =>
-    all.some((rule) => rule.effect === effect && applies(rule, one));
-  const isPermitted = things.every((one) => !has('deny', one) && has('allow', one));
-  return things.length > 0 && isPermitted ? 'allow' : 'deny';
+  const minions = asked.action === 'publish' ? (asked.resource.minions ?? []) : [undefined];
+  const has = (effect: string, one: Call | string, on: string | undefined): boolean =>
+    all.some((rule) => rule.effect === effect && applies(rule, one, on));
+  const isPermitted = things.every((one) =>
+    minions.every((on) => !has('deny', one, on) && has('allow', one, on)),
+  );
+  return things.length > 0 && minions.length > 0 && isPermitted ? 'allow' : 'deny';
 }
 
 function isAbout({ effect, subject: pattern }: PolicyRule, asked: Subject): boolean {
@@ -196,7 +199,12 @@ function isAboutProject(
   );
 }
 
-function meets(rule: PolicyRule, asked: Question, one: Call | string): boolean {
+function meets(
+  rule: PolicyRule,
+  asked: Question,
+  one: Call | string,
+  on: string | undefined,
+): boolean {
   if (rule.action === 'signal' && typeof one === 'string') {
     const { tag } = rule.resource;
     if (!tag.includes('$')) return matches(tag, one);
@@ -214,7 +222,7 @@ function meets(rule: PolicyRule, asked: Question, one: Call | string): boolean {
     });
   return (
     matches(fun, one.fun) &&
-    (within === undefined || asked.resource.isWithin(within)) &&
+    (within === undefined || matches(within, on ?? '')) &&
     (conditions === undefined || conditions.some(isMet))
   );
 }

@@ -25,7 +25,7 @@ const elsewhere = { id: 'e1', name: 'elsewhere' };
 
 function command(subject: ProjectSubject): Question {
   const call = { fun: 'mysql.create', args: [], kwargs: new Map() };
-  return { subject, action: 'command', resource: { call, isWithin: () => true } };
+  return { subject, action: 'command', resource: { call, minions: ['db1'] } };
 }
 
 function rule(subject: SubjectPattern): PolicyRule {

@@ -113,7 +113,7 @@ test('a rate counts each function of a job', (t) => {
   });
   const call = (fun: string): Call => ({ fun, args: [], kwargs: new Map() });
   const publish = (...funs: readonly string[]): string => {
-    const resource = { calls: funs.map(call), isWithin: () => true };
+    const resource = { calls: funs.map(call), minions: ['web2'] };
     return decide({ subject: web1, action: 'publish', resource }, policyOf([rule])).effect;
   };
   t.is(publish('test.ping'), 'allow');

@@ -21,7 +21,7 @@ const none: UserRightOptions = {
 interface Asked {
   readonly action?: 'publish' | 'runner' | 'wheel';
   readonly args?: readonly string[];
-  readonly within?: readonly string[];
+  readonly on?: readonly string[];
 }
 
 function asker(options: Partial<UserRightOptions>) {
@@ -30,13 +30,13 @@ function asker(options: Partial<UserRightOptions>) {
   return (
     subject: Subject,
     fun: string,
-    { action = 'publish', args = [], within = [] }: Asked = {},
+    { action = 'publish', args = [], on = ['db1'] }: Asked = {},
   ) => {
     const calls = fun.split(',').map((one): Call => ({ fun: one, args, kwargs: new Map() }));
     const [first = { fun: '', args: [], kwargs: new Map() }] = calls;
     const question: Question =
       action === 'publish'
-        ? { subject, action, resource: { calls, isWithin: (tgt) => within.includes(tgt) } }
+        ? { subject, action, resource: { calls, minions: on } }
         : { subject, action, resource: { call: first } };
     return decide(question, policy).effect;
   };
@@ -58,9 +58,9 @@ test('functions are permitted anywhere, or on minions that a target means', (t) 
   const fred = user('fred');
   t.is(ask(fred, 'test.ping'), 'allow');
   t.is(ask(fred, 'state.apply'), 'deny');
-  t.is(ask(fred, 'state.apply', { within: ['web*'] }), 'allow');
-  t.is(ask(fred, 'service.restart', { within: ['web*'], args: ['nginx'] }), 'allow');
-  t.is(ask(fred, 'service.restart', { within: ['web*'], args: ['sshd'] }), 'deny');
+  t.is(ask(fred, 'state.apply', { on: ['web1'] }), 'allow');
+  t.is(ask(fred, 'service.restart', { on: ['web1'], args: ['nginx'] }), 'allow');
+  t.is(ask(fred, 'service.restart', { on: ['web1'], args: ['sshd'] }), 'deny');
   t.is(ask(user('ann'), 'test.ping'), 'deny');
   t.is(ask({ kind: 'minion', id: 'fred' }, 'test.ping'), 'deny');
 });

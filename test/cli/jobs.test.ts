@@ -25,7 +25,7 @@ const report: JobReport = {
   user: 'root',
   publishedAt,
   selfMade: false,
-  counts: { answered: 1, failed: 1, running: 1, waiting: 0, silent: 5 },
+  counts: { answered: 1, failed: 1, running: 1, waiting: 0, reconnecting: 0, silent: 5 },
   deliveries,
   returns: [
     {

@@ -1,6 +1,7 @@
-import { Writable } from 'node:stream';
+import { Readable, Writable } from 'node:stream';
 import type { CommandContext } from '../../cli/context.ts';
 import { run } from '../../cli/program.ts';
+import { StandardInput } from '../../cli/standard-input.ts';
 import { openLocalStore } from '../../cli/store-access.ts';
 import type {
   EventsApi,
@@ -138,7 +139,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
   const stderr = options.stderr ?? new TextStream();
   const api = completeApi(options.master ?? {});
   const interruption = options.interruption ?? new AbortController().signal;
-  const lines = options.input?.split('\n') ?? [];
+  const input = Readable.from([Buffer.from(options.input ?? '')]);
   const code = await run(
     argv,
     {
@@ -147,7 +148,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
       ask: options.ask,
       askSecret: options.askSecret,
       tokenFile: options.tokenFile ?? '/nonexistent/token',
-      readLine: async () => lines.shift(),
+      input: new StandardInput(() => input),
       interruption: () => interruption,
       openApi: options.openApi ?? (async () => api),
       openExtension: options.openExtension ?? unexpected,

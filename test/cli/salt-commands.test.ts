@@ -51,7 +51,7 @@ async function* play(job: RecordedJob | undefined): AsyncGenerator<JobUpdate, vo
   yield* updates;
   const answered = updates.flatMap((update) => (update.type === 'return' ? [update.minion] : []));
   const silent = minions.filter((minion) => !answered.includes(minion));
-  yield { type: 'finished', jid, answered, silent, deliveries: [] };
+  yield { type: 'finished', jid, answered, silent, reconnecting: [], deliveries: [] };
 }
 
 /** A master that gives to each request what the minions gave to the same one of Salt's. */

@@ -56,7 +56,7 @@ for (const [index, recorded] of readCases<RecordedCommand>('salt-key.json').entr
     const given = argv.map((word) => word.replace('{dir}', directory));
     const outcome = await runCli(['salt-key', '-c', directory, ...given], {
       openKeys: openLocalKeys,
-      ...(answer === null ? {} : { input: answer }),
+      ...(answer === null ? {} : { input: `${answer}\n` }),
     });
     t.is(outcome.stdout.replaceAll(directory, '{dir}'), recorded.stdout.replace(privateHalf, ''));
     t.is(outcome.stderr.replaceAll(directory, '{dir}'), recorded.stderr);

@@ -30,7 +30,7 @@ function returned(minion: string, value: string | number | boolean, retcode = 0)
 }
 
 function finished(...silent: string[]): JobUpdate {
-  return { type: 'finished', jid, answered: [], silent, deliveries: [] };
+  return { type: 'finished', jid, answered: [], silent, reconnecting: [], deliveries: [] };
 }
 
 interface SaltOutcome extends CliOutcome {

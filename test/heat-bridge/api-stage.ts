@@ -15,7 +15,14 @@ export function startBridgeApi(
   t: ExecutionContext,
   { options, functions }: Pick<ApiSetup, 'options' | 'functions'> = {},
 ): Promise<RunningApi> {
-  const bridge = createBridge({ commands: [echo], plans: [twice] });
+  const later = { ...echo, name: 'demo.later', within: 'web*' };
+  const other = { ...echo, name: 'other.echo' };
+  const mixed = {
+    ...twice,
+    name: 'demo.undone',
+    steps: { one: { command: 'demo.echo', group: 'all', undo: { command: 'other.echo' } } },
+  };
+  const bridge = createBridge({ commands: [echo, later, other], plans: [twice, mixed] });
   return startApi(t, {
     config: { acl: acl([rule]) },
     extensions: [bridge],

@@ -49,9 +49,11 @@ test('refusals have a status, a code and what to do', async (t) => {
     [post(body, path, json('0'.repeat(64))), 401, 'ERR_EAUTH_TOKEN'],
     [ask({ path: '/bridge/v1/commands' }), 401, 'ERR_EAUTH_TOKEN'],
     [post(body, path, admin), 403, 'ERR_COMMAND_DENIED'],
-    [post({ ...body, target: '*' }), 403, 'ERR_COMMAND_DENIED'],
-    [post({ ...body, target: 'none' }), 404, 'ERR_COMMAND_TARGET'],
-    [post(body, '/bridge/v1/commands/cmd.run/run'), 404, 'ERR_COMMAND_UNKNOWN'],
+    [post({ ...body, target: 'db*' }), 403, 'ERR_COMMAND_DENIED'],
+    [post({ ...body, target: 'none' }), 403, 'ERR_COMMAND_DENIED'],
+    [post(body, '/bridge/v1/commands/demo.none/run'), 404, 'ERR_COMMAND_UNKNOWN'],
+    [post(body, '/bridge/v1/commands/cmd.run/run'), 403, 'ERR_COMMAND_DENIED'],
+    [post(body, '/bridge/v1/commands/other.echo/run'), 403, 'ERR_COMMAND_DENIED'],
     [post({ ...body, params: { text: '-x' } }), 400, 'ERR_COMMAND_PARAMETERS'],
     [post({ ...body, fun: 'cmd.run' }), 400, 'ERR_COMMAND_PARAMETERS'],
     [post({ params: {} }), 400, 'ERR_COMMAND_PARAMETERS'],
@@ -113,4 +115,27 @@ test('who follows as many runs as may be is told before anything is published', 
   t.is((await ask({ method: 'POST', path, headers: prefer, body })).status, 202);
   const other = await ask({ method: 'POST', path, headers: { ...second, ...prefer }, body });
   t.is(other.status, 202);
+});
+
+test('a caller sees of the catalog what a rule permits it, and not for which minions or why', async (t) => {
+  const { ask, login } = await startBridgeApi(t);
+  const namesFor = async (user: string): Promise<unknown> => {
+    const { json: list } = await ask({
+      path: '/bridge/v1/commands',
+      headers: json(await login(user)),
+    });
+    return (list as { commands: { name: string }[] }).commands.map(({ name }) => name);
+  };
+  t.deepEqual(await namesFor('limited'), ['demo.echo', 'demo.later']);
+  t.deepEqual(await namesFor('admin'), []);
+  const headers = json(await login('limited'));
+  const shown = await ask({ path: '/bridge/v1/commands/demo.later', headers });
+  t.like(shown.json, { name: 'demo.later' });
+  t.false(shown.text.includes('within'));
+  const told = ['other.echo', 'no.such'].map((name) =>
+    ask({ path: `/bridge/v1/commands/${name}`, headers }),
+  );
+  const [hidden, none] = await Promise.all(told);
+  t.is(hidden?.status, 403);
+  t.deepEqual(hidden?.json, none?.json);
 });

@@ -6,6 +6,7 @@ import { Catalog } from '../../heat-bridge/catalog/catalog.ts';
 import type { CompiledCommand } from '../../heat-bridge/catalog/compile-command.ts';
 import { type CommandDefinition, readDefinition } from '../../heat-bridge/catalog/definition.ts';
 import { BridgeError } from '../../heat-bridge/index.ts';
+import { valuesOf } from '../../heat-bridge/plans/sources.ts';
 
 function compiled(body: Omit<CommandDefinition, 'name' | 'description'>): CompiledCommand {
   return new Catalog([readDefinition('a.b', { description: 'x', ...body })]).get('a.b');
@@ -195,4 +196,27 @@ test('arguments may be renamed, fixed, and put into maps', (t) => {
     options: { owner: 'app', level: 2 },
   });
   t.deepEqual(command.toCall({}, '').kwarg, { host: 'localhost', options: { level: 2 } });
+});
+
+test('a parameter that was not given is not passed on, whatever its name', (t) => {
+  const names = ['constructor', 'toString', 'valueOf', 'hasOwnProperty'];
+  const properties = Object.fromEntries(names.map((name) => [name, { type: 'string' }]));
+  const parameters = { type: 'object', properties };
+  const command = compiled({
+    function: 'test.kwarg',
+    reviewed: 'it gives back what it gets',
+    parameters,
+  });
+  t.deepEqual(command.toCall(command.check({}), '').kwarg, {});
+  const given = command.check({ toString: 'a' });
+  t.deepEqual(command.toCall(given, '').kwarg, { toString: 'a' });
+  const sources = Object.fromEntries(names.map((name) => [name, { parameter: name }]));
+  t.deepEqual(valuesOf(sources, {}, new Map()), {});
+});
+
+test('a word that was not given is no other word, whatever its name', (t) => {
+  const parameters = { type: 'object', properties: { constructor: { type: 'string' } } };
+  const named = { name: { parameter: 'constructor' } };
+  const command = compiled({ function: 'service.restart', parameters, arguments: named });
+  t.notThrows(() => command.check({}));
 });

@@ -72,9 +72,9 @@ test('a signal leads to a named command on the minions that the reaction may rea
   t.deepEqual([job.tgt, job.user], [['web1', 'web2'], 'reaction:greet']);
 });
 
-const wider = reaction('greet', {
+const elsewhere = reaction('greet', {
   on: tag,
-  do: { command: { name: 'demo.echo', target: '*', params } },
+  do: { command: { name: 'demo.echo', target: 'db*', params } },
 });
 const misspelt = reaction('greet', {
   on: tag,
@@ -86,9 +86,9 @@ const nobody = reaction('greet', {
 });
 const refusals = [
   ['no rule permits it', greet, [], 'denied'],
-  ['its target is wider than its rule', wider, [may], 'denied'],
+  ['its rule names none of its target', elsewhere, [may], 'denied'],
   ['the catalog has no such command', misspelt, [may], 'unusable'],
-  ['its target means nobody', nobody, [may], 'nobody'],
+  ['its target means nobody', nobody, [may], 'denied'],
 ] as const;
 
 for (const [why, one, rules, state] of refusals) {

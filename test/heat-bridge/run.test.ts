@@ -110,10 +110,16 @@ const refusals = [
   [
     'a minion beyond the grant',
     'demo.echo',
-    { target: '*', params: { text: 'x' } },
+    { target: 'db1', params: { text: 'x' } },
     'ERR_COMMAND_DENIED',
   ],
-  ['nobody', 'demo.echo', { target: 'mail*', params: { text: 'x' } }, 'ERR_COMMAND_TARGET'],
+  ['nobody', 'demo.echo', { target: 'mail*', params: { text: 'x' } }, 'ERR_COMMAND_DENIED'],
+  [
+    'nobody at all',
+    'demo.echo',
+    { target: 'mail*', params: { text: 'x' }, caller: 'local' },
+    'ERR_COMMAND_TARGET',
+  ],
   [
     'another caller',
     'demo.echo',
@@ -146,6 +152,33 @@ test('what is refused never reaches a minion, and has the code that says why', a
   t.deepEqual(await master.jobs.list(), []);
 });
 
+test('a target means the minions that rules name for the command, and tells nothing of others', async (t) => {
+  const { bridge, seen } = await startBridge(t);
+  const params = { text: 'x' };
+  const { minions, outcome } = await bridge.run('demo.echo', { target: '*', params });
+  t.deepEqual(minions, ['web1', 'web2']);
+  await outcome;
+  t.deepEqual(seen.map(({ id }) => id).sort(), ['web1', 'web2']);
+  const caller = { kind: 'service', name: 'nobody' } as const;
+  const refusal = await t.throwsAsync(bridge.run('demo.echo', { target: 'web*', params, caller }));
+  for (const tgt of ['db1', 'mail1', 'G@id:db1', 'G@id:mail1', 'I@a:b', 'not web*']) {
+    const target = { tgt, tgtType: 'compound' };
+    const error = await t.throwsAsync(bridge.run('demo.echo', { target, params }));
+    t.deepEqual([error?.name, error?.message], [refusal?.name, refusal?.message], tgt);
+  }
+});
+
+test('whoever may call every command everywhere is told that a target means nobody', async (t) => {
+  const all = allow('all', {
+    subject: { service: 'bridge' },
+    action: 'command',
+    resource: { fun: '*' },
+  });
+  const { bridge } = await startBridge(t, { rules: [all] });
+  const request = { target: 'mail*', params: { text: 'x' } };
+  await t.throwsAsync(bridge.run('demo.echo', request), { code: 'ERR_COMMAND_TARGET' });
+});
+
 test('a command has bounds of its own, whoever asks', async (t) => {
   const { bridge } = await startBridge(t, { commands: [{ ...echo, within: 'web1' }] });
   const params = { text: 'x' };
@@ -157,19 +190,7 @@ test('a command has bounds of its own, whoever asks', async (t) => {
 });
 
 test('rules see parameters, and nothing of those that are secret', async (t) => {
-  const commands: CommandDefinition[] = [
-    {
-      name: 'demo.user',
-      description: 'x',
-      state: 'user',
-      reviewed: 'made for this test alone',
-      parameters: {
-        type: 'object',
-        properties: { name: { type: 'string' }, password: { type: 'string' } },
-      },
-      secret: ['password'],
-    },
-  ];
+  const commands = [withSecret];
   const rule = (password: string) =>
     allow('one', {
       subject: { service: 'bridge' },
@@ -192,17 +213,43 @@ test('rules see parameters, and nothing of those that are secret', async (t) => 
 
 const password = 'correct-horse-battery';
 
+const withSecret: CommandDefinition = {
+  name: 'demo.user',
+  description: 'x',
+  state: 'user',
+  reviewed: 'made for this test alone',
+  parameters: {
+    type: 'object',
+    properties: { name: { type: 'string' }, password: { type: 'string' } },
+  },
+  secret: ['password'],
+};
+
+test('a secret follows ids, and no grain', async (t) => {
+  const nodegroups = { named: 'web1', claimed: 'G@id:web1' };
+  const { bridge, seen } = await startBridge(t, { commands: [withSecret], config: { nodegroups } });
+  const run = (tgt: string, params: Record<string, string>, caller?: 'local') => {
+    const target = { tgt, tgtType: 'compound' };
+    return bridge.run('demo.user', { target, params, ...(caller && { caller }) });
+  };
+  for (const caller of [undefined, 'local'] as const) {
+    for (const tgt of ['G@id:web1', 'web1 and not G@id:web2', 'N@claimed']) {
+      const problem = { code: 'ERR_BAD_TGT', message: /G@id:web.*a minion can claim any/ };
+      await t.throwsAsync(run(tgt, { password }, caller), problem, tgt);
+    }
+  }
+  t.deepEqual(seen, []);
+  for (const tgt of ['web1', 'N@named']) {
+    const { minions, outcome } = await run(tgt, { password });
+    t.deepEqual(minions, ['web1'], tgt);
+    t.is((await outcome).status, 'succeeded');
+  }
+  // Without its secret it goes by whatever its rule lets it.
+  t.deepEqual((await run('G@id:web1', { name: 'x' })).minions, ['web1']);
+});
+
 test('a secret is in the pillar of its minions while the run goes on, and nowhere else', async (t) => {
-  const commands: CommandDefinition[] = [
-    {
-      name: 'demo.user',
-      description: 'x',
-      state: 'user',
-      reviewed: 'made for this test alone',
-      parameters: { type: 'object', properties: { password: { type: 'string' } } },
-      secret: ['password'],
-    },
-  ];
+  const commands = [withSecret];
   let release: () => void = () => {};
   const released = new Promise<void>((resolve) => {
     release = resolve;

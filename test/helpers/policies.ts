@@ -9,23 +9,23 @@ import { noAudit } from '../../master/audit/record.ts';
 import { RuledDecisions } from '../../master/audit/ruled-decisions.ts';
 import { PolicyGate } from '../../master/policy/gate.ts';
 import { policySyntax } from '../../master/policy/syntax.ts';
+import { compileRightTarget } from '../../master/targeting/resolve.ts';
 
 /** What a policy of a test knows. */
 export interface World {
   /** Pillar of minions, by path. */
   readonly pillar?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** What a target says of each minion; default: it means nobody. */
+  /** What a target says of each minion; default: nothing is known of any but its id. */
   readonly target?: (tgt: string, tgtType: string) => MinionTest;
   /** Milliseconds since 1970. Default: 0. */
   readonly now?: () => number;
 }
 
 /** The world of a policy in a test: patterns are those of a master. */
-function policyWorld({ pillar = {}, target, now = () => 0 }: World = {}): PolicyWorld {
-  const nobody: MinionTest = { isEntitled: () => false, claims: () => false, mayMean: () => false };
+function policyWorld({ pillar = {}, target = idTargets, now = () => 0 }: World = {}): PolicyWorld {
   return {
     ...policySyntax,
-    target: target ?? (() => nobody),
+    target,
     pillarOf: (id, path) => pillar[id]?.[path],
     now,
   };
@@ -34,6 +34,14 @@ function policyWorld({ pillar = {}, target, now = () => 0 }: World = {}): Policy
 /** A policy of these rules. */
 export function policyOf(rules: readonly PolicyRule[], world: World = {}): Policy {
   return createPolicy(rules, policyWorld(world));
+}
+
+/** Targets where nothing is known of minions but their ids. */
+function idTargets(tgt: string, tgtType: string): MinionTest {
+  const compiled = compileRightTarget({ tgt, tgtType }, {});
+  const facts = { grains: undefined, pillar: undefined };
+  const isMeant = (id: string): boolean => compiled.test({ id, facts }) === 'yes';
+  return { isEntitled: isMeant, claims: isMeant, mayMean: isMeant };
 }
 
 /** What handlers of minions' requests ask, with nobody to tell. */

@@ -1,16 +1,18 @@
 /** A disk that can be filled: a file system in memory, which only root may mount. */
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 
 export interface SmallDisk {
   readonly directory: string;
-  /** Takes all the room that is left. */
-  fill(): void;
+  /** Takes all the room that is left, but for so many bytes. */
+  fill(left?: number): void;
   /** Gives it back. */
   free(): void;
+  /** Nothing can be written from now on. */
+  makeReadOnly(): void;
 }
 
 /** Whether {@link mountSmallDisk} can be used here; tests that need it are skipped elsewhere. */
@@ -38,15 +40,19 @@ export function mountSmallDisk(t: ExecutionContext, mebibytes: number): SmallDis
   const ballast = path.join(directory, 'ballast');
   return {
     directory,
-    fill: () => {
+    fill: (left = 0) => {
       const { bsize } = statfsSync(directory);
       try {
         for (;;) appendFileSync(ballast, Buffer.alloc(bsize, 1));
       } catch (error) {
         if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
       }
+      truncateSync(ballast, statSync(ballast).size - left);
     },
     free: () => rmSync(ballast),
+    makeReadOnly: () => {
+      execFileSync('/bin/mount', ['-o', 'remount,ro', directory], { stdio: 'ignore' });
+    },
   };
 }
 

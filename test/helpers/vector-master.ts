@@ -21,6 +21,7 @@ import {
   type MinionTransport,
   packLocal,
   parsePrivateKey,
+  type WireMap,
 } from '../../minion-protocol/index.ts';
 import { createMemoryStore, type Store } from '../../store/index.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
@@ -38,10 +39,18 @@ export interface StoredKey {
   readonly publicPem: string;
 }
 
+/** What a minion said of itself, and what it got. */
+export interface KnownOfMinion {
+  readonly grains?: WireMap;
+  readonly pillar?: WireMap;
+}
+
 export interface VectorMasterOptions {
   /** Default: the vectors' minion, accepted. */
   readonly keys?: readonly StoredKey[];
   readonly config?: Partial<MasterOptions>;
+  /** What is known of minions at the start, by id. */
+  readonly facts?: Readonly<Record<string, KnownOfMinion>>;
   readonly pillar?: PillarProvider;
   readonly tops?: NonNullable<MasterParts['tops']>;
   readonly fileserver?: NonNullable<MasterParts['fileserver']>;
@@ -93,6 +102,9 @@ export async function startVectorMaster(
   const store = options.store ?? createMemoryStore({ now: () => clock.now });
   if (options.directory === undefined) {
     await layOutVectorMaster(config, store, options.keys);
+  }
+  for (const [id, known] of Object.entries(options.facts ?? {})) {
+    writeFacts(config.cachedir, id, known);
   }
   await options.prepare?.(store);
   const memory = createMemoryTransport();
@@ -163,6 +175,17 @@ export function writeMasterKeys(pkiDir: string): void {
 function writeKey(pkiDir: string, { directory, id, publicPem }: StoredKey): void {
   mkdirSync(path.join(pkiDir, directory), { recursive: true, mode: 0o700 });
   writeFileSync(path.join(pkiDir, directory, id), publicPem);
+}
+
+/** As Salt's master keeps them. */
+function writeFacts(
+  cachedir: string,
+  id: string,
+  { grains = {}, pillar = {} }: KnownOfMinion,
+): void {
+  const folder = path.join(cachedir, 'minions', id);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(path.join(folder, 'data.p'), packLocal({ grains, pillar }));
 }
 
 /** The publish key and the session key of the vectors, as a master leaves them behind. */

@@ -52,6 +52,15 @@ for (const stream of STREAMS) {
     t.deepEqual(peer.received.subarray(before), frame);
   });
 
+  test(`${stream}: who subscribes while a publication is held gets it`, async (t) => {
+    const master = await startStream(t, stream);
+    const { envelope, frame } = PUBLICATION[stream];
+    master.transport.publish({ envelope, ...everybody, holdMs: 60_000 });
+    const peer = await subscribed(t, stream, master);
+    await until('the publication', () => peer.received.includes(frame));
+    t.is(peer.received.lastIndexOf(frame), peer.received.indexOf(frame));
+  });
+
   test(`${stream}: what is not the protocol is closed and counted`, async (t) => {
     const master = await startStream(t, stream);
     const strangers: readonly Buffer[] = [
@@ -254,6 +263,32 @@ for (const stream of STREAMS) {
     clock.now += 2000;
     await peer.closed('half a request');
     t.deepEqual(master.transport.refusals(), { 'message-timeout': 1 });
+  });
+
+  test(`${stream}: a publish connection that reads is never closed, whoever else goes`, async (t) => {
+    const clock = { now: 1_700_000_000_000, reads: 0 };
+    const master = await startStream(t, stream, {
+      now: () => {
+        clock.reads += 1;
+        return clock.now;
+      },
+      sweepIntervalMs: 5,
+      handler: async (_bytes, peer) => {
+        peer.identify('minion');
+        return ANSWER;
+      },
+    });
+    const peer = await subscribed(t, stream, master);
+    await isServed(t, stream, master);
+    master.transport.disconnect('minion');
+    clock.now += 30 * 86_400_000;
+    const looked = clock.reads;
+    await until('a look at the deadlines', () => clock.reads > looked + 1);
+    const before = peer.receivedBytes;
+    const { envelope, frame } = PUBLICATION[stream];
+    t.deepEqual(master.transport.publish({ envelope, ...everybody }), { queued: 1, skipped: 0 });
+    await until('the publication', () => peer.receivedBytes - before >= frame.length);
+    t.deepEqual(master.transport.refusals(), {});
   });
 
   test(`${stream}: a stranger that reads nothing is closed, a minion is not`, async (t) => {

@@ -100,6 +100,56 @@ test('a publication to 20,000 ids reaches the few that are here', async (t) => {
   t.deepEqual(await frames(minion), [sha1('minion-19999'), 'job']);
 });
 
+test('who subscribes while publications are held gets them first, in order, and once', async (t) => {
+  const master = await startMaster(t);
+  const here = await subscribe(t, master, ['']);
+  const held = { minionIds: null, holdMs: 60_000 };
+  master.transport.publish({ ...held, envelope: Buffer.from('1') });
+  master.transport.publish({ ...held, envelope: Buffer.from('2') });
+  master.transport.publish(everybody('not held'));
+  const later = await subscribe(t, master, ['']);
+  master.transport.publish(everybody('3'));
+  for (const expected of ['1', '2', '3']) t.deepEqual(await frames(later), [expected]);
+  for (const expected of ['1', '2', 'not held', '3']) t.deepEqual(await frames(here), [expected]);
+});
+
+test('with filtering a newcomer gets what is held of all its topics in order', async (t) => {
+  const master = await startMaster(t, { filtering: true });
+  const hold = { holdMs: 60_000 };
+  master.transport.publish({ ...to('own', ['one']), ...hold });
+  master.transport.publish({ ...to('of another', ['two']), ...hold });
+  master.transport.publish({ ...everybody('all'), ...hold });
+  const one = await subscribe(t, master, ['broadcast', sha1('one')]);
+  master.transport.publish(to('new', ['one']));
+  t.deepEqual(await frames(one), [sha1('one'), 'own']);
+  t.deepEqual(await frames(one), ['broadcast', 'all']);
+  t.deepEqual(await frames(one), [sha1('one'), 'new']);
+});
+
+test('what is held is bounded as the queue of one subscriber', async (t) => {
+  const master = await startMaster(t, { maxQueuedMessages: 2, maxQueuedBytes: 1000 });
+  const hold = { minionIds: null, holdMs: 60_000 };
+  for (const text of ['1', '2', '3']) {
+    master.transport.publish({ envelope: Buffer.from(text), ...hold });
+  }
+  const first = await subscribe(t, master, ['']);
+  t.deepEqual(await frames(first), ['2']);
+  t.deepEqual(await frames(first), ['3']);
+  master.transport.publish({ envelope: Buffer.alloc(1001), ...hold });
+  master.transport.publish({ envelope: Buffer.from('4'), ...hold });
+  const second = await subscribe(t, master, ['']);
+  t.deepEqual(await frames(second), ['4']);
+});
+
+test('a publication is held no longer than it says', async (t) => {
+  const master = await startMaster(t);
+  master.transport.publish({ envelope: Buffer.from('old'), minionIds: null, holdMs: 1 });
+  await new Promise((resolve) => setTimeout(resolve, 2));
+  const later = await subscribe(t, master, ['']);
+  master.transport.publish(everybody('new'));
+  t.deepEqual(await frames(later), ['new']);
+});
+
 test('a large publication arrives whole', async (t) => {
   const master = await startMaster(t);
   const subscriber = await subscribe(t, master, ['']);

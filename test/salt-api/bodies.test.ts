@@ -97,7 +97,13 @@ test('bodies that say nothing, or too much, are refused', async (t) => {
     [400, 'text/plain', 'not json'],
     [406, 'application/xml', '<x/>'],
     [406, undefined, '{}'],
-    [413, 'application/json', `["${'x'.repeat(1_048_576)}"]`],
+    [413, 'application/json', `["${'x'.repeat(16_777_216)}"]`],
+    [400, 'application/json', '[{"client": 18446744073709551616}]'],
+    [400, 'application/x-yaml', '- {client: 18446744073709551616}'],
+    [400, 'application/x-yaml', '{client: a, client: b}'],
+    [400, 'application/json', `[${'1,'.repeat(100_000)}1]`],
+    [400, 'application/x-yaml', `[${'1,'.repeat(100_000)}1]`],
+    [400, 'application/x-www-form-urlencoded', 'a=1&'.repeat(100_001)],
   ];
   for (const [status, type, body] of wrong) {
     const headers = {
@@ -108,7 +114,8 @@ test('bodies that say nothing, or too much, are refused', async (t) => {
     const note = `${type} ${body.slice(0, 40)}`;
     t.is(answer.status, status, note);
     const error = status === 406 ? 'ERR_HTTP_FORMAT' : 'ERR_HTTP_BODY';
-    t.deepEqual(answer.json, { status, error }, note);
+    t.like(answer.json, { status, error }, note);
+    t.regex(String(Object(answer.json).message), /^expected /, note);
   }
   t.is((await ask({ path: '/stats', headers: json(token) })).status, 200);
 });

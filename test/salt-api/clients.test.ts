@@ -183,21 +183,62 @@ test('unknown and missing clients are refused before anything is done', async (t
   t.deepEqual(events, []);
 });
 
-test('missing fields are an unexpected error, as clients know it', async (t) => {
+test('commands of a wrong shape are told what was expected', async (t) => {
   const { run, login } = await startApi(t, { minions: [] });
   const token = await login();
-  const lows = [
-    { client: 'local', tgt: '*' },
-    { client: 'local', fun: 'test.ping' },
-    { client: 'runner' },
-    { client: 'wheel' },
-    { client: 'local_batch', tgt: '*', fun: 'test.ping' },
-    { client: 'local', tgt: 'nosuch', tgt_type: 'nodegroup', fun: 'test.ping' },
+  const ping = { client: 'local', tgt: '*', fun: 'test.ping' };
+  const wrong: [low: object, expected: RegExp][] = [
+    [{ client: 'local', tgt: '*' }, /^fun: expected the name of a function/],
+    [{ client: 'local', fun: 'test.ping' }, /^tgt: expected a text or a list of texts/],
+    [{ ...ping, tgt: null }, /^tgt: expected a text/],
+    [{ ...ping, tgt: 5 }, /^tgt: expected a text/],
+    [{ ...ping, tgt: { a: 1 } }, /^tgt: expected a text/],
+    [{ ...ping, tgt: [['web1']] }, /^tgt: expected a text/],
+    [{ ...ping, tgt: ['web1'], tgt_type: 'glob' }, /a target of type glob is text/],
+    [{ ...ping, fun: 5 }, /^fun: expected the name/],
+    [{ ...ping, fun: 'ping' }, /expected module\.function/],
+    [{ ...ping, fun: [] }, /expected 1 to 1000 names/],
+    [{ ...ping, tgt_type: 5 }, /^tgt_type: expected a text/],
+    [{ ...ping, tgt_type: 'telepathy' }, /tgt_type "telepathy" is not served; expected glob/],
+    [{ ...ping, tgt_type: 'compound', tgt: 'R@x' }, /^tgt: "R@x": this kind of target/],
+    [{ ...ping, tgt_type: 'compound', tgt: 'a and (' }, /^tgt: /],
+    [{ ...ping, tgt_type: 'pcre', tgt: '(' }, /./],
+    [{ ...ping, kwarg: [1] }, /^kwarg: expected a map/],
+    [{ ...ping, timeout: 'soon' }, /^timeout: expected a number of seconds/],
+    [{ ...ping, jid: 'x' }, /jid/],
+    [{ ...ping, client: 'local_batch' }, /^batch: expected a number of minions/],
+    [{ ...ping, client: 'local_batch', batch: {} }, /^batch: expected a number of minions/],
+    [{ ...ping, client: 'local_subset', subset: 'few' }, /^subset: expected a number of minions/],
+    [{ client: 'runner' }, /^fun: expected the name/],
+    [{ client: 'runner', fun: ['a.b'] }, /^fun: expected the name/],
+    [{ client: 'wheel' }, /^fun: expected the name/],
+    [{ client: 'wheel', fun: 5 }, /^fun: expected the name/],
+    [{ client: 'telepathy' }, /^expected one of the clients that are served/],
+    [{ client: ['local'] }, /^expected one of the clients that are served/],
+    [{ fun: 'test.ping' }, /^expected one of the clients that are served/],
   ];
-  for (const low of lows) {
-    const { status, json: body } = await run(token, low);
-    t.is(status, 500);
-    t.deepEqual(body, { status: 500, return: 'An unexpected error occurred' });
+  for (const [low, expected] of wrong) {
+    const note = JSON.stringify(low);
+    const answer = await run(token, low);
+    t.is(answer.status, 400, note);
+    t.regex(String(Object(answer.json).message), expected, note);
+  }
+});
+
+test('an unknown nodegroup is an unexpected error, as clients know it', async (t) => {
+  const { run, login } = await startApi(t, { minions: [] });
+  const token = await login();
+  const ping = { client: 'local', fun: 'test.ping' };
+  const targets = [
+    { tgt: 'nosuch', tgt_type: 'nodegroup' },
+    { tgt: 'N@nosuch', tgt_type: 'compound' },
+  ];
+  for (const client of ['local', 'local_async']) {
+    for (const target of targets) {
+      const { status, json: body } = await run(token, { ...ping, ...target, client });
+      t.is(status, 500);
+      t.deepEqual(body, { status: 500, return: 'An unexpected error occurred' });
+    }
   }
 });
 
@@ -268,3 +309,73 @@ async function untilEnd(signal: AbortSignal): Promise<boolean> {
   await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
   return false;
 }
+
+test('runner and wheel functions are in the list of jobs, with what they gave', async (t) => {
+  const { run, login } = await startApi(t, { minions: [] });
+  const token = await login();
+  await run(token, { client: 'runner', fun: 'test.arg', arg: ['one'], kwarg: { k: 'v' } });
+  await run(token, { client: 'wheel', fun: 'key.list_all' });
+  const [jobs] = returned(await run(token, { client: 'runner', fun: 'jobs.list_jobs' }));
+  const entries = Object.entries(Object(jobs)).map(([jid, job]) => ({ jid, ...Object(job) }));
+  const found = (name: string) => entries.find((job) => job.Function === name);
+  for (const name of ['runner.test.arg', 'wheel.key.list_all']) {
+    t.like(found(name), { 'Target-type': 'list', Arguments: [], User: 'admin' }, name);
+    t.regex(found(name)?.Target, /_master$/);
+  }
+  const look = async (fun: string, jid: string): Promise<unknown> =>
+    returned(await run(token, { client: 'runner', fun, jid }))[0];
+  const { jid, Target: id } = found('runner.test.arg') ?? {};
+  const event = { fun: 'runner.test.arg', jid, user: 'admin', success: true };
+  const fun_args = ['one', { k: 'v' }];
+  t.like(await look('jobs.list_job', jid), {
+    Result: { [id]: { return: { ...event, fun_args } } },
+  });
+  t.like(Object(await look('jobs.lookup_jid', jid))[id], {
+    ...event,
+    return: { args: ['one'], kwargs: { k: 'v' } },
+  });
+});
+
+test('a list of jobs does not grow by what earlier lists gave', async (t) => {
+  const { run, login } = await startApi(t, { minions: [] });
+  const token = await login();
+  const text = 'x'.repeat(100_000);
+  const { json: asked } = await run(token, {
+    client: 'runner',
+    fun: 'test.arg',
+    arg: [text],
+    full_return: true,
+  });
+  const { jid } = Object(Object(asked).return[0]).data;
+  const [job] = returned(await run(token, { client: 'runner', fun: 'jobs.list_job', jid }));
+  t.true(JSON.stringify(job).length < 70_000);
+  t.regex(JSON.stringify(job), /VALUE_TRIMMED/);
+});
+
+test('accepted minions that were never connected are named as down and offline', async (t) => {
+  const config = { timeout: 0.2, gatherJobTimeout: 0.2 };
+  const { run, login } = await startApi(t, { silent: ['quiet'], config });
+  const token = await login();
+  const [down] = returned(await run(token, { client: 'runner', fun: 'manage.down' }));
+  t.deepEqual(down, ['quiet']);
+  const [versions] = returned(await run(token, { client: 'runner', fun: 'manage.versions' }));
+  t.like(versions, { 'Minion offline': { quiet: false } });
+});
+
+test('config.values has who may log in by what, and no secret', async (t) => {
+  const { run, login } = await startApi(t, {
+    minions: [],
+    config: {
+      externalAuth: {
+        sharedsecret: { admin: ['@wheel'], 'ops%': ['test.*'] },
+        file: { '^filename': '/etc/secret-users', fred: ['.*'] },
+      },
+    },
+  });
+  const [answer] = returned(await run(await login(), { client: 'wheel', fun: 'config.values' }));
+  t.deepEqual(Object(answer).data.return.external_auth, {
+    sharedsecret: { admin: [], 'ops%': [] },
+    file: { fred: [] },
+  });
+  t.notRegex(JSON.stringify(answer), /secret-users|s3cret/);
+});

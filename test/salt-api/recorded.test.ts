@@ -27,10 +27,13 @@ interface Recorded {
 /** What is answered otherwise, and why; docs/salt-api.md tells users. */
 const differences: Readonly<Record<string, { readonly status?: number; readonly why: string }>> = {
   'login/empty-body': { status: 401, why: 'a log-in without credentials fails like any other' },
+  'root-and-errors/missing-fun': { status: 400, why: 'what was expected is told' },
   'root-and-errors/preflight': { status: 200, why: 'what Salt meant to answer' },
-  'runner/jobs.list_job-of-a-runner': { why: 'a runner that was waited for is not kept' },
+  'runner/jobs.list_job-of-a-runner': {
+    why: 'the runner of the recording was run by another master',
+  },
   'runner/state.orchestrate_show_sls': { why: 'the files of that master are not here' },
-  'wheel/config.values': { why: 'users and their rights are not told' },
+  'wheel/config.values': { why: 'the rights of users are not told' },
   'wheel/key.finger-all': { why: 'a private key has no fingerprint here' },
   'urls/stats': { why: 'other statistics, in maps as well' },
   'runner/jobs.active': { why: 'the embedded minion has no process of its own' },

@@ -2,7 +2,8 @@
  * The catalogue of threats, each with the tests that show our refusal, or with the sentence in
  * SECURITY.md where the part that it is about does not exist. C: what happened to others before;
  * N: strangers on the network; M: accepted minions; G: what holds everywhere;
- * A: users, and B: the bridge.
+ * A: users, and B: the bridge. H: holes that were found later, wherever they were.
+ * A: users, and B: the bridge; H: holes that attacks on the finished product found.
  */
 
 /** A threat and what shows that it comes to nothing. */
@@ -37,6 +38,8 @@ const logins = inFile('master/eauth/logins.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/outgoing.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
+const held = inFile('heat-bridge/signals/held.test.ts');
+const owners = inFile('heat-bridge/signals/owners.test.ts');
 const commands = inFile('heat-bridge/run.test.ts');
 const parameters = inFile('heat-bridge/parameters.test.ts');
 const plans = inFile('heat-bridge/plans/run.test.ts');
@@ -45,6 +48,7 @@ const keystoneTokens = inFile('heat-bridge/keystone/tokens.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
+const directoryLock = inFile('store/directory-lock.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
@@ -1293,6 +1297,76 @@ export const catalogue: readonly Threat[] = [
       sendQueue('beyond what all readers may hold the slowest is ended, and the others go on'),
       sendQueue('who holds too much by one message that has begun is ended at once'),
       largeEvents('events of 5 MB reach whoever reads, over every stream'),
+    ],
+  },
+  {
+    id: 'H-12c',
+    threat: 'the catalog is shown to callers without any right, with its targets and reasons',
+    tests: [
+      'heat-bridge/http.test.ts: a caller sees of the catalog what a rule permits it, and not for which minions or why',
+      'heat-bridge/plans/http.test.ts: a caller sees the plans of whose commands a rule permits it each',
+      'acl/commands.test.ts: a caller may call the commands that some rule permits and none denies outright',
+    ],
+  },
+  {
+    id: 'H-12p',
+    threat: 'what objects inherit passes for a parameter that was not given',
+    tests: [
+      parameters('a parameter that was not given is not passed on, whatever its name'),
+      parameters('a word that was not given is no other word, whatever its name'),
+    ],
+  },
+  {
+    id: 'H-12r',
+    threat: "a service's answer that takes long to read",
+    tests: [`heat-bridge/signals/outcome.test.ts: an answer of \${what} is read in no time`],
+  },
+  {
+    id: 'H-13h',
+    threat: "a tenant takes another one's alias, reads its signals, or uses up its room",
+    tests: [
+      owners(
+        'two owners use the same alias for different minions, and each signal goes to its own',
+      ),
+      owners('no owner takes an alias of a minion that another one has, or replaces it'),
+      owners('the signals of an earlier owner of an alias are not for the next one'),
+      owners('handles of one owner leave room for those of others'),
+      owners('signals for the handles of one owner leave room for those of others'),
+    ],
+  },
+  {
+    id: 'H-17a',
+    threat: 'a signal that was held for a handle counts for another machine of the same id',
+    tests: [held('what a machine signalled does not count for the next one of its id')],
+  },
+  {
+    id: 'H-17b',
+    threat: 'signals for aliases that nobody registers fill the outbox',
+    tests: [
+      held('a minion has no more signals held than held_per_minion, and others have their own'),
+      held('signals without a handle leave most bytes of the outbox to those that have one'),
+    ],
+  },
+  {
+    id: 'H-27a',
+    threat: 'two masters in containers of their own open one store',
+    tests: [
+      directoryLock(
+        'a process in another network and process namespace keeps the directory, and leaves it when it is killed',
+      ),
+      directoryLock(
+        'of many processes that start at once exactly one has the directory, after each kill -9',
+      ),
+      directoryLock('processes that take the directory and give it back never have it together'),
+    ],
+  },
+  {
+    id: 'H-27b',
+    threat: 'a master that was replaced writes on',
+    tests: [
+      directoryLock(
+        'a store writes nothing once another process has recorded itself as its holder',
+      ),
     ],
   },
 ];

@@ -50,8 +50,8 @@ test('refusals have a status, a code and what to do', async (t) => {
     [post(body, path, json()), 401, 'ERR_EAUTH_TOKEN'],
     [ask({ path: '/bridge/v1/plans' }), 401, 'ERR_EAUTH_TOKEN'],
     [ask({ path: '/bridge/v1/plans/demo.twice' }), 401, 'ERR_EAUTH_TOKEN'],
-    [post(body, path, admin), 403, 'ERR_COMMAND_DENIED'],
-    [post({ ...body, groups: { all: '*' } }), 403, 'ERR_COMMAND_DENIED'],
+    [post(body, path, admin), 404, 'ERR_PLAN_UNKNOWN'],
+    [post({ ...body, groups: { all: 'db*' } }), 403, 'ERR_COMMAND_DENIED'],
     [post({ ...body, groups: {} }), 400, 'ERR_PLAN_GROUPS'],
     [
       post({ ...body, groups: { all: { target: 'E@web(', targetType: 'compound' } } }),
@@ -70,4 +70,22 @@ test('refusals have a status, a code and what to do', async (t) => {
     t.deepEqual([found, (told as { error: { code: string } }).error.code], [status, code]);
   }
   t.deepEqual(await master.jobs.list(), []);
+});
+
+test('a caller sees the plans of whose commands a rule permits it each', async (t) => {
+  const { ask, login } = await startBridgeApi(t);
+  const headers = json(await login('limited'));
+  const { json: list } = await ask({ path: '/bridge/v1/plans', headers });
+  t.deepEqual(
+    (list as { plans: { name: string }[] }).plans.map(({ name }) => name),
+    ['demo.twice'],
+  );
+  const told = ['demo.undone', 'no.such'].flatMap((name) => [
+    ask({ path: `/bridge/v1/plans/${name}`, headers }),
+    ask({ method: 'POST', path: `/bridge/v1/plans/${name}/run`, headers, body }),
+  ]);
+  for (const { status, json: refused } of await Promise.all(told)) {
+    t.is(status, 404);
+    t.like(refused, { error: { code: 'ERR_PLAN_UNKNOWN', message: 'no such plan of yours' } });
+  }
 });

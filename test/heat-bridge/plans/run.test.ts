@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import test, { type ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '../../../acl/index.ts';
 import { connectExtension } from '../../../client/index.ts';
-import type { PlanDefinition, PlanUpdate } from '../../../heat-bridge/index.ts';
+import type { CommandTarget, PlanDefinition, PlanUpdate } from '../../../heat-bridge/index.ts';
 import { readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
 import type { MinionFunction } from '../../../minion-protocol/index.ts';
 import { collect } from '../../helpers/fleet.ts';
@@ -235,6 +235,12 @@ const refusals = [
     'nobody',
     'db.create-cluster',
     { ...request, groups: { ...groups, master: 'mail*' } },
+    'ERR_COMMAND_DENIED',
+  ],
+  [
+    'nobody at all',
+    'db.create-cluster',
+    { ...request, groups: { ...groups, master: 'mail*' }, caller: 'local' },
     'ERR_PLAN_GROUPS',
   ],
   [
@@ -276,6 +282,79 @@ test('what is refused never reaches a minion, and has the code that says why', a
   }
   t.deepEqual(seen, []);
   t.deepEqual(await master.jobs.list(), []);
+});
+
+test('a group means the minions that rules name for its commands, and its size tells nothing of others', async (t) => {
+  const large = { ...cluster, groups: { master: { max: 1 }, replicas: { min: 4 } } };
+  const { bridge } = await start(t, { plans: [large] });
+  const refusalOf = async (replicas: CommandTarget): Promise<string> => {
+    const asked = { ...request, groups: { master: 'web1', replicas } };
+    const error = await t.throwsAsync(bridge.plan('db.create-cluster', asked));
+    return `${error?.name}: ${error?.message}`;
+  };
+  for (const tgt of ['web2 or web3', '* and not web1', 'web2 or web3 or db1 or G@id:db1']) {
+    const refusal = await refusalOf({ tgt, tgtType: 'compound' });
+    t.regex(refusal, /the group replicas has 2 minions; expected 4 or more/, tgt);
+  }
+  const nobodyLeft = await Promise.all(['db1', 'mail1', 'db*', ['db1'], ['mail1']].map(refusalOf));
+  t.is(new Set(nobodyLeft).size, 1);
+  t.regex(nobodyLeft[0] ?? '', /no rule permits it/);
+  const lists = await Promise.all([refusalOf(['web2', 'db1']), refusalOf(['web2', 'mail1'])]);
+  t.is(lists[0], lists[1]);
+});
+
+test('first and rest of a group may be of different rules', async (t) => {
+  const parts: PlanDefinition = {
+    name: 'db.parts',
+    description: 'x',
+    parameters: { type: 'object', required: ['user'], properties: { user: { type: 'string' } } },
+    groups: {
+      all: {},
+      one: { from: 'all', select: 'first' },
+      others: { from: 'all', select: 'rest' },
+    },
+    steps: {
+      grant: { command: 'db.grant', group: 'one' },
+      note: { command: 'db.note', group: 'others' },
+    },
+  };
+  const only = (fun: string, within: string): PolicyRule =>
+    allow(fun, {
+      subject: { service: 'bridge' },
+      action: 'command',
+      resource: { fun, within },
+    });
+  const rules = [only('db.grant', 'web1'), only('db.note', 'web*')];
+  const { bridge } = await start(t, { plans: [parts], rules });
+  const { params } = request;
+  const handle = await bridge.plan('db.parts', { groups: { all: '*' }, params });
+  t.deepEqual(handle.groups.all, ['web1', 'web2', 'web3']);
+  await handle.outcome;
+  const denied = { code: 'ERR_COMMAND_DENIED' };
+  await t.throwsAsync(bridge.plan('db.parts', { groups: { all: 'db1' }, params }), denied);
+  // Its first one is not one that may be granted.
+  await t.throwsAsync(bridge.plan('db.parts', { groups: { all: 'web[23]' }, params }), denied);
+});
+
+test('a secret of a step follows no grain', async (t) => {
+  const plan: PlanDefinition = {
+    name: 'db.make-user',
+    description: 'x',
+    parameters: { type: 'object', properties: { password: { type: 'string' } } },
+    groups: { all: {} },
+    steps: { user: { command: 'db.user', group: 'all' } },
+  };
+  const { bridge } = await start(t, { commands: [user], plans: [plan] });
+  const asking = (tgt: string, caller?: 'local') => ({
+    groups: { all: { tgt, tgtType: 'compound' } },
+    params: { password: 'correct-horse-battery' },
+    ...(caller && { caller }),
+  });
+  for (const caller of [undefined, 'local'] as const) {
+    const problem = { code: 'ERR_BAD_TGT', message: /a minion can claim any/ };
+    await t.throwsAsync(bridge.plan('db.make-user', asking('G@id:web1', caller)), problem);
+  }
+  t.deepEqual((await bridge.plan('db.make-user', asking('web1'))).groups, { all: ['web1'] });
 });
 
 test('one command that is not permitted refuses the whole, before anything is done', async (t) => {

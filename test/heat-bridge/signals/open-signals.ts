@@ -2,7 +2,12 @@
 import type { ExecutionContext } from 'ava';
 import { openSignals } from '../../../heat-bridge/signals/open.ts';
 import type { SignalsApi } from '../../../heat-bridge/signals/signals-api.ts';
-import { createSilentLogger, type StateArea } from '../../../master/index.ts';
+import {
+  type AuditEntry,
+  createSilentLogger,
+  type HeldKey,
+  type StateArea,
+} from '../../../master/index.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 
@@ -16,6 +21,9 @@ export interface SignalsUnderTest extends SignalsApi {
   /** As a process that ends. */
   close(): Promise<void>;
   readonly fired: readonly Fired[];
+  readonly audited: readonly AuditEntry[];
+  /** As a machine that ends. */
+  dismiss(minion: string): Promise<void>;
   /** Resolves when so many events of this tag were fired. */
   told(tag: string, count?: number): Promise<readonly Fired[]>;
   /** As a permitted event of a minion; under a new nonce unless one is named. */
@@ -39,6 +47,8 @@ export interface TestOptions {
   readonly state?: StateArea;
   readonly now?: () => number;
   readonly section?: object;
+  /** Fingerprint of the key of a minion. Default: the same for each. */
+  readonly keyOf?: (minion: string) => string;
   /** Default true. */
   readonly isStarted?: boolean;
 }
@@ -46,8 +56,20 @@ export interface TestOptions {
 export async function openTestSignals(
   t: ExecutionContext,
   endpoints: readonly string[],
-  { state = memoryState(), now = Date.now, section = {}, isStarted = true }: TestOptions = {},
+  {
+    state = memoryState(),
+    now = Date.now,
+    section = {},
+    keyOf = () => 'aa:bb',
+    isStarted = true,
+  }: TestOptions = {},
 ): Promise<SignalsUnderTest> {
+  const audited: AuditEntry[] = [];
+  const heldKey = (minion: string): HeldKey => ({
+    state: 'accepted',
+    publicKey: '',
+    fingerprint: keyOf(minion),
+  });
   const fired: Fired[] = [];
   const waiting = new Set<() => void>();
   const closing = new AbortController();
@@ -55,7 +77,8 @@ export async function openTestSignals(
     {
       state,
       config: { publishSession: 86_400 },
-      audit: { append: () => {}, digest: () => '' },
+      audit: { append: (entry) => audited.push(entry), digest: () => '' },
+      admission: { keyOf: heldKey },
       logger: createSilentLogger(),
       now,
       closing: closing.signal,
@@ -77,6 +100,8 @@ export async function openTestSignals(
     ...signals.api,
     close,
     fired,
+    audited,
+    dismiss: (minion) => signals.dismiss(minion),
     told: (tag, count = 1) =>
       new Promise((resolve) => {
         const look = (): void => {

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { parseArgument, parseArguments } from '../../../master/arguments/arguments.ts';
-import { toJson } from '../../../master/rpc/json-values.ts';
+import { fromJson } from '../../../master/rpc/json-values.ts';
 import { readCases } from '../../cli/fixture.ts';
 
 interface ArgumentCase {
@@ -14,11 +14,15 @@ test('arguments are read as Salt reads them', (t) => {
   const cases = readCases<ArgumentCase>('arguments.json');
   const read = cases.map(({ inputs, noParse }) => {
     const { arg, kwarg } = parseArguments(inputs, noParse);
-    const kwargs = Object.entries(kwarg).map(([name, value]) => [name, toJson(value)]);
-    return { inputs, noParse, args: arg.map(toJson), kwargs };
+    return { inputs, noParse, args: [...arg], kwargs: Object.entries(kwarg) };
   });
   t.true(cases.length >= 250);
-  t.deepEqual(read, cases);
+  const expected = cases.map(({ args, kwargs, ...rest }) => ({
+    ...rest,
+    args: args.map((value) => fromJson(value)),
+    kwargs: kwargs.map(([name, value]) => [name, fromJson(value)]),
+  }));
+  t.deepEqual(read, expected);
 });
 
 test('a name that objects inherit is a keyword like any other', (t) => {

@@ -25,7 +25,7 @@ test('every decision that would be another one is named, and no other', async (t
     allow('new', rule('new/*')),
     deny('not that', rule('site/secret')),
   ];
-  const report = replay(recorder.list(), policyOf(next), () => false, 0);
+  const report = replay(recorder.list(), policyOf(next), 0);
   t.deepEqual(
     report.changes.map(({ kind, recorded: { texts }, decision }) => [
       kind,
@@ -39,7 +39,7 @@ test('every decision that would be another one is named, and no other', async (t
     ],
   );
   t.like(report, { decisions: 6, requests: 6, uncertain: 0 });
-  t.deepEqual(replay(recorder.list(), policyOf(inForce), () => false, 0).changes, []);
+  t.deepEqual(replay(recorder.list(), policyOf(inForce), 0).changes, []);
 });
 
 test('a schema is asked with what was said, and one example that fails it is enough', async (t) => {
@@ -48,7 +48,7 @@ test('a schema is asked with what was said, and one example that fails it is eno
   gate.decide(signal('web1', 'site/a', { env: 'test', more: 1 }));
   const schema = { type: 'object', maxProperties: 1 };
   const next = policyOf([allow('site', rule('site/*', schema))]);
-  const report = replay(recorder.list(), next, () => false, 0);
+  const report = replay(recorder.list(), next, 0);
   t.is(report.changes[0]?.kind, 'denied');
 });
 

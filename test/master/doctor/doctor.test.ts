@@ -308,6 +308,18 @@ fault('master-unreachable', 'something else answers on the local socket', async 
   return undefined;
 });
 
+planted.add('minion-needs-restart');
+test('minion-needs-restart: a minion that does not connect again', async (t) => {
+  const site = await copyOf(t, template);
+  await start(t, site);
+  const api = await site.openApi();
+  const openApi = async () => ({
+    ...api,
+    minions: async () => [{ id: 'web1', isPresent: true, needsOwnRestart: true } as const],
+  });
+  t.deepEqual(await found({ ...site, openApi }), ['minion-needs-restart']);
+});
+
 planted.add('version-differs');
 test('version-differs: the running master is of another version', async (t) => {
   const site = await copyOf(t, template);

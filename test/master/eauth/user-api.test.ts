@@ -1,9 +1,11 @@
 /** What users may do who logged in: over a running master, its store and its bus. */
 import test, { type ExecutionContext } from 'ava';
+import { allow, deny } from '../../../acl/index.ts';
 import { AuthenticationError, AuthorizationError } from '../../../master/eauth/errors.ts';
 import type { AuditRecord, MasterEvent, MasterOptions, UserApi } from '../../../master/index.ts';
 import { createLogger, readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
-import type { StoredKey, VectorMaster } from '../../helpers/vector-master.ts';
+import { createMemoryStore } from '../../../store/index.ts';
+import type { StoredKey, VectorMaster, VectorMasterOptions } from '../../helpers/vector-master.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
 
@@ -26,13 +28,14 @@ async function start(
   t: ExecutionContext,
   rights: Record<string, unknown>,
   config: Partial<MasterOptions> = {},
+  more: Pick<VectorMasterOptions, 'facts' | 'store'> = {},
 ): Promise<Running> {
   const base: Partial<MasterOptions> = {
     externalAuth: { sharedsecret: rights },
     ...config,
     eauth: { sharedsecret: 'secret', ...config.eauth },
   };
-  const running = await startVectorMaster(t, { keys: minions, config: base });
+  const running = await startVectorMaster(t, { keys: minions, config: base, ...more });
   const { master, directory } = running;
   return {
     ...running,
@@ -90,45 +93,126 @@ test('what a limited user asks goes to the minions that were judged, by name', a
   t.is(load?.tgt_type, 'list');
 });
 
-test('a target with one minion that is not permitted is refused as a whole', async (t) => {
+test('a target means the minions that the rules name, and nobody else', async (t) => {
   const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
   const { jobs } = await running.as('fred');
-  const targets: [tgt: string | string[], tgtType: string][] = [
-    ['*', 'glob'],
-    ['.*', 'pcre'],
-    [['web1', 'db1'], 'list'],
-    ['web1,db1', 'list'],
-    ['web* or db1', 'compound'],
-    ['not web1', 'compound'],
-    ['nobody', 'glob'],
-    ['os:Debian', 'grain'],
-    [[], 'list'],
+  const both = ['web1', 'web2'];
+  const targets: [tgt: string | string[], tgtType: string, minions: string[]][] = [
+    ['*', 'glob', both],
+    ['.*', 'pcre', both],
+    [['web1', 'db1', 'gone'], 'list', ['web1']],
+    ['web2,db1', 'list', ['web2']],
+    ['web* or db1', 'compound', both],
+    ['not web1', 'compound', ['web2']],
   ];
-  for (const [tgt, tgtType] of targets) {
-    await t.throwsAsync(jobs.publish({ tgt, tgtType, fun: 'test.ping' }), denied, String(tgt));
+  for (const [tgt, tgtType, expected] of targets) {
+    const { minions, missing } = await jobs.publish({ tgt, tgtType, fun: 'test.ping' });
+    t.deepEqual([minions, missing], [expected, []], String(tgt));
   }
 });
 
-test('run and batch are judged before anything is published', async (t) => {
-  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] });
+/** What a caller is told. */
+async function answerTo(work: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return await work();
+  } catch (error) {
+    const { name, message, code } = error as Error & { code?: string };
+    return { name, message, code };
+  }
+}
+
+test('whom a user may not reach, and what is known of them, no target finds out', async (t) => {
+  const facts = {
+    web1: { grains: { os: 'Debian' }, pillar: { key: 'front' } },
+    db1: { grains: { os: 'Alpine', ip4: '10.0.0.1' }, pillar: { key: 'hunter2' } },
+  };
+  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] }, {}, { facts });
   const { jobs } = await running.as('fred');
-  const events = await running.eventsDuring(async () => {
-    const request = { tgt: '*', fun: 'test.ping' };
-    await t.throwsAsync(jobs.run(request)[Symbol.asyncIterator]().next(), denied);
-    await t.throwsAsync(
-      jobs
-        .batch({ ...request, size: 1 })
-        [Symbol.asyncIterator]()
-        .next(),
-      denied,
-    );
-    const subset = { ...request, subset: 1 };
-    await t.throwsAsync(jobs.run(subset)[Symbol.asyncIterator]().next(), denied);
+  const ask = (tgt: string | string[], tgtType: string, fun = 'test.ping') =>
+    answerTo(() => jobs.publish({ tgt, tgtType, fun }));
+  const refusal = await ask('web1', 'glob', 'cmd.run');
+  const targets: [tgt: string | string[], tgtType: string][] = [
+    ['db1', 'glob'],
+    ['nobody', 'glob'],
+    [['db1'], 'list'],
+    [[], 'list'],
+    ['db.', 'pcre'],
+    ['os:Alpine', 'grain'],
+    ['os:NotThere', 'grain'],
+    ['10.0.0.0/24', 'ipcidr'],
+    ['key:h*', 'pillar'],
+    ['key:x*', 'pillar'],
+    ['key:hunter2', 'pillar_exact'],
+    ['key:h.*', 'pillar_pcre'],
+    ['I@key:h* or J@key:x', 'compound'],
+    ['db1 and I@key:hunter2', 'compound'],
+    ['* and not web*', 'compound'],
+    ['broken and', 'compound'],
+  ];
+  for (const [tgt, tgtType] of targets) t.deepEqual(await ask(tgt, tgtType), refusal, String(tgt));
+  for (const tgt of ['web1 or I@key:hunter2', 'web1 or ( db1 and I@key:x )', 'web1 or db1']) {
+    const answer = (await ask(tgt, 'compound')) as { readonly minions: readonly string[] };
+    t.deepEqual(answer.minions, ['web1'], tgt);
+  }
+});
+
+test('pillar is asked for by equality, where a rule shows it', async (t) => {
+  const facts = { web1: { pillar: { key: 'front' } }, db1: { pillar: { key: 'front' } } };
+  const rule = allow('fred', {
+    subject: { user: 'fred' },
+    action: 'publish',
+    resource: { fun: 'test.*', within: 'web*', facts: 'pillar' },
   });
-  t.deepEqual(
-    events.filter(({ tag }) => tag.startsWith('salt/job/')),
-    [],
-  );
+  const acl = { rules: [rule] };
+  const running = await start(t, { fred: ['test.echo'] }, { acl }, { facts });
+  const { jobs } = await running.as('fred');
+  const ask = (tgt: string, fun = 'test.ping') => jobs.publish({ tgt, tgtType: 'compound', fun });
+  t.deepEqual((await ask('I@key:front')).minions, ['web1']);
+  for (const tgt of ['I@key:f*', 'J@key:f.*', 'I@key:back', 'db1']) {
+    await t.throwsAsync(ask(tgt), denied, tgt);
+  }
+  // The rule of external_auth names db1 as well, and shows no pillar.
+  t.deepEqual((await ask('I@key:front', 'test.echo')).minions, ['web1']);
+  t.deepEqual((await ask('*', 'test.echo')).minions, ['db1', 'web1', 'web2']);
+});
+
+test('rules permit together what each permits on some minions, and a rule that denies takes its own away', async (t) => {
+  const rights = { fred: [{ web1: ['test.*'] }, { db1: ['test.ping'] }, { web2: ['test.ping'] }] };
+  const rule = deny('not web2', {
+    subject: { user: 'fred' },
+    action: 'publish',
+    resource: { fun: 'test.*', within: 'web2' },
+  });
+  const acl = { rules: [rule] };
+  const running = await start(t, rights, { acl });
+  const { jobs } = await running.as('fred');
+  t.deepEqual((await jobs.publish({ tgt: '*', fun: 'test.ping' })).minions, ['db1', 'web1']);
+  const two = { fun: ['test.ping', 'test.echo'], arg: [[], ['x']] };
+  t.deepEqual((await jobs.publish({ tgt: '*', ...two })).minions, ['web1']);
+  await t.throwsAsync(jobs.publish({ tgt: 'web2', fun: 'test.ping' }), denied);
+});
+
+test('what a target costs does not depend on minions that the user may not reach', async (t) => {
+  let reads = 0;
+  const store = new Proxy(createMemoryStore(), {
+    get: (target, name) => {
+      if (name === 'get' || name === 'list') reads += 1;
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+  const facts = { web1: { pillar: { key: 'front' } }, db1: { pillar: { key: 'hunter2' } } };
+  const running = await start(t, { fred: [{ web1: ['test.ping'] }] }, {}, { facts, store });
+  const { jobs } = await running.as('fred');
+  const costOf = async (tgt: string, fun = 'test.ping'): Promise<number> => {
+    const before = reads;
+    await t.throwsAsync(jobs.publish({ tgt, tgtType: 'compound', fun }), denied);
+    return reads - before;
+  };
+  const cost = await costOf('web1', 'cmd.run');
+  for (const tgt of ['I@key:hunter2', 'I@key:x', 'I@key:h*', 'db1', 'none', 'G@os:x', 'db*']) {
+    t.is(await costOf(tgt), cost, tgt);
+  }
 });
 
 test('of several functions each must be permitted', async (t) => {

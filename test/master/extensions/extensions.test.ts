@@ -257,7 +257,7 @@ test('a decision that denies is told to the audit log', async (t) => {
     action: 'command',
     resource: {
       call: { fun: 'a.b', args: [], kwargs: new Map() },
-      isWithin: () => true,
+      minions: ['web1'],
     },
   } as const;
   t.is(host().decide(question).effect, 'deny');

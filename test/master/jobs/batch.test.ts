@@ -39,7 +39,7 @@ function fakeRun({ ids, retcodes = {}, mute = [], down = [] }: FakeMinions, ran:
       yield { type: 'return', jid: '1', minion, ...result };
     }
     active -= isPing ? 0 : silent.length;
-    yield { type: 'finished', jid: '1', answered: [], silent, deliveries: [] };
+    yield { type: 'finished', jid: '1', answered: [], silent, reconnecting: [], deliveries: [] };
   };
 }
 

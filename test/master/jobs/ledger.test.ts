@@ -5,8 +5,12 @@ const publishedAt = 1000;
 const record = { minions: ['m1'], missing: [], publishedAt };
 const nobody = { returns: [], running: new Set<string>(), isFollowed: false };
 
-function facts(lastHeardAt?: number, isAccepted = true): MinionFacts {
-  return { isAccepted: () => isAccepted, lastHeardAt: () => lastHeardAt };
+function facts(lastHeardAt?: number, isAccepted = true, isReconnecting = false): MinionFacts {
+  return {
+    isAccepted: () => isAccepted,
+    lastHeardAt: () => lastHeardAt,
+    isReconnecting: () => isReconnecting,
+  };
 }
 
 test('a return tells success or failure, by its retcode', (t) => {
@@ -38,6 +42,13 @@ test('nobody waits for a name that has no key', (t) => {
   const followed = { ...nobody, isFollowed: true };
   const [line] = describeDeliveries(missing, followed, facts(undefined, false));
   t.deepEqual(line, { minion: 'm9', state: 'silent', reason: 'key-not-accepted' });
+});
+
+test('who has not come back from a restart is reconnecting, unless its key is gone', (t) => {
+  const state = (given: MinionFacts) => describeDeliveries(record, nobody, given)[0];
+  const missed = facts(5000, true, true);
+  t.deepEqual(state(missed), { minion: 'm1', state: 'reconnecting', lastHeardAt: 5000 });
+  t.is(state(facts(5000, false, true))?.reason, 'key-not-accepted');
 });
 
 test('why nothing came: the first reason that is certain', (t) => {

@@ -28,7 +28,7 @@ async function startWithJob(
 }
 
 async function giveBack(
-  master: VectorMaster,
+  master: Pick<VectorMaster, 'ask' | 'eventsDuring'>,
   load: Readonly<Record<string, WireValue | undefined>>,
 ): Promise<{ value: WireValue; tags: string[] }> {
   const nonce = freshNonce();
@@ -47,6 +47,36 @@ test('a return is taken for a job that was published to its sender', async (t) =
     value: null,
     tags: [`salt/job/${jid}/ret/${keys.minionId}`],
   });
+});
+
+test('what later releases add to a return is kept, signed or not', async (t) => {
+  const master = await startWithJob(t, keys.minionId);
+  const { jid } = master;
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const nonce = freshNonce();
+  const events = await master.eventsDuring(() =>
+    master.ask(
+      altered(pingReturn, { load: { jid, nonce, traceparent, sig: Buffer.alloc(256, 0xf0) } }),
+    ),
+  );
+  t.is(events.length, 1);
+  t.is(events[0]?.data.traceparent, traceparent);
+  t.deepEqual(events[0]?.data.sig, Buffer.alloc(256, 0xf0));
+});
+
+test('a return that comes hours later, to a master that was restarted since, is taken', async (t) => {
+  const first = await startWithJob(t, keys.minionId);
+  const { jid, directory, store, clock } = first;
+  await first.master.close();
+  const startAt = clock.now + 20 * 3_600_000;
+  clock.now = startAt;
+  const config = { publishSession: 1_000_000 };
+  const master = await startVectorMaster(t, { directory, store, startAt, config });
+  const before = await master.master.jobs.show(jid);
+  t.is(before.deliveries[0]?.state, 'reconnecting');
+  const late = await giveBack(master, { jid, ts: startAt / 1000 });
+  t.deepEqual(late, { value: null, tags: [`salt/job/${jid}/ret/${keys.minionId}`] });
+  t.is((await master.master.jobs.show(jid)).deliveries[0]?.state, 'answered');
 });
 
 test('a job that was published to others takes no return of this minion', async (t) => {

@@ -1,5 +1,6 @@
 /** Who may read what in the mine [THREATS M-11]. */
 import test from 'ava';
+import { allow } from '../../../acl/index.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
 import { resolveMasterConfig } from '../../../master/index.ts';
 import { MineReader, type MineReaderOptions } from '../../../master/mine/mine-reader.ts';
@@ -22,15 +23,24 @@ function wrapped(allow_tgt: WireValue, allow_tgt_type?: string): WireMap {
   return { __data__: 'secret', __saltmine_acl__: 1, allow_tgt, ...type };
 }
 
+const showing = allow('mine', {
+  subject: { minion: '*' },
+  action: 'mine',
+  resource: { fun: '*', facts: 'pillar' },
+});
+
 async function startMine(
   options: Partial<MineReaderOptions> = {},
+  asked: string[] = [],
 ): Promise<{ mine: MineStore; reader: MineReader }> {
   const store = createMemoryStore();
   const bounds = { maxBytes: 1_000_000, maxValueBytes: 65_536, keepMarksMs: 60_000 };
   const mine = new MineStore({ store, isOn: true, ...bounds, now: () => 0 });
   const targets = new TargetResolver({
     acceptedIds: () => ids,
+    isAccepted: (id) => ids.includes(id),
     factsOf: (id) => {
+      asked.push(id);
       const known = facts.get(id);
       return known === undefined
         ? { grains: undefined, pillar: undefined }
@@ -76,10 +86,32 @@ for (const [tgtType, tgt, owners] of [
   ['nodegroup', 'fronts', ['web1', 'web2']],
 ] as const) {
   test(`a mine is asked by ${tgtType} ${tgt}`, async (t) => {
-    const { reader } = await startMine();
+    const { reader } = await startMine({ gate: gateOf(policyOf([showing])) });
     t.deepEqual(Object.keys(await read(reader, 'web1', tgt, tgtType)).sort(), [...owners]);
   });
 }
+
+test('a mine is not asked by pillar unless a rule shows it', async (t) => {
+  const { reader } = await startMine();
+  for (const [tgtType, tgt] of [
+    ['pillar', 'tier:back'],
+    ['pillar_exact', 'tier:front'],
+    ['compound', 'not I@tier:back'],
+  ] as const) {
+    t.deepEqual(await read(reader, 'web1', tgt, tgtType), {}, tgt);
+  }
+  const both = await read(reader, 'web1', 'web2 or I@tier:back', 'compound');
+  t.deepEqual(Object.keys(both), ['web2']);
+});
+
+test('whose mine may not be read is not looked at', async (t) => {
+  const asked: string[] = [];
+  const rule = allow('own', { ...showing, resource: { ...showing.resource, owner: 'web*' } });
+  const { reader } = await startMine({ gate: gateOf(policyOf([rule])) }, asked);
+  const found = await read(reader, 'web1', 'G@role:* or I@tier:back', 'compound');
+  t.deepEqual(Object.keys(found), ['web1', 'web2']);
+  t.deepEqual([...new Set(asked)], ['web1', 'web2']);
+});
 
 test('no pattern finds out what is in the pillar of another', async (t) => {
   const { reader } = await startMine();

@@ -2,6 +2,7 @@
 import test from 'ava';
 import type { MasterOptions } from '../../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import { maxReadingStep, type ReadingStep, readingSteps } from '../../../runtime/index.ts';
 import {
   type StoredKey,
   startVectorMaster,
@@ -79,6 +80,45 @@ test('a permitted job goes to the minions that the target means, by name', async
   t.deepEqual(job?.arg, [1, null, { __kwarg__: true, a: 'x y' }]);
 });
 
+/** What is read of arguments on the main thread meanwhile. */
+async function readDuring(work: () => Promise<unknown>): Promise<readonly ReadingStep[]> {
+  const steps: ReadingStep[] = [];
+  const note = (step: unknown): unknown => steps.push(step as ReadingStep); // as it is published
+  readingSteps.subscribe(note);
+  await work();
+  readingSteps.unsubscribe(note);
+  return steps;
+}
+
+/** Twenty thousand keys: comparing each with all others takes seconds. */
+const manyKeys = `{${Array.from({ length: 20_000 }, (_, index) => `k${index}: 1`).join(', ')}}`;
+
+test.serial('arguments of a function that a minion may not call are not read', async (t) => {
+  const master = await start(t, {
+    peer: { vecminion: ['test.*'] },
+    peerRun: { vecminion: ['test.*'] },
+  });
+  for (const cmd of ['minion_pub', 'minion_publish', 'minion_runner']) {
+    const steps = await readDuring(async () => {
+      t.deepEqual(await publish(master, { cmd, fun: 'cmd.run', arg: ['1', manyKeys] }), {}, cmd);
+    });
+    t.deepEqual(steps, [], cmd);
+  }
+});
+
+test.serial('long arguments of a permitted function are read in a thread', async (t) => {
+  const master = await start(t, { peer: { vecminion: ['test.*'] } });
+  const jobs = await published(master, async () => {
+    const steps = await readDuring(() => publish(master, { fun: 'test.arg', arg: [manyKeys] }));
+    t.true(steps.length > 1);
+    for (const { characters, values } of steps) {
+      t.true(characters <= maxReadingStep.characters && values <= maxReadingStep.values);
+    }
+  });
+  const [first] = Array.isArray(jobs[0]?.arg) ? jobs[0].arg : [];
+  t.is(Object.keys(Object(first)).length, 20_000);
+});
+
 for (const [what, load] of Object.entries<Load>({
   'another function': { fun: 'cmd.run', arg: ['id'] },
   'a list with one function that is not permitted': { fun: 'test.ping,cmd.run', arg: ['', 'id'] },
@@ -123,9 +163,11 @@ test('conditions on arguments are looked at as minions would take them', async (
 
 test('a rule for some minions does not let a job reach others', async (t) => {
   const master = await start(t, { peer: { '.*': [{ 'web*': ['test.ping'] }] } });
-  t.not((await publish(master, { tgt: 'web1' })).jid, undefined);
-  t.deepEqual(await publish(master, { tgt: '*' }), {});
-  t.deepEqual(await publish(master, { tgt: 'web1,db1', tgt_type: 'list' }), {});
+  t.deepEqual((await publish(master, { tgt: 'web1' })).minions, ['web1']);
+  t.deepEqual((await publish(master, { tgt: '*' })).minions, ['web1', 'web2']);
+  const list = { tgt: 'web1,db1', tgt_type: 'list' };
+  t.deepEqual((await publish(master, list)).minions, ['web1']);
+  t.deepEqual(await publish(master, { tgt: 'db1' }), {});
 });
 
 test('a rule that goes by grains reaches nobody by them alone', async (t) => {

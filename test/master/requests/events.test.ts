@@ -130,6 +130,19 @@ test('progress of a job is told by those that it was published to', async (t) =>
   }
 });
 
+test('with startEvent minions are asked to tell the start, and each tells its own', async (t) => {
+  const master = await startVectorMaster(t);
+  let jid = '';
+  const published = await master.eventsDuring(async () => {
+    const request = { tgt: '*', fun: 'test.ping', startEvent: true };
+    jid = (await master.master.jobs.publish(request)).jid;
+  });
+  t.is(published.find(({ tag }) => tag.endsWith('/publish'))?.data.start_event, true);
+  const tag = `salt/job/${jid}/start/${keys.minionId}`;
+  t.deepEqual(await tagsOf(fire(t, master, { tag })), [tag]);
+  t.deepEqual(await fire(t, master, { tag: `salt/job/${jid}/start/other` }), []);
+});
+
 const malformed: readonly Load[] = [
   { tag: 7 },
   { tag: null },

@@ -43,7 +43,7 @@ test('jobs are listed, filtered and looked up', async (t) => {
   t.deepEqual(await list({ search_function: ['cmd.*', 'test.ping'] }), [later]);
   t.deepEqual(await list({ search_target: 'a*,c*' }), [later]);
   t.deepEqual(await list({ search_metadata: { ticket: 'X-1', other: 1 } }), [later]);
-  t.deepEqual(await list({ start_time: later }), [later]);
+  t.deepEqual(await list({ start_time: later, search_function: 'test.*' }), [later]);
   t.deepEqual(await list({ end_time: jid }), [jid]);
   t.deepEqual(await list({ end_time: '2001, Jan 02 03:04' }), []);
   t.deepEqual(await list({ start_time: '2001-01-02', search_function: '*.ping' }), [later]);
@@ -57,7 +57,10 @@ test('jobs are listed, filtered and looked up', async (t) => {
     Metadata: { ticket: 'X-1' },
     Result: { a1: { return: true, retcode: 0, success: true } },
   });
-  t.deepEqual(Object.keys((await run(master, 'jobs.last_run')) as object), [later]);
+  t.deepEqual(
+    Object.keys((await run(master, 'jobs.last_run', null, null, null, 'test.*')) as object),
+    [later],
+  );
   t.deepEqual(await run(master, 'jobs.exit_success', jid), { a1: true, b1: true });
   t.is(await run(master, 'jobs.last_run', null, null, null, 'no.such'), false);
 });

@@ -1,6 +1,7 @@
 import test from 'ava';
 import { MasterError } from '../../../master/index.ts';
 import {
+  everyone,
   type TargetPlan,
   TargetResolver,
   type TargetResolverOptions,
@@ -19,6 +20,7 @@ const grainsOf: Readonly<Record<string, WireMap>> = {
 function resolver(options: Partial<TargetResolverOptions> = {}): TargetResolver {
   return new TargetResolver({
     acceptedIds: () => ['new1', 'web1', 'web2'],
+    isAccepted: (id) => ['new1', 'web1', 'web2'].includes(id),
     factsOf: (id) => {
       const grains = grainsOf[id];
       return grains === undefined ? unknown : { grains: factsOf(grains), pillar: factsOf({}) };
@@ -202,4 +204,84 @@ test('ten thousand minions are asked for the one grain each, once', async (t) =>
   t.is(minions.length, 1000);
   t.is(asked.length, 10_000);
   t.true(asked.every((key) => key === 'os'));
+});
+
+/** Reads a target over web1 alone, and counts whose facts are looked up. */
+function withinWeb1(
+  request: { readonly tgt: string; readonly tgtType?: string },
+  showsPillar = false,
+): { readonly minions: readonly string[]; readonly asked: readonly string[] } {
+  const asked: string[] = [];
+  const targets = resolver({
+    factsOf: (id) => {
+      asked.push(id);
+      return { grains: factsOf({ os: 'Debian' }), pillar: factsOf({ role: 'web', also: id }) };
+    },
+  });
+  const reach = { includes: (id: string) => id === 'web1', showsPillar: () => showsPillar };
+  return { minions: targets.resolveWithin(request, reach), asked };
+}
+
+test('a target is evaluated over a reach, and of nobody else facts are looked up', (t) => {
+  for (const [tgt, minions, asked] of [
+    ['*', ['web1'], []],
+    ['web2', [], []],
+    ['G@os:Debian', ['web1'], ['web1']],
+    ['not G@os:Debian', [], ['web1']],
+    ['I@role:web', [], ['web1']],
+    ['not I@role:web', [], ['web1']],
+    ['web2 or I@also:web2', [], ['web1']],
+  ] as const) {
+    const found = withinWeb1({ tgt, tgtType: 'compound' });
+    t.deepEqual([found.minions, [...new Set(found.asked)]], [minions, asked], tgt);
+  }
+});
+
+test('a reach may show pillar, which is compared by equality', (t) => {
+  for (const [tgt, minions] of [
+    ['I@role:web', ['web1']],
+    ['I@role:w*', []],
+    ['J@role:w.*', []],
+    ['not I@role:web', []],
+  ] as const) {
+    t.deepEqual(withinWeb1({ tgt, tgtType: 'compound' }, true).minions, minions, tgt);
+  }
+});
+
+test('secrets follow ids and values of pillar, which grains have no part in', (t) => {
+  const targets = resolver({
+    factsOf: () => ({ grains: factsOf({ role: 'db' }), pillar: factsOf({ role: 'db' }) }),
+    rightsOf: (id) => ({
+      grains: factsOf({ role: 'db' }),
+      pillar: factsOf(id === 'web1' ? { role: 'db' } : {}),
+    }),
+    nodegroups: { named: 'web1', claimed: 'G@role:db', both: 'N@named or N@claimed' },
+  });
+  const meant = (tgt: string, tgtType = 'compound'): readonly string[] =>
+    targets.resolveProven({ tgt, tgtType }, everyone);
+  t.deepEqual(meant('web*'), ['web1', 'web2']);
+  t.deepEqual(meant('I@role:db'), ['web1']);
+  t.deepEqual(meant('role:db', 'pillar_exact'), ['web1']);
+  t.deepEqual(meant('named', 'nodegroup'), ['web1']);
+  for (const [tgt, tgtType] of [
+    ['G@role:db', 'compound'],
+    ['web1 or not P@role:x', 'compound'],
+    ['S@10.0.0.0/8', 'compound'],
+    ['claimed', 'nodegroup'],
+    ['N@both', 'compound'],
+    ['role:db', 'grain'],
+    ['role:d.*', 'grain_pcre'],
+    ['10.0.0.1', 'ipcidr'],
+    ['no address', 'ipcidr'],
+  ] as const) {
+    t.throws(() => meant(tgt, tgtType), { ...badTarget, message: /a minion can claim any/ }, tgt);
+  }
+  for (const [tgt, tgtType] of [
+    ['I@role:d*', 'compound'],
+    ['J@role:db', 'compound'],
+    ['role:d?', 'pillar'],
+  ] as const) {
+    t.throws(() => meant(tgt, tgtType), { ...badTarget, message: /pattern on pillar/ }, tgt);
+  }
+  t.throws(() => meant('web1 and'), badTarget);
 });

@@ -13,6 +13,7 @@ const facts = new Map<string, MinionFacts>(
 );
 const resolver = new TargetResolver({
   acceptedIds: () => [...facts.keys(), unknownMinion].sort(),
+  isAccepted: () => true,
   factsOf: (id) => facts.get(id) ?? { grains: undefined, pillar: undefined },
   isDataCached: true,
   nodegroups: {},

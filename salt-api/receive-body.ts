@@ -1,0 +1,96 @@
+/** The bytes of bodies: how many are taken from whom [THREATS A-17]. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { AuthenticationError } from '../master/index.ts';
+import { type ApiContext, tokenFinder } from './context.ts';
+import { bearerOf, sessionTokenOf } from './credentials.ts';
+import { SaltApiError } from './errors.ts';
+
+/** Takes the body of a request. @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY */
+export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) => Promise<Buffer>;
+
+/**
+ * Takes bodies as bytes. Whoever shows no token has `maxUnauthenticatedBodySize` for one, and with
+ * all others of the same address a budget until the answer is sent.
+ * @returns the same, for parsers of plugins
+ */
+export function addBodyReception(app: FastifyInstance, context: ApiContext): ReceiveBody {
+  const responses = new WeakMap<IncomingMessage, ServerResponse>();
+  const receiveBody: ReceiveBody = (request, payload) =>
+    receive(context, request, payload, responses.get(request.raw));
+  app.addHook('onRequest', async ({ raw }, reply) => {
+    responses.set(raw, reply.raw);
+  });
+  app.addContentTypeParser('*', receiveBody);
+  return receiveBody;
+}
+
+async function receive(
+  context: ApiContext,
+  request: FastifyRequest,
+  payload: IncomingMessage,
+  response: ServerResponse | undefined,
+): Promise<Buffer> {
+  const { maxUnauthenticatedBodySize } = context.options;
+  const { bodyLimit } = request.routeOptions;
+  const openLimit = Math.min(bodyLimit, maxUnauthenticatedBodySize);
+  const length = Number(request.headers['content-length'] ?? 0);
+  if (length > bodyLimit) throw tooLarge(bodyLimit);
+  let limit = openLimit;
+  const admit = async (bytes: number): Promise<void> => {
+    if (bytes <= limit) return;
+    // A larger one is worth to look who sends it.
+    if (limit === bodyLimit || !(await isCaller(context, request))) throw tooLarge(limit);
+    limit = bodyLimit;
+    if (bytes > limit) throw tooLarge(limit);
+  };
+  await admit(length);
+  const hold = hasSession(context, request) ? () => {} : holderOf(context, request, response);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of payload) {
+    bytes += chunk.length;
+    await admit(bytes);
+    hold(chunk.length);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Counts bytes for the address until the request is answered, or the connection has ended. */
+function holderOf(
+  { openBodies }: ApiContext,
+  { ip }: FastifyRequest,
+  response: ServerResponse | undefined,
+): (bytes: number) => void {
+  let held = 0;
+  response?.once('close', () => openBodies.release(ip, held));
+  return (bytes) => {
+    if (!openBodies.tryTake(ip, bytes)) {
+      throw new SaltApiError('ERR_HTTP_BUSY', 'too many bytes of this address wait to be read');
+    }
+    held += bytes;
+  };
+}
+
+function hasSession({ sessions }: ApiContext, { headers }: FastifyRequest): boolean {
+  const shown = sessionTokenOf(headers);
+  return shown !== undefined && sessions.find(shown) !== undefined;
+}
+
+async function isCaller(context: ApiContext, request: FastifyRequest): Promise<boolean> {
+  const token = bearerOf(request.headers) ?? tokenFinder(context)(request);
+  if (token === undefined) return false;
+  try {
+    await context.master.logins.identify(token);
+    return true;
+  } catch (error) {
+    if (error instanceof AuthenticationError) return false;
+    throw error;
+  }
+}
+
+function tooLarge(limit: number): SaltApiError {
+  const message = `expected a body of at most ${limit} bytes`;
+  return new SaltApiError('ERR_HTTP_BODY', message, { status: 413 });
+}
