@@ -10,6 +10,7 @@ import { connectionsOf } from '../../salt-api/connections.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { startApi } from '../helpers/salt-api.ts';
 
+const oneMebibyte = { maxRequestBodySize: 1_048_576 };
 const ping = { client: 'local', tgt: 'web1', fun: 'test.ping' };
 
 interface Client {
@@ -106,7 +107,7 @@ test('where all that may be are busy, one more is closed', async (t) => {
 test('an address holds so many bytes of unfinished bodies, and is told to come again', async (t) => {
   const { port, run, login } = await startApi(t, {
     minions: ['web1'],
-    options: { bodyBytesPerAddress: 1_500_000, bodyBytes: 4_000_000 },
+    options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 4_000_000 },
   });
   const token = await login();
   const part = Buffer.alloc(900_000, ' ');
@@ -136,7 +137,7 @@ test('an address holds so many bytes of unfinished bodies, and is told to come a
 test('bodies in tiny parts count for what they cost', async (t) => {
   const { port, run, login } = await startApi(t, {
     minions: ['web1'],
-    options: { bodyBytesPerAddress: 1_500_000, bodyBytes: 4_000_000 },
+    options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 4_000_000 },
   });
   const token = await login();
   const client = await open(t, port, '127.0.0.2');
@@ -170,7 +171,7 @@ test('beyond what all addresses hold of bodies the one that holds most is ended'
 test('what was held of bodies is free when they were answered', async (t) => {
   const { run, login } = await startApi(t, {
     minions: ['web1'],
-    options: { bodyBytesPerAddress: 1_500_000, bodyBytes: 1_500_000 },
+    options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 1_500_000 },
   });
   const token = await login();
   for (let count = 0; count < 5; count += 1) {
