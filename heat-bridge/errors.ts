@@ -54,9 +54,9 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
     retry: false,
   },
   ERR_COMMAND_BUSY: {
-    meaning: 'As many runs of a command as its concurrency limit permits are under way.',
+    meaning: 'As many runs are active, or followed, as the command or its caller may have.',
     action:
-      'Wait for them to end, or raise `concurrency` in the catalog, of which `queue` lets some wait.',
+      'Wait for some to end; or raise `concurrency` in the catalog, `bridge: runs:` or `streams_per_token`.',
     retry: true,
   },
   ERR_COMMAND_DENIED: {

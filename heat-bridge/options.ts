@@ -16,6 +16,8 @@ const Sections = Type.Object(
     enroll: Type.Optional(Type.Unknown()),
     /** See `keystone/`. */
     keystone: Type.Optional(Type.Unknown()),
+    /** See `run/`. */
+    runs: Type.Optional(Type.Unknown()),
   },
   strict,
 );
@@ -26,6 +28,7 @@ export interface BridgeSections {
   readonly handles?: unknown;
   readonly enroll?: unknown;
   readonly keystone?: unknown;
+  readonly runs?: unknown;
 }
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */

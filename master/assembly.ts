@@ -350,7 +350,7 @@ async function open(
   const { resumeJob } = services;
   await extensions.start({ api, resumeJob, holdToken: users.holdToken });
   const rpc = closers.add(
-    new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods),
+    new RpcServer(api, logger.child({ component: 'rpc' }), extensions.methods, config.maxEventSize),
     (it) => it.close(),
   );
   await rpc.listen(config.socket);

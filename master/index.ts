@@ -127,6 +127,8 @@ export {
   masterErrors,
 } from './errors.ts';
 export type { MasterEvent } from './events/bus.ts';
+/** @internal */
+export { missedBySlowReader } from './events/event-ring.ts';
 export type {
   ExtensionHost,
   MasterExtension,

@@ -210,6 +210,7 @@ export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.
 export { createZeromqListener, type ZeromqListenerOptions } from './transport/zeromq-listener.ts';
 export { WebsocketDecoder, type WebsocketEvent } from './websocket.ts';
 export {
+  encodeClose,
   encodeFrameHeader,
   OPCODE_PING,
   OPCODE_PONG,

@@ -1,9 +1,18 @@
 /**
- * What every room needs of a server's runtime, once each: a mutex by key, budgets, worker threads
- * with a deadline, long work in steps, JSON with long integers, directories and the errors of the
- * file system. Imports nothing of ours.
+ * What every room needs of a server's runtime, once each: a mutex by key, budgets, bounds on
+ * connections, what waits for slow readers, worker threads with a deadline, long work in steps, JSON
+ * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 export { Budget, type BudgetLimits } from './budget.ts';
+export {
+  ConnectionGuard,
+  type ConnectionOwner,
+  type GuardedConnection,
+  type GuardLimits,
+  type PortRules,
+  peerAddress,
+} from './connection-guard.ts';
+export { descriptorLimit } from './descriptor-limit.ts';
 export {
   JsonError,
   type JsonOf,
@@ -17,7 +26,9 @@ export {
 export { parseJson, writeJson } from './json-text.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export { makeDirectory, makeDirectorySync } from './make-directory.ts';
+export { MultiMap } from './multi-map.ts';
 export { RenewedFiles } from './renewed-files.ts';
+export { SendPool, SendQueue } from './send-queue.ts';
 export { readingSteps, StepScheduler } from './step-scheduler.ts';
 export { describeSystemError, withFileInErrors } from './system-error.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';

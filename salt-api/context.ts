@@ -9,8 +9,9 @@ import {
   type UserApi,
 } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
-import type { Budget } from '../runtime/index.ts';
+import type { Budget, SendPool } from '../runtime/index.ts';
 import type { Body, BodyReader } from './body.ts';
+import type { HttpConnections } from './connections.ts';
 import { sessionTokenOf } from './credentials.ts';
 import type { Door } from './door.ts';
 import { SaltApiError } from './errors.ts';
@@ -34,10 +35,13 @@ export interface ApiContext {
   /** Looked at before anything else. */
   readonly door: Door;
   readonly sessions: Sessions;
+  readonly connections: HttpConnections;
   readonly bodies: BodyReader;
   /** Bytes of bodies whose senders are not known, by address. */
   readonly openBodies: Budget;
   readonly streams: StreamGate;
+  /** What waits for the readers of all streams. */
+  readonly sendPool: SendPool;
   readonly eventTexts: EventTexts;
   /** When event streams write. */
   readonly pace: Pace;

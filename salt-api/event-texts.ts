@@ -8,8 +8,11 @@ type Encode = (event: MasterEvent) => Buffer;
 /** Some events in a row, and their bytes. */
 interface Run {
   readonly events: readonly MasterEvent[];
-  readonly bytes: Buffer;
+  readonly chunks: readonly Buffer[];
 }
+
+/** Events up to this size are put together; larger ones would be there twice. */
+const smallBytes = 8192;
 
 /** Bytes of events, and of some in a row: made once, however many read them. */
 class SharedBytes {
@@ -22,15 +25,15 @@ class SharedBytes {
     this.#encode = encode;
   }
 
-  of(events: readonly MasterEvent[]): Buffer {
+  of(events: readonly MasterEvent[]): readonly Buffer[] {
     const [first] = events;
-    if (first === undefined) return Buffer.alloc(0);
-    if (events.length === 1) return this.#one(first);
+    if (first === undefined) return [];
+    if (events.length === 1) return [this.#one(first)];
     const known = this.#runs.get(first);
-    if (known !== undefined && isSame(known.events, events)) return known.bytes;
-    const bytes = Buffer.concat(events.map((event) => this.#one(event)));
-    this.#runs.set(first, { events, bytes });
-    return bytes;
+    if (known !== undefined && isSame(known.events, events)) return known.chunks;
+    const chunks = joinSmall(events.map((event) => this.#one(event)));
+    this.#runs.set(first, { events, chunks });
+    return chunks;
   }
 
   #one(event: MasterEvent): Buffer {
@@ -49,14 +52,33 @@ export class EventTexts {
   readonly #framesWithId = new SharedBytes((event) => textFrame(`data: ${jsonWithId(event)}\n\n`));
 
   /** Server-sent events; scripts look at the line with the tag. */
-  serverSent(events: readonly MasterEvent[]): Buffer {
+  serverSent(events: readonly MasterEvent[]): readonly Buffer[] {
     return this.#serverSent.of(events);
   }
 
   /** A frame of WebSocket each. @param hasId whether its id is in its JSON */
-  frames(events: readonly MasterEvent[], hasId: boolean): Buffer {
+  frames(events: readonly MasterEvent[], hasId: boolean): readonly Buffer[] {
     return (hasId ? this.#framesWithId : this.#frames).of(events);
   }
+}
+
+/** The same bytes in fewer pieces. */
+function joinSmall(pieces: readonly Buffer[]): Buffer[] {
+  const joined: Buffer[] = [];
+  let small: Buffer[] = [];
+  const join = (): void => {
+    if (small.length > 0) joined.push(Buffer.concat(small));
+    small = [];
+  };
+  for (const piece of pieces) {
+    if (piece.byteLength <= smallBytes) small.push(piece);
+    else {
+      join();
+      joined.push(piece);
+    }
+  }
+  join();
+  return joined;
 }
 
 /** A frame of WebSocket with text. */

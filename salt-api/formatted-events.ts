@@ -13,23 +13,34 @@ const maxMinions = 10_000;
 
 const jobTag = /^salt\/job\/([^/]+)\/(new|ret\/([^/]+))$/;
 
+/** What stands for a value that there is no room for, as in events. */
+const trimmed = 'VALUE_TRIMMED';
+
 /** What one reader has been told. */
 export class FormattedEvents {
-  readonly #jobs = new Map<string, WireMap>();
-  #minions = new Map<string, WireMap>();
+  readonly #maxBytes: number;
+  readonly #jobs: Latest;
+  #minions: Latest;
+
+  /** @param maxBytes of the jobs that are told, and of the minions; what is older is forgotten */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+    this.#jobs = new Latest(maxJobs, maxBytes);
+    this.#minions = new Latest(maxMinions, maxBytes);
+  }
 
   /** A frame for each of what has changed. */
-  encode(events: readonly MasterEvent[]): Buffer {
+  encode(events: readonly MasterEvent[]): Buffer[] {
     let hasNewJobs = false;
     let hasNewMinions = false;
     for (const event of events) {
       hasNewJobs = this.#takeJob(event) || hasNewJobs;
       hasNewMinions = this.#takeMinions(event) || hasNewMinions;
     }
-    return Buffer.concat([
-      hasNewJobs ? frame({ jobs: Object.fromEntries(this.#jobs) }) : Buffer.alloc(0),
-      hasNewMinions ? frame({ minions: this.#listMinions() }) : Buffer.alloc(0),
-    ]);
+    return [
+      ...(hasNewJobs ? [frame({ jobs: Object.fromEntries(this.#jobs.entries()) })] : []),
+      ...(hasNewMinions ? [frame({ minions: this.#listMinions() })] : []),
+    ];
   }
 
   /** @returns whether it changed anything */
@@ -39,27 +50,30 @@ export class FormattedEvents {
     if (what === 'new') {
       const { _stamp: start_time = null, fun = null, tgt = null, tgt_type = null } = data;
       const minions = Object.fromEntries(idsIn(data.minions).map((id) => [id, { success: false }]));
-      this.#jobs.set(jid, { jid, start_time, minions, fun, tgt, tgt_type, state: 'running' });
-      forgetOldest(this.#jobs, maxJobs);
+      const job = { jid, start_time, minions, fun, tgt, tgt_type, state: 'running' };
+      this.#jobs.set(jid, job, sizeOf(job));
       return true;
     }
     if (minion === undefined) return false;
     const job = this.#jobs.get(jid) ?? {};
-    const { return: value = null, retcode = null, success = null } = data;
+    const { return: given = null, retcode = null, success = null } = data;
+    const value = this.#fit(given);
     const known = isWireMap(job.minions) ? job.minions : {};
     const minions = { ...known, [minion]: { return: value, retcode, success } };
     const isOver = Object.values(minions).every((it) => isWireMap(it) && it.success === true);
-    this.#jobs.set(jid, { ...job, minions, ...(isOver ? { state: 'complete' } : {}) });
-    forgetOldest(this.#jobs, maxJobs);
+    const change = { ...job, minions, ...(isOver ? { state: 'complete' } : {}) };
+    this.#jobs.set(jid, change, this.#jobs.bytesOf(jid) + sizeOf({ [minion]: value }));
     return true;
   }
 
   /** @returns whether it changed anything */
   #takeMinions({ tag, data }: MasterEvent): boolean {
     const [, , what, minion] = jobTag.exec(tag) ?? [];
-    if (data.fun === 'grains.items' && what === 'new') this.#minions = new Map();
+    if (data.fun === 'grains.items' && what === 'new') {
+      this.#minions = new Latest(maxMinions, this.#maxBytes);
+    }
     if (data.fun === 'grains.items' && minion !== undefined) {
-      this.#add(minion, { grains: data.return ?? null });
+      this.#add(minion, { grains: this.#fit(data.return ?? null) });
       return true;
     }
     if (tag === 'salt/key' && typeof data.id === 'string') {
@@ -71,21 +85,72 @@ export class FormattedEvents {
   }
 
   #setPresent(present: readonly string[]): boolean {
-    const gone = [...this.#minions.keys()].filter((id) => !present.includes(id));
-    const come = present.filter((id) => !this.#minions.has(id));
+    const known = new Set(this.#minions.entries().map(([id]) => id));
+    const now = new Set(present);
+    const gone = [...known].filter((id) => !now.has(id));
+    const come = present.filter((id) => !known.has(id));
     for (const id of gone) this.#minions.delete(id);
     for (const id of come) this.#add(id, {});
     return gone.length + come.length > 0;
   }
 
   #add(id: string, more: WireMap): void {
-    this.#minions.set(id, { ...this.#minions.get(id), ...more });
-    forgetOldest(this.#minions, maxMinions);
+    const known = { ...this.#minions.get(id), ...more };
+    this.#minions.set(id, known, sizeOf({ id, ...known }));
   }
 
   #listMinions(): WireMap[] {
-    return [...this.#minions].map(([id, known]) => ({ ...known, id }));
+    return this.#minions.entries().map(([id, known]) => ({ ...known, id }));
   }
+
+  #fit(value: WireValue): WireValue {
+    return sizeOf(value) > this.#maxBytes / 4 ? trimmed : value;
+  }
+}
+
+/** The latest of some things, so many and so many bytes of them. */
+class Latest {
+  readonly #maxEntries: number;
+  readonly #maxBytes: number;
+  readonly #held = new Map<string, { readonly value: WireMap; readonly bytes: number }>();
+  #bytes = 0;
+
+  constructor(maxEntries: number, maxBytes: number) {
+    this.#maxEntries = maxEntries;
+    this.#maxBytes = maxBytes;
+  }
+
+  get(key: string): WireMap | undefined {
+    return this.#held.get(key)?.value;
+  }
+
+  bytesOf(key: string): number {
+    return this.#held.get(key)?.bytes ?? 0;
+  }
+
+  entries(): [string, WireMap][] {
+    return [...this.#held].map(([key, { value }]) => [key, value]);
+  }
+
+  /** Forgets the oldest of the others where there is no room for all. */
+  set(key: string, value: WireMap, bytes: number): void {
+    this.#bytes += bytes - this.bytesOf(key);
+    this.#held.set(key, { value, bytes });
+    for (const oldest of this.#held.keys()) {
+      const isOver = this.#bytes > this.#maxBytes || this.#held.size > this.#maxEntries;
+      if (!isOver || oldest === key) return;
+      this.delete(oldest);
+    }
+  }
+
+  delete(key: string): void {
+    this.#bytes -= this.bytesOf(key);
+    this.#held.delete(key);
+  }
+}
+
+function sizeOf(value: WireValue): number {
+  return jsonText(value).length;
 }
 
 function frame(value: WireMap): Buffer {
@@ -94,9 +159,4 @@ function frame(value: WireMap): Buffer {
 
 function idsIn(value: WireValue | undefined): string[] {
   return Array.isArray(value) ? value.filter((id) => typeof id === 'string') : [];
-}
-
-function forgetOldest(map: Map<string, unknown>, max: number): void {
-  const [oldest] = map.size > max ? map.keys() : [];
-  if (oldest !== undefined) map.delete(oldest);
 }

@@ -3,7 +3,9 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { HttpApiOptions, MasterConfig } from '../master/index.ts';
+import type { SendPool } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
+import type { StreamGate } from './stream-gate.ts';
 
 /** TLS: paths of PEM files. */
 export interface SaltApiTls {
@@ -28,6 +30,10 @@ export interface SaltApiDoors {
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Fires when the server is closed: streams end. */
   readonly closing: AbortSignal;
+  /** The places for event streams, in all and of one token. */
+  readonly streams: Pick<StreamGate, 'tryEnter'>;
+  /** What waits for the readers of all streams. */
+  readonly sendPool: Pick<SendPool, 'open'>;
   /**
    * Takes a body of JSON, within the server's limits; `undefined`: there is none.
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
@@ -51,10 +57,12 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly clients?: readonly string[];
   /** Seconds that runners have. Default 300. */
   readonly runnerTimeout?: number;
-  /** Milliseconds that a request may take to arrive. Default 30,000. */
+  /** Milliseconds that a request may take to arrive, and its answer to be read any further. Default 30,000. */
   readonly requestTimeoutMs?: number;
   /** Names of what users log in by, for the status page's form. Default: they type it. */
   readonly eauths?: readonly string[];
+  /** `max_event_size` of the master: bytes of the largest event. Default 1 MiB, as Salt's. */
+  readonly maxEventSize?: number;
   /** Routes beside Salt's own, such as those of a bridge. Default: none. */
   readonly plugins?: readonly SaltApiPlugin[];
   /** Default: says nothing. */
@@ -70,7 +78,9 @@ type WithoutDefault =
   | 'app'
   | 'favicon'
   | 'logger'
-  | 'clients';
+  | 'clients'
+  | 'connections'
+  | 'connectionsPerAddress';
 
 /** Every option with a value, but for those. */
 export type CompleteOptions = Required<Omit<SaltApiOptions, WithoutDefault>> &
@@ -94,7 +104,12 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   sessionIdle: 36_000,
   runnerTimeout: 300,
   streams: 1000,
-  streamsPerToken: 8,
+  streamsPerToken: 64,
+  bodyBytes: 134_217_728,
+  bodyBytesPerAddress: 33_554_432,
+  handshakesPerSecond: 50,
+  streamBytes: 268_435_456,
+  maxEventSize: 1_048_576,
   requestTimeoutMs: 30_000,
   metrics: 'loopback',
   statusPage: true,
@@ -124,6 +139,7 @@ export function saltApiOptions(config: MasterConfig): SaltApiOptions | undefined
   return {
     ...same,
     runnerTimeout: config.restTimeout,
+    maxEventSize: config.maxEventSize,
     eauths: Object.keys(config.externalAuth),
     ...(tls === undefined ? {} : { tls }),
     ...(config.netapiEnableClients === null ? {} : { clients: config.netapiEnableClients }),

@@ -6,10 +6,11 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
-import { Budget } from '../runtime/index.ts';
+import { Budget, descriptorLimit, SendPool } from '../runtime/index.ts';
 import { BodyReader } from './body.ts';
 import { readTls, renewTls } from './certificate.ts';
 import { clientNames } from './clients/execute.ts';
+import { connectionsOf, type HttpConnectionLimits, HttpConnections } from './connections.ts';
 import type { ApiContext, ServedMaster } from './context.ts';
 import { createDoor } from './door.ts';
 import { SaltApiError } from './errors.ts';
@@ -79,9 +80,14 @@ export async function createSaltApi(
     options: complete,
     door: createDoor(complete),
     sessions: new Sessions({ idleMs: complete.sessionIdle * 1000, now: () => performance.now() }),
+    connections: new HttpConnections(connectionLimits(complete)),
     bodies: new BodyReader(complete.maxRequestBodyValues),
     openBodies: new Budget(openBodyBytes),
     streams: new StreamGate(complete.streams, complete.streamsPerToken),
+    sendPool: new SendPool({
+      messageBytes: complete.maxEventSize,
+      totalBytes: complete.streamBytes,
+    }),
     clients: new Set(clientNames.filter((name) => wanted?.includes(name) ?? true)),
     nextJid: createJidSource(),
     closing: closing.signal,
@@ -117,9 +123,23 @@ export async function createSaltApi(
         for (const socket of sockets) socket.destroy();
       }, graceMs);
       await app.close();
+      context.connections.close();
       clearTimeout(grace);
       await context.bodies.close();
     },
+  };
+}
+
+function connectionLimits(options: CompleteOptions): HttpConnectionLimits {
+  const { handshakesPerSecond, requestTimeoutMs, maxRequestBodySize } = options;
+  // A body that is permitted can be read, in parts that cost something, too.
+  const bodyBytesPerAddress = Math.max(options.bodyBytesPerAddress, maxRequestBodySize * 1.25);
+  return {
+    ...connectionsOf(options, descriptorLimit()),
+    bodyBytes: Math.max(options.bodyBytes, bodyBytesPerAddress),
+    bodyBytesPerAddress,
+    handshakesPerSecond,
+    requestTimeoutMs,
   };
 }
 

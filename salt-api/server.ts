@@ -35,7 +35,9 @@ export async function createServer(
   tls: TlsContents | undefined,
 ): Promise<FastifyInstance> {
   const app = createApp(context.options, tls);
+  context.connections.protect(app.server, tls !== undefined);
   app.removeAllContentTypeParsers();
+  addBounds(app, context);
   addCommonHeaders(app, context);
   const receiveBody = addBodyReception(app, context);
   await addAppPage(app, context);
@@ -75,11 +77,12 @@ async function addPlugins(
   receiveBody: ReceiveBody,
 ): Promise<void> {
   const { plugins, rootPrefix } = context.options;
+  const { closing, streams, sendPool } = context;
   const readJson: SaltApiDoors['readJson'] = async (request, payload) => {
     const bytes = await receiveBody(request, payload);
     return bytes.byteLength === 0 ? undefined : await context.bodies.readJson(bytes);
   };
-  const doors = { tokenOf: tokenFinder(context), closing: context.closing, readJson };
+  const doors = { tokenOf: tokenFinder(context), closing, readJson, streams, sendPool };
   for (const plugin of plugins) {
     const routes: FastifyPluginAsync = async (scope) => plugin.register(scope, doors);
     await app.register(routes, { prefix: `${rootPrefix}${plugin.prefix}` });
@@ -107,6 +110,26 @@ function createApp(
       tls === undefined
         ? createHttpServer(limits, handler)
         : createHttpsServer({ ...limits, ...secureContextOf(tls) }, handler),
+  });
+}
+
+/** Before the body of a request is read, before it is worked on, and before it is answered. */
+function addBounds(app: FastifyInstance, { connections, options }: ApiContext): void {
+  app.addHook('preParsing', (request, reply, body, done) => {
+    try {
+      done(null, connections.meter(request.raw, reply.raw, body));
+    } catch (error) {
+      done(error instanceof Error ? error : new Error(String(error)));
+    }
+  });
+  app.addHook('preHandler', (request, reply, done) => {
+    connections.begin(request.raw, reply.raw);
+    done();
+  });
+  app.addHook('onSend', (request, _reply, _answer, done) => {
+    // protection: unread-answers
+    request.raw.socket.setTimeout(options.requestTimeoutMs);
+    done();
   });
 }
 

@@ -1,14 +1,17 @@
 /** `/ws` and `/ws/<session token>`: events over WebSocket [CONTRACT 6.2]. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { linkSignals } from '../master/index.ts';
+import { linkSignals, missedBySlowReader, TokenBuckets } from '../master/index.ts';
 import {
+  encodeClose,
   encodeFrameHeader,
   OPCODE_PING,
   OPCODE_PONG,
   OPCODE_TEXT,
   WebsocketDecoder,
+  type WebsocketEvent,
 } from '../minion-protocol/index.ts';
+import type { SendQueue } from '../runtime/index.ts';
 import { type ApiContext, type Caller, expiryOf, requireSessionOf } from './context.ts';
 import { sessionTokenOf } from './credentials.ts';
 import { SaltApiError } from './errors.ts';
@@ -18,6 +21,16 @@ import { FormattedEvents } from './formatted-events.ts';
 
 /** Clients say one short text. */
 const maxMessageBytes = 4096;
+
+/** Messages and PINGs of one client: whoever sends more is disconnected. */
+const messageRate = { perSecond: 10, burst: 100 };
+
+/** Bytes that wait for a client that is not read any further. */
+const maxUnreadBytes = 65_536;
+
+/** Status of RFC 6455: policy violation. */
+const closePolicy = 1008;
+
 const ready = 'websocket client ready';
 const received = 'server received message';
 
@@ -31,13 +44,16 @@ export async function acceptWebsocket(
   socket.on('error', () => socket.destroy());
   try {
     context.door(request);
+    context.connections.begin(request);
     const caller = await requireSessionOf(context, tokenOf(context, request));
     const leave = context.streams.enter(caller.token);
     socket.once('close', leave);
     new WebsocketStream(context, caller, request, socket).open(request, head);
   } catch (error) {
     const status = error instanceof SaltApiError ? error.status : 401;
-    socket.end(`HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+    const text = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
+    // No deadline of the server's holds any more for whoever leaves it open.
+    socket.end(text, () => socket.destroy());
   }
 }
 
@@ -64,30 +80,57 @@ class WebsocketStream {
   readonly #socket: Duplex;
   readonly #request: { readonly headers: IncomingHttpHeaders; readonly query: URLSearchParams };
   readonly #decoder = new WebsocketDecoder(maxMessageBytes);
+  readonly #messages = new TokenBuckets(messageRate);
+  readonly #queue: SendQueue;
   #isReady = false;
+  #isOver = false;
 
   constructor(context: ApiContext, caller: Caller, request: IncomingMessage, socket: Duplex) {
     this.#request = { headers: request.headers, query: queryOf(request.url ?? '') };
     this.#context = context;
     this.#caller = caller;
     this.#socket = socket;
+    this.#queue = context.sendPool.open(socket, () => this.#farewell());
   }
 
   open(request: IncomingMessage, head: Uint8Array): void {
     this.#take(headOf(request));
     this.#take(head);
     this.#socket.on('data', (chunk: Uint8Array) => this.#take(chunk));
-    this.#socket.on('end', () => this.#socket.end());
+    this.#socket.on('end', () => this.#queue.end());
   }
 
   #take(chunk: Uint8Array): void {
+    // What still comes is not worth being taken apart.
+    if (this.#isOver) return;
     for (const event of this.#decoder.push(chunk)) {
-      if (event.type === 'upgrade') this.#socket.write(event.response);
+      // protection: websocket-messages
+      if (isAnswered(event) && !this.#messages.tryTake('')) {
+        this.#finish(encodeClose(closePolicy));
+        break;
+      }
+      if (event.type === 'upgrade') this.#queue.push(event.response);
       else if (event.type === 'ping') this.#send(OPCODE_PONG, event.payload);
-      else if (event.type === 'close') this.#socket.end(event.response);
-      else if (event.type === 'breach') this.#socket.end(event.farewell);
+      else if (event.type === 'close') this.#finish(event.response);
+      else if (event.type === 'breach') this.#finish(event.farewell);
       else this.#hear(Buffer.from(event.body).toString('utf8'));
     }
+    this.#holdBack().catch(() => this.#queue.destroy());
+  }
+
+  /** Reads nothing more while the client does not read. */
+  async #holdBack(): Promise<void> {
+    if (this.#queue.waitingBytes <= maxUnreadBytes) return;
+    // protection: websocket-back-pressure
+    this.#socket.pause();
+    await this.#queue.flushed();
+    this.#socket.resume();
+  }
+
+  #finish(last: Uint8Array): void {
+    this.#isOver = true;
+    this.#queue.push(last);
+    this.#queue.end();
   }
 
   #hear(text: string): void {
@@ -96,9 +139,7 @@ class WebsocketStream {
       return;
     }
     this.#isReady = true;
-    this.#tell()
-      .then(() => this.#socket.end())
-      .catch(() => this.#socket.destroy());
+    this.#tell().catch(() => this.#queue.destroy());
   }
 
   async #tell(): Promise<void> {
@@ -112,14 +153,15 @@ class WebsocketStream {
     // Who reads this misses nothing from here on.
     this.#confirm();
     const form = { encode: this.#encoder(), lifeSign: frame(OPCODE_PING, Buffer.alloc(0)) };
-    await writeEvents(events, this.#socket, form, this.#context.pace);
+    const { pace, log } = this.#context;
+    await writeEvents(events, this.#queue, { form, pace, log });
   }
 
   #encoder(): EventForm['encode'] {
     const { eventTexts } = this.#context;
     const { query } = this.#request;
     if (query.has('format_events')) {
-      const formatted = new FormattedEvents();
+      const formatted = new FormattedEvents(this.#context.options.maxEventSize);
       return (events) => formatted.encode(events);
     }
     // Who knows of ids asks for them: others read nothing but what Salt tells.
@@ -127,13 +169,23 @@ class WebsocketStream {
     return (events) => eventTexts.frames(events, hasId);
   }
 
+  #farewell(): readonly Uint8Array[] {
+    const { query } = this.#request;
+    if (!this.#isReady) return [];
+    return this.#context.eventTexts.frames([missedBySlowReader()], query.has('last_event_id'));
+  }
+
   #confirm(): void {
     this.#send(OPCODE_TEXT, Buffer.from(received));
   }
 
   #send(opcode: number, payload: Uint8Array): void {
-    this.#socket.write(frame(opcode, payload));
+    this.#queue.push(frame(opcode, payload));
   }
+}
+
+function isAnswered({ type }: WebsocketEvent): boolean {
+  return type === 'message' || type === 'ping';
 }
 
 function frame(opcode: number, payload: Uint8Array): Uint8Array {

@@ -1,5 +1,5 @@
 /** Commands over HTTP, by the token of whoever calls. */
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
 import type { CommandInfo } from '../catalog/describe.ts';
 import type { CommandApi } from '../run/command-api.ts';
@@ -25,9 +25,7 @@ export function addCommandRoutes(
   doors: HttpDoors,
   { api, host }: CommandRouteParts,
 ): void {
-  const streams = new UpdateStreams(doors.closing);
-  const follow = (reply: FastifyReply, handle: CommandHandle): Promise<FastifyReply> =>
-    streams.send(reply, { begun: begunRun(handle), updates: handle.updates });
+  const streams = new UpdateStreams(doors);
   const known = callerFinder(doors, host);
   app.get('/commands', { config: about.list }, async (request) => {
     const caller = await known(request);
@@ -55,16 +53,20 @@ export function addCommandRoutes(
       const caller = await known(request);
       requireRule(caller, request.params.name);
       const asked = readRun(request.body);
-      const handle = await api.run(request.params.name, { ...asked, caller });
-      if (request.headers.prefer === 'respond-async') return reply.code(202).send(begunRun(handle));
-      return follow(reply, handle);
+      const run = (): Promise<CommandHandle> => api.run(request.params.name, { ...asked, caller });
+      if (request.headers.prefer !== 'respond-async')
+        return streams.send(reply, caller.token, run, begunRun);
+      return reply.code(202).send(begunRun(await run()));
     },
   );
   app.get<{ Params: { id: string } }>(
     '/runs/:id',
     { config: about.follow },
-    async (request, reply) =>
-      follow(reply, await api.find(request.params.id, await known(request))),
+    async (request, reply) => {
+      const caller = await known(request);
+      const find = () => api.find(request.params.id, caller);
+      return streams.send(reply, caller.token, find, begunRun);
+    },
   );
   app.delete<{ Params: { id: string } }>('/runs/:id', { config: about.cancel }, async (request) => {
     const handle = await api.find(request.params.id, await known(request));

@@ -45,6 +45,7 @@ const ofMaster: ReadonlyMap<string, number> = new Map([
   ['ERR_EAUTH_LIMIT', 429],
   ['ERR_EAUTH_TOKEN', 401],
   ['ERR_EAUTH_UNAVAILABLE', 503],
+  ['ERR_HTTP_BUSY', 503],
   ['ERR_JOB_LIMIT', 503],
   ['ERR_JOB_UNKNOWN', 404],
   ['ERR_MASTER_STOPPED', 503],
@@ -52,6 +53,8 @@ const ofMaster: ReadonlyMap<string, number> = new Map([
   ['ERR_STORE_FULL', 503],
   ['ERR_STORE_UNAVAILABLE', 503],
 ]);
+
+const retryAfterSeconds = 5;
 
 /** An error as the bridge's clients have it. */
 interface BridgeProblem {
@@ -89,5 +92,8 @@ function statusOf(error: unknown): number {
 export function sendBridgeError(error: unknown, reply: FastifyReply): FastifyReply {
   const { status, code, message } = problemOf(error);
   if (code === 'ERR_INTERNAL') reply.log.error({ err: error }, 'bridge request failed');
+  if (status === 503) reply.header('retry-after', retryAfterSeconds);
+  // What is left of its body is not read.
+  if (code === 'ERR_HTTP_BUSY') reply.header('connection', 'close');
   return reply.code(status).send({ error: { code, message } });
 }

@@ -1,5 +1,5 @@
 /** Plans over HTTP, by the token of whoever calls. */
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { PlanInfo } from '../plans/describe.ts';
@@ -29,9 +29,7 @@ export function addPlanRoutes(
   doors: HttpDoors,
   { api, host }: PlanRouteParts,
 ): void {
-  const streams = new UpdateStreams(doors.closing);
-  const follow = (reply: FastifyReply, handle: PlanHandle): Promise<FastifyReply> =>
-    streams.send(reply, { begun: begunPlan(handle), updates: handle.updates });
+  const streams = new UpdateStreams(doors);
   const known = callerFinder(doors, host);
   const shown = (caller: HttpCaller, name: string): PlanInfo => {
     const plan = api.list().find((it) => it.name === name && mayRun(caller, it));
@@ -52,17 +50,22 @@ export function addPlanRoutes(
     async (request, reply) => {
       const caller = await known(request);
       shown(caller, request.params.name);
-      const handle = await api.run(request.params.name, { ...readPlanRun(request.body), caller });
-      if (request.headers.prefer === 'respond-async')
-        return reply.code(202).send(begunPlan(handle));
-      return follow(reply, handle);
+      const asked = readPlanRun(request.body);
+      const run = (): Promise<PlanHandle> => api.run(request.params.name, { ...asked, caller });
+      if (request.headers.prefer !== 'respond-async') {
+        return streams.send(reply, caller.token, run, begunPlan);
+      }
+      return reply.code(202).send(begunPlan(await run()));
     },
   );
   app.get<{ Params: { id: string } }>(
     '/plan-runs/:id',
     { config: about.follow },
-    async (request, reply) =>
-      follow(reply, await api.find(request.params.id, await known(request))),
+    async (request, reply) => {
+      const caller = await known(request);
+      const find = () => api.find(request.params.id, caller);
+      return streams.send(reply, caller.token, find, begunPlan);
+    },
   );
   app.delete<{ Params: { id: string }; Querystring: { undo?: string } }>(
     '/plan-runs/:id',

@@ -1,76 +1,94 @@
 /**
  * What a run tells, as lines of JSON; who reads no more leaves the run to itself.
  */
-import { once } from 'node:events';
-import type { ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import { linkSignals, writeMarkedJson } from '../../master/index.ts';
+import type { SendQueue } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
+import type { HttpDoors } from './doors.ts';
 import { problemOf } from './errors.ts';
 
-/** What is told, of a command or a plan. */
-export interface Told {
-  /** The first line. */
-  readonly begun: object;
+/** A run of a command or a plan. */
+interface Followed {
   updates(): AsyncIterable<object>;
 }
 
-/** Runs that are followed at a time. */
-const maxReaders = 1000;
+/** Bytes that wait for a reader before it is waited for. */
+const maxUnreadBytes = 65_536;
 
 /** Streams of one server's routes. */
 export class UpdateStreams {
-  readonly #closing: AbortSignal;
-  #readers = 0;
+  readonly #doors: HttpDoors;
+  /** Lines of updates, which are the same for all who follow a run; a run outlives its readers. */
+  readonly #lines = new WeakMap<object, WeakRef<Buffer>>();
 
-  /** @param closing - ends all of them */
-  constructor(closing: AbortSignal) {
-    this.#closing = closing;
+  constructor(doors: HttpDoors) {
+    this.#doors = doors;
   }
 
-  /** @throws BridgeError ERR_COMMAND_BUSY */
-  async send(reply: FastifyReply, told: Told): Promise<FastifyReply> {
-    if (this.#readers >= maxReaders) {
-      throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs as may be are followed');
+  /**
+   * Has a place for the reader before anything is begun.
+   * @param token whose place it is
+   * @param first what the first line says of the run
+   * @throws BridgeError ERR_COMMAND_BUSY, and what `begin` throws
+   */
+  async send<Handle extends Followed>(
+    reply: FastifyReply,
+    token: string,
+    begin: () => Promise<Handle>,
+    first: (handle: Handle) => object,
+  ): Promise<FastifyReply> {
+    // protection: follower-places
+    const leave = this.#enter(token);
+    try {
+      const handle = await begin();
+      await this.#write(reply, first(handle), handle);
+    } finally {
+      leave();
     }
-    this.#readers += 1;
+    return reply;
+  }
+
+  #enter(token: string): () => void {
+    const leave = this.#doors.streams.tryEnter(token);
+    if (leave !== undefined) return leave;
+    throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs as may be are followed');
+  }
+
+  async #write(reply: FastifyReply, first: object, followed: Followed): Promise<void> {
     reply.hijack();
     const { raw } = reply;
     for (const [name, value] of Object.entries(reply.getHeaders())) {
       if (value !== undefined) raw.setHeader(name, value);
     }
     raw.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' });
+    const gone = new AbortController();
+    raw.once('close', () => gone.abort());
+    const { closing, sendPool } = this.#doors;
+    const end = linkSignals(gone.signal, closing).signal;
+    const queue = sendPool.open(raw);
     try {
-      await writeUpdates(raw, told, this.#closing);
-    } finally {
-      this.#readers -= 1;
+      queue.push(this.#lineOf(first));
+      await this.#follow(followed.updates(), queue, end);
+    } catch (error) {
+      const { code, message } = problemOf(error);
+      queue.push(this.#lineOf({ type: 'error', code, message }));
     }
-    return reply;
+    queue.end();
   }
-}
 
-async function writeUpdates(
-  out: ServerResponse,
-  { begun, updates }: Told,
-  closing: AbortSignal,
-): Promise<void> {
-  const gone = new AbortController();
-  out.once('close', () => gone.abort());
-  const end = linkSignals(gone.signal, closing).signal;
-  try {
-    await writeLine(out, begun, end);
-    for await (const update of updates()) {
-      if (end.aborted) break;
-      await writeLine(out, update, end);
+  async #follow(updates: AsyncIterable<object>, queue: SendQueue, end: AbortSignal): Promise<void> {
+    for await (const update of updates) {
+      if (end.aborted || !queue.push(this.#lineOf(update))) return;
+      if (queue.waitingBytes > maxUnreadBytes) await queue.flushed();
     }
-  } catch (error) {
-    const { code, message } = problemOf(error);
-    if (!end.aborted) out.write(`${JSON.stringify({ type: 'error', code, message })}\n`);
   }
-  out.end();
-}
 
-async function writeLine(out: ServerResponse, item: object, end: AbortSignal): Promise<void> {
-  const line = writeMarkedJson(item);
-  if (!out.write(`${line}\n`)) await once(out, 'drain', { signal: end });
+  #lineOf(item: object): Buffer {
+    const known = this.#lines.get(item)?.deref();
+    if (known !== undefined) return known;
+    const line = Buffer.from(`${writeMarkedJson(item)}\n`);
+    this.#lines.set(item, new WeakRef(line));
+    return line;
+  }
 }

@@ -8,10 +8,12 @@ import {
   type TargetBounds,
   timeLimit,
 } from '../../master/index.ts';
+import { Budget } from '../../runtime/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import { projectOf } from '../keystone/own-project.ts';
-import { type KnownCaller, knowCaller, requireWithin } from '../run/callers.ts';
+import { holdCaller, type KnownCaller, knowCaller, requireWithin } from '../run/callers.ts';
 import type { CommandRunner } from '../run/command-runner.ts';
+import type { RunQuotas } from '../run/options.ts';
 import { RecentRuns } from '../run/recent-runs.ts';
 import type { CommandCaller } from '../run/request.ts';
 import { checkKey, digestOf, type KeyOwner, RunKeys } from '../run/run-keys.ts';
@@ -34,6 +36,7 @@ export interface PlanRunnerOptions {
   readonly commands: CommandRunner;
   /** Who calls where a request does not say. */
   readonly service: string;
+  readonly quotas: RunQuotas;
 }
 
 /** A call by somebody who is known. */
@@ -54,13 +57,16 @@ interface KeptPlace {
 export class PlanRunner {
   readonly #options: PlanRunnerOptions;
   readonly #keys: RunKeys<KeptPlan>;
-  readonly #runs = new RecentRuns<LivePlan>();
+  readonly #runs: RecentRuns<LivePlan>;
+  readonly #places: Budget;
   readonly #underWay = new Set<Promise<void>>();
   /** A second request with a key waits until the first was looked at. */
   readonly #turns = new Turns(1);
 
   constructor(options: PlanRunnerOptions) {
     this.#options = options;
+    this.#runs = new RecentRuns(options.quotas.ended);
+    this.#places = new Budget(options.quotas.active);
     this.#keys = new RunKeys(options.host.state, shortenPlan);
   }
 
@@ -70,7 +76,7 @@ export class PlanRunner {
     const plan = plans.get(name);
     const parameters = plan.check(request.params ?? {});
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
-    const caller = await knowCaller(host, asked);
+    const caller = await holdCaller(host, asked, this.#places);
     try {
       const call = { plan, parameters, caller, request };
       const project = projectOf(caller.subject, request.project) ?? '';

@@ -10,6 +10,7 @@ import {
 } from '../../acl/index.ts';
 import { type AuditRequester, actorOf, type ExtensionHost } from '../../master/index.ts';
 import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
+import type { Budget } from '../../runtime/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import type { CompiledCommand } from '../catalog/compile-command.ts';
 import { BridgeError } from '../errors.ts';
@@ -41,6 +42,28 @@ export async function knowCaller(host: ExtensionHost, caller: CommandCaller): Pr
     return { name: nameOf(subject), subject, policy, ended, leave: () => holder.stop() };
   }
   return { name: nameOf(caller), subject: caller, ...stays };
+}
+
+/**
+ * The same for a run, which has a place among those of its caller until it is over.
+ * @throws AuthenticationError ERR_EAUTH_TOKEN, BridgeError ERR_COMMAND_BUSY
+ */
+export async function holdCaller(
+  host: ExtensionHost,
+  asked: CommandCaller,
+  places: Budget,
+): Promise<KnownCaller> {
+  const caller = await knowCaller(host, asked);
+  // protection: places-of-callers
+  if (!places.tryTake(caller.name)) {
+    caller.leave();
+    throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs of this caller as may be are active');
+  }
+  const leave = (): void => {
+    places.release(caller.name);
+    caller.leave();
+  };
+  return { ...caller, leave };
 }
 
 function nameOf(subject: Subject): string {

@@ -7,16 +7,25 @@ import {
   linkSignals,
   timeLimit,
 } from '../../master/index.ts';
+import { Budget } from '../../runtime/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CompiledCommand } from '../catalog/compile-command.ts';
 import { BridgeError } from '../errors.ts';
 import { projectOf } from '../keystone/own-project.ts';
 import { Turns } from '../turns.ts';
-import { authorise, callOf, type KnownCaller, knowCaller, reachOfCaller } from './callers.ts';
+import {
+  authorise,
+  callOf,
+  holdCaller,
+  type KnownCaller,
+  knowCaller,
+  reachOfCaller,
+} from './callers.ts';
 import { followRun, type RunWork } from './follow-run.ts';
 import { type KeptRun, shortenRun } from './kept-run.ts';
 import { endedRun, LiveRun } from './live-run.ts';
+import type { RunQuotas } from './options.ts';
 import { recallRun } from './recall-run.ts';
 import { RecentRuns } from './recent-runs.ts';
 import {
@@ -37,6 +46,7 @@ export interface CommandRunnerOptions {
   readonly catalog: Catalog;
   /** Who calls where a request does not say. */
   readonly service: string;
+  readonly quotas: RunQuotas;
 }
 
 /** A call by somebody who is known, on minions that are known. */
@@ -81,7 +91,8 @@ export class CommandRunner {
   readonly #options: CommandRunnerOptions;
   readonly #keys: RunKeys<KeptRun>;
   readonly #limits = new RunLimits();
-  readonly #runs = new RecentRuns<LiveRun>();
+  readonly #runs: RecentRuns<LiveRun>;
+  readonly #places: Budget;
   readonly #underWay = new Set<Promise<void>>();
   /** A second request with a key waits until the first was looked at. */
   readonly #turns = new Turns(1);
@@ -89,6 +100,8 @@ export class CommandRunner {
 
   constructor(options: CommandRunnerOptions) {
     this.#options = options;
+    this.#runs = new RecentRuns(options.quotas.ended);
+    this.#places = new Budget(options.quotas.active);
     this.#keys = new RunKeys(options.host.state, shortenRun);
     // Every run listens to it.
     setMaxListeners(0, this.#closing.signal);
@@ -103,7 +116,7 @@ export class CommandRunner {
     const command = catalog.get(name);
     const parameters = command.check(request.params ?? {});
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
-    const caller = await knowCaller(host, asked);
+    const caller = await holdCaller(host, asked, this.#places);
     try {
       const project = projectOf(caller.subject, request.project) ?? '';
       const minions = await this.#minionsOf(caller, command, parameters, request.target);

@@ -21,10 +21,6 @@ export class FollowedRun<U, O extends { readonly status: string }> {
     this.owner = owner;
   }
 
-  get isOver(): boolean {
-    return this.#told.isOver;
-  }
-
   /** Whether it can be gone on with: more may have come since its outcome was told. */
   get isInterrupted(): boolean {
     return this.#isInterrupted;

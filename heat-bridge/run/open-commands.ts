@@ -6,12 +6,14 @@ import type { BridgePart } from '../part.ts';
 import { type CommandApi, createCommandApi } from './command-api.ts';
 import { CommandRunner } from './command-runner.ts';
 import { commandsForReactions } from './for-reactions.ts';
+import type { RunQuotas } from './options.ts';
 import { commandMethods } from './rpc.ts';
 
 /** What it is opened with. */
 export interface CommandOptions {
   readonly catalog: Catalog;
   readonly service: string;
+  readonly quotas: RunQuotas;
 }
 
 /** The part, and what runs the steps of plans. */
@@ -21,9 +23,9 @@ interface CommandPart extends BridgePart<CommandApi> {
 
 export function openCommands(
   host: ExtensionHost,
-  { catalog, service }: CommandOptions,
+  { catalog, service, quotas }: CommandOptions,
 ): CommandPart {
-  const runner = new CommandRunner({ host, catalog, service });
+  const runner = new CommandRunner({ host, catalog, service, quotas });
   const api = createCommandApi(catalog, runner);
   return {
     api,

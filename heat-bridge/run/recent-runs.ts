@@ -1,4 +1,5 @@
-/** Runs that go on, and the latest that are over, with all that they told. */
+/** Runs that go on, and the latest of each caller that are over, with all that they told. */
+import type { BudgetLimits } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { KnownCaller } from './callers.ts';
 
@@ -7,20 +8,26 @@ interface Run {
   readonly id: string;
   /** Name of whoever it is of. */
   readonly owner: string;
-  readonly isOver: boolean;
+  readonly outcome: Promise<unknown>;
 }
-
-/** Runs that are over, and are remembered. */
-const maxEnded = 100;
 
 /** By id. */
 export class RecentRuns<R extends Run> {
+  readonly #limits: BudgetLimits;
   readonly #runs = new Map<string, R>();
+  /** Those that are over, by owner, the oldest first. */
+  readonly #ended = new Map<string, R[]>();
+  #endedTotal = 0;
+
+  /** @param limits of runs that are over, and are remembered */
+  constructor(limits: BudgetLimits) {
+    this.#limits = limits;
+  }
 
   add(run: R): R {
     this.#runs.set(run.id, run);
-    const over = [...this.#runs.values()].filter(({ isOver }) => isOver);
-    for (const { id } of over.slice(0, Math.max(0, over.length - maxEnded))) this.#runs.delete(id);
+    const end = (): void => this.#keepEnded(run);
+    run.outcome.then(end, end);
     return run;
   }
 
@@ -35,5 +42,32 @@ export class RecentRuns<R extends Run> {
       return run;
     }
     throw new BridgeError('ERR_RUN_UNKNOWN', 'no run of this id is kept for this caller');
+  }
+
+  #keepEnded(run: R): void {
+    // It was gone on with meanwhile.
+    if (this.#runs.get(run.id) !== run) return;
+    const own = this.#ended.get(run.owner) ?? [];
+    this.#ended.set(run.owner, [...own, run]);
+    this.#endedTotal += 1;
+    if (own.length >= this.#limits.perOwner) this.#forgetOldest(run.owner);
+    if (this.#endedTotal > this.#limits.total) this.#forgetOldest(this.#ownerOfMost());
+  }
+
+  /** Whoever has many loses one before anybody else does. */
+  #ownerOfMost(): string {
+    const counts = [...this.#ended].map(([owner, { length }]) => ({ owner, length }));
+    // protection: ended-runs-by-owner
+    counts.sort((a, b) => b.length - a.length);
+    return counts[0]?.owner ?? '';
+  }
+
+  #forgetOldest(owner: string): void {
+    const [oldest, ...rest] = this.#ended.get(owner) ?? [];
+    if (oldest === undefined) return;
+    this.#endedTotal -= 1;
+    if (this.#runs.get(oldest.id) === oldest) this.#runs.delete(oldest.id);
+    if (rest.length > 0) this.#ended.set(owner, rest);
+    else this.#ended.delete(owner);
   }
 }

@@ -20,10 +20,6 @@ export class ToldUpdates<U, O> {
     this.outcome.catch(() => {});
   }
 
-  get isOver(): boolean {
-    return this.#isOver;
-  }
-
   tell(update: U): void {
     this.#told.push(update);
     this.#wake();

@@ -59,8 +59,29 @@ export interface HttpApiOptions {
   readonly sessionIdle?: number;
   /** `streams`: event streams at a time. Default 1,000. */
   readonly streams?: number;
-  /** `streams_per_token`: event streams of one log-in at a time. Default 8. */
+  /** `streams_per_token`: event streams of one log-in at a time. Default 64. */
   readonly streamsPerToken?: number;
+  /**
+   * `stream_bytes`: what may wait for the readers of all event streams together, what several of
+   * them wait for counted once; the slowest are ended first. Default 256 MiB.
+   */
+  readonly streamBytes?: number;
+  /**
+   * `connections`: at a time. Default 10,000; never more than half of the files that the process may
+   * have open: the rest is the minions'.
+   */
+  readonly connections?: number;
+  /** `connections_per_address`: at a time. Default: half of `connections`. */
+  readonly connectionsPerAddress?: number;
+  /** `body_bytes`: of requests that are not answered yet. Default 128 MiB. */
+  readonly bodyBytes?: number;
+  /** `body_bytes_per_address`: the same of one address. Default 32 MiB. */
+  readonly bodyBytesPerAddress?: number;
+  /**
+   * `handshakes_per_second`: TLS handshakes of one address, four times as many at once, and of all
+   * addresses; what is over that waits. 0: without limit. Default 50.
+   */
+  readonly handshakesPerSecond?: number;
   /** `metrics`: `loopback`, `off`, or the path of a file with a bearer token. Default loopback. */
   readonly metrics?: string;
   /** `status_page`: the page for people at `/status` and `/`. Default true. */
@@ -117,6 +138,12 @@ const table: SectionTable<HttpApiOptions> = {
   sessionIdle: { name: 'session_idle', kind: number(1, 1e9) },
   streams: { name: 'streams', kind: integer(1, 100_000) },
   streamsPerToken: { name: 'streams_per_token', kind: integer(1, 100_000) },
+  streamBytes: { name: 'stream_bytes', kind: integer(1_048_576, 1e12) },
+  connections: { name: 'connections', kind: integer(1, 1_000_000) },
+  connectionsPerAddress: { name: 'connections_per_address', kind: integer(1, 1_000_000) },
+  bodyBytes: { name: 'body_bytes', kind: integer(1_048_576, 1e12) },
+  bodyBytesPerAddress: { name: 'body_bytes_per_address', kind: integer(1_048_576, 1e12) },
+  handshakesPerSecond: { name: 'handshakes_per_second', kind: integer(0, 1_000_000) },
   metrics: { name: 'metrics', kind: metricsAccess },
   statusPage: { name: 'status_page', kind: flag },
 };

@@ -75,6 +75,12 @@ export class MissedEvents implements MasterEvent {
   }
 }
 
+/** What a reader is told last that was ended because it reads too slowly. */
+export function missedBySlowReader(now: number = Date.now()): MasterEvent {
+  const data = { reason: 'the reader is too slow', _stamp: stamp(new Date(now)) };
+  return { tag: tags.eventsMissed, data };
+}
+
 export class EventRing {
   readonly #parts: EventRingParts;
   readonly #run: string;

@@ -179,6 +179,8 @@ const RuleForm = Type.Object({ name: Text, action: Text });
 /** What {@link method} is made from. */
 export interface MethodDefinition<S extends TSchema, R> {
   readonly parameters: S;
+  /** See {@link RpcMethod.isLive}. */
+  readonly isLive?: boolean;
   /** @param by who asks for it, for the audit log, where that is not the local interface */
   readonly call: (
     api: MasterApi,
@@ -192,6 +194,8 @@ export interface MethodDefinition<S extends TSchema, R> {
 export interface RpcMethod {
   /** What it takes. */
   readonly parameters: TSchema;
+  /** Its stream waits for no reader: one for whom too much waits is ended. Default false. */
+  readonly isLive?: boolean;
   /** Says what is wrong with the parameters, or `undefined` if nothing is. */
   readonly complaint: (parameters: unknown) => string | undefined;
   /** One value, or a stream; a promise of a stream is one, too. */
@@ -210,6 +214,7 @@ export function method<S extends TSchema>(
   const check = Compile(definition.parameters);
   return {
     parameters: definition.parameters,
+    isLive: definition.isLive ?? false,
     complaint: (parameters) => {
       const [first] = check.Errors(parameters);
       if (first === undefined) return undefined;
@@ -337,6 +342,8 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     'events.subscribe',
     method({
       parameters: Events,
+      // protection: rpc-slow-readers
+      isLive: true,
       call: (api, p, signal) => eventsOf(api, p).subscribe(bare(p), signal),
     }),
   ],

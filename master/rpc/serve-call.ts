@@ -1,5 +1,4 @@
 /** Calls of the interface over HTTP, whatever they came in by: see server.ts for the form. */
-import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
@@ -7,12 +6,15 @@ import {
   JsonError,
   type JsonOptions,
   readJsonInSteps,
+  type SendPool,
+  type SendQueue,
   type StepScheduler,
   writeJson,
 } from '../../runtime/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditRequester } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
+import { missedBySlowReader } from '../events/event-ring.ts';
 import { markedJson, toJson } from './json-values.ts';
 import type { RpcMethod } from './methods.ts';
 
@@ -23,6 +25,8 @@ export interface ServedCall {
   readonly api: MasterApi;
   readonly response: ServerResponse;
   readonly log: Logger;
+  /** What waits for the readers of streams. */
+  readonly sendPool: SendPool;
 }
 
 /** What came with it. */
@@ -42,6 +46,9 @@ interface ErrorBody {
 /** Codes that say that somebody may not. */
 const refusals = /^ERR_(?:DENIED|EAUTH.*)$/;
 
+/** Bytes that wait for a reader before a stream that loses nothing waits for it. */
+const maxUnreadBytes = 65_536;
+
 /** Does a call and answers it, whatever becomes of it; never fails. */
 export async function serveCall(call: ServedCall & CallInput): Promise<void> {
   const { name, method, parameters } = call;
@@ -59,11 +66,17 @@ export function failCall(
   { name, response, log }: Pick<ServedCall, 'name' | 'response' | 'log'>,
   error: unknown,
 ): void {
+  const shown = shownError({ name, log }, error);
+  if (response.headersSent) response.end(lineOf({ error: shown }));
+  else sendError(response, statusOf(shown, error), shown);
+}
+
+/** What the caller is told; a fault of this program is told to the log. */
+function shownError({ name, log }: Pick<ServedCall, 'name' | 'log'>, error: unknown): ErrorBody {
   const body = describe(error);
-  if (body === undefined) log.error({ cmd: name, err: error }, 'request of the interface failed');
-  const shown = body ?? { code: 'ERR_INTERNAL', message: 'the master failed; see its log' };
-  if (response.headersSent) response.end(`${JSON.stringify({ error: shown })}\n`);
-  else sendError(response, statusOf(body, error), shown);
+  if (body !== undefined) return body;
+  log.error({ cmd: name, err: error }, 'request of the interface failed');
+  return { code: 'ERR_INTERNAL', message: 'the master failed; see its log' };
 }
 
 /** Answers a call of a method that is none. */
@@ -72,21 +85,15 @@ export function refuseMethod(response: ServerResponse, name: string): void {
   sendError(response, 404, { code: 'ERR_RPC_UNKNOWN_METHOD', message });
 }
 
-function statusOf(body: ErrorBody | undefined, error: unknown): number {
-  if (body === undefined) return 500;
+function statusOf(body: ErrorBody, error: unknown): number {
+  if (body.code === 'ERR_INTERNAL') return 500;
   // Errors of HTTP know theirs.
   if (error instanceof Error && 'status' in error) return Number(error.status);
   return refusals.test(body.code) ? 401 : 400;
 }
 
-async function answer({
-  method,
-  api,
-  parameters,
-  response,
-  signal,
-  by,
-}: ServedCall & CallInput): Promise<void> {
+async function answer(call: ServedCall & CallInput): Promise<void> {
+  const { method, api, parameters, response, signal, by, sendPool } = call;
   // Before the head goes out: who reads it knows that what happens from now on is in the stream.
   const result = await method.invoke(api, parameters, signal, by);
   if (!isStream(result)) {
@@ -97,13 +104,53 @@ async function answer({
   response.setHeader('content-type', 'application/x-ndjson');
   // A stream may be silent for long: the reader must know at once that it holds.
   response.flushHeaders();
-  for await (const item of result) {
-    if (!response.write(`${writeJson({ item: asJson(item) })}\n`)) {
-      await drained(response, signal);
-    }
-    if (signal.aborted) break;
+  const queue = sendPool.open(response, slowReaderLines);
+  try {
+    await writeItems(queue, result, call);
+    queue.push(endLine);
+  } catch (error) {
+    queue.push(lineOf({ error: shownError(call, error) }));
   }
-  response.end('{"end":true}\n');
+  queue.end();
+}
+
+/** Events are not held up for a reader, who is ended when too much waits; everything else is. */
+async function writeItems(
+  queue: SendQueue,
+  items: AsyncIterable<unknown>,
+  { method: { isLive = false }, signal }: ServedCall & CallInput,
+): Promise<void> {
+  for await (const item of items) {
+    if (!queue.push(isLive ? sharedLine(item) : itemLine(item)) || signal.aborted) return;
+    if (!isLive && queue.waitingBytes > maxUnreadBytes) await queue.flushed();
+  }
+}
+
+const endLine = Buffer.from('{"end":true}\n');
+
+/** What a reader of events is told that is ended because it is too slow. */
+function slowReaderLines(): Buffer[] {
+  const code = 'ERR_READER_DROPPED';
+  const message = 'more waited for the reader than may; it was dropped';
+  return [itemLine(missedBySlowReader()), lineOf({ error: { code, message } })];
+}
+
+/** Lines of events, which are the same for all who read them. */
+const lines = new WeakMap<object, Buffer>();
+
+function sharedLine(item: unknown): Buffer {
+  if (typeof item !== 'object' || item === null) return itemLine(item);
+  const line = lines.get(item) ?? itemLine(item);
+  lines.set(item, line);
+  return line;
+}
+
+function itemLine(item: unknown): Buffer {
+  return lineOf({ item: asJson(item) });
+}
+
+function lineOf(value: object): Buffer {
+  return Buffer.from(`${writeJson(value)}\n`);
 }
 
 function isStream(result: unknown): result is AsyncIterable<unknown> {
@@ -113,15 +160,6 @@ function isStream(result: unknown): result is AsyncIterable<unknown> {
 /** Everything in the interface is made of Salt's values; members that are not set are left out. */
 function asJson(value: unknown): unknown {
   return toJson((value ?? null) as WireValue);
-}
-
-/** Waits until the reader has taken what waits for it, or has gone. */
-async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
-  try {
-    await once(response, 'drain', { signal });
-  } catch (error) {
-    if (!signal.aborted) throw error;
-  }
 }
 
 /**

@@ -8,7 +8,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { connect } from 'node:net';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { makeDirectory, StepScheduler } from '../../runtime/index.ts';
+import { makeDirectory, SendPool, StepScheduler } from '../../runtime/index.ts';
 import type { MasterApi } from '../api.ts';
 import { MasterError } from '../errors.ts';
 import { type RpcMethod, rpcMethods } from './methods.ts';
@@ -16,21 +16,34 @@ import { failCall, parseParameters, refuseMethod, serveCall } from './serve-call
 
 const maxBodyBytes = 64 * 1024 * 1024;
 
+/** Bytes that may wait for the readers of all streams. */
+const maxStreamBytes = 256 * 1024 * 1024;
+
 /** Serves one master's interface on its local socket. */
 export class RpcServer {
   readonly #api: MasterApi;
   readonly #log: Logger;
   readonly #more: ReadonlyMap<string, RpcMethod>;
+  readonly #sendPool: SendPool;
   readonly #server: Server;
   readonly #scheduler = new StepScheduler();
   readonly #calls = new Set<AbortController>();
   #socketPath: string | undefined;
 
-  /** @param more - methods beside those of every master */
-  constructor(api: MasterApi, log: Logger, more: ReadonlyMap<string, RpcMethod> = new Map()) {
+  /**
+   * @param more - methods beside those of every master
+   * @param maxEventBytes - the largest event: `max_event_size`
+   */
+  constructor(
+    api: MasterApi,
+    log: Logger,
+    more: ReadonlyMap<string, RpcMethod> = new Map(),
+    maxEventBytes = 1_048_576,
+  ) {
     this.#api = api;
     this.#log = log;
     this.#more = more;
+    this.#sendPool = new SendPool({ messageBytes: maxEventBytes, totalBytes: maxStreamBytes });
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
         this.#log.error({ err: error }, 'local request failed');
@@ -102,7 +115,8 @@ export class RpcServer {
     const call = new AbortController();
     this.#calls.add(call);
     response.on('close', () => call.abort());
-    const served = { name, method: found, api: this.#api, response, log: this.#log };
+    const shared = { api: this.#api, log: this.#log, sendPool: this.#sendPool };
+    const served = { name, method: found, response, ...shared };
     try {
       const parameters = await parseParameters(await readBody(request), this.#scheduler);
       await serveCall({ ...served, parameters, signal: call.signal });

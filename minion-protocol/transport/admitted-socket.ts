@@ -1,6 +1,6 @@
 /** From the socket that a peer connected with to the protocol that is spoken over it. */
 import type { Socket } from 'node:net';
-import type { ConnectionOwner, GuardedConnection, PortRules } from './connection-guard.ts';
+import type { ConnectionOwner, GuardedConnection, PortRules } from '../../runtime/index.ts';
 import { type OpenConnection, openConnection, type StreamProtocol } from './stream-connection.ts';
 import type { ListenerParts } from './write-queue.ts';
 

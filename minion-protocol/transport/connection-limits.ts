@@ -1,5 +1,7 @@
+import type { GuardLimits } from '../../runtime/index.ts';
+
 /** Bounds that a listener puts on its peers, whatever the transport [THREATS N-02, N-03]. */
-export interface ConnectionLimits {
+export interface ConnectionLimits extends GuardLimits {
   /** From connecting to the end of the handshake, milliseconds. Default 30,000. */
   readonly handshakeMs: number;
   /**
@@ -29,6 +31,8 @@ export interface ConnectionLimits {
   readonly maxHeldBytesPerAddress: number;
   /** Connections in all, on both ports. Default 65,536. */
   readonly maxConnections: number;
+  /** Connections of one address. Default 65,536: a fleet may be behind one. */
+  readonly maxConnectionsPerAddress: number;
   /**
    * Connections of one address that is not known which have not finished handshake and first
    * request; the oldest is closed for a new one. Default 1,000.
@@ -56,6 +60,7 @@ export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
   maxHeldBytes: 128 * 1024 * 1024,
   maxHeldBytesPerAddress: 32 * 1024 * 1024,
   maxConnections: 65_536,
+  maxConnectionsPerAddress: 65_536,
   maxNewConnectionsPerAddress: 1000,
   maxKnownAddresses: 65_536,
   maxRequestsInFlight: 64,

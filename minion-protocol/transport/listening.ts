@@ -47,11 +47,6 @@ export async function bind(server: Server, options: ListenOptions): Promise<Boun
   return { server, port: typeof bound === 'object' && bound !== null ? bound.port : port };
 }
 
-/** The remote address, an IPv4 one in its own form; `undefined` if the peer has gone already. */
-export function peerAddress(socket: Socket): string | undefined {
-  return socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
-}
-
 function listenError({ host, port }: ListenOptions, cause: Error): TransportError {
   const reason = 'code' in cause ? reasons.get(cause.code) : undefined;
   return new TransportError(

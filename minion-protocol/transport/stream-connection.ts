@@ -1,6 +1,6 @@
 /** One peer over a byte stream, for either port of any transport: backpressure and deadlines. */
 import type { Socket } from 'node:net';
-import type { GuardedConnection } from './connection-guard.ts';
+import type { GuardedConnection } from '../../runtime/index.ts';
 import {
   type EncodedMessage,
   encoded,

@@ -1,11 +1,15 @@
 /** A transport over TCP ports: binds both, admits connections, keeps deadlines, closes. */
 import type { Socket } from 'node:net';
-import type { RenewedFiles } from '../../runtime/index.ts';
+import {
+  ConnectionGuard,
+  type GuardedConnection,
+  peerAddress,
+  type RenewedFiles,
+} from '../../runtime/index.ts';
 import { AdmittedSocket, type Port } from './admitted-socket.ts';
-import { ConnectionGuard, type GuardedConnection } from './connection-guard.ts';
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from './connection-limits.ts';
 import { TransportError } from './errors.ts';
-import { type BoundServer, listenOn, peerAddress } from './listening.ts';
+import { type BoundServer, listenOn } from './listening.ts';
 import type { RequestService } from './request-queue.ts';
 import { type LoadedTls, listenSecurely, loadTls, renewTls, type TlsOptions } from './tls.ts';
 import type {
@@ -74,6 +78,7 @@ class StreamListener implements MasterTransport {
   readonly #design: ListenerDesign;
   readonly #options: ListenerOptions;
   readonly #tls: TlsOptions | undefined;
+  readonly #limits: ConnectionLimits;
   readonly #guard: ConnectionGuard;
   readonly #parts: ListenerParts;
   #servers: BoundServer[] = [];
@@ -87,10 +92,8 @@ class StreamListener implements MasterTransport {
     this.#design = design;
     this.#options = options;
     this.#tls = tls;
-    this.#guard = new ConnectionGuard(
-      { ...DEFAULT_CONNECTION_LIMITS, ...options.limits },
-      options.now ?? steadyClock,
-    );
+    this.#limits = { ...DEFAULT_CONNECTION_LIMITS, ...options.limits };
+    this.#guard = new ConnectionGuard(this.#limits, options.now ?? steadyClock);
     this.#parts = { now: this.#guard.now, rounds: new WriteRounds() };
   }
 
@@ -139,7 +142,7 @@ class StreamListener implements MasterTransport {
   /** The publish port first: an answer on the other one may have to name it. */
   async #bindBoth(handler: RequestHandler, announce: AnnouncementHandler): Promise<BoundPorts> {
     const { requestPort = 4506, publishPort = 4505 } = this.#options;
-    const { limits } = this.#guard;
+    const limits = this.#limits;
     const knownPort = (): number => this.#publishPort;
     const tls = this.#tls === undefined ? undefined : loadTls(this.#tls);
     const publications = this.#design.publications(announce, knownPort);

@@ -1,4 +1,4 @@
-import { MultiMap } from './multi-map.ts';
+import { MultiMap } from '../../runtime/index.ts';
 
 /** Who subscribed to what: ZeroMQ's rule is that a topic matches everything that begins with it. */
 export class TopicIndex<Subscriber extends object> {

@@ -5,6 +5,8 @@ export interface HttpFigures {
   /** Event streams that are open. */
   readonly streams: number;
   readonly sessions: number;
+  /** Connections that were ended or not taken in, by reason. */
+  readonly refusals: Readonly<Record<string, number>>;
 }
 
 const classes = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;

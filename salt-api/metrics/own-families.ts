@@ -3,7 +3,12 @@ import type { IntervalHistogram } from 'node:perf_hooks';
 import type { MetricFamily } from '../../master/index.ts';
 import type { HttpFigures } from './http-figures.ts';
 
-export function httpFamilies({ answers, streams, sessions }: HttpFigures): MetricFamily[] {
+export function httpFamilies({
+  answers,
+  streams,
+  sessions,
+  refusals,
+}: HttpFigures): MetricFamily[] {
   return [
     {
       type: 'counter',
@@ -14,6 +19,13 @@ export function httpFamilies({ answers, streams, sessions }: HttpFigures): Metri
     },
     gauge('saltbridge_http_streams', 'Event streams that are open.', streams),
     gauge('saltbridge_http_sessions', 'Sessions that have not ended.', sessions),
+    {
+      type: 'counter',
+      name: 'saltbridge_http_refused_connections_total',
+      help: 'Connections to the HTTP API that were ended or not taken in, by reason.',
+      labels: ['reason'],
+      samples: Object.entries(refusals).map(([reason, value]) => ({ labels: { reason }, value })),
+    },
   ];
 }
 

@@ -1,6 +1,6 @@
 /** `/events`: server-sent events [CONTRACT 6.1]. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { linkSignals, type MasterEvent } from '../../master/index.ts';
+import { linkSignals, type MasterEvent, missedBySlowReader } from '../../master/index.ts';
 import {
   type ApiContext,
   type Caller,
@@ -58,12 +58,12 @@ async function streamEvents(
     const asked = eventsRequest(queryOf(request.url), request.headers);
     const events = await caller.user.events.subscribeBatches(asked, end);
     sendStreamHead(reply, head);
-    reply.raw.write('retry: 400\n');
-    const encode = (batch: readonly MasterEvent[]): Buffer => context.eventTexts.serverSent(batch);
-    // The reply is the stream's from here on: what goes wrong ends it.
-    await writeEvents(events, reply.raw, { encode, lifeSign }, context.pace)
-      .then(() => reply.raw.end())
-      .catch(() => reply.raw.destroy());
+    const encode = (batch: readonly MasterEvent[]): readonly Buffer[] =>
+      context.eventTexts.serverSent(batch);
+    const queue = context.sendPool.open(reply.raw, () => encode([missedBySlowReader()]));
+    queue.push(Buffer.from('retry: 400\n'));
+    const { pace, log } = context;
+    await writeEvents(events, queue, { form: { encode, lifeSign }, pace, log });
   } finally {
     leave();
   }

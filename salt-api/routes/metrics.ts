@@ -9,7 +9,7 @@ import { addResource } from './resource.ts';
 
 /** Adds it unless it is off. @throws SaltApiError ERR_HTTP_LISTEN for a token that cannot be used */
 export async function addMetricsRoute(app: FastifyInstance, context: ApiContext): Promise<void> {
-  const { master, options, streams, sessions, closing } = context;
+  const { master, options, connections, streams, sessions, closing } = context;
   if (options.metrics === 'off') return;
   const check = await createReaderCheck(options.metrics);
   const answers = new AnswerCounts();
@@ -18,6 +18,7 @@ export async function addMetricsRoute(app: FastifyInstance, context: ApiContext)
     answers: answers.snapshot(),
     streams: streams.open,
     sessions: sessions.size,
+    refusals: connections.refusals(),
   }));
   closing.addEventListener('abort', () => exposition.close(), { once: true });
   addResource(app, '/metrics', {

@@ -37,7 +37,8 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
         const { raw: response } = reply;
         if (method === undefined) refuseMethod(response, name);
         else {
-          const call = { name, method, api: context.master, response, log: context.log };
+          const { master: api, log, sendPool } = context;
+          const call = { name, method, api, response, log, sendPool };
           let leave = (): void => {};
           try {
             const { parameters, by } = await permitted(context, name, request);

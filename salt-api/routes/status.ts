@@ -100,7 +100,8 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
         const end = linkSignals(endOf(context, reply), expiryOf(caller)).signal;
         const places = { base, formToken: formTokenOf(caller) };
         const look = async () => overviewOf(master, views, await callerOf(context, caller.token));
-        await streamSections(reply, { look, places, end }).finally(leave);
+        const { sendPool } = context;
+        await streamSections(reply, { look, places, sendPool, end }).finally(leave);
         return reply;
       },
     },

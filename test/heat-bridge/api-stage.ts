@@ -2,7 +2,7 @@
 import type { ExecutionContext } from 'ava';
 import { allow } from '../../acl/index.ts';
 import { createBridge } from '../../heat-bridge/index.ts';
-import { type ApiAnswer, type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { type ApiAnswer, type ApiSetup, type RunningApi, startApi } from '../helpers/salt-api.ts';
 import { acl, echo, twice } from './stage.ts';
 
 const rule = allow('limited', {
@@ -11,7 +11,10 @@ const rule = allow('limited', {
   resource: { fun: 'demo.*', within: 'web*' },
 });
 
-export function startBridgeApi(t: ExecutionContext): Promise<RunningApi> {
+export function startBridgeApi(
+  t: ExecutionContext,
+  { options, functions }: Pick<ApiSetup, 'options' | 'functions'> = {},
+): Promise<RunningApi> {
   const later = { ...echo, name: 'demo.later', within: 'web*' };
   const other = { ...echo, name: 'other.echo' };
   const mixed = {
@@ -24,8 +27,8 @@ export function startBridgeApi(t: ExecutionContext): Promise<RunningApi> {
     config: { acl: acl([rule]) },
     extensions: [bridge],
     // Its parts are there once the master has started.
-    options: { plugins: [bridge.http] },
-    functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null },
+    options: { ...options, plugins: [bridge.http] },
+    functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null, ...functions },
   });
 }
 

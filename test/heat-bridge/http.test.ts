@@ -1,5 +1,8 @@
 /** Commands over HTTP, by the tokens of Salt's HTTP API. */
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
 import test from 'ava';
+import { within } from '../helpers/deadline.ts';
 import { json } from '../helpers/salt-api.ts';
 import { lines, startBridgeApi } from './api-stage.ts';
 
@@ -74,6 +77,44 @@ test('a key over HTTP is the same run; another request under it is a conflict', 
   t.is(first[0]?.id, again[0]?.id);
   const other = { ...keyed, params: { text: 'other' } };
   t.is((await ask({ method: 'POST', path, headers, body: other })).status, 409);
+});
+
+test('who follows as many runs as may be is told before anything is published', async (t) => {
+  const { ask, login, master, port } = await startBridgeApi(t, {
+    options: { streamsPerToken: 1 },
+    functions: {
+      'test.echo': async (_call, { signal }) => {
+        await once(signal, 'abort');
+        return null;
+      },
+    },
+  });
+  const [first, second] = [json(await login('limited')), json(await login('limited'))];
+  const following = httpRequest({ port, host: '127.0.0.1', method: 'POST', path, headers: first });
+  t.teardown(() => following.destroy());
+  following.on('error', () => {});
+  const published = new Promise<void>((resolve) => {
+    following.once('response', (response) => {
+      response.on('error', () => {});
+      response.on('data', (chunk) => {
+        if (String(chunk).includes('"published"')) resolve();
+      });
+    });
+  });
+  following.end(JSON.stringify(body));
+  await within('the first job', published);
+  const busy = await ask({ method: 'POST', path, headers: first, body });
+  t.is(busy.status, 429);
+  t.like(busy.json, { error: { code: 'ERR_COMMAND_BUSY' } });
+  const planned = { groups: { all: ['web1'] }, params: { text: 'x' } };
+  const plan = '/bridge/v1/plans/demo.twice/run';
+  t.is((await ask({ method: 'POST', path: plan, headers: first, body: planned })).status, 429);
+  t.is((await master.jobs.list()).length, 1);
+  // Others have places of their own; and who only begins one needs none.
+  const prefer = { ...first, prefer: 'respond-async' };
+  t.is((await ask({ method: 'POST', path, headers: prefer, body })).status, 202);
+  const other = await ask({ method: 'POST', path, headers: { ...second, ...prefer }, body });
+  t.is(other.status, 202);
 });
 
 test('a caller sees of the catalog what a rule permits it, and not for which minions or why', async (t) => {

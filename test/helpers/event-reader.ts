@@ -40,17 +40,19 @@ export class EventReader {
   }
 }
 
-/** Opens `/events`; it is closed at the end of the test. */
+/** Opens `/events`, or another stream of them; it is closed at the end of the test. */
 export async function openEvents(
   t: ExecutionContext,
   port: number,
   headers: Record<string, string>,
   query = '',
+  path = '/events',
 ): Promise<EventReader> {
   const outgoing = httpRequest({
+    method: path.startsWith('/rpc') ? 'POST' : 'GET',
     port,
     host: '127.0.0.1',
-    path: `/events${query}`,
+    path: `${path}${query}`,
     headers,
     agent: false,
   });

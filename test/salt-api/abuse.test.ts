@@ -70,7 +70,10 @@ test('a body without a length is read as far as it may go, and no further', asyn
 });
 
 test('streams of the status page count as streams', async (t) => {
-  const { port, login, run } = await startApi(t, { minions: ['web1'] });
+  const { port, login, run } = await startApi(t, {
+    minions: ['web1'],
+    options: { streamsPerToken: 8 },
+  });
   const token = await login();
   const request = `GET /status/stream HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n\r\n`;
   for (let count = 0; count < 8; count += 1) {

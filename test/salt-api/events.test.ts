@@ -1,8 +1,9 @@
 /** Event streams: server-sent events and WebSocket. */
-import { Writable } from 'node:stream';
+import { IncomingMessage } from 'node:http';
+import { connect, Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 import test from 'ava';
-import { writeEvents } from '../../salt-api/event-writer.ts';
-import { within } from '../helpers/deadline.ts';
+import { until, within } from '../helpers/deadline.ts';
 import { openEvents as open } from '../helpers/event-reader.ts';
 import { json, mayRead, password, startApi } from '../helpers/salt-api.ts';
 import { clientFrame, framesOf, upgrade } from '../helpers/websocket-reader.ts';
@@ -123,10 +124,10 @@ test('a stream ends when its token expires', async (t) => {
   t.true(reader.response.complete);
 });
 
-test('a log-in has eight streams, and a place is free when one ends', async (t) => {
-  const { port, login } = await startApi(t, { minions: [], options: { streams: 9 } });
+test('a log-in has 64 streams, and a place is free when one ends', async (t) => {
+  const { port, login } = await startApi(t, { minions: [], options: { streams: 65 } });
   const token = await login();
-  const readers = await Promise.all(Array.from({ length: 8 }, () => open(t, port, json(token))));
+  const readers = await Promise.all(Array.from({ length: 64 }, () => open(t, port, json(token))));
   t.is((await open(t, port, json(token))).response.statusCode, 429);
   const other = json(await login('limited'));
   t.is((await open(t, port, other)).response.statusCode, 200);
@@ -137,22 +138,6 @@ test('a log-in has eight streams, and a place is free when one ends', async (t) 
     if (again.response.statusCode === 200) break;
   }
   t.pass();
-});
-
-test('a reader that reads nothing is let go', async (t) => {
-  const stuck = new Writable({ write: () => {} });
-  const event = { tag: 'x', data: { _stamp: '' } };
-  let made = 0;
-  async function* events(): AsyncGenerator<readonly (typeof event)[]> {
-    for (;;) {
-      made += 1;
-      yield [event];
-    }
-  }
-  const form = { encode: () => Buffer.alloc(65_536), lifeSign: Buffer.alloc(0) };
-  await writeEvents(events(), stuck, form, { next: async () => {} });
-  t.true(stuck.destroyed);
-  t.is(made, 17);
 });
 
 test('WebSocket is silent until its client is ready, then has every event', async (t) => {
@@ -175,6 +160,64 @@ test('WebSocket is silent until its client is ready, then has every event', asyn
   t.regex(String(frames[1]), /^data: \{"tag": "after\/ready", "data": \{.*\}\}\n\n$/);
   await master.logins.revoke({ user: 'admin' });
   await within('the end of a WebSocket', client.closed);
+});
+
+test('a WebSocket client that floods the server with messages is disconnected', async (t) => {
+  const { port, login } = await startApi(t, { minions: [] });
+  const client = await upgrade(t, port, `/ws/${await login('noperms')}`);
+  await client.until('\r\n\r\n');
+  client.write(Buffer.alloc(6 * 10_000, clientFrame('')));
+  await within('the end of a WebSocket', client.closed);
+  const received = String(await client.until('server received message'));
+  // Each that was permitted, and those for which there was time meanwhile.
+  t.true(received.split('server received message').length < 1000);
+});
+
+test('a WebSocket client is not read any further while it does not read', async (t) => {
+  const { api, login, master } = await startApi(t, { minions: [] });
+  const token = await login();
+  let take: (() => void) | undefined;
+  let written = '';
+  let isStuck = false;
+  const client = new Duplex({
+    read: () => {},
+    write: (chunk: Buffer, _encoding, done) => {
+      written += chunk.toString('latin1');
+      if (isStuck) take = () => done();
+      else done();
+    },
+  });
+  t.teardown(() => client.destroy());
+  api.upgrade(upgradeRequest(`/ws/${token}`), client, Buffer.alloc(0));
+  await until('the handshake', () => written.includes('\r\n\r\n'));
+  client.push(clientFrame('websocket client ready'));
+  await until('the confirmation', () => written.includes('server received message'));
+  isStuck = true;
+  await master.events.fire('my/tag', { text: 'x'.repeat(200_000) });
+  await until('the event', () => take !== undefined);
+  client.push(clientFrame('more'));
+  await until('the end of reading', () => client.isPaused());
+  isStuck = false;
+  take?.();
+  await until('reading', () => !client.isPaused());
+  t.regex(written, /server received message$/);
+});
+
+test('a WebSocket that is refused is closed, whatever its client does', async (t) => {
+  const { port } = await startApi(t, { minions: [] });
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  t.teardown(() => socket.destroy());
+  const { method, url, headers } = upgradeRequest('/ws');
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${String(value)}\r\n`);
+  socket.write(`${method} ${url} HTTP/1.1\r\n${lines.join('')}\r\n`);
+  socket.resume();
+  // It does not end its half; it may only learn that nobody is there any more.
+  socket.on('error', () => {});
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  const poke = setInterval(() => socket.write('x'), 20);
+  t.teardown(() => clearInterval(poke));
+  await within('the end of a refused connection', closed);
+  t.pass();
 });
 
 test('WebSocket needs a session, and a cookie serves no page of another site', async (t) => {
@@ -200,3 +243,19 @@ test('WebSocket needs a session, and a cookie serves no page of another site', a
     t.regex(String(await client.until('\r\n\r\n')), /^HTTP\/1\.1 101 /);
   }
 });
+
+/** As a server hands it on. */
+function upgradeRequest(url: string): IncomingMessage {
+  const socket = new Socket();
+  Object.defineProperty(socket, 'remoteAddress', { value: '127.0.0.1' });
+  const request = new IncomingMessage(socket);
+  const headers = {
+    host: 'localhost',
+    upgrade: 'websocket',
+    connection: 'Upgrade',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+  };
+  const rawHeaders = Object.entries(headers).flat();
+  return Object.assign(request, { method: 'GET', url, httpVersion: '1.1', headers, rawHeaders });
+}

@@ -73,6 +73,10 @@ const directoryUsers = inFile('master/eauth/ldap.test.ts');
 const endedKeys = inFile('heat-bridge/enroll/ended-keys.test.ts');
 const transitions = inFile('heat-bridge/enroll/transitions.test.ts');
 const newIds = inFile('master/requests/new-ids.test.ts');
+const httpConnections = inFile('salt-api/connections.test.ts');
+const runQuotas = inFile('heat-bridge/run-quotas.test.ts');
+const largeEvents = inFile('salt-api/large-events.test.ts');
+const sendQueue = inFile('runtime/send-queue.test.ts');
 
 export const catalogue: readonly Threat[] = [
   {
@@ -1019,8 +1023,10 @@ export const catalogue: readonly Threat[] = [
     id: 'A-18',
     threat: 'streams and requests without end',
     tests: [
-      streams('a log-in has eight streams, and a place is free when one ends'),
-      streams('a reader that reads nothing is let go'),
+      streams('a log-in has 64 streams, and a place is free when one ends'),
+      sendQueue(
+        'one largest message and so much more may wait for a reader, who is ended beyond that',
+      ),
       bodies('a body that never ends holds nobody up'),
       'salt-api/abuse.test.ts: streams of the status page count as streams',
       'salt-api/floods.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
@@ -1504,5 +1510,101 @@ export const catalogue: readonly Threat[] = [
     id: 'H-16',
     threat: 'a stranger who waits under an expected id',
     tests: [claims("a machine whose key is shown behind a stranger's waits until it has claimed")],
+  },
+  {
+    id: 'H-07',
+    threat: 'messages over WebSocket that are answered without end',
+    tests: [
+      streams('a WebSocket client that floods the server with messages is disconnected'),
+      streams('a WebSocket client is not read any further while it does not read'),
+      streams('a WebSocket that is refused is closed, whatever its client does'),
+    ],
+  },
+  {
+    id: 'H-08a',
+    threat: 'one address that takes all connections of the HTTP API',
+    tests: [
+      httpConnections(
+        'an address has so many connections, of which those go first that do nothing',
+      ),
+      httpConnections(
+        'all addresses have so many connections, and a newcomer finds room among idle ones',
+      ),
+      httpConnections('where all that may be are busy, one more is closed'),
+    ],
+  },
+  {
+    id: 'H-08b',
+    threat: 'connections to the HTTP API that shut minions out',
+    tests: [
+      httpConnections('half of the files that a process may have open are never for HTTP'),
+      httpConnections('idle connections to HTTP, however many, leave the minions their ports'),
+    ],
+  },
+  {
+    id: 'H-08c',
+    threat: 'unfinished bodies that hold memory',
+    tests: [
+      httpConnections(
+        'an address holds so many bytes of unfinished bodies, and is told to come again',
+      ),
+      httpConnections('bodies in tiny parts count for what they cost'),
+      httpConnections('beyond what all addresses hold of bodies the one that holds most is ended'),
+      httpConnections('what was held of bodies is free when they were answered'),
+    ],
+  },
+  {
+    id: 'H-08d',
+    threat: 'TLS handshakes without end',
+    tests: [
+      httpConnections('TLS handshakes of one address are put off, and refused where too many wait'),
+    ],
+  },
+  {
+    id: 'H-08e',
+    threat: 'answers that nobody reads',
+    tests: [httpConnections('an answer that nobody reads ends its connection')],
+  },
+  {
+    id: 'H-11a',
+    threat: 'one token that follows all runs that may be followed',
+    tests: [
+      'heat-bridge/http.test.ts: who follows as many runs as may be is told before anything is published',
+    ],
+  },
+  {
+    id: 'H-11b',
+    threat: 'a caller that begins runs without end',
+    tests: [
+      runQuotas('a caller has so many runs at a time, and is told before anything is published'),
+      runQuotas('a plan is a run of its caller, and its steps are not'),
+    ],
+  },
+  {
+    id: 'H-11c',
+    threat: 'a caller whose runs push those of others out of what is remembered',
+    tests: [runQuotas('runs of others that are over do not make those of a caller forgotten')],
+  },
+  {
+    id: 'H-13r',
+    threat: 'readers of events over the interface who read nothing',
+    tests: [
+      largeEvents(
+        `over \${form}, who reads too slowly is told that events are missing, and is ended`,
+      ),
+    ],
+  },
+  {
+    id: 'H-20',
+    threat: 'large events that wait for many slow readers',
+    tests: [
+      sendQueue(
+        'one largest message and so much more may wait for a reader, who is ended beyond that',
+      ),
+      sendQueue('what many readers wait for counts once'),
+      sendQueue('beyond what all readers may hold the slowest is ended, and the others go on'),
+      sendQueue('who holds too much by one message that has begun is ended at once'),
+      largeEvents('events of 5 MB reach whoever reads, over every stream'),
+    ],
   },
 ];

@@ -1,6 +1,6 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { MultiMap } from '../../minion-protocol/transport/multi-map.ts';
+import { MultiMap } from '../../runtime/index.ts';
 
 interface Value {
   readonly name: string;

@@ -1,12 +1,9 @@
 import test from 'ava';
 import {
-  ConnectionGuard,
-  type GuardedConnection,
-} from '../../minion-protocol/transport/connection-guard.ts';
-import {
   type ConnectionLimits,
   DEFAULT_CONNECTION_LIMITS,
 } from '../../minion-protocol/transport/connection-limits.ts';
+import { ConnectionGuard, type GuardedConnection } from '../../runtime/index.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
   const { connect } = guard({ maxNewConnectionsPerAddress: 2 });

@@ -1,12 +1,47 @@
 /**
- * Keeps the connections of one listener within {@link ConnectionLimits}: counts, deadlines, memory
- * by address, and who is who. Moves no bytes and owns no timer, so any transport can use it.
+ * Keeps the connections of one listener within {@link GuardLimits}: counts, deadlines, memory
+ * by address, and who is who. Moves no bytes and owns no timer, so any listener can use it.
  */
-import { isIPv6 } from 'node:net';
-import type { ConnectionLimits } from './connection-limits.ts';
+import { isIPv6, type Socket } from 'node:net';
 import { MultiMap } from './multi-map.ts';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
+
+/** Bounds that a listener puts on its peers, whatever is spoken. */
+export interface GuardLimits {
+  /** From connecting to the end of the handshake, milliseconds. */
+  readonly handshakeMs: number;
+  /**
+   * From connecting to the first complete request on the request port, milliseconds, and one
+   * second more for each 64 KiB that arrived. Does not bind known addresses: their
+   * ZeroMQ sockets reconnect after a restart of the master and then wait until they have to ask.
+   */
+  readonly firstRequestMs: number;
+  /**
+   * From the first byte of a message to its last, milliseconds, and one second more for each
+   * 64 KiB that arrived.
+   */
+  readonly messageMs: number;
+  /** A peer that reads none of what waits for it is disconnected after this, milliseconds. */
+  readonly stallMs: number;
+  /** From a request that gets no answer to the end of its connection, milliseconds. */
+  readonly unansweredMs: number;
+  /** Unfinished messages and subscriptions of all connections, bytes. */
+  readonly maxHeldBytes: number;
+  /** The same for one address that is not known, bytes. */
+  readonly maxHeldBytesPerAddress: number;
+  /** Connections in all. */
+  readonly maxConnections: number;
+  /** Connections of one address; the oldest that has nothing under way is closed for a new one. */
+  readonly maxConnectionsPerAddress: number;
+  /**
+   * Connections of one address that is not known which have not finished handshake and first
+   * request; the oldest is closed for a new one.
+   */
+  readonly maxNewConnectionsPerAddress: number;
+  /** Addresses remembered as known; the one heard longest ago is forgotten. */
+  readonly maxKnownAddresses: number;
+}
 
 /** Why the guard ended a connection. */
 export type GuardRefusal =
@@ -67,6 +102,7 @@ export class GuardedConnection {
   #heldBytes = 0;
   #messageSince: number | undefined;
   #unansweredSince: number | undefined;
+  #isBusy = false;
   #isEnded = false;
 
   constructor(guard: ConnectionGuard, address: string, rules: PortRules, owner: ConnectionOwner) {
@@ -106,12 +142,38 @@ export class GuardedConnection {
     if (this.#phase !== 'proven') this.#prove();
   }
 
+  /** Whether something is under way that a newcomer's place is no reason to end. */
+  get isBusy(): boolean {
+    return this.#isBusy;
+  }
+
+  set isBusy(isBusy: boolean) {
+    if (this.#isBusy === isBusy || this.#isEnded) return;
+    this.#isBusy = isBusy;
+    this.#guard.busyChanged(this);
+  }
+
   /** States the memory now held for this peer's unfinished business, bytes. */
   hold(bytes: number): void {
+    const refusal = this.#holdBytes(bytes);
+    if (refusal !== undefined) this.refuse(refusal);
+  }
+
+  /** The same, but holds no more where it may not, instead of ending the connection. */
+  tryHold(bytes: number): boolean {
+    const before = this.#heldBytes;
+    const refusal = this.#holdBytes(bytes);
+    if (refusal === undefined) return true;
+    this.#guard.count(refusal);
+    this.#holdBytes(before);
+    return false;
+  }
+
+  #holdBytes(bytes: number): GuardRefusal | undefined {
     const change = bytes - this.#heldBytes;
-    if (change === 0 || this.#isEnded) return;
+    if (change === 0 || this.#isEnded) return undefined;
     this.#heldBytes = bytes;
-    this.#guard.heldBytesChanged(this, change);
+    return this.#guard.heldBytesChanged(this, change);
   }
 
   /** States since when a message is arriving, in the guard's time; `undefined`: none is. */
@@ -155,7 +217,7 @@ export class GuardedConnection {
   }
 
   /** The deadline that has passed, if one has. `isKnown`: the address is. */
-  overdue(now: number, isKnown: boolean, limits: ConnectionLimits): GuardRefusal | undefined {
+  overdue(now: number, isKnown: boolean, limits: GuardLimits): GuardRefusal | undefined {
     const grace = Math.floor(this.#heldBytes / BYTES_PER_EXTRA_SECOND) * 1000;
     const age = now - this.connectedAt;
     if (this.#phase === 'handshake' && age > limits.handshakeMs) return 'handshake-timeout';
@@ -179,7 +241,7 @@ export class GuardedConnection {
 export class ConnectionGuard {
   /** Milliseconds since 1970, never going back. */
   readonly now: () => number;
-  readonly limits: ConnectionLimits;
+  readonly limits: GuardLimits;
   readonly #connections = new Set<GuardedConnection>();
   /** Connections from addresses that are not known, oldest first. */
   readonly #strangers = new Set<GuardedConnection>();
@@ -190,7 +252,7 @@ export class ConnectionGuard {
   readonly #refusals = new Map<string, number>();
   #heldBytes = 0;
 
-  constructor(limits: ConnectionLimits, now: () => number) {
+  constructor(limits: GuardLimits, now: () => number) {
     this.limits = limits;
     this.now = now;
   }
@@ -201,6 +263,11 @@ export class ConnectionGuard {
    */
   admit(address: string, rules: PortRules, owner: ConnectionOwner): GuardedConnection | undefined {
     if (this.#connections.size >= this.limits.maxConnections && !this.#makeRoom()) {
+      owner.onEnd();
+      return undefined;
+    }
+    // protection: connections-per-address
+    if (!this.#hasRoomAt(limitKey(address))) {
       owner.onEnd();
       return undefined;
     }
@@ -263,17 +330,26 @@ export class ConnectionGuard {
     this.#byMinion.add(minionId, connection);
   }
 
-  heldBytesChanged(connection: GuardedConnection, change: number): void {
+  busyChanged(connection: GuardedConnection): void {
+    if (connection.isBusy) this.#strangers.delete(connection);
+    else if (!this.#isKnown(connection)) this.#strangers.add(connection);
+  }
+
+  /** Ends another connection where all hold too much. @returns why this one may not hold so much */
+  heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
     this.#heldBytes += change;
     const record = this.#addresses.get(connection.limitKey);
-    if (record === undefined) return;
+    if (record === undefined) return undefined;
     record.heldBytes += change;
-    if (change < 0) return;
+    if (change < 0) return undefined;
     if (record.heldBytes > this.limits.maxHeldBytesPerAddress && !this.#isKnown(connection)) {
-      connection.refuse('held-bytes-from-address');
-    } else if (this.#heldBytes > this.limits.maxHeldBytes) {
-      (heaviest(this.#strangers) ?? connection).refuse('held-bytes');
+      return 'held-bytes-from-address';
     }
+    if (this.#heldBytes <= this.limits.maxHeldBytes) return undefined;
+    const worst = heaviest(this.#strangers) ?? connection;
+    if (worst === connection) return 'held-bytes';
+    worst.refuse('held-bytes');
+    return undefined;
   }
 
   released(connection: GuardedConnection): void {
@@ -292,6 +368,16 @@ export class ConnectionGuard {
     const oldest = first(this.#strangers);
     if (oldest === undefined) this.count('too-many-connections');
     oldest?.refuse('too-many-connections');
+    return oldest !== undefined;
+  }
+
+  /** The oldest that has nothing under way goes first. */
+  #hasRoomAt(key: string): boolean {
+    const connections = this.#addresses.get(key)?.connections ?? new Set();
+    if (connections.size < this.limits.maxConnectionsPerAddress) return true;
+    const oldest = firstIdle(connections);
+    if (oldest === undefined) this.count('too-many-from-address');
+    oldest?.refuse('too-many-from-address');
     return oldest !== undefined;
   }
 
@@ -325,7 +411,7 @@ export class ConnectionGuard {
   #forget(key: string): void {
     this.#knownAddresses.delete(key);
     for (const connection of this.#addresses.get(key)?.connections ?? []) {
-      this.#strangers.add(connection);
+      if (!connection.isBusy) this.#strangers.add(connection);
     }
   }
 }
@@ -339,12 +425,22 @@ function first<Item>(items: ReadonlySet<Item>): Item | undefined {
   return undefined;
 }
 
+function firstIdle(connections: Iterable<GuardedConnection>): GuardedConnection | undefined {
+  for (const connection of connections) if (!connection.isBusy) return connection;
+  return undefined;
+}
+
 function heaviest(connections: Iterable<GuardedConnection>): GuardedConnection | undefined {
   let worst: GuardedConnection | undefined;
   for (const connection of connections) {
     if (connection.heldBytes > (worst?.heldBytes ?? 0)) worst = connection;
   }
   return worst;
+}
+
+/** The remote address, an IPv4 one in its own form; `undefined` if the peer has gone already. */
+export function peerAddress(socket: Pick<Socket, 'remoteAddress'>): string | undefined {
+  return socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '');
 }
 
 /** What shares a limit: an IPv4 address, or the 64-bit network that one IPv6 customer is given. */

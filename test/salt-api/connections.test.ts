@@ -1,0 +1,266 @@
+/** What connections of the HTTP API may cost, of one address and in all. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import { connect as connectSecurely } from 'node:tls';
+import { fileURLToPath } from 'node:url';
+import test, { type ExecutionContext } from 'ava';
+import { connectionsOf } from '../../salt-api/connections.ts';
+import { until, within } from '../helpers/deadline.ts';
+import { startApi } from '../helpers/salt-api.ts';
+
+const oneMebibyte = { maxRequestBodySize: 1_048_576 };
+const ping = { client: 'local', tgt: 'web1', fun: 'test.ping' };
+
+interface Client {
+  readonly socket: Socket;
+  readonly closed: Promise<void>;
+  isClosed(): boolean;
+  /** Until what came has this. */
+  answered(pattern: RegExp): Promise<string>;
+}
+
+/** A connection from an address of this machine; on Linux all of 127.0.0.0/8 are. */
+async function open(
+  t: ExecutionContext,
+  port: number,
+  localAddress = '127.0.0.1',
+): Promise<Client> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress });
+  t.teardown(() => socket.destroy());
+  return clientOf(socket, 'connect');
+}
+
+async function clientOf(socket: Socket, event: 'connect' | 'secureConnect'): Promise<Client> {
+  let text = '';
+  let isClosed = false;
+  socket.on('error', () => {});
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1');
+  });
+  const closed = new Promise<void>((resolve) => {
+    socket.once('close', () => {
+      isClosed = true;
+      resolve();
+    });
+  });
+  await Promise.race([new Promise((resolve) => socket.once(event, resolve)), closed]);
+  const answered = async (pattern: RegExp): Promise<string> => {
+    await until(String(pattern), () => pattern.test(text));
+    return text;
+  };
+  return { socket, closed, isClosed: () => isClosed, answered };
+}
+
+const head = 'POST /run HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n';
+
+test('an address has so many connections, of which those go first that do nothing', async (t) => {
+  const { port, run, login } = await startApi(t, {
+    minions: ['web1'],
+    options: { connectionsPerAddress: 3, connections: 5 },
+  });
+  const token = await login();
+  const stream = await open(t, port);
+  stream.socket.write(`GET /events HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n\r\n`);
+  await stream.answered(/retry: 400/);
+  const idle = [await open(t, port), await open(t, port)];
+  const next = await open(t, port);
+  await within('the end of the oldest', idle[0]?.closed ?? Promise.reject());
+  t.deepEqual(
+    [stream, idle[1], next].map((client) => client?.isClosed()),
+    [false, false, false],
+  );
+  t.is((await run(token, ping)).status, 200);
+  t.false(stream.isClosed());
+});
+
+test('all addresses have so many connections, and a newcomer finds room among idle ones', async (t) => {
+  const { port, run, login } = await startApi(t, {
+    minions: ['web1'],
+    options: { connectionsPerAddress: 3, connections: 3 },
+  });
+  const token = await login();
+  const idle = await Promise.all(
+    ['127.0.0.2', '127.0.0.3', '127.0.0.4'].map((from) => open(t, port, from)),
+  );
+  t.is((await run(token, ping)).status, 200);
+  await within('the end of one', Promise.race(idle.map(({ closed }) => closed)));
+  t.is(idle.filter((client) => client.isClosed()).length, 1);
+});
+
+test('where all that may be are busy, one more is closed', async (t) => {
+  const { port, login } = await startApi(t, { minions: [], options: { connections: 2 } });
+  const token = await login();
+  for (const from of ['127.0.0.2', '127.0.0.3']) {
+    const stream = await open(t, port, from);
+    stream.socket.write(
+      `GET /events HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n\r\n`,
+    );
+    await stream.answered(/retry: 400/);
+  }
+  const more = await open(t, port, '127.0.0.4');
+  await within('the end of one too many', more.closed);
+  t.pass();
+});
+
+test('an address holds so many bytes of unfinished bodies, and is told to come again', async (t) => {
+  const { port, run, login } = await startApi(t, {
+    minions: ['web1'],
+    options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 4_000_000 },
+  });
+  const token = await login();
+  const part = Buffer.alloc(900_000, ' ');
+  const first = await open(t, port, '127.0.0.2');
+  first.socket.write(`${head}Content-Length: 1000000\r\n\r\n`);
+  first.socket.write(part);
+  const second = await open(t, port, '127.0.0.2');
+  second.socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n${part.length.toString(16)}\r\n`);
+  second.socket.write(part);
+  const [refused, kept] = await Promise.race(
+    [
+      [first, second],
+      [second, first],
+    ].map(async ([one, other]) => {
+      await one?.answered(/HTTP\/1\.1 503 [\s\S]*"ERR_HTTP_BUSY"/);
+      return [one, other] as const;
+    }),
+  );
+  t.regex((await refused?.answered(/503/)) ?? '', /retry-after: \d+\r\n/i);
+  await within('the end of the refused one', refused?.closed ?? Promise.reject());
+  t.false(kept?.isClosed());
+  // Other addresses are as they were.
+  t.is((await run(token, ping)).status, 200);
+  t.is((await run(token, { ...ping, arg: [' '.repeat(900_000)] })).status, 200);
+});
+
+test('bodies in tiny parts count for what they cost', async (t) => {
+  const { port, run, login } = await startApi(t, {
+    minions: ['web1'],
+    options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 4_000_000 },
+  });
+  const token = await login();
+  const client = await open(t, port, '127.0.0.2');
+  client.socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n${'1\r\n \r\n'.repeat(20_000)}`);
+  await client.answered(/HTTP\/1\.1 503 /);
+  t.is((await run(token, ping)).status, 200);
+});
+
+test('beyond what all addresses hold of bodies the one that holds most is ended', async (t) => {
+  const { port, run, login } = await startApi(t, {
+    minions: ['web1'],
+    options: {
+      bodyBytesPerAddress: 1_000_000,
+      bodyBytes: 1_400_000,
+      maxRequestBodySize: 1_048_576,
+    },
+  });
+  const token = await login();
+  const most = await open(t, port, '127.0.0.2');
+  most.socket.write(`${head}Content-Length: 1000000\r\n\r\n`);
+  most.socket.write(Buffer.alloc(950_000, ' '));
+  for (const from of ['127.0.0.3', '127.0.0.4', '127.0.0.5']) {
+    const other = await open(t, port, from);
+    other.socket.write(`${head}Content-Length: 1000000\r\n\r\n`);
+    other.socket.write(Buffer.alloc(300_000, ' '));
+  }
+  await within('the end of the heaviest', most.closed);
+  t.is((await run(token, ping)).status, 200);
+});
+
+test('what was held of bodies is free when they were answered', async (t) => {
+  const { run, login } = await startApi(t, {
+    minions: ['web1'],
+    options: { ...oneMebibyte, bodyBytesPerAddress: 1_500_000, bodyBytes: 1_500_000 },
+  });
+  const token = await login();
+  for (let count = 0; count < 5; count += 1) {
+    t.is((await run(token, { ...ping, arg: [' '.repeat(900_000)] })).status, 200);
+  }
+});
+
+test('an answer that nobody reads ends its connection', async (t) => {
+  let isEnded = false;
+  const { port } = await startApi(t, {
+    minions: [],
+    options: {
+      requestTimeoutMs: 500,
+      plugins: [
+        {
+          prefix: '/large',
+          register: (app) => {
+            app.get('/', async (_request, reply) => {
+              reply.raw.once('close', () => {
+                isEnded = true;
+              });
+              // More than lies in any kernel between both.
+              return reply.type('application/octet-stream').send(Buffer.alloc(268_435_456));
+            });
+          },
+        },
+      ],
+    },
+  });
+  const socket = connect({ port, host: '127.0.0.1' });
+  t.teardown(() => socket.destroy());
+  socket.write('GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  await until('the end of an answer', () => isEnded);
+  t.pass();
+});
+
+test('TLS handshakes of one address are put off, and refused where too many wait', async (t) => {
+  const fixture = (name: string): string =>
+    fileURLToPath(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url));
+  const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
+  const { port } = await startApi(t, { minions: [], options: { tls, handshakesPerSecond: 0.5 } });
+  const begin = (localAddress: string): Promise<Client> => {
+    // Options of the socket are handed on.
+    const options = { port, host: '127.0.0.1', localAddress, rejectUnauthorized: false };
+    const socket = connectSecurely(options);
+    t.teardown(() => socket.destroy());
+    return clientOf(socket, 'secureConnect');
+  };
+  let refused = 0;
+  for (let count = 0; count < 30; count += 1) {
+    void begin('127.0.0.2').then((client) =>
+      client.closed.then(() => {
+        refused += 1;
+      }),
+    );
+  }
+  await until('the end of those for which there is no time', () => refused >= 10);
+  // Others are not put off.
+  const other = await within('the handshake of another address', begin('127.0.0.3'));
+  t.false(other.isClosed());
+  t.true(refused <= 25, String(refused));
+});
+
+test('half of the files that a process may have open are never for HTTP', (t) => {
+  t.deepEqual(connectionsOf({}, 1024), { connections: 512, connectionsPerAddress: 256 });
+  t.deepEqual(connectionsOf({}, 200_000), { connections: 10_000, connectionsPerAddress: 5000 });
+  const asked = { connections: 5000, connectionsPerAddress: 10 };
+  t.deepEqual(connectionsOf(asked, 1024), { connections: 512, connectionsPerAddress: 10 });
+  t.deepEqual(connectionsOf(asked, 200_000), asked);
+});
+
+test('idle connections to HTTP, however many, leave the minions their ports', async (t) => {
+  const script = fileURLToPath(new URL('../helpers/few-descriptors.js', import.meta.url));
+  const child = spawn('/bin/sh', [
+    '-c',
+    'ulimit -n 160 && exec "$0" "$1"',
+    process.execPath,
+    script,
+  ]);
+  t.teardown(() => child.kill('SIGKILL'));
+  const [line] = await within('the ports', once(createInterface(child.stdout), 'line'), 60_000);
+  const { http, requests } = JSON.parse(String(line)) as { http: number; requests: number };
+  const flood = Array.from({ length: 200 }, async (_, index) =>
+    open(t, http, `127.0.1.${1 + (index % 50)}`),
+  );
+  await Promise.all(flood);
+  // ZeroMQ's listener greets whoever connects.
+  const minion = connect({ port: requests, host: '127.0.0.1' });
+  t.teardown(() => minion.destroy());
+  const [greeting] = await within('the greeting of a minion port', once(minion, 'data'));
+  t.is((greeting as Buffer)[0], 0xff);
+});
