@@ -251,6 +251,7 @@ function byName(
   return {
     ...compiled,
     obstacle: (request) => {
+      // protection: functions-by-pattern
       if (lacksName(action, request.text, fun)) return `it does not name ${request.text} itself`;
       return compiled.obstacle(request);
     },

@@ -113,6 +113,7 @@ function judgeAllowed(
   now: number,
 ): Verdict {
   const used: CompiledRule[] = [];
+  // protection: first-function-only
   for (const request of requests) {
     let obstacle: string | undefined;
     const rule = firstOf(allow, request, (it) => {
@@ -122,6 +123,7 @@ function judgeAllowed(
       return problem === undefined;
     });
     const rules = rule === undefined ? jointly(allow, request, now) : [rule];
+    // protection: default-allow-1
     if (rules.length === 0) return { decision: denied(question, obstacle), used: nothing };
     used.push(...rules);
   }

@@ -44,6 +44,7 @@ export const signalBounds: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'masters-own-tags',
     effect: 'deny',
+    // protection: masters-tags
     judge: ({ resource }) =>
       isMastersTag(resource.tag) ? 'the tag is one that only the master fires' : undefined,
   },

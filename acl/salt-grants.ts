@@ -54,5 +54,6 @@ function toText({ source }: Pattern): TextPattern {
 
 /** So does the name of a function: its dot may be any character, but no other name has one there. */
 function toFunction(pattern: Pattern): TextPattern {
+  // protection: dots-are-any
   return /^\w+\.\w+$/.test(pattern.source) ? pattern.source : toText(pattern);
 }

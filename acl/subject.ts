@@ -96,6 +96,7 @@ interface KeystoneName {
 }
 
 /** Whose projects are meant where a rule that allows does not say. */
+// protection: namesakes
 const usualDomain = 'Default';
 
 function compileProject(

@@ -245,6 +245,7 @@ async function openParts(
   const plans = openPlans(host, { plans: book, commands: commands.runner, service, quotas });
   const enroll = await openEnrolment(host, parseEnrollOptions(sections.enroll, host.config));
   const signals = await openSignals(host, sections.handles);
+  // protection: retired-grants
   enroll.api.onRetire((id) => signals.dismiss(id));
   const routes: BridgePart<unknown>['routes'] = (app, doors) =>
     addSignalRoutes(app, doors, host, signals);

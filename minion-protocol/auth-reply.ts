@@ -46,6 +46,7 @@ export function buildRefusal(
   ret: boolean | 'full',
   masterKey?: KeyObject,
 ): Buffer {
+  // protection: unsigned-refusals
   if (context.version < 2) return packWire({ enc: 'clear', load: { ret } });
   return signedForm({ ret }, context, masterKey);
 }
@@ -107,6 +108,7 @@ function decryptedToken(request: AuthRequest, token: Uint8Array, masterPrivate: 
     const plain = decrypt(masterPrivate, token, request.encAlgo);
     return plain.length === random.length ? plain : random;
   } catch (error) {
+    // protection: token-oracle
     if (error instanceof ProtocolError) return random;
     throw error;
   }

@@ -109,6 +109,7 @@ export function judgeKey(input: KeyJudgement): KeyVerdict {
   if (input.openMode) return accept(isSame(input.accepted, offered) ? 'none' : 'store-accepted');
   if (input.rejected) return refusal('refuse', 'none');
   if (input.accepted !== undefined) {
+    // protection: wrong-key-accepted
     return isSame(input.accepted, offered) ? accept('none') : denied;
   }
   return input.pending === undefined ? judgeNew(input) : judgePending(input, input.pending);
@@ -125,6 +126,7 @@ function judgePending(input: KeyJudgement, pending: string): KeyVerdict {
   if (input.autosign) {
     return same ? accept('pending-to-accepted') : refusal('denied', 'store-denied');
   }
+  // protection: pending-replaced
   return same ? pend('none') : denied;
 }
 

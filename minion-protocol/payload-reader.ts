@@ -152,6 +152,7 @@ export class PayloadReader {
 
   #enter(entries: number): void {
     this.#depth += 1;
+    // protection: deep-payloads
     if (this.#depth > this.#limits.maxDepth) {
       throw limitError(`deeper than ${this.#limits.maxDepth} levels`);
     }

@@ -88,6 +88,7 @@ function importKey(read: () => KeyObject): KeyObject {
   }
 }
 
+// protection: weak-keys
 function judge(key: KeyObject): void {
   if (key.asymmetricKeyType !== 'rsa') throw badKey('not RSA');
   const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {};

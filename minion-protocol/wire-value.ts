@@ -72,6 +72,7 @@ const nothing: object = Object.freeze(Object.create(null));
 
 /** An empty map that inherits nothing: `__proto__` and `constructor` are keys like any other. */
 export function emptyWireMap(): WireMap {
+  // protection: prototypes
   return Object.create(nothing);
 }
 

@@ -70,6 +70,7 @@ export interface SessionCaller extends Caller {
 }
 
 /** Whose session a request uses. @throws SaltApiError ERR_HTTP_SESSION, the same for whatever is wrong */
+// protection: tokens-in-any-query
 export async function requireSession(
   context: ApiContext,
   request: Pick<FastifyRequest, 'headers'>,

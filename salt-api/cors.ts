@@ -9,6 +9,7 @@ export function addCorsHeaders(
 ): boolean {
   if (origins.length > 0) reply.header('vary', 'Origin');
   const { origin } = headers;
+  // protection: any-origin
   if (origin === undefined || !origins.includes(origin)) return false;
   reply.header('access-control-allow-origin', origin);
   reply.header('access-control-allow-credentials', 'true');
@@ -28,5 +29,6 @@ export function answerPreflight(reply: FastifyReply, isListed: boolean): Fastify
     reply.header('access-control-allow-headers', 'Content-Type, X-Auth-Token, X-Requested-With');
     reply.header('access-control-max-age', '1400');
   }
+  // protection: sessions-by-preflight
   return reply.code(200).send('');
 }

@@ -24,9 +24,11 @@ export function createDoor({
   const addresses = authorizedIps === undefined ? undefined : addressSet(authorizedIps);
   const isNamed = namesOf(host, hosts);
   return ({ headers, socket }) => {
+    // protection: any-http-address
     if (addresses?.has(socket.remoteAddress ?? '') === false) {
       throw new SaltApiError('ERR_HTTP_ADDRESS', 'an address that is not listed');
     }
+    // protection: any-host
     if (!isNamed(headers.host)) throw new SaltApiError('ERR_HTTP_HOST', 'another host was asked');
   };
 }

@@ -24,6 +24,7 @@ import { addAppPage, addStaticRoutes } from './routes/static.ts';
 import { addStatusRoutes } from './routes/status.ts';
 
 /** Bytes of the head of a request [THREATS A-16]. */
+// protection: long-heads
 const maxHeaderSize = 16_384;
 
 /** Milliseconds that a connection may be silent between two requests. */
@@ -95,6 +96,7 @@ function createApp(
 ): FastifyInstance {
   const limits = {
     maxHeaderSize,
+    // protection: late-bodies
     requestTimeout,
     headersTimeout: Math.min(requestTimeout, 20_000),
     // How often Node looks for those that are late.
@@ -102,6 +104,7 @@ function createApp(
     keepAliveTimeout,
   };
   return fastify({
+    // protection: large-bodies
     bodyLimit: maxRequestBodySize,
     forceCloseConnections: 'idle',
     logger: false,
@@ -137,12 +140,14 @@ function addCommonHeaders(app: FastifyInstance, { options, door, log }: ApiConte
   app.addHook('onRequest', async (request, reply) => {
     door(request.raw);
     const isListed = addCorsHeaders(request, reply, options.corsOrigin);
+    // protection: sniffed-answers
     reply.header('x-content-type-options', 'nosniff');
     reply.header('x-frame-options', 'DENY');
     reply.header('referrer-policy', 'same-origin');
     if (isPreflight(request)) return answerPreflight(reply, isListed);
     const { 'content-encoding': encoding = 'identity' } = request.headers;
     // What is compressed says nothing of its size.
+    // protection: compressed-bodies
     if (encoding !== 'identity') throw new SaltApiError('ERR_HTTP_FORMAT', 'a compressed body');
     return undefined;
   });

@@ -48,6 +48,7 @@ export class Sessions {
   find(secret: string): Session | undefined {
     if (!form.test(secret)) return undefined;
     const hash = digest(secret);
+    // protection: any-session
     const held = this.#held.get(hash);
     if (held === undefined) return undefined;
     this.#held.delete(hash);

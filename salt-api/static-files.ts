@@ -51,6 +51,7 @@ export async function findFiles(directory: string): Promise<ReadonlyMap<string, 
   for (let below = waiting.pop(); below !== undefined; below = waiting.pop()) {
     for (const entry of await list(path.join(directory, below))) {
       const name = `${below}${entry.name}`;
+      // protection: static-hidden
       if (entry.name.startsWith('.')) continue;
       if (entry.isDirectory()) waiting.push(`${name}/`);
       if (!entry.isFile()) continue;

@@ -70,6 +70,7 @@ function tokenOf(
   if (own === '' || !/^\/ws(?:\/|$)/.test(own)) {
     throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such path');
   }
+  // protection: sockets-across-sites
   return token === undefined || token === '' ? sessionTokenOf(headers) : token;
 }
 

@@ -29,6 +29,7 @@ export class Catalog {
 
   /** @throws BridgeError ERR_COMMAND_UNKNOWN */
   get(name: string): CompiledCommand {
+    // protection: functions-as-commands
     const found = this.#commands.get(name);
     if (found !== undefined) return found;
     const text = 'no command of this name is in the catalog; saltbridge bridge list shows them';

@@ -75,6 +75,7 @@ export function compileCommand(
       const values = valuesOf(sources, given);
       if (state === undefined) return { fun, kwarg: values };
       const more = secret.length === 0 ? {} : { [secretsKey]: secrets };
+      // protection: published-secrets
       return { fun, kwarg: { mods: state, pillar: { ...values, ...more } } };
     },
     split: (given) => ({

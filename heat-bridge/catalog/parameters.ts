@@ -65,6 +65,7 @@ function closed(name: string, schema: JsonSchema): JsonSchema {
   if (bad !== undefined) {
     throw refuse(name, 'parameters', 'a parameter is named by letters, digits and _');
   }
+  // protection: extra-parameters
   return { ...schema, properties, additionalProperties };
 }
 

@@ -17,9 +17,11 @@ export interface TextProblem {
 }
 
 /** Control characters, marks that cannot be seen, halves of characters, other line ends. */
+// protection: invisible-texts
 const hidden = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
 const line = /[\n\t]/g;
 /** What minions look for in maps of arguments [salt.minion load_args_and_kwargs]. */
+// protection: maps-of-keywords
 const markOfKeywords = /^__/;
 const maxDepth = 16;
 
@@ -53,6 +55,7 @@ export function findTextProblem(
 }
 
 function problemOfText(text: string, schema: unknown, { isRendered }: TextUse): string | undefined {
+  // protection: options-as-texts
   if (/^\s*-/.test(text) && !isAnnotated(schema, 'x-dash')) return 'must not begin with -';
   const shown = isAnnotated(schema, 'x-lines') ? text.replace(line, '') : text;
   if (hidden.test(shown)) return 'must have no line breaks, control or invisible characters';

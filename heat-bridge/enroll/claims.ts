@@ -100,6 +100,7 @@ export class Claims {
     if (known.state !== 'accepted') return undefined;
     if (fingerprint === known.fingerprint) return 'accept';
     this.#alarm(known, 'another key was shown than the one that was claimed for');
+    // protection: ticket-another-key
     return 'deny';
   };
 

@@ -49,6 +49,7 @@ export function checkBinding(
   enrolment: Pick<Enrolment, 'id' | 'instance' | 'address'>,
   shown: Omit<ShownTicket, 'ticket'>,
 ): void {
+  // protection: ticket-any-id
   if (enrolment.id !== shown.id) throw bound('another id');
   if (enrolment.instance !== undefined && enrolment.instance !== shown.instance) {
     throw bound('another instance');
@@ -66,11 +67,13 @@ export function checkUse(enrolment: Enrolment, rules: TicketRules): void {
   const { number, state, fingerprint, ticketExpiresAt = 0 } = enrolment;
   const isUnused = state === 'open' || (state === 'failed' && fingerprint === undefined);
   if (!isUnused) throw spent();
+  // protection: ticket-late
   if (rules.now() >= ticketExpiresAt) {
     throw new BridgeError('ERR_TICKET_EXPIRED', 'this ticket has expired');
   }
   if (state === 'failed') throw spent();
   // Open in a store that was put back.
+  // protection: ticket-restored
   if (rules.isSpent(number)) throw spent();
 }
 

@@ -11,6 +11,7 @@ export function projectOf(
 ): string | undefined {
   if (subject?.kind !== 'project') return given;
   const { id } = subject.project;
+  // protection: projects-by-name
   if (given === undefined || given === id) return id;
   throw new BridgeError('ERR_PROJECT', 'project: another one than that of the token; leave it out');
 }

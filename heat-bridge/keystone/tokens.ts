@@ -20,6 +20,7 @@ export interface KeystoneTokensOptions {
 }
 
 /** How long an answer holds; with the round of {@link TokenWatch} it is well within a minute. */
+// protection: keystone-tokens-for-ever-1
 const maxAgeMs = 30_000;
 
 /** Tokens whose answers are remembered. */
@@ -30,6 +31,7 @@ const atOnce = 8;
 const maxWaiting = 256;
 
 /** Fernet and JWS tokens: base64url, with dots in the latter. Ours are 64 hexadecimal digits. */
+// protection: own-tokens-elsewhere
 const form = /^(?=.*[^0-9a-fA-F])[A-Za-z0-9_.=-]{32,2048}$/;
 
 /** Whether it may be a token of Keystone's; what may be one of ours is never shown to Keystone. */
@@ -71,6 +73,7 @@ export class KeystoneTokens {
 
   async #find(token: string): Promise<ProjectSubject | undefined> {
     const found = await this.#answers.of(token, () => this.#ask(token));
+    // protection: keystone-tokens-for-ever-2
     if (found?.project === undefined || this.#options.now() >= found.expiresAt) return undefined;
     const { project, user, roles } = found;
     return { kind: 'project', project, user, roles };

@@ -161,6 +161,7 @@ export class PlanRunner {
         requireWithin(this.#options.host, command, minions);
         if (referencesIn(sources).length > 0) continue;
         const given = command.check(valuesOf(sources, parameters, new Map()));
+        // protection: plans-unjudged
         this.#options.commands.permit({ caller, command, parameters: given, minions });
       }
     }

@@ -94,6 +94,7 @@ export class StepRunner {
     const own: KnownCall = {
       caller: { ...caller, leave: () => {} },
       command,
+      // protection: results-unchecked
       parameters: command.check(valuesOf(sources, parameters, returned)),
       minions,
       deadline,

@@ -16,6 +16,7 @@ export function commandsForReactions(runner: Pick<CommandRunner, 'run'>): NamedC
     run: async ({ jid, caller, command, target, params }, deadline) => {
       try {
         // Whatever they are, the command's schema looks at them.
+        // protection: commands-of-reactions
         const request = { target, params: params as Parameters, caller, idempotencyKey: jid };
         const { outcome } = await runner.run(command, request, jid);
         const ended = await inTime(outcome, deadline);

@@ -38,6 +38,7 @@ export class RecentRuns<R extends Run> {
   /** @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody else's */
   of(id: string, caller: KnownCaller): R {
     const run = this.#runs.get(id);
+    // protection: plans-of-others
     if (run !== undefined && (caller.subject === undefined || run.owner === caller.name)) {
       return run;
     }

@@ -43,6 +43,7 @@ export class RunKeys<T extends Kept> {
     const entry = await this.#state.get(rowOf(owner));
     if (entry === undefined) return undefined;
     const kept = this.#read(entry.value);
+    // protection: keys-without-digest
     if (kept.digest === digest) return kept;
     const text = 'the idempotency key was used before, for other parameters or another target';
     throw new BridgeError('ERR_COMMAND_KEY', `${owner.command}: ${text}`);
@@ -76,6 +77,7 @@ function bytesOf(kept: Kept): Buffer {
 }
 
 function rowOf({ caller, project, command, key }: KeyOwner): readonly string[] {
+  // protection: keys-of-all
   return ['keys', digestOf([caller, project, command, key])];
 }
 

@@ -218,6 +218,7 @@ export class Courier {
 function withoutSecrets(outcome: Outcome, destination: Destination): Outcome {
   if (outcome.kind === 'delivered') return outcome;
   let { reason } = outcome;
+  // protection: talking-services
   for (const secret of secretsOf(destination)) reason = reason.replaceAll(secret, '(secret)');
   return { ...outcome, reason };
 }

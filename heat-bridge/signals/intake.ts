@@ -68,6 +68,7 @@ export class SignalIntake implements TakesSignals {
     if (refusal !== undefined) return onRefused(sender, alias, refusal);
     const read = readSignal(data, maxBytes);
     if (!read.ok) return onRefused(sender, alias, read.complaint);
+    // protection: signals-twice
     const mark =
       request === undefined ? undefined : { request: request.mark, place: request.place };
     const record = {

@@ -51,6 +51,7 @@ export class Quotas {
   /** Takes room for a record; says what is full where there is none. */
   tryTake(record: Counted): FullQuota | undefined {
     const { perMinion, entries, bytes } = this.#options;
+    // protection: signals-without-end
     if ((this.#minions.get(record.minion) ?? 0) >= perMinion) return 'perMinion';
     const full = record.stack === undefined ? this.#fullOfHeld(record) : this.#fullOfOwner(record);
     if (full !== undefined) return full;

@@ -1,6 +1,7 @@
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 
 /** Levels that a caller's value may have [THREATS A-17]. */
+// protection: deep-bodies
 export const maxPlainDepth = 32;
 
 /**

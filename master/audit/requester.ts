@@ -9,6 +9,7 @@ export interface AuditRequester {
 
 /** @param user - what somebody at the local interface calls themselves; nobody vouches for it */
 export function auditOf(by: AuditRequester | undefined, user: string): AuditRequester {
+  // protection: interface-by-nobody
   return by ?? { who: { kind: 'local', name: user }, rule: 'local-interface' };
 }
 

@@ -102,6 +102,7 @@ class Verifier {
   #follow(record: AuditRecord, file: string, line: number): void {
     const before = this.#last;
     const next = (before?.sequence ?? record.sequence - 1) + 1;
+    // protection: unchained-records
     if (record.sequence !== next && this.#isLinkKnown) {
       const reason = `record ${record.sequence} stands where ${next} was expected`;
       this.#complain('gap', file, line, reason);
@@ -123,6 +124,7 @@ class Verifier {
     }
     if (sequence === undefined || sequence === 0 || this.#hashAtExpected === hash) return;
     const reason = `it ends with record ${last}; record ${sequence} is known and not there`;
+    // protection: cut-tails
     this.#complain('end-missing', lastFile, 0, reason);
   }
 

@@ -36,6 +36,7 @@ export async function findSharedBetween(masters: readonly Named[]): Promise<stri
       const shared =
         first && second && (findSharedPlace(first, second) ?? findShownFiles(first, second));
       const problem = shared ?? findSharedPort(other.config, one.config);
+      // protection: shared-folders
       if (problem !== undefined) return describe(problem, other, one);
     }
   }

@@ -121,6 +121,7 @@ async function connected<T>(
   options: EauthOptions,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
+  // protection: unverified-directories
   const tlsOptions = { rejectUnauthorized: !options.ldapNoVerify };
   const url = urlOf(options);
   // Loaded where it is needed: few masters have a directory.

@@ -230,6 +230,7 @@ export class Logins {
     const backend = this.#backends.get(token.eauth);
     if (backend === undefined) return undefined;
     const standing = await this.#standings.of(backend, token);
+    // protection: locked-accounts
     if (standing.state === 'gone') {
       await this.#end([token]);
       return undefined;
@@ -242,6 +243,7 @@ export class Logins {
   async #end(tokens: readonly KnownToken[]): Promise<void> {
     const hashes = tokens.map(({ hash }) => hash);
     const done = this.#options.tokens.revoke(hashes);
+    // protection: deaf-streams
     this.#watch.end(hashes);
     await done;
     this.#options.audit.ended(tokens.map(toInfo));
@@ -253,7 +255,9 @@ export class Logins {
     slot: LoginSlot,
   ): Promise<{ readonly backend: LoginBackend; readonly identity: Authenticated } | undefined> {
     const { username, password, eauth } = request;
+    // protection: any-backend
     const backend = this.#backends.get(eauth);
+    // protection: any-credentials
     if (backend === undefined || !areCredentials({ username, password }, eauth)) return undefined;
     // protection: failures-by-folded-name
     const succeed = this.#failures.begin(foldName(username), source);
@@ -278,6 +282,7 @@ export class Logins {
 
   /** @param source - none: on this host, without HTTP */
   #mayComeFrom(source: string | undefined, user: string): boolean {
+    // protection: any-place
     return source === undefined || this.#isLet(user, source);
   }
 
@@ -320,6 +325,7 @@ export class Logins {
         ? override
         : Object.hasOwn(override, eauth) && override[eauth]?.includes(user) === true;
     const isLife = tokenExpire !== undefined && tokenExpire >= 1 && tokenExpire <= 1e9;
+    // protection: chosen-lives
     return mayChoose && isLife ? tokenExpire : usual;
   }
 }

@@ -91,6 +91,7 @@ function tokenHolder({
   logins,
   policy,
 }: Pick<UsersParts, 'policy'> & { readonly logins: Logins }): Users['holdToken'] {
+  // protection: token-unasked
   return async (secret) => {
     const { token, ended, stop } = await logins.hold(secret);
     const { user: name, groups, eauth, rights } = token;

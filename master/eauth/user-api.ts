@@ -63,6 +63,7 @@ export function createUserApi(parts: UserApiParts, open: () => Promise<UserSessi
     const session = await open();
     const end = linkSignals(session.ended, signal);
     try {
+      // protection: unjudged-streams
       const permitted = judge(session, request);
       yield* run(permitted, end.signal);
       if (session.ended.aborted)
@@ -195,6 +196,7 @@ class UserGate {
     // protection: own-fields
     const { jid: _jid, ret: _ret, metadata: _metadata, delimiter: _delimiter, ...rest } = asked;
     const by = requester(subject, rule);
+    // protection: any-name-1
     return { ...rest, tgt: minions, tgtType: 'list', user: subject.name, by } as R; // fewer fields
   }
 
@@ -213,9 +215,11 @@ class UserGate {
   ): FunctionCall {
     let rule = '';
     for (const call of toCalls(asked)) {
+      // protection: unjudged-runners
       rule = this.#judge({ subject, action, resource: { call } }, policy, asked);
     }
     const jid = this.#parts.ownJobs.begin(subject);
+    // protection: any-name-2
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
   }
 

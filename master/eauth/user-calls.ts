@@ -22,6 +22,7 @@ export function toCalls({ fun, arg = [], kwarg = {} }: AskedCalls): Call[] {
   if (lists.length !== fun.length) {
     throw new MasterError('ERR_ARGS', 'arg is not a list of arguments for each function');
   }
+  // protection: first-of-a-users-functions
   return fun.map((name, index) => toCall(name, lists[index] ?? [], kwarg));
 }
 

@@ -30,6 +30,7 @@ export class DiskFiles {
       ifPresent(realpath(`${root}/${path}`)),
     ]);
     if (realRoot === undefined || file === undefined) return undefined;
+    // protection: hidden-directories
     if (!isBelow(realRoot, file) || this.#hidden.contain(file)) return undefined;
     const stats = await ifPresent(stat(file, { bigint: true }));
     if (!stats?.isFile()) return undefined;

@@ -36,12 +36,14 @@ export class HashCache {
   /** @param file absolute path @param version of the content that is meant */
   async hash(file: string, version: FileVersion, type: HashType): Promise<string> {
     const { inode, size, modifiedAt, changedAt } = version;
+    // protection: hash-by-name-1
     const mark = `${type} ${inode} ${size} ${modifiedAt} ${changedAt} ${file}`;
     const known = this.#kept.get(mark) ?? this.#underWay.get(mark);
     if (known !== undefined) return known;
     const isSettled = changedAt / 1_000_000n < BigInt(this.#now() - settledAfterMs);
     const hashing = hashFile(file, type)
       .then((digest) => {
+        // protection: hash-by-name-2
         if (isSettled) this.#keep(mark, digest);
         return digest;
       })

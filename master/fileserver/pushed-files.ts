@@ -173,6 +173,7 @@ async function openBelow(
   await makeDirectory(base, 0o700);
   const realBase = await realpath(base);
   const existing = await nearestFolder(path.dirname(place));
+  // protection: pushed-anywhere-2
   if (!isBelow(realBase, existing)) return undefined;
   const making = mkdir(path.dirname(place), { recursive: true, mode: 0o700 }).then(() => true);
   if ((await ifPresent(making)) === undefined) return undefined;

@@ -98,6 +98,7 @@ export function createAdmission(parts: AdmissionParts): Admission {
     retire: async (id) => {
       const now = parts.now();
       const expiresAt = now + config.keepJobsSeconds * 1000;
+      // protection: former-owner
       await formerOwners.note(id, parts.nextJid(), { now, expiresAt });
       await keys.delete(id).catch(unlessUnknown);
       // Begun by the loss of the key.

@@ -161,6 +161,7 @@ export class KeyStore {
       const present = this.#table.get(id);
       if (present?.state === 'pending' && this.#isSameKey(present.pem, pem)) return true;
       if (present !== undefined) throw wrongState(id, present.state);
+      // protection: pending-without-end
       if (this.#isFull(address)) return false;
       await this.#moves.put('pending', id, pem, address);
       return true;

@@ -11,6 +11,7 @@ export class HourlyLimit {
 
   /** Counts one and says whether it may pass. */
   allows(owner: string): boolean {
+    // protection: self-made-without-end
     return this.#buckets.tryTake(owner);
   }
 }

@@ -30,6 +30,7 @@ export class Throttle {
    */
   pass(owner: string, count = 1, onDelay: () => void = () => {}): boolean | Promise<true> {
     const waiting = this.#waiting.get(owner) ?? 0;
+    // protection: waiting-without-end
     if (waiting >= this.#maxWaiting) return false;
     const milliseconds = this.#buckets.take(owner, count);
     if (milliseconds === 0) return true;

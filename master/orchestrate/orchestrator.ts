@@ -146,6 +146,7 @@ export class Orchestrator {
     { orchestrationJid: given }: OrchestrationRequest,
     { jid, user }: OrchestrationCaller,
   ): string {
+    // protection: orchestrations-of-others
     const isOwn = given !== undefined && isJid(given) && this.#underWay.get(given) === user;
     return isOwn ? given : jid;
   }
@@ -155,6 +156,7 @@ export class Orchestrator {
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const { orchestrations } = this.#options.limits();
+    // protection: orchestrations-at-once
     if (this.#work.size >= orchestrations) {
       throw tooMuch(`${orchestrations} orchestrations are under way already`);
     }
@@ -195,6 +197,7 @@ export class Orchestrator {
 
 /** Only the local interface, which may do everything. */
 function isTrusted({ by }: OrchestrationCaller): boolean {
+  // protection: words-in-orchestrations
   return by === undefined || by.who.kind === 'local';
 }
 

@@ -134,6 +134,7 @@ export class PeerPublisher {
     const { gate, reader } = this.#options;
     // The common case, before anything that the minion wrote is looked at.
     const subject = { kind: 'minion', id: minionId } as const;
+    // protection: default-allow-2
     if (!gate.mayPermit(subject, 'publish')) return this.#refuse('peer-off');
     const funs = functionsOf(load);
     if (funs === undefined) return this.#refuse('peer-malformed');
@@ -145,6 +146,7 @@ export class PeerPublisher {
     const asked = { subject, action: 'publish', calls: calls.map(toCall) } as const;
     const learning = gate.reachToLearn(asked);
     const whole = learning && this.#permit(asked, calls, target, learning);
+    // protection: default-allow-3
     return whole ?? this.#permit(asked, calls, target, gate.reach(asked));
   }
 

@@ -79,6 +79,7 @@ async function openLastingPillar(
     : undefined;
   const pillar = await openPillar(config, { ...surroundings, shelf, isKept: hasKey });
   const unsubscribe = keys.onChange(({ id }) => {
+    // protection: pillar-outlives-key
     if (!hasKey(id)) pillar.forget(id);
   });
   closers.add(pillar, (it) => {

@@ -78,6 +78,7 @@ export class PillarShelf {
   async put(id: string, pillars: readonly KeptPillar[]): Promise<void> {
     const plain = packLocal({ id, pillars: pillars.map(packKept) });
     if (plain.length > this.#maxRecordBytes) return this.forget(id);
+    // protection: unsealed-pillars-1
     const value = this.#seal.seal(plain);
     this.#note(id, value.length);
     await this.#write([{ op: 'put', key: [...prefix, id], value }, ...this.#trim()]);
@@ -118,7 +119,9 @@ export class PillarShelf {
   /** Another seal key, another id, another form: all the same, it is made again. */
   #read(id: string, sealed: Uint8Array): readonly KeptPillar[] {
     try {
+      // protection: unsealed-pillars-2
       const record = unpackLocal(this.#seal.open(sealed), keptLimits);
+      // protection: pillar-of-another-record
       if (!isWireMap(record) || record.id !== id || !Array.isArray(record.pillars)) return [];
       return record.pillars.map(unpackKept).filter((it) => it !== undefined);
     } catch {

@@ -140,6 +140,7 @@ async function performHere(
   deadline: AbortSignal,
 ): Promise<ReactionResult> {
   const decision = judge(parts, reaction, call, []);
+  // protection: runners-of-reactions
   if (decision.effect === 'deny') return denied(decision);
   // Before it starts: nothing knows a runner's jid again, so it is rather not done than done twice.
   await parts.markSent(jid);

@@ -85,6 +85,7 @@ const onceOnly: ReadonlySet<string> = new Set([
   '_mine',
   '_mine_delete',
   '_mine_flush',
+  // protection: replays
   '_minion_event',
   '_register_resources',
   'minion_pub',
@@ -280,6 +281,7 @@ export class RequestChannel {
 
   /** A token must be right wherever there is one. */
   async #checkToken(accepted: string, tok: Uint8Array): Promise<void> {
+    // protection: id-of-the-load-2
     if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
   }
 
@@ -293,6 +295,7 @@ export class RequestChannel {
       meter.countRequest('unknown', 'refused');
       return send({});
     }
+    // protection: unproven
     if (!request.isProven && provenOnly.has(cmd)) {
       counters.count('unproven');
       meter.countRequest(cmd, 'refused');
@@ -335,6 +338,7 @@ export class RequestChannel {
     const { counters, log, meter } = this.#options;
     meter.countRequest(cmd, error instanceof Unanswered ? 'unanswered' : 'failed');
     if (error instanceof Unanswered) throw error;
+    // protection: failure-without-answer
     counters.count('handler-failed');
     log.error({ minion: minionId, cmd, err: error }, 'request failed');
     return send('');
@@ -352,6 +356,7 @@ export class RequestChannel {
       return reply.after.then(() => encodeSendReply(key, reply.value, request));
     }
     if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);
+    // protection: pillar-to-any-key
     const accepted = this.#options.acceptedKey(request.minionId ?? '');
     if (accepted === undefined) return encodeClearReply({ error: 'AES key not found' });
     return this.#options.sealPrivate(request, accepted, reply.pillar);

@@ -27,6 +27,7 @@ export class ClearRequests {
     const { cmd } = envelope.load;
     this.#measure(cmd);
     if (cmd === '_auth') return this.#signIn.answer(envelope, peer);
+    // protection: clear-commands
     if (cmd === 'ping') return encodeClearReply(envelope.load);
     this.#counters.count('unknown-clear-cmd');
     return encodeClearReply({});

@@ -46,6 +46,7 @@ export class DenialLog {
       this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
       return false;
     }
+    // protection: flood-of-lines
     if (!this.#rate.tryTake(minion)) return false;
     this.#denials.delete(key);
     this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });

@@ -24,6 +24,7 @@ export function fileRecvHandler({ pushed, gate, meter, counters, log }: FileRecv
     const path = pushedPath(load);
     if (path === undefined) return send(false);
     const question = { subject, action: 'file-send', resource: { path } } as const;
+    // protection: push-is-on
     if (gate.decide(question).effect === 'deny') return send(false);
     try {
       const isTaken = await pushed.take(minionId, load);

@@ -29,6 +29,7 @@ export function mineHandlers(options: MineHandlerOptions): MineHandlers {
       const { data, clear } = request.load;
       if (request.minionId === undefined || !isWireMap(data)) return send({});
       const update = { data, clear: clear === true };
+      // protection: mine-of-any
       const leftOut = await mine.update(request.minionId, update, requestMark(request));
       for (const _fun of leftOut) counters.count('mine-bytes');
       return send(leftOut.length === 0);

@@ -71,6 +71,7 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
   return (request) => {
     const { minionId, load } = request;
     if (minionId === undefined) return send({});
+    // protection: large-events
     if (request.bytes > options.maxBytes) {
       options.counters.count('event-bytes');
       return send(null);
@@ -136,6 +137,7 @@ function judgeAll(
   const permitted: Permitted[] = [];
   for (const event of events) {
     const decision = judge(options, minionId, new AskedEvent(event, bytes, jids));
+    // protection: batches-pass
     if (decision.effect === 'allow') permitted.push({ ...event, rule: decision.rule });
   }
   return permitted;
@@ -152,6 +154,7 @@ function whenDue(
   const due = events.filter(({ tag }) => {
     const isDelayed = intakes.some((it) => it.isDelayed?.(tag, minionId));
     if (isDelayed) waiting += 1;
+    // protection: event-rate
     if (isDelayed || rate.tryTake(minionId)) return true;
     counters.count('event-rate');
     return false;
@@ -277,6 +280,7 @@ function candidates(load: MinionEventLoad, minionId: string): Candidate[] {
   const { pretag } = load;
   return load.events
     .flatMap(({ tag, data: sent }) => {
+      // protection: sender-says-who
       const data = isWireMap(sent) ? { ...sent, id: minionId } : { data: sent, id: minionId };
       const tags = pretag === undefined ? [tag] : [tag, `${pretag}/${tag}`];
       return tags.map((one) => ({ tag: one, data, said: sent }));

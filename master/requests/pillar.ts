@@ -39,6 +39,7 @@ export interface PillarHandlerOptions {
  */
 export function pillarHandler(source: PillarSource, options: PillarHandlerOptions): Handler {
   return async ({ minionId, load, bytes }): Promise<Reply> => {
+    // protection: large-grains
     if (bytes > options.maxGrainsBytes) {
       options.counters.count('grains-bytes');
       return failure(`Grains may have ${options.maxGrainsBytes} bytes (grains_bytes).`);
@@ -59,6 +60,7 @@ export function pillarHandler(source: PillarSource, options: PillarHandlerOption
       }
     }
     try {
+      // protection: pillar-by-grains
       const facts = { id: minionId, grains: { ...grains, id: minionId } };
       const { pillar, proven } = await source.provide({ ...facts, saltenv, pillarenv });
       await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
@@ -68,6 +70,7 @@ export function pillarHandler(source: PillarSource, options: PillarHandlerOption
       return { kind: 'private', pillar: mergeOverride(pillar, override, options.merge) };
     } catch (error) {
       options.log.error({ minion: minionId, err: error }, 'pillar failed');
+      // protection: part-of-a-pillar
       return failure('The master could not make this pillar.');
     }
   };

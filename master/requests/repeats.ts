@@ -102,6 +102,7 @@ export class RepeatGuard {
   /** After that the time stamp itself is refused. */
   #expiry({ ts }: VerifiedRequest): number {
     const { ttlSeconds } = this.#options;
+    // protection: marks-for-ever
     return ts === undefined || ttlSeconds === 0 ? Number.POSITIVE_INFINITY : ts + ttlSeconds;
   }
 

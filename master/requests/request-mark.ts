@@ -8,6 +8,7 @@ import type { VerifiedRequest } from './request.ts';
  * no nonce, two requests may say the same, and only the same bytes are the same request.
  */
 export function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
+  // protection: encrypted-again
   if (nonce === undefined) return mac;
   const { ts: _ts, ...rest } = load;
   return hash('sha256', packWire([nonce, rest]), 'buffer');

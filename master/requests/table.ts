@@ -32,5 +32,6 @@ export function createRequestTable(active: ActiveHandlers): RequestTable {
     _ext_nodes: active._master_tops,
     verify_minion: async () => send(''),
   };
+  // protection: table-is-an-object
   return new Map(Object.entries(handlers));
 }

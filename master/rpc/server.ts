@@ -81,6 +81,7 @@ export class RpcServer {
         this.#server.once('error', reject);
         this.#server.listen(bound, resolve);
       });
+      // protection: open-socket
       await chmod(bound, 0o600);
       await rename(bound, socketPath);
       this.#socketPath = socketPath;

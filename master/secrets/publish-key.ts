@@ -60,6 +60,7 @@ export class PublishKey {
     if (entry === undefined) return PublishKey.#make(options);
     const saved = parseRecord(options.seal.open(entry.value));
     if (saved.isRetired) return PublishKey.#make(options);
+    // protection: serials-begin-anew
     return new PublishKey(options, saved.current, saved.reservedUpTo);
   }
 

@@ -133,6 +133,7 @@ function createSecureServer(loaded: LoadedTls, { keepAliveIdleMs }: ListenOption
   const settings: ServerOptions = {
     ...contextOf(loaded),
     requestCert: clientCertificates !== 'none',
+    // protection: certificates-1
     rejectUnauthorized: clientCertificates === 'required',
     noDelay: true,
     keepAlive: keepAliveIdleMs !== null,
@@ -178,6 +179,7 @@ function readPem(file: string): Buffer {
 
 /** Where certificates are optional Node lets a bad one pass and only says so. */
 function hasFalseCertificate(stream: TLSSocket, { clientCertificates }: TlsOptions): boolean {
+  // protection: certificates-2
   if (clientCertificates === 'none' || stream.authorized) return false;
   return clientCertificates === 'required' || stream.getPeerX509Certificate() !== undefined;
 }

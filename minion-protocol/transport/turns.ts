@@ -20,6 +20,7 @@ export class Turns {
 
   /** @returns whether there was one; if not, `taker` is told when there is */
   tryTake(taker: TurnTaker): boolean {
+    // protection: turns-without-end
     if (this.#free === 0) {
       this.#waiting.add(taker);
       return false;

@@ -26,6 +26,7 @@ export const DEFAULT_PUBLISHER_OPTIONS: PublisherOptions = {
   filtering: false,
   orderMasters: false,
   ...DEFAULT_QUEUE_BOUNDS,
+  // protection: topics-without-end
   maxTopics: 1000,
   maxTopicBytes: 256,
 };

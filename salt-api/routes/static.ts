@@ -19,6 +19,7 @@ export async function addStaticRoutes(
     addResource(app, `${staticPath}/*`, {
       GET: {
         about: fileOperation,
+        // protection: static-paths
         handle: (request, reply) => sendFile(request, reply, files.get(restOf(request))),
       },
     });

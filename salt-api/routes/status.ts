@@ -96,6 +96,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
       about: sectionsOperation,
       handle: async (request, reply) => {
         const caller = await requireSession(context, request);
+        // protection: uncounted-streams
         const leave = context.streams.enter(caller.token);
         const end = linkSignals(endOf(context, reply), expiryOf(caller)).signal;
         const places = { base, formToken: formTokenOf(caller) };
