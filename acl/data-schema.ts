@@ -147,8 +147,10 @@ function withoutBigints(value: unknown, depth: number): unknown {
   if (depth === 0 || typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map((item) => withoutBigints(item, depth - 1));
   if (!isMap(value)) return value;
-  const entries = Object.entries(value);
-  return Object.fromEntries(entries.map(([key, item]) => [key, withoutBigints(item, depth - 1)]));
+  // Without a prototype: a schema takes what an object inherits for what is in it.
+  const copy: Record<string, unknown> = Object.create(null);
+  for (const [key, item] of Object.entries(value)) copy[key] = withoutBigints(item, depth - 1);
+  return copy;
 }
 
 function isJson(value: unknown, depth: number): boolean {

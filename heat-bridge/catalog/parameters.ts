@@ -32,7 +32,7 @@ export function compileParameters(
     names,
     check: (values, more) => {
       const parameters = isMap(values) ? withDefaults(values, schema) : values;
-      const problem = problemOf(ownOf(parameters)) ?? more?.(parameters);
+      const problem = problemOf(parameters) ?? more?.(parameters);
       if (problem !== undefined) throw refuseParameters(name, problem, names);
       return parameters as Parameters; // what the schema describes is JSON
     },
@@ -85,11 +85,6 @@ function refuseParameters(
   const hint = known ? '' : `; it has ${names.length === 0 ? 'no parameters' : names.join(', ')}`;
   const text = [name, place, expected].filter((it) => it !== '').join(': ');
   return new BridgeError('ERR_COMMAND_PARAMETERS', `${text}${hint}`);
-}
-
-/** For the schema, which takes what an object inherits for what it was given. */
-function ownOf(parameters: unknown): unknown {
-  return isMap(parameters) ? Object.assign(Object.create(null), parameters) : parameters;
 }
 
 function withDefaults(

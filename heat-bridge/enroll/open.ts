@@ -60,7 +60,7 @@ export async function openEnrolment(
     admission,
     keyPairs,
     privateKey: key.privateKey,
-    writer: once(() => openWriter(host, options)),
+    writer: () => openWriter(host, options),
     defaults,
     tell,
     now,
@@ -114,6 +114,7 @@ export async function openEnrolment(
   };
 }
 
+/** Anew for each machine: the certificate is renewed now and then, and its pin with it. */
 async function openWriter(
   { config, master }: ExtensionHost,
   { masters, url, certificate }: EnrollOptions,
@@ -142,16 +143,4 @@ async function readCertificate(file: string): Promise<string> {
       cause,
     });
   }
-}
-
-/** Made when it is first asked for; again after a failure. */
-function once<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
-  return () => {
-    made ??= make().catch((error: unknown) => {
-      made = undefined;
-      throw error;
-    });
-    return made;
-  };
 }

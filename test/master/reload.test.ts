@@ -99,7 +99,7 @@ test('nodegroups mean what they are now', async (t) => {
   const running = await start(t);
   const plan = (): Promise<TargetPlan> =>
     running.master.jobs.plan({ tgt: 'mine', tgtType: 'nodegroup' });
-  await t.throwsAsync(plan, { code: 'ERR_BAD_TGT' });
+  await t.throwsAsync(plan, { code: 'ERR_NODEGROUP_UNKNOWN' });
   await running.reload({ nodegroups: { mine: `L@${keys.minionId}` } });
   t.is((await plan()).minions.length, 1);
 });

@@ -39,8 +39,8 @@ test('names that are listed are heard, wherever it listens', async (t) => {
   const cases: readonly [SaltApiOptions, listed: number, other: number][] = [
     [{ hosts: ['salt.example'] }, 200, 421],
     [{ hosts: ['*'] }, 200, 200],
-    [{ host: '0.0.0.0' }, 200, 200],
-    [{ host: '0.0.0.0', hosts: ['salt.example'] }, 200, 421],
+    [{ host: '0.0.0.0', disableSsl: true }, 200, 200],
+    [{ host: '0.0.0.0', disableSsl: true, hosts: ['salt.example'] }, 200, 421],
   ];
   for (const [options, listed, other] of cases) {
     const api = await startApi(t, { minions: [], options });

@@ -775,7 +775,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-05',
     threat: 'denied unless permitted',
     tests: [
-      'master/config/policy-rules.test.ts: without options nothing is permitted but reading the mine',
+      'master/config/policy-rules.test.ts: without options nothing is permitted but reading the mine and pillar of any environment',
       peers('a minion publishes nothing while peer is not set'),
     ],
   },

@@ -42,7 +42,6 @@ trap 'rm -rf "$work"' EXIT
  */
 const posting = `# post PATH: sends $work/body; prints the status, 000 where there was no answer
 post() {
-  // protection: ticket-pin
   if command -v curl >/dev/null 2>&1; then
     curl --silent --insecure --pinnedpubkey "$pin" --max-time 30 \\
       --header 'Content-Type: application/json' --data-binary "@$work/body" \\

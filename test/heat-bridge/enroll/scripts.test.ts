@@ -1,11 +1,13 @@
 /** The scripts of user-data against a bridge behind TLS, with a minion that only makes its key. */
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { createHash, X509Certificate } from 'node:crypto';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { createSaltApi } from '../../../salt-api/index.ts';
 import { within } from '../../helpers/deadline.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { pem } from '../../helpers/vectors.ts';
 import { ScratchMachine } from './scratch-machine.ts';
 import { fingerOf, type Stage, startStage } from './stage.ts';
@@ -39,10 +41,9 @@ function machine(t: ExecutionContext, more: object = {}): ScratchMachine {
 
 /** The port is known only once the bridge is there: it is put into the user-data behind it. */
 async function stageAt(t: ExecutionContext, certificate = 'master.pem'): Promise<[Stage, Filler]> {
-  const stage = await startStage(t, {
-    certificate: fixture(certificate),
-    url: 'https://127.0.0.1:1',
-  });
+  const enroll = { certificate: fixture(certificate), url: 'https://127.0.0.1:1' };
+  // An id that a shell would take apart.
+  const stage = await startStage(t, enroll, { config: { minionIds: 'salt' } });
   const port = await serve(t, stage);
   return [stage, (userData) => userData.replace('127.0.0.1:1/', `127.0.0.1:${port}/`)];
 }
@@ -98,4 +99,24 @@ test('a service that does not start is told by the ticket', async (t) => {
     code: 'ERR_ENROLL_FAILED',
     message: 'the service salt-minion does not start: no such unit',
   });
+});
+
+/** As curl's `--pinnedpubkey` takes it, of the key of a certificate. */
+function pinOf(name: string): string {
+  const { publicKey } = new X509Certificate(readFileSync(fixture(name)));
+  const key = publicKey.export({ type: 'spki', format: 'der' });
+  return `sha256//${createHash('sha256').update(key).digest('base64')}`;
+}
+
+test('user-data pins the key of a certificate that was renewed', async (t) => {
+  const certificate = path.join(temporaryDirectory(t), 'certificate.pem');
+  const { bridge } = await startStage(t, { certificate });
+  for (const [id, name] of [
+    ['web-1', 'master.pem'],
+    ['web-2', 'stranger.pem'],
+  ] as const) {
+    copyFileSync(fixture(name), certificate);
+    const { userData } = await bridge.enroll.create({ id, project: 'shop', format: 'shell' });
+    t.true(userData.includes(pinOf(name)), id);
+  }
 });

@@ -34,6 +34,7 @@ rest_cherrypy:
     eauths: [],
     clients: ['local', 'runner'],
     runnerTimeout: 7,
+    maxEventSize: 1_048_576,
   });
 });
 
@@ -43,9 +44,11 @@ test('our section takes the place of it', async (t) => {
   const { config } = await loadMasterConfig(configDirectory(t, { master }));
   t.deepEqual(saltApiOptions(config), {
     port: 1,
+    disableSsl: true,
     eauths: [],
     sessionIdle: 5,
     runnerTimeout: 300,
+    maxEventSize: 1_048_576,
   });
 });
 

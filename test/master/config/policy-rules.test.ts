@@ -71,10 +71,13 @@ test('a nodegroup that nobody defined is refused, and one that is there is not',
   t.is(resolveMasterConfig({ acl, nodegroups: { front: 'web*' } }).acl.rules.length, 1);
 });
 
-test('without options nothing is permitted but reading the mine', (t) => {
+test('without options nothing is permitted but reading the mine and pillar of any environment', (t) => {
   const rules = rulesOf(resolveMasterConfig());
   t.deepEqual(
     rules.map(({ name, action }) => [name, action]),
-    [['mine', 'mine']],
+    [
+      ['mine', 'mine'],
+      ['pillar', 'pillar'],
+    ],
   );
 });

@@ -1,6 +1,6 @@
 /** What a master leaves behind that has run, with a minion that signed in; and copies of it. */
 import { generateKeyPairSync } from 'node:crypto';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, lstatSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
@@ -67,7 +67,12 @@ export async function runOnce(): Promise<string> {
 export async function copyOf(t: ExecutionContext, template: string): Promise<Site> {
   const root = mkdtempSync(path.join(tmpdir(), 'saltbridge-test-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
-  cpSync(template, root, { recursive: true, preserveTimestamps: true });
+  const isSocket = (file: string): boolean => lstatSync(file).isSocket();
+  cpSync(template, root, {
+    recursive: true,
+    preserveTimestamps: true,
+    filter: (file) => !isSocket(file),
+  });
   return siteIn(root);
 }
 

@@ -97,7 +97,8 @@ test('a nodegroup inside of a compound expression is replaced, and others are le
 
 test('a nodegroup that is not defined, or contains itself, is refused', async (t) => {
   const targets = resolver({ nodegroups: { a: 'N@b', b: 'N@a' } });
-  await t.throwsAsync(targets.resolve({ tgt: 'nope', tgtType: 'nodegroup' }), badTarget);
+  const unknown = { instanceOf: MasterError, code: 'ERR_NODEGROUP_UNKNOWN' };
+  await t.throwsAsync(targets.resolve({ tgt: 'nope', tgtType: 'nodegroup' }), unknown);
   await t.throwsAsync(targets.resolve({ tgt: 'a', tgtType: 'nodegroup' }), badTarget);
   await t.throwsAsync(targets.resolve({ tgt: 'N@a', tgtType: 'compound' }), badTarget);
 });
