@@ -1,7 +1,8 @@
 // Installs what is missing and compiles, so that `npm test` and `npm run demo`
 // each work as the first command on a fresh clone. Only Node's own modules here.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -33,6 +34,25 @@ function isInstalled() {
   );
 }
 
+/** Changes whenever a file does that dist/ is made from. */
+function digestOfSources() {
+  const { include } = JSON.parse(readFileSync(path.join(root, 'tsconfig.json'), 'utf8'));
+  const rooms = include.map((pattern) => pattern.replace('/**/*.ts', ''));
+  const files = ['package.json', 'package-lock.json', 'tsconfig.json', 'scripts', ...rooms].flatMap(
+    (name) => {
+      const place = path.join(root, name);
+      if (!statSync(place).isDirectory()) return [place];
+      return readdirSync(place, { recursive: true }).map((file) => path.join(place, file));
+    },
+  );
+  const digest = createHash('sha256');
+  for (const file of files.filter((it) => /\.(ts|js|json)$/.test(it)).sort()) {
+    const { mtimeMs, size } = statSync(file);
+    digest.update(`${file} ${mtimeMs} ${size}\n`);
+  }
+  return digest.digest('hex');
+}
+
 if (Number(process.versions.node.split('.')[0]) < minimumNode) {
   fail(`saltbridge needs Node.js ${minimumNode} or later; this is ${process.version}`);
 }
@@ -40,6 +60,11 @@ if (!isInstalled()) {
   process.stderr.write('installing dependencies…\n');
   run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']);
 }
-rmSync(path.join(root, 'dist'), { recursive: true, force: true });
-run(process.execPath, [path.join(root, 'node_modules', 'typescript', 'bin', 'tsc')]);
-run(process.execPath, [path.join(root, 'scripts', 'bundle-typebox.js')]);
+const stamp = path.join(root, 'dist', '.sources');
+const sources = digestOfSources();
+if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== sources) {
+  rmSync(path.join(root, 'dist'), { recursive: true, force: true });
+  run(process.execPath, [path.join(root, 'node_modules', 'typescript', 'bin', 'tsc')]);
+  run(process.execPath, [path.join(root, 'scripts', 'bundle-typebox.js')]);
+  writeFileSync(stamp, sources);
+}
