@@ -342,7 +342,6 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
     'events.subscribe',
     method({
       parameters: Events,
-      // protection: rpc-slow-readers
       isLive: true,
       call: (api, p, signal) => eventsOf(api, p).subscribe(bare(p), signal),
     }),
