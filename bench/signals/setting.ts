@@ -104,6 +104,7 @@ async function writeConfig(rootDir: string, requestPort: number, origin: string)
         handles: {
           endpoints: [origin],
           timeout: 0.3,
+          same_id_wait: 0,
           retry_first: 0.05,
           retry_most: 0.5,
           per_minion: 1_000_000,

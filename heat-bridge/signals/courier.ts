@@ -23,6 +23,8 @@ export interface CourierOptions {
   readonly backOff: BackOffOptions;
   /** Milliseconds before a service that works is asked again whether it is our turn. */
   readonly turnMs: number;
+  /** Milliseconds between two signals under one id where the service stores after it answers. */
+  readonly sameIdMs: number;
   /** Exchanges at a time with one service. */
   readonly perEndpoint: number;
   readonly closing: AbortSignal;
@@ -37,11 +39,17 @@ export interface CourierOptions {
 interface Lane {
   readonly handle: string;
   readonly queue: Pending[];
+  /** The one that is delivered now. */
+  current: Pending | undefined;
   failures: number;
   reason: string | undefined;
   isSending: boolean;
   /** Ends a pause early. */
   wake: AbortController;
+  /** Until when the next signal under an id waits; by the id under which Heat counts. */
+  readonly resting: Map<string, number>;
+  /** Set while all that is queued rests; ends the rest. */
+  restOver: AbortController | undefined;
 }
 
 /** See above. */
@@ -65,7 +73,7 @@ export class Courier {
   } {
     if (handle === undefined) return { state: 'held', failures: 0, reason: undefined };
     const lane = this.#lanes.get(handle);
-    if (lane === undefined || lane.queue[0]?.id !== id) {
+    if (lane === undefined || lane.current?.id !== id) {
       return { state: 'waiting', failures: 0, reason: undefined };
     }
     const { failures, reason, isSending } = lane;
@@ -77,7 +85,9 @@ export class Courier {
    * @param handle - its id
    */
   wake(handle: string): void {
-    this.#lanes.get(handle)?.wake.abort();
+    const lane = this.#lanes.get(handle);
+    lane?.wake.abort();
+    lane?.restOver?.abort();
   }
 
   /** Waits for what is under way, which the closing signal ends. */
@@ -93,15 +103,19 @@ export class Courier {
     const known = this.#lanes.get(handle);
     if (known !== undefined) {
       known.queue.push(pending);
+      if (!known.resting.has(signalId(pending.minion, pending.member))) known.restOver?.abort();
       return;
     }
     const lane: Lane = {
       handle,
       queue: [pending],
+      current: undefined,
       failures: 0,
       reason: undefined,
       isSending: false,
       wake: new AbortController(),
+      resting: new Map(),
+      restOver: undefined,
     };
     this.#lanes.set(handle, lane);
     const done = this.#run(pending.alias, lane)
@@ -115,11 +129,18 @@ export class Courier {
   /** One at a time: two under the same id would be stored in either order. */
   async #run(alias: string, lane: Lane): Promise<void> {
     const { closing, log } = this.#options;
-    for (let next = lane.queue[0]; next !== undefined; next = lane.queue[0]) {
-      if (closing.aborted) return;
+    while (!closing.aborted) {
+      const next = this.#nextOf(lane);
+      if (next === undefined) {
+        if (lane.resting.size === 0) break;
+        await this.#rest(lane);
+        continue;
+      }
+      lane.current = next;
       try {
         if (!(await next.isWritten) || (await this.#isOver(next, lane))) {
-          lane.queue.shift();
+          lane.queue.splice(lane.queue.indexOf(next), 1);
+          lane.current = undefined;
           lane.failures = 0;
           lane.reason = undefined;
         }
@@ -130,7 +151,24 @@ export class Courier {
         await this.#pause(lane, this.#backOff(lane));
       }
     }
-    this.#lanes.delete(lane.handle);
+    if (!closing.aborted) this.#lanes.delete(lane.handle);
+  }
+
+  /** What is being delivered, or else the oldest signal whose id does not rest. */
+  #nextOf({ current, queue, resting }: Lane): Pending | undefined {
+    if (current !== undefined) return current;
+    const now = this.#options.now();
+    for (const [id, until] of resting) if (until <= now) resting.delete(id);
+    if (resting.size === 0) return queue[0];
+    return queue.find(({ minion, member }) => !resting.has(signalId(minion, member)));
+  }
+
+  /** Until the first id may be used again, or another signal comes. */
+  async #rest(lane: Lane): Promise<void> {
+    const { closing, now } = this.#options;
+    lane.restOver = new AbortController();
+    await pause(Math.min(...lane.resting.values()) - now(), closing, lane.restOver.signal);
+    lane.restOver = undefined;
   }
 
   /** @returns whether the signal is over; if not, as much time has passed as there must */
@@ -149,6 +187,10 @@ export class Courier {
     const destination = handles.destinationOf(lane.handle);
     const outcome = await this.#try(record, handle, destination, lane);
     if (outcome.kind === 'delivered') {
+      const { sameIdMs } = this.#options;
+      if (sameIdMs > 0 && storesLater(destination)) {
+        lane.resting.set(signalId(record.minion, record.member), now() + sameIdMs);
+      }
       await outbox.remove(pending);
       this.#options.onOver(record, handle);
       return true;
@@ -212,6 +254,11 @@ export class Courier {
     const { closing } = this.#options;
     await pause(milliseconds, closing, lane.wake.signal);
   }
+}
+
+/** Heat's API answers these before its engine has stored the signal, which it may do in another order. */
+function storesLater({ transport }: Destination): boolean {
+  return transport === 'HEAT_SIGNAL' || transport === 'TOKEN_SIGNAL';
 }
 
 /** A service may repeat what it was asked with. */

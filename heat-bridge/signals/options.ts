@@ -44,6 +44,7 @@ const Section = Type.Object(
     bytes: count(100_000_000_000),
     retry_first: Type.Optional(Type.Number({ minimum: 0.01, maximum: 3600 })),
     retry_most: Type.Optional(Type.Number({ minimum: 0.01, maximum: 86_400 })),
+    same_id_wait: Type.Optional(Type.Number({ minimum: 0, maximum: 60 })),
     per_endpoint: count(1_000),
     keep_dead: count(31_536_000),
   },
@@ -71,6 +72,11 @@ export interface SignalsOptions {
   readonly quotas: QuotaOptions;
   /** Defaults: 1,000 and 60,000. */
   readonly backOff: BackOffOptions;
+  /**
+   * Milliseconds between two signals of one id by HEAT_SIGNAL or TOKEN_SIGNAL, which Heat stores
+   * only after it has answered. Default 1,000.
+   */
+  readonly sameIdMs: number;
   /** Exchanges at a time with one service. Default 8. */
   readonly perEndpoint: number;
   /** How long what was given up is kept, milliseconds. Default 7 days. */
@@ -101,6 +107,7 @@ export function signalsOptions(given: unknown = {}): SignalsOptions {
       bytes: section.bytes ?? 268_435_456,
     },
     backOff: { firstMs: first * 1000, mostMs: (section.retry_most ?? 60) * 1000 },
+    sameIdMs: (section.same_id_wait ?? 1) * 1000,
     perEndpoint: section.per_endpoint ?? 8,
     keepDeadMs: (section.keep_dead ?? 604_800) * 1000,
   };

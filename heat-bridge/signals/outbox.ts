@@ -27,6 +27,7 @@ export interface Pending {
   readonly handle: string | undefined;
   readonly sequence: number;
   readonly minion: string;
+  readonly member: string | undefined;
   readonly stack: string | undefined;
   readonly owner: string | undefined;
   readonly acceptedAt: number;
@@ -222,8 +223,8 @@ export class Outbox {
   }
 
   #remember(record: OutboxRecord, bytes: number, isWritten: Promise<boolean>): Pending {
-    const { id, alias, handle, sequence, minion, stack, owner, acceptedAt } = record;
-    const kept = { id, alias, handle, sequence, minion, stack, owner, acceptedAt };
+    const { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt } = record;
+    const kept = { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt };
     const pending = { ...kept, bytes, isWritten };
     this.#pending.set(id, pending);
     return pending;

@@ -34,7 +34,7 @@ async function open(
   const bridge = createBridge();
   const { limits, isPermitted = true } = more;
   const config = {
-    bridge: { handles: { endpoints: [service.origin] } },
+    bridge: { handles: { endpoints: [service.origin], same_id_wait: 0 } },
     ...(isPermitted ? { acl } : {}),
     ...(limits === undefined ? {} : { limits }),
   };

@@ -87,7 +87,14 @@ export async function openTestSignals(
         for (const look of waiting) look();
       },
     },
-    { endpoints: [...endpoints], retry_first: 0.01, retry_most: 0.02, timeout: 5, ...section },
+    {
+      endpoints: [...endpoints],
+      retry_first: 0.01,
+      retry_most: 0.02,
+      same_id_wait: 0,
+      timeout: 5,
+      ...section,
+    },
   );
   if (isStarted) signals.start();
   const close = async (): Promise<void> => {

@@ -52,6 +52,52 @@ test('a minion that signals three times does so under one id', async (t) => {
   ]);
 });
 
+test('a second signal under an id waits while Heat may not have stored the first, and others do not', async (t) => {
+  const service = await recorder(t);
+  const section = { same_id_wait: 60 };
+  const { handles, outbox, signal, told } = await openTestSignals(t, [service.origin], { section });
+  await handles.add(handle(service.origin));
+  for (const data of [1, 2]) await signal('m1', 'heat/ready', { data });
+  await signal('m2', 'heat/ready', { data: 1 });
+  await told('signal/delivered', 2);
+  t.deepEqual(sent(service), [
+    { id: 'm1', data: 1 },
+    { id: 'm2', data: 1 },
+  ]);
+  const left = await outbox.list();
+  t.deepEqual(
+    left.map(({ minion, state }) => ({ minion, state })),
+    [{ minion: 'm1', state: 'waiting' }],
+  );
+});
+
+test('a second signal under an id is sent when the wait is over', async (t) => {
+  const times: number[] = [];
+  const service = await recorder(t, (request, response) => {
+    times.push(performance.now());
+    accepted(request, response);
+  });
+  const section = { same_id_wait: 0.2 };
+  const { handles, signal, told } = await openTestSignals(t, [service.origin], { section });
+  await handles.add(handle(service.origin));
+  for (const data of [1, 2]) await signal('m1', 'heat/ready', { data });
+  await told('signal/delivered', 2);
+  const [first = 0, second = 0] = times;
+  t.true(second - first >= 190, `${second - first} ms`);
+});
+
+test('what waits for its id goes with the handle when that is removed', async (t) => {
+  const service = await recorder(t);
+  const section = { same_id_wait: 0.2 };
+  const { handles, signal, told } = await openTestSignals(t, [service.origin], { section });
+  await handles.add(handle(service.origin));
+  for (const data of [1, 2]) await signal('m1', 'heat/ready', { data });
+  await told('signal/delivered');
+  await handles.remove('ready');
+  const [failed] = await told('signal/failed');
+  t.is(failed?.data['reason'], 'the handle was removed');
+});
+
 test('members of one minion count each for itself, and only declared ones', async (t) => {
   const service = await recorder(t);
   const { handles, signal, told } = await openTestSignals(t, [service.origin]);
