@@ -170,6 +170,7 @@ export { pythonStr } from './targeting/python-str.ts';
 export {
   type Candidate,
   type CompiledTarget,
+  type CompileOptions,
   compileTarget,
   isTargetType,
   type TargetExpression,

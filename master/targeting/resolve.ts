@@ -2,6 +2,7 @@ import type { MinionTest, Reach } from '../../acl/index.ts';
 import {
   type Candidate,
   type CompiledTarget,
+  type CompileOptions,
   compileLinearPattern,
   compileTarget,
   type MinionFacts,
@@ -11,7 +12,7 @@ import {
   type TargetTerm,
 } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
-import { badTarget, parseTarget, type TargetRequest } from './parse.ts';
+import { badTarget, parseTarget, parseUnexpanded, type TargetRequest } from './parse.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
 /** Who a target means, among the accepted keys [WIRE 12.2]. */
@@ -117,12 +118,12 @@ export class TargetResolver {
   /**
    * Who the target of somebody with limited rights means: those of its reach that match for
    * certain. Nothing of any other minion is looked at, so that neither the answer nor the time that
-   * it takes says anything of them. Conditions on pillar are equality, and expressions that may not
-   * end are not taken.
+   * it takes says anything of them. Conditions on pillar are equality, expressions that may not end
+   * are not taken, and a nodegroup that is not defined is one without minions.
    * @throws MasterError ERR_BAD_TGT
    */
   resolveWithin(request: TargetRequest, reach: TargetReach): readonly string[] {
-    return this.#within(this.#compileExact(request), reach, this.#options.factsOf);
+    return this.#within(this.#compileExact(request, reach), reach, this.#options.factsOf);
   }
 
   /**
@@ -131,7 +132,7 @@ export class TargetResolver {
    * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain
    */
   resolveProven(request: TargetRequest, reach: TargetReach): readonly string[] {
-    const compiled = this.#compileExact(request);
+    const compiled = this.#compileExact(request, reach, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     // protection: secrets-by-grains
     refuseTerm(
@@ -145,10 +146,25 @@ export class TargetResolver {
     return this.#within(compiled, reach, rightsOf);
   }
 
-  #compileExact(request: TargetRequest): CompiledTarget {
-    const target = parseTarget(request, this.#options.nodegroups);
+  /** @param isUsable whether a nodegroup means anybody */
+  #compileExact(
+    request: TargetRequest,
+    reach: TargetReach,
+    isUsable: (group: CompiledTarget) => boolean = () => true,
+  ): CompiledTarget {
     // protection: pillar-equality
-    return readTarget(() => compileTarget(target, compileLinearPattern, exact));
+    const compile = (target: TargetExpression, options: CompileOptions = {}): CompiledTarget =>
+      compileTarget(target, compileLinearPattern, { ...exact, ...options });
+    const { nodegroups } = this.#options;
+    if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
+    const groups = new Map<string, CompiledTarget | undefined>();
+    // protection: names-of-nodegroups
+    const groupOf = (name: string): CompiledTarget | undefined => {
+      if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compile));
+      const group = groups.get(name);
+      return group !== undefined && isUsable(group) ? group : undefined;
+    };
+    return readTarget(() => compile(parseUnexpanded(request), { groupOf }));
   }
 
   #within(
@@ -308,6 +324,24 @@ function readRightTarget(request: TargetRequest, nodegroups: Nodegroups): Target
     if (error instanceof MasterError) throw new SyntaxError(error.message, { cause: error });
     throw error;
   }
+}
+
+/** `undefined` for one that is not defined, or is broken: whoever may not know it learns neither. */
+function tryToCompileGroup(
+  name: string,
+  nodegroups: Nodegroups,
+  compile: (target: TargetExpression) => CompiledTarget,
+): CompiledTarget | undefined {
+  try {
+    return compile(parseTarget({ tgt: name, tgtType: 'nodegroup' }, nodegroups));
+  } catch (error) {
+    if (error instanceof MasterError || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function isProvable({ terms }: CompiledTarget): boolean {
+  return !terms.some(({ isSelfTold, isPillarPattern }) => isSelfTold || isPillarPattern);
 }
 
 function refuseTerm(

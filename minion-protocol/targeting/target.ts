@@ -86,6 +86,11 @@ export interface CompileOptions {
    * Salt where a minion asks. Default `pattern`.
    */
   readonly pillar?: 'pattern' | 'exact';
+  /**
+   * What `N@name` means; `undefined`: nobody. Default: `N@` is not served, because minions do not
+   * know it.
+   */
+  readonly groupOf?: (name: string) => CompiledTarget | undefined;
 }
 
 /** Whether text is the name of a target type that goes over the wire. */
@@ -101,9 +106,9 @@ export function isTargetType(text: string): text is TargetType {
 export function compileTarget(
   target: TargetExpression,
   compilePattern: PatternCompiler = compileLinearPattern,
-  { pillar = 'pattern' }: CompileOptions = {},
+  options: CompileOptions = {},
 ): CompiledTarget {
-  const compiler = new TermCompiler(compilePattern, pillar === 'exact');
+  const compiler = new TermCompiler(compilePattern, options);
   if (target.tgtType !== 'compound') {
     const term = compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
     return ready([term], { kind: 'term', word: term.text, index: 0, isExcluded: false });
@@ -160,7 +165,7 @@ function termsOf(expression: Expression): readonly Term[] {
 /** `X@…`, with one more character as delimiter where that makes sense. */
 const wordForm = /^(?:([GPIJLNSERT])((?<=[GPIJ]).)?@)?(.+)$/su;
 
-/** The letters of compound expressions besides `T`; `N` is replaced before, `R` needs a server of ranges. */
+/** The letters of compound expressions besides `T` and `N`; `R` needs a server of ranges. */
 const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
   G: 'grain',
   P: 'grain_pcre',
@@ -174,10 +179,12 @@ const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
 class TermCompiler {
   readonly #compilePattern: PatternCompiler;
   readonly #isPillarExact: boolean;
+  readonly #groupOf: CompileOptions['groupOf'];
 
-  constructor(compilePattern: PatternCompiler, isPillarExact: boolean) {
+  constructor(compilePattern: PatternCompiler, { pillar, groupOf }: CompileOptions) {
     this.#compilePattern = compilePattern;
-    this.#isPillarExact = isPillarExact;
+    this.#isPillarExact = pillar === 'exact';
+    this.#groupOf = groupOf;
   }
 
   /** `undefined` for a letter that is not served. */
@@ -185,6 +192,7 @@ class TermCompiler {
     const [, letter, delimiter = ':', rest = word] = wordForm.exec(word) ?? [];
     if (letter === undefined) return this.compile('glob', word, ':');
     if (letter === 'T') return resourceTerm(word, rest);
+    if (letter === 'N') return this.#groupOf && groupTerm(word, this.#groupOf(rest));
     const type = letters[letter];
     return type && { ...this.compile(type, rest, delimiter), text: word };
   }
@@ -256,6 +264,16 @@ function factTerm(
       if (source === undefined) return 'unknown';
       return matches(source) ? 'yes' : 'no';
     },
+  };
+}
+
+function groupTerm(text: string, group: CompiledTarget | undefined): TargetTerm {
+  return {
+    text,
+    ids: [],
+    isSelfTold: group?.terms.some(({ isSelfTold }) => isSelfTold) ?? false,
+    isPillarPattern: group?.terms.some(({ isPillarPattern }) => isPillarPattern) ?? false,
+    test: (candidate) => group?.test(candidate) ?? 'no',
   };
 }
 

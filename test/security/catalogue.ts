@@ -1251,6 +1251,20 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-01e',
+    threat: 'the answer to a target tells which nodegroups there are, and what they are made of',
+    tests: [
+      users(
+        'which nodegroups there are, a user that may not reach their minions does not find out',
+      ),
+      'salt-api/rights.test.ts: a target means what is granted of it, and none of that is what nobody may do',
+      commands(
+        'a target means the minions that rules name for the command, and tells nothing of others',
+      ),
+      commands('a secret follows ids, and no grain'),
+    ],
+  },
+  {
     id: 'H-05',
     threat: 'a minion comes by a secret parameter by what it says of itself',
     tests: [
