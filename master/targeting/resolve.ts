@@ -24,6 +24,8 @@ export interface ResolvedTarget {
   readonly missing: readonly string[];
   /** Those of `minions` that match only because their facts are not known. */
   readonly unknown: readonly string[];
+  /** What these of `minions` return for, in place of themselves: ids of resources. */
+  readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
   /** Why the expression is broken, and therefore means nobody. */
   readonly problem: string | undefined;
 }
@@ -91,6 +93,7 @@ interface Matched {
   readonly sure: readonly string[];
   readonly unknown: readonly string[];
   readonly missing: readonly string[];
+  readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 /** Finds out who a target means. The minions have the last word: each matches for itself. */
@@ -108,11 +111,11 @@ export class TargetResolver {
     request: TargetRequest,
     { greedy = true }: ResolveOptions = {},
   ): Promise<ResolvedTarget> {
-    const { target, compiled, sure, unknown, missing } = await this.#match(request);
+    const { target, compiled, sure, unknown, missing, resources } = await this.#match(request);
     const { problem } = compiled;
     return greedy
-      ? { target, minions: [...sure, ...unknown].sort(), missing, unknown, problem }
-      : { target, minions: sure, missing, unknown: [], problem };
+      ? { target, minions: [...sure, ...unknown].sort(), missing, unknown, resources, problem }
+      : { target, minions: sure, missing, unknown: [], resources, problem };
   }
 
   /**
@@ -253,13 +256,17 @@ export class TargetResolver {
     const compiled = await this.#compile(target, accepted);
     const sure: string[] = [];
     const unknown: string[] = [];
+    const resources = new Map<string, ReadonlySet<string>>();
     for (const id of accepted) {
       const candidate = this.#candidate(id);
-      const verdict = compiled.test(candidate);
+      const meant = compiled.resourcesMeant(candidate);
+      if (meant.size > 0) resources.set(id, meant);
+      const verdict = meant.size > 0 ? 'yes' : compiled.test(candidate);
       if (verdict === 'yes') sure.push(id);
       else if (verdict === 'unknown' && this.#mayMatch(compiled, candidate)) unknown.push(id);
     }
-    return { target, compiled, sure, unknown, missing: missingFrom(accepted, compiled) };
+    const missing = missingFrom(accepted, compiled);
+    return { target, compiled, sure, unknown, missing, resources };
   }
 
   /** Salt leaves out minions that a `not` takes away, except where it has no data of anybody. */

@@ -58,6 +58,8 @@ export interface TargetTerm {
   /** Whether it is written as a pattern on pillar; it may be read as equality all the same. */
   readonly isPillarPattern: boolean;
   test(candidate: Candidate): Verdict;
+  /** Whether it means this resource; absent where it does not go by resources. */
+  readonly meansResource?: (type: string, id: string) => boolean;
 }
 
 /** A target that can be asked. */
@@ -77,6 +79,11 @@ export interface CompiledTarget {
    * conditions other than those on grains. So grains can take a right away, and give none.
    */
   isEntitled(candidate: Candidate): boolean;
+  /**
+   * The ids of resources that this minion returns for, in place of itself: where each condition
+   * goes by resources [WIRE 23.3]. Otherwise none.
+   */
+  resourcesMeant(candidate: Candidate): ReadonlySet<string>;
 }
 
 /** How {@link compileTarget} reads conditions on pillar. */
@@ -128,6 +135,7 @@ function ready(terms: readonly TargetTerm[], expression: Expression): CompiledTa
   const verdictOf = (candidate: Candidate, index: number): Verdict =>
     terms[index]?.test(candidate) ?? 'no';
   const told = keepTerms(expression, (index) => terms[index]?.isSelfTold === false);
+  const isByResources = terms.every(({ meansResource }) => meansResource !== undefined);
   const says = (part: Expression, candidate: Candidate): boolean =>
     evaluate(part, (index) => verdictOf(candidate, index)) === 'yes';
   return {
@@ -139,11 +147,29 @@ function ready(terms: readonly TargetTerm[], expression: Expression): CompiledTa
       'yes',
     isEntitled: (candidate) =>
       told !== undefined && says(told, candidate) && says(expression, candidate),
+    resourcesMeant: ({ resources }) => {
+      const meant = new Set<string>();
+      for (const [type, ids] of isByResources ? (resources ?? []) : []) {
+        for (const id of ids) {
+          const verdictOn = (index: number): Verdict =>
+            terms[index]?.meansResource?.(type, id) === true ? 'yes' : 'no';
+          if (evaluate(expression, verdictOn) === 'yes') meant.add(id);
+        }
+      }
+      return meant;
+    },
   };
 }
 
 function broken(problem: string): CompiledTarget {
-  return { terms: [], problem, test: () => 'no', isPossible: () => false, isEntitled: () => false };
+  return {
+    terms: [],
+    problem,
+    test: () => 'no',
+    isPossible: () => false,
+    isEntitled: () => false,
+    resourcesMeant: () => new Set(),
+  };
 }
 
 function tryToParse(words: readonly string[]): Expression | string {
@@ -290,6 +316,7 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
       const managed = resources?.get(type);
       return managed !== undefined && (id === undefined || managed.has(id)) ? 'yes' : 'no';
     },
+    meansResource: (ofType, ofId) => ofType === type && (id === undefined || ofId === id),
   };
 }
 
