@@ -18,6 +18,7 @@ export {
   macOf,
   type OpenOptions,
   open,
+  openPacked,
   openValue,
   parseKeyString,
   type SealOptions,
