@@ -55,7 +55,6 @@ export {
 } from './errors.ts';
 export { type BusEvent, packEvent, stamp, unpackEvent } from './event.ts';
 export { type FileChunk, packFileChunk } from './file-chunk.ts';
-export { Gate } from './gate.ts';
 export { compileGlob } from './glob.ts';
 export {
   judgeKey,
