@@ -24,6 +24,7 @@ export {
   readJsonInSteps,
 } from './json-reader.ts';
 export { parseJson, writeJson } from './json-text.ts';
+export { isSmallJson, type JsonForm, type JsonMembers, writeJsonInSteps } from './json-writer.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export { makeDirectory, makeDirectorySync } from './make-directory.ts';
 export { MultiMap } from './multi-map.ts';
@@ -31,4 +32,5 @@ export { RenewedFiles } from './renewed-files.ts';
 export { SendPool, SendQueue } from './send-queue.ts';
 export { readingSteps, StepScheduler } from './step-scheduler.ts';
 export { describeSystemError, withFileInErrors } from './system-error.ts';
+export { textInSteps } from './text-steps.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';

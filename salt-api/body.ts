@@ -1,5 +1,4 @@
 /** Bodies of requests: JSON, text that is JSON, forms, YAML [CONTRACT 1.1; THREATS A-12, A-17]. */
-import { isUtf8 } from 'node:buffer';
 import {
   ArgumentReader,
   type FunctionArguments,
@@ -13,9 +12,13 @@ import {
   type ReadingStep,
   readJsonInSteps,
   StepScheduler,
+  textInSteps,
 } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
 import { formFields } from './form-text.ts';
+
+/** A body as it came: no part of it is empty. */
+export type BodyBytes = readonly Buffer[];
 
 /** What a request brought. */
 export interface Body {
@@ -43,20 +46,16 @@ export class BodyReader {
    * @param isCommand whether `arg` and `kwarg` of a form are arguments of a function
    * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
-  async read(
-    contentType: string | undefined,
-    bytes: Uint8Array,
-    isCommand: boolean,
-  ): Promise<Body> {
-    if (bytes.byteLength === 0) return { value: undefined, text: '' };
+  async read(contentType: string | undefined, bytes: BodyBytes, isCommand: boolean): Promise<Body> {
+    if (bytes.length === 0) return { value: undefined, text: '' };
     const read = this.#readerFor(contentType, isCommand);
-    const text = decode(bytes);
+    const text = await this.#decode(bytes);
     return { value: await read(text), text };
   }
 
   /** JSON alone. @throws SaltApiError ERR_HTTP_BODY */
-  readJson(bytes: Uint8Array): Promise<JsonValue> {
-    return this.#json(decode(bytes));
+  async readJson(bytes: BodyBytes): Promise<JsonValue> {
+    return this.#json(await this.#decode(bytes));
   }
 
   /** Arguments as they are typed. @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY */
@@ -72,6 +71,12 @@ export class BodyReader {
   /** Ends the threads that read long texts. */
   close(): Promise<void> {
     return this.#arguments.close();
+  }
+
+  async #decode(bytes: BodyBytes): Promise<string> {
+    const text = await this.#scheduler.run(textInSteps(bytes));
+    if (text === undefined) throw new SaltApiError('ERR_HTTP_BODY', 'expected UTF-8');
+    return text.startsWith('\ufeff') ? text.slice(1) : text;
   }
 
   #readerFor(
@@ -148,12 +153,6 @@ export class BodyReader {
       throw new SaltApiError('ERR_HTTP_BODY', `expected ${expected}: ${problem}`, { cause });
     }
   }
-}
-
-function decode(bytes: Uint8Array): string {
-  if (!isUtf8(bytes)) throw new SaltApiError('ERR_HTTP_BODY', 'expected UTF-8');
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
-  return text.startsWith('\ufeff') ? text.slice(1) : text;
 }
 
 /** A field that stands there several times is a list. */

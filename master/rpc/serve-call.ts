@@ -9,6 +9,7 @@ import {
   type SendPool,
   type SendQueue,
   type StepScheduler,
+  textInSteps,
   writeJson,
 } from '../../runtime/index.ts';
 import type { MasterApi } from '../api.ts';
@@ -167,12 +168,13 @@ function asJson(value: unknown): unknown {
  * @throws MasterError ERR_ARGS
  */
 export async function parseParameters(
-  body: Uint8Array,
+  body: readonly Uint8Array[],
   scheduler: Pick<StepScheduler, 'run'>,
   limits: Pick<JsonOptions, 'maxValues' | 'maxDepth'> = {},
 ): Promise<WireValue> {
-  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
-  if (text === '') return {};
+  if (body.length === 0) return {};
+  const text = await scheduler.run(textInSteps(body));
+  if (text === undefined) throw new MasterError('ERR_ARGS', 'expected the parameters in UTF-8');
   try {
     return await scheduler.run(readJsonInSteps(text, { ...markedJson, ...limits }));
   } catch (cause) {

@@ -133,7 +133,7 @@ export class RpcServer {
   }
 }
 
-async function readBody(request: IncomingMessage): Promise<Buffer> {
+async function readBody(request: IncomingMessage): Promise<Buffer[]> {
   const chunks: Buffer[] = [];
   // Known in advance from our own client; refused before it is read, the caller is still there.
   if (Number(request.headers['content-length']) > maxBodyBytes) throw bodyTooLarge();
@@ -143,7 +143,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
     if (bytes > maxBodyBytes) throw bodyTooLarge();
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks);
+  return chunks;
 }
 
 function bodyTooLarge(): MasterError {

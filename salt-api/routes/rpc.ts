@@ -96,7 +96,8 @@ async function parametersOf(
   isOpen: boolean,
 ): Promise<WireMap> {
   const bytes = bytesOf(request);
-  if (isOpen && bytes.byteLength > maxOpenBytes) {
+  const size = bytes.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  if (isOpen && size > maxOpenBytes) {
     const message = `expected parameters of at most ${maxOpenBytes} bytes`;
     throw new SaltApiError('ERR_HTTP_BODY', message, { status: 413 });
   }
