@@ -15,7 +15,7 @@ import {
   textInSteps,
 } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
-import { formFields } from './form-text.ts';
+import { type FormField, formFields } from './form-text.ts';
 
 /** A body as it came: no part of it is empty. */
 export type BodyBytes = readonly Buffer[];
@@ -125,13 +125,11 @@ export class BodyReader {
   #form(text: string, isCommand: boolean): Promise<WireMap> {
     return this.#asCallers('a form', async () => {
       const fields = await this.#scheduler.run(formFields(text, this.#maxValues));
-      const isTyped = (name: string): boolean => isCommand && typedFields.has(name);
-      const typed = fields.filter(([name]) => isTyped(name)).map(([, word]) => word);
+      const isTyped = ([name]: FormField): boolean => isCommand && typedFields.has(name);
+      const typed = fields.filter(isTyped).map(([, word]) => word);
       const values = (await this.#arguments.readValues(typed)).values();
-      return toMap(
-        fields.map(([name, word]) => {
-          return [name, isTyped(name) ? (values.next().value ?? null) : word];
-        }),
+      return this.#scheduler.run(
+        toMap(fields, (field) => (isTyped(field) ? (values.next().value ?? null) : field[1])),
       );
     });
   }
@@ -155,11 +153,20 @@ export class BodyReader {
   }
 }
 
+/** Fields that are put into a map in one step. */
+const maxFields = 500;
+
 /** A field that stands there several times is a list. */
-function toMap(fields: readonly (readonly [string, WireValue])[]): WireMap {
+function* toMap(
+  fields: readonly FormField[],
+  read: (field: FormField) => WireValue,
+): Generator<ReadingStep, WireMap, void> {
   const map: WireMap = Object.create(null);
   const repeated = new Map<string, WireValue[]>();
-  for (const [name, value] of fields) {
+  for (const [index, field] of fields.entries()) {
+    if (index > 0 && index % maxFields === 0) yield { characters: 0, values: maxFields };
+    const [name] = field;
+    const value = read(field);
     const values = repeated.get(name);
     if (values !== undefined) values.push(value);
     else if (map[name] === undefined) map[name] = value;

@@ -61,15 +61,16 @@ async function receive(
 
 /** Counts bytes for the address until the request is answered, or the connection has ended. */
 function holderOf(
-  { openBodies }: ApiContext,
-  { ip }: FastifyRequest,
+  { openBodies, connections }: ApiContext,
+  { raw }: FastifyRequest,
   response: ServerResponse | undefined,
 ): (bytes: number) => void {
+  const owner = connections.ownerOf(raw);
   let held = 0;
-  response?.once('close', () => openBodies.release(ip, held));
+  response?.once('close', () => openBodies.release(owner, held));
   return (bytes) => {
     // protection: unauthenticated-body-budget
-    if (!openBodies.tryTake(ip, bytes)) throw tooMany();
+    if (!openBodies.tryTake(owner, bytes)) throw tooMany();
     held += bytes;
   };
 }

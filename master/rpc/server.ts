@@ -116,7 +116,12 @@ export class RpcServer {
     const call = new AbortController();
     this.#calls.add(call);
     response.on('close', () => call.abort());
-    const shared = { api: this.#api, log: this.#log, sendPool: this.#sendPool };
+    const shared = {
+      api: this.#api,
+      log: this.#log,
+      steps: this.#scheduler,
+      sendPool: this.#sendPool,
+    };
     const served = { name, method: found, response, ...shared };
     try {
       const parameters = await parseParameters(await readBody(request), this.#scheduler);

@@ -37,8 +37,8 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
         const { raw: response } = reply;
         if (method === undefined) refuseMethod(response, name);
         else {
-          const { master: api, log, sendPool } = context;
-          const call = { name, method, api, response, log, sendPool };
+          const { master: api, log, sendPool, bodies: steps } = context;
+          const call = { name, method, api, response, log, steps, sendPool };
           let leave = (): void => {};
           try {
             const { parameters, by } = await permitted(context, name, request);

@@ -165,6 +165,11 @@ test('digests tell the same arguments from others, and give none of them away', 
   t.not(await audit.digest(['hunter2']), await other.digest(['hunter2']));
   const odd = [new Uint8Array(3), 1n, new Map([['a', 1]]), undefined];
   t.regex(await audit.digest(odd), /^[0-9a-f]{32}$/);
+  // Long ones are worked through in steps.
+  const long = (end: unknown): unknown[] => [Array(5000).fill({ a: ['x', ...odd] }), end];
+  t.is(await audit.digest(long('a')), await audit.digest(long('a')));
+  t.not(await audit.digest(long('a')), await audit.digest(long('b')));
+  t.not(await audit.digest(long(1)), await audit.digest(long(1n)));
 });
 
 test('a record is bounded, whatever it is about', async (t) => {
