@@ -184,6 +184,7 @@ export class AuditLog implements AuditTrail {
 }
 
 function describe(value: unknown): string {
+  if (typeof value === 'number' || typeof value === 'string') return JSON.stringify(value);
   return JSON.stringify(value, (_, part: unknown) => plain(part)) ?? 'nothing';
 }
 
@@ -196,7 +197,7 @@ function plain(value: unknown): unknown {
 
 /** The same in steps. */
 const described: JsonForm = {
-  write: (value) => JSON.stringify(value, (_, part: unknown) => plain(part)) ?? 'null',
+  write: (value) => (value === undefined ? 'null' : describe(value)),
   open: (given) => {
     const value = plain(given);
     if (typeof value === 'string' || Array.isArray(value)) return value;
