@@ -1,6 +1,6 @@
 /** Users of OpenStack's Keystone, version 3 [Identity API v3: auth/tokens]. */
 import type { Static, TSchema } from 'typebox';
-import { Type } from '#typebox';
+import Type from '#typebox';
 import { Value } from '#typebox/value';
 import type { Authenticated, LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';

@@ -3,6 +3,7 @@ import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { ConfigError, type OptionOrigin } from '../config/errors.ts';
 import { isMapped, type Reaction, type ReactionOptions, reaction, valuesOf } from './reaction.ts';
+import { isMap } from './required-value.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -134,10 +135,6 @@ function hides(value: unknown): boolean {
 function secondsOf(value: unknown): unknown {
   const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(String(value)) ?? [];
   return count === undefined ? value : Number(count) * (units[unit] ?? 1);
-}
-
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function refuse(origin: OptionOrigin, field: string, problem: string): ConfigError {

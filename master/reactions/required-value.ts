@@ -33,6 +33,6 @@ function scalarTypes({
   return new Set(types.map((it) => (it === 'integer' ? 'number' : String(it))));
 }
 
-function isMap(value: unknown): value is Record<string, unknown> {
+export function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -3,6 +3,7 @@ import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
 import type { PlainData } from '../../template/index.ts';
 import { isKeywordText, parseArgument } from '../arguments/arguments.ts';
 import { isFunctionName } from '../jobs/arguments.ts';
+import { isList } from '../orchestrate/data.ts';
 import { isPillarMap, type PillarMap } from '../pillar/merge.ts';
 import { toWire } from '../pillar/wire.ts';
 import type { PlannedCall, PlanObstacle, TargetedCall } from '../reactions/planner.ts';
@@ -205,8 +206,4 @@ function refuseDashes(data: PlainData, text: EventText): void {
 
 function plainText(data: PlainData): string {
   return typeof data === 'string' ? data : pythonStr(toWire(data));
-}
-
-function isList(data: PlainData | undefined): data is readonly PlainData[] {
-  return Array.isArray(data);
 }
