@@ -25,6 +25,7 @@ export {
   readJsonInSteps,
 } from './json-reader.ts';
 export { parseJson, writeJson } from './json-text.ts';
+export { isSmallJson, type JsonForm, type JsonMembers, writeJsonInSteps } from './json-writer.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export { KeyedSemaphore } from './keyed-semaphore.ts';
 export { makeDirectory, makeDirectorySync } from './make-directory.ts';
@@ -34,4 +35,5 @@ export { Semaphore } from './semaphore.ts';
 export { SendPool, SendQueue } from './send-queue.ts';
 export { readingSteps, StepScheduler } from './step-scheduler.ts';
 export { describeSystemError, withFileInErrors } from './system-error.ts';
+export { textInSteps } from './text-steps.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';

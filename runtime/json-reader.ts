@@ -229,23 +229,37 @@ class JsonReader<T> {
     const start = this.#at + 1;
     const end = yield* this.#endOfString(start);
     const parts: string[] = [];
+    const isLong = end - start > maxPart;
     let hasEscape = false;
+    let half = '';
     for (let at = start; at < end; ) {
       if (parts.length > 0) yield this.#step();
       const next = end - at <= maxPart ? end : partEnd(this.#text, at, at + maxPart);
       const source = this.#text.slice(at, next);
-      hasEscape ||= source.includes('\\u');
-      parts.push(this.#part(source));
+      hasEscape ||= source.includes('\\');
+      const part = this.#part(source);
+      parts.push(part);
+      // Nothing but an escape gives half a character, or cutting one.
+      const mayHaveHalf = this.#isStrict && (isLong || source.includes('\\u'));
+      if (mayHaveHalf) half = this.#halfAtEnd(half + part, next === end);
       at = next;
       this.#at = at;
     }
     this.#at = end + 1;
-    const text = parts.join('');
-    // Nothing else gives half a character: the text was decoded from UTF-8.
-    if (this.#isStrict && hasEscape && /\p{Cs}/u.test(text)) {
+    if (!isLong) return parts[0] ?? '';
+    // Most of the text: keeping all of it costs less than another copy.
+    const isMost = (end - start) * 2 > this.#text.length;
+    return isMost && !hasEscape ? this.#text.slice(start, end) : parts.join('');
+  }
+
+  /** @returns half a character that the next part may complete */
+  #halfAtEnd(part: string, isLast: boolean): string {
+    const last = part.at(-1) ?? '';
+    const half = !isLast && /^[\ud800-\udbff]$/.test(last) ? last : '';
+    if (/\p{Cs}/u.test(part.slice(0, part.length - half.length))) {
       throw new JsonError('value', 'text that is not Unicode');
     }
-    return text;
+    return half;
   }
 
   *#endOfString(start: number): Generator<ReadingStep, number, void> {

@@ -1,5 +1,4 @@
 /** Bodies of requests: JSON, text that is JSON, forms, YAML [CONTRACT 1.1; THREATS A-12, A-17]. */
-import { isUtf8 } from 'node:buffer';
 import {
   ArgumentReader,
   type FunctionArguments,
@@ -13,9 +12,13 @@ import {
   type ReadingStep,
   readJsonInSteps,
   StepScheduler,
+  textInSteps,
 } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
-import { formFields } from './form-text.ts';
+import { type FormField, formFields } from './form-text.ts';
+
+/** A body as it came: no part of it is empty. */
+export type BodyBytes = readonly Buffer[];
 
 /** What a request brought. */
 export interface Body {
@@ -43,20 +46,16 @@ export class BodyReader {
    * @param isCommand whether `arg` and `kwarg` of a form are arguments of a function
    * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
-  async read(
-    contentType: string | undefined,
-    bytes: Uint8Array,
-    isCommand: boolean,
-  ): Promise<Body> {
-    if (bytes.byteLength === 0) return { value: undefined, text: '' };
+  async read(contentType: string | undefined, bytes: BodyBytes, isCommand: boolean): Promise<Body> {
+    if (bytes.length === 0) return { value: undefined, text: '' };
     const read = this.#readerFor(contentType, isCommand);
-    const text = decode(bytes);
+    const text = await this.#decode(bytes);
     return { value: await read(text), text };
   }
 
   /** JSON alone. @throws SaltApiError ERR_HTTP_BODY */
-  readJson(bytes: Uint8Array): Promise<JsonValue> {
-    return this.#json(decode(bytes));
+  async readJson(bytes: BodyBytes): Promise<JsonValue> {
+    return this.#json(await this.#decode(bytes));
   }
 
   /** Arguments as they are typed. @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY */
@@ -72,6 +71,12 @@ export class BodyReader {
   /** Ends the threads that read long texts. */
   close(): Promise<void> {
     return this.#arguments.close();
+  }
+
+  async #decode(bytes: BodyBytes): Promise<string> {
+    const text = await this.#scheduler.run(textInSteps(bytes));
+    if (text === undefined) throw new SaltApiError('ERR_HTTP_BODY', 'expected UTF-8');
+    return text.startsWith('\ufeff') ? text.slice(1) : text;
   }
 
   #readerFor(
@@ -120,13 +125,11 @@ export class BodyReader {
   #form(text: string, isCommand: boolean): Promise<WireMap> {
     return this.#asCallers('a form', async () => {
       const fields = await this.#scheduler.run(formFields(text, this.#maxValues));
-      const isTyped = (name: string): boolean => isCommand && typedFields.has(name);
-      const typed = fields.filter(([name]) => isTyped(name)).map(([, word]) => word);
+      const isTyped = ([name]: FormField): boolean => isCommand && typedFields.has(name);
+      const typed = fields.filter(isTyped).map(([, word]) => word);
       const values = (await this.#arguments.readValues(typed)).values();
-      return toMap(
-        fields.map(([name, word]) => {
-          return [name, isTyped(name) ? (values.next().value ?? null) : word];
-        }),
+      return this.#scheduler.run(
+        toMap(fields, (field) => (isTyped(field) ? (values.next().value ?? null) : field[1])),
       );
     });
   }
@@ -150,17 +153,20 @@ export class BodyReader {
   }
 }
 
-function decode(bytes: Uint8Array): string {
-  if (!isUtf8(bytes)) throw new SaltApiError('ERR_HTTP_BODY', 'expected UTF-8');
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
-  return text.startsWith('\ufeff') ? text.slice(1) : text;
-}
+/** Fields that are put into a map in one step. */
+const maxFields = 500;
 
 /** A field that stands there several times is a list. */
-function toMap(fields: readonly (readonly [string, WireValue])[]): WireMap {
+function* toMap(
+  fields: readonly FormField[],
+  read: (field: FormField) => WireValue,
+): Generator<ReadingStep, WireMap, void> {
   const map: WireMap = Object.create(null);
   const repeated = new Map<string, WireValue[]>();
-  for (const [name, value] of fields) {
+  for (const [index, field] of fields.entries()) {
+    if (index > 0 && index % maxFields === 0) yield { characters: 0, values: maxFields };
+    const [name] = field;
+    const value = read(field);
     const values = repeated.get(name);
     if (values !== undefined) values.push(value);
     else if (map[name] === undefined) map[name] = value;

@@ -155,6 +155,16 @@ export class HttpConnections {
     return body.pipe(counted);
   }
 
+  /**
+   * With whom a request shares what one address may have.
+   * @throws SaltApiError ERR_HTTP_BUSY where its connection has ended
+   */
+  ownerOf(request: IncomingMessage): string {
+    const guarded = this.#of(request.socket);
+    if (guarded === undefined) throw busy();
+    return guarded.limitKey;
+  }
+
   /** Nothing is looked at any more. */
   close(): void {
     clearInterval(this.#sweeper);

@@ -1,4 +1,5 @@
 /** What every route works with, and whom a request is of. */
+import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import {
@@ -9,14 +10,15 @@ import {
   type UserApi,
 } from '../master/index.ts';
 import type { WireValue } from '../minion-protocol/index.ts';
-import type { Budget, SendPool } from '../runtime/index.ts';
-import type { Body, BodyReader } from './body.ts';
+import { type Budget, isSmallJson, type SendPool } from '../runtime/index.ts';
+import type { AnswerWriter } from './answer-writer.ts';
+import type { Body, BodyBytes, BodyReader } from './body.ts';
 import type { HttpConnections } from './connections.ts';
 import { sessionTokenOf } from './credentials.ts';
 import type { Door } from './door.ts';
 import { SaltApiError } from './errors.ts';
 import type { EventTexts } from './event-texts.ts';
-import { formatFor } from './formats.ts';
+import { type Format, formatFor } from './formats.ts';
 import type { CompleteOptions } from './options.ts';
 import type { Pace } from './pace.ts';
 import type { Sessions } from './sessions.ts';
@@ -37,6 +39,7 @@ export interface ApiContext {
   readonly sessions: Sessions;
   readonly connections: HttpConnections;
   readonly bodies: BodyReader;
+  readonly answers: AnswerWriter;
   /** Bytes of bodies whose senders are not known, by address. */
   readonly openBodies: Budget;
   readonly streams: StreamGate;
@@ -117,18 +120,34 @@ export function bodyOf(
 }
 
 /** The body as it came. */
-export function bytesOf({ body }: FastifyRequest): Buffer {
-  return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+export function bytesOf({ body }: FastifyRequest): BodyBytes {
+  return Array.isArray(body) ? body : [];
 }
 
 /** Answers in the format that is accepted, which was checked before anything was done. */
 export function answer(
+  { answers }: Pick<ApiContext, 'answers'>,
   request: FastifyRequest,
   reply: FastifyReply,
   value: WireValue,
-): FastifyReply {
+): FastifyReply | Promise<FastifyReply> {
   const format = formatFor(request.headers.accept);
-  return reply.type(format.type).send(format.write(value));
+  reply.type(format.type);
+  return isSmallJson(value)
+    ? reply.send(format.write(value))
+    : answerInSteps(answers, format, reply, value);
+}
+
+/** Neither writing it nor making bytes of it holds the event loop. */
+async function answerInSteps(
+  answers: AnswerWriter,
+  format: Format,
+  reply: FastifyReply,
+  value: WireValue,
+): Promise<FastifyReply> {
+  const chunks = await answers.write(format, value);
+  const length = chunks.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  return reply.header('content-length', length).send(Readable.from(chunks));
 }
 
 /** Fires when a token expires: streams of it end at once [THREATS A-05]. */

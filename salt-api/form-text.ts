@@ -5,7 +5,7 @@ import type { ReadingStep } from '../runtime/index.ts';
 const maxPart = 65_536;
 
 /** Fields of one step. */
-const maxFields = 1000;
+const maxFields = 500;
 
 /** A field as it stands in a form. */
 export type FormField = readonly [name: string, text: string];
@@ -46,7 +46,8 @@ function* decoded(text: string, start: number, end: number): Generator<ReadingSt
     parts.push(unescaped(Buffer.from(text.slice(at, next))));
     at = next;
   }
-  return Buffer.concat(parts).toString('utf8');
+  const [only = Buffer.of()] = parts;
+  return (parts.length > 1 ? Buffer.concat(parts) : only).toString('utf8');
 }
 
 const plus = 0x2b;
@@ -58,13 +59,24 @@ function unescaped(bytes: Buffer): Buffer {
   let length = 0;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at];
-    const hex = byte === percent ? bytes.toString('latin1', at + 1, at + 3) : '';
-    const isEscape = /^[\da-f]{2}$/i.test(hex);
-    if (isEscape) at += 2;
-    bytes[length] = isEscape ? Number.parseInt(hex, 16) : byte === plus ? space : (byte ?? 0);
+    const escaped = byte === percent ? escapedByte(bytes, at) : undefined;
+    if (escaped !== undefined) at += 2;
+    bytes[length] = escaped ?? (byte === plus ? space : (byte ?? 0));
     length += 1;
   }
   return bytes.subarray(0, length);
+}
+
+function escapedByte(bytes: Buffer, at: number): number | undefined {
+  const high = hexDigit(bytes[at + 1]);
+  const low = hexDigit(bytes[at + 2]);
+  return high === undefined || low === undefined ? undefined : high * 16 + low;
+}
+
+function hexDigit(byte = 0): number | undefined {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const lower = byte | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : undefined;
 }
 
 /** Not within an escape such as `%20`. */

@@ -1,18 +1,21 @@
 /** What answers are written in, by the header `Accept` [CONTRACT 1.2]. */
-import { stringify } from 'yaml';
 import type { WireValue } from '../minion-protocol/index.ts';
-import { parseJson } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
+import { yamlText } from './yaml-text.ts';
 
 /** A format of answers. */
 export interface Format {
   readonly type: 'application/json' | 'application/x-yaml';
+  /** For what is small; an {@link AnswerWriter} writes anything. */
   readonly write: (value: WireValue) => string;
 }
 
 const json: Format = { type: 'application/json', write: jsonText };
-const yaml: Format = { type: 'application/x-yaml', write: yamlText };
+const yaml: Format = {
+  type: 'application/x-yaml',
+  write: (value) => yamlText(jsonText(value)),
+};
 
 const formats: ReadonlyMap<string, Format> = new Map([
   ['application/json', json],
@@ -56,16 +59,4 @@ function acceptedTypes(accept: string): string[] {
     .filter(({ quality }) => quality > 0)
     .sort((a, b) => b.quality - a.quality)
     .map(({ type }) => type);
-}
-
-/** By way of JSON: what one says, the other says. */
-function yamlText(value: WireValue): string {
-  return stringify(parseJson(jsonText(value)), {
-    version: '1.1',
-    indentSeq: false,
-    singleQuote: true,
-    lineWidth: 0,
-    sortMapEntries: true,
-    aliasDuplicateObjects: false,
-  });
 }

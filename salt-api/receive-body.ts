@@ -2,12 +2,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AuthenticationError } from '../master/index.ts';
+import type { BodyBytes } from './body.ts';
 import { type ApiContext, tokenFinder } from './context.ts';
 import { bearerOf, sessionTokenOf } from './credentials.ts';
 import { SaltApiError } from './errors.ts';
 
 /** Takes the body of a request. @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY */
-export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) => Promise<Buffer>;
+export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) => Promise<BodyBytes>;
 
 /**
  * Takes bodies as bytes. Whoever shows no token has `maxUnauthenticatedBodySize` for one, and with
@@ -30,7 +31,7 @@ async function receive(
   request: FastifyRequest,
   payload: IncomingMessage,
   response: ServerResponse | undefined,
-): Promise<Buffer> {
+): Promise<BodyBytes> {
   const { maxUnauthenticatedBodySize } = context.options;
   const { bodyLimit } = request.routeOptions;
   const openLimit = Math.min(bodyLimit, maxUnauthenticatedBodySize);
@@ -55,20 +56,21 @@ async function receive(
     hold(chunk.length);
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks);
+  return chunks;
 }
 
 /** Counts bytes for the address until the request is answered, or the connection has ended. */
 function holderOf(
-  { openBodies }: ApiContext,
-  { ip }: FastifyRequest,
+  { openBodies, connections }: ApiContext,
+  { raw }: FastifyRequest,
   response: ServerResponse | undefined,
 ): (bytes: number) => void {
+  const owner = connections.ownerOf(raw);
   let held = 0;
-  response?.once('close', () => openBodies.release(ip, held));
+  response?.once('close', () => openBodies.release(owner, held));
   return (bytes) => {
     // protection: unauthenticated-body-budget
-    if (!openBodies.tryTake(ip, bytes)) throw tooMany();
+    if (!openBodies.tryTake(owner, bytes)) throw tooMany();
     held += bytes;
   };
 }

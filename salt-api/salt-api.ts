@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify';
 import { createSilentLogger } from '../master/index.ts';
 import { createJidSource } from '../minion-protocol/index.ts';
 import { Budget, descriptorLimit, SendPool } from '../runtime/index.ts';
+import { AnswerWriter } from './answer-writer.ts';
 import { BodyReader } from './body.ts';
 import { readTls, renewTls } from './certificate.ts';
 import { clientNames } from './clients/execute.ts';
@@ -75,13 +76,15 @@ export async function createSaltApi(
   // Every request that is under way listens to it.
   setMaxListeners(0, closing.signal);
   const wanted = complete.clients;
+  const bodies = new BodyReader(complete.maxRequestBodyValues);
   const context: ApiContext = {
     master,
     options: complete,
     door: createDoor(complete),
     sessions: new Sessions({ idleMs: complete.sessionIdle * 1000, now: () => performance.now() }),
     connections: new HttpConnections(connectionLimits(complete)),
-    bodies: new BodyReader(complete.maxRequestBodyValues),
+    bodies,
+    answers: new AnswerWriter(bodies),
     openBodies: new Budget(openBodyBytes),
     streams: new StreamGate(complete.streams, complete.streamsPerToken),
     sendPool: new SendPool({
@@ -125,7 +128,7 @@ export async function createSaltApi(
       await app.close();
       context.connections.close();
       clearTimeout(grace);
-      await context.bodies.close();
+      await Promise.all([bodies.close(), context.answers.close()]);
     },
   };
 }

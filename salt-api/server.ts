@@ -81,7 +81,7 @@ async function addPlugins(
   const { closing, streams, sendPool } = context;
   const readJson: SaltApiDoors['readJson'] = async (request, payload) => {
     const bytes = await receiveBody(request, payload);
-    return bytes.byteLength === 0 ? undefined : await context.bodies.readJson(bytes);
+    return bytes.length === 0 ? undefined : await context.bodies.readJson(bytes);
   };
   const doors = { tokenOf: tokenFinder(context), closing, readJson, streams, sendPool };
   for (const plugin of plugins) {

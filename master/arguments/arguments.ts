@@ -12,8 +12,8 @@ export interface FunctionArguments {
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** Python's `^([^\d\W][\w.-]*)=(?!=)(.*)$`, where `.` stops at a newline only. */
-const keyword = /^([\p{L}\p{Nl}\p{No}_][\p{L}\p{N}_.-]*)=(?!=)([^\n]*)\n?$/u;
+/** A name in Python's `^([^\d\W][\w.-]*)=(?!=)(.*)$`, where `.` stops at a newline only. */
+const keywordName = /^[\p{L}\p{Nl}\p{No}_][\p{L}\p{N}_.-]*$/u;
 
 /** What a 64 bit jid looks like as a number: the minion wants it as text [salt utils/jid.py]. */
 const jidText = /^-?\d+$/;
@@ -30,21 +30,30 @@ export function parseArguments(
   const arg: WireValue[] = [];
   const kwarg: Record<string, WireValue> = Object.create(null);
   for (const input of inputs) {
-    const [, name, value] = keyword.exec(input) ?? [];
-    if (name === undefined || value === undefined) arg.push(jidAsText(parseArgument(input)));
-    else kwarg[name] = noParse.includes(name) ? value : parseArgument(value);
+    const name = keywordNameOf(input);
+    if (name === undefined) {
+      arg.push(jidAsText(parseArgument(input)));
+      continue;
+    }
+    const value = input.slice(name.length + 1).replace(/\n$/, '');
+    kwarg[name] = noParse.includes(name) ? value : parseArgument(value);
   }
   return { arg, kwarg };
 }
 
 /** Whether a minion takes this text for `name=value`, also where it stands among positional ones. */
 export function isKeywordText(text: string): boolean {
-  return text.includes('=') && keyword.test(text);
+  return keywordNameOf(text) !== undefined;
 }
 
 /** The name in such a text. */
 export function keywordNameOf(text: string): string | undefined {
-  return keyword.exec(text)?.[1];
+  const end = text.indexOf('=');
+  if (end < 1 || text[end + 1] === '=') return undefined;
+  const newline = text.indexOf('\n', end);
+  if (newline !== -1 && newline !== text.length - 1) return undefined;
+  const name = text.slice(0, end);
+  return keywordName.test(name) ? name : undefined;
 }
 
 /** One argument. Never fails: what is not YAML, or not meant as such, is text. */

@@ -1,6 +1,12 @@
 /** The audit log of a running master. */
 import { createHmac } from 'node:crypto';
 import type { Logger } from 'pino';
+import {
+  isSmallJson,
+  type JsonForm,
+  StepScheduler,
+  writeJsonInSteps,
+} from '../../runtime/index.ts';
 import type { StoredHead } from './head.ts';
 import type { AuditEntry, AuditTrail } from './record.ts';
 import { AuditWriter, type AuditWriterOptions, type TimedEntry } from './writer.ts';
@@ -34,6 +40,7 @@ export class AuditLog implements AuditTrail {
   readonly #options: AuditLogOptions;
   readonly #writer: AuditWriter;
   #waiting: TimedEntry[] = [];
+  readonly #steps = new StepScheduler();
   #lost = 0;
   #isFull = false;
   #isClosed = false;
@@ -73,9 +80,11 @@ export class AuditLog implements AuditTrail {
     if (!this.#isWriting && !this.#isFull) this.#write();
   }
 
-  digest(value: unknown): string {
+  async digest(value: unknown): Promise<string> {
     const mac = createHmac('sha256', this.#options.digestKey);
-    return mac.update(describe(value)).digest('hex').slice(0, digestCharacters);
+    if (isSmallJson(value)) mac.update(describe(value));
+    else await this.#steps.run(writeJsonInSteps(value, described, (piece) => mac.update(piece)));
+    return mac.digest('hex').slice(0, digestCharacters);
   }
 
   /** Resolves with the head when all that was appended is on disk. @throws the system's error */
@@ -174,12 +183,27 @@ export class AuditLog implements AuditTrail {
   }
 }
 
-/** Bytes and maps are told apart; what no form of text exists for has its type's. */
 function describe(value: unknown): string {
-  const text = JSON.stringify(value, (_, part: unknown) => {
-    if (part instanceof Uint8Array) return `bytes ${Buffer.from(part).toString('base64')}`;
-    if (part instanceof Map) return [...part];
-    return typeof part === 'bigint' ? `integer ${part}` : part;
-  });
-  return text ?? 'nothing';
+  if (typeof value === 'number' || typeof value === 'string') return JSON.stringify(value);
+  return JSON.stringify(value, (_, part: unknown) => plain(part)) ?? 'nothing';
 }
+
+/** Bytes and maps are told apart; what no form of text exists for has its type's. */
+function plain(value: unknown): unknown {
+  if (value instanceof Uint8Array) return `bytes ${Buffer.from(value).toString('base64')}`;
+  if (value instanceof Map) return [...value];
+  return typeof value === 'bigint' ? `integer ${value}` : value;
+}
+
+/** The same in steps. */
+const described: JsonForm = {
+  write: (value) => (value === undefined ? 'null' : describe(value)),
+  open: (given) => {
+    const value = plain(given);
+    if (typeof value === 'string' || Array.isArray(value)) return value;
+    if (typeof value !== 'object' || value === null) return undefined;
+    return { members: Object.entries(value).filter(([, item]) => item !== undefined) };
+  },
+  comma: ',',
+  colon: ':',
+};

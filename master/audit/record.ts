@@ -60,9 +60,9 @@ export interface AuditTrail {
   append(entry: AuditEntry): void;
   /**
    * A digest of arguments under a key of this master's, so that two calls can be compared and
-   * short secrets cannot be guessed by whoever reads the log.
+   * short secrets cannot be guessed by whoever reads the log. Long ones are worked through in steps.
    */
-  digest(value: unknown): string;
+  digest(value: unknown): Promise<string>;
 }
 
 /** Ids that one record names. */
@@ -104,4 +104,4 @@ function clip(text: string): string {
 }
 
 /** Where nothing is audited. */
-export const noAudit: AuditTrail = { append: () => {}, digest: () => '' };
+export const noAudit: AuditTrail = { append: () => {}, digest: async () => '' };

@@ -37,6 +37,18 @@ function toCall(
   if (positional.some((value) => typeof value === 'string' && isKeywordText(value))) {
     throw new MasterError('ERR_ARGS', 'an argument looks like name=value; give it as a keyword');
   }
-  const kwargs = Object.entries(keywords).map(([name, value]) => [name, pythonStr(value)] as const);
-  return { fun, args: positional.map(pythonStr), kwargs: new Map(kwargs) };
+  let args: readonly string[] | undefined;
+  let kwargs: ReadonlyMap<string, string> | undefined;
+  // Few rules look at them, and they may be long.
+  return {
+    fun,
+    get args() {
+      args ??= positional.map(pythonStr);
+      return args;
+    },
+    get kwargs() {
+      kwargs ??= new Map(Object.entries(keywords).map(([name, it]) => [name, pythonStr(it)]));
+      return kwargs;
+    },
+  };
 }

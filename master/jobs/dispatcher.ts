@@ -135,20 +135,20 @@ export class JobDispatcher {
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
     const delivery = await this.#options.publisher.publish(load, this.#addressees(record));
-    this.#tellAudit(record, request);
+    await this.#tellAudit(record, request);
     const { skipped } = delivery;
     if (skipped > 0) await this.#options.cache.addSkipped(record.jid, skipped);
     return { job, record: { ...record, skipped }, delivery, stopListening };
   }
 
-  #tellAudit(record: JobRecord, { by, user = 'saltbridge' }: PublishRequest): void {
+  async #tellAudit(record: JobRecord, { by, user = 'saltbridge' }: PublishRequest): Promise<void> {
     const { audit } = this.#options;
     const { fun, arg, tgt, tgtType, minions, jid } = record;
     audit.append({
       ...auditOf(by, user),
       action: 'job.publish',
       what: String(fun),
-      ...(arg.length === 0 ? {} : { arguments: audit.digest(arg) }),
+      ...(arg.length === 0 ? {} : { arguments: await audit.digest(arg) }),
       target: `${tgtType} ${String(tgt)}`,
       ...named(minions),
       outcome: 'done',

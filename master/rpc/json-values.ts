@@ -5,12 +5,14 @@
  */
 
 import {
+  isWireMap,
   WireDateTime,
   WireExtension,
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import {
+  type JsonForm,
   type JsonOf,
   type JsonOptions,
   type JsonValue,
@@ -45,6 +47,21 @@ export function toJson(value: WireValue | object): JsonValue {
 export function writeMarkedJson(value: WireValue | object): string {
   return writeJson(toJson(value));
 }
+
+/** The same in steps: members that are not set are left out. */
+export const markedForm: JsonForm = {
+  write: (value) => writeMarkedJson((value ?? null) as WireValue), // as whoever gives it says
+  open: (value) => {
+    if (typeof value === 'string' || Array.isArray(value)) return value;
+    if (value instanceof Map) return { members: [['$map', [...value]]] };
+    if (!isWireMap(value as WireValue)) return undefined;
+    const members = Object.entries(Object(value)).filter(([, item]) => item !== undefined);
+    const isLikeMark = members.length === 1 && mark.test(members[0]?.[0] ?? '');
+    return { members: isLikeMark ? [['$map', members]] : members };
+  },
+  comma: ',',
+  colon: ':',
+};
 
 /** The value of such a text. @throws SyntaxError, TypeError */
 export function readMarkedJson(text: string): WireValue {

@@ -1,21 +1,26 @@
 /** Calls of the interface over HTTP, whatever they came in by: see server.ts for the form. */
 import type { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import {
+  isSmallJson,
   JsonError,
   type JsonOptions,
   readJsonInSteps,
   type SendPool,
   type SendQueue,
   type StepScheduler,
+  textInSteps,
   writeJson,
+  writeJsonInSteps,
 } from '../../runtime/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditRequester } from '../audit/requester.ts';
 import { MasterError } from '../errors.ts';
 import { missedBySlowReader } from '../events/event-ring.ts';
-import { markedJson, toJson } from './json-values.ts';
+import { markedForm, markedJson, toJson } from './json-values.ts';
 import type { RpcMethod } from './methods.ts';
 
 /** A call that was found. */
@@ -25,6 +30,8 @@ export interface ServedCall {
   readonly api: MasterApi;
   readonly response: ServerResponse;
   readonly log: Logger;
+  /** Writes what is large. */
+  readonly steps: Pick<StepScheduler, 'run'>;
   /** What waits for the readers of streams. */
   readonly sendPool: SendPool;
 }
@@ -98,7 +105,7 @@ async function answer(call: ServedCall & CallInput): Promise<void> {
   const result = await method.invoke(api, parameters, signal, by);
   if (!isStream(result)) {
     response.setHeader('content-type', 'application/json');
-    response.end(writeJson({ result: asJson(result) }));
+    await writeResult(result, call);
     return;
   }
   response.setHeader('content-type', 'application/x-ndjson');
@@ -112,6 +119,17 @@ async function answer(call: ServedCall & CallInput): Promise<void> {
     queue.push(lineOf({ error: shownError(call, error) }));
   }
   queue.end();
+}
+
+async function writeResult(result: unknown, { response, steps }: ServedCall): Promise<void> {
+  if (isSmallJson(result)) {
+    response.end(writeJson({ result: asJson(result) }));
+    return;
+  }
+  const chunks: Buffer[] = [];
+  const take = (piece: string): unknown => chunks.push(Buffer.from(piece));
+  await steps.run(writeJsonInSteps({ result }, markedForm, take));
+  await pipeline(Readable.from(chunks), response);
 }
 
 /** Events are not held up for a reader, who is ended when too much waits; everything else is. */
@@ -167,12 +185,13 @@ function asJson(value: unknown): unknown {
  * @throws MasterError ERR_ARGS
  */
 export async function parseParameters(
-  body: Uint8Array,
+  body: readonly Uint8Array[],
   scheduler: Pick<StepScheduler, 'run'>,
   limits: Pick<JsonOptions, 'maxValues' | 'maxDepth'> = {},
 ): Promise<WireValue> {
-  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
-  if (text === '') return {};
+  if (body.length === 0) return {};
+  const text = await scheduler.run(textInSteps(body));
+  if (text === undefined) throw new MasterError('ERR_ARGS', 'expected the parameters in UTF-8');
   try {
     return await scheduler.run(readJsonInSteps(text, { ...markedJson, ...limits }));
   } catch (cause) {

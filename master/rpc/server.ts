@@ -116,7 +116,12 @@ export class RpcServer {
     const call = new AbortController();
     this.#calls.add(call);
     response.on('close', () => call.abort());
-    const shared = { api: this.#api, log: this.#log, sendPool: this.#sendPool };
+    const shared = {
+      api: this.#api,
+      log: this.#log,
+      steps: this.#scheduler,
+      sendPool: this.#sendPool,
+    };
     const served = { name, method: found, response, ...shared };
     try {
       const parameters = await parseParameters(await readBody(request), this.#scheduler);
@@ -133,7 +138,7 @@ export class RpcServer {
   }
 }
 
-async function readBody(request: IncomingMessage): Promise<Buffer> {
+async function readBody(request: IncomingMessage): Promise<Buffer[]> {
   const chunks: Buffer[] = [];
   // Known in advance from our own client; refused before it is read, the caller is still there.
   if (Number(request.headers['content-length']) > maxBodyBytes) throw bodyTooLarge();
@@ -143,7 +148,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
     if (bytes > maxBodyBytes) throw bodyTooLarge();
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks);
+  return chunks;
 }
 
 function bodyTooLarge(): MasterError {

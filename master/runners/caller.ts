@@ -175,11 +175,11 @@ export class FunctionCaller {
     const told = { ...outcome, return: toldOf(ready, outcome.return) };
     const event = this.#options.kind === 'wheel' ? { ...data, tag, ...told } : { ...data, ...told };
     this.#options.bus.fire(`${tag}/ret`, event);
-    this.#tellAudit(ready, outcome.success);
+    await this.#tellAudit(ready, outcome.success);
     return { jid, fun: String(data.fun), ...outcome };
   }
 
-  #tellAudit({ jid, data, user, by }: Ready, isDone: boolean): void {
+  async #tellAudit({ jid, data, user, by }: Ready, isDone: boolean): Promise<void> {
     const { audit } = this.#options;
     const args = data.fun_args;
     const hasArguments = Array.isArray(args) && args.length > 0;
@@ -187,7 +187,7 @@ export class FunctionCaller {
       ...auditOf(by, user),
       action: `${this.#options.kind}.run`,
       what: String(data.fun),
-      ...(hasArguments ? { arguments: audit.digest(args) } : {}),
+      ...(hasArguments ? { arguments: await audit.digest(args) } : {}),
       outcome: isDone ? 'done' : 'failed',
       jid,
     });

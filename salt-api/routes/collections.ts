@@ -37,7 +37,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
       formatFor(request.headers.accept);
       const caller = await requireSession(context, request);
       const value = await handle(caller, request, reply);
-      return answer(request, reply.header('cache-control', 'private'), value);
+      return answer(context, request, reply.header('cache-control', 'private'), value);
     };
   const minions = withSession(async ({ user }, request, reply) => {
     const tgt = idOf(request, 'mid') ?? '*';
@@ -90,7 +90,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
   addResource(app, '/keys/:mid', { GET });
   const stats = async (): Promise<WireMap> => describe(await context.master.status());
   const handle: RouteHandlerMethod = context.options.statsDisableAuth
-    ? async (request, reply) => answer(request, reply, await stats())
+    ? async (request, reply) => answer(context, request, reply, await stats())
     : withSession(stats);
   addResource(app, '/stats', { GET: { about: statsOperation, handle } });
 }

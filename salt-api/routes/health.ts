@@ -4,11 +4,12 @@ import { type ApiContext, answer } from '../context.ts';
 import { healthOperation } from '../operations.ts';
 import { addResource } from './resource.ts';
 
-export function addHealthRoutes(app: FastifyInstance, { master, closing }: ApiContext): void {
+export function addHealthRoutes(app: FastifyInstance, context: ApiContext): void {
+  const { master, closing } = context;
   addResource(app, '/health', {
     GET: {
       about: healthOperation,
-      handle: (request, reply) => answer(request, reply, { status: 'ok' }),
+      handle: (request, reply) => answer(context, request, reply, { status: 'ok' }),
     },
   });
   addResource(app, '/ready', {
@@ -17,7 +18,7 @@ export function addHealthRoutes(app: FastifyInstance, { master, closing }: ApiCo
       handle: async (request, reply) => {
         const isReady = !closing.aborted && (await isServing(master));
         if (!isReady) reply.code(503);
-        return answer(request, reply, { status: isReady ? 'ready' : 'not ready' });
+        return answer(context, request, reply, { status: isReady ? 'ready' : 'not ready' });
       },
     },
   });

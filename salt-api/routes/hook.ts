@@ -35,7 +35,7 @@ export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
       const { user } = await requireSession(context, request);
       await user.events.fire(tagOf(request), await dataOf(context, request));
     }
-    return answer(request, reply.header('cache-control', 'private'), { success: true });
+    return answer(context, request, reply.header('cache-control', 'private'), { success: true });
   };
   for (const url of [options.webhookUrl, `${options.webhookUrl}/*`]) {
     addResource(app, url, { POST: { about: hookOperation, handle } });

@@ -30,7 +30,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
         about: loginHintOperation,
         handle: (request, reply) => {
           reply.header('www-authenticate', 'Session');
-          return answer(request, reply, { status: null, return: 'Please log in' });
+          return answer(context, request, reply, { status: null, return: 'Please log in' });
         },
       },
       POST: {
@@ -41,7 +41,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
           const token = sessions.open(login.token);
           const cookie = sessionCookie(token, sessionIdle, isSecure(request));
           reply.header('x-auth-token', token).header('set-cookie', cookie);
-          return answer(request, reply, { return: [describeLogin(login, token)] });
+          return answer(context, request, reply, { return: [describeLogin(login, token)] });
         },
       },
     });
@@ -55,7 +55,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
           await master.logins.logout(token);
           reply.header('cache-control', 'private');
           reply.header('set-cookie', sessionCookie(sessionToken, 0, isSecure(request)));
-          return answer(request, reply, { return: 'Your token has been cleared' });
+          return answer(context, request, reply, { return: 'Your token has been cleared' });
         },
       },
     });
@@ -67,7 +67,7 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
       about: tokenOperation,
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
-        return answer(request, reply, await makeTokens(context, request));
+        return answer(context, request, reply, await makeTokens(context, request));
       },
     },
   });

@@ -45,7 +45,7 @@ export function addRootRoutes(
         const results: WireValue[] = [];
         for (const low of lows) results.push(...(await execute(context, caller, low, end)));
         reply.header('cache-control', 'private');
-        return answer(request, reply, { return: results });
+        return answer(context, request, reply, { return: results });
       },
     },
   });
@@ -56,7 +56,7 @@ export function addRootRoutes(
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
         const results = await runWithCredentials(context, request, reply);
-        return answer(request, reply, { return: results });
+        return answer(context, request, reply, { return: results });
       },
     },
   });

@@ -37,8 +37,8 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
         const { raw: response } = reply;
         if (method === undefined) refuseMethod(response, name);
         else {
-          const { master: api, log, sendPool } = context;
-          const call = { name, method, api, response, log, sendPool };
+          const { master: api, log, sendPool, bodies: steps } = context;
+          const call = { name, method, api, response, log, steps, sendPool };
           let leave = (): void => {};
           try {
             const { parameters, by } = await permitted(context, name, request);
@@ -96,7 +96,8 @@ async function parametersOf(
   isOpen: boolean,
 ): Promise<WireMap> {
   const bytes = bytesOf(request);
-  if (isOpen && bytes.byteLength > maxOpenBytes) {
+  const size = bytes.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  if (isOpen && size > maxOpenBytes) {
     const message = `expected parameters of at most ${maxOpenBytes} bytes`;
     throw new SaltApiError('ERR_HTTP_BODY', message, { status: 413 });
   }

@@ -7,7 +7,7 @@ import type { Served } from './resource.ts';
 export function welcoming(context: ApiContext): Served {
   return {
     about: welcomeOperation,
-    handle: (request, reply) => answer(request, reply, welcome(context)),
+    handle: (request, reply) => answer(context, request, reply, welcome(context)),
   };
 }
 

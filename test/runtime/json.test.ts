@@ -3,6 +3,7 @@ import test from 'ava';
 import fc from 'fast-check';
 import {
   JsonError,
+  type JsonForm,
   maxReadingStep,
   parseJson,
   type ReadingStep,
@@ -10,7 +11,9 @@ import {
   readJson,
   readJsonInSteps,
   StepScheduler,
+  textInSteps,
   writeJson,
+  writeJsonInSteps,
 } from '../../runtime/index.ts';
 
 /** Reads all of a text. @returns each step that it took */
@@ -164,4 +167,93 @@ test('work that fails fails for whoever waits for it, and nobody else', async (t
   const bad = scheduler.run(readJsonInSteps(`${long}x`));
   await t.throwsAsync(bad, { instanceOf: JsonError });
   t.is(Object(await good).length, 10_001);
+});
+
+const plainForm: JsonForm = {
+  write: (value) => JSON.stringify(value),
+  open: (value) => {
+    if (typeof value === 'string' || Array.isArray(value)) return value;
+    if (typeof value !== 'object' || value === null) return undefined;
+    return { members: Object.entries(value) };
+  },
+  comma: ',',
+  colon: ':',
+};
+
+/** Writes a value in steps. */
+function written(value: unknown): { readonly text: string; readonly steps: ReadingStep[] } {
+  const pieces: string[] = [];
+  const steps = [...writeJsonInSteps(value, plainForm, (piece) => pieces.push(piece))];
+  return { text: pieces.join(''), steps };
+}
+
+test('JSON that is written in steps is what the engine writes, no step beyond its bound', (t) => {
+  const long = '\u{1f600}"\\\u0001é'.repeat(30_000);
+  const values: [value: unknown, least: number][] = [
+    [Array(90_000).fill(1), 90],
+    [Array.from({ length: 3000 }, (_, index) => ({ [`k${index}`]: [index, { a: 'x' }] })), 6],
+    [{ a: [`x${long}`, long], [long]: { b: long } }, 10],
+    ['\u0001'.repeat(1_000_000), 40],
+    [Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`k${index}`, null])), 20],
+    ['\ud800'.repeat(40_000), 2],
+  ];
+  for (const [value, least] of values) {
+    const { text, steps } = written(value);
+    t.true(text === JSON.stringify(value));
+    t.true(steps.length >= least, `${steps.length} steps`);
+    for (const { characters, values: count } of steps) {
+      t.true(characters <= maxReadingStep.characters, `${characters} characters`);
+      t.true(count <= maxReadingStep.values, `${count} values`);
+    }
+  }
+  fc.assert(
+    fc.property(fc.jsonValue(), (value) => {
+      t.is(written(value).text, JSON.stringify(value));
+    }),
+  );
+});
+
+/** Decodes parts of bytes. */
+function decoded(chunks: readonly Buffer[]): { text: string | undefined; steps: ReadingStep[] } {
+  const all = textInSteps(chunks);
+  const steps: ReadingStep[] = [];
+  for (;;) {
+    const { done, value } = all.next();
+    if (done === true) return { text: value, steps };
+    steps.push(value);
+  }
+}
+
+test('UTF-8 is decoded in steps, wherever its parts are cut', (t) => {
+  const text = 'aé€\u{1f600}'.repeat(40_000);
+  const bytes = Buffer.from(text);
+  for (const size of [1000, 65_535, 65_536, 65_537, 65_539]) {
+    const chunks: Buffer[] = [];
+    for (let at = 0; at < bytes.length; at += size) chunks.push(bytes.subarray(at, at + size));
+    const { text: found, steps } = decoded(chunks);
+    t.true(found === text, String(size));
+    t.true(steps.length >= 3, `${steps.length} steps`);
+    for (const { characters } of steps) t.true(characters <= maxReadingStep.characters);
+  }
+  const before = Buffer.alloc(65_536, 'a');
+  for (const wrong of [[0xc3], [0x80], [0xf0, 0x9f, 0x98], [0xc3, 0x28]].map(Buffer.from)) {
+    for (const chunks of [[wrong], [before, wrong], [Buffer.concat([before, wrong]), before]]) {
+      t.is(decoded(chunks).text, undefined);
+    }
+  }
+});
+
+test('a character of two units may lie anywhere in a long string, half of one nowhere', (t) => {
+  for (let before = 65_530; before <= 65_537; before += 1) {
+    const long = `${'a'.repeat(before)}\u{1f600}\n${'b'.repeat(70_000)}`;
+    const escaped = JSON.stringify(long).replace('\u{1f600}', '\\ud83d\\ude00');
+    for (const text of [JSON.stringify(long), escaped]) {
+      t.true(readJson(text, { isStrict: true }) === long, String(before));
+    }
+    const half = escaped.replace('\\ude00', '');
+    t.is(
+      t.throws(() => readJson(half, { isStrict: true }), { instanceOf: JsonError })?.reason,
+      'value',
+    );
+  }
 });

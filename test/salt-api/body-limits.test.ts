@@ -1,6 +1,7 @@
 /** How much is read of bodies, from whom, and how much of it in one step [THREATS A-17]. */
 import { connect, type Socket } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
+import { parse } from 'yaml';
 import { maxReadingStep, type ReadingStep, readingSteps } from '../../runtime/index.ts';
 import { within } from '../helpers/deadline.ts';
 import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
@@ -71,6 +72,39 @@ test.serial('typed arguments of a command are read in a thread where they are lo
   });
   t.true(steps.length > 4);
   areBounded(t, steps, 'a command');
+});
+
+test.serial('no step is long of what follows a large command, and of its answer', async (t) => {
+  const { ask, login } = await startApi(t, { minions: [] });
+  const token = await login();
+  const list = Array.from({ length: 90_000 }, () => 1);
+  const text = 'ä"'.repeat(3 * mebibyte);
+  for (const [argument, type, least] of [
+    [list, 'application/json', { values: 3 * 90_000 }],
+    [text, 'application/json', { characters: 4 * text.length }],
+    [Array(3000).fill('1'), 'application/x-yaml', { values: 9000 }],
+  ] as const) {
+    const steps = await stepsDuring(async () => {
+      const answer = await ask({
+        method: 'POST',
+        path: '/',
+        headers: { ...json(token), accept: type },
+        body: { client: 'runner', fun: 'test.arg', arg: [argument] },
+      });
+      t.is(answer.status, 200);
+      t.is(Number(answer.headers['content-length']), Buffer.byteLength(answer.text));
+      const { return: returned } =
+        type === 'application/x-yaml' ? parse(answer.text) : Object(answer.json);
+      t.deepEqual(returned[0].args, [argument]);
+    });
+    areBounded(t, steps, type);
+    const sum = (unit: keyof ReadingStep): number =>
+      steps.reduce((all, step) => all + step[unit], 0);
+    // Read, and written for the audit log and as the answer.
+    for (const [unit, count] of Object.entries(least)) {
+      t.true(sum(unit as keyof ReadingStep) >= count, `${unit}: ${sum(unit as keyof ReadingStep)}`);
+    }
+  }
 });
 
 test('a log-in has 8 KiB', async (t) => {

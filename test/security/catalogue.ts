@@ -1320,6 +1320,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-02e',
+    threat: 'a large command holds the event loop after it was read: by its digest, or its answer',
+    tests: [
+      bodyLimits('no step is long of what follows a large command, and of its answer'),
+      'runtime/json.test.ts: JSON that is written in steps is what the engine writes, no step beyond its bound',
+      'runtime/json.test.ts: UTF-8 is decoded in steps, wherever its parts are cut',
+    ],
+  },
+  {
     id: 'H-12c',
     threat: 'the catalog is shown to callers without any right, with its targets and reasons',
     tests: [

@@ -94,7 +94,7 @@ async function createWorld(steps: Steps): Promise<World> {
     takesGrains: false,
     tell: () => {},
   });
-  const bursts = new AuditBursts({ audit: { append: () => {}, digest: () => '' }, now });
+  const bursts = new AuditBursts({ audit: { append: () => {}, digest: async () => '' }, now });
   const deadlines = new Deadlines({ book, moves, bursts, now, log: pino({ level: 'silent' }) });
   const acts: Readonly<Record<Act, () => Promise<unknown>>> = {
     claim: () => claims.claim({ ...shown, fingerprint }),

@@ -77,7 +77,7 @@ export async function openTestSignals(
     {
       state,
       config: { publishSession: 86_400 },
-      audit: { append: (entry) => audited.push(entry), digest: () => '' },
+      audit: { append: (entry) => audited.push(entry), digest: async () => '' },
       admission: { keyOf: heldKey },
       logger: createSilentLogger(),
       now,

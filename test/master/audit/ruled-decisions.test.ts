@@ -13,7 +13,7 @@ function start(): {
 } {
   const entries: AuditEntry[] = [];
   const clock = { now: 0 };
-  const audit = { append: (entry: AuditEntry) => void entries.push(entry), digest: () => '' };
+  const audit = { append: (entry: AuditEntry) => void entries.push(entry), digest: async () => '' };
   return { entries, clock, ruled: new RuledDecisions({ audit, now: () => clock.now }) };
 }
 

@@ -1,0 +1,58 @@
+/** Answers of any size, written without holding the event loop [THREATS A-17]. */
+import type { WireValue } from '../minion-protocol/index.ts';
+import {
+  type StepScheduler,
+  WorkerPool,
+  WorkerPoolError,
+  writeJsonInSteps,
+} from '../runtime/index.ts';
+import { SaltApiError } from './errors.ts';
+import type { Format } from './formats.ts';
+import { saltJson } from './json-text.ts';
+
+/** Milliseconds for one answer in a thread. */
+const deadlineMs = 30_000;
+
+/** Answers that wait for a thread. */
+const maxWaiting = 64;
+
+/** Writes JSON in steps, and YAML in a thread. */
+export class AnswerWriter {
+  readonly #scheduler: Pick<StepScheduler, 'run'>;
+  readonly #pool: WorkerPool<readonly Uint8Array[], Uint8Array>;
+
+  constructor(scheduler: Pick<StepScheduler, 'run'>) {
+    this.#scheduler = scheduler;
+    const script = new URL('./yaml-worker.js', import.meta.url);
+    this.#pool = new WorkerPool({ script, deadlineMs, maxWaiting });
+  }
+
+  /** @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT */
+  async write({ type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {
+    const json: Uint8Array[] = [];
+    await this.#scheduler.run(
+      writeJsonInSteps(value, saltJson, (piece) => json.push(Buffer.from(piece))),
+    );
+    return type === 'application/json' ? json : [await this.#yaml(json)];
+  }
+
+  /** Ends the threads. */
+  close(): Promise<void> {
+    return this.#pool.close();
+  }
+
+  async #yaml(json: readonly Uint8Array[]): Promise<Uint8Array> {
+    try {
+      return await this.#pool.run(json);
+    } catch (cause) {
+      if (!(cause instanceof WorkerPoolError)) throw cause;
+      if (cause.reason === 'busy' || cause.reason === 'closed') {
+        throw new SaltApiError('ERR_HTTP_BUSY', 'too many long answers are being written', {
+          cause,
+        });
+      }
+      const message = 'the answer is too large for YAML; ask for JSON';
+      throw new SaltApiError('ERR_HTTP_FORMAT', message, { cause });
+    }
+  }
+}
