@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { keepHeapSmall } from '../cli/heap.ts';
+import { limitHeapGrowth } from '../cli/process.ts';
 import { createMaster, type Master } from '../master/index.ts';
 import { benchConfig } from './config.ts';
 import { makeKeyTexts, type SwarmKeyText } from './swarm/keys.ts';
@@ -43,7 +43,7 @@ const ofAll = { events: 60_000, pillars: 3_000, pings: 10 };
 
 /** @param count simulated minions, each with an id and a subscription of its own */
 async function benchFleet(count: number): Promise<FleetFigures> {
-  keepHeapSmall();
+  limitHeapGrowth();
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const config = benchConfig(rootDir, {
     limits: { requestsPerSecond: 0, eventsPerSecond: 0, authsPerSecond: 0 },

@@ -8,7 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { keepHeapSmall } from '../cli/heap.ts';
+import { limitHeapGrowth } from '../cli/process.ts';
 import { createMaster, type Master, type MasterOptions } from '../master/index.ts';
 import { benchConfig } from './config.ts';
 import { ping } from './fleet.ts';
@@ -48,7 +48,7 @@ function thousandRules(): MasterOptions['acl'] {
 }
 
 export async function benchPolicyCost(): Promise<PolicyCost> {
-  keepHeapSmall();
+  limitHeapGrowth();
   const root = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const keys = await makeKeyTexts(16);
   const sides: Side[] = [];

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { keepHeapSmall } from '../cli/heap.ts';
+import { limitHeapGrowth } from '../cli/process.ts';
 import { createMaster, type Master } from '../master/index.ts';
 import { benchConfig } from './config.ts';
 import { sampleMemory } from './soak/memory.ts';
@@ -27,7 +27,7 @@ const minions = 10;
 
 /** @param count tenants beside the first */
 export async function benchTenants(count: number): Promise<TenantFigures> {
-  keepHeapSmall();
+  limitHeapGrowth();
   const root = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const keys = await makeKeyTexts(minions);
   const masters: Master[] = [];

@@ -65,3 +65,108 @@ export const commandErrors: Readonly<Record<Exclude<CommandErrorCode, 'ERR_ARGS'
     retry: false,
   },
 };
+
+/** The code of an error, of the system's or of ours; `undefined`: it has none. */
+export function errorCodeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string'
+    ? error.code
+    : undefined;
+}
+
+// What the process ends with [salt defaults/exitcodes.py, which follows sysexits.h].
+
+/** Names of the exit codes that commands end with. */
+export const exitCodes = {
+  ok: 0,
+  /** The command worked, but something that it was about did not. */
+  failure: 1,
+  /** `salt` had nobody to send to. */
+  noReturn: 2,
+  /** `salt` was not told whom, or what. */
+  incomplete: 42,
+  usage: 64,
+  noUser: 67,
+  unavailable: 69,
+  software: 70,
+  cannotCreate: 73,
+  tryAgain: 75,
+  notPermitted: 77,
+  interrupted: 130,
+} as const;
+
+const byCode: ReadonlyMap<string, number> = new Map([
+  ['EACCES', exitCodes.notPermitted],
+  ['EDQUOT', exitCodes.cannotCreate],
+  ['ENOSPC', exitCodes.cannotCreate],
+  ['EPERM', exitCodes.notPermitted],
+  ['EROFS', exitCodes.cannotCreate],
+  ['ERR_ARGS', exitCodes.usage],
+  ['ERR_BRIDGE_NOT_OPEN', exitCodes.unavailable],
+  ['ERR_BRIDGE_OPTIONS', exitCodes.usage],
+  ['ERR_CATALOG', exitCodes.usage],
+  ['ERR_CLOSED', exitCodes.notPermitted],
+  ['ERR_BAD_TGT', exitCodes.usage],
+  ['ERR_COMMAND_BUSY', exitCodes.tryAgain],
+  ['ERR_COMMAND_DENIED', exitCodes.notPermitted],
+  ['ERR_COMMAND_KEY', exitCodes.usage],
+  ['ERR_COMMAND_PARAMETERS', exitCodes.usage],
+  ['ERR_COMMAND_TARGET', exitCodes.usage],
+  ['ERR_COMMAND_UNKNOWN', exitCodes.usage],
+  ['ERR_COMPOUND', exitCodes.incomplete],
+  ['ERR_DENIED', exitCodes.notPermitted],
+  ['ERR_EAUTH', exitCodes.notPermitted],
+  ['ERR_EAUTH_LIMIT', exitCodes.tryAgain],
+  ['ERR_EAUTH_UNAVAILABLE', exitCodes.unavailable],
+  ['ERR_ENROLL_ARGS', exitCodes.usage],
+  ['ERR_ENROLL_FULL', exitCodes.tryAgain],
+  ['ERR_ENROLL_OFF', exitCodes.unavailable],
+  ['ERR_FILE_EXISTS', exitCodes.cannotCreate],
+  ['ERR_HANDLE_AMBIGUOUS', exitCodes.usage],
+  ['ERR_FILE_SYSTEM', exitCodes.cannotCreate],
+  ['ERR_HANDLE_EXISTS', exitCodes.failure],
+  ['ERR_HANDLE_FORM', exitCodes.usage],
+  ['ERR_HANDLE_LIMIT', exitCodes.tryAgain],
+  ['ERR_HANDLE_UNKNOWN', exitCodes.failure],
+  ['ERR_JOB_LIMIT', exitCodes.tryAgain],
+  ['ERR_JOB_UNKNOWN', exitCodes.failure],
+  ['ERR_MASTER_NOT_READY', exitCodes.unavailable],
+  ['ERR_MASTER_STOPPED', exitCodes.unavailable],
+  ['ERR_NODEGROUP_UNKNOWN', exitCodes.usage],
+  ['ERR_NOT_CONFIRMED', exitCodes.failure],
+  ['ERR_NOT_RELOADABLE', exitCodes.usage],
+  ['ERR_NOT_SERVED', exitCodes.usage],
+  ['ERR_REACTION_UNKNOWN', exitCodes.usage],
+  ['ERR_ORCHESTRATION', exitCodes.failure],
+  ['ERR_OWN_KEY', exitCodes.unavailable],
+  ['ERR_PILLAR_FILE', exitCodes.failure],
+  ['ERR_PILLAR_SOURCE', exitCodes.unavailable],
+  ['ERR_RENDERER', exitCodes.failure],
+  ['ERR_READER_DROPPED', exitCodes.tryAgain],
+  ['ERR_RPC_UNKNOWN_METHOD', exitCodes.unavailable],
+  ['ERR_RENDER_GIVEN_UP', exitCodes.tryAgain],
+  ['ERR_RSA_OVERLOAD', exitCodes.tryAgain],
+  ['ERR_RUN_UNKNOWN', exitCodes.failure],
+  ['ERR_SEAL', exitCodes.unavailable],
+  ['ERR_SOCKET', exitCodes.unavailable],
+  ['ERR_EAUTH_TOKEN', exitCodes.notPermitted],
+  ['ERR_SIGNAL_QUOTA', exitCodes.tryAgain],
+  ['ERR_SIGNAL_UNKNOWN', exitCodes.failure],
+  ['ERR_TENANT', exitCodes.unavailable],
+  ['ERR_TENANTS', exitCodes.usage],
+  ['ERR_UNKNOWN_FUN', exitCodes.usage],
+  ['ERR_USER', exitCodes.noUser],
+]);
+
+const byForm: readonly (readonly [RegExp, number])[] = [
+  [/^ERR_(ENROLL|KEY)_/, exitCodes.failure],
+  [/^ERR_TICKET/, exitCodes.unavailable],
+  [/^ERR_(CONFIG|OPTION|POLICY)_/, exitCodes.usage],
+  [/^ERR_(CONNECT|LISTEN|PKI_DIR)$/, exitCodes.unavailable],
+  [/^ERR_STORE_/, exitCodes.unavailable],
+  [/_TIMEOUT$/, exitCodes.tryAgain],
+];
+
+/** The exit code for an error's code, or `undefined` when nobody foresaw it. */
+export function exitCodeOf(errorCode: string): number | undefined {
+  return byCode.get(errorCode) ?? byForm.find(([form]) => form.test(errorCode))?.[1];
+}

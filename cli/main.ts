@@ -4,11 +4,10 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface, type Interface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
-import { openLocalApi, openLocalExtension, openLocalKeys } from './connect.ts';
-import { run } from './program.ts';
-import { interruptionSignal } from './signals.ts';
-import { StandardInput } from './standard-input.ts';
-import { openLocalStore } from './store-access.ts';
+import { StandardInput } from './context.ts';
+import { openLocalApi, openLocalExtension, openLocalKeys, openLocalStore } from './local-master.ts';
+import { interruptionSignal } from './process.ts';
+import { runCommandLine } from './program.ts';
 
 /** The answer; empty when the person leaves with Ctrl-C or Ctrl-D. */
 function ask(question: string): Promise<string> {
@@ -35,15 +34,15 @@ async function askOn(question: string, terminal: Interface): Promise<string> {
 }
 
 /** A reader that has seen enough (`| head`) ends the command without a word. */
-function endQuietly(error: NodeJS.ErrnoException): void {
+function exitOnClosedPipe(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);
 }
 
 const packageFile = new URL('../../package.json', import.meta.url);
 const { version } = JSON.parse(readFileSync(packageFile, 'utf8'));
-process.stdout.on('error', endQuietly);
-process.exitCode = await run(
+process.stdout.on('error', exitOnClosedPipe);
+process.exitCode = await runCommandLine(
   process.argv.slice(2),
   {
     stdout: process.stdout,

@@ -6,14 +6,13 @@ import { addAuditCommand } from './commands/audit.ts';
 import { addBridgeCommand } from './commands/bridge.ts';
 import { addCompletionCommand } from './commands/completion.ts';
 import { addDemoCommand } from './commands/demo.ts';
-import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommand } from './commands/enroll.ts';
 import { addEventsCommand } from './commands/events.ts';
 import { addJobsCommand } from './commands/jobs.ts';
 import { addKeyCommand } from './commands/key.ts';
 import { addMasterCommand } from './commands/master.ts';
-import { addMigrateCommand } from './commands/migrate.ts';
 import { addMinionCommand } from './commands/minion.ts';
+import { addDoctorCommand, addMigrateCommand } from './commands/ops.ts';
 import { addPillarCommand } from './commands/pillar.ts';
 import { addReactionsCommand } from './commands/reactions.ts';
 import { addSaltCommand } from './commands/salt.ts';
@@ -23,10 +22,8 @@ import { addStatusCommand } from './commands/status.ts';
 import { addStoreCommand } from './commands/store.ts';
 import { addTokenCommand } from './commands/token.ts';
 import type { CommandContext } from './context.ts';
-import { codeOf } from './error-code.ts';
-import { exitCodeOf, exitCodes } from './exit-codes.ts';
-import { escapeLine } from './output/escape.ts';
-import { printLine } from './print.ts';
+import { errorCodeOf, exitCodeOf, exitCodes } from './errors.ts';
+import { escapeLine, printLine } from './terminal.ts';
 
 const addCommands: readonly ((program: Command, context: CommandContext) => void)[] = [
   addMasterCommand,
@@ -80,7 +77,7 @@ function createProgram(context: CommandContext, version: string): Command {
  * @param argv what follows the program's name
  * @returns what the process shall end with
  */
-export async function run(
+export async function runCommandLine(
   argv: readonly string[],
   context: Omit<CommandContext, 'setExitCode'>,
   version: string,
@@ -98,17 +95,17 @@ export async function run(
     await program.parseAsync([...argv], { from: 'user' });
     return exitCode;
   } catch (error) {
-    return explain(error, context, isDebugging);
+    return reportError(error, context, isDebugging);
   }
 }
 
-async function explain(
+async function reportError(
   error: unknown,
   { stderr }: Pick<CommandContext, 'stderr'>,
   isDebugging: boolean,
 ): Promise<number> {
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
-  const code = codeOf(error) ?? '';
+  const code = errorCodeOf(error) ?? '';
   if (code === 'EPIPE') return exitCodes.ok;
   const known = exitCodeOf(code);
   const ofSystem = describeSystemError(error);

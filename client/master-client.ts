@@ -38,11 +38,13 @@ import type { FactMap } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import {
   type Connection,
-  connectionTo,
+  callMethod,
+  createConnection,
   type LocalMaster,
+  openMethodStream,
   type RemoteMaster,
-} from './connection.ts';
-import { callOnce, callStream, openStream } from './rpc.ts';
+  streamMethod,
+} from './rpc.ts';
 
 /** Where the master is. */
 export type MasterClientOptions = LocalMaster | RemoteMaster;
@@ -56,90 +58,90 @@ export type MasterClientOptions = LocalMaster | RemoteMaster;
  * call: the master's code, or ERR_SOCKET when none can be reached
  */
 export function connectMaster(options: MasterClientOptions): MasterApi {
-  const connection = connectionTo(options);
+  const connection = createConnection(options);
   return {
     keys: {
-      list: (request = {}) => callOnce<readonly KeyInfo[]>(connection, 'keys.list', request),
-      local: () => callOnce<readonly LocalKeyInfo[]>(connection, 'keys.local', {}),
+      list: (request = {}) => callMethod<readonly KeyInfo[]>(connection, 'keys.list', request),
+      local: () => callMethod<readonly LocalKeyInfo[]>(connection, 'keys.local', {}),
       // Who asks is known to the master by the connection.
       accept: ({ by: _, ...selection }) =>
-        callOnce<readonly KeyChange[]>(connection, 'keys.accept', selection),
+        callMethod<readonly KeyChange[]>(connection, 'keys.accept', selection),
       reject: ({ by: _, ...selection }) =>
-        callOnce<readonly KeyChange[]>(connection, 'keys.reject', selection),
+        callMethod<readonly KeyChange[]>(connection, 'keys.reject', selection),
       delete: ({ by: _, ...selection }) =>
-        callOnce<readonly KeyChange[]>(connection, 'keys.delete', selection),
+        callMethod<readonly KeyChange[]>(connection, 'keys.delete', selection),
       create: ({ by: _, ...request }) =>
-        callOnce<CreatedKey | null>(connection, 'keys.create', request),
+        callMethod<CreatedKey | null>(connection, 'keys.create', request),
       unpin: async (id) => {
-        await callOnce<null>(connection, 'keys.unpin', { id });
+        await callMethod<null>(connection, 'keys.unpin', { id });
       },
     },
     jobs: {
-      publish: (request) => callOnce<JobReceipt>(connection, 'jobs.publish', request),
+      publish: (request) => callMethod<JobReceipt>(connection, 'jobs.publish', request),
       batch: (request, signal) =>
-        callStream<BatchUpdate>(connection, 'jobs.batch', request, signal),
-      list: (request = {}) => callOnce<readonly JobSummary[]>(connection, 'jobs.list', request),
-      show: (jid) => callOnce<JobReport>(connection, 'jobs.show', { jid }),
-      run: (request, signal) => callStream<JobUpdate>(connection, 'jobs.run', request, signal),
-      underWay: () => callOnce<readonly JobProgress[]>(connection, 'jobs.underWay', {}),
-      plan: (request) => callOnce<TargetPlan>(connection, 'jobs.plan', request),
+        streamMethod<BatchUpdate>(connection, 'jobs.batch', request, signal),
+      list: (request = {}) => callMethod<readonly JobSummary[]>(connection, 'jobs.list', request),
+      show: (jid) => callMethod<JobReport>(connection, 'jobs.show', { jid }),
+      run: (request, signal) => streamMethod<JobUpdate>(connection, 'jobs.run', request, signal),
+      underWay: () => callMethod<readonly JobProgress[]>(connection, 'jobs.underWay', {}),
+      plan: (request) => callMethod<TargetPlan>(connection, 'jobs.plan', request),
     },
     events: {
       subscribe: (request = {}, signal) =>
-        callStream<MasterEvent>(connection, 'events.subscribe', request, signal),
+        streamMethod<MasterEvent>(connection, 'events.subscribe', request, signal),
       fire: async (tag, data) => {
-        await callOnce<null>(connection, 'events.fire', { tag, data });
+        await callMethod<null>(connection, 'events.fire', { tag, data });
       },
-      denials: () => callOnce<readonly Denial[]>(connection, 'events.denials', {}),
+      denials: () => callMethod<readonly Denial[]>(connection, 'events.denials', {}),
     },
     acl: {
-      explain: (request) => callOnce<Explanation>(connection, 'acl.explain', request),
-      learn: (request = {}) => callOnce<LearnedPolicy>(connection, 'acl.learn', request),
-      replay: (request) => callOnce<ReplayReport>(connection, 'acl.replay', request),
-      reload: () => callOnce<ReloadReport>(connection, 'acl.reload', {}),
+      explain: (request) => callMethod<Explanation>(connection, 'acl.explain', request),
+      learn: (request = {}) => callMethod<LearnedPolicy>(connection, 'acl.learn', request),
+      replay: (request) => callMethod<ReplayReport>(connection, 'acl.replay', request),
+      reload: () => callMethod<ReloadReport>(connection, 'acl.reload', {}),
       forget: async () => {
-        await callOnce<null>(connection, 'acl.forget', {});
+        await callMethod<null>(connection, 'acl.forget', {});
       },
     },
-    audit: { flush: () => callOnce<StoredHead | null>(connection, 'audit.flush', {}) },
+    audit: { flush: () => callMethod<StoredHead | null>(connection, 'audit.flush', {}) },
     logins: {
-      login: (request) => callOnce<Login>(connection, 'logins.login', request),
-      identify: (token) => callOnce<TokenInfo>(connection, 'logins.identify', { token }),
-      logout: (token) => callOnce<boolean>(connection, 'logins.logout', { token }),
-      list: () => callOnce<readonly TokenInfo[]>(connection, 'logins.list', {}),
+      login: (request) => callMethod<Login>(connection, 'logins.login', request),
+      identify: (token) => callMethod<TokenInfo>(connection, 'logins.identify', { token }),
+      logout: (token) => callMethod<boolean>(connection, 'logins.logout', { token }),
+      list: () => callMethod<readonly TokenInfo[]>(connection, 'logins.list', {}),
       revoke: ({ by: _, ...selection }) =>
-        callOnce<readonly TokenInfo[]>(connection, 'logins.revoke', selection),
+        callMethod<readonly TokenInfo[]>(connection, 'logins.revoke', selection),
       follow: (token, signal) =>
-        callStream<TokenInfo>(connection, 'logins.follow', { token }, signal),
+        streamMethod<TokenInfo>(connection, 'logins.follow', { token }, signal),
     },
-    asUser: (token) => asUser(connection, token),
+    asUser: (token) => createUserApi(connection, token),
     reactions: {
-      list: () => callOnce<readonly ReactionInfo[]>(connection, 'reactions.list', {}),
-      show: (name) => callOnce<ReactionInfo>(connection, 'reactions.show', { name }),
+      list: () => callMethod<readonly ReactionInfo[]>(connection, 'reactions.list', {}),
+      show: (name) => callMethod<ReactionInfo>(connection, 'reactions.show', { name }),
       runs: (request = {}) =>
-        callOnce<readonly ReactionRun[]>(connection, 'reactions.runs', request),
+        callMethod<readonly ReactionRun[]>(connection, 'reactions.runs', request),
     },
     pillar: {
-      show: (question) => callOnce<FactMap>(connection, 'pillar.show', question),
-      explain: (question) => callOnce<PillarExplanation>(connection, 'pillar.explain', question),
+      show: (question) => callMethod<FactMap>(connection, 'pillar.show', question),
+      explain: (question) => callMethod<PillarExplanation>(connection, 'pillar.explain', question),
       diff: (question) =>
-        callOnce<readonly PillarDifference[]>(connection, 'pillar.diff', question),
+        callMethod<readonly PillarDifference[]>(connection, 'pillar.diff', question),
     },
-    presence: () => callOnce<readonly PresentMinion[]>(connection, 'presence', {}),
-    runners: functions(connection, 'runners'),
-    wheel: functions(connection, 'wheel'),
+    presence: () => callMethod<readonly PresentMinion[]>(connection, 'presence', {}),
+    runners: createFunctionsApi(connection, 'runners'),
+    wheel: createFunctionsApi(connection, 'wheel'),
     store: {
-      backup: (target) => callOnce<BackupReceipt>(connection, 'store.backup', { target }),
+      backup: (target) => callMethod<BackupReceipt>(connection, 'store.backup', { target }),
     },
-    status: () => callOnce<MasterStatus>(connection, 'status', {}),
-    metrics: () => callOnce<readonly MetricFamily[]>(connection, 'metrics', {}),
-    minions: () => callOnce<readonly MinionInfo[]>(connection, 'minions', {}),
+    status: () => callMethod<MasterStatus>(connection, 'status', {}),
+    metrics: () => callMethod<readonly MetricFamily[]>(connection, 'metrics', {}),
+    minions: () => callMethod<readonly MinionInfo[]>(connection, 'minions', {}),
   };
 }
 
-function asUser(connection: Connection, token: string): UserApi {
+function createUserApi(connection: Connection, token: string): UserApi {
   const functionsOf = (room: 'runners' | 'wheel'): UserApi['runners'] => {
-    const { run, start } = functions(connection, room);
+    const { run, start } = createFunctionsApi(connection, room);
     return {
       run: (call) => run(withToken(call, token)),
       start: (call) => start(withToken(call, token)),
@@ -147,22 +149,28 @@ function asUser(connection: Connection, token: string): UserApi {
   };
   return {
     jobs: {
-      publish: (request) => callOnce<JobReceipt>(connection, 'jobs.publish', { ...request, token }),
+      publish: (request) =>
+        callMethod<JobReceipt>(connection, 'jobs.publish', { ...request, token }),
       batch: (request, signal) =>
-        callStream<BatchUpdate>(connection, 'jobs.batch', { ...request, token }, signal),
+        streamMethod<BatchUpdate>(connection, 'jobs.batch', { ...request, token }, signal),
       run: (request, signal) =>
-        callStream<JobUpdate>(connection, 'jobs.run', { ...request, token }, signal),
+        streamMethod<JobUpdate>(connection, 'jobs.run', { ...request, token }, signal),
     },
     runners: functionsOf('runners'),
     wheel: functionsOf('wheel'),
     permits: (action, name) =>
-      callOnce<boolean>(connection, 'acl.permits', { token, action, name }),
+      callMethod<boolean>(connection, 'acl.permits', { token, action, name }),
     events: {
       subscribe: async (request = {}, signal) =>
-        openStream<MasterEvent>(connection, 'events.subscribe', { ...request, token }, signal),
+        openMethodStream<MasterEvent>(
+          connection,
+          'events.subscribe',
+          { ...request, token },
+          signal,
+        ),
       subscribeBatches: async (request = {}, signal) =>
-        singly(
-          await openStream<MasterEvent>(
+        inSingleItemBatches(
+          await openMethodStream<MasterEvent>(
             connection,
             'events.subscribe',
             { ...request, token },
@@ -170,20 +178,22 @@ function asUser(connection: Connection, token: string): UserApi {
           ),
         ),
       fire: async (tag, data) => {
-        await callOnce<null>(connection, 'events.fire', { tag, data, token });
+        await callMethod<null>(connection, 'events.fire', { tag, data, token });
       },
     },
     keys: {
       create: ({ by: _, ...request }) =>
-        callOnce<CreatedKey | null>(connection, 'keys.create', { ...request, token }),
+        callMethod<CreatedKey | null>(connection, 'keys.create', { ...request, token }),
     },
     requireFullRights: (what) =>
-      callOnce<AuditRequester>(connection, 'users.requireFullRights', { what, token }),
+      callMethod<AuditRequester>(connection, 'users.requireFullRights', { what, token }),
   };
 }
 
 /** Over a connection, each comes by itself. */
-async function* singly<T>(items: AsyncIterable<T>): AsyncGenerator<readonly T[], void, void> {
+async function* inSingleItemBatches<T>(
+  items: AsyncIterable<T>,
+): AsyncGenerator<readonly T[], void, void> {
   for await (const item of items) yield [item];
 }
 
@@ -192,15 +202,36 @@ function withToken<T extends object>(call: T, token: string): T & { readonly tok
   return { ...call, token };
 }
 
-function functions(connection: Connection, room: 'runners' | 'wheel'): FunctionsApi {
+function createFunctionsApi(connection: Connection, room: 'runners' | 'wheel'): FunctionsApi {
   return {
-    run: (call) => callOnce<FunctionResult>(connection, `${room}.run`, call),
-    start: (call) => callOnce<StartedCall>(connection, `${room}.start`, call),
+    run: (call) => callMethod<FunctionResult>(connection, `${room}.run`, call),
+    start: (call) => callMethod<StartedCall>(connection, `${room}.start`, call),
     docs: (prefix) =>
-      callOnce<Readonly<Record<string, string>>>(
+      callMethod<Readonly<Record<string, string>>>(
         connection,
         `${room}.docs`,
         prefix === undefined ? {} : { prefix },
       ),
+  };
+}
+
+/** Methods that an extension of a running master has. */
+export interface ExtensionClient {
+  /** One value. `T` is what the extension promises for the method. @throws RemoteError */
+  call<T>(method: string, parameters?: object): Promise<T>;
+  /** A stream; ends with the signal. @throws RemoteError from the iteration */
+  stream<T>(method: string, parameters?: object, signal?: AbortSignal): AsyncIterable<T>;
+}
+
+/**
+ * An extension of a master on this host, by its local socket.
+ * @param extension - its name, for instance `bridge`
+ */
+export function connectExtension(master: LocalMaster, extension: string): ExtensionClient {
+  const connection = createConnection(master);
+  return {
+    call: (method, parameters = {}) => callMethod(connection, `${extension}.${method}`, parameters),
+    stream: (method, parameters = {}, signal) =>
+      streamMethod(connection, `${extension}.${method}`, parameters, signal),
   };
 }

@@ -1,41 +1,61 @@
 /** Calls of a master's interface: see master/rpc/server.ts for the form. */
-import type { IncomingMessage } from 'node:http';
+
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  type RequestOptions,
+  request as requestHttp,
+} from 'node:http';
+import { Agent, request as requestHttps } from 'node:https';
 import { createInterface } from 'node:readline';
 import { fromJson, writeMarkedJson } from '../master/index.ts';
 import { parseJson } from '../runtime/index.ts';
-import type { Connection } from './connection.ts';
-import { RemoteError } from './errors.ts';
+
+/** What a master answered, or why it could not be asked. */
+export class RemoteError extends Error {
+  /** The master's code; `ERR_SOCKET` when no master could be reached. */
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}
 
 /** One value. `T` is what the method table promises for `method`. */
-export async function callOnce<T>(
+export async function callMethod<T>(
   connection: Connection,
   method: string,
   parameters: object,
 ): Promise<T> {
-  const body = parse(connection, await textOf(await post(connection, method, parameters)));
-  if (body.error !== undefined) throw toError(connection, body.error);
+  const body = parseRpcLine(
+    connection,
+    await readBody(await postRequest(connection, method, parameters)),
+  );
+  if (body.error !== undefined) throw toRemoteError(connection, body.error);
   return fromJson(body.result) as T;
 }
 
 /** A stream that begins with the first read; ends when the reader stops or the signal fires. */
-export async function* callStream<T>(
+export async function* streamMethod<T>(
   connection: Connection,
   method: string,
   parameters: object,
   signal?: AbortSignal,
 ): AsyncGenerator<T, void, void> {
-  yield* await openStream<T>(connection, method, parameters, signal);
+  yield* await openMethodStream<T>(connection, method, parameters, signal);
 }
 
 /** A stream that has begun when it resolves. */
-export async function openStream<T>(
+export async function openMethodStream<T>(
   connection: Connection,
   method: string,
   parameters: object,
   signal?: AbortSignal,
 ): Promise<AsyncGenerator<T, void, void>> {
   if (signal?.aborted) return readStream<T>(connection, undefined, signal);
-  const opened = post(connection, method, parameters, signal);
+  const opened = postRequest(connection, method, parameters, signal);
   const response = await opened.catch((error: unknown) => {
     if (signal?.aborted) return undefined;
     throw error;
@@ -43,7 +63,7 @@ export async function openStream<T>(
   const isStream = response?.headers['content-type'] === 'application/x-ndjson';
   // What is refused before it begins is told at once.
   if (response !== undefined && !isStream) {
-    throw toError(connection, parse(connection, await textOf(response)).error);
+    throw toRemoteError(connection, parseRpcLine(connection, await readBody(response)).error);
   }
   return readStream<T>(connection, response, signal);
 }
@@ -55,7 +75,7 @@ async function* readStream<T>(
 ): AsyncGenerator<T, void, void> {
   if (response === undefined) return;
   try {
-    yield* itemsOf<T>(connection, response);
+    yield* readStreamItems<T>(connection, response);
   } catch (error) {
     // Whoever ended it has what they wanted.
     if (signal?.aborted) return;
@@ -65,20 +85,20 @@ async function* readStream<T>(
   }
 }
 
-async function* itemsOf<T>(
+async function* readStreamItems<T>(
   connection: Connection,
   response: IncomingMessage,
 ): AsyncGenerator<T, void, void> {
   for await (const text of createInterface({ input: response, crlfDelay: Infinity })) {
-    const line = parse(connection, text);
+    const line = parseRpcLine(connection, text);
     if (line.end === true) return;
-    if (line.error !== undefined) throw toError(connection, line.error);
+    if (line.error !== undefined) throw toRemoteError(connection, line.error);
     yield fromJson(line.item) as T;
   }
   throw new RemoteError('ERR_SOCKET', `${connection.name}: the master closed the connection`);
 }
 
-function post(
+function postRequest(
   { name, open, explain }: Connection,
   method: string,
   parameters: object,
@@ -95,14 +115,14 @@ function post(
   });
 }
 
-async function textOf(response: IncomingMessage): Promise<string> {
+async function readBody(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of response) chunks.push(chunk);
   return Buffer.concat(chunks).toString('utf8');
 }
 
 /** A line as the master writes it. */
-interface Line {
+interface RpcLine {
   readonly result?: unknown;
   readonly item?: unknown;
   readonly end?: boolean;
@@ -110,7 +130,7 @@ interface Line {
 }
 
 /** @throws RemoteError ERR_SOCKET for what no master wrote: a proxy, for instance */
-function parse({ name }: Connection, text: string): Line {
+function parseRpcLine({ name }: Connection, text: string): RpcLine {
   try {
     const line: unknown = parseJson(text);
     if (typeof line === 'object' && line !== null) return line;
@@ -120,7 +140,7 @@ function parse({ name }: Connection, text: string): Line {
   throw new RemoteError('ERR_SOCKET', `${name}: what answers is no master`);
 }
 
-function toError({ name }: Connection, error: unknown): RemoteError {
+function toRemoteError({ name }: Connection, error: unknown): RemoteError {
   if (typeof error === 'object' && error !== null && 'code' in error) {
     const message = 'message' in error ? String(error.message) : '';
     return new RemoteError(String(error.code), message);
@@ -129,4 +149,109 @@ function toError({ name }: Connection, error: unknown): RemoteError {
   return typeof error === 'string'
     ? new RemoteError(error, `${name}: the HTTP API refused it`)
     : new RemoteError('ERR_SOCKET', `${name}: what answers is no master`);
+}
+
+// How a master is reached: its local socket, or its HTTP API.
+
+/** A master on this host. */
+export interface LocalMaster {
+  /** Path of its local socket (`saltbridge.sock` in `sock_dir`). */
+  readonly socketPath: string;
+}
+
+/** A master whose HTTP API is served (`rest_cherrypy:` or `saltbridge: api:`). */
+export interface RemoteMaster {
+  /**
+   * Its address, `https://master:8000`, with `root_prefix` if there is one. Plain `http:` is taken
+   * for this host alone.
+   */
+  readonly url: string | URL;
+  /** Whose calls they are: Salt's token, from `logins.login`. Default: nobody's. */
+  readonly token?: string;
+  /** Certificates that are trusted, PEM. Default: those of the system. */
+  readonly ca?: string | Uint8Array;
+}
+
+/** A way to a master. */
+export interface Connection {
+  /** For errors. */
+  readonly name: string;
+  /** A POST that its caller ends. */
+  readonly open: (path: string, signal?: AbortSignal) => ClientRequest;
+  /** Why it did not come through, and what to do. */
+  readonly explain: (cause: NodeJS.ErrnoException) => string;
+}
+
+const jsonHeaders = { 'content-type': 'application/json' };
+
+export function createConnection(master: LocalMaster | RemoteMaster): Connection {
+  return 'socketPath' in master ? localConnection(master) : remoteConnection(master);
+}
+
+function localConnection({ socketPath }: LocalMaster): Connection {
+  return {
+    name: socketPath,
+    open: (path, signal) =>
+      requestHttp({
+        socketPath,
+        path,
+        method: 'POST',
+        headers: jsonHeaders,
+        ...abortSignalOption(signal),
+      }),
+    explain: explainLocal,
+  };
+}
+
+/** @throws TypeError for an address that is none, or over which tokens would go in the clear */
+function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
+  const { protocol, hostname, port, pathname, host } = new URL(url);
+  const isPlain = protocol === 'http:' && isThisHost(hostname);
+  if (protocol !== 'https:' && !isPlain) throw new TypeError('expected an address with https:');
+  const prefix = pathname.replace(/\/+$/, '');
+  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const common: RequestOptions = {
+    host: hostname.replace(/^\[|\]$/g, ''),
+    method: 'POST',
+    headers: { ...jsonHeaders, ...authorization },
+    ...(port === '' ? {} : { port: Number(port) }),
+  };
+  const name = `${protocol}//${host}${prefix}`;
+  if (isPlain) {
+    const open: Connection['open'] = (path, signal) =>
+      requestHttp({ ...common, path: `${prefix}${path}`, ...abortSignalOption(signal) });
+    return { name, open, explain: explainRemote };
+  }
+  // A handshake costs more than a call: connections are kept for the next one.
+  const agent = new Agent({
+    keepAlive: true,
+    minVersion: 'TLSv1.2',
+    ...(ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : Buffer.from(ca) }),
+  });
+  const open: Connection['open'] = (path, signal) =>
+    requestHttps({ ...common, agent, path: `${prefix}${path}`, ...abortSignalOption(signal) });
+  return { name, open, explain: explainRemote };
+}
+
+function isThisHost(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname);
+}
+
+function abortSignalOption(signal: AbortSignal | undefined): { readonly signal?: AbortSignal } {
+  return signal === undefined ? {} : { signal };
+}
+
+function explainLocal(cause: NodeJS.ErrnoException): string {
+  if (cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED') {
+    return 'no master listens here; start one with: saltbridge master';
+  }
+  if (cause.code === 'EACCES') return "permission denied; run this as the master's user";
+  return `cannot reach the master (${cause.code ?? cause.message})`;
+}
+
+function explainRemote(cause: NodeJS.ErrnoException): string {
+  if (cause.code === 'ECONNREFUSED') {
+    return 'nobody listens here; give the master a port under saltbridge: api:';
+  }
+  return `cannot reach the master (${cause.code ?? cause.message})`;
 }

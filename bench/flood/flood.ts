@@ -9,7 +9,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { setPriority, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { keepHeapSmall } from '../../cli/heap.ts';
+import { limitHeapGrowth } from '../../cli/process.ts';
 import { createMaster, type MasterStatus } from '../../master/index.ts';
 import { benchConfig } from '../config.ts';
 import { growthPerMinute, type MemorySample, sampleMemory, warm } from '../soak/memory.ts';
@@ -58,7 +58,7 @@ const floods: readonly (readonly [Attack, perSecond: number, wanted: FloodOrder[
  * @param name what the names of the attacks begin with
  */
 export async function* benchFlood(seconds: number, name = ''): AsyncGenerator<FloodFigures> {
-  keepHeapSmall();
+  limitHeapGrowth();
   const rootDir = await mkdtemp(path.join(tmpdir(), 'sb-'));
   const config = benchConfig(rootDir, {});
   const keys = await makeKeyTexts(16);

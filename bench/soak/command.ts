@@ -1,4 +1,4 @@
-import { keepHeapSmall } from '../../cli/heap.ts';
+import { limitHeapGrowth } from '../../cli/process.ts';
 import type { MemorySample } from './memory.ts';
 import { type SoakLoad, soak } from './soak.ts';
 import { complaints, memoryLine, summary } from './verdict.ts';
@@ -32,7 +32,7 @@ export async function runSoak(
     eventsPerSecond: fullLoad.eventsPerSecond * share,
     jobsPerSecond: fullLoad.jobsPerSecond * share,
   };
-  keepHeapSmall();
+  limitHeapGrowth();
   print(`# soak of ${seconds} s: ${JSON.stringify(load)}`);
   let samples: MemorySample[] = [];
   const result = await soak(load, seconds, (sample, counts, jobs) => {

@@ -4,19 +4,102 @@ import {
   type ExplainRequest,
   type Explanation,
   type LintFinding,
+  learnedText,
   lintConfiguredPolicy,
   loadCandidatePolicy,
   loadMasterConfig,
   type ReloadReport,
+  type ReplayChange,
+  type ReplayReport,
   readMarkedJson,
 } from '../../master/index.ts';
-import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
-import { CommandError } from '../errors.ts';
-import { exitCodes } from '../exit-codes.ts';
-import { escapeName } from '../output/escape.ts';
-import { printJson, printLine } from '../print.ts';
-import { addLearnCommand, addReplayCommand } from './acl-learn.ts';
+import { CommandError, exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption, parseSince } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
+
+// `saltbridge acl learn` and `saltbridge acl replay`: a policy from what was, and against it.
+
+interface SinceOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+  readonly since?: string;
+}
+
+interface LearnOptions extends SinceOptions {
+  readonly generalise?: boolean;
+  readonly forget?: boolean;
+}
+
+function addLearnCommand(acl: Command, context: CommandContext): void {
+  acl
+    .command('learn')
+    .description('print the least policy that permits what no rule permitted; changes nothing')
+    .option('--since <time>', 'what was asked for since then: 30m, 1h, 7d, or a date')
+    .option('--generalise', 'one rule for all whose tags differ in their own ids alone')
+    .option('--forget', 'forget what is recorded, afterwards')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json, since, generalise, forget }: LearnOptions) => {
+      const api = await context.openApi(configDir);
+      const learned = await api.acl.learn({
+        ...sinceSelection(since),
+        ...(generalise === undefined ? {} : { generalise }),
+      });
+      if (json) await printJson(context.stdout, learned);
+      else await printLine(context.stdout, learnedText(learned).trimEnd());
+      if (forget) await api.acl.forget();
+    });
+}
+
+function addReplayCommand(acl: Command, context: CommandContext): void {
+  acl
+    .command('replay')
+    .description('say what another policy would have decided otherwise; changes nothing')
+    .argument('<file>', 'the policy, as it would stand in master.d')
+    .option('--since <time>', 'what was decided since then: 30m, 1h, 7d, or a date')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (file: string, { configDir, json, since }: SinceOptions) => {
+      const { rules } = await loadCandidatePolicy(configDir, file);
+      const api = await context.openApi(configDir);
+      const report = await api.acl.replay({ rules, ...sinceSelection(since) });
+      if (json) await printJson(context.stdout, report);
+      else await printLine(context.stdout, formatReplayReport(report));
+      const isOther = report.changes.some(({ kind }) => kind !== 'other-rule');
+      if (isOther) context.setExitCode(exitCodes.failure);
+    });
+}
+
+function sinceSelection(since: string | undefined): { readonly since?: number } {
+  return since === undefined ? {} : { since: parseSince(since) };
+}
+
+function formatReplayReport({
+  decisions,
+  requests,
+  uncertain,
+  missed,
+  changes,
+}: ReplayReport): string {
+  const notes = [
+    ...(uncertain === 0 ? [] : [`${uncertain} of them without all of their data`]),
+    ...(missed === 0 ? [] : [`${missed} requests since the start were not recorded`]),
+  ];
+  const summary = `${decisions} decisions on ${requests} requests, ${changes.length} otherwise`;
+  return [...changes.map(formatReplayChange), [summary, ...notes].join('; ')]
+    .map(escapeName)
+    .join('\n');
+}
+
+function formatReplayChange({ kind, recorded, decision }: ReplayChange): string {
+  const { minion, action, texts, count, lastAt, rule } = recorded;
+  const asked = `${minion} ${action} ${texts.join(',')}`;
+  const times = `${count} times, last ${new Date(lastAt).toISOString()}`;
+  return `${kind}: ${asked} (${times}): was by ${rule}, would be by ${decision.rule}: ${decision.reason}`;
+}
 
 interface AclOptions {
   readonly configDir: string;
@@ -24,7 +107,7 @@ interface AclOptions {
 }
 
 /** More of who asks. */
-interface WhoOptions {
+interface SubjectOptions {
   readonly group?: readonly string[];
   readonly eauth?: string;
   readonly role?: readonly string[];
@@ -32,7 +115,7 @@ interface WhoOptions {
   readonly user: string;
 }
 
-interface ExplainOptions extends AclOptions, WhoOptions {
+interface ExplainOptions extends AclOptions, SubjectOptions {
   readonly arg?: readonly string[];
   readonly data?: string;
   readonly bytes?: string;
@@ -185,7 +268,7 @@ function readRequest(
 
 function readSubject(
   text: string,
-  { group: groups = [], eauth, role: roles = [], domain, user }: WhoOptions,
+  { group: groups = [], eauth, role: roles = [], domain, user }: SubjectOptions,
 ): ExplainRequest['subject'] {
   const [, kind, name = ''] = /^(user|project|service|token):(.+)$/s.exec(text) ?? [];
   // Rules look at ids and names alike.
@@ -217,16 +300,18 @@ function formatDenial({ minion, tag, rule, reason, count, lastAt }: Denial): str
 
 function formatExplanation({ decision, nearest }: Explanation): string {
   const { effect, rule, reason } = decision;
-  const lines = [`${effect}: ${rule}${placeOf(decision)}: ${reason}`].concat(
-    nearest.map((it) => `  nearest: ${it.rule}${placeOf(it)}: ${it.obstacles.join('; ')}`),
+  const lines = [`${effect}: ${rule}${formatRuleOrigin(decision)}: ${reason}`].concat(
+    nearest.map((it) => `  nearest: ${it.rule}${formatRuleOrigin(it)}: ${it.obstacles.join('; ')}`),
   );
   return lines.map(escapeName).join('\n');
 }
 
 function formatFinding(finding: LintFinding): string {
-  return escapeName(`${finding.kind}: ${finding.rule}${placeOf(finding)}: ${finding.reason}`);
+  return escapeName(
+    `${finding.kind}: ${finding.rule}${formatRuleOrigin(finding)}: ${finding.reason}`,
+  );
 }
 
-function placeOf({ origin }: Pick<LintFinding, 'origin'>): string {
+function formatRuleOrigin({ origin }: Pick<LintFinding, 'origin'>): string {
   return origin === undefined ? '' : ` (${origin.file}:${origin.line})`;
 }

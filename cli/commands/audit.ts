@@ -9,13 +9,11 @@ import {
   verifyAudit,
   verifyAuditLog,
 } from '../../master/index.ts';
-import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
-import { isNobodyThere } from '../connect.ts';
 import type { CommandContext } from '../context.ts';
-import { exitCodes } from '../exit-codes.ts';
-import { escapeName } from '../output/escape.ts';
-import { printJson, printLine } from '../print.ts';
-import { readSince } from '../since.ts';
+import { exitCodes } from '../errors.ts';
+import { isMasterNotRunning } from '../local-master.ts';
+import { configOption, jsonOption, logLevelOption, parseSince } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface AuditOptions {
   readonly configDir: string;
@@ -41,7 +39,7 @@ export function addAuditCommand(program: Command, context: CommandContext): void
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action((options: ShowOptions) => show(options, context));
+    .action((options: ShowOptions) => showRecords(options, context));
   audit
     .command('verify')
     .description('look whether the audit log is as it was written, or copied files of one')
@@ -49,37 +47,40 @@ export function addAuditCommand(program: Command, context: CommandContext): void
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
-    .action((files: readonly string[], options: AuditOptions) => verify(files, options, context));
+    .action((files: readonly string[], options: AuditOptions) =>
+      verifyRecords(files, options, context),
+    );
 }
 
-async function show(options: ShowOptions, context: CommandContext): Promise<void> {
+async function showRecords(options: ShowOptions, context: CommandContext): Promise<void> {
   const { configDir, json, since, ...filter } = options;
-  const from = since === undefined ? {} : { since: readSince(since) };
+  const from = since === undefined ? {} : { since: parseSince(since) };
   const { config } = await loadMasterConfig(configDir);
-  await flush(configDir, context);
+  await flushAudit(configDir, context);
   for await (const record of readAuditLog(config, { ...filter, ...from })) {
     await printLine(context.stdout, json ? JSON.stringify(record) : formatRecord(record));
   }
 }
 
-async function verify(
+async function verifyRecords(
   files: readonly string[],
   { configDir, json }: AuditOptions,
   context: CommandContext,
 ): Promise<void> {
-  const report = files.length > 0 ? await verifyAudit(files) : await verifyOwn(configDir, context);
+  const report =
+    files.length > 0 ? await verifyAudit(files) : await verifyMasterLog(configDir, context);
   if (json) await printJson(context.stdout, report);
   else await printLine(context.stdout, formatReport(report));
   if (report.problems.length > 0) context.setExitCode(exitCodes.failure);
 }
 
-async function verifyOwn(configDir: string, context: CommandContext): Promise<AuditReport> {
+async function verifyMasterLog(configDir: string, context: CommandContext): Promise<AuditReport> {
   const { config } = await loadMasterConfig(configDir);
-  return verifyAuditLog(config, await flush(configDir, context));
+  return verifyAuditLog(config, await flushAudit(configDir, context));
 }
 
 /** What the running master wrote last; `null`: nothing is audited; `undefined`: none runs. */
-async function flush(
+async function flushAudit(
   configDir: string,
   context: CommandContext,
 ): Promise<StoredHead | null | undefined> {
@@ -87,7 +88,7 @@ async function flush(
   try {
     return await api.audit.flush();
   } catch (error) {
-    if (!isNobodyThere(error)) throw error;
+    if (!isMasterNotRunning(error)) throw error;
     return undefined;
   }
 }

@@ -1,9 +1,380 @@
-import type { Command } from 'commander';
+import path from 'node:path';
+import { type Command, InvalidArgumentError } from 'commander';
+import type {
+  BegunPlan,
+  BegunRun,
+  CommandInfo,
+  CommandUpdate,
+  PlanInfo,
+  PlanOutcome,
+  PlanUpdate,
+} from '../../heat-bridge/index.ts';
+import { loadMasterConfig, readMarkedJson, writeMarkedJson } from '../../master/index.ts';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
-import { addNamedCommands } from './bridge-commands.ts';
-import { addHandleCommands } from './bridge-handle.ts';
-import { addOutboxCommands } from './bridge-outbox.ts';
-import { addPlanCommands } from './bridge-plans.ts';
+import { CommandError, exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
+import { addHandleCommands, addOutboxCommands } from './bridge-signals.ts';
+
+/** Targets of a plan's groups, by name. */
+type GroupTargets = Readonly<Record<string, string | readonly string[]>>;
+
+/** What every command here takes. */
+interface PlanOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+/** What is asked of a plan, beside its name. */
+interface RunPlanOptions extends PlanOptions {
+  readonly group: GroupTargets;
+  readonly params?: WireValue;
+  readonly key?: string;
+  readonly project?: string;
+  readonly service?: string;
+}
+
+/** Runs of plans that go on, below `saltbridge bridge`. */
+function addPlanCommands(bridge: Command, context: CommandContext): void {
+  bridge
+    .command('follow')
+    .description('print what a run of a plan tells, from its beginning')
+    .argument('<id>')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (id: string, options: PlanOptions) => {
+      const api = await context.openExtension(options.configDir, 'bridge');
+      await printPlanUpdates(api.stream('followPlan', { id }), options, context);
+    });
+  bridge
+    .command('cancel')
+    .description('end a run of a plan, take back what is done, and print its outcome')
+    .argument('<id>')
+    .option('--no-undo', 'leave what is done as it is')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (id: string, { configDir, json, undo }: PlanOptions & { undo: boolean }) => {
+      const api = await context.openExtension(configDir, 'bridge');
+      const outcome = await api.call<PlanOutcome>('cancelPlan', { id, undo });
+      if (json) return printJson(context.stdout, outcome);
+      await printLine(context.stdout, `Run ${outcome.id} ${outcome.status}.`);
+    });
+}
+
+/** Calls a plan, and prints what it tells. */
+async function runPlan(
+  plan: string,
+  { group: groups, params, key, project, service, ...options }: RunPlanOptions,
+  context: CommandContext,
+): Promise<void> {
+  const api = await context.openExtension(options.configDir, 'bridge');
+  const request = {
+    plan,
+    groups,
+    ...(params === undefined ? {} : { params }),
+    ...(key === undefined ? {} : { idempotencyKey: key }),
+    ...(project === undefined ? {} : { project }),
+    ...(service === undefined ? {} : { service }),
+  };
+  await printPlanUpdates(api.stream('runPlan', request), options, context);
+}
+
+/** `NAME=TARGET`: a glob on ids, or several ids with commas between them. */
+function parseGroupTarget(text: string, before: GroupTargets = {}): GroupTargets {
+  const [name = '', target = '', ...more] = text.split('=');
+  if (name === '' || target === '' || more.length > 0) {
+    throw new InvalidArgumentError('expected NAME=TARGET.');
+  }
+  if (Object.hasOwn(before, name)) throw new InvalidArgumentError('the group is given twice.');
+  return { ...before, [name]: target.includes(',') ? target.split(',') : target };
+}
+
+async function printPlanUpdates(
+  updates: AsyncIterable<BegunPlan | PlanUpdate>,
+  { json }: Pick<PlanOptions, 'json'>,
+  context: CommandContext,
+): Promise<void> {
+  for await (const update of updates) {
+    if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
+      context.setExitCode(exitCodes.failure);
+    }
+    // Everything in it came over the socket, as Salt's values.
+    if (json) {
+      const line = writeMarkedJson(update);
+      await printLine(context.stdout, line);
+    } else await printPlanUpdate(update, context);
+  }
+}
+
+async function printPlanUpdate(
+  update: BegunPlan | PlanUpdate,
+  context: CommandContext,
+): Promise<void> {
+  switch (update.type) {
+    case 'begun': {
+      const how = update.isRepeated ? 'is a run that was there before' : 'begins';
+      return printLine(context.stderr, `Run ${update.id} ${how}.`);
+    }
+    case 'step': {
+      const { step, kind, state, minions, steps, reason } = update;
+      const counts = `${minions.succeeded} of ${minions.all} minions; ${steps.ended} of ${steps.all} steps have ended`;
+      const why = reason === undefined ? '' : ` (${reason})`;
+      return printLine(
+        context.stderr,
+        escapeName(`${titleOf(step, kind)} ${state}${why}: ${counts}`),
+      );
+    }
+    case 'result': {
+      const { step, kind, result } = update;
+      const { minion, state, return: value, reason } = result;
+      const why = reason === undefined ? '' : ` (${reason})`;
+      const text = value === undefined ? '' : ` ${writeMarkedJson(value)}`;
+      const line = `${titleOf(step, kind)} ${minion}: ${state}${why}${text}`;
+      return printLine(context.stdout, escapeName(line));
+    }
+    case 'outcome': {
+      const { id, status, undone } = update.outcome;
+      const stuck = undone.filter((it) => it.status !== 'succeeded').map(({ step }) => step);
+      const rest = stuck.length === 0 ? '' : ` Not taken back: ${stuck.join(', ')}.`;
+      return printLine(context.stderr, `Run ${id} ${status}.${rest}`);
+    }
+  }
+}
+
+function titleOf(step: string, kind: 'do' | 'undo'): string {
+  return kind === 'do' ? step : `undo of ${step}`;
+}
+
+interface BridgeOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface RunOptions extends BridgeOptions {
+  readonly target?: string;
+  readonly group?: GroupTargets;
+  readonly targetType?: string;
+  readonly params?: WireValue;
+  readonly key?: string;
+  readonly project?: string;
+  readonly service?: string;
+}
+
+/** Named commands, below `saltbridge bridge`. */
+function addNamedCommands(bridge: Command, context: CommandContext): void {
+  addLint(bridge, context);
+  addList(bridge, context);
+  addShow(bridge, context);
+  addRun(bridge, context);
+  addPage(bridge, context, 'docs', 'print a Markdown page for those who call');
+  addPage(bridge, context, 'types', 'print declarations (.d.ts) for programs');
+}
+
+/** When it is first needed: most commands, and most of these, do without. */
+function loadBridge(): Promise<typeof import('../../heat-bridge/index.ts')> {
+  return import('../../heat-bridge/index.ts');
+}
+
+function addLint(bridge: Command, context: CommandContext): void {
+  bridge
+    .command('lint')
+    .description('look at the files of a catalog; no master need run')
+    .argument('[places...]', 'files or directories; default: those of the configuration')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (places: readonly string[], { configDir, json }: BridgeOptions) => {
+      const { loadCatalog } = await loadBridge();
+      const loaded = await loadCatalog(await catalogPaths(places, configDir));
+      const { definitions, plans, findings } = loaded;
+      const counts = { commands: definitions.length, plans: plans.length };
+      if (json) await printJson(context.stdout, { ...counts, findings });
+      for (const { file, problem } of json ? [] : findings) {
+        await printLine(context.stdout, escapeName(`${file}: ${problem}`));
+      }
+      const planned = plans.length === 0 ? '' : ` and ${plans.length} plans`;
+      if (!json)
+        await printLine(context.stderr, `${definitions.length} commands${planned} are well.`);
+      if (findings.length > 0) context.setExitCode(exitCodes.failure);
+    });
+}
+
+function addList(bridge: Command, context: CommandContext): void {
+  bridge
+    .command('list')
+    .description('list the commands and plans of the running master')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json }: BridgeOptions) => {
+      const api = await context.openExtension(configDir, 'bridge');
+      const commands = await api.call<readonly CommandInfo[]>('commands');
+      const list = [...commands, ...(await api.call<readonly PlanInfo[]>('plans'))];
+      if (json) return printJson(context.stdout, list);
+      if (list.length === 0) await printLine(context.stderr, 'The catalog is empty.');
+      for (const { name, description, deprecated } of list) {
+        const note = deprecated === undefined ? '' : ' (deprecated)';
+        await printLine(context.stdout, escapeName(`${name}: ${description}${note}`));
+      }
+    });
+}
+
+function addShow(bridge: Command, context: CommandContext): void {
+  bridge
+    .command('show')
+    .description('show one command or plan, with its parameters')
+    .argument('<name>')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (name: string, { configDir, json }: BridgeOptions) => {
+      const api = await context.openExtension(configDir, 'bridge');
+      const plans = await api.call<readonly PlanInfo[]>('plans');
+      const plan = plans.find((it) => it.name === name);
+      const info = plan ?? (await api.call<CommandInfo>('command', { name }));
+      if (json) return printJson(context.stdout, info);
+      const { parameters, ...rest } = info;
+      for (const [key, value] of Object.entries(rest)) {
+        const text = typeof value === 'string' ? value : JSON.stringify(value);
+        await printLine(context.stdout, `${key.padEnd(12)}${escapeName(text)}`);
+      }
+      await printLine(context.stdout, `parameters  ${JSON.stringify(parameters)}`);
+    });
+}
+
+function addRun(bridge: Command, context: CommandContext): void {
+  bridge
+    .command('run')
+    .description('call a command or a plan, and print what became of it')
+    .argument('<name>')
+    .option('-t, --target <target>', 'whom a command is for: a glob on ids, unless -T says more')
+    .option('-T, --target-type <type>', "Salt's name of the target type: list, compound, …")
+    .option(
+      '-g, --group <name=target>',
+      'a group of a plan: a glob on ids, or ids with commas',
+      parseGroupTarget,
+    )
+    .option('-p, --params <json>', 'the parameters, a map in JSON', parseParameters)
+    .option('--key <key>', 'idempotency key: the same key again is the same run')
+    .option('--project <name>', 'the key is of this project')
+    .option('--service <name>', "as this service, held to its rules; default: the operator's right")
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (command: string, { group, target, ...options }: RunOptions) => {
+      if (group !== undefined) return runPlan(command, { ...options, group }, context);
+      if (target === undefined) {
+        throw new CommandError('ERR_ARGS', 'expected -t for a command, or -g for a plan');
+      }
+      const api = await context.openExtension(options.configDir, 'bridge');
+      const updates = api.stream<BegunRun | CommandUpdate>(
+        'run',
+        toRunParameters(command, { ...options, target }),
+      );
+      for await (const update of updates) await printCommandUpdate(update, options, context);
+    });
+}
+
+function toRunParameters(
+  command: string,
+  options: RunOptions & { readonly target: string },
+): object {
+  const { target: tgt, targetType, params, key, project, service } = options;
+  return {
+    command,
+    tgt,
+    ...(targetType === undefined ? {} : { tgtType: targetType }),
+    ...(params === undefined ? {} : { params }),
+    ...(key === undefined ? {} : { idempotencyKey: key }),
+    ...(project === undefined ? {} : { project }),
+    ...(service === undefined ? {} : { service }),
+  };
+}
+
+async function printCommandUpdate(
+  update: BegunRun | CommandUpdate,
+  { json }: RunOptions,
+  context: CommandContext,
+): Promise<void> {
+  if (update.type === 'outcome' && update.outcome.status !== 'succeeded') {
+    context.setExitCode(exitCodes.failure);
+  }
+  // Everything in it came over the socket, as Salt's values.
+  if (json) return printLine(context.stdout, writeMarkedJson(update));
+  switch (update.type) {
+    case 'begun': {
+      const how = update.isRepeated ? 'is a run that was there before' : 'begins';
+      return printLine(context.stderr, `Run ${update.id} ${how}.`);
+    }
+    case 'result': {
+      const { minion, state, return: value, reason } = update.result;
+      const why = reason === undefined ? '' : ` (${reason})`;
+      const text = value === undefined ? '' : ` ${writeMarkedJson(value)}`;
+      return printLine(context.stdout, escapeName(`${minion}: ${state}${why}${text}`));
+    }
+    case 'outcome':
+      return printLine(context.stderr, `Run ${update.outcome.id} ${update.outcome.status}.`);
+    default:
+      return undefined;
+  }
+}
+
+/** What writes each page about a whole catalog. */
+const pageWriters = { docs: 'catalogAsMarkdown', types: 'catalogAsTypes' } as const;
+
+function addPage(
+  bridge: Command,
+  context: CommandContext,
+  name: keyof typeof pageWriters,
+  description: string,
+): void {
+  bridge
+    .command(name)
+    .description(`${description}; no master need run`)
+    .argument('[places...]', 'files or directories; default: those of the configuration')
+    .addOption(configOption())
+    .addOption(logLevelOption())
+    .action(async (places: readonly string[], { configDir }: BridgeOptions) => {
+      const library = await loadBridge();
+      const { BridgeError, Catalog, describeCommand, describePlan, loadCatalog, PlanBook } =
+        library;
+      const loaded = await loadCatalog(await catalogPaths(places, configDir));
+      const { definitions, findings } = loaded;
+      const [first] = findings;
+      if (first !== undefined) {
+        throw new BridgeError('ERR_CATALOG', `${first.file}: ${first.problem}`);
+      }
+      const catalog = new Catalog(definitions);
+      const commands = catalog.list().map(describeCommand);
+      const plans = new PlanBook(loaded.plans, catalog).list().map(describePlan);
+      await printLine(context.stdout, library[pageWriters[name]](commands, plans).trimEnd());
+    });
+}
+
+/** Those of the configuration, where none is named. */
+async function catalogPaths(
+  given: readonly string[],
+  configDir: string,
+): Promise<readonly string[]> {
+  if (given.length > 0) return given;
+  const { config } = await loadMasterConfig(configDir);
+  const { catalog = [] } = config.bridge ?? {};
+  const places = [catalog].flat().filter((place) => typeof place === 'string');
+  return places.map((place) => path.resolve(path.dirname(config.confFile), place));
+}
+
+function parseParameters(text: string): WireValue {
+  try {
+    const value = readMarkedJson(text);
+    if (isWireMap(value)) return value;
+  } catch {
+    // Told below.
+  }
+  throw new InvalidArgumentError('expected a map in JSON.');
+}
 
 /** `saltbridge bridge`: what the bridge of the running master does for orchestration services. */
 export function addBridgeCommand(program: Command, context: CommandContext): void {

@@ -1,11 +1,295 @@
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, type Option } from 'commander';
 import type { MasterApi } from '../../master/index.ts';
-import { configOption } from '../common-options.ts';
-import { bashCompletion, zshCompletion } from '../completion/bash.ts';
-import { fishCompletion } from '../completion/fish.ts';
-import { type CompletionCommand, describeCommand } from '../completion/tree.ts';
 import type { CommandContext } from '../context.ts';
-import { printLine } from '../print.ts';
+import { configOption } from '../options.ts';
+import { printLine } from '../terminal.ts';
+
+/** What may stand in a place of the command line. */
+type CompletionKind =
+  | 'any'
+  | 'files'
+  /** Ids of accepted keys; ids of all keys; ids of the latest jobs. */
+  | 'minions'
+  | 'keys'
+  | 'jids'
+  | { readonly words: readonly string[] };
+
+/** An option, under every name that it has. */
+interface CompletionOption {
+  readonly flags: readonly string[];
+  readonly description: string;
+  /** What follows it; `undefined`: nothing. */
+  readonly value: CompletionKind | undefined;
+}
+
+/** A command below the program, or the program itself. */
+interface CompletionCommand {
+  /** Names from the program's first command on; empty for the program. */
+  readonly path: readonly string[];
+  readonly description: string;
+  readonly options: readonly CompletionOption[];
+  readonly arguments: readonly CompletionKind[];
+  readonly commands: readonly CompletionCommand[];
+}
+
+/** By the names that arguments and values have in the help. */
+const completionKinds: ReadonlyMap<string, CompletionKind> = new Map([
+  ['dir', 'files'],
+  ['file', 'files'],
+  ['glob', 'keys'],
+  ['id', 'keys'],
+  ['jid', 'jids'],
+  ['target', 'files'],
+  ['tgt', 'minions'],
+]);
+
+/** What there is to complete of a command and of those below it. */
+function describeCommand(command: Command, path: readonly string[] = []): CompletionCommand {
+  const help = command.createHelp();
+  return {
+    path,
+    description: command.description(),
+    options: help.visibleOptions(command).map(describeOption),
+    arguments: command.registeredArguments.map(describeArgument),
+    commands: help
+      .visibleCommands(command)
+      .filter((it) => command.commands.includes(it))
+      .map((it) => describeCommand(it, [...path, it.name()])),
+  };
+}
+
+/** A command and all below it, each before its own. */
+function allCommands(command: CompletionCommand): CompletionCommand[] {
+  return [command, ...command.commands.flatMap(allCommands)];
+}
+
+function describeOption(option: Option): CompletionOption {
+  const flags = [option.short, option.long].filter((flag) => flag !== undefined);
+  const takesValue = option.required || option.optional;
+  const [, name = ''] = /[<[](.*?)[>\]]/.exec(option.flags) ?? [];
+  return {
+    flags,
+    description: option.description,
+    value: takesValue ? completionKindOf(name, option.argChoices) : undefined,
+  };
+}
+
+function describeArgument(argument: Argument): CompletionKind {
+  return completionKindOf(argument.name(), argument.argChoices);
+}
+
+function completionKindOf(name: string, choices: readonly string[] | undefined): CompletionKind {
+  return choices === undefined ? (completionKinds.get(name) ?? 'any') : { words: choices };
+}
+
+/**
+ * A script for bash. Ids come from the running master; the shell never expands them, and only
+ * those are offered that no shell takes for anything but text.
+ */
+function bashCompletion(program: CompletionCommand): string {
+  const commands = allCommands(program);
+  return `# Completion of saltbridge for bash; made by: saltbridge completion bash
+
+_saltbridge_words() {
+  case $1 in
+${commands.map(commandWords).join('\n')}
+  esac
+}
+
+_saltbridge_flags() {
+  case $1 in
+${commands.map(commandFlags).join('\n')}
+  esac
+}
+
+# Sets kind to what an option of a command takes.
+_saltbridge_value() {
+  case "$1|$2" in
+${commands.flatMap(valueCases).join('\n')}
+    *) kind='' ;;
+  esac
+}
+
+# Sets kind to what stands in a place behind a command.
+_saltbridge_argument() {
+  case "$1|$2" in
+${commands.flatMap(argumentCases).join('\n')}
+    *) kind='' ;;
+  esac
+}
+
+_saltbridge_offer() {
+  local word
+  while IFS= read -r word; do
+    [[ $word == "$1"* ]] && COMPREPLY+=("$word")
+  done
+}
+
+_saltbridge_complete() {
+  local current=\${COMP_WORDS[COMP_CWORD]} command='' word kind='' before='' config=/etc/salt
+  local -i index place=0
+  COMPREPLY=()
+  for ((index = 1; index < COMP_CWORD; index++)); do
+    word=\${COMP_WORDS[index]}
+    if [[ -n $kind ]]; then
+      [[ $before == -c || $before == --config-dir ]] && config=$word
+      kind=''
+    elif [[ $word == -* ]]; then
+      _saltbridge_value "$command" "$word"
+      before=$word
+    elif [[ $place == 0 && " $(_saltbridge_words "$command") " == *" $word "* ]]; then
+      command=\${command:+$command }$word
+    else
+      place+=1
+    fi
+  done
+  if [[ -z $kind && $current == -* ]]; then
+    _saltbridge_offer "$current" < <(_saltbridge_flags "$command" | tr ' ' '\\n')
+    return
+  fi
+  if [[ -z $kind && $place == 0 ]]; then
+    _saltbridge_offer "$current" < <(_saltbridge_words "$command" | tr ' ' '\\n')
+  fi
+  [[ -z $kind ]] && _saltbridge_argument "$command" "$place"
+  case $kind in
+    files)
+      compopt -o filenames 2>/dev/null
+      _saltbridge_offer "$current" < <(compgen -f -- "$current") ;;
+    minions | keys | jids)
+      _saltbridge_offer "$current" < <(saltbridge completion list "$kind" -c "$config" 2>/dev/null) ;;
+    words:*)
+      _saltbridge_offer "$current" < <(tr ' ' '\\n' <<<"\${kind#words:}") ;;
+  esac
+}
+
+# For those who call one command by a name of its own: alias salt='saltbridge salt'.
+_saltbridge_salt() { _saltbridge_as salt; }
+_saltbridge_salt_key() { _saltbridge_as salt-key; }
+_saltbridge_salt_run() { _saltbridge_as salt-run; }
+_saltbridge_as() {
+  COMP_WORDS=(saltbridge "$1" "\${COMP_WORDS[@]:1}")
+  COMP_CWORD=$((COMP_CWORD + 1))
+  _saltbridge_complete
+}
+
+complete -F _saltbridge_complete saltbridge
+complete -p salt >/dev/null 2>&1 || complete -F _saltbridge_salt salt
+complete -p salt-key >/dev/null 2>&1 || complete -F _saltbridge_salt_key salt-key
+complete -p salt-run >/dev/null 2>&1 || complete -F _saltbridge_salt_run salt-run
+`;
+}
+
+/** The same, by zsh's own emulation of bash's completion. */
+function zshCompletion(program: CompletionCommand): string {
+  return `autoload -U +X compinit && compinit
+autoload -U +X bashcompinit && bashcompinit
+${bashCompletion(program)}`;
+}
+
+function commandWords({ path, commands }: CompletionCommand): string {
+  const names = commands.map((command) => command.path.at(-1) ?? '');
+  return `    ${quoteForBash(path.join(' '))}) echo ${quoteForBash(names.join(' '))} ;;`;
+}
+
+function commandFlags({ path, options }: CompletionCommand): string {
+  const flags = options.flatMap((option) => option.flags);
+  return `    ${quoteForBash(path.join(' '))}) echo ${quoteForBash(flags.join(' '))} ;;`;
+}
+
+function valueCases({ path, options }: CompletionCommand): string[] {
+  return options.flatMap(({ flags, value }) => {
+    if (value === undefined) return [];
+    const patterns = flags.map((flag) => quoteForBash(`${path.join(' ')}|${flag}`));
+    return [`    ${patterns.join(' | ')}) kind=${quoteForBash(bashKindText(value))} ;;`];
+  });
+}
+
+function argumentCases({ path, arguments: places }: CompletionCommand): string[] {
+  return places.map(
+    (kind, place) =>
+      `    ${quoteForBash(`${path.join(' ')}|${place}`)}) kind=${quoteForBash(bashKindText(kind))} ;;`,
+  );
+}
+
+function bashKindText(kind: CompletionKind): string {
+  return typeof kind === 'string' ? kind : `words:${kind.words.join(' ')}`;
+}
+
+function quoteForBash(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** A script for fish; see {@link bashCompletion} for what is offered. */
+function fishCompletion(program: CompletionCommand): string {
+  const commands = allCommands(program);
+  const paths = commands.flatMap(({ path }) =>
+    path.length === 0 ? [] : [quoteForFish(path.join(' '))],
+  );
+  return `# Completion of saltbridge for fish; made by: saltbridge completion fish
+
+# The command that the line has come to.
+function __saltbridge_command
+    set -l path ''
+    for word in (commandline -opc)[2..]
+        switch (string trim -- "$path $word")
+            case ${paths.join(' ')}
+                set path (string trim -- "$path $word")
+        end
+    end
+    echo $path
+end
+
+function __saltbridge_list
+    set -l config /etc/salt
+    set -l words (commandline -opc)
+    for index in (seq (count $words))
+        if contains -- "$words[$index]" -c --config-dir
+            set config $words[(math $index + 1)]
+        end
+    end
+    saltbridge completion list $argv[1] -c $config 2>/dev/null
+end
+
+complete -c saltbridge -f
+${commands.flatMap(fishLines).join('\n')}
+`;
+}
+
+function fishLines(command: CompletionCommand): string[] {
+  const start = `complete -c saltbridge -n ${quoteForFish(
+    `test (__saltbridge_command) = "${command.path.join(' ')}"`,
+  )}`;
+  return [
+    ...command.commands.map(
+      ({ path, description }) =>
+        `${start} -a ${quoteForFish(path.at(-1) ?? '')} -d ${quoteForFish(description)}`,
+    ),
+    ...command.options.map((option) => `${start} ${fishOptionText(option)}`),
+    ...[...new Set(command.arguments.map(fishValueText))]
+      .filter((value) => value !== '')
+      .map((value) => `${start} ${value}`),
+  ];
+}
+
+function fishOptionText({ flags, description, value }: CompletionOption): string {
+  const names = flags.map((flag) =>
+    flag.startsWith('--') ? `-l ${flag.slice(2)}` : `-s ${flag.slice(1)}`,
+  );
+  const takes = value === undefined ? [] : ['-r', fishValueText(value)];
+  return [...names, ...takes, `-d ${quoteForFish(description)}`]
+    .filter((part) => part !== '')
+    .join(' ');
+}
+
+function fishValueText(kind: CompletionKind): string {
+  if (typeof kind === 'object') return `-a ${quoteForFish(kind.words.join(' '))}`;
+  if (kind === 'any') return '';
+  return kind === 'files' ? '-F' : `-a ${quoteForFish(`(__saltbridge_list ${kind})`)}`;
+}
+
+function quoteForFish(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}
 
 const shells: Readonly<Record<'bash' | 'zsh' | 'fish', (program: CompletionCommand) => string>> = {
   bash: bashCompletion,
@@ -17,7 +301,7 @@ const shells: Readonly<Record<'bash' | 'zsh' | 'fish', (program: CompletionComma
 const jobCount = 20;
 
 /** What the scripts ask for while somebody types. */
-const lists: Readonly<
+const completionLists: Readonly<
   Record<'minions' | 'keys' | 'jids', (api: MasterApi) => Promise<readonly string[]>>
 > = {
   minions: async (api) =>
@@ -42,12 +326,14 @@ export function addCompletionCommand(program: Command, context: CommandContext):
   }
   completion
     .command('list', { hidden: true })
-    .addArgument(new Argument('<what>').choices(Object.keys(lists)))
+    .addArgument(new Argument('<what>').choices(Object.keys(completionLists)))
     .addOption(configOption())
-    .action(async (what: keyof typeof lists, { configDir }: { readonly configDir: string }) => {
-      const found = await lists[what](await context.openApi(configDir));
-      for (const text of new Set(found)) {
-        if (plainText.test(text) && !text.startsWith('-')) await printLine(context.stdout, text);
-      }
-    });
+    .action(
+      async (what: keyof typeof completionLists, { configDir }: { readonly configDir: string }) => {
+        const found = await completionLists[what](await context.openApi(configDir));
+        for (const text of new Set(found)) {
+          if (plainText.test(text) && !text.startsWith('-')) await printLine(context.stdout, text);
+        }
+      },
+    );
 }

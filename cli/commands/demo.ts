@@ -10,12 +10,11 @@ export function addDemoCommand(program: Command): void {
     .description('show a master, three minions, a job and a refused event; leaves nothing behind')
     .action(async () => {
       // With it comes all that serves minions, which no other command needs.
-      const { runDemo } = await import('../demo/demo.ts');
-      const { createStage } = await import('../demo/stage.ts');
+      const { createDemoOutput, runDemo } = await import('../demo.ts');
       // Short: the local socket's path is bounded.
       const directory = await mkdtemp(path.join(tmpdir(), 'sb-'));
       try {
-        await runDemo(createStage(process.stdout, untilInterrupted), directory);
+        await runDemo(createDemoOutput(process.stdout, untilInterrupted), directory);
       } finally {
         await rm(directory, { recursive: true, force: true });
       }

@@ -1,18 +1,138 @@
 /** `saltbridge enroll`: machines on their way to being minions, and on their way out. */
+
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ExtensionClient } from '../../client/index.ts';
-import type { Enrolment, NewEnrolment } from '../../heat-bridge/index.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
-import type { CommandContext } from '../context.ts';
-import {
-  type EnrollCreateOptions,
-  enrolRequestOf,
-  followEnrolment,
-  formatEnrolment,
-  formatEnrolmentLine,
-  readMinions,
-} from '../enrolments.ts';
-import { printJson, printLine } from '../print.ts';
+import type {
+  Enrolment,
+  EnrolRequest,
+  KnownMinion,
+  NewEnrolment,
+} from '../../heat-bridge/index.ts';
+import { type CommandContext, readFileOrStandardInput, readTextFile } from '../context.ts';
+import { CommandError, exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
+
+// What `saltbridge enroll` reads and prints.
+
+/** The options of `enroll create`, as commander names them. */
+interface EnrollCreateOptions {
+  readonly project: string;
+  readonly instance?: string;
+  readonly address?: string;
+  readonly by: NonNullable<EnrolRequest['by']>;
+  readonly format: NonNullable<EnrolRequest['format']>;
+  readonly minionConfig?: string;
+  readonly beside?: string;
+  readonly lifetime?: number;
+  readonly expires?: string;
+  readonly protocol?: NonNullable<EnrolRequest['protocol']>;
+  readonly ticket?: boolean;
+  readonly wait?: boolean;
+}
+
+const expiryUnitsMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** The request that the options make. @throws CommandError ERR_ARGS */
+async function toEnrolRequest(
+  id: string,
+  { ticket, wait: _wait, beside, expires, ...options }: EnrollCreateOptions,
+): Promise<EnrolRequest> {
+  const { project, instance, address, by, format, lifetime, protocol, minionConfig } = options;
+  return {
+    id,
+    project,
+    by,
+    format: ticket ? 'none' : format,
+    ...(instance === undefined ? {} : { instance }),
+    ...(address === undefined ? {} : { address }),
+    ...(lifetime === undefined ? {} : { lifetime }),
+    ...(protocol === undefined ? {} : { protocol }),
+    ...(minionConfig === undefined ? {} : { configDir: minionConfig }),
+    ...(beside === undefined ? {} : { beside: await readTextFile(beside) }),
+    ...(expires === undefined ? {} : { expires: parseExpiry(expires) }),
+  };
+}
+
+/**
+ * The minions of a file. @param project of those that say none
+ * @throws CommandError ERR_ARGS
+ */
+async function readMinionList(
+  file: string,
+  project: string | undefined,
+  context: Pick<CommandContext, 'input'>,
+): Promise<readonly KnownMinion[]> {
+  const list = parseJson(await readFileOrStandardInput(file, context));
+  if (!Array.isArray(list)) throw new CommandError('ERR_ARGS', `${file} holds no list`);
+  // Each entry is looked at by the master.
+  return list.map((one) => (project === undefined ? one : { project, ...one }));
+}
+
+/** Prints each state until the minion has signed in; else the command fails. */
+async function followEnrolment(
+  bridge: ExtensionClient,
+  number: string,
+  { stderr, interruption, setExitCode }: CommandContext,
+): Promise<void> {
+  let last: Enrolment | undefined;
+  const changes = bridge.stream<Enrolment>('enroll.follow', { number }, interruption());
+  for await (const enrolment of changes) {
+    last = enrolment;
+    await printLine(stderr, formatEnrolmentLine(enrolment));
+  }
+  if (last?.state !== 'signed-in') setExitCode(exitCodes.failure);
+}
+
+function formatEnrolmentLine({ number, id, project, by, state, reason }: Enrolment): string {
+  const why = reason === undefined ? '' : `: ${reason}`;
+  return escapeName(`${number} ${id} of ${project} by ${by}: ${state}${why}`);
+}
+
+/** One enrolment, a line for each of what is known. */
+function formatEnrolment(enrolment: Enrolment): string {
+  const time = (ms: number | undefined): string | undefined =>
+    ms === undefined ? undefined : new Date(ms).toISOString();
+  const rows: readonly (readonly [string, string | undefined])[] = [
+    ['enrolment', enrolment.number],
+    ['minion', enrolment.id],
+    ['project', enrolment.project],
+    ['instance', enrolment.instance],
+    ['address', enrolment.address],
+    ['by', enrolment.by],
+    ['state', enrolment.state],
+    ['reason', enrolment.reason],
+    ['key', enrolment.fingerprint],
+    ['protocol', enrolment.protocol === 0 ? 'any' : `${enrolment.protocol} or higher`],
+    ['begun', time(enrolment.createdAt)],
+    ['ticket to', time(enrolment.ticketExpiresAt)],
+    ['due', time(enrolment.deadline)],
+    ['key to', time(enrolment.keyExpiresAt)],
+  ];
+  return rows
+    .flatMap(([name, text]) =>
+      text === undefined ? [] : [`${name.padEnd(10)}${escapeName(text)}`],
+    )
+    .join('\n');
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new CommandError('ERR_ARGS', 'expected JSON', { cause });
+  }
+}
+
+/** A length of time from now, or a date or time as in ISO 8601. */
+function parseExpiry(text: string, now: number = Date.now()): number {
+  const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
+  const ms = expiryUnitsMs[unit];
+  if (count !== undefined && ms !== undefined) return now + Number(count) * ms;
+  const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(time)) return time;
+  throw new CommandError('ERR_ARGS', '--expires is a time such as 90m, 12h, 30d, or a date');
+}
 
 interface CommonOptions {
   readonly configDir: string;
@@ -29,13 +149,13 @@ export function addEnrollCommand(program: Command, context: CommandContext): voi
   addRetire(enroll, context, open);
 }
 
-type Open = (configDir: string) => Promise<ExtensionClient>;
+type OpenBridge = (configDir: string) => Promise<ExtensionClient>;
 
 function withCommonOptions(command: Command): Command {
   return command.addOption(configOption()).addOption(jsonOption()).addOption(logLevelOption());
 }
 
-function addCreate(enroll: Command, context: CommandContext, open: Open): void {
+function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const create = enroll
     .command('create')
     .description("begin an enrolment, and print the machine's user-data")
@@ -63,7 +183,7 @@ function addCreate(enroll: Command, context: CommandContext, open: Open): void {
   withCommonOptions(create).action(
     async (id: string, options: EnrollCreateOptions & CommonOptions) => {
       const bridge = await open(options.configDir);
-      const request = await enrolRequestOf(id, options);
+      const request = await toEnrolRequest(id, options);
       const made = await bridge.call<NewEnrolment>('enroll.create', request);
       if (options.json) await printJson(context.stdout, made);
       else if (options.ticket) await printLine(context.stdout, made.ticket);
@@ -74,7 +194,7 @@ function addCreate(enroll: Command, context: CommandContext, open: Open): void {
   );
 }
 
-function addImport(enroll: Command, context: CommandContext, open: Open): void {
+function addImport(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const command = enroll
     .command('import')
     .description('accept the keys of many minions, all of them or none')
@@ -82,7 +202,7 @@ function addImport(enroll: Command, context: CommandContext, open: Open): void {
     .option('--project <name>', 'for those that say none');
   withCommonOptions(command).action(
     async (file: string, options: CommonOptions & { readonly project?: string }) => {
-      const minions = await readMinions(file, options.project, context);
+      const minions = await readMinionList(file, options.project, context);
       const bridge = await open(options.configDir);
       const made = await bridge.call<readonly Enrolment[]>('enroll.import', { minions });
       if (options.json) await printJson(context.stdout, made);
@@ -91,7 +211,7 @@ function addImport(enroll: Command, context: CommandContext, open: Open): void {
   );
 }
 
-function addShowCommands(enroll: Command, context: CommandContext, open: Open): void {
+function addShowCommands(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const list = enroll.command('list').description('list enrolments');
   withCommonOptions(list).action(async ({ configDir, json }: CommonOptions) => {
     const all = await (await open(configDir)).call<readonly Enrolment[]>('enroll.list');
@@ -115,7 +235,7 @@ function addShowCommands(enroll: Command, context: CommandContext, open: Open): 
   });
 }
 
-function addRetire(enroll: Command, context: CommandContext, open: Open): void {
+function addRetire(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const command = enroll
     .command('retire')
     .description('end all that a machine has: key, connections, mine, jobs')

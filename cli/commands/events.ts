@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import type { MasterEvent } from '../../master/index.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
-import { escapeName } from '../output/escape.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
 import { formatJson } from '../output/json.ts';
-import { printLine } from '../print.ts';
+import { escapeName, printLine } from '../terminal.ts';
 
 interface EventsOptions {
   readonly configDir: string;
@@ -26,7 +25,7 @@ export function addEventsCommand(program: Command, context: CommandContext): voi
       const api = await context.openApi(options.configDir);
       const signal = context.interruption();
       const request = pattern === undefined ? {} : { match: pattern };
-      const format = options.json ? formatObject : formatPlain;
+      const format = options.json ? formatEventJson : formatEventLine;
       let left = options.count ?? Number.POSITIVE_INFINITY;
       try {
         for await (const event of api.events.subscribe(request, signal)) {
@@ -40,10 +39,10 @@ export function addEventsCommand(program: Command, context: CommandContext): voi
     });
 }
 
-function formatPlain({ tag, data }: MasterEvent): string {
+function formatEventLine({ tag, data }: MasterEvent): string {
   return `${escapeName(tag)}\t${formatJson(data)}`;
 }
 
-function formatObject({ tag, data }: MasterEvent): string {
+function formatEventJson({ tag, data }: MasterEvent): string {
   return formatJson({ tag, data });
 }

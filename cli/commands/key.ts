@@ -1,10 +1,362 @@
+import { chmod, unlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { type Command, Option } from 'commander';
-import type { KeyState, KeysApi } from '../../master/index.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
-import type { CommandContext } from '../context.ts';
-import { changeKeys, type KeyChangeOptions, type KeyOperation } from '../key-change.ts';
-import { generateKeyFiles } from '../key-files.ts';
-import { fingerprintKeys, listKeys, printKeys } from '../key-show.ts';
+import type { KeyChange, KeyInfo, KeyState, KeysApi, LocalKeyInfo } from '../../master/index.ts';
+import { compileGlob, fingerprint, generateKeyPair } from '../../minion-protocol/index.ts';
+import type { CommandContext, OutputStream } from '../context.ts';
+import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import {
+  type Colors,
+  escapeLine,
+  escapeName,
+  noColors,
+  printJson,
+  printLine,
+  terminalColors,
+} from '../terminal.ts';
+
+// `saltbridge key accept|reject|delete`.
+
+/** What can be done to a key. */
+export type KeyOperation = 'accept' | 'reject' | 'delete';
+
+/** The options of such a command, as commander names them. */
+export interface KeyChangeOptions {
+  readonly fingerprint?: string;
+  readonly yes?: boolean;
+  readonly state?: KeyState;
+  readonly json?: boolean;
+  readonly includeAccepted?: boolean;
+  readonly includeDenied?: boolean;
+  readonly includeRejected?: boolean;
+}
+
+const ownStates: Readonly<Record<KeyOperation, readonly KeyState[]>> = {
+  accept: ['pending'],
+  reject: ['pending'],
+  delete: ['accepted', 'denied', 'pending', 'rejected'],
+};
+
+const participles: Readonly<Record<KeyOperation, string>> = {
+  accept: 'accepted',
+  reject: 'rejected',
+  delete: 'deleted',
+};
+
+/** Changes the keys that match, after a person has seen them, or at once with `-y`. */
+async function changeKeys(
+  operation: KeyOperation,
+  api: KeysApi,
+  glob: string,
+  options: KeyChangeOptions,
+  context: CommandContext,
+): Promise<void> {
+  const include = includedStates(options);
+  const changes = options.yes
+    ? await api[operation]({
+        match: glob,
+        include,
+        ...stateSelection(options),
+        ...fingerprintSelection(options),
+      })
+    : await changeConfirmed(operation, api, glob, options, context);
+  if (changes === undefined) {
+    await printLine(context.stderr, 'Nothing was changed.');
+    context.setExitCode(exitCodes.failure);
+    return;
+  }
+  if (changes.length === 0) throw noMatchError(statesOf(operation, options), glob);
+  if (options.json) await printJson(context.stdout, changes);
+  else {
+    for (const { id } of changes) {
+      await printLine(
+        context.stdout,
+        `Key for minion ${escapeName(id)} ${participles[operation]}.`,
+      );
+    }
+  }
+}
+
+/**
+ * Shows the keys and asks. Each is then named by id and fingerprint, so that nothing is changed
+ * that was not on the list, whatever signs in meanwhile. `undefined`: the person said no.
+ */
+async function changeConfirmed(
+  operation: KeyOperation,
+  api: KeysApi,
+  glob: string,
+  options: KeyChangeOptions,
+  context: CommandContext,
+): Promise<KeyChange[] | undefined> {
+  const { ask, stderr } = context;
+  if (ask === undefined) {
+    throw new CommandError('ERR_NOT_CONFIRMED', 'there is no terminal to ask on; add -y');
+  }
+  const matches = compileGlob(glob);
+  const states = statesOf(operation, options);
+  const keys = (await api.list()).filter(({ id, state }) => states.includes(state) && matches(id));
+  if (keys.length === 0) throw noMatchError(states, glob);
+  await printLine(stderr, `The following keys are going to be ${participles[operation]}:`);
+  for (const { id, state, fingerprint } of keys) {
+    await printLine(stderr, `  ${escapeName(id)}  ${state}  ${fingerprint}`);
+  }
+  if (!/^y(es)?$/i.test((await ask('Proceed? [y/N] ')).trim())) return undefined;
+  const changes: KeyChange[] = [];
+  for (const key of keys) {
+    const changed = await changeKey(operation, api, key, options);
+    if (changed.length === 0) await warnKeyChanged(key, context);
+    changes.push(...changed);
+  }
+  return changes;
+}
+
+/** The key was changed or replaced while the person was thinking. */
+async function warnKeyChanged({ id }: KeyInfo, context: CommandContext): Promise<void> {
+  const message = `saltbridge: the key of ${escapeName(id)} has changed meanwhile and was left`;
+  await printLine(context.stderr, message);
+  context.setExitCode(exitCodes.failure);
+}
+
+/** Changes one key, and only while it is the one that was shown. */
+export function changeKey(
+  operation: KeyOperation,
+  api: KeysApi,
+  { id, state, fingerprint }: KeyInfo,
+  options: Pick<KeyChangeOptions, 'fingerprint'>,
+): Promise<readonly KeyChange[]> {
+  return api[operation]({
+    match: toExactGlob(id),
+    state,
+    fingerprint,
+    ...fingerprintSelection(options),
+  });
+}
+
+function fingerprintSelection({ fingerprint }: KeyChangeOptions): {
+  readonly fingerprint?: string;
+} {
+  return fingerprint === undefined ? {} : { fingerprint };
+}
+
+function stateSelection({ state }: KeyChangeOptions): { readonly state?: KeyState } {
+  return state === undefined ? {} : { state };
+}
+
+function statesOf(operation: KeyOperation, options: KeyChangeOptions): readonly KeyState[] {
+  const { state } = options;
+  return state === undefined ? [...ownStates[operation], ...includedStates(options)] : [state];
+}
+
+function includedStates(options: KeyChangeOptions): KeyState[] {
+  const states: KeyState[] = [];
+  if (options.includeAccepted) states.push('accepted');
+  if (options.includeDenied) states.push('denied');
+  if (options.includeRejected) states.push('rejected');
+  return states;
+}
+
+/** A glob that matches this id only. */
+function toExactGlob(id: string): string {
+  return id.replace(/[*?[]/g, '[$&]');
+}
+
+function noMatchError(states: readonly KeyState[], glob: string): CommandError {
+  const names = states.join(', ');
+  return new CommandError('ERR_KEY_NO_MATCH', `no key matches ${glob} (looked in: ${names})`);
+}
+
+// `saltbridge key gen`.
+
+/** What to make. */
+interface KeyFilesOptions {
+  /** A folder that exists. */
+  readonly dir: string;
+  /** The files are `<name>.pem` and `<name>.pub`. */
+  readonly name: string;
+  /** Size of the RSA key. */
+  readonly bits: number;
+}
+
+/** Salt makes no smaller ones. */
+const minBits = 2048;
+const maxBits = 8_192;
+
+/**
+ * Makes a key pair and writes it: the private half 0400, the public one 0644. Both or none.
+ * @throws CommandError ERR_ARGS, ERR_FILE_EXISTS
+ */
+async function generateKeyFiles(
+  { dir, name, bits }: KeyFilesOptions,
+  { isJson }: { readonly isJson: boolean },
+  { stdout }: Pick<CommandContext, 'stdout'>,
+): Promise<void> {
+  if (path.basename(name) !== name || name.startsWith('.') || name === '') {
+    throw new CommandError('ERR_ARGS', '--name is the name of a file, without a folder');
+  }
+  if (bits < minBits || bits > maxBits) {
+    throw new CommandError('ERR_ARGS', `--bits is a number from ${minBits} to ${maxBits}`);
+  }
+  const privateFile = path.join(dir, `${name}.pem`);
+  const publicFile = path.join(dir, `${name}.pub`);
+  const { privatePem, publicPem } = await generateKeyPair(bits);
+  await writeNewFile(privateFile, privatePem, 0o400);
+  try {
+    await writeNewFile(publicFile, publicPem, 0o644);
+  } catch (error) {
+    await unlink(privateFile);
+    throw error;
+  }
+  const finger = fingerprint(publicPem, 'sha256');
+  if (isJson) await printJson(stdout, { privateFile, publicFile, fingerprint: finger });
+  else await printLine(stdout, `${privateFile}\n${publicFile}\nfingerprint: ${finger}`);
+}
+
+/** Writes a file that must not be there. @throws CommandError ERR_FILE_EXISTS */
+export async function writeNewFile(file: string, content: string, mode: number): Promise<void> {
+  try {
+    await writeFile(file, content, { mode, flag: 'wx' });
+  } catch (cause) {
+    if (errorCodeOf(cause) !== 'EEXIST') throw cause;
+    const message = `${file} exists; it is not replaced`;
+    throw new CommandError('ERR_FILE_EXISTS', message, { cause });
+  }
+  // The process' umask may have narrowed what minions' users need to read.
+  await chmod(file, mode);
+}
+
+/** The states as `salt-key -L` lists them [salt key.py]. */
+const keyStates: readonly {
+  readonly state: KeyState;
+  readonly heading: string;
+  readonly color: keyof Colors;
+}[] = [
+  { state: 'accepted', heading: 'Accepted Keys:', color: 'green' },
+  { state: 'denied', heading: 'Denied Keys:', color: 'magenta' },
+  { state: 'pending', heading: 'Unaccepted Keys:', color: 'red' },
+  { state: 'rejected', heading: 'Rejected Keys:', color: 'blue' },
+];
+
+/** Keys by state, each state there and in Salt's order. */
+function groupByState(keys: readonly KeyInfo[]): Record<KeyState, KeyInfo[]> {
+  const groups: Record<KeyState, KeyInfo[]> = {
+    accepted: [],
+    denied: [],
+    pending: [],
+    rejected: [],
+  };
+  for (const key of keys) groups[key.state].push(key);
+  return groups;
+}
+
+// `saltbridge key list|finger|print`.
+
+/** How keys are shown. */
+interface KeyShowOptions {
+  readonly isJson: boolean;
+}
+
+type KeyOutput = Pick<CommandContext, 'stdout'>;
+
+/** Lists every key by state. */
+async function listKeys(
+  api: KeysApi,
+  { isJson }: KeyShowOptions,
+  { stdout }: KeyOutput,
+): Promise<void> {
+  const keys = await api.list();
+  if (isJson) await printJson(stdout, groupByState(keys));
+  else await printByState(stdout, keys, describeKey, { showsEmptyStates: true });
+}
+
+/** Shows fingerprints; without a glob of every key, the master's own first. */
+async function fingerprintKeys(
+  api: KeysApi,
+  glob: string | undefined,
+  { isJson }: KeyShowOptions,
+  { stdout }: KeyOutput,
+): Promise<void> {
+  const keys = glob === undefined ? await api.list() : await findKeys(api, glob);
+  const local = glob === undefined ? await api.local() : [];
+  if (isJson) {
+    await printJson(stdout, { local, keys: keys.map(omitPublicKey) });
+    return;
+  }
+  await printLocal(stdout, local);
+  await printByState(stdout, keys, ({ id, fingerprint }) => `${escapeName(id)}:  ${fingerprint}`);
+}
+
+/** Shows public keys. */
+async function printKeys(
+  api: KeysApi,
+  glob: string,
+  { isJson }: KeyShowOptions,
+  { stdout }: KeyOutput,
+): Promise<void> {
+  const keys = await findKeys(api, glob);
+  if (isJson) await printJson(stdout, keys);
+  else
+    await printByState(
+      stdout,
+      keys,
+      ({ id, publicKey }) => `${escapeName(id)}:\n${escapePem(publicKey)}`,
+    );
+}
+
+async function findKeys(api: KeysApi, glob: string): Promise<KeyInfo[]> {
+  const matches = compileGlob(glob);
+  const keys = (await api.list()).filter(({ id }) => matches(id));
+  if (keys.length > 0) return keys;
+  throw new CommandError('ERR_KEY_NO_MATCH', `no key in any state matches ${glob}`);
+}
+
+async function printLocal(stdout: OutputStream, local: readonly LocalKeyInfo[]): Promise<void> {
+  if (local.length > 0) await printLine(stdout, 'Local Keys:');
+  for (const { name, fingerprint } of local) await printLine(stdout, `${name}:  ${fingerprint}`);
+}
+
+async function printByState(
+  stdout: OutputStream,
+  keys: readonly KeyInfo[],
+  describe: (key: KeyInfo) => string,
+  { showsEmptyStates = false }: { readonly showsEmptyStates?: boolean } = {},
+): Promise<void> {
+  const colors = stdout.isTTY === true ? terminalColors : noColors;
+  const groups = groupByState(keys);
+  for (const { state, heading, color } of keyStates) {
+    if (groups[state].length === 0 && !showsEmptyStates) continue;
+    await printLine(stdout, `${colors[color]}${heading}${colors.end}`);
+    for (const key of groups[state]) {
+      await printLine(stdout, `${colors[color]}${describe(key)}${colors.end}`);
+    }
+  }
+}
+
+/** The id, and what an operator should know of it. */
+function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
+  const notes: string[] = [];
+  if (marks.isUnusual) notes.push('unusual id');
+  if (marks.alike) notes.push(`looks like ${formatIds(marks.alike)}`);
+  if (marks.sharedWith) notes.push(`same key as ${formatIds(marks.sharedWith)}`);
+  if (protocol > 0 && protocol < 3) notes.push(`protocol ${protocol}`);
+  if (conflicts > 0) notes.push(`${conflicts} sign-ins with another key`);
+  return notes.length === 0 ? escapeName(id) : `${escapeName(id)} (${notes.join(', ')})`;
+}
+
+const maxShownIds = 3;
+
+function formatIds(ids: readonly string[]): string {
+  const more = ids.length > maxShownIds ? ` and ${ids.length - maxShownIds} more` : '';
+  return ids.slice(0, maxShownIds).map(escapeName).join(', ') + more;
+}
+
+function escapePem(text: string): string {
+  return text.trimEnd().split('\n').map(escapeLine).join('\n');
+}
+
+function omitPublicKey({ publicKey: _, ...rest }: KeyInfo): Omit<KeyInfo, 'publicKey'> {
+  return rest;
+}
 
 interface ConfigOptions {
   readonly configDir: string;

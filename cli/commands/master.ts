@@ -1,10 +1,71 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
-import { type LogLevel, loadTenants } from '../../master/index.ts';
-import { planUserChange } from '../accounts.ts';
-import { configOption, logLevelOption } from '../common-options.ts';
+import { connectMaster } from '../../client/index.ts';
+import { type LogLevel, loadTenants, type MasterConfig } from '../../master/index.ts';
 import type { CommandContext } from '../context.ts';
-import { startDaemon } from '../daemon.ts';
-import { printLine } from '../print.ts';
+import { CommandError } from '../errors.ts';
+import { configOption, logLevelOption } from '../options.ts';
+import { type Account, planUserChange } from '../service/account.ts';
+import { openLogFile } from '../service/log.ts';
+import { printLine } from '../terminal.ts';
+
+// `saltbridge master -d`: a master that outlives its terminal.
+
+const startTimeoutMs = 60_000;
+const pollMs = 100;
+
+/**
+ * Starts a program of Node's without a terminal, and waits until its local socket answers.
+ * @param argv of the new process, the program's file first
+ * @param owner - whom a new log file belongs to
+ * @returns its process id
+ * @throws CommandError ERR_MASTER_NOT_READY when it ends early or does not answer in a minute
+ */
+export async function startDaemon(
+  argv: readonly string[],
+  config: Pick<MasterConfig, 'socket' | 'logFile'>,
+  owner?: Account,
+): Promise<number> {
+  // What the process says before it has a log of its own, and as it dies.
+  const log = path.isAbsolute(config.logFile) ? openLogFile(config.logFile, owner) : 'ignore';
+  const child = spawn(process.execPath, [...argv], {
+    detached: true,
+    stdio: ['ignore', log, log],
+  });
+  if (typeof log === 'number') closeSync(log);
+  const hasEnded = new AbortController();
+  child.once('error', (error) => hasEnded.abort(error.message));
+  child.once('exit', (code, signal) => hasEnded.abort(`it ended with ${code ?? signal}`));
+  const pid = await waitUntilReady(child, config, hasEnded.signal);
+  child.removeAllListeners();
+  child.unref();
+  return pid;
+}
+
+async function waitUntilReady(
+  child: ChildProcess,
+  { socket, logFile }: Pick<MasterConfig, 'socket' | 'logFile'>,
+  hasEnded: AbortSignal,
+): Promise<number> {
+  const deadline = Date.now() + startTimeoutMs;
+  const api = connectMaster({ socketPath: socket });
+  while (!hasEnded.aborted && Date.now() < deadline) {
+    // Another master on the same socket answers too: only the one that was started counts.
+    const pid = await api.status().then(
+      (status) => status.pid,
+      () => undefined,
+    );
+    if (pid !== undefined && pid === child.pid) return pid;
+    await delay(pollMs, undefined, { signal: hasEnded }).catch(() => undefined);
+  }
+  if (!hasEnded.aborted) child.kill();
+  const reason = hasEnded.aborted ? String(hasEnded.reason) : 'it did not answer in a minute';
+  const message = `the master did not start: ${reason}; see ${logFile}`;
+  throw new CommandError('ERR_MASTER_NOT_READY', message);
+}
 
 interface MasterOptions {
   readonly configDir: string;
@@ -28,7 +89,7 @@ export function addMasterCommand(program: Command, context: CommandContext): voi
         await printLine(context.stdout, `${await startInBackground(configDir, logLevel)}`);
       } else {
         // With it comes all that serves minions, which no other command needs.
-        const { runMaster } = await import('../master-process.ts');
+        const { runMaster } = await import('../service/master-process.ts');
         await runMaster(configDir, logLevel, console ? context.stderr : undefined);
       }
     });

@@ -6,13 +6,12 @@ import type {
   PillarQuestion,
 } from '../../master/index.ts';
 import { traverse, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
-import { exitCodes } from '../exit-codes.ts';
-import { escapeName } from '../output/escape.ts';
+import { exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { formatJson } from '../output/json.ts';
 import { formatNested } from '../output/nested.ts';
-import { printLine } from '../print.ts';
+import { escapeName, printLine } from '../terminal.ts';
 
 interface PillarOptions {
   readonly configDir: string;
@@ -30,11 +29,11 @@ export function addPillarCommand(program: Command, context: CommandContext): voi
 }
 
 function addShow(pillar: Command, context: CommandContext): void {
-  command(pillar, 'show', 'show a value of it, or all')
+  addPillarSubcommand(pillar, 'show', 'show a value of it, or all')
     .argument('[key]', 'keys with : between them')
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);
-      const whole = await api.show(questionOf(minion, options));
+      const whole = await api.show(toPillarQuestion(minion, options));
       const value = key === undefined ? whole : traverse(whole, key.split(':'));
       if (value !== undefined) {
         const text = options.json === true ? formatJson(value) : formatNested(value);
@@ -46,22 +45,23 @@ function addShow(pillar: Command, context: CommandContext): void {
 }
 
 function addExplain(pillar: Command, context: CommandContext): void {
-  command(pillar, 'explain', 'say which files give a value, the one that wins last')
+  addPillarSubcommand(pillar, 'explain', 'say which files give a value, the one that wins last')
     .argument('[key]', 'keys with : between them')
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);
-      const asked = { ...questionOf(minion, options), ...(key === undefined ? {} : { key }) };
+      const asked = { ...toPillarQuestion(minion, options), ...(key === undefined ? {} : { key }) };
       const explanation = await api.explain(asked);
-      if (options.json === true) return printLine(context.stdout, formatJson(plain(explanation)));
+      if (options.json === true)
+        return printLine(context.stdout, formatJson(toWireExplanation(explanation)));
       await printLine(context.stdout, formatExplanation(explanation));
     });
 }
 
 function addDiff(pillar: Command, context: CommandContext): void {
-  command(pillar, 'diff', 'say what would change in what the minion last got').action(
+  addPillarSubcommand(pillar, 'diff', 'say what would change in what the minion last got').action(
     async (minion: string, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);
-      const changes = await api.diff(questionOf(minion, options));
+      const changes = await api.diff(toPillarQuestion(minion, options));
       if (options.json === true) {
         const list = changes.map((change): WireMap => ({ ...change }));
         return printLine(context.stdout, formatJson(list));
@@ -72,7 +72,7 @@ function addDiff(pillar: Command, context: CommandContext): void {
   );
 }
 
-function command(pillar: Command, name: string, description: string): Command {
+function addPillarSubcommand(pillar: Command, name: string, description: string): Command {
   return pillar
     .command(name)
     .description(description)
@@ -84,7 +84,7 @@ function command(pillar: Command, name: string, description: string): Command {
     .addOption(logLevelOption());
 }
 
-function questionOf(minion: string, { saltenv, pillarenv }: PillarOptions): PillarQuestion {
+function toPillarQuestion(minion: string, { saltenv, pillarenv }: PillarOptions): PillarQuestion {
   return {
     minion,
     ...(saltenv === undefined ? {} : { saltenv }),
@@ -104,7 +104,7 @@ function formatExplanation(explanation: PillarExplanation): string {
   ].join('\n');
 }
 
-function plain({ files, ...rest }: PillarExplanation): WireMap {
+function toWireExplanation({ files, ...rest }: PillarExplanation): WireMap {
   return { ...rest, files: files.map((origin): WireMap => ({ ...origin })) };
 }
 
@@ -114,10 +114,12 @@ function formatOrigin({ saltenv, sls, file, line, value }: PillarOrigin): string
 }
 
 function formatDifference({ path, before, after }: PillarDifference): string {
-  return [escapeName(`${path}:`), ...marked('-', before), ...marked('+', after)].join('\n');
+  return [escapeName(`${path}:`), ...prefixLines('-', before), ...prefixLines('+', after)].join(
+    '\n',
+  );
 }
 
-function marked(mark: string, value: WireValue | undefined): string[] {
+function prefixLines(mark: string, value: WireValue | undefined): string[] {
   if (value === undefined) return [];
   const lines = formatNested(value).split('\n');
   return lines.map((line) => `  ${mark} ${line}`);

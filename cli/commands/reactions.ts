@@ -1,9 +1,8 @@
 import { type Command, Option } from 'commander';
 import type { ReactionInfo, ReactionRun } from '../../master/index.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
-import { escapeName } from '../output/escape.ts';
-import { printJson, printLine } from '../print.ts';
+import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface ReactionOptions {
   readonly configDir: string;

@@ -1,13 +1,403 @@
-import type { Command } from 'commander';
-import { type KeyState, loadMasterConfig } from '../../master/index.ts';
+import { access, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type Command, Option } from 'commander';
+import {
+  type KeyInfo,
+  type KeyState,
+  type KeysApi,
+  loadMasterConfig,
+  type MasterConfig,
+} from '../../master/index.ts';
+import {
+  cleanKeyText,
+  compileGlob,
+  fingerprint,
+  generateKeyPair,
+  parsePrivateKey,
+  sign,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { makeDirectory } from '../../runtime/index.ts';
 import type { CommandContext } from '../context.ts';
-import { exitCodes } from '../exit-codes.ts';
-import { generatePair, generateSignature } from '../key-signature.ts';
-import { formatData } from '../output/returns.ts';
-import { chooseOutput } from '../output-options.ts';
-import { printLine } from '../print.ts';
-import { listedStates, SaltKey } from '../salt-key.ts';
-import { addSaltKeyOptions, type SaltKeyOptions } from '../salt-key-options.ts';
+import { CommandError, exitCodes } from '../errors.ts';
+import { configOption } from '../options.ts';
+import {
+  addOutputOptions,
+  chooseOutput,
+  formatData,
+  type OutputChoice,
+  type OutputCommandOptions,
+} from '../output/outputters.ts';
+import { compareCodePoints } from '../output/python.ts';
+import { type Colors, escapeLines, escapeName, printLine } from '../terminal.ts';
+import { changeKey, type KeyOperation, writeNewFile } from './key.ts';
+
+// `salt-key --gen-keys` and `--gen-signature` [salt key.py, crypt.py gen_keys, gen_signature].
+
+/** What is signed, and with what; files that are not given are those of the PKI directory. */
+export interface SignatureOptions {
+  readonly priv?: string;
+  readonly pub?: string;
+  readonly signaturePath?: string;
+  readonly autoCreate?: boolean;
+  /** Bits of a key that is made. */
+  readonly keysize: number;
+}
+
+/**
+ * Makes `<name>.pem` and `<name>.pub`; a pair that is there stays.
+ * @param passphrase - encrypts the private half
+ * @returns the fingerprint of the public half
+ */
+export async function generateSaltKeyPair(
+  dir: string,
+  name: string,
+  bits: number,
+  passphrase?: string,
+): Promise<string> {
+  await makeDirectory(dir, 0o777);
+  const base = path.join(dir, name);
+  if (!(await fileExists(`${base}.pem`))) {
+    const { privatePem, publicPem } = await generateKeyPair(bits, passphrase);
+    await writeNewFile(`${base}.pem`, privatePem, 0o400);
+    await writeFile(`${base}.pub`, publicPem, { mode: 0o644 });
+  }
+  return fingerprint(await readFile(`${base}.pub`, 'utf8'), 'sha256');
+}
+
+/**
+ * Signs the master's public key as minions get it: without the last line feed of its file, which
+ * Salt's own `salt-key` signs as well [WIRE 6.6].
+ * @returns true, or why not: false when the file is there
+ */
+export async function generateMasterSignature(
+  config: MasterConfig,
+  options: SignatureOptions,
+): Promise<boolean | string> {
+  const inPki = (name: string): string => path.join(config.pkiDir, name);
+  const passphrase = config.signingKeyPass ?? undefined;
+  const pub = options.pub || inPki('master.pub');
+  const signing = inPki(`${config.masterSignKeyName}.pem`);
+  if (options.pub && !(await fileExists(pub))) return `Public-key ${pub} does not exist`;
+  if (options.priv && !(await fileExists(options.priv))) {
+    return `Private-key ${options.priv} does not exist`;
+  }
+  if (!options.priv && !(await fileExists(signing))) {
+    if (options.autoCreate !== true) return 'No usable private-key found';
+    await generateSaltKeyPair(config.pkiDir, config.masterSignKeyName, options.keysize, passphrase);
+  }
+  if (!(await fileExists(pub))) return 'No usable public-key found';
+  const file = path.resolve(options.signaturePath || config.pkiDir, config.masterPubkeySignature);
+  if (await fileExists(file)) return false;
+  const pem = await readFile(options.priv || signing, 'utf8');
+  const key = parsePrivateKey(pem, passphrase);
+  const signature = sign(
+    key,
+    Buffer.from(cleanKeyText(await readFile(pub, 'utf8'))),
+    'PKCS1v15-SHA1',
+  );
+  await writeFile(file, `${signature.toString('base64')}\n`, { flag: 'wx' });
+  return true;
+}
+
+async function fileExists(file: string): Promise<boolean> {
+  return access(file).then(
+    () => true,
+    () => false,
+  );
+}
+
+// Salt's outputter for keys [salt output/key.py].
+
+/** Where keys are, by the names of Salt's directories; `local` are the master's own. */
+type KeyPlaceName = 'local' | 'minions' | 'minions_denied' | 'minions_pre' | 'minions_rejected';
+
+/** Ids by place, or ids with a text each. */
+type KeysByPlace = ReadonlyMap<KeyPlaceName, readonly string[] | ReadonlyMap<string, string>>;
+
+const headings: Readonly<
+  Record<KeyPlaceName, { text: string; light: keyof Colors; color: keyof Colors }>
+> = {
+  local: { text: 'Local Keys:', light: 'lightMagenta', color: 'magenta' },
+  minions: { text: 'Accepted Keys:', light: 'lightGreen', color: 'green' },
+  minions_denied: { text: 'Denied Keys:', light: 'lightMagenta', color: 'magenta' },
+  minions_pre: { text: 'Unaccepted Keys:', light: 'lightRed', color: 'red' },
+  minions_rejected: { text: 'Rejected Keys:', light: 'lightBlue', color: 'blue' },
+};
+
+/** Each place with its keys below it, both sorted. May be empty. */
+function formatKeys(keys: KeysByPlace, colors: Colors): string {
+  const places = [...keys].sort(([left], [right]) => compareCodePoints(left, right));
+  const lines = places.flatMap(([place, content]) => {
+    const { text, light, color } = headings[place];
+    const entries = content instanceof Map ? [...content] : [...content].map((id) => [id] as const);
+    const sorted = entries.sort(([left], [right]) => compareCodePoints(left, right));
+    return [
+      `${colors[light]}${text}${colors.end}`,
+      ...sorted.map(([id, value]) => {
+        const shown = value === undefined ? '' : `:  ${escapeLines(value)}`;
+        return `${colors[color]}${escapeName(id)}${shown}${colors.end}`;
+      }),
+    ];
+  });
+  return lines.join('\n').trimEnd();
+}
+
+// What `salt-key` does with keys that are there [salt key.py KeyCLI].
+
+/** Salt's directories, in the order in which it looks into them. */
+const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state: KeyState }[] = [
+  { place: 'minions', state: 'accepted' },
+  { place: 'minions_pre', state: 'pending' },
+  { place: 'minions_rejected', state: 'rejected' },
+  { place: 'minions_denied', state: 'denied' },
+];
+
+/** Which states an argument of `--list` means, by how it begins. */
+const listArguments: readonly (readonly [string, readonly KeyState[]])[] = [
+  ['acc', ['accepted']],
+  ['pre', ['pending']],
+  ['un', ['pending']],
+  ['rej', ['rejected']],
+  ['den', ['denied']],
+  ['all', ['accepted', 'pending', 'rejected', 'denied']],
+];
+
+/** What a change is asked for with. */
+interface KeyChangeRequest {
+  readonly operation: KeyOperation;
+  /** Globs with commas between them. */
+  readonly match: string;
+  /** States beyond the operation's own. */
+  readonly include: readonly KeyState[];
+  /** Whether nobody is to be asked. */
+  readonly isConfirmed: boolean;
+}
+
+/** The states that `--list <argument>` means; `undefined`: it is none of Salt's. */
+function listedStates(argument: string): readonly KeyState[] | undefined {
+  return listArguments.find(([start]) => argument.startsWith(start))?.[1];
+}
+
+/** Shows and changes keys in Salt's words. */
+class SaltKeyActions {
+  readonly #api: KeysApi;
+  readonly #context: CommandContext;
+  readonly #choice: OutputChoice;
+
+  constructor(api: KeysApi, context: CommandContext, choice: OutputChoice) {
+    this.#api = api;
+    this.#context = context;
+    this.#choice = choice;
+  }
+
+  async list(states: readonly KeyState[]): Promise<void> {
+    const keys = await this.#api.list();
+    await this.#show(
+      new Map(
+        keyPlaces.flatMap(({ place, state }) => {
+          const isListed = states.includes(state);
+          return isListed ? [[place, idsIn(keys, state)] as const] : [];
+        }),
+      ),
+    );
+  }
+
+  /** Public keys; `undefined`: all, also of places without any. */
+  async print(match: string | undefined): Promise<void> {
+    await this.#show(await this.#texts(match, ({ publicKey }) => publicKey));
+  }
+
+  /** Fingerprints, the master's own too. */
+  async fingerprints(match: string | undefined): Promise<void> {
+    const texts = await this.#texts(match, ({ fingerprint }) => fingerprint);
+    const matches = globMatcher(match ?? '*');
+    const local = (await this.#api.local()).filter(({ name }) => matches(name));
+    if (match === undefined || local.length > 0) {
+      texts.set('local', new Map(local.map(({ name, fingerprint }) => [name, fingerprint])));
+    }
+    await this.#show(texts);
+  }
+
+  /** Shows what matches, asks, changes it, and names what was changed. */
+  async change(request: KeyChangeRequest): Promise<void> {
+    const { operation, match } = request;
+    const matches = globMatcher(match);
+    const keys = await this.#api.list();
+    const byPlace = new Map<KeyPlaceName, KeyInfo[]>();
+    for (const { place, state } of changeOrder(request)) {
+      const found = sortById(keys.filter((key) => key.state === state && matches(key.id)));
+      if (found.length > 0) byPlace.set(place, found);
+    }
+    if (byPlace.size === 0) return this.#printNoMatch(request);
+    const { stdout } = this.#context;
+    await printLine(stdout, `The following keys are going to be ${participle(operation)}:`);
+    await this.#show(new Map([...byPlace].map(([place, found]) => [place, found.map(idOf)])));
+    if (!request.isConfirmed && !(await this.#confirm(operation))) return;
+    const chosen = [...byPlace.values()].flat();
+    for (const id of await this.#apply(operation, chosen)) {
+      await printLine(stdout, `Key for minion ${escapeName(id)} ${participle(operation)}.`);
+    }
+  }
+
+  async #texts(
+    match: string | undefined,
+    textOf: (key: KeyInfo) => string,
+  ): Promise<Map<KeyPlaceName, ReadonlyMap<string, string>>> {
+    const matches = globMatcher(match ?? '*');
+    const keys = await this.#api.list();
+    const texts = new Map<KeyPlaceName, ReadonlyMap<string, string>>();
+    for (const { place, state } of keyPlaces) {
+      const found = sortById(keys.filter((key) => key.state === state && matches(key.id)));
+      if (match === undefined || found.length > 0) {
+        texts.set(place, new Map(found.map((key) => [key.id, textOf(key)])));
+      }
+    }
+    return texts;
+  }
+
+  async #show(keys: KeysByPlace): Promise<void> {
+    const { output, sink } = this.#choice;
+    const isSaltsOwn = output.outputter === undefined || output.outputter === 'highstate';
+    if (isSaltsOwn) return sink.write(formatKeys(keys, output.colors));
+    const data = new Map<WireValue, WireValue>(
+      [...keys].map(([place, ids]) => [place, ids instanceof Map ? new Map(ids) : [...ids]]),
+    );
+    await sink.write(formatData(data, undefined, output));
+  }
+
+  async #confirm(operation: KeyOperation): Promise<boolean> {
+    const isDelete = operation === 'delete';
+    this.#context.stdout.write(`Proceed? ${isDelete ? '[N/y]' : '[n/Y]'} `);
+    const answer = await this.#context.input.readLine();
+    if (answer === undefined) {
+      throw new CommandError('ERR_NOT_CONFIRMED', 'nobody answered; add -y');
+    }
+    return answer === '' ? !isDelete : answer.toLowerCase().startsWith('y');
+  }
+
+  /** Salt names an id once for each place in which it is found afterwards. */
+  async #apply(operation: KeyOperation, chosen: readonly KeyInfo[]): Promise<string[]> {
+    for (const key of chosen) await changeKey(operation, this.#api, key, {});
+    if (operation === 'delete') return chosen.map(idOf);
+    const after = await this.#api.list();
+    const found = chosen.flatMap(({ id }) => after.filter((key) => key.id === id));
+    const order = [...new Set(found.map(({ state }) => state))];
+    return order.flatMap((state) => found.filter((key) => key.state === state).map(idOf));
+  }
+
+  async #printNoMatch({ match, include }: KeyChangeRequest): Promise<void> {
+    const states = ['accepted', 'rejected', 'denied'] as const;
+    const named = ['unaccepted', ...states.filter((state) => include.includes(state))];
+    const last = named.pop();
+    const shown = named.length === 0 ? last : `${named.join(', ')} or ${last}`;
+    const message = `The key glob '${escapeName(match)}' does not match any ${shown} keys.`;
+    await printLine(this.#context.stdout, message);
+  }
+}
+
+/** Deleting looks everywhere; others list what is pending first. */
+function changeOrder({ operation, include }: KeyChangeRequest): typeof keyPlaces {
+  if (operation === 'delete') return keyPlaces;
+  const order: readonly KeyState[] = ['pending', 'accepted', 'rejected', 'denied'];
+  return order.flatMap((state) => {
+    const isMeant = state === 'pending' || include.includes(state);
+    return isMeant ? keyPlaces.filter((each) => each.state === state) : [];
+  });
+}
+
+function globMatcher(match: string): (id: string) => boolean {
+  const globs = match.split(',').map((glob) => compileGlob(glob));
+  return (id) => globs.some((matches) => matches(id));
+}
+
+function idsIn(keys: readonly KeyInfo[], state: KeyState): string[] {
+  return sortById(keys.filter((key) => key.state === state)).map(idOf);
+}
+
+/** [salt utils/data.py sorted_ignorecase] */
+function sortById(keys: readonly KeyInfo[]): KeyInfo[] {
+  return keys.toSorted((left, right) =>
+    compareCodePoints(left.id.toLowerCase(), right.id.toLowerCase()),
+  );
+}
+
+function idOf({ id }: KeyInfo): string {
+  return id;
+}
+
+function participle(operation: KeyOperation): string {
+  return `${operation.replace(/e$/, '')}ed`;
+}
+
+// The options of Salt's own `salt-key` [salt utils/parsers.py SaltKeyOptionParser].
+
+/** As commander names them. */
+interface SaltKeyOptions extends OutputCommandOptions {
+  readonly configDir: string;
+  readonly list?: string;
+  readonly listAll?: boolean;
+  readonly accept?: string;
+  readonly acceptAll?: boolean;
+  readonly reject?: string;
+  readonly rejectAll?: boolean;
+  readonly delete?: string;
+  readonly deleteAll?: boolean;
+  readonly print?: string;
+  readonly printAll?: boolean;
+  readonly finger?: string;
+  readonly fingerAll?: boolean;
+  readonly includeAll?: boolean;
+  readonly includeAccepted?: boolean;
+  readonly includeRejected?: boolean;
+  readonly includeDenied?: boolean;
+  readonly yes?: boolean;
+  readonly genKeys?: string;
+  readonly genKeysDir: string;
+  readonly keysize: string;
+  readonly genSignature?: boolean;
+  readonly signaturePath?: string;
+  readonly priv?: string;
+  readonly pub?: string;
+  readonly autoCreate?: boolean;
+}
+
+/** Adds them all, in the order in which they are explained. */
+function addSaltKeyOptions(command: Command): void {
+  command
+    .addOption(configOption())
+    .option('-l, --list <state>', 'list keys: acc, pre (or un), rej, den, all')
+    .option('-L, --list-all', 'list all keys; so it does when it is asked for nothing')
+    .option('-a, --accept <glob>', 'accept pending keys')
+    .option('-A, --accept-all', 'accept all pending keys')
+    .option('-r, --reject <glob>', 'reject pending keys')
+    .option('-R, --reject-all', 'reject all pending keys')
+    .option('--include-all', 'also accepted keys when rejecting, rejected ones when accepting')
+    .option('--include-accepted', 'also accepted keys when rejecting')
+    .option('--include-rejected', 'also rejected keys when accepting')
+    .option('--include-denied', 'also denied keys when accepting or rejecting')
+    .option('-p, --print <glob>', 'show public keys')
+    .option('-P, --print-all', 'show all public keys')
+    .option('-d, --delete <glob>', 'delete keys')
+    .option('-D, --delete-all', 'delete all keys')
+    .option('-f, --finger <glob>', 'show fingerprints')
+    .option('-F, --finger-all', 'show all fingerprints')
+    .option('-y, --yes', 'do not ask')
+    .option('--gen-keys <name>', 'make a key pair')
+    .option('--gen-keys-dir <dir>', 'where to', '.')
+    .option('--keysize <bits>', 'size of new keys', '2048')
+    .option('--gen-signature', "sign the master's public key")
+    .option('--signature-path <dir>', 'where to')
+    .option('--priv <file>', 'the key to sign with')
+    .option('--pub <file>', 'the key to sign')
+    .option('--auto-create', 'make the key to sign with if there is none');
+  addOutputOptions(command);
+  command
+    .option('-q, --quiet', 'without effect; as in Salt it silences only errors')
+    .addOption(new Option('--rotate-aes-key <boolean>').hideHelp())
+    .addOption(new Option('--preserve-minions <boolean>').hideHelp())
+    .addOption(new Option('--log-level <level>').hideHelp());
+}
 
 /** Bits that Salt takes. */
 const keysizes = { minimum: 2048, maximum: 32_768 };
@@ -19,15 +409,15 @@ export function addSaltKeyCommand(program: Command, context: CommandContext): vo
     .description("see and change the minions' keys, with a running master or without");
   addSaltKeyOptions(command);
   command.action(async (options: SaltKeyOptions) => {
-    const complaint = complain(options);
-    if (complaint === undefined) return run(options, context);
+    const complaint = findUsageError(options);
+    if (complaint === undefined) return runSaltKey(options, context);
     await printLine(context.stderr, `Usage: salt-key [options]\n\nsalt-key: error: ${complaint}`);
     context.setExitCode(exitCodes.usage);
   });
 }
 
 /** In Salt's words. */
-function complain({ list, keysize }: SaltKeyOptions): string | undefined {
+function findUsageError({ list, keysize }: SaltKeyOptions): string | undefined {
   if (list && listedStates(list) === undefined) {
     return `'${list}' is not a valid argument to '--list'`;
   }
@@ -38,19 +428,19 @@ function complain({ list, keysize }: SaltKeyOptions): string | undefined {
   return undefined;
 }
 
-async function run(options: SaltKeyOptions, context: CommandContext): Promise<void> {
-  if (options.genKeys || options.genSignature) return generate(options, context);
+async function runSaltKey(options: SaltKeyOptions, context: CommandContext): Promise<void> {
+  if (options.genKeys || options.genSignature) return generateKeys(options, context);
   const { keys, close } = await context.openKeys(options.configDir);
   try {
-    const saltKey = new SaltKey(keys, context, await chooseOutput(options, context));
-    await runOnKeys(saltKey, options);
+    const saltKey = new SaltKeyActions(keys, context, await chooseOutput(options, context));
+    await runKeyAction(saltKey, options);
   } finally {
     await close();
   }
 }
 
 /** When several things are asked for, Salt does the first in this order. */
-async function runOnKeys(saltKey: SaltKey, options: SaltKeyOptions): Promise<void> {
+async function runKeyAction(saltKey: SaltKeyActions, options: SaltKeyOptions): Promise<void> {
   const { list, accept, reject, finger } = options;
   if (list) return saltKey.list(listedStates(list) ?? []);
   if (options.listAll) return saltKey.list(allStates);
@@ -68,8 +458,8 @@ async function runOnKeys(saltKey: SaltKey, options: SaltKeyOptions): Promise<voi
   if (options.delete || options.deleteAll) {
     return saltKey.change({ ...change, operation: 'delete', match: options.delete || '*' });
   }
-  if (finger) return saltKey.finger(finger);
-  return options.fingerAll ? saltKey.finger(undefined) : saltKey.list(allStates);
+  if (finger) return saltKey.fingerprints(finger);
+  return options.fingerAll ? saltKey.fingerprints(undefined) : saltKey.list(allStates);
 }
 
 const allStates: readonly KeyState[] = ['accepted', 'pending', 'rejected', 'denied'];
@@ -82,12 +472,12 @@ function includedStates(options: SaltKeyOptions): KeyState[] {
   return states;
 }
 
-async function generate(options: SaltKeyOptions, context: CommandContext): Promise<void> {
+async function generateKeys(options: SaltKeyOptions, context: CommandContext): Promise<void> {
   const keysize = Number(options.keysize);
   const { output, sink } = await chooseOutput(options, context);
   const result = options.genKeys
-    ? await generatePair(options.genKeysDir, options.genKeys, keysize)
-    : await generateSignature((await loadMasterConfig(options.configDir)).config, {
+    ? await generateSaltKeyPair(options.genKeysDir, options.genKeys, keysize)
+    : await generateMasterSignature((await loadMasterConfig(options.configDir)).config, {
         ...options,
         keysize,
       });

@@ -1,17 +1,283 @@
-import type { Command } from 'commander';
-import type { JobsApi, RunRequest } from '../../master/index.ts';
-import { BatchFollower } from '../batch-follower.ts';
+import { type Command, Option } from 'commander';
+import {
+  type BatchRequest,
+  type JobsApi,
+  joinKeywords,
+  parseArgument,
+  parseArguments,
+  type RunRequest,
+  type TargetRequest,
+} from '../../master/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
-import { CommandError } from '../errors.ts';
-import { exitCodes } from '../exit-codes.ts';
-import { JobFollower } from '../job-follower.ts';
-import { brokenTarget, formatPlan } from '../output/plan.ts';
-import { chooseOutput } from '../output-options.ts';
-import { printJson, printLine } from '../print.ts';
-import { addSaltOptions, type SaltOptions } from '../salt-options.ts';
-import { parseBatchSize, toRunRequest } from '../salt-request.ts';
-import { toTarget } from '../target-options.ts';
-import { openSession } from '../user-session.ts';
+import { CommandError, exitCodes } from '../errors.ts';
+import { addLoginOptions, type LoginOptions, openCommandSession } from '../login.ts';
+import { configOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';
+import { addOutputOptions, chooseOutput, type OutputCommandOptions } from '../output/outputters.ts';
+import { printJson, printLine } from '../terminal.ts';
+import {
+  BatchFollower,
+  formatTargetPlan,
+  formatTargetProblem,
+  JobFollower,
+} from './salt-follower.ts';
+
+/** What the options of a command say of its target. */
+type TargetOptions = { readonly delimiter?: string } & Readonly<
+  Partial<Record<TargetFlag['name'], boolean>>
+>;
+
+interface TargetFlag {
+  /** As commander names it. */
+  readonly name:
+    | 'pcre'
+    | 'list'
+    | 'grain'
+    | 'grainPcre'
+    | 'nodegroup'
+    | 'pillar'
+    | 'pillarPcre'
+    | 'compound'
+    | 'ipcidr';
+  readonly flags: string;
+  readonly tgtType: string;
+  readonly description: string;
+}
+
+/** Salt's flags [salt utils/parsers.py ExtendedTargetOptionsMixIn]. */
+const targetFlags: readonly TargetFlag[] = [
+  {
+    name: 'pcre',
+    flags: '-E, --pcre',
+    tgtType: 'pcre',
+    description: 'tgt is a regular expression on ids',
+  },
+  {
+    name: 'list',
+    flags: '-L, --list',
+    tgtType: 'list',
+    description: 'tgt is a list of ids, separated by commas or spaces',
+  },
+  {
+    name: 'grain',
+    flags: '-G, --grain',
+    tgtType: 'grain',
+    description: 'tgt is a grain and a glob: os:Debian',
+  },
+  {
+    name: 'grainPcre',
+    flags: '-P, --grain-pcre',
+    tgtType: 'grain_pcre',
+    description: 'tgt is a grain and a regular expression',
+  },
+  {
+    name: 'nodegroup',
+    flags: '-N, --nodegroup',
+    tgtType: 'nodegroup',
+    description: "tgt is a name in the master's nodegroups",
+  },
+  {
+    name: 'pillar',
+    flags: '-I, --pillar',
+    tgtType: 'pillar',
+    description: 'tgt is a pillar key and a glob: role:web',
+  },
+  {
+    name: 'pillarPcre',
+    flags: '-J, --pillar-pcre',
+    tgtType: 'pillar_pcre',
+    description: 'tgt is a pillar key and a regular expression',
+  },
+  {
+    name: 'compound',
+    flags: '-C, --compound',
+    tgtType: 'compound',
+    description: "tgt is an expression: 'G@os:Debian and not web*'",
+  },
+  {
+    name: 'ipcidr',
+    flags: '-S, --ipcidr',
+    tgtType: 'ipcidr',
+    description: 'tgt is an address or a network',
+  },
+];
+
+/** Adds the options that say what `tgt` is; one of them at most. */
+function addTargetOptions(command: Command): Command {
+  for (const { name, flags, description } of targetFlags) {
+    const others = targetFlags.map((flag) => flag.name).filter((other) => other !== name);
+    command.addOption(new Option(flags, description).conflicts(others));
+  }
+  return command.option('--delimiter <text>', 'between the keys of grains and pillar (default: :)');
+}
+
+/** The target that the command line names. */
+function toTarget(tgt: string, options: TargetOptions): TargetRequest {
+  const { delimiter } = options;
+  const tgtType = targetFlags.find(({ name }) => options[name])?.tgtType ?? 'glob';
+  return {
+    tgt: tgtType === 'list' ? splitList(tgt) : tgt,
+    tgtType,
+    ...(delimiter === undefined ? {} : { delimiter }),
+  };
+}
+
+/** [salt utils/parsers.py SaltCMDOptionParser] */
+function splitList(tgt: string): string[] {
+  return tgt.includes(',') ? tgt.replaceAll(' ', '').split(',') : tgt.trim().split(/\s+/);
+}
+
+// The options of Salt's own `salt` command [salt utils/parsers.py].
+
+/** As commander names them. */
+interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOptions {
+  readonly configDir: string;
+  readonly static?: boolean;
+  readonly async?: boolean;
+  readonly batch?: string;
+  /** Salt's other name for it. */
+  readonly batchSize?: string;
+  readonly batchWait?: number;
+  readonly batchSafeLimit?: number;
+  readonly batchSafeSize: string;
+  readonly plan?: boolean;
+  readonly failhard?: boolean;
+  readonly startEvent?: boolean;
+  readonly doc?: boolean;
+  readonly documentation?: boolean;
+  readonly verbose?: boolean;
+  readonly showJid?: boolean;
+  readonly hideTimeout?: boolean;
+  readonly summary?: boolean;
+}
+
+/** Adds them all, in the order in which they are explained. */
+function addSaltOptions(command: Command): void {
+  command.addOption(configOption());
+  addTargetOptions(command)
+    .option('--plan', 'run nothing: print who the target means, and why')
+    .option('-t, --timeout <seconds>', 'time without news before asking', parseSeconds)
+    .option('-g, --gather-job-timeout <seconds>', 'time for the answer to that', parseSeconds)
+    .option('--async', 'do not wait; print the jid')
+    .option('-b, --batch <n>', 'run on so many minions at a time, or on such a part: 25%')
+    .addOption(new Option('--batch-size <n>').hideHelp())
+    .option('--batch-wait <seconds>', 'time between a minion and the next', parseSeconds)
+    .addOption(
+      new Option('--batch-safe-limit <n>', 'a batch, if there are so many').argParser(parseCount),
+    )
+    .addOption(new Option('--batch-safe-size <n>', 'of that size').default('8'))
+    .option('--failhard', 'end a batch at the first failure')
+    .option('--subset <n>', 'run on so many minions, chosen at random', parseCount)
+    .option('-s, --static', 'print all returns at once, at the end')
+    .option('-d, --doc', 'show the documentation of a function, or of all')
+    .addOption(new Option('--documentation').hideHelp())
+    .option('-v, --verbose', 'tell the jid, and names in the summary')
+    .option('--show-jid', 'tell the jid')
+    .addOption(new Option('--show-timeout').hideHelp())
+    .option('--hide-timeout', 'say nothing of minions that do not answer')
+    .option('--summary', 'count at the end')
+    .option('--return <names>', 'returners that run on the minions')
+    .option('--start-event', 'minions of 3008 and later tell when they begin')
+    .option('--metadata <map>', 'is kept with the job, and returned')
+    .option('--jid <jid>', "the job's id, in place of a new one")
+    .option('--args-separator <text>', 'stands between arguments of several functions', ',')
+    .addOption(
+      new Option('--no-parse <names>', 'keywords whose value is text').default('', 'none'),
+    );
+  addLoginOptions(command);
+  addOutputOptions(command);
+  command.addOption(logLevelOption());
+}
+
+// What `salt` was asked for, as a request [salt utils/parsers.py SaltCMDOptionParser].
+
+/** Options of the command that say what is to be done. */
+interface SaltRequestOptions extends TargetOptions {
+  readonly timeout?: number;
+  readonly gatherJobTimeout?: number;
+  readonly subset?: number;
+  readonly metadata?: string;
+  readonly startEvent?: boolean;
+  readonly return?: string;
+  readonly jid?: string;
+  readonly argsSeparator: string;
+  /** Names, comma separated; commander's name for `--no-parse`. */
+  readonly parse: string;
+}
+
+/**
+ * The request of a command line.
+ * @throws CommandError ERR_ARGS, ERR_COMPOUND
+ */
+function toRunRequest(
+  tgt: string,
+  fun: string,
+  args: readonly string[],
+  options: SaltRequestOptions,
+): RunRequest {
+  const { timeout, gatherJobTimeout, subset, metadata, jid } = options;
+  return {
+    ...toTarget(tgt, options),
+    ...parseCall(fun, args, options),
+    ...(timeout === undefined ? {} : { timeout }),
+    ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
+    ...(subset === undefined ? {} : { subset }),
+    ...(options.startEvent === true ? { startEvent: true } : {}),
+    ...(metadata === undefined ? {} : { metadata: parseMetadata(metadata) }),
+    ...(options.return === undefined ? {} : { ret: options.return }),
+    ...(jid === undefined ? {} : { jid }),
+  };
+}
+
+/** `undefined`: it is not the size of a batch. */
+function parseBatchSize(text: string): BatchRequest['size'] | undefined {
+  const bare = text.replace(/^%|%$/, '');
+  const isPart = bare !== text;
+  if (!/^\d{1,9}(\.\d+)?$/.test(bare) || (!isPart && bare.includes('.'))) return undefined;
+  if (isPart) return `${bare}%`;
+  return Number(bare) > 0 ? Number(bare) : undefined;
+}
+
+function parseCall(
+  fun: string,
+  args: readonly string[],
+  { argsSeparator, parse }: SaltRequestOptions,
+): Pick<RunRequest, 'fun' | 'arg' | 'kwarg'> {
+  const noParse = parse.split(',');
+  if (!fun.includes(',')) return { fun, ...parseArguments(args, noParse) };
+  const funs = fun.split(',');
+  const lists = splitArguments(args, funs.length, argsSeparator);
+  return { fun: funs, arg: lists.map((list) => parseArgumentList(list, noParse)) };
+}
+
+/** Separators stand alone, or else anywhere inside the arguments. */
+function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {
+  const isAlone = args.filter((arg) => arg === separator).length === functions - 1;
+  const lists: string[][] = [[]];
+  for (const arg of args) {
+    const parts = isAlone && arg !== separator ? [arg] : arg.split(separator);
+    for (const [index, part] of parts.entries()) {
+      if (index > 0) lists.push([]);
+      if (part !== '' || (isAlone && arg === '')) lists.at(-1)?.push(part);
+    }
+  }
+  if (lists.length === functions) return lists;
+  const problem =
+    lists.length < functions
+      ? 'without defining all arguments.'
+      : 'with more arguments than commands.';
+  throw new CommandError('ERR_COMPOUND', `Cannot execute compound command ${problem}`);
+}
+
+function parseArgumentList(args: readonly string[], noParse: readonly string[]): WireValue[] {
+  return joinKeywords(parseArguments(args, noParse));
+}
+
+function parseMetadata(text: string): WireMap {
+  const value = parseArgument(text);
+  if (isWireMap(value)) return value;
+  throw new CommandError('ERR_ARGS', '--metadata is not a map; expected for instance {key: value}');
+}
 
 /** `saltbridge salt`: takes the flags of Salt's own command and prints what it prints. */
 export function addSaltCommand(program: Command, context: CommandContext): void {
@@ -43,9 +309,9 @@ async function runSalt(
 ): Promise<number> {
   const isDoc = options.doc === true || options.documentation === true;
   const given = words.filter((word) => word !== undefined);
-  const [tgt, fun, ...args] = isDoc ? askForDocs(given) : given;
-  if (options.plan === true && tgt !== undefined) return showPlan(tgt, options, context);
-  if (tgt === undefined || fun === undefined) return tellIncomplete(command, context, tgt);
+  const [tgt, fun, ...args] = isDoc ? toDocsArguments(given) : given;
+  if (options.plan === true && tgt !== undefined) return showTargetPlan(tgt, options, context);
+  if (tgt === undefined || fun === undefined) return printIncompleteUsage(command, context, tgt);
   let request: RunRequest;
   try {
     request = toRunRequest(tgt, fun, args, options);
@@ -54,9 +320,9 @@ async function runSalt(
     await printLine(context.stderr, error.message);
     return exitCodes.incomplete;
   }
-  const session = await openSession(context, options);
+  const session = await openCommandSession(context, options);
   try {
-    return await runJob(session.jobs, { ...request, ...whoever() }, options, context);
+    return await runJob(session.jobs, { ...request, ...sudoUser() }, options, context);
   } finally {
     await session.close();
   }
@@ -69,21 +335,23 @@ async function runJob(
   context: CommandContext,
 ): Promise<number> {
   const batch =
-    options.batch ?? options.batchSize ?? (await safeBatch(jobs, request, options, context));
-  if (options.async === true && batch === undefined) return publish(jobs, request, context);
+    options.batch ??
+    options.batchSize ??
+    (await batchSizeBySafeLimit(jobs, request, options, context));
+  if (options.async === true && batch === undefined) return publishJob(jobs, request, context);
   return batch === undefined || options.static === true
     ? followJob(jobs, request, options, context)
     : followBatch(jobs, request, batch, options, context);
 }
 
 /** Who came by sudo is told, for `sudo_acl`. */
-function whoever(): Pick<RunRequest, 'user'> {
+function sudoUser(): Pick<RunRequest, 'user'> {
   const { SUDO_USER: name } = process.env;
   return name === undefined ? {} : { user: `sudo_${name}` };
 }
 
 /** `--batch-safe-limit`: a batch where the target means so many. */
-async function safeBatch(
+async function batchSizeBySafeLimit(
   jobs: JobsApi,
   { tgt, tgtType, delimiter }: RunRequest,
   { batchSafeLimit = 0, batchSafeSize, static: isStatic }: SaltOptions,
@@ -102,7 +370,7 @@ async function safeBatch(
   return batchSafeSize;
 }
 
-async function showPlan(
+async function showTargetPlan(
   tgt: string,
   options: SaltOptions,
   { openApi, stdout, stderr }: CommandContext,
@@ -110,19 +378,19 @@ async function showPlan(
   const { jobs } = await openApi(options.configDir);
   const plan = await jobs.plan(toTarget(tgt, options));
   if ((options.out ?? options.output) === 'json') await printJson(stdout, plan);
-  else if (plan.minions.length > 0) await printLine(stdout, formatPlan(plan));
-  if (plan.problem !== undefined) await printLine(stderr, brokenTarget(plan.problem));
+  else if (plan.minions.length > 0) await printLine(stdout, formatTargetPlan(plan));
+  if (plan.problem !== undefined) await printLine(stderr, formatTargetProblem(plan.problem));
   if (plan.minions.some(({ reason }) => reason !== 'missing')) return exitCodes.ok;
   await printLine(stderr, 'No minions matched the target.');
   return exitCodes.noReturn;
 }
 
 /** `-d [tgt] [fun]`. */
-function askForDocs([tgt = '*', ...rest]: readonly string[]): string[] {
+function toDocsArguments([tgt = '*', ...rest]: readonly string[]): string[] {
   return rest[0] === 'sys.doc' ? [tgt, ...rest] : [tgt, 'sys.doc', ...rest];
 }
 
-async function tellIncomplete(
+async function printIncompleteUsage(
   command: Command,
   { stdout, stderr }: CommandContext,
   tgt: string | undefined,
@@ -136,13 +404,13 @@ async function tellIncomplete(
   return exitCodes.incomplete;
 }
 
-async function publish(
+async function publishJob(
   jobs: JobsApi,
   { timeout: _timeout, gatherJobTimeout: _gather, subset: _subset, ...request }: RunRequest,
   { stdout, stderr }: CommandContext,
 ): Promise<number> {
   const { jid, minions, problem } = await jobs.publish(request);
-  if (problem !== undefined) await printLine(stderr, brokenTarget(problem));
+  if (problem !== undefined) await printLine(stderr, formatTargetProblem(problem));
   const isSent = minions.length > 0;
   if (!isSent) {
     const line = 'No minions matched the target. No command was sent, no jid was assigned.';
@@ -178,7 +446,7 @@ async function followBatch(
 ): Promise<number> {
   const size = parseBatchSize(batch);
   if (size === undefined) {
-    await printLine(context.stdout, `Invalid batch data sent: ${batch}\n${batchForms}`);
+    await printLine(context.stdout, `Invalid batch data sent: ${batch}\n${batchSizeForms}`);
     return exitCodes.failure;
   }
   const { batchWait, failhard } = options;
@@ -192,4 +460,4 @@ async function followBatch(
 }
 
 /** Salt's words. */
-const batchForms = 'Data must be in the form of %10, 10% or 3';
+const batchSizeForms = 'Data must be in the form of %10, 10% or 3';

@@ -1,9 +1,8 @@
 import type { Command } from 'commander';
 import type { MasterStatus, TransportStatus } from '../../master/index.ts';
-import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
-import { escapeName } from '../output/escape.ts';
-import { printJson, printLine } from '../print.ts';
+import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface StatusOptions {
   readonly configDir: string;

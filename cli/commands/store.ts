@@ -2,11 +2,10 @@ import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { readBackup, type StoreInspection } from '../../store/index.ts';
-import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
-import { exitCodes } from '../exit-codes.ts';
-import { escapeName } from '../output/escape.ts';
-import { printJson, printLine } from '../print.ts';
+import { exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface StoreOptions {
   readonly configDir: string;
@@ -40,7 +39,7 @@ export function addStoreCommand(program: Command, context: CommandContext): void
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((file: string | undefined, options: StoreOptions) =>
-      file === undefined ? check(options, context) : checkBackup(file, options, context),
+      file === undefined ? checkStore(options, context) : checkBackup(file, options, context),
     );
   store
     .command('info')
@@ -71,11 +70,14 @@ async function restore(
     await printJson(stdout, { restored, old: old ?? null });
     return;
   }
-  await printLine(stdout, `restored ${total(restored)} entries; every minion signs in once more`);
+  await printLine(
+    stdout,
+    `restored ${countEntries(restored)} entries; every minion signs in once more`,
+  );
   if (old !== undefined) await printLine(stdout, `the store before is in ${escapeName(old)}`);
 }
 
-async function check(
+async function checkStore(
   { configDir, json }: StoreOptions,
   { openStore, stdout, setExitCode }: CommandContext,
 ): Promise<void> {
@@ -87,7 +89,7 @@ async function check(
     return;
   }
   for (const problem of problems) await printLine(stdout, escapeName(problem));
-  if (problems.length === 0) await printLine(stdout, `${total(found)} entries, all well`);
+  if (problems.length === 0) await printLine(stdout, `${countEntries(found)} entries, all well`);
 }
 
 async function checkBackup(
@@ -123,6 +125,6 @@ async function showInfo(
   await printLine(stdout, lines.join('\n'));
 }
 
-function total({ entries }: StoreInspection): number {
+function countEntries({ entries }: StoreInspection): number {
   return Object.values(entries).reduce((sum, count) => sum + count, 0);
 }

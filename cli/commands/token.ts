@@ -1,11 +1,9 @@
 import type { Command } from 'commander';
 import type { TokenInfo, TokenSelection } from '../../master/index.ts';
-import { configOption, jsonOption, logLevelOption } from '../common-options.ts';
 import type { CommandContext } from '../context.ts';
-import { CommandError } from '../errors.ts';
-import { exitCodes } from '../exit-codes.ts';
-import { escapeName } from '../output/escape.ts';
-import { printJson, printLine } from '../print.ts';
+import { CommandError, exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface TokenOptions {
   readonly configDir: string;
@@ -34,7 +32,7 @@ function addList(token: Command, context: CommandContext): void {
     .addOption(logLevelOption())
     .action(async ({ configDir, json }: TokenOptions) => {
       const { logins } = await context.openApi(configDir);
-      await print(await logins.list(), json, 'Nobody has a token.', context);
+      await printTokens(await logins.list(), json, 'Nobody has a token.', context);
     });
 }
 
@@ -50,15 +48,15 @@ function addRevoke(token: Command, context: CommandContext): void {
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (id: string | undefined, options: RevokeOptions) => {
-      const selection = toSelection(id, options);
+      const selection = toTokenSelection(id, options);
       const { logins } = await context.openApi(options.configDir);
       const ended = await logins.revoke(selection);
-      await print(ended, options.json, 'No token was ended.', context);
+      await printTokens(ended, options.json, 'No token was ended.', context);
       if (ended.length === 0) context.setExitCode(exitCodes.failure);
     });
 }
 
-function toSelection(
+function toTokenSelection(
   id: string | undefined,
   { user, eauth, all }: Pick<RevokeOptions, 'all' | 'eauth' | 'user'>,
 ): TokenSelection {
@@ -73,7 +71,7 @@ function toSelection(
   };
 }
 
-async function print(
+async function printTokens(
   tokens: readonly TokenInfo[],
   json: boolean | undefined,
   nothing: string,
@@ -81,10 +79,10 @@ async function print(
 ): Promise<void> {
   if (json) return printJson(stdout, tokens);
   if (tokens.length === 0) return printLine(stderr, nothing);
-  for (const token of tokens) await printLine(stdout, format(token));
+  for (const token of tokens) await printLine(stdout, formatToken(token));
 }
 
-function format({ id, user, eauth, groups, expire }: TokenInfo): string {
+function formatToken({ id, user, eauth, groups, expire }: TokenInfo): string {
   const whose = [eauth, user, ...groups.map((group) => `${group}%`)].map(escapeName).join(' ');
   return `${id} until ${new Date(expire).toISOString()} ${whose}`;
 }

@@ -1,21 +1,208 @@
 /** Salt's outputter for what states return [salt output/highstate.py]. */
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import { isWireMap } from '../../minion-protocol/index.ts';
-import type { Colors } from './colors.ts';
-import { escapeLine, escapeLines, escapeName } from './escape.ts';
-import {
-  changesIndent,
-  formatState,
-  formatTerse,
-  type StateResult,
-  toStateResult,
-} from './highstate-state.ts';
-import { HighstateSummary } from './highstate-summary.ts';
-import { keyText, mapEntries } from './map-entries.ts';
+
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { type Colors, escapeLine, escapeLines, escapeName } from '../terminal.ts';
 import { formatNested } from './nested.ts';
-import { formatPprint } from './pprint.ts';
-import { pythonLines } from './python.ts';
-import { pythonStr } from './python-repr.ts';
+import {
+  formatPprint,
+  mapEntries,
+  pythonKeyText,
+  pythonLines,
+  pythonStr,
+  wrapText,
+} from './python.ts';
+
+// One state as the highstate outputter shows it.
+
+/** What a minion says of one state. */
+interface StateResult {
+  /** The state's module. */
+  readonly module: string;
+  readonly id: string;
+  readonly name: string;
+  readonly fun: string;
+  readonly runNumber: number;
+  /** `null`: it would have been changed (`test=True`). */
+  readonly result: WireValue;
+  readonly changes: WireValue;
+  readonly comment: WireValue;
+  /** Text that belongs to the comment. */
+  readonly data: WireValue | undefined;
+  readonly startTime: WireValue | undefined;
+  /** Milliseconds. */
+  readonly duration: WireValue | undefined;
+  readonly warnings: readonly WireValue[];
+  readonly isParallel: boolean;
+}
+
+/** Column of what stands behind `Comment:` and `Changes:`. */
+const changesIndent = 14;
+
+/** Reads `module_|-id_|-name_|-fun` and its value; `undefined`: it is no state. */
+function toStateResult(key: string, info: WireValue): StateResult | undefined {
+  if (!isWireMap(info) || info.result === undefined) return undefined;
+  const [module = '', id = '', name = id, ...rest] = key.split('_|-');
+  return {
+    module,
+    id,
+    name,
+    fun: rest.at(-1) ?? '',
+    runNumber: Number(info.__run_num__ ?? 0),
+    result: info.result,
+    changes: info.changes ?? null,
+    comment: info.comment ?? '',
+    data: info.data,
+    startTime: info.start_time,
+    duration: info.duration,
+    warnings: Array.isArray(info.warnings) ? info.warnings : [],
+    isParallel: info.__parallel__ !== undefined,
+  };
+}
+
+/** A state in full. */
+function formatState(state: StateResult, changes: string, color: string, colors: Colors): string {
+  const { module, id, name, fun, result, startTime, duration, warnings } = state;
+  const field = (text: string): string => `    ${color}${text}${colors.end}`;
+  const lines = [`${color}----------${colors.end}`, field(`      ID: ${escapeName(id)}`)];
+  lines.push(field(`Function: ${escapeName(module)}.${escapeName(fun)}`));
+  if (name !== id) lines.push(field(`    Name: ${escapeName(name)}`));
+  lines.push(field(`  Result: ${escapeName(pythonStr(result))}`));
+  lines.push(field(` Comment: ${formatComment(state)}`));
+  if (startTime !== undefined) {
+    const time = duration === undefined || duration === '' ? '' : `${pythonStr(duration)} ms`;
+    lines.push(field(` Started: ${escapeName(pythonStr(startTime))}`));
+    lines.push(field(`Duration: ${escapeName(time)}`));
+  }
+  lines.push(`${color}     Changes:   ${changes}${colors.end}`);
+  if (warnings.length > 0) lines.push(formatWarnings(warnings, colors));
+  return lines.join('\n');
+}
+
+/** A state on one line. */
+function formatTerse(state: StateResult, color: string, colors: Colors): string {
+  const { module, name, fun, startTime, duration = '', warnings } = state;
+  const warning =
+    warnings.length === 0
+      ? ''
+      : `${colors.lightRed}Warnings:\n${escapeLines(warnings.map(pythonStr).join('\n'))}${colors.end}`;
+  const parts = [
+    `Name: ${escapeName(name)}`,
+    `Function: ${escapeName(module)}.${escapeName(fun)}`,
+    `Result: ${terseResult(state)}`,
+  ];
+  if (startTime !== undefined) {
+    parts.push(`Started: ${escapeName(pythonStr(startTime))}`);
+    parts.push(`Duration: ${escapeName(pythonStr(duration))} ms`);
+  }
+  return `${warning} ${color} ${parts.join(' - ')}${colors.end}`;
+}
+
+function terseResult({ result, changes }: StateResult): string {
+  if (result === false) return 'Failed';
+  if (result === null) return 'Differs';
+  return (mapEntries(changes)?.length ?? 0) > 0 ? 'Changed' : 'Clean';
+}
+
+function formatComment({ comment, data }: StateResult): string {
+  const text = pythonStr(comment)
+    .trim()
+    .replaceAll('\n', `\n${' '.repeat(changesIndent)}`);
+  if (data === undefined) return escapeLines(text);
+  const entries = mapEntries(data);
+  if (entries !== undefined) {
+    const lines = entries.map(([key, item]) => `\n\n\t\t${pythonStr(key)}: ${pythonStr(item)}`);
+    return escapeLines(text + lines.join(''));
+  }
+  const items = Array.isArray(data) ? data : [data];
+  return escapeLines([text, ...items.map(pythonStr)].join(' '));
+}
+
+function formatWarnings(warnings: readonly WireValue[], colors: Colors): string {
+  const text = wrapText(warnings.map(pythonStr).join('\n'), 80, changesIndent).trimStart();
+  return `   ${colors.lightRed} Warnings: ${escapeLines(text)}${colors.end}`;
+}
+
+// The counts below a minion's states.
+
+/** Room for the longest label, `Succeeded`. */
+const labelWidth = 9;
+
+/** Counts states as they are shown. */
+class HighstateSummary {
+  readonly #host: string;
+  readonly #colors: Colors;
+  readonly #counts = { succeeded: 0, failed: 0, notRun: 0, warnings: 0 };
+  #changed = 0;
+  #duration = 0;
+  #longestParallel = 0;
+
+  constructor(host: string, colors: Colors) {
+    this.#host = host;
+    this.#colors = colors;
+  }
+
+  get hasChanges(): boolean {
+    return this.#changed > 0;
+  }
+
+  add(state: StateResult, hasChanges: boolean): void {
+    if (state.result === false) this.#counts.failed += 1;
+    else if (state.result === null) this.#counts.notRun += 1;
+    else this.#counts.succeeded += 1;
+    if (state.warnings.length > 0) this.#counts.warnings += 1;
+    if (hasChanges) this.#changed += 1;
+    const duration = Number.parseFloat(String(state.duration ?? 0)) || 0;
+    if (state.isParallel) this.#longestParallel = Math.max(this.#longestParallel, duration);
+    else this.#duration += duration;
+  }
+
+  /** Begins with an empty line. */
+  format(): string {
+    const { cyan, green, red, lightRed, end } = this.#colors;
+    const { succeeded, failed, notRun, warnings } = this.#counts;
+    const rule = '-'.repeat(this.#width);
+    const total = succeeded + failed + notRun;
+    const lines = [
+      `${cyan}\nSummary for ${escapeName(this.#host)}\n${rule}${end}`,
+      `${green}${this.#line('Succeeded', succeeded + notRun)}${end}${this.#changes()}`,
+      `${failed > 0 ? red : cyan}${this.#line('Failed', failed)}${end}`,
+    ];
+    if (warnings > 0) lines.push(`${lightRed}${this.#line('Warnings', warnings)}${end}`);
+    lines.push(`${cyan}${rule}\nTotal states run: ${this.#right(total, this.#width - 7)}${end}`);
+    lines.push(`${cyan}Total run time: ${this.#time()}${end}`);
+    return lines.join('\n');
+  }
+
+  get #width(): number {
+    const { succeeded, failed, notRun, warnings } = this.#counts;
+    const digits = [succeeded, failed, notRun, warnings].map((count) => String(count).length);
+    const isEmpty = succeeded + failed + notRun + warnings === 0;
+    return labelWidth + (isEmpty ? 1 : Math.max(...digits)) + 2;
+  }
+
+  #line(label: string, count: number): string {
+    return `${label}: ${this.#right(count, this.#width - label.length - 2)}`;
+  }
+
+  #right(count: number | string, width: number): string {
+    return String(count).padStart(width);
+  }
+
+  #changes(): string {
+    const { lightYellow, green, end } = this.#colors;
+    const parts: string[] = [];
+    if (this.#counts.notRun > 0) parts.push(`${lightYellow}unchanged=${this.#counts.notRun}${end}`);
+    if (this.#changed > 0) parts.push(`${green}changed=${this.#changed}${end}`);
+    return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
+  }
+
+  #time(): string {
+    const milliseconds = this.#duration + this.#longestParallel;
+    const isLong = milliseconds > 999;
+    const value = (isLong ? milliseconds / 1000 : milliseconds).toFixed(3);
+    return `${this.#right(value, this.#width - 5)} ${isLong ? 's' : 'ms'}`;
+  }
+}
 
 /** How states are shown; Salt's options of these names. */
 export interface HighstateOptions {
@@ -31,7 +218,9 @@ export function formatHighstate(data: WireValue, options: HighstateOptions): str
   const unwrapped = unwrap(data);
   const hosts = mapEntries(unwrapped);
   if (hosts === undefined) return undefined;
-  return hosts.map(([host, value]) => formatHost(keyText(host), value, options).text).join('\n');
+  return hosts
+    .map(([host, value]) => formatHost(pythonKeyText(host), value, options).text)
+    .join('\n');
 }
 
 /** Runners and `jobs.lookup_jid` wrap what states return. */
@@ -68,12 +257,12 @@ function formatStates(host: string, data: WireMap, options: HighstateOptions): H
     .flatMap(([name, info]) => toStateResult(name, info) ?? [])
     .sort((left, right) => left.runNumber - right.runNumber);
   const summary = new HighstateSummary(host, colors);
-  const lines: string[] = unordered(data);
+  const lines: string[] = formatUnordered(data);
   let color = colors.green;
   for (const state of states) {
     const changes = formatChanges(state.changes, options);
     summary.add(state, changes !== undefined);
-    const isAsItShouldBe = isGood(state) && changes === undefined;
+    const isAsItShouldBe = hasSucceeded(state) && changes === undefined;
     if (options.stateVerbose === false && isAsItShouldBe) continue;
     const stateColor = colorOf(state, changes !== undefined, colors);
     if (state.result === false || state.result === null) color = stateColor;
@@ -89,7 +278,7 @@ function formatStates(host: string, data: WireMap, options: HighstateOptions): H
 }
 
 /** States without their number cannot be put in order; they are shown first, as they are. */
-function unordered(data: WireMap): string[] {
+function formatUnordered(data: WireMap): string[] {
   return Object.entries(data).flatMap(([name, info]) => {
     const isLost =
       isWireMap(info) &&
@@ -104,7 +293,7 @@ function unordered(data: WireMap): string[] {
   });
 }
 
-function isGood({ result }: StateResult): boolean {
+function hasSucceeded({ result }: StateResult): boolean {
   return result !== false && result !== null;
 }
 

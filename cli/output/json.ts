@@ -1,8 +1,7 @@
 /** JSON as Python's `json.dumps` writes it, which is Salt's outputter [salt output/json_out.py]. */
 import { WireDateTime, WireExtension, type WireValue } from '../../minion-protocol/index.ts';
-import { escapeJson } from './escape.ts';
-import { keyText, mapEntries } from './map-entries.ts';
-import { pythonBytes, pythonNumber } from './python.ts';
+import { escapeJson } from '../terminal.ts';
+import { mapEntries, pythonBytes, pythonKeyText, pythonNumber } from './python.ts';
 
 /** How JSON is laid out. */
 export interface JsonOptions {
@@ -15,23 +14,23 @@ export interface JsonOptions {
  * that JSON has no form for as `NaN` and `Infinity`, both as Salt does.
  */
 export function formatJson(value: WireValue, options: JsonOptions = {}): string {
-  return escapeJson(write(value, options.indent, '\n'));
+  return escapeJson(writeValue(value, options.indent, '\n'));
 }
 
-function write(value: WireValue, indent: number | undefined, newline: string): string {
+function writeValue(value: WireValue, indent: number | undefined, newline: string): string {
   if (value === null || typeof value === 'boolean') return String(value);
   if (typeof value === 'string') return JSON.stringify(value);
   if (typeof value === 'number' || typeof value === 'bigint') return writeNumber(value);
   if (value instanceof Uint8Array) return JSON.stringify(pythonBytes(value));
   if (value instanceof WireDateTime) return JSON.stringify(value.text);
-  if (value instanceof WireExtension) return write([value.code, value.data], indent, newline);
+  if (value instanceof WireExtension) return writeValue([value.code, value.data], indent, newline);
   const inner = `${newline}${' '.repeat(indent ?? 0)}`;
   if (Array.isArray(value)) {
-    const items = value.map((item) => write(item, indent, inner));
+    const items = value.map((item) => writeValue(item, indent, inner));
     return enclose('[', items, ']', indent === undefined ? undefined : [inner, newline]);
   }
   const entries = (mapEntries(value) ?? []).map(
-    ([key, item]) => `${JSON.stringify(jsonKey(key))}: ${write(item, indent, inner)}`,
+    ([key, item]) => `${JSON.stringify(jsonKey(key))}: ${writeValue(item, indent, inner)}`,
   );
   return enclose('{', entries, '}', indent === undefined ? undefined : [inner, newline]);
 }
@@ -56,5 +55,5 @@ function writeNumber(value: number | bigint): string {
 
 function jsonKey(key: WireValue): string {
   if (key === null || typeof key === 'boolean') return String(key);
-  return typeof key === 'number' || typeof key === 'bigint' ? writeNumber(key) : keyText(key);
+  return typeof key === 'number' || typeof key === 'bigint' ? writeNumber(key) : pythonKeyText(key);
 }

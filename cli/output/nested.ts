@@ -1,9 +1,7 @@
 /** Salt's default outputter: YAML-like, keys sorted, coloured [salt output/nested.py]. */
 import { WireDateTime, WireExtension, type WireValue } from '../../minion-protocol/index.ts';
-import { type Colors, noColors } from './colors.ts';
-import { escapeLine, escapeName } from './escape.ts';
-import { mapEntries, sortEntries } from './map-entries.ts';
-import { pythonLines, pythonNumber } from './python.ts';
+import { type Colors, escapeLine, escapeName, noColors } from '../terminal.ts';
+import { mapEntries, pythonLines, pythonNumber, sortMapEntries } from './python.ts';
 
 /** How a value is shown. */
 export interface NestedOptions {
@@ -86,7 +84,7 @@ class NestedWriter {
 
   #writeMap(map: WireValue, indent: number): void {
     if (indent > 0) this.#line(indent, this.#mapColor, '----------');
-    for (const [name, item] of sortEntries(mapEntries(map) ?? [])) {
+    for (const [name, item] of sortMapEntries(mapEntries(map) ?? [])) {
       this.#line(indent, this.#mapColor, escapeName(name), ':');
       this.write(item, indent + 4, '');
     }

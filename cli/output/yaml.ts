@@ -1,9 +1,262 @@
 /** YAML as libyaml writes it for PyYAML's `safe_dump` [salt output/yaml_out.py; libyaml emitter.c]. */
+
+import { isPlainYamlText } from '../../master/index.ts';
 import { WireDateTime, WireExtension, type WireValue } from '../../minion-protocol/index.ts';
-import { entriesByKey, mapEntries } from './map-entries.ts';
-import { pythonNumber } from './python.ts';
-import { YamlLines } from './yaml-lines.ts';
-import { chooseStyle } from './yaml-scalar.ts';
+import { mapEntries, mapEntriesByKey, pythonNumber } from './python.ts';
+
+// What libyaml knows of a text before it writes it [libyaml emitter.c, yaml_emitter_analyze_scalar].
+
+/** How a text can be written. */
+type ScalarStyle = 'plain' | 'single' | 'double';
+
+/** Where it is to be written. */
+interface ScalarPlace {
+  readonly isInFlow: boolean;
+  readonly isKey: boolean;
+}
+
+/** What libyaml writes as it is; but for marks that turn the direction of writing. */
+const printable = /^[\n\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd]$/u;
+const breaks = /[\r\n\x85\u2028\u2029]/;
+const blank = /^[ \t\r\n\x85\u2028\u2029]?$/;
+
+/** Characters that mean something at the start of a plain text, and elsewhere. */
+const startIndicators = '#,[]{}&*!|>\'"%@`';
+const flowIndicators = ',?[]{}';
+
+/** Whether libyaml writes this character only with an escape. */
+function needsEscape(character: string): boolean {
+  return !printable.test(character);
+}
+
+/** The simplest style that keeps the text. */
+function chooseStyle(text: string, { isInFlow, isKey }: ScalarPlace): ScalarStyle {
+  const facts = analyzeScalar(text);
+  if (isKey && facts.isMultiline) return 'double';
+  const isPlain = isInFlow ? facts.isPlainInFlow : facts.isPlainInBlock;
+  if (text !== '' && isPlain && isPlainYamlText(text)) return 'plain';
+  return facts.isSingle ? 'single' : 'double';
+}
+
+interface ScalarFacts {
+  readonly isMultiline: boolean;
+  readonly isPlainInFlow: boolean;
+  readonly isPlainInBlock: boolean;
+  readonly isSingle: boolean;
+}
+
+function analyzeScalar(text: string): ScalarFacts {
+  const characters = Array.from(text);
+  const isMultiline = breaks.test(text);
+  const isSpecial = characters.some(needsEscape) || / [\r\n\x85\u2028\u2029]/.test(text);
+  const hasBreakSpace = /[\r\n\x85\u2028\u2029] /.test(text);
+  const isEdged = /^[ \r\n\x85\u2028\u2029]|[ \r\n\x85\u2028\u2029]$/.test(text);
+  const isPlain = !isMultiline && !isSpecial && !isEdged;
+  const indicators = findIndicators(characters);
+  return {
+    isMultiline,
+    isPlainInFlow: isPlain && !indicators.inFlow,
+    isPlainInBlock: isPlain && !indicators.inBlock,
+    isSingle: !isSpecial && !hasBreakSpace,
+  };
+}
+
+function findIndicators(characters: readonly string[]): { inFlow: boolean; inBlock: boolean } {
+  const start = characters.slice(0, 3).join('');
+  let inBlock = start === '---' || start === '...';
+  let inFlow = inBlock;
+  for (const [index, character] of characters.entries()) {
+    const isBlankNext = blank.test(characters[index + 1] ?? '');
+    const isBlankBefore = index === 0 || blank.test(characters[index - 1] ?? '');
+    if (index === 0 && startIndicators.includes(character)) inBlock = true;
+    if (index === 0 && character === '-' && isBlankNext) inBlock = true;
+    if (index === 0 && character === '?' && isBlankNext) inBlock = true;
+    if (character === ':' && isBlankNext) inBlock = true;
+    if (character === '#' && isBlankBefore) inBlock = true;
+    if (character === ':' || flowIndicators.includes(character)) inFlow = true;
+  }
+  return { inFlow: inFlow || inBlock, inBlock };
+}
+
+// Lines of YAML in the making [libyaml emitter.c, yaml_emitter_write_*].
+
+/** How a text is written at its place. */
+interface TextOptions {
+  /** Spaces before the lines that follow the first. */
+  readonly indent: number;
+  /** Whether it may go on in another line. */
+  readonly canBreak: boolean;
+}
+
+interface IndicatorOptions {
+  /** Whether it stands apart from what is before it. */
+  readonly needsBlank?: boolean;
+  /** Whether what follows needs no blank. */
+  readonly isBlank?: boolean;
+  /** Whether what follows may begin on the same line, as behind the dash of a list. */
+  readonly isIndent?: boolean;
+}
+
+/** Columns; text goes on in another line at the first blank behind them. */
+const bestWidth = 80;
+
+const escapes: ReadonlyMap<string, string> = new Map([
+  ['\0', '0'],
+  ['\x07', 'a'],
+  ['\b', 'b'],
+  ['\t', 't'],
+  ['\n', 'n'],
+  ['\v', 'v'],
+  ['\f', 'f'],
+  ['\r', 'r'],
+  ['\x1b', 'e'],
+  ['"', '"'],
+  ['\\', '\\'],
+  ['\x85', 'N'],
+  ['\xa0', '_'],
+  ['\u2028', 'L'],
+  ['\u2029', 'P'],
+]);
+
+class YamlLines {
+  #text = '';
+  #column = 0;
+  #isBlank = true;
+  #isAtIndent = true;
+
+  /** Without the newline at its end. */
+  get text(): string {
+    return this.#text;
+  }
+
+  get isFull(): boolean {
+    return this.#column > bestWidth;
+  }
+
+  /** Whether nothing but indentation, and dashes of lists, is on this line. */
+  get isAtIndent(): boolean {
+    return this.#isAtIndent;
+  }
+
+  /** Goes to this column of a new line, or of this one if nothing is there. */
+  indent(indent: number): void {
+    const column = Math.max(0, indent);
+    const isBehind = this.#column > column || (this.#column === column && !this.#isBlank);
+    if (!this.#isAtIndent || isBehind) this.#newline();
+    while (this.#column < column) this.#put(' ');
+    this.#isBlank = true;
+    this.#isAtIndent = true;
+  }
+
+  indicator(mark: string, options: IndicatorOptions = {}): void {
+    if (options.needsBlank && !this.#isBlank) this.#put(' ');
+    this.#put(mark);
+    this.#isBlank = options.isBlank === true;
+    this.#isAtIndent = this.#isAtIndent && options.isIndent === true;
+  }
+
+  /** The next line begins anew, whatever comes. */
+  endBlock(): void {
+    this.#isAtIndent = false;
+  }
+
+  plain(text: string, { indent, canBreak }: TextOptions): void {
+    if (!this.#isBlank) this.#put(' ');
+    const characters = Array.from(text);
+    let hasSpace = false;
+    for (const [index, character] of characters.entries()) {
+      const isSpace = character === ' ';
+      const isLone = !hasSpace && characters[index + 1] !== ' ';
+      if (isSpace && canBreak && isLone && this.isFull) this.indent(indent);
+      else this.#write(character);
+      hasSpace = isSpace;
+    }
+    this.#isBlank = false;
+    this.#isAtIndent = false;
+  }
+
+  single(text: string, { indent, canBreak }: TextOptions): void {
+    this.indicator("'", { needsBlank: true });
+    const characters = Array.from(text);
+    let [hasSpace, hasBreak] = [false, false];
+    for (const [index, character] of characters.entries()) {
+      const isInside = index > 0 && index < characters.length - 1;
+      if (character === ' ') {
+        const isLone = !hasSpace && characters[index + 1] !== ' ';
+        if (canBreak && isInside && isLone && this.isFull) this.indent(indent);
+        else this.#write(character);
+        hasSpace = true;
+      } else if (character === '\n') {
+        if (!hasBreak) this.#newline();
+        this.#newline();
+        this.#isAtIndent = true;
+        hasBreak = true;
+      } else {
+        if (hasBreak) this.indent(indent);
+        this.#write(character === "'" ? "''" : character);
+        [hasSpace, hasBreak] = [false, false];
+      }
+    }
+    if (hasBreak) this.indent(indent);
+    this.#close("'");
+  }
+
+  double(text: string, { indent, canBreak }: TextOptions): void {
+    this.indicator('"', { needsBlank: true });
+    const characters = Array.from(text);
+    let hasSpace = false;
+    for (const [index, character] of characters.entries()) {
+      const isInside = index > 0 && index < characters.length - 1;
+      if (character === ' ' && canBreak && !hasSpace && isInside && this.isFull) {
+        this.indent(indent);
+        if (characters[index + 1] === ' ') this.#put('\\');
+      } else {
+        this.#put(isEscaped(character) ? toEscape(character) : character);
+      }
+      hasSpace = character === ' ';
+    }
+    this.#close('"');
+  }
+
+  #close(quote: string): void {
+    this.indicator(quote);
+    this.#isBlank = false;
+    this.#isAtIndent = false;
+  }
+
+  #write(text: string): void {
+    this.#put(text);
+    this.#isAtIndent = false;
+  }
+
+  #put(text: string): void {
+    this.#text += text;
+    this.#column += Array.from(text).length;
+  }
+
+  #newline(): void {
+    this.#text += '\n';
+    this.#column = 0;
+  }
+}
+
+function isEscaped(character: string): boolean {
+  return '"\\\n\xa0\u2028\u2029'.includes(character)
+    ? character !== '\xa0'
+    : needsEscape(character);
+}
+
+function toEscape(character: string): string {
+  const short = escapes.get(character);
+  if (short !== undefined) return `\\${short}`;
+  const code = character.codePointAt(0) ?? 0;
+  if (code <= 0xff) return `\\x${hex(code, 2)}`;
+  return code <= 0xffff ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
+}
+
+function hex(code: number, digits: number): string {
+  return code.toString(16).toUpperCase().padStart(digits, '0');
+}
 
 /** How YAML is laid out. */
 export interface YamlOptions {
@@ -21,7 +274,7 @@ export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): 
 }
 
 /** Where a value is written. */
-interface Place {
+interface YamlPlace {
   readonly indent: number;
   /** Whether it is the value of a map, whose lists need no indentation of their own. */
   readonly isInMap: boolean;
@@ -43,7 +296,7 @@ class YamlWriter {
     return this.#lines.text;
   }
 
-  write(value: WireValue, place: Place): void {
+  write(value: WireValue, place: YamlPlace): void {
     if (value instanceof WireExtension) this.write([value.code, value.data], place);
     else if (Array.isArray(value)) this.#writeList(value, place);
     else if (value instanceof Uint8Array) this.#writeBytes(value, place);
@@ -51,7 +304,7 @@ class YamlWriter {
     else this.#writeScalar(value, place);
   }
 
-  #writeList(items: readonly WireValue[], place: Place): void {
+  #writeList(items: readonly WireValue[], place: YamlPlace): void {
     const lines = this.#lines;
     if (this.#isFlow || place.isInFlow || items.length === 0) {
       const indent = this.#flowIndent(place.indent);
@@ -73,9 +326,9 @@ class YamlWriter {
     }
   }
 
-  #writeMap(map: WireValue, place: Place): void {
+  #writeMap(map: WireValue, place: YamlPlace): void {
     const lines = this.#lines;
-    const entries = entriesByKey(map, 'keep');
+    const entries = mapEntriesByKey(map, 'keep');
     if (this.#isFlow || place.isInFlow || entries.length === 0) {
       const indent = this.#flowIndent(place.indent);
       lines.indicator('{', { needsBlank: true, isBlank: true });
@@ -94,7 +347,7 @@ class YamlWriter {
     }
   }
 
-  #writeEntry(key: WireValue, item: WireValue, place: Place): void {
+  #writeEntry(key: WireValue, item: WireValue, place: YamlPlace): void {
     const isSimple = isSimpleKey(key);
     if (!isSimple) this.#lines.indicator('?', { needsBlank: true, isIndent: !place.isInFlow });
     this.write(key, { ...place, isKey: isSimple });
@@ -103,7 +356,7 @@ class YamlWriter {
     this.write(item, place);
   }
 
-  #writeScalar(value: WireValue, place: Place): void {
+  #writeScalar(value: WireValue, place: YamlPlace): void {
     if (typeof value !== 'string') {
       this.#lines.plain(plainText(value), { indent: place.indent, canBreak: false });
       return;
@@ -112,7 +365,7 @@ class YamlWriter {
     this.#lines[chooseStyle(value, place)](value, { indent, canBreak: !place.isKey });
   }
 
-  #writeBytes(bytes: Uint8Array, place: Place): void {
+  #writeBytes(bytes: Uint8Array, place: YamlPlace): void {
     const indent = this.#blockIndent(place.indent);
     const lines =
       Buffer.from(bytes)

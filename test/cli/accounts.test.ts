@@ -7,7 +7,7 @@ const asRoot = process.getuid?.() === 0 ? test : test.skip;
 const run = promisify(execFile);
 
 asRoot("whoever gives up root keeps none of root's groups, and cannot come back", async (t) => {
-  const module = new URL('../../cli/accounts.js', import.meta.url);
+  const module = new URL('../../cli/service/account.js', import.meta.url);
   const program = `
     import { becomeAccount } from ${JSON.stringify(module.href)};
     process.setgroups([0, 4, 65534]);

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { startDaemon } from '../../cli/daemon.ts';
+import { startDaemon } from '../../cli/commands/master.ts';
 import { CommandError } from '../../cli/errors.ts';
 
 /** Answers `status` on the socket that it is told, as a master does. */

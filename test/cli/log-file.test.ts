@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, renameSync, statSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { LogFile } from '../../cli/log-file.ts';
+import { LogFile } from '../../cli/service/log.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 test('a log file and its folder are made, and not for everybody to read', (t) => {

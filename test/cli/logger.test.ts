@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { Logger } from 'pino';
-import { createLogger, type MasterLog, openMasterLog } from '../../cli/logger.ts';
+import { createLogger, type MasterLog, openMasterLog } from '../../cli/service/log.ts';
 import { type LogLevel, type MasterOptions, resolveMasterConfig } from '../../master/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { TextStream } from './run-cli.ts';

@@ -13,9 +13,9 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { type Account, planUserChange } from '../../cli/accounts.ts';
-import { startDaemon } from '../../cli/daemon.ts';
+import { startDaemon } from '../../cli/commands/master.ts';
 import { CommandError } from '../../cli/errors.ts';
+import { type Account, planUserChange } from '../../cli/service/account.ts';
 import { loadMasterConfig, type MasterConfig } from '../../master/index.ts';
 import { end } from '../helpers/background-process.ts';
 import { until } from '../helpers/deadline.ts';

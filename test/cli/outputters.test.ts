@@ -1,7 +1,7 @@
 /** Salt's other outputters against what Salt itself prints; see fixtures/cli/record.py. */
 import test from 'ava';
-import { formatPprint } from '../../cli/output/pprint.ts';
-import { formatRaw, formatTxt, formatValuesOnly } from '../../cli/output/text.ts';
+import { formatRaw, formatTxt, formatValuesOnly } from '../../cli/output/outputters.ts';
+import { formatPprint } from '../../cli/output/python.ts';
 import { formatYaml } from '../../cli/output/yaml.ts';
 import { fromJson } from '../../master/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { exitCodeOf } from '../../cli/exit-codes.ts';
+import { exitCodeOf } from '../../cli/errors.ts';
 import { RemoteError } from '../../client/index.ts';
 import { masterErrors } from '../../master/errors.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';

@@ -1,6 +1,6 @@
 /** Lines as Python 3.11's `textwrap.TextWrapper(width=80, …).fill` breaks them. */
 import test from 'ava';
-import { wrapText } from '../../cli/output/python-wrap.ts';
+import { wrapText } from '../../cli/output/python.ts';
 
 const blanks = ' '.repeat(14);
 

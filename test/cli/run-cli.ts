@@ -1,8 +1,7 @@
 import { Readable, Writable } from 'node:stream';
-import type { CommandContext } from '../../cli/context.ts';
-import { run } from '../../cli/program.ts';
-import { StandardInput } from '../../cli/standard-input.ts';
-import { openLocalStore } from '../../cli/store-access.ts';
+import { type CommandContext, StandardInput } from '../../cli/context.ts';
+import { openLocalStore } from '../../cli/local-master.ts';
+import { runCommandLine } from '../../cli/program.ts';
 import type {
   EventsApi,
   FunctionsApi,
@@ -140,7 +139,7 @@ export async function runCli(argv: string[], options: CliOptions = {}): Promise<
   const api = completeApi(options.master ?? {});
   const interruption = options.interruption ?? new AbortController().signal;
   const input = Readable.from([Buffer.from(options.input ?? '')]);
-  const code = await run(
+  const code = await runCommandLine(
     argv,
     {
       stdout,

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { openLocalKeys } from '../../cli/connect.ts';
+import { openLocalKeys } from '../../cli/local-master.ts';
 import { parsePublicKey, verify } from '../../minion-protocol/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../helpers/vector-master.ts';

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import test, { type ExecutionContext } from 'ava';
-import { createServiceNotifier, ServiceReporter } from '../../cli/service-manager.ts';
+import { createServiceNotifier, ServiceReporter } from '../../cli/service/service-manager.ts';
 import { createLogger } from '../../master/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { TextStream } from './run-cli.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import test, { type ExecutionContext } from 'ava';
 
-const signals = new URL('../../cli/signals.js', import.meta.url);
+const signals = new URL('../../cli/process.js', import.meta.url);
 
 /** A process that says when it waits and when it was told to end, but never ends by itself. */
 function spawnWaiting(t: ExecutionContext, wait: string): ChildProcessWithoutNullStreams {

@@ -2,8 +2,8 @@
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { generatePair, generateSignature } from '../../cli/key-signature.ts';
-import { type MasterOptions, resolveMasterConfig, type TransportName } from '../../master/index.ts';
+import { generateMasterSignature, generateSaltKeyPair } from '../../cli/commands/salt-key.ts';
+import { type MasterOptions, type TransportName, resolveMasterConfig } from '../../master/index.ts';
 import { EventLog } from './event-log.ts';
 import { Fleet } from './fleet.ts';
 import { MasterHome } from './our-master.ts';
@@ -133,7 +133,7 @@ async function secondHome(
   const name = options.masterSignPubkey ? 'master_sign' : 'master';
   const [from = '', to = ''] = [home, other].map(({ directory }) => path.join(directory, 'pki'));
   for (const directory of [from, to]) mkdirSync(directory, { mode: 0o700 });
-  await generatePair(from, name, 2048);
+  await generateSaltKeyPair(from, name, 2048);
   for (const half of ['pem', 'pub']) {
     copyFileSync(path.join(from, `${name}.${half}`), path.join(to, `${name}.${half}`));
   }
@@ -144,8 +144,8 @@ async function secondHome(
 async function signBeforehand(...homes: readonly MasterHome[]): Promise<void> {
   for (const home of homes) {
     const config = resolveMasterConfig(home.options);
-    await generatePair(config.pkiDir, 'master', 2048);
-    const made = await generateSignature(config, { keysize: 2048 });
+    await generateSaltKeyPair(config.pkiDir, 'master', 2048);
+    const made = await generateMasterSignature(config, { keysize: 2048 });
     if (made !== true) throw new Error(`no signature: ${made}`);
     rmSync(path.join(config.pkiDir, 'master_sign.pem'));
   }

@@ -1,0 +1,252 @@
+import { type Command, Option } from 'commander';
+import type { HandleInfo, HandleRegistration, OutboxEntry } from '../../heat-bridge/index.ts';
+import { type CommandContext, readFileOrStandardInput } from '../context.ts';
+import { CommandError } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';
+import { escapeName, printJson, printLine } from '../terminal.ts';
+
+interface HandleOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+interface OwnerOptions extends HandleOptions {
+  readonly owner?: string;
+}
+
+interface AddOptions extends OwnerOptions {
+  readonly minion: readonly string[];
+  readonly member?: readonly string[];
+  readonly stack?: string;
+  readonly expires?: number;
+  readonly replace?: boolean;
+}
+
+/** `saltbridge bridge handle`. */
+export function addHandleCommands(bridge: Command, context: CommandContext): void {
+  const handle = bridge.command('handle').description('where minions may signal to');
+  addHandleAdd(handle, context);
+  addHandleList(handle, context);
+  addHandleSubcommand(handle, context, 'show', 'show one handle; secrets are never shown');
+  addHandleSubcommand(
+    handle,
+    context,
+    'remove',
+    'forget a handle; signals that wait for it are given up',
+  );
+}
+
+function addHandleAdd(handle: Command, context: CommandContext): void {
+  handle
+    .command('add')
+    .description('register a handle, or a webhook, under an alias')
+    .argument('<alias>', 'how minions name it: event.send heat/<alias>')
+    .argument('<file>', 'what Heat gives of the handle, as JSON or text; - is standard input')
+    .addOption(
+      new Option('--minion <ids...>', 'the minions that may signal it').makeOptionMandatory(),
+    )
+    .option('--member <names...>', 'where a minion signals for several: heat/<alias>/<member>')
+    .option('--stack <name>', 'whose quota its signals count against')
+    .option('--owner <name>', 'whose it is, for instance a project')
+    .addOption(
+      new Option('--expires <seconds>', 'how long from now on; 12 hours unless told').argParser(
+        parseSeconds,
+      ),
+    )
+    .option('--replace', 'in place of the handle that has this alias')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (alias: string, file: string, options: AddOptions) => {
+      const { configDir, minion, member, stack, owner, expires, replace = false, json } = options;
+      const registration: HandleRegistration = {
+        alias,
+        minions: minion,
+        ...(member === undefined ? {} : { members: member }),
+        ...(stack === undefined ? {} : { stack }),
+        ...(owner === undefined ? {} : { owner }),
+        ...(expires === undefined ? {} : { expiresAt: Date.now() + Math.round(expires * 1000) }),
+        // A file, because what stands on a command line is seen by everybody on the machine.
+        signal: await readFileOrStandardInput(file, context),
+      };
+      const bridge = await context.openExtension(configDir, 'bridge');
+      const parameters = { registration, replaces: replace };
+      const info = await bridge.call<HandleInfo>('handles.add', parameters);
+      await printHandle(info, json, context);
+      if (info.isListed) return;
+      const advice = 'list it under saltbridge: bridge: handles: endpoints';
+      await printLine(context.stderr, `Nothing will be sent to ${info.origin}: ${advice}.`);
+    });
+}
+
+function addHandleList(handle: Command, context: CommandContext): void {
+  handle
+    .command('list')
+    .description('list the handles; those that ended are shown for a day')
+    .option('--owner <name>', 'of one owner only')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json, owner }: OwnerOptions) => {
+      const bridge = await context.openExtension(configDir, 'bridge');
+      const of = owner === undefined ? {} : { owner };
+      const list = await bridge.call<readonly HandleInfo[]>('handles.list', of);
+      if (json) return printJson(context.stdout, list);
+      if (list.length === 0) await printLine(context.stderr, 'No handle is registered.');
+      for (const info of list) await printLine(context.stdout, formatHandleLine(info));
+    });
+}
+
+function addHandleSubcommand(
+  handle: Command,
+  context: CommandContext,
+  name: 'remove' | 'show',
+  description: string,
+): void {
+  handle
+    .command(name)
+    .description(description)
+    .argument('<alias>')
+    .option('--owner <name>', 'whose handle, where several owners have this alias')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (alias: string, { configDir, json, owner }: OwnerOptions) => {
+      const bridge = await context.openExtension(configDir, 'bridge');
+      const which = { alias, ...(owner === undefined ? {} : { owner }) };
+      await printHandle(await bridge.call<HandleInfo>(`handles.${name}`, which), json, context);
+    });
+}
+
+async function printHandle(
+  info: HandleInfo,
+  json: boolean | undefined,
+  { stdout }: CommandContext,
+): Promise<void> {
+  if (json) return printJson(stdout, info);
+  const { alias, transport, origin, isListed, minions, members, stack, owner } = info;
+  const rows: readonly (readonly [string, string | undefined])[] = [
+    ['handle', alias],
+    ['transport', transport],
+    ['endpoint', isListed ? origin : `${origin} (not listed: nothing is sent there)`],
+    ['minions', minions.join(', ')],
+    ['members', members.length === 0 ? undefined : members.join(', ')],
+    ['stack', stack],
+    ['owner', owner],
+    ['expires', new Date(info.expiresAt).toISOString()],
+  ];
+  for (const [name, text] of rows) {
+    if (text !== undefined) await printLine(stdout, `${name.padEnd(10)}${escapeName(text)}`);
+  }
+}
+
+function formatHandleLine({
+  alias,
+  transport,
+  origin,
+  isListed,
+  minions,
+  expiresAt,
+  owner,
+}: HandleInfo): string {
+  const place = isListed ? origin : `${origin} (not listed)`;
+  const until = new Date(expiresAt).toISOString();
+  const whose = owner === undefined ? '' : `, of ${owner}`;
+  const text = `${alias}: ${transport} ${place}, ${minions.length} minions, until ${until}${whose}`;
+  return escapeName(text);
+}
+
+interface OutboxOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+  readonly handle?: string;
+}
+
+interface OutboxListOptions extends OutboxOptions {
+  readonly dead?: boolean;
+  readonly limit: number;
+}
+
+interface ChangeOptions extends OutboxOptions {
+  readonly all?: boolean;
+}
+
+/** `saltbridge bridge outbox`. */
+export function addOutboxCommands(bridge: Command, context: CommandContext): void {
+  const outbox = bridge.command('outbox').description('signals on their way, and those given up');
+  addOutboxList(outbox, context);
+  addOutboxChange(outbox, context, 'retry', 'try signals again that were given up');
+  addOutboxChange(outbox, context, 'drop', 'forget signals, also those that wait');
+}
+
+function addOutboxList(outbox: Command, context: CommandContext): void {
+  outbox
+    .command('list')
+    .description('list signals that were given up, then those that wait or are held; oldest first')
+    .option('--handle <alias>', 'of one handle only')
+    .option('--dead', 'only those that were given up')
+    .addOption(
+      new Option('--limit <number>', 'at most so many').argParser(parseCount).default(1000),
+    )
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json, handle, dead, limit }: OutboxListOptions) => {
+      const bridge = await context.openExtension(configDir, 'bridge');
+      const entries = await bridge.call<readonly OutboxEntry[]>('outbox.list', {
+        ...(handle === undefined ? {} : { alias: handle }),
+        ...(dead === true ? { isDead: true } : {}),
+        limit,
+      });
+      await printEntries(entries, json, 'No signal waits, and none was given up.', context);
+    });
+}
+
+function addOutboxChange(
+  outbox: Command,
+  context: CommandContext,
+  name: 'drop' | 'retry',
+  description: string,
+): void {
+  outbox
+    .command(name)
+    .description(description)
+    .argument('[id]', 'of a signal, as list shows it')
+    .option('--handle <alias>', 'those of one handle')
+    .option('--all', 'all of them')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (id: string | undefined, options: ChangeOptions) => {
+      const { configDir, json, handle, all } = options;
+      if ([id, handle].some((it) => it !== undefined) === (all === true)) {
+        throw new CommandError('ERR_ARGS', 'name a signal or --handle; or else --all');
+      }
+      const bridge = await context.openExtension(configDir, 'bridge');
+      const entries = await bridge.call<readonly OutboxEntry[]>(`outbox.${name}`, {
+        ...(id === undefined ? {} : { id }),
+        ...(handle === undefined ? {} : { alias: handle }),
+      });
+      await printEntries(entries, json, 'No signal is meant.', context);
+    });
+}
+
+async function printEntries(
+  entries: readonly OutboxEntry[],
+  json: boolean | undefined,
+  nothing: string,
+  { stdout, stderr }: CommandContext,
+): Promise<void> {
+  if (json) return printJson(stdout, entries);
+  if (entries.length === 0) await printLine(stderr, nothing);
+  for (const entry of entries) await printLine(stdout, formatOutboxLine(entry));
+}
+
+function formatOutboxLine(entry: OutboxEntry): string {
+  const { id, alias, minion, member, status, state, acceptedAt, failures, reason } = entry;
+  const sender = member === undefined ? minion : `${minion}/${member}`;
+  const tries = failures === 0 ? '' : `, ${failures} tries failed`;
+  const why = reason === undefined ? '' : `: ${reason}`;
+  const when = new Date(acceptedAt).toISOString();
+  return escapeName(`${when} ${id} ${state} ${alias} ${status} from ${sender}${tries}${why}`);
+}

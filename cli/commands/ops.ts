@@ -1,0 +1,179 @@
+import { realpath } from 'node:fs/promises';
+import path from 'node:path';
+import { type Command, Option } from 'commander';
+import {
+  checkMigration,
+  type DoctorFinding,
+  type DoctorReport,
+  examine,
+  type MigrationFinding,
+  type MigrationOutcome,
+  type MigrationReport,
+  policyText,
+} from '../../master/index.ts';
+import type { CommandContext } from '../context.ts';
+import { CommandError, exitCodes } from '../errors.ts';
+import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { escapeLines, escapeName, printJson, printLine } from '../terminal.ts';
+import { writeNewFile } from './key.ts';
+
+// The doctor's report for people.
+
+function formatDoctorReport({ findings, isRunning, versions }: DoctorReport): string {
+  const known = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+  return [
+    ...findings.flatMap(formatDoctorFinding),
+    `${known.join(', ')}; ${isRunning ? 'a master runs' : 'no master runs'}.`,
+    findings.length === 0 ? 'Nothing is wrong.' : formatFindingCounts(findings),
+  ].join('\n');
+}
+
+function formatDoctorFinding({
+  severity,
+  code,
+  subject,
+  problem,
+  remedy,
+}: DoctorFinding): string[] {
+  return [
+    `${severity} ${code}: ${escapeName(subject)}`,
+    `  ${escapeName(problem)}`,
+    `  -> ${escapeName(remedy)}`,
+    '',
+  ];
+}
+
+function formatFindingCounts(findings: readonly DoctorFinding[]): string {
+  const errors = findings.filter(({ severity }) => severity === 'error').length;
+  return `${errors} errors, ${findings.length - errors} warnings.`;
+}
+
+interface DoctorOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+/** `saltbridge doctor`. */
+export function addDoctorCommand(program: Command, context: CommandContext): void {
+  program
+    .command('doctor')
+    .description('look for what is wrong with a master, running or not; changes nothing')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async ({ configDir, json }: DoctorOptions) => {
+      await rejectTenants(context, configDir);
+      const report = await examine({
+        directory: configDir,
+        openApi: () => context.openApi(configDir),
+      });
+      if (json) await printJson(context.stdout, report);
+      else await printLine(context.stdout, formatDoctorReport(report));
+      if (report.findings.length > 0) context.setExitCode(exitCodes.failure);
+    });
+}
+
+/** Whatever else is wrong with a configuration is what the doctor is asked for. */
+async function rejectTenants({ openApi }: CommandContext, configDir: string): Promise<void> {
+  try {
+    await openApi(configDir);
+  } catch (error) {
+    if (error instanceof CommandError && error.code === 'ERR_TENANTS') throw error;
+  }
+}
+
+// The migration report for people.
+
+const headings: Readonly<Record<MigrationOutcome, string>> = {
+  refused: 'Refused: somebody would miss it, or the master does not start',
+  ignored: 'Ignored: without effect here',
+  honoured: 'Honoured: works as it is',
+};
+
+/** @param policyFile where the policy was written; default: it is a section of the text */
+function formatMigrationReport(report: MigrationReport, policyFile?: string): string {
+  const sections = (['refused', 'ignored', 'honoured'] as const).flatMap((outcome) =>
+    formatMigrationSection(
+      outcome,
+      report.findings.filter((it) => it.outcome === outcome),
+    ),
+  );
+  const policy =
+    policyFile === undefined
+      ? ['Least policy, one file for master.d', '', escapeLines(policyText(report))]
+      : [`The least policy is in ${escapeName(policyFile)}.`];
+  return [...sections, ...policy, '', formatMigrationSummary(report)].join('\n');
+}
+
+function formatMigrationSection(
+  outcome: MigrationOutcome,
+  findings: readonly MigrationFinding[],
+): string[] {
+  if (findings.length === 0) return [];
+  return [headings[outcome], '', ...findings.flatMap(formatMigrationFinding), ''];
+}
+
+function formatMigrationFinding({ name, file, line, meaning, wayOut }: MigrationFinding): string[] {
+  const place = line === 0 ? file : `${file}:${line}`;
+  return [
+    `  ${escapeName(name)} (${escapeName(place)})`,
+    `    ${escapeName(meaning)}`,
+    ...(wayOut === '' ? [] : [`    -> ${escapeName(wayOut)}`]),
+  ];
+}
+
+function formatMigrationSummary({ counts, directory }: MigrationReport): string {
+  const parts = Object.entries(counts).map(([outcome, count]) => `${count} ${outcome}`);
+  return `${escapeName(directory)}: ${parts.join(', ')}. Nothing was changed.`;
+}
+
+interface MigrateOptions {
+  readonly write?: string;
+  readonly policy?: string;
+  readonly json?: boolean;
+}
+
+/** `saltbridge migrate`. */
+export function addMigrateCommand(program: Command, context: CommandContext): void {
+  program
+    .command('migrate')
+    .description('what moving from salt-master takes')
+    .command('check')
+    .description('report what a configuration uses, and what becomes of it; changes nothing')
+    .argument('[dir]', "salt-master's configuration directory", '/etc/salt')
+    .option('--write <file>', 'write the least policy to a new file (0600), for master.d')
+    .addOption(
+      new Option('--policy <file>', 'the same (0644), outside of the directory').conflicts('write'),
+    )
+    .addOption(jsonOption())
+    .addOption(logLevelOption())
+    .action(async (directory: string, options: MigrateOptions) => {
+      await checkSite(directory, options, context);
+    });
+}
+
+async function checkSite(
+  directory: string,
+  { policy, write, json }: MigrateOptions,
+  context: CommandContext,
+): Promise<void> {
+  if (policy !== undefined) await rejectPathInside(policy, directory);
+  const report = await checkMigration(directory);
+  if (policy !== undefined) await writeNewFile(policy, policyText(report), 0o644);
+  if (write !== undefined) await writeNewFile(write, policyText(report), 0o600);
+  const { stdout, setExitCode } = context;
+  if (json) await printJson(stdout, { ...report, policy: policyText(report) });
+  else await printLine(stdout, formatMigrationReport(report, write ?? policy));
+  if (report.counts.refused > 0) setExitCode(exitCodes.failure);
+}
+
+/** The directory that is looked at is not written to, not even when somebody asks for it. */
+async function rejectPathInside(file: string, directory: string): Promise<void> {
+  const folder = await realpath(path.dirname(path.resolve(file)));
+  const inside = path.relative(await realpath(directory), folder);
+  if (inside === '..' || inside.startsWith('../')) return;
+  throw new CommandError(
+    'ERR_ARGS',
+    `--policy ${file} lies in ${directory}, which is not changed; write it elsewhere, read it, and put it there yourself`,
+  );
+}

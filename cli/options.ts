@@ -1,0 +1,63 @@
+import { InvalidArgumentError, Option } from 'commander';
+import { logLevels } from '../master/index.ts';
+import { CommandError } from './errors.ts';
+
+/** `-c`: where the master's configuration lies. */
+export function configOption(): Option {
+  return new Option('-c, --config-dir <dir>', "the master's configuration directory").default(
+    '/etc/salt',
+  );
+}
+
+/** `-l`: how much is told. */
+export function logLevelOption(): Option {
+  return new Option('-l, --log-level <level>', 'how much to tell').choices(logLevels);
+}
+
+/** `--json`: for programs that read the output. */
+export function jsonOption(): Option {
+  return new Option('--json', 'print JSON');
+}
+
+/** Reads a whole number from 1 on. */
+export function parseCount(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
+  return Number(text);
+}
+
+/** Reads a time in seconds; fractions are taken. */
+export function parseSeconds(text: string): number {
+  if (!/^\d{1,8}(\.\d+)?$/.test(text)) throw new InvalidArgumentError('expected seconds.');
+  return Number(text);
+}
+
+/** Reads a TCP port. */
+export function parsePort(text: string): number {
+  const port = Number(text);
+  if (!/^\d{1,5}$/.test(text) || port === 0 || port > 65_535) {
+    throw new InvalidArgumentError('expected a port, 1 to 65535.');
+  }
+  return port;
+}
+
+const sinceUnitSeconds: Readonly<Record<string, number>> = {
+  s: 1,
+  m: 60,
+  h: 3600,
+  d: 86_400,
+  w: 604_800,
+};
+
+/**
+ * The moment that `--since` names, milliseconds since 1970: a length of time back from now
+ * (`90s`, `30m`, `1h`, `7d`, `2w`), or a date or time as in ISO 8601.
+ * @throws CommandError ERR_ARGS
+ */
+export function parseSince(text: string, now: number = Date.now()): number {
+  const [, count, unit = ''] = /^(\d{1,6})([smhdw])$/.exec(text) ?? [];
+  const seconds = sinceUnitSeconds[unit];
+  if (count !== undefined && seconds !== undefined) return now - Number(count) * seconds * 1000;
+  const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(time)) return time;
+  throw new CommandError('ERR_ARGS', '--since is a time such as 30m, 1h, 7d, or a date');
+}

@@ -1,0 +1,145 @@
+import { closeSync, existsSync, fchownSync, openSync, writeSync } from 'node:fs';
+import path from 'node:path';
+import type { DestinationStream, Logger } from 'pino';
+import pretty from 'pino-pretty';
+import {
+  createRootLog,
+  createLogger as createRootLogger,
+  type LogLevel,
+  type MasterConfig,
+} from '../../master/index.ts';
+import type { OutputStream } from '../context.ts';
+import { type Account, createOwnedDirectory } from './account.ts';
+
+// The master's `log_file`.
+
+/**
+ * Opens a log file to append to; what has to be made, folder and file, belongs to `owner`.
+ * @returns the file's descriptor
+ */
+export function openLogFile(file: string, owner: Account | undefined): number {
+  const isNew = !existsSync(file);
+  createOwnedDirectory(path.dirname(file), 0o750, owner);
+  const descriptor = openSync(file, 'a', 0o640);
+  if (isNew && owner !== undefined) fchownSync(descriptor, owner.uid, owner.gid);
+  return descriptor;
+}
+
+/** A log file that can be moved away while it is written to. */
+export class LogFile {
+  readonly #file: string;
+  #descriptor: number;
+
+  /** @throws the system's error when the file cannot be opened */
+  constructor(file: string, owner?: Account) {
+    this.#file = file;
+    this.#descriptor = openLogFile(file, owner);
+  }
+
+  write(line: string): void {
+    try {
+      writeSync(this.#descriptor, line);
+    } catch {
+      // A full disk costs lines of the log, not the master.
+    }
+  }
+
+  /** Goes on in a file of the same name. @throws the system's error; the old one stays in use */
+  reopen(): void {
+    const next = openLogFile(this.#file, undefined);
+    closeSync(this.#descriptor);
+    this.#descriptor = next;
+  }
+
+  close(): void {
+    closeSync(this.#descriptor);
+  }
+}
+
+/** The root logger of a process: one JSON object a line, or lines for people on a terminal. */
+export function createLogger(level: LogLevel, stderr: OutputStream): Logger {
+  return createRootLogger(level, logDestination(stderr));
+}
+
+/** Where a master's lines go. */
+export interface MasterLogOptions {
+  /** `undefined`: to the log file alone. */
+  readonly stderr: OutputStream | undefined;
+  /** `-l`, which goes before `log_level`. */
+  readonly level: LogLevel | undefined;
+  /** Whom a new log file belongs to. */
+  readonly owner: Account | undefined;
+}
+
+type LogOptions = Pick<MasterConfig, 'logFile' | 'logLevel' | 'logLevelLogfile'>;
+
+/** A master's log: the console, and `log_file`. */
+export interface MasterLog {
+  readonly logger: Logger;
+  /** Takes the levels of another configuration. */
+  setLevels(config: LogOptions): void;
+  /** Goes on in a new `log_file`. */
+  reopen(): void;
+  close(): void;
+}
+
+/** A stream, and the level that a configuration gives it. */
+interface Sink {
+  readonly stream: DestinationStream;
+  levelIn(config: LogOptions): LogLevel;
+}
+
+/**
+ * Opens the log of a master. A file that cannot be opened is told on the console.
+ * @throws the system's error for such a file where there is no console
+ */
+export function openMasterLog(config: LogOptions, options: MasterLogOptions): MasterLog {
+  const { stderr, level, owner } = options;
+  const { file, problem } = tryToOpenLogFile(config.logFile, owner);
+  if (problem !== undefined && stderr === undefined) throw problem;
+  const sinks: Sink[] = [];
+  if (stderr !== undefined) {
+    sinks.push({ stream: logDestination(stderr), levelIn: ({ logLevel }) => level ?? logLevel });
+  }
+  if (file !== undefined) {
+    sinks.push({
+      stream: file,
+      levelIn: ({ logLevel, logLevelLogfile }) => logLevelLogfile ?? level ?? logLevel,
+    });
+  }
+  const { logger, setLevels } = createRootLog(
+    sinks.map(({ stream, levelIn }) => ({ stream, level: levelIn(config) })),
+  );
+  if (problem !== undefined) {
+    logger.warn({ file: config.logFile, err: problem }, 'log_file could not be opened');
+  }
+  return {
+    logger,
+    setLevels: (next) => setLevels(sinks.map(({ levelIn }) => levelIn(next))),
+    reopen: () => {
+      try {
+        file?.reopen();
+      } catch (error) {
+        logger.error({ file: config.logFile, err: error }, 'log_file could not be reopened');
+      }
+    },
+    close: () => file?.close(),
+  };
+}
+
+function tryToOpenLogFile(
+  name: string,
+  owner: Account | undefined,
+): { readonly file?: LogFile; readonly problem?: unknown } {
+  // An address (`file:///dev/log`) is named among the warnings of the configuration.
+  if (!path.isAbsolute(name)) return {};
+  try {
+    return { file: new LogFile(name, owner) };
+  } catch (problem) {
+    return { problem };
+  }
+}
+
+function logDestination(stderr: OutputStream): DestinationStream {
+  return stderr.isTTY === true ? pretty({ destination: stderr, sync: true }) : stderr;
+}

@@ -1,0 +1,167 @@
+/** A process that is a master: its log, its account, its pidfile, its signals. */
+
+import {
+  closeSync,
+  constants,
+  fchownSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import { type LogLevel, loadTenants, type MasterConfig } from '../../master/index.ts';
+import type { OutputStream } from '../context.ts';
+import { limitHeapGrowth, onSignal, terminationSignal } from '../process.ts';
+import {
+  type Account,
+  becomeAccount,
+  checkMasterDirectories,
+  createMasterDirectories,
+  createOwnedDirectory,
+  planUserChange,
+  type UserChange,
+} from './account.ts';
+import { openMasterLog } from './log.ts';
+import { reloadProcess, ServedMasters } from './served-masters.ts';
+import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
+
+// Salt's `pidfile`.
+
+/**
+ * A file that is opened while the process may, and written once the master runs: a master that
+ * cannot start beside another one leaves that one's pid alone.
+ */
+class PidFile {
+  readonly #file: string;
+  readonly #descriptor: number;
+
+  /** @throws the system's error when the file cannot be opened */
+  constructor(file: string, owner: Account | undefined) {
+    createOwnedDirectory(path.dirname(file), 0o755, owner);
+    this.#file = file;
+    this.#descriptor = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o644);
+    if (owner !== undefined) fchownSync(this.#descriptor, owner.uid, owner.gid);
+  }
+
+  /** Puts this process in. */
+  write(): void {
+    ftruncateSync(this.#descriptor);
+    writeSync(this.#descriptor, String(process.pid), 0);
+  }
+
+  /** Takes the file away, unless it is another process's. */
+  close(): void {
+    closeSync(this.#descriptor);
+    try {
+      const text = readFileSync(this.#file, 'utf8');
+      if (text === '' || text === String(process.pid)) rmSync(this.#file);
+    } catch {
+      // It is gone, or lies in a folder of root's; the next start writes it anew.
+    }
+  }
+}
+
+/** What a start may take to end after a signal. */
+const abortedStartTimeoutMs = 3000;
+
+/**
+ * Runs a master, or those of its tenants, until a signal ends it.
+ * @param level - goes before `log_level`
+ * @param stderr - the console; `undefined`: the log file alone
+ * @throws ConfigError, CommandError ERR_USER, ERR_TENANT, and what a master's start throws
+ */
+export async function runMaster(
+  configDirectory: string,
+  level: LogLevel | undefined,
+  stderr: OutputStream | undefined,
+): Promise<void> {
+  limitHeapGrowth();
+  const loaded = await loadTenants(configDirectory);
+  const { config } = loaded;
+  const change = planUserChange(config.user);
+  const account = change.kind === 'become' ? change.account : undefined;
+  const logOptions = { stderr, level, owner: account };
+  const log = openMasterLog(config, logOptions);
+  const { logger } = log;
+  const masters = new ServedMasters(configDirectory, loaded, log, logOptions);
+  const service = new ServiceReporter(createServiceNotifier(logger));
+  onSignal('SIGUSR1', () => {
+    log.reopen();
+    masters.reopenLogs();
+  });
+  // The end of a terminal ends what runs on it.
+  if (stderr?.isTTY !== true) {
+    onSignal('SIGHUP', () =>
+      service.reload(() => reloadProcess(configDirectory, loaded, masters, log)),
+    );
+  }
+  const pidFile = openPidFile(config, account, logger);
+  try {
+    switchToAccount(config, masters, change, logger);
+    // Not before: until here a disk that does not answer would hold up who listens for the signal.
+    const terminated = terminationSignal();
+    const started = masters.start();
+    const early = await Promise.race([started, terminated]);
+    if (early === undefined) {
+      pidFile?.write();
+      await service.ready(await masters.describe());
+    } else {
+      forceExitAfterTimeout(early, logger);
+      started.catch((error: unknown) => logger.info({ err: error }, 'start was given up'));
+    }
+    const signal = await terminated;
+    logger.info({ signal }, 'closing');
+    await service.stopping();
+  } finally {
+    await masters.close();
+    pidFile?.close();
+    log.close();
+  }
+}
+
+/**
+ * A start may wait for something that never ends, such as a file system that does not answer: then
+ * nothing can be closed, and the signal ends the process as if nobody had listened for it.
+ */
+function forceExitAfterTimeout(signal: NodeJS.Signals, logger: Logger): void {
+  setTimeout(() => {
+    logger.error({ signal }, 'the start could not be given up in time');
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  }, abortedStartTimeoutMs).unref();
+}
+
+function openPidFile(
+  { pidfile }: MasterConfig,
+  owner: Account | undefined,
+  logger: Logger,
+): PidFile | undefined {
+  try {
+    return new PidFile(pidfile, owner);
+  } catch (error) {
+    logger.warn({ file: pidfile, err: error }, 'pidfile could not be written');
+    return undefined;
+  }
+}
+
+/** Before the first byte from the network is read [DESIGN, root]. */
+function switchToAccount(
+  config: MasterConfig,
+  masters: ServedMasters,
+  change: UserChange,
+  logger: Logger,
+): void {
+  if (change.kind === 'become') {
+    masters.forEachConfig(createMasterDirectories, change.account);
+    becomeAccount(change.account);
+    masters.forEachConfig(checkMasterDirectories, change.account);
+  } else if (change.kind === 'impossible') {
+    logger.warn({ user: config.user }, 'only root can become the user of the configuration');
+  }
+  if (process.getuid?.() === 0) {
+    logger.warn('the master runs as root; set user to an account of its own');
+  }
+}

@@ -1,0 +1,120 @@
+import { once } from 'node:events';
+import { writeJson } from '../runtime/index.ts';
+import type { OutputStream } from './context.ts';
+
+// Makes text from minions safe to show: nothing in it can steer a terminal or look like a line
+// of its own [THREATS M-19].
+
+/** Controls (but for the tab), line separators, and marks that turn the direction of writing. */
+const unsafe = /(?!\t)[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu;
+
+/** The same beyond the range that JSON escapes itself. */
+const unsafeInJson = /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
+
+/** One line of a value. The escape character becomes `?`, as in Salt; others `\xNN`. */
+export function escapeLine(text: string): string {
+  // protection: terminal
+  return text.replaceAll('\x1b', '?').replace(unsafe, toEscape);
+}
+
+/** Text of several lines; each stays one. */
+export function escapeLines(text: string): string {
+  return text.split('\n').map(escapeLine).join('\n');
+}
+
+/** A name (id, tag, key): stays on its line and shows what it holds. */
+export function escapeName(text: string): string {
+  return text.replaceAll('\t', '\\t').replaceAll('\n', '\\n').replace(unsafe, toEscape);
+}
+
+/** JSON text: the same document, but printable. */
+export function escapeJson(json: string): string {
+  return json.replace(unsafeInJson, (character) => `\\u${hex(character, 4)}`);
+}
+
+function toEscape(character: string): string {
+  return character.charCodeAt(0) > 0xff ? `\\u${hex(character, 4)}` : `\\x${hex(character, 2)}`;
+}
+
+function hex(character: string, digits: number): string {
+  return character.charCodeAt(0).toString(16).padStart(digits, '0');
+}
+
+/** Writes a line and waits while the reader is slower than we are. */
+export async function printLine(stream: OutputStream, line: string): Promise<void> {
+  if (!stream.write(`${line}\n`)) await once(stream, 'drain');
+}
+
+/** Writes one of our own answers (not a minion's value) as JSON. */
+export async function printJson(stream: OutputStream, answer: object): Promise<void> {
+  await printLine(stream, escapeJson(writeJson(answer, 2)));
+}
+
+/** One line on a terminal that says how far something is. Nothing where there is no terminal. */
+export class Progress {
+  readonly #stream: OutputStream;
+  #isShown = false;
+
+  constructor(stream: OutputStream) {
+    this.#stream = stream;
+  }
+
+  /** Shows the line, in place of the one before. */
+  show(text: string): void {
+    if (this.#stream.isTTY !== true) return;
+    this.#stream.write(`\r\x1b[K${text}`);
+    this.#isShown = true;
+  }
+
+  /** Takes the line away, so that other output can begin at its place. */
+  clear(): void {
+    if (this.#isShown) this.#stream.write('\r\x1b[K');
+    this.#isShown = false;
+  }
+}
+
+/** The colours of Salt's outputters, as its terminals show them [salt utils/color.py]. */
+export interface Colors {
+  readonly red: string;
+  readonly green: string;
+  readonly blue: string;
+  readonly magenta: string;
+  readonly cyan: string;
+  readonly lightRed: string;
+  readonly lightGreen: string;
+  readonly lightYellow: string;
+  readonly lightBlue: string;
+  readonly lightMagenta: string;
+  /** Ends a colour. */
+  readonly end: string;
+}
+
+/** Colours for a terminal. */
+export const terminalColors: Colors = {
+  red: '\x1b[0;31m',
+  green: '\x1b[0;32m',
+  blue: '\x1b[0;34m',
+  magenta: '\x1b[0;35m',
+  cyan: '\x1b[0;36m',
+  lightRed: '\x1b[0;1;31m',
+  lightGreen: '\x1b[0;1;32m',
+  lightYellow: '\x1b[0;1;33m',
+  lightBlue: '\x1b[0;1;34m',
+  lightMagenta: '\x1b[0;1;35m',
+  end: '\x1b[0;0m',
+};
+
+/** No colours: for pipes and files. */
+export const noColors: Colors = {
+  red: '',
+  green: '',
+  blue: '',
+  magenta: '',
+  cyan: '',
+  lightRed: '',
+  lightGreen: '',
+  lightYellow: '',
+  lightBlue: '',
+  lightMagenta: '',
+  end: '',
+};
