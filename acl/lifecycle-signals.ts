@@ -50,27 +50,17 @@ export const lifecycleSignals: readonly BuiltInRule<'signal'>[] = [
         : undefined;
     },
   },
-  {
-    name: 'own-progress',
-    effect: 'allow',
-    judge: ({ subject, resource }) => {
-      const [, jid, id] = progressTag.exec(resource.tag) ?? [];
-      return jid !== undefined && id === idOf(subject) && resource.wasPublishedToSubject(jid)
-        ? 'a minion may report the progress of a job that was published to it'
-        : undefined;
-    },
-  },
-  {
-    /** `start_event` of 3008 and later. */
-    name: 'own-job-start',
-    effect: 'allow',
-    judge: ({ subject, resource }) => {
-      const [, jid, id] = jobStartTag.exec(resource.tag) ?? [];
-      return jid !== undefined && id === idOf(subject) && resource.wasPublishedToSubject(jid)
-        ? 'a minion may report that it begins a job that was published to it'
-        : undefined;
-    },
-  },
+  ownJobSignal(
+    'own-progress',
+    progressTag,
+    'a minion may report the progress of a job that was published to it',
+  ),
+  // `start_event` of 3008 and later.
+  ownJobSignal(
+    'own-job-start',
+    jobStartTag,
+    'a minion may report that it begins a job that was published to it',
+  ),
 ];
 
 const ownNames: ReadonlySet<string> = new Set(lifecycleSignals.map(({ name }) => name));
@@ -78,6 +68,19 @@ const ownNames: ReadonlySet<string> = new Set(lifecycleSignals.map(({ name }) =>
 /** Whether a minion may do so without a rule of the operator's. */
 export function isOwnLifecycle({ rule, origin }: Decision): boolean {
   return origin === undefined && ownNames.has(rule);
+}
+
+/** @param form - of tags; its groups are the jid and the id of the minion */
+function ownJobSignal(name: string, form: RegExp, reason: string): BuiltInRule<'signal'> {
+  return {
+    name,
+    effect: 'allow',
+    judge: ({ subject, resource }) => {
+      const [, jid, id] = form.exec(resource.tag) ?? [];
+      const isOwn = jid !== undefined && id === idOf(subject);
+      return isOwn && resource.wasPublishedToSubject(jid) ? reason : undefined;
+    },
+  };
 }
 
 function idOf(subject: Subject): string | undefined {

@@ -28,6 +28,7 @@ const hmacSize = 32;
 const nonceSize = 32;
 const sliceSize = 32 * 1024;
 const prefixText = 'pickle::';
+const packedNothing = packWire(emptyWireMap());
 const prefix = Buffer.from(prefixText, 'latin1');
 const randomBlocks = new RandomPool();
 /** Where short messages are put together; each is out of it before the next one. */
@@ -191,11 +192,23 @@ export function openValue(
   blob: Uint8Array,
   options: OpenOptions = {},
 ): WireValue {
+  return openPacked(key, blob, options).value;
+}
+
+/** The same, with the value as it came: packed, and a view into the plaintext. */
+export function openPacked(
+  key: CrypticleKey,
+  blob: Uint8Array,
+  options: OpenOptions = {},
+): { readonly value: WireValue; readonly packed: Uint8Array } {
   const plaintext = open(key, blob);
-  if (plaintext.toString('latin1', 0, prefix.length) !== prefixText) return emptyWireMap();
+  if (plaintext.toString('latin1', 0, prefix.length) !== prefixText) {
+    return { value: emptyWireMap(), packed: packedNothing };
+  }
   const packed = withoutNonce(plaintext.subarray(prefix.length), options.nonce);
   // protection: limits-inside
-  return (options.raw ? unpackRaw : unpackWire)(packed, options.limits);
+  const value = (options.raw ? unpackRaw : unpackWire)(packed, options.limits);
+  return { value, packed };
 }
 
 function withoutNonce(content: Buffer, nonce: string | undefined): Buffer {

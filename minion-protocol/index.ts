@@ -18,6 +18,7 @@ export {
   macOf,
   type OpenOptions,
   open,
+  openPacked,
   openValue,
   parseKeyString,
   type SealOptions,
@@ -54,7 +55,6 @@ export {
 } from './errors.ts';
 export { type BusEvent, packEvent, stamp, unpackEvent } from './event.ts';
 export { type FileChunk, packFileChunk } from './file-chunk.ts';
-export { Gate } from './gate.ts';
 export { compileGlob } from './glob.ts';
 export {
   judgeKey,
@@ -170,6 +170,7 @@ export { pythonStr } from './targeting/python-str.ts';
 export {
   type Candidate,
   type CompiledTarget,
+  type CompileOptions,
   compileTarget,
   isTargetType,
   type TargetExpression,

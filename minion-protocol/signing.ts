@@ -15,4 +15,5 @@ export { ProtocolError } from './errors.ts';
 export { encodePrivateReply, type PrivateReply } from './reply.ts';
 export { type SigningAlgorithm, sign } from './rsa.ts';
 export { parsePublicKey } from './rsa-key.ts';
+export { isSignedLoad } from './signed-load.ts';
 export { isMinionToken } from './x931.ts';

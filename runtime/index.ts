@@ -1,9 +1,10 @@
 /**
- * What every room needs of a server's runtime, once each: a mutex by key, budgets, bounds on
+ * What every room needs of a server's runtime, once each: a mutex and semaphores by key, budgets, bounds on
  * connections, what waits for slow readers, worker threads with a deadline, long work in steps, JSON
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 export { Budget, type BudgetLimits } from './budget.ts';
+export { ConcurrencyLimiter, type TurnTaker } from './concurrency-limiter.ts';
 export {
   ConnectionGuard,
   type ConnectionOwner,
@@ -26,9 +27,11 @@ export {
 export { parseJson, writeJson } from './json-text.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
+export { KeyedSemaphore } from './keyed-semaphore.ts';
 export { makeDirectory, makeDirectorySync } from './make-directory.ts';
 export { MultiMap } from './multi-map.ts';
 export { RenewedFiles } from './renewed-files.ts';
+export { Semaphore } from './semaphore.ts';
 export { SendPool, SendQueue } from './send-queue.ts';
 export { readingSteps, StepScheduler } from './step-scheduler.ts';
 export { describeSystemError, withFileInErrors } from './system-error.ts';

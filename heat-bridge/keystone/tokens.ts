@@ -7,7 +7,7 @@ import {
   type TokenHolder,
   TokenWatch,
 } from '../../master/index.ts';
-import { Gate } from '../../minion-protocol/index.ts';
+import { Semaphore } from '../../runtime/index.ts';
 
 /** What {@link KeystoneTokens} needs. */
 export interface KeystoneTokensOptions {
@@ -44,7 +44,7 @@ export class KeystoneTokens {
   readonly #options: KeystoneTokensOptions;
   readonly #answers: RecentAnswers<IdentityToken | undefined>;
   readonly #watch: TokenWatch;
-  readonly #gate = new Gate(atOnce);
+  readonly #gate = new Semaphore(atOnce);
   #waiting = 0;
 
   constructor(options: KeystoneTokensOptions) {

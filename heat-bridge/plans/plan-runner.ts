@@ -8,7 +8,7 @@ import {
   type TargetBounds,
   timeLimit,
 } from '../../master/index.ts';
-import { Budget } from '../../runtime/index.ts';
+import { Budget, KeyedMutex } from '../../runtime/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import { projectOf } from '../keystone/own-project.ts';
 import { holdCaller, type KnownCaller, knowCaller, requireWithin } from '../run/callers.ts';
@@ -17,7 +17,6 @@ import type { RunQuotas } from '../run/options.ts';
 import { RecentRuns } from '../run/recent-runs.ts';
 import type { CommandCaller } from '../run/request.ts';
 import { checkKey, digestOf, type KeyOwner, RunKeys } from '../run/run-keys.ts';
-import { Turns } from '../turns.ts';
 import type { CompiledPlan } from './compile-plan.ts';
 import { boundsOfGroup } from './group-bounds.ts';
 import { type Groups, settleGroups } from './groups.ts';
@@ -61,7 +60,7 @@ export class PlanRunner {
   readonly #places: Budget;
   readonly #underWay = new Set<Promise<void>>();
   /** A second request with a key waits until the first was looked at. */
-  readonly #turns = new Turns(1);
+  readonly #byOwner = new KeyedMutex();
 
   constructor(options: PlanRunnerOptions) {
     this.#options = options;
@@ -87,7 +86,7 @@ export class PlanRunner {
       }
       const key = checkKey(idempotencyKey);
       const owner = { caller: caller.name, project, command: `plan:${name}`, key };
-      return await this.#turns.take(JSON.stringify(owner), () => this.#runOnce(call, owner));
+      return await this.#byOwner.run(JSON.stringify(owner), () => this.#runOnce(call, owner));
     } catch (error) {
       caller.leave();
       throw error;

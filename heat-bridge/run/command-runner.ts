@@ -7,13 +7,12 @@ import {
   linkSignals,
   timeLimit,
 } from '../../master/index.ts';
-import { Budget } from '../../runtime/index.ts';
+import { Budget, KeyedMutex } from '../../runtime/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CompiledCommand } from '../catalog/compile-command.ts';
 import { BridgeError } from '../errors.ts';
 import { projectOf } from '../keystone/own-project.ts';
-import { Turns } from '../turns.ts';
 import {
   authorise,
   callOf,
@@ -95,7 +94,7 @@ export class CommandRunner {
   readonly #places: Budget;
   readonly #underWay = new Set<Promise<void>>();
   /** A second request with a key waits until the first was looked at. */
-  readonly #turns = new Turns(1);
+  readonly #byOwner = new KeyedMutex();
   readonly #closing = new AbortController();
 
   constructor(options: CommandRunnerOptions) {
@@ -138,7 +137,7 @@ export class CommandRunner {
     const run = { ...call, by, deadline: this.#deadlineOf(call.command, call.deadline) };
     const { key } = call;
     if (key === undefined) return (await this.#begin(run)).handle(false);
-    return this.#turns.take(JSON.stringify(key.owner), () => this.#runOnce(run, key));
+    return this.#byOwner.run(JSON.stringify(key.owner), () => this.#runOnce(run, key));
   }
 
   /** What {@link start} asks first. @throws BridgeError ERR_COMMAND_DENIED */

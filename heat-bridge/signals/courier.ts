@@ -1,8 +1,8 @@
 /** Brings the signals of the outbox to where they belong: those of a handle one after the other. */
 import type { Logger } from 'pino';
+import { KeyedSemaphore } from '../../runtime/index.ts';
 import { originOf } from '../outgoing/endpoints.ts';
 import type { Ask } from '../outgoing/exchange.ts';
-import { Turns } from '../turns.ts';
 import { type BackOffOptions, backOffMs } from './back-off.ts';
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo } from './handle.ts';
@@ -57,12 +57,12 @@ export class Courier {
   readonly #options: CourierOptions;
   /** By the id of the handle. */
   readonly #lanes = new Map<string, Lane>();
-  readonly #turns: Turns;
+  readonly #endpoints: KeyedSemaphore;
   readonly #work = new Set<Promise<void>>();
 
   constructor(options: CourierOptions) {
     this.#options = options;
-    this.#turns = new Turns(options.perEndpoint);
+    this.#endpoints = new KeyedSemaphore(options.perEndpoint);
   }
 
   /** How it is with a signal that is not over. */
@@ -236,7 +236,7 @@ export class Courier {
         failures: lane.failures,
         expiresAt,
         now,
-        ask: (request) => this.#turns.take(originOf(request.url), () => ask(request, closing)),
+        ask: (request) => this.#endpoints.run(originOf(request.url), () => ask(request, closing)),
       });
       return withoutSecrets(outcome, destination);
     } finally {

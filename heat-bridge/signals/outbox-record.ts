@@ -1,4 +1,5 @@
 /** What the outbox holds. */
+import { parseJson, writeJson } from '../../runtime/index.ts';
 import type { Signal } from './signal.ts';
 
 /** A signal that was accepted, as it lies in the store. */
@@ -54,11 +55,11 @@ export interface OutboxEntry {
 }
 
 export function packRecord(record: OutboxRecord): Uint8Array {
-  return Buffer.from(JSON.stringify(record));
+  return Buffer.from(writeJson(record));
 }
 
 export function unpackRecord<T extends OutboxRecord>(bytes: Uint8Array): T {
-  return JSON.parse(Buffer.from(bytes).toString('utf8'));
+  return parseJson(Buffer.from(bytes).toString('utf8')) as unknown as T; // packed by packRecord
 }
 
 export function entryOf(

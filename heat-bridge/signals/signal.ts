@@ -1,8 +1,16 @@
 /** What a guest says with a signal, as Heat takes it: read, bounded, and never trusted for its id. */
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { writeJson } from '../../runtime/index.ts';
 
 /** A value that JSON can carry. */
-type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+type Json =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | readonly Json[]
+  | { readonly [name: string]: Json };
 
 /** A signal without its id, which the bridge makes. */
 export interface Signal {
@@ -52,7 +60,7 @@ export function readSignal(
     ...(reason === null ? {} : { reason: cut(reason) }),
     ...(json === null ? {} : { data: json }),
   };
-  const bytes = Buffer.byteLength(JSON.stringify(signal));
+  const bytes = Buffer.byteLength(writeJson(signal));
   return bytes > maxBytes ? { ok: false, complaint: 'bytes' } : { ok: true, signal };
 }
 
@@ -69,9 +77,10 @@ function cut(reason: string): string {
   return `${[...reason].slice(0, maxReasonLength - 1).join('')}…`;
 }
 
-/** Bytes, dates and integers beyond 2^53 have no form in JSON that Heat would read as what they are. */
+/** Bytes and dates have no form in JSON that Heat would read as what they are. */
 function tryJson(value: WireValue): Json | undefined {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
+  if (typeof value === 'bigint') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
   if (Array.isArray(value)) {
     const items = value.map(tryJson);

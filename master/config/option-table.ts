@@ -129,6 +129,8 @@ export const saltOptions: OptionTable<SaltOptions> = {
   allowMinionKeyRevoke: row('allow_minion_key_revoke', flag, false),
   minimumAuthVersion: row('minimum_auth_version', authVersion, 'auto'),
   requestServerTtl: row('request_server_ttl', duration('seconds'), 300),
+  requireMinionSignMessages: row('require_minion_sign_messages', flag, false),
+  dropMessagesSignatureFail: row('drop_messages_signature_fail', flag, false),
   publishSession: row('publish_session', integer(1, many), 86_400),
   rotateAesKey: row('rotate_aes_key', flag, true),
   pingOnRotate: row('ping_on_rotate', flag, false),

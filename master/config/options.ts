@@ -226,6 +226,13 @@ export interface MasterConfig {
   readonly minimumAuthVersion: 'auto' | 0 | 1 | 2 | 3;
   /** `request_server_ttl`: seconds a request's time stamp may be off. Default 300; 0: off, as Salt. */
   readonly requestServerTtl: number;
+  /** `require_minion_sign_messages`: returns without a signature are refused. Default false. */
+  readonly requireMinionSignMessages: boolean;
+  /**
+   * `drop_messages_signature_fail`: returns whose signature does not verify are refused. Default
+   * false: that is counted (`return-signature`) and logged only.
+   */
+  readonly dropMessagesSignatureFail: boolean;
 
   /** `publish_session`: seconds that the publish key and session keys last. Default 86400. */
   readonly publishSession: number;

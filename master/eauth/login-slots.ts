@@ -1,6 +1,5 @@
 /** Log-ins that are under way, and how many may be. */
-import { Gate } from '../../minion-protocol/index.ts';
-import { Budget } from '../../runtime/index.ts';
+import { Budget, KeyedSemaphore } from '../../runtime/index.ts';
 import { AuthenticationError } from './errors.ts';
 
 /** Log-ins that may be under way: of one address, and of all addresses of its kind. */
@@ -26,7 +25,7 @@ export interface LoginSlot {
 export class LoginSlots {
   readonly #known = new Set<string>();
   readonly #budgets = { known: new Budget(limits), strangers: new Budget(limits) };
-  readonly #gates = new Map<string, Gate>();
+  readonly #backends = new KeyedSemaphore(maxAtBackend);
 
   /** @throws AuthenticationError ERR_EAUTH_LIMIT */
   enter(source: string): LoginSlot {
@@ -38,7 +37,7 @@ export class LoginSlots {
       throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many log-ins are under way');
     }
     return {
-      ask: (eauth, question) => this.#gateOf(`${kind} ${eauth}`).run(question),
+      ask: (eauth, question) => this.#backends.run(`${kind} ${eauth}`, question),
       leave: () => budget.release(source),
     };
   }
@@ -49,11 +48,5 @@ export class LoginSlots {
     const [oldest] = this.#known.size >= maxKnown ? this.#known : [];
     if (oldest !== undefined) this.#known.delete(oldest);
     this.#known.add(source);
-  }
-
-  #gateOf(name: string): Gate {
-    const gate = this.#gates.get(name) ?? new Gate(maxAtBackend);
-    this.#gates.set(name, gate);
-    return gate;
   }
 }

@@ -1,7 +1,7 @@
 import type { BigIntStats } from 'node:fs';
 import { constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
-import { Gate } from '../../minion-protocol/index.ts';
+import { Semaphore } from '../../runtime/index.ts';
 import type { HashType } from '../config/options.ts';
 import type { FileStat, FoundFile } from './backend.ts';
 import { type HiddenDirectories, ifPresent, isBelow } from './confinement.ts';
@@ -14,7 +14,7 @@ const readsAtOnce = 16;
 export class DiskFiles {
   readonly #hidden: HiddenDirectories;
   readonly #hashes: HashCache = new HashCache();
-  readonly #reads = new Gate(readsAtOnce);
+  readonly #reads = new Semaphore(readsAtOnce);
 
   constructor(hidden: HiddenDirectories) {
     this.#hidden = hidden;

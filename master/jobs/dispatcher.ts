@@ -81,6 +81,7 @@ export interface JobDispatcherOptions {
 
 interface Described {
   readonly record: JobRecord;
+  readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
   readonly target: TargetExpression;
   readonly problem: string | undefined;
 }
@@ -115,7 +116,7 @@ export class JobDispatcher {
     request: PublishRequest,
     onReturn?: (result: JobReturn) => void,
   ): Promise<PublishedJob> {
-    const { record, target, problem } = await this.#describe(request);
+    const { record, target, resources, problem } = await this.#describe(request);
     if (request.jid !== undefined && !isJid(request.jid)) {
       throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
     }
@@ -129,6 +130,7 @@ export class JobDispatcher {
       request.jid === undefined
         ? await this.#options.cache.add(record, onReturn)
         : await this.#byJid.run(record.jid, () => this.#addSlice(record, onReturn));
+    job.expectResources(resources);
     const load = this.#load(record, target, request);
     this.#options.bus.fire(tags.jobNew(record.jid), newJobEvent(record));
     this.#options.bus.fire(tags.jobPublish(record.jid), { ...load });
@@ -255,7 +257,8 @@ export class JobDispatcher {
 
   async #describe(request: PublishRequest): Promise<Described> {
     const arg = toArguments(request);
-    const { target, minions, missing, problem } = await this.#options.targets.resolve(request);
+    const { targets } = this.#options;
+    const { target, minions, missing, resources, problem } = await targets.resolve(request);
     const record: JobRecord = {
       jid: request.jid ?? (await this.freshJid()),
       fun: request.fun,
@@ -270,7 +273,7 @@ export class JobDispatcher {
       ...(request.metadata === undefined ? {} : { metadata: request.metadata }),
       ...(request.requestedBy === undefined ? {} : { requestedBy: request.requestedBy }),
     };
-    return { record, target, problem };
+    return { record, target, resources, problem };
   }
 }
 

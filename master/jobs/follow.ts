@@ -90,7 +90,7 @@ export async function* followJob(
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
   const { jid } = record;
-  const waiting = new Set(record.minions);
+  const waiting = new Awaited(record.minions, job);
   const returns: LedgerReturn[] = [];
   const unanswered: string[] = [];
   let patienceMs = firstMs;
@@ -119,7 +119,7 @@ export async function* followJob(
       switch (next.value.type) {
         case 'return': {
           const { result } = next.value;
-          if (result.resource === undefined) waiting.delete(result.minion);
+          waiting.note(result);
           returns.push(forLedger(result));
           yield { type: 'return', jid, ...result };
           if (!isAsking) quiet.restart(patienceMs);
@@ -127,7 +127,7 @@ export async function* followJob(
         }
         case 'quiet':
           isAsking = true;
-          ask([...waiting]);
+          ask(waiting.minions);
           break;
         case 'asked': {
           const { asked, running } = next.value;
@@ -135,8 +135,8 @@ export async function* followJob(
           patienceMs = quietMs;
           job.noteRunning(asked, running);
           for (const minion of asked) {
-            if (running.has(minion) || job.hasAnswered(minion)) continue;
-            if (waiting.delete(minion)) unanswered.push(minion);
+            if (running.has(minion) || job.isOver(minion)) continue;
+            if (waiting.giveUp(minion)) unanswered.push(minion);
           }
           if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
           quiet.restart(patienceMs);
@@ -147,7 +147,7 @@ export async function* followJob(
       }
     }
     const isAway = (minion: string): boolean => facts.isReconnecting(minion, record.publishedAt);
-    const left = [...unanswered, ...waiting].filter((id) => !job.hasResourceAnswer(id));
+    const left = [...unanswered, ...waiting.minions].filter((id) => !job.hasResourceAnswer(id));
     const progress = { returns, running: job.running, isFollowed: false };
     yield {
       type: 'finished',
@@ -166,6 +166,44 @@ export async function* followJob(
 
 function tooManyNews(): Error {
   return new MasterError('ERR_JOB_LIMIT', 'the reader of this job does not read its returns');
+}
+
+/** Who has not returned yet: for itself, or for each resource that the job is for. */
+class Awaited {
+  /** With the resources that are left, where it returns for those. */
+  readonly #left: Map<string, Set<string> | undefined>;
+
+  constructor(minions: readonly string[], job: Job) {
+    this.#left = new Map(
+      minions.map((id) => {
+        const expected = job.expectedOf(id);
+        return [id, expected && new Set(expected)];
+      }),
+    );
+  }
+
+  get size(): number {
+    return this.#left.size;
+  }
+
+  get minions(): string[] {
+    return [...this.#left.keys()];
+  }
+
+  note({ minion, resource }: JobReturn): void {
+    if (resource === undefined) {
+      this.#left.delete(minion);
+      return;
+    }
+    const resources = this.#left.get(minion);
+    resources?.delete(resource);
+    if (resources?.size === 0) this.#left.delete(minion);
+  }
+
+  /** No longer waits for it. @returns whether it was waited for */
+  giveUp(minion: string): boolean {
+    return this.#left.delete(minion);
+  }
 }
 
 /** Fires once after a time in which it was not restarted. */

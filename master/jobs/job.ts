@@ -65,6 +65,8 @@ export class Job {
   #answered: Set<string> | undefined;
   /** Resources that have answered, by the minions that manage them. */
   #resources: Map<string, Set<string>> | undefined;
+  /** What minions return for in place of themselves. */
+  #expected: Map<string, ReadonlySet<string>> | undefined;
   #running: ReadonlySet<string> = nobody;
   #listeners: Set<(result: JobReturn) => void> | undefined;
 
@@ -92,6 +94,26 @@ export class Job {
   hasAnswered(minionId: string, resource?: string): boolean {
     if (resource === undefined) return this.#answered?.has(minionId) === true;
     return this.#resources?.get(minionId)?.has(resource) === true;
+  }
+
+  /** These minions return for these resources, in place of themselves. */
+  expectResources(resources: ReadonlyMap<string, ReadonlySet<string>>): void {
+    if (resources.size > 0) this.#expected = new Map([...(this.#expected ?? []), ...resources]);
+  }
+
+  /** What a minion returns for in place of itself; `undefined`: for itself. */
+  expectedOf(minionId: string): ReadonlySet<string> | undefined {
+    return this.#expected?.get(minionId);
+  }
+
+  /** Whether all that a minion returns has come: for itself, or for each expected resource. */
+  isOver(minionId: string): boolean {
+    if (this.hasAnswered(minionId)) return true;
+    const expected = this.expectedOf(minionId);
+    const answered = this.#resources?.get(minionId);
+    if (expected === undefined || answered === undefined) return false;
+    if (answered.size < expected.size) return false;
+    return [...expected].every((id) => answered.has(id));
   }
 
   /** Whether any resource of a minion has answered. */

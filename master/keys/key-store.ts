@@ -400,22 +400,16 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
   return store;
 }
 
-function acceptSources(options: AcceptOptions): readonly KeyPlace[] {
-  return (
-    options.from ?? [
-      'pending',
-      ...(options.includeRejected ? ['rejected' as const] : []),
-      ...(options.includeDenied ? ['denied' as const] : []),
-    ]
-  );
+function acceptSources({ from, includeRejected, includeDenied }: AcceptOptions) {
+  return from ?? pendingAnd({ rejected: includeRejected, denied: includeDenied });
 }
 
-function rejectSources(options: RejectOptions): readonly KeyPlace[] {
-  return (
-    options.from ?? [
-      'pending',
-      ...(options.includeAccepted ? ['accepted' as const] : []),
-      ...(options.includeDenied ? ['denied' as const] : []),
-    ]
-  );
+function rejectSources({ from, includeAccepted, includeDenied }: RejectOptions) {
+  return from ?? pendingAnd({ accepted: includeAccepted, denied: includeDenied });
+}
+
+function pendingAnd(
+  others: Readonly<Partial<Record<KeyPlace, boolean | undefined>>>,
+): readonly KeyPlace[] {
+  return ['pending', ...keyPlaces.filter((place) => others[place] === true)];
 }

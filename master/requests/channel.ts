@@ -18,7 +18,7 @@ import {
   isEncryptionAlgorithm,
   isSigningAlgorithm,
   macOf,
-  openValue,
+  openPacked,
   type PayloadLimits,
   type Peer,
   ProtocolError,
@@ -238,7 +238,8 @@ export class RequestChannel {
   ): VerifiedRequest | Promise<VerifiedRequest> {
     const { loadLimits, versions, tokens } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
-    const checked = this.#check(envelope, openLoad(key, envelope.load, loadLimits));
+    const { value, packed } = openLoad(key, envelope.load, loadLimits);
+    const checked = this.#check(envelope, value);
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
       throw new Refusal('algorithm');
     }
@@ -258,6 +259,7 @@ export class RequestChannel {
       bytes: envelope.load.length,
       mac: macOf(envelope.load),
       load,
+      packed,
       encAlgo,
       sigAlgo,
     };
@@ -370,9 +372,13 @@ export class RequestChannel {
   }
 }
 
-function openLoad(key: CrypticleKey, blob: Uint8Array, limits: PayloadLimits): WireValue {
+function openLoad(
+  key: CrypticleKey,
+  blob: Uint8Array,
+  limits: PayloadLimits,
+): ReturnType<typeof openPacked> {
   try {
-    return openValue(key, blob, { limits });
+    return openPacked(key, blob, { limits });
   } catch (error) {
     if (error instanceof ProtocolError) throw new Refusal(error.code);
     throw error;

@@ -42,6 +42,7 @@ import type { VerifiedRequest } from './request.ts';
 import { resourcesHandler } from './resources.ts';
 import { returnHandler } from './return.ts';
 import { revokeHandler } from './revoke.ts';
+import { SignatureCheck } from './signature-check.ts';
 import { type ActiveHandlers, createRequestTable, type RequestTable } from './table.ts';
 import { type TopsProvider, topsHandler } from './tops.ts';
 
@@ -103,6 +104,15 @@ export function createHandlers(parts: HandlerParts): RequestTable {
     ...createFileHandlers(parts),
     _return: returnHandler({
       keeper,
+      signatures: new SignatureCheck({
+        isRequired: config.requireMinionSignMessages,
+        mustVerify: config.dropMessagesSignatureFail,
+        acceptedKey: (id) => foundations.keys.acceptedPem(id),
+        verify: (pem, packed, signature) =>
+          foundations.rsa.run({ kind: 'check-load', pem, packed, signature }),
+        counters,
+        log,
+      }),
       counters,
       meter: foundations.meter,
       requestRate: parts.requestRate,

@@ -29,6 +29,8 @@ export interface VerifiedRequest {
   readonly mac: Buffer;
   /** The load without `tok` and `nonce`. */
   readonly load: WireMap;
+  /** The load as it came, with everything in it; a view into the plaintext. */
+  readonly packed: Uint8Array;
   readonly encAlgo: EncryptionAlgorithm;
   readonly sigAlgo: SigningAlgorithm;
 }

@@ -6,10 +6,12 @@ import type { Throttle } from '../limits/throttle.ts';
 import type { Meter } from '../metrics/meter.ts';
 import { type Handler, send, sendLater, Unanswered } from './request.ts';
 import { requestMark } from './request-mark.ts';
+import type { SignatureCheck } from './signature-check.ts';
 
 /** What the handler of `_return` needs. */
 export interface ReturnHandlerOptions {
   readonly keeper: ReturnKeeper;
+  readonly signatures: SignatureCheck;
   readonly counters: RequestCounters;
   readonly meter: Meter;
   /** Meters returns that are repeated or refused; the first one to a job counts against nothing. */
@@ -31,6 +33,8 @@ export function returnHandler(options: ReturnHandlerOptions): Handler {
       options.counters.count('malformed-return');
       return send(null);
     }
+    const isPermitted = options.signatures.permits(request);
+    if (isPermitted !== true && !(await isPermitted)) return send(false);
     const markOf = (): string => requestMark(request);
     const outcome = await options.keeper.take(minionId, parsed.value, markOf).catch(notKept);
     if (outcome === 'stored' || outcome === 'told') {

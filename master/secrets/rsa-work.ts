@@ -12,6 +12,7 @@ import {
   buildRefusal,
   encodePrivateReply,
   isMinionToken,
+  isSignedLoad,
   masterPubkeySignature,
   type PrivateReply,
   ProtocolError,
@@ -36,6 +37,12 @@ export type RsaTask =
     }
   | { readonly kind: 'check-key'; readonly pem: string }
   | { readonly kind: 'check-token'; readonly pem: string; readonly token: Uint8Array }
+  | {
+      readonly kind: 'check-load';
+      readonly pem: string;
+      readonly packed: Uint8Array;
+      readonly signature: Uint8Array;
+    }
   | { readonly kind: 'sign-key-string'; readonly masterKey: KeyObject; readonly keyString: string }
   | {
       readonly kind: 'sign-master-pub';
@@ -51,7 +58,9 @@ export type RsaTask =
     };
 
 /** What a task gives: bytes for all that sign or encrypt, yes or no for the checks. */
-export type RsaResult<T extends RsaTask> = T extends { kind: 'check-key' | 'check-token' }
+export type RsaResult<T extends RsaTask> = T extends {
+  kind: 'check-key' | 'check-token' | 'check-load';
+}
   ? boolean
   : T extends { kind: 'sign-master-pub' }
     ? string
@@ -90,6 +99,8 @@ export class RsaWork {
         return this.#minionKeys.get(task.pem) !== undefined;
       case 'check-token':
         return isMinionToken(this.#import(task.pem), task.token);
+      case 'check-load':
+        return isSignedLoad(this.#import(task.pem), task.packed, task.signature);
       case 'sign-key-string':
         return aesKeySignature(task.masterKey, task.keyString);
       case 'sign-master-pub':

@@ -27,13 +27,26 @@ export interface TargetRequest {
  * @throws MasterError ERR_BAD_TGT, ERR_NODEGROUP_UNKNOWN
  */
 export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
+  const { tgt, tgtType } = request;
+  const target = parseUnexpanded(request);
+  if (tgtType === 'nodegroup') return parseNodegroup(textOf(tgt, tgtType), nodegroups);
+  if (tgtType !== 'compound') return target;
+  return { ...target, tgt: withoutNodegroups(tgt, nodegroups) };
+}
+
+/**
+ * The same with nodegroups as they were named: what it refuses follows from the caller's words
+ * alone.
+ * @throws MasterError ERR_BAD_TGT
+ */
+export function parseUnexpanded(request: TargetRequest): TargetExpression {
   const { tgt, tgtType = 'glob', delimiter = ':' } = request;
   if (delimiter === '') throw badTarget('a delimiter is text of one character or more');
   switch (tgtType) {
     case 'nodegroup':
-      return parseNodegroup(textOf(tgt, tgtType), nodegroups);
+      return { tgtType: 'compound', tgt: [`N@${textOf(tgt, tgtType)}`] };
     case 'compound':
-      return { tgtType, tgt: withoutNodegroups(tgt, nodegroups), delimiter };
+      return { tgtType, tgt, delimiter };
     case 'list':
       return { tgtType, tgt: [...new Set(typeof tgt === 'string' ? splitList(tgt) : tgt)] };
   }

@@ -2,6 +2,7 @@ import type { MinionTest, Reach } from '../../acl/index.ts';
 import {
   type Candidate,
   type CompiledTarget,
+  type CompileOptions,
   compileLinearPattern,
   compileTarget,
   type MinionFacts,
@@ -11,7 +12,7 @@ import {
   type TargetTerm,
 } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
-import { badTarget, parseTarget, type TargetRequest } from './parse.ts';
+import { badTarget, parseTarget, parseUnexpanded, type TargetRequest } from './parse.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
 /** Who a target means, among the accepted keys [WIRE 12.2]. */
@@ -23,6 +24,8 @@ export interface ResolvedTarget {
   readonly missing: readonly string[];
   /** Those of `minions` that match only because their facts are not known. */
   readonly unknown: readonly string[];
+  /** What these of `minions` return for, in place of themselves: ids of resources. */
+  readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
   /** Why the expression is broken, and therefore means nobody. */
   readonly problem: string | undefined;
 }
@@ -90,6 +93,7 @@ interface Matched {
   readonly sure: readonly string[];
   readonly unknown: readonly string[];
   readonly missing: readonly string[];
+  readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 /** Finds out who a target means. The minions have the last word: each matches for itself. */
@@ -107,22 +111,22 @@ export class TargetResolver {
     request: TargetRequest,
     { greedy = true }: ResolveOptions = {},
   ): Promise<ResolvedTarget> {
-    const { target, compiled, sure, unknown, missing } = await this.#match(request);
+    const { target, compiled, sure, unknown, missing, resources } = await this.#match(request);
     const { problem } = compiled;
     return greedy
-      ? { target, minions: [...sure, ...unknown].sort(), missing, unknown, problem }
-      : { target, minions: sure, missing, unknown: [], problem };
+      ? { target, minions: [...sure, ...unknown].sort(), missing, unknown, resources, problem }
+      : { target, minions: sure, missing, unknown: [], resources, problem };
   }
 
   /**
    * Who the target of somebody with limited rights means: those of its reach that match for
    * certain. Nothing of any other minion is looked at, so that neither the answer nor the time that
-   * it takes says anything of them. Conditions on pillar are equality, and expressions that may not
-   * end are not taken.
+   * it takes says anything of them. Conditions on pillar are equality, expressions that may not end
+   * are not taken, and a nodegroup that is not defined is one without minions.
    * @throws MasterError ERR_BAD_TGT
    */
   resolveWithin(request: TargetRequest, reach: TargetReach): readonly string[] {
-    return this.#within(this.#compileExact(request), reach, this.#options.factsOf);
+    return this.#within(this.#compileExact(request, reach), reach, this.#options.factsOf);
   }
 
   /**
@@ -131,7 +135,7 @@ export class TargetResolver {
    * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain
    */
   resolveProven(request: TargetRequest, reach: TargetReach): readonly string[] {
-    const compiled = this.#compileExact(request);
+    const compiled = this.#compileExact(request, reach, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     // protection: secrets-by-grains
     refuseTerm(
@@ -145,10 +149,25 @@ export class TargetResolver {
     return this.#within(compiled, reach, rightsOf);
   }
 
-  #compileExact(request: TargetRequest): CompiledTarget {
-    const target = parseTarget(request, this.#options.nodegroups);
+  /** @param isUsable whether a nodegroup means anybody */
+  #compileExact(
+    request: TargetRequest,
+    reach: TargetReach,
+    isUsable: (group: CompiledTarget) => boolean = () => true,
+  ): CompiledTarget {
     // protection: pillar-equality
-    return readTarget(() => compileTarget(target, compileLinearPattern, exact));
+    const compile = (target: TargetExpression, options: CompileOptions = {}): CompiledTarget =>
+      compileTarget(target, compileLinearPattern, { ...exact, ...options });
+    const { nodegroups } = this.#options;
+    if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
+    const groups = new Map<string, CompiledTarget | undefined>();
+    // protection: names-of-nodegroups
+    const groupOf = (name: string): CompiledTarget | undefined => {
+      if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compile));
+      const group = groups.get(name);
+      return group !== undefined && isUsable(group) ? group : undefined;
+    };
+    return readTarget(() => compile(parseUnexpanded(request), { groupOf }));
   }
 
   #within(
@@ -237,13 +256,17 @@ export class TargetResolver {
     const compiled = await this.#compile(target, accepted);
     const sure: string[] = [];
     const unknown: string[] = [];
+    const resources = new Map<string, ReadonlySet<string>>();
     for (const id of accepted) {
       const candidate = this.#candidate(id);
-      const verdict = compiled.test(candidate);
+      const meant = compiled.resourcesMeant(candidate);
+      if (meant.size > 0) resources.set(id, meant);
+      const verdict = meant.size > 0 ? 'yes' : compiled.test(candidate);
       if (verdict === 'yes') sure.push(id);
       else if (verdict === 'unknown' && this.#mayMatch(compiled, candidate)) unknown.push(id);
     }
-    return { target, compiled, sure, unknown, missing: missingFrom(accepted, compiled) };
+    const missing = missingFrom(accepted, compiled);
+    return { target, compiled, sure, unknown, missing, resources };
   }
 
   /** Salt leaves out minions that a `not` takes away, except where it has no data of anybody. */
@@ -308,6 +331,24 @@ function readRightTarget(request: TargetRequest, nodegroups: Nodegroups): Target
     if (error instanceof MasterError) throw new SyntaxError(error.message, { cause: error });
     throw error;
   }
+}
+
+/** `undefined` for one that is not defined, or is broken: whoever may not know it learns neither. */
+function tryToCompileGroup(
+  name: string,
+  nodegroups: Nodegroups,
+  compile: (target: TargetExpression) => CompiledTarget,
+): CompiledTarget | undefined {
+  try {
+    return compile(parseTarget({ tgt: name, tgtType: 'nodegroup' }, nodegroups));
+  } catch (error) {
+    if (error instanceof MasterError || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function isProvable({ terms }: CompiledTarget): boolean {
+  return !terms.some(({ isSelfTold, isPillarPattern }) => isSelfTold || isPillarPattern);
 }
 
 function refuseTerm(

@@ -58,6 +58,8 @@ export interface TargetTerm {
   /** Whether it is written as a pattern on pillar; it may be read as equality all the same. */
   readonly isPillarPattern: boolean;
   test(candidate: Candidate): Verdict;
+  /** Whether it means this resource; absent where it does not go by resources. */
+  readonly meansResource?: (type: string, id: string) => boolean;
 }
 
 /** A target that can be asked. */
@@ -77,6 +79,11 @@ export interface CompiledTarget {
    * conditions other than those on grains. So grains can take a right away, and give none.
    */
   isEntitled(candidate: Candidate): boolean;
+  /**
+   * The ids of resources that this minion returns for, in place of itself: where each condition
+   * goes by resources [WIRE 23.3]. Otherwise none.
+   */
+  resourcesMeant(candidate: Candidate): ReadonlySet<string>;
 }
 
 /** How {@link compileTarget} reads conditions on pillar. */
@@ -86,6 +93,11 @@ export interface CompileOptions {
    * Salt where a minion asks. Default `pattern`.
    */
   readonly pillar?: 'pattern' | 'exact';
+  /**
+   * What `N@name` means; `undefined`: nobody. Default: `N@` is not served, because minions do not
+   * know it.
+   */
+  readonly groupOf?: (name: string) => CompiledTarget | undefined;
 }
 
 /** Whether text is the name of a target type that goes over the wire. */
@@ -101,9 +113,9 @@ export function isTargetType(text: string): text is TargetType {
 export function compileTarget(
   target: TargetExpression,
   compilePattern: PatternCompiler = compileLinearPattern,
-  { pillar = 'pattern' }: CompileOptions = {},
+  options: CompileOptions = {},
 ): CompiledTarget {
-  const compiler = new TermCompiler(compilePattern, pillar === 'exact');
+  const compiler = new TermCompiler(compilePattern, options);
   if (target.tgtType !== 'compound') {
     const term = compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
     return ready([term], { kind: 'term', word: term.text, index: 0, isExcluded: false });
@@ -123,6 +135,7 @@ function ready(terms: readonly TargetTerm[], expression: Expression): CompiledTa
   const verdictOf = (candidate: Candidate, index: number): Verdict =>
     terms[index]?.test(candidate) ?? 'no';
   const told = keepTerms(expression, (index) => terms[index]?.isSelfTold === false);
+  const isByResources = terms.every(({ meansResource }) => meansResource !== undefined);
   const says = (part: Expression, candidate: Candidate): boolean =>
     evaluate(part, (index) => verdictOf(candidate, index)) === 'yes';
   return {
@@ -134,11 +147,29 @@ function ready(terms: readonly TargetTerm[], expression: Expression): CompiledTa
       'yes',
     isEntitled: (candidate) =>
       told !== undefined && says(told, candidate) && says(expression, candidate),
+    resourcesMeant: ({ resources }) => {
+      const meant = new Set<string>();
+      for (const [type, ids] of isByResources ? (resources ?? []) : []) {
+        for (const id of ids) {
+          const verdictOn = (index: number): Verdict =>
+            terms[index]?.meansResource?.(type, id) === true ? 'yes' : 'no';
+          if (evaluate(expression, verdictOn) === 'yes') meant.add(id);
+        }
+      }
+      return meant;
+    },
   };
 }
 
 function broken(problem: string): CompiledTarget {
-  return { terms: [], problem, test: () => 'no', isPossible: () => false, isEntitled: () => false };
+  return {
+    terms: [],
+    problem,
+    test: () => 'no',
+    isPossible: () => false,
+    isEntitled: () => false,
+    resourcesMeant: () => new Set(),
+  };
 }
 
 function tryToParse(words: readonly string[]): Expression | string {
@@ -160,7 +191,7 @@ function termsOf(expression: Expression): readonly Term[] {
 /** `X@…`, with one more character as delimiter where that makes sense. */
 const wordForm = /^(?:([GPIJLNSERT])((?<=[GPIJ]).)?@)?(.+)$/su;
 
-/** The letters of compound expressions besides `T`; `N` is replaced before, `R` needs a server of ranges. */
+/** The letters of compound expressions besides `T` and `N`; `R` needs a server of ranges. */
 const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
   G: 'grain',
   P: 'grain_pcre',
@@ -174,10 +205,12 @@ const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
 class TermCompiler {
   readonly #compilePattern: PatternCompiler;
   readonly #isPillarExact: boolean;
+  readonly #groupOf: CompileOptions['groupOf'];
 
-  constructor(compilePattern: PatternCompiler, isPillarExact: boolean) {
+  constructor(compilePattern: PatternCompiler, { pillar, groupOf }: CompileOptions) {
     this.#compilePattern = compilePattern;
-    this.#isPillarExact = isPillarExact;
+    this.#isPillarExact = pillar === 'exact';
+    this.#groupOf = groupOf;
   }
 
   /** `undefined` for a letter that is not served. */
@@ -185,6 +218,7 @@ class TermCompiler {
     const [, letter, delimiter = ':', rest = word] = wordForm.exec(word) ?? [];
     if (letter === undefined) return this.compile('glob', word, ':');
     if (letter === 'T') return resourceTerm(word, rest);
+    if (letter === 'N') return this.#groupOf && groupTerm(word, this.#groupOf(rest));
     const type = letters[letter];
     return type && { ...this.compile(type, rest, delimiter), text: word };
   }
@@ -259,6 +293,16 @@ function factTerm(
   };
 }
 
+function groupTerm(text: string, group: CompiledTarget | undefined): TargetTerm {
+  return {
+    text,
+    ids: [],
+    isSelfTold: group?.terms.some(({ isSelfTold }) => isSelfTold) ?? false,
+    isPillarPattern: group?.terms.some(({ isPillarPattern }) => isPillarPattern) ?? false,
+    test: (candidate) => group?.test(candidate) ?? 'no',
+  };
+}
+
 /** `type`, or `type:id`: the minions that manage such resources. */
 function resourceTerm(text: string, wanted: string): TargetTerm {
   const [type = '', ...rest] = wanted.split(':');
@@ -272,6 +316,7 @@ function resourceTerm(text: string, wanted: string): TargetTerm {
       const managed = resources?.get(type);
       return managed !== undefined && (id === undefined || managed.has(id)) ? 'yes' : 'no';
     },
+    meansResource: (ofType, ofId) => ofType === type && (id === undefined || ofId === id),
   };
 }
 

@@ -2,9 +2,9 @@
  * The requests of one connection, whatever the transport: bounded, and each answered once. One that
  * gets no answer ends its connection.
  */
+import type { ConcurrencyLimiter } from '../../runtime/index.ts';
 import type { StreamConnection } from './stream-connection.ts';
 import type { Peer, RequestHandler, Turn } from './transport.ts';
-import type { Turns } from './turns.ts';
 import type { EncodedMessage } from './write-queue.ts';
 
 /** What the request port of a transport is served with. */
@@ -19,7 +19,7 @@ export interface RequestService {
   /** Bytes of the requests being answered; a single one may be larger. */
   readonly maxBytesInFlight: number;
   /** Shared by all connections. */
-  readonly turns: Turns;
+  readonly turns: ConcurrencyLimiter;
 }
 
 /** How answers go back. `Route` is what a transport needs to address one. */
@@ -170,9 +170,9 @@ export class RequestQueue<Route> {
 }
 
 class OneTurn implements Turn {
-  #turns: Turns | undefined;
+  #turns: ConcurrencyLimiter | undefined;
 
-  constructor(turns: Turns) {
+  constructor(turns: ConcurrencyLimiter) {
     this.#turns = turns;
   }
 

@@ -1,6 +1,7 @@
 /** A transport over TCP ports: binds both, admits connections, keeps deadlines, closes. */
 import type { Socket } from 'node:net';
 import {
+  ConcurrencyLimiter,
   ConnectionGuard,
   type GuardedConnection,
   peerAddress,
@@ -21,7 +22,6 @@ import type {
   RequestHandler,
   Subscriber,
 } from './transport.ts';
-import { Turns } from './turns.ts';
 import type { ListenerParts } from './write-queue.ts';
 import { WriteRounds } from './write-rounds.ts';
 
@@ -153,7 +153,7 @@ class StreamListener implements MasterTransport {
       publishPort: knownPort,
       maxInFlight: limits.maxRequestsInFlight,
       maxBytesInFlight: limits.maxMessageBytes,
-      turns: new Turns(limits.maxTurns),
+      turns: new ConcurrencyLimiter(limits.maxTurns),
     };
     const requests = await this.#bind(requestPort, this.#design.requests(service, limits), tls);
     if (tls !== undefined) this.#certificate = renewTls(tls, this.#servers);

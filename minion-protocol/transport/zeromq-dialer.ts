@@ -1,7 +1,7 @@
 /** The minion's end over ZeroMQ: REQ and SUB of libzmq, set as real minions set them [WIRE 4.1]. */
 import { createRequire } from 'node:module';
 import type { Request, Subscriber } from 'zeromq';
-import { Gate } from '../gate.ts';
+import { Semaphore } from '../../runtime/index.ts';
 import { hostPort, TransportError } from './errors.ts';
 import type { MinionTransport } from './transport.ts';
 
@@ -37,7 +37,7 @@ class ZeromqDialer implements MinionTransport {
   /** Those that are not asking. */
   readonly #idle: Request[] = [];
   readonly #asking = new Set<Request>();
-  readonly #gate = new Gate(maxRequestSockets);
+  readonly #gate = new Semaphore(maxRequestSockets);
   readonly #underWay = new Set<Promise<unknown>>();
   #subscriber: Subscriber | undefined;
   #isClosed = false;

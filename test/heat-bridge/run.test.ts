@@ -161,8 +161,17 @@ test('a target means the minions that rules name for the command, and tells noth
   t.deepEqual(seen.map(({ id }) => id).sort(), ['web1', 'web2']);
   const caller = { kind: 'service', name: 'nobody' } as const;
   const refusal = await t.throwsAsync(bridge.run('demo.echo', { target: 'web*', params, caller }));
-  for (const tgt of ['db1', 'mail1', 'G@id:db1', 'G@id:mail1', 'I@a:b', 'not web*']) {
-    const target = { tgt, tgtType: 'compound' };
+  for (const [tgt, tgtType = 'compound'] of [
+    ['db1'],
+    ['mail1'],
+    ['G@id:db1'],
+    ['G@id:mail1'],
+    ['I@a:b'],
+    ['not web*'],
+    ['N@nosuch'],
+    ['nosuch', 'nodegroup'],
+  ] as const) {
+    const target = { tgt, tgtType };
     const error = await t.throwsAsync(bridge.run('demo.echo', { target, params }));
     t.deepEqual([error?.name, error?.message], [refusal?.name, refusal?.message], tgt);
   }
@@ -233,11 +242,15 @@ test('a secret follows ids, and no grain', async (t) => {
     return bridge.run('demo.user', { target, params, ...(caller && { caller }) });
   };
   for (const caller of [undefined, 'local'] as const) {
-    for (const tgt of ['G@id:web1', 'web1 and not G@id:web2', 'N@claimed']) {
+    for (const tgt of ['G@id:web1', 'web1 and not G@id:web2']) {
       const problem = { code: 'ERR_BAD_TGT', message: /G@id:web.*a minion can claim any/ };
       await t.throwsAsync(run(tgt, { password }, caller), problem, tgt);
     }
   }
+  // What a group is made of is told only to who may do everything.
+  const told = { code: 'ERR_BAD_TGT', message: /G@id:web.*a minion can claim any/ };
+  await t.throwsAsync(run('N@claimed', { password }, 'local'), told);
+  await t.throwsAsync(run('N@claimed', { password }), { code: 'ERR_COMMAND_DENIED' });
   t.deepEqual(seen, []);
   for (const tgt of ['web1', 'N@named']) {
     const { minions, outcome } = await run(tgt, { password });

@@ -51,6 +51,8 @@ test('a target means what is granted of it, and none of that is what nobody may 
       ['db1 or G@id:db1', 'compound'],
       ['I@a:b*', 'compound'],
       ['id:db1', 'grain'],
+      ['nosuch', 'nodegroup'],
+      ['N@nosuch', 'compound'],
     ]) {
       const answer = await run(token, { ...low, client, tgt, tgt_type: type, batch: 1 });
       t.deepEqual([answer.status, answer.json], [refused.status, refused.json], `${client} ${tgt}`);

@@ -35,6 +35,7 @@ const reactor = inFile('master/reactor/master.test.ts');
 const eventText = inFile('master/reactor/event-text.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
+const signedReturns = inFile('master/requests/signed-returns.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/outgoing.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
@@ -1251,6 +1252,20 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-01e',
+    threat: 'the answer to a target tells which nodegroups there are, and what they are made of',
+    tests: [
+      users(
+        'which nodegroups there are, a user that may not reach their minions does not find out',
+      ),
+      'salt-api/rights.test.ts: a target means what is granted of it, and none of that is what nobody may do',
+      commands(
+        'a target means the minions that rules name for the command, and tells nothing of others',
+      ),
+      commands('a secret follows ids, and no grain'),
+    ],
+  },
+  {
     id: 'H-05',
     threat: 'a minion comes by a secret parameter by what it says of itself',
     tests: [
@@ -1614,6 +1629,20 @@ export const catalogue: readonly Threat[] = [
       sendQueue('beyond what all readers may hold the slowest is ended, and the others go on'),
       sendQueue('who holds too much by one message that has begun is ended at once'),
       largeEvents('events of 5 MB reach whoever reads, over every stream'),
+    ],
+  },
+  {
+    id: 'H-28',
+    threat: 'whoever knows the shared key of old protocols returns for another minion',
+    tests: [
+      signedReturns('a return without a signature is refused where one is required'),
+      signedReturns('a wrong signature is refused where it has to verify, and none is not'),
+      signedReturns(
+        'who knows the shared key of old protocols gives back nothing for another minion',
+      ),
+      signedReturns(
+        `a return signed as minions do \${name} is taken, and refused when it was changed`,
+      ),
     ],
   },
 ];

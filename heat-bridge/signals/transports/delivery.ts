@@ -1,5 +1,6 @@
 /** What every transport gets, and gives. */
 
+import { writeJson } from '../../../runtime/index.ts';
 import type { Exchange, OutgoingRequest } from '../../outgoing/exchange.ts';
 import type { Destination, Transport } from '../destination.ts';
 import type { Outcome } from '../outcome.ts';
@@ -35,5 +36,5 @@ export type DestinationOf<T extends Transport> = Extract<Destination, { transpor
  * try would count as one more.
  */
 export function heatBody({ signal, signalId }: Delivery): string {
-  return JSON.stringify({ ...signal, id: signalId });
+  return writeJson({ ...signal, id: signalId });
 }

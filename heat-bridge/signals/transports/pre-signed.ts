@@ -1,4 +1,5 @@
 /** CFN_SIGNAL and the AWS handle: `PUT` to a pre-signed address of heat-api-cfn. */
+import { writeJson } from '../../../runtime/index.ts';
 import { type Outcome, outcomeOf, wordsOf } from '../outcome.ts';
 import { type Delivery, type DestinationOf, heatBody } from './delivery.ts';
 
@@ -22,7 +23,7 @@ export function deliverAwsSignal(
   const body = JSON.stringify({
     Status: status,
     Reason: reason,
-    Data: typeof data === 'string' ? data : JSON.stringify(data),
+    Data: typeof data === 'string' ? data : writeJson(data),
     UniqueId: delivery.signalId,
   });
   return put(delivery, delivery.destination.url, body);

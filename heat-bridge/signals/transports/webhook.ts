@@ -1,5 +1,6 @@
 /** WEBHOOK: a signed message in the form of Standard Webhooks 1.0. */
 import { createHmac } from 'node:crypto';
+import { writeJson } from '../../../runtime/index.ts';
 import { type Outcome, outcomeOf } from '../outcome.ts';
 import type { Delivery, DestinationOf } from './delivery.ts';
 
@@ -14,7 +15,7 @@ export async function deliverWebhook(
 ): Promise<Outcome> {
   const { destination, recordId, alias, minion, member, signal, signalId, now } = delivery;
   const seconds = Math.floor(now() / 1000);
-  const body = JSON.stringify({
+  const body = writeJson({
     type: 'signal',
     timestamp: new Date(seconds * 1000).toISOString(),
     data: {

@@ -1,6 +1,7 @@
 /** ZAQAR_SIGNAL: a message in a queue that Heat reads once a second. */
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import { writeJson } from '../../../runtime/index.ts';
 import { type Outcome, outcomeOf } from '../outcome.ts';
 import type { Delivery, DestinationOf } from './delivery.ts';
 import { logIn } from './keystone.ts';
@@ -49,7 +50,7 @@ export async function deliverZaqarSignal(
     method: 'POST',
     url: `${service.replace(/\/+$/, '')}/v2/queues/${encodeURIComponent(destination.queueId)}/messages`,
     headers: { 'x-auth-token': login.token, 'client-id': clientId },
-    body: JSON.stringify({
+    body: writeJson({
       messages: [
         {
           body: { ...signal, id: signalId },

@@ -310,15 +310,6 @@ export const notServed: readonly AdviceGroup[] = [
       fips_mode: false,
     },
   },
-  // Signatures of minions.
-  {
-    advice:
-      'requests of protocol 3 are proved by their session key; set minimum_auth_version: 3 to take nothing else',
-    options: {
-      require_minion_sign_messages: false,
-      drop_messages_signature_fail: false,
-    },
-  },
   // Discovery.
   {
     advice: 'set the master in the minions',

@@ -1,6 +1,7 @@
 import test from 'ava';
 import fc from 'fast-check';
 import { parseSignalTag } from '../../../heat-bridge/signals/handle.ts';
+import { packRecord, unpackRecord } from '../../../heat-bridge/signals/outbox-record.ts';
 import { readSignal, signalId } from '../../../heat-bridge/signals/signal.ts';
 
 test('a guest that says nothing signals success', (t) => {
@@ -79,4 +80,14 @@ test('a tag names an alias, or an alias and a member', (t) => {
   for (const tag of ['heat', 'heat/', 'heat/a/', 'heat//b', 'heat/a/b/c', 'x/heat/a', 'heats/a']) {
     t.is(parseSignalTag(tag), undefined, tag);
   }
+});
+
+test('integers of 64 bits are kept, also in the outbox', (t) => {
+  const data = { most: 2n ** 64n - 1n, least: -(2n ** 63n), small: 5 };
+  const read = readSignal({ data }, 1000);
+  t.deepEqual(read, { ok: true, signal: { status: 'SUCCESS', data } });
+  if (!read.ok) return;
+  const { signal } = read;
+  const record = { id: 'a', alias: 'b', sequence: 1, minion: 'm1', signal, acceptedAt: 1 };
+  t.deepEqual(unpackRecord(packRecord(record)), record);
 });

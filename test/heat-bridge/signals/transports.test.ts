@@ -273,3 +273,15 @@ test('a webhook is signed with each of its keys, and keeps its id from try to tr
     data: 'ß',
   });
 });
+
+test('integers of 64 bits reach Heat as they are', async (t) => {
+  const data = { most: 2n ** 64n - 1n, least: -(2n ** 63n), list: [9_007_199_254_740_993n] };
+  const digits = ['18446744073709551615', '-9223372036854775808', '9007199254740993'];
+  const service = await recorder(t, always(200, taken));
+  const path = '/v1/waitcondition/x?Signature=HM';
+  const { signal, told } = await open(t, service.origin, { alarm_url: `${service.origin}${path}` });
+  await signal('m1', 'heat/ready', { data });
+  await told('signal/delivered');
+  const body = service.requests[0]?.body ?? '';
+  for (const number of digits) t.regex(body, new RegExp(`[:[]${number}[,}\\]]`));
+});

@@ -156,6 +156,25 @@ test('whom a user may not reach, and what is known of them, no target finds out'
   }
 });
 
+test('which nodegroups there are, a user that may not reach their minions does not find out', async (t) => {
+  const nodegroups = { front: 'web1', back: 'db1', broken: 'E@(', odd: 'db1 and' };
+  const running = await start(t, { fred: [{ 'web*': ['test.ping'] }] }, { nodegroups });
+  const { jobs } = await running.as('fred');
+  const ask = (tgt: string, tgtType: string, fun = 'test.ping') =>
+    answerTo(() => jobs.publish({ tgt, tgtType, fun }));
+  const refusal = await ask('web1', 'glob', 'cmd.run');
+  for (const name of ['nosuch', 'back', 'broken', 'odd', '']) {
+    t.deepEqual(await ask(name, 'nodegroup'), refusal, name);
+    t.deepEqual(await ask(`web1 and N@${name}`, 'compound'), refusal, name);
+    for (const tgt of [`web1 or N@${name}`, `web1 and not N@${name}`]) {
+      const answer = (await ask(tgt, 'compound')) as { readonly minions: readonly string[] };
+      t.deepEqual(answer.minions, ['web1'], tgt);
+    }
+  }
+  const { minions } = await jobs.publish({ tgt: 'front', tgtType: 'nodegroup', fun: 'test.ping' });
+  t.deepEqual(minions, ['web1']);
+});
+
 test('pillar is asked for by equality, where a rule shows it', async (t) => {
   const facts = { web1: { pillar: { key: 'front' } }, db1: { pillar: { key: 'front' } } };
   const rule = allow('fred', {

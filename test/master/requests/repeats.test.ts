@@ -19,6 +19,7 @@ function request(nonce: string, more: Partial<VerifiedRequest> = {}): VerifiedRe
     ts: startedAt,
     bytes: 100,
     mac: Buffer.alloc(32),
+    packed: Buffer.alloc(0),
     load: { cmd: '_minion_event', tag: 'a' },
     encAlgo: 'OAEP-SHA1',
     sigAlgo: 'PKCS1v15-SHA1',

@@ -119,7 +119,7 @@ test('a return for what the minion has not registered, or for another minion, is
 
 test('a minion of which only resources have answered is not silent', async (t) => {
   const master = await start(t);
-  await register(master, { switch: ['sw1'] });
+  await register(master, { switch: ['sw1', 'sw2'] });
   const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeout: 0.2 };
   const told: WireMap[] = [];
   for await (const update of master.master.jobs.run({ ...request, gatherJobTimeout: 0.1 })) {
@@ -132,6 +132,38 @@ test('a minion of which only resources have answered is not silent', async (t) =
     }
   }
   t.deepEqual(told, [{ minion: minionId, resource: 'sw1' }]);
+});
+
+test('a job for resources alone ends when each of them has returned', async (t) => {
+  const master = await start(t);
+  await register(master, { switch: ['sw1', 'sw2', 'sw3'], router: ['r1'] });
+  for (const [tgt, expected] of [
+    ['T@switch and not T@switch:sw3', ['sw1', 'sw2']],
+    ['T@router or T@switch:sw3', ['r1', 'sw3']],
+  ] as const) {
+    const request = { tgt, tgtType: 'compound', fun: 'test.ping', timeout: 600 };
+    const told: (string | undefined)[] = [];
+    for await (const update of master.master.jobs.run(request)) {
+      if (update.type === 'return') told.push(update.resource);
+      if (update.type === 'finished') t.like(update, { answered: [minionId], silent: [] });
+      if (update.type !== 'published') continue;
+      t.deepEqual(update.minions, [minionId]);
+      for (const id of expected) await giveBack(master, { jid: update.jid, resource_id: id });
+    }
+    t.deepEqual(told, expected);
+  }
+});
+
+test('a job for resources ends too when the minion returns for itself', async (t) => {
+  const master = await start(t);
+  await register(master, { switch: ['sw1'] });
+  const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeout: 600 };
+  let answered: readonly string[] = [];
+  for await (const update of master.master.jobs.run(request)) {
+    if (update.type === 'published') await giveBack(master, { jid: update.jid });
+    if (update.type === 'finished') ({ answered } = update);
+  }
+  t.deepEqual(answered, [minionId]);
 });
 
 test('resources survive a restart, and end with the key', async (t) => {

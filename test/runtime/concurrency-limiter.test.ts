@@ -1,8 +1,8 @@
 import test from 'ava';
-import { Turns, type TurnTaker } from '../../minion-protocol/transport/turns.ts';
+import { ConcurrencyLimiter, type TurnTaker } from '../../runtime/index.ts';
 
 test('however many are done with their turns at once, each gets one, and none inside the other', (t) => {
-  const turns = new Turns(1);
+  const turns = new ConcurrencyLimiter(1);
   const served: number[] = [];
   let depth = 0;
   let deepest = 0;
@@ -29,7 +29,7 @@ test('however many are done with their turns at once, each gets one, and none in
 });
 
 test('one that leaves gets no turn', (t) => {
-  const turns = new Turns(1);
+  const turns = new ConcurrencyLimiter(1);
   let started = 0;
   const taker: TurnTaker = { startRequests: () => (started += 1) };
   turns.tryTake({ startRequests: () => {} });

@@ -9,7 +9,7 @@ export interface TurnTaker {
  * a large fleet returns at once, what does not have its turn is left in the sockets. Turns go round:
  * each connection gets one when its turn has come, however many requests it has.
  */
-export class Turns {
+export class ConcurrencyLimiter {
   readonly #waiting = new Set<TurnTaker>();
   #free: number;
   #isGiving = false;

@@ -1,0 +1,132 @@
+/**
+ * What a minion signs of its loads with `minion_sign_messages`
+ * [WIRE 9.4, 23.2; salt/minion.py, salt/serializers/msgpack.py].
+ */
+import { isUtf8 } from 'node:buffer';
+import type { KeyObject } from 'node:crypto';
+import { endOfValue } from './payload-scanner.ts';
+import { type SigningAlgorithm, verify } from './rsa.ts';
+
+/** What is not signed: since 3006.26 and 3008.1, and before. */
+const unsigned: readonly ReadonlySet<string>[] = [
+  new Set(['sig', 'nonce', 'tok']),
+  new Set(['sig', 'nonce', 'tok', '_stamp', 'ts']),
+];
+const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA224'];
+const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
+
+/**
+ * Whether a load is signed by the owner of a key, in any form that minions use. Bytes in it that
+ * happen to be text have lost what they were: such a load does not verify. Slow, and synchronous.
+ * @param packed - the load as it came, which was read before without complaint
+ */
+export function isSignedLoad(
+  publicKey: KeyObject,
+  packed: Uint8Array,
+  signature: Uint8Array,
+): boolean {
+  const entries = entriesOf(Buffer.from(packed.buffer, packed.byteOffset, packed.length));
+  return unsigned.some((names) => {
+    const signed = entries.filter(({ name }) => !names.has(name));
+    const old = [headOfMap(signed.length), ...signed.map(({ bytes }) => bytes)];
+    const recent = old.flatMap(withTypedText);
+    return [Buffer.concat(recent), Buffer.concat(old)].some((form) =>
+      algorithms.some((algorithm) => verify(publicKey, form, signature, algorithm)),
+    );
+  });
+}
+
+interface Entry {
+  readonly name: string;
+  /** Name and value, packed. */
+  readonly bytes: Buffer;
+}
+
+function entriesOf(load: Buffer): Entry[] {
+  const entries: Entry[] = [];
+  for (let start = 1 + lengthBytes(load, 0); start < load.length; ) {
+    const nameEnd = endOfValue(load, start, noLimits) ?? load.length;
+    const end = endOfValue(load, nameEnd, noLimits) ?? load.length;
+    const name = load.toString('utf8', start + 1 + lengthBytes(load, start), nameEnd);
+    entries.push({ name, bytes: load.subarray(start, end) });
+    start = end;
+  }
+  return entries;
+}
+
+function headOfMap(size: number): Buffer {
+  return size < 16 ? Buffer.of(0x80 | size) : Buffer.of(0xde, size >> 8, size & 0xff);
+}
+
+/** How many bytes after the head at `offset` are a length, or the value of a number. */
+function lengthBytes(bytes: Buffer, offset: number): number {
+  const head = bytes[offset] ?? 0;
+  return head < 0xc0 || head >= 0xe0 ? 0 : (argumentBytes[head - 0xc0] ?? 0);
+}
+
+/** Of the heads c0 to df. */
+const argumentBytes: readonly number[] = [
+  ...[0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 4, 8, 1, 2, 4, 8],
+  ...[1, 2, 4, 8, 2, 3, 5, 9, 17, 1, 2, 4, 2, 4, 2, 4],
+];
+
+/**
+ * The same values with text and bytes told apart, as minions pack what they sign: what travels has
+ * one family for both. Everything else keeps its bytes.
+ */
+function withTypedText(packed: Buffer): Buffer[] {
+  const pieces: Buffer[] = [];
+  let copied = 0;
+  for (let offset = 0; offset < packed.length; ) {
+    const head = packed[offset] ?? 0;
+    const start = offset + 1 + lengthBytes(packed, offset);
+    const length = textLength(packed, offset, head, start);
+    if (length === undefined) {
+      offset = start + extensionLength(packed, offset, head, start);
+      continue;
+    }
+    const text = packed.subarray(start, start + length);
+    pieces.push(
+      packed.subarray(copied, offset),
+      isUtf8(text) ? headOfText(length) : headOfBytes(length),
+      text,
+    );
+    offset = start + length;
+    copied = offset;
+  }
+  return [...pieces, packed.subarray(copied)];
+}
+
+function textLength(
+  packed: Buffer,
+  offset: number,
+  head: number,
+  start: number,
+): number | undefined {
+  if (head >= 0xa0 && head < 0xc0) return head & 0x1f;
+  const isText = (head >= 0xd9 && head <= 0xdb) || (head >= 0xc4 && head <= 0xc6);
+  return isText ? packed.readUIntBE(offset + 1, start - offset - 1) : undefined;
+}
+
+/** The fixed ones are told with {@link argumentBytes}. */
+function extensionLength(packed: Buffer, offset: number, head: number, start: number): number {
+  if (head < 0xc7 || head > 0xc9) return 0;
+  return 1 + packed.readUIntBE(offset + 1, start - offset - 1);
+}
+
+function headOfText(length: number): Buffer {
+  return length < 32 ? Buffer.of(0xa0 | length) : headOfLength(0xd9, length);
+}
+
+function headOfBytes(length: number): Buffer {
+  return headOfLength(0xc4, length);
+}
+
+/** Three heads in a row, for lengths of one, two and four bytes. */
+function headOfLength(first: number, length: number): Buffer {
+  if (length < 0x100) return Buffer.of(first, length);
+  const size = length < 0x10000 ? 2 : 4;
+  const head = Buffer.alloc(1 + size, first + (size === 2 ? 1 : 2));
+  head.writeUIntBE(length, 1, size);
+  return head;
+}
