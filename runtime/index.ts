@@ -25,7 +25,7 @@ export {
   readJsonInSteps,
 } from './json-reader.ts';
 export { parseJson, writeJson } from './json-text.ts';
-export { isSmallJson, type JsonForm, type JsonMembers, writeJsonInSteps } from './json-writer.ts';
+export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export { KeyedSemaphore } from './keyed-semaphore.ts';
 export { makeDirectory, makeDirectorySync } from './make-directory.ts';

@@ -1,7 +1,7 @@
 import { maxReadingStep, type ReadingStep } from './json-reader.ts';
 
 /** Members of a map, in the order in which they are written. */
-export interface JsonMembers {
+interface JsonMembers {
   readonly members: readonly (readonly [key: string, value: unknown])[];
 }
 
