@@ -25,7 +25,7 @@ import {
   createMinion,
   createMinionKeys,
   dialZeromq,
-  fingerprint,
+  keyFingerprint,
   type Minion,
 } from '../minion-protocol/index.ts';
 import { createSaltApi } from '../salt-api/index.ts';
@@ -119,7 +119,7 @@ async function claim(url: string, ticket: string, publicPem: string): Promise<st
   const body = JSON.stringify({
     ticket,
     id: enrolledId,
-    fingerprint: fingerprint(publicPem, 'sha256'),
+    fingerprint: keyFingerprint(publicPem, 'sha256'),
   });
   const headers = { 'content-type': 'application/json' };
   const answer = await fetch(url, { method: 'POST', headers, body });

@@ -4,13 +4,19 @@
  */
 import { createHash, type KeyObject } from 'node:crypto';
 import { generateKeyString } from './crypticle.ts';
-import { isNonce, type ProtocolVersion } from './envelope.ts';
 import { ProtocolError } from './errors.ts';
-import { packWire } from './payload.ts';
-import { decrypt, type EncryptionAlgorithm, encrypt, type SigningAlgorithm, sign } from './rsa.ts';
-import { cleanKeyText, parsePublicKey } from './rsa-key.ts';
-import type { WireMap } from './wire-value.ts';
-import { x931Sign } from './x931.ts';
+import { packWire, type WireMap } from './payload.ts';
+import { isNonce, type ProtocolVersion } from './request.ts';
+import {
+  cleanKeyText,
+  type EncryptionAlgorithm,
+  parsePublicKey,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaSign,
+  type SigningAlgorithm,
+  x931Sign,
+} from './rsa.ts';
 
 /** What the answer to a sign-in depends on. */
 export interface AuthReplyContext {
@@ -55,7 +61,7 @@ function signedForm(map: WireMap, context: AuthReplyContext, masterKey?: KeyObje
   if (masterKey === undefined) throw new TypeError('versions 2 and 3 need the master key');
   if (!isNonce(context.nonce)) throw new TypeError('versions 2 and 3 need a nonce');
   const load = packWire({ ...map, nonce: context.nonce });
-  return packWire({ enc: 'clear', load, sig: sign(masterKey, load, context.sigAlgo) });
+  return packWire({ enc: 'clear', load, sig: rsaSign(masterKey, load, context.sigAlgo) });
 }
 
 /** What an accepted minion is given. */
@@ -87,7 +93,7 @@ export function buildAccepted(
   material: AuthMaterial,
   minionKey: KeyObject = parsePublicKey(request.pub),
 ): Buffer {
-  const seal = (bytes: Uint8Array) => encrypt(minionKey, bytes, request.encAlgo);
+  const seal = (bytes: Uint8Array) => rsaEncrypt(minionKey, bytes, request.encAlgo);
   const token = request.token && decryptedToken(request, request.token, material.masterPrivate);
   const map: WireMap = {
     enc: 'pub',
@@ -105,7 +111,7 @@ export function buildAccepted(
 function decryptedToken(request: AuthRequest, token: Uint8Array, masterPrivate: KeyObject): Buffer {
   const random = Buffer.from(generateKeyString(), 'latin1');
   try {
-    const plain = decrypt(masterPrivate, token, request.encAlgo);
+    const plain = rsaDecrypt(masterPrivate, token, request.encAlgo);
     return plain.length === random.length ? plain : random;
   } catch (error) {
     // protection: token-oracle
@@ -134,5 +140,5 @@ export function masterPubkeySignature(
   algorithm: SigningAlgorithm,
 ): string {
   const text = Buffer.from(cleanKeyText(masterPublicPem), 'utf8');
-  return `${sign(signPrivate, text, algorithm).toString('base64')}\n`;
+  return `${rsaSign(signPrivate, text, algorithm).toString('base64')}\n`;
 }

@@ -5,13 +5,145 @@
  *     blob        IV (16) ‖ ciphertext ‖ HMAC of what comes before (32)
  *     plaintext   "pickle::" ‖ [nonce, 32 characters] ‖ packed value
  */
-import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { CbcChain } from './cbc-chain.ts';
+
+import {
+  type Cipher,
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  type Decipher,
+  type Hmac,
+  hash,
+  randomBytes,
+  randomFillSync,
+  timingSafeEqual,
+} from 'node:crypto';
 import { ProtocolError } from './errors.ts';
-import { HmacKey } from './hmac-key.ts';
-import { type PayloadLimits, packWire, unpackRaw, unpackWire } from './payload.ts';
-import { RandomPool } from './random-pool.ts';
-import { emptyWireMap, isWireMap, type WireValue } from './wire-value.ts';
+import {
+  emptyWireMap,
+  isWireMap,
+  type PayloadLimits,
+  packWire,
+  unpackRaw,
+  unpackWire,
+  type WireValue,
+} from './payload.ts';
+
+// AES-192-CBC under one key, message after message [NIST SP 800-38A 6.2].
+
+const cbcAlgorithm = 'aes-192-cbc';
+const zeroBlock = Buffer.alloc(16);
+
+/**
+ * Keeps OpenSSL's objects: making one for each message takes longer than encrypting a request. The
+ * chain goes on from one message to the next, which both directions allow for. A random block is
+ * encrypted before the message, and what comes out is an IV that is just as random; a message's own
+ * IV is decrypted before it, and what comes out means nothing.
+ */
+class CbcChain {
+  /** Latin1 text, which takes less memory than bytes. */
+  readonly #key: string;
+  #cipher: Cipher | undefined;
+  #decipher: Decipher | undefined;
+
+  /** @param key 24 bytes; copied */
+  constructor(key: Uint8Array) {
+    this.#key = Buffer.from(key).toString('latin1');
+  }
+
+  /** @param blocks of a message whose first piece began with a random block; whole at its end */
+  encrypt(blocks: Uint8Array): Buffer {
+    this.#cipher ??= createCipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(false);
+    return this.#cipher.update(blocks);
+  }
+
+  /** @param blocks IV and ciphertext, a multiple of 16 bytes @returns as much, nonsense first */
+  decrypt(blocks: Uint8Array): Buffer {
+    this.#decipher ??= createDecipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(
+      false,
+    );
+    return this.#decipher.update(blocks);
+  }
+
+  #bytes(): Buffer {
+    return Buffer.from(this.#key, 'latin1');
+  }
+}
+
+// HMAC-SHA256 under one key [RFC 2104].
+
+const hashBlockSize = 64;
+const digestSize = 32;
+const innerPad = 0x36;
+const outerPad = 0x5c;
+/** Bytes up to which the copy that two hashes need costs less than an object of OpenSSL's. */
+const shortSize = 4096;
+
+/** What the two hashes are of, one after the other: nothing is allocated for a message. */
+const innerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + shortSize);
+const outerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + digestSize);
+const blockBuffer = Buffer.allocUnsafeSlow(hashBlockSize);
+
+/** Makes HMACs; what is short takes two hashes instead of an object for each message. */
+export class HmacKey {
+  /** The key over one block, as latin1 text: a third of the memory that bytes take. */
+  readonly #inner: string;
+  readonly #outer: string;
+
+  /** @param key at most 64 bytes; copied */
+  constructor(key: Uint8Array) {
+    if (key.length > hashBlockSize) throw new RangeError(`an HMAC key of ${key.length} bytes`);
+    this.#inner = blockOf(key, innerPad);
+    this.#outer = blockOf(key, outerPad);
+  }
+
+  /** Writes the HMAC of all of `bytes`, 32 bytes from `offset` on. */
+  write(bytes: Uint8Array, target: Buffer, offset: number): void {
+    if (bytes.length > shortSize) {
+      target.set(this.begin().update(bytes).digest(), offset);
+      return;
+    }
+    innerBuffer.write(this.#inner, 'latin1');
+    innerBuffer.set(bytes, hashBlockSize);
+    const inner = hash('sha256', innerBuffer.subarray(0, hashBlockSize + bytes.length), 'binary');
+    outerBuffer.write(this.#outer, 'latin1');
+    outerBuffer.write(inner, hashBlockSize, 'latin1');
+    target.write(hash('sha256', outerBuffer, 'binary'), offset, 'latin1');
+  }
+
+  /** Of what comes in parts. */
+  begin(): Hmac {
+    const key = blockOf(Buffer.from(this.#inner, 'latin1'), innerPad);
+    return createHmac('sha256', Buffer.from(key, 'latin1'));
+  }
+}
+
+/** The key, with zeros behind it up to the size of a block, and `pad` over each byte. */
+function blockOf(key: Uint8Array, pad: number): string {
+  blockBuffer.fill(pad);
+  key.forEach((byte, index) => {
+    blockBuffer[index] = byte ^ pad;
+  });
+  return blockBuffer.toString('latin1');
+}
+
+const poolSize = 4096;
+
+/**
+ * Random bytes, a few at a time: asking the system for 16 of them costs more than encrypting a
+ * short message, so a page of them is asked for at once. None is given out twice.
+ */
+export class RandomPool {
+  #pool = Buffer.alloc(0);
+
+  /** @param size - bytes, few of a page */
+  take(size: number): Buffer {
+    if (this.#pool.length < size) this.#pool = randomFillSync(Buffer.allocUnsafeSlow(poolSize));
+    const taken = this.#pool.subarray(0, size);
+    this.#pool = this.#pool.subarray(size);
+    return taken;
+  }
+}
 
 /** A key string and what is in it. Secret: never log it. Kept, it is quicker than a new one. */
 export interface CrypticleKey {
@@ -32,8 +164,8 @@ const packedNothing = packWire(emptyWireMap());
 const prefix = Buffer.from(prefixText, 'latin1');
 const randomBlocks = new RandomPool();
 /** Where short messages are put together; each is out of it before the next one. */
-const room = Buffer.allocUnsafeSlow(sliceSize + 2 * blockSize);
-const expected = Buffer.allocUnsafeSlow(hmacSize);
+const shortMessageBuffer = Buffer.allocUnsafeSlow(sliceSize + 2 * blockSize);
+const expectedHmac = Buffer.allocUnsafeSlow(hmacSize);
 const keyStringForm = /^[A-Za-z0-9+/]{75}=$/;
 
 /** The text, if it is a key string: nothing is made ready. @throws ProtocolError ERR_BAD_KEY_STRING */
@@ -63,7 +195,7 @@ export function generateKeyString(random: (size: number) => Uint8Array = randomB
 }
 
 /** Encrypts and signs. `random` (16 bytes) is for tests only: it must never be used twice. */
-export function seal(
+export function sealCrypticle(
   key: CrypticleKey,
   plaintext: Uint8Array,
   random: Uint8Array = randomBlocks.take(blockSize),
@@ -77,14 +209,14 @@ function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], random: Ui
   if (length > sliceSize) {
     return sealSlices(key, [random, ...pieces, Buffer.alloc(missing, missing)]);
   }
-  room.set(random);
+  shortMessageBuffer.set(random);
   let end = random.length;
   for (const piece of pieces) {
-    room.set(piece, end);
+    shortMessageBuffer.set(piece, end);
     end += piece.length;
   }
-  room.fill(missing, end, end + missing);
-  const encrypted = key.cbc.encrypt(room.subarray(0, end + missing));
+  shortMessageBuffer.fill(missing, end, end + missing);
+  const encrypted = key.cbc.encrypt(shortMessageBuffer.subarray(0, end + missing));
   const blob = Buffer.allocUnsafe(encrypted.length + hmacSize);
   blob.set(encrypted);
   key.hmac.write(encrypted, blob, encrypted.length);
@@ -110,7 +242,7 @@ function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
 }
 
 /** The HMAC at the end of a blob, a view; without a meaning before the blob was opened. */
-export function macOf(blob: Uint8Array): Buffer {
+export function crypticleMac(blob: Uint8Array): Buffer {
   const size = Math.min(hmacSize, blob.length);
   return Buffer.from(blob.buffer, blob.byteOffset + blob.length - size, size);
 }
@@ -120,12 +252,12 @@ export function macOf(blob: Uint8Array): Buffer {
  * nothing about padding or content shows to somebody without the key.
  * @throws ProtocolError ERR_BAD_HMAC, ERR_BAD_PADDING
  */
-export function open(key: CrypticleKey, blob: Uint8Array): Buffer {
+export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
   const sealed = blob.subarray(0, Math.max(0, blob.length - hmacSize));
-  const received = macOf(blob);
-  key.hmac.write(sealed, expected, 0);
+  const received = crypticleMac(blob);
+  key.hmac.write(sealed, expectedHmac, 0);
   // protection: mac-unchecked
-  if (received.length !== hmacSize || !timingSafeEqual(received, expected)) {
+  if (received.length !== hmacSize || !timingSafeEqual(received, expectedHmac)) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on a blob of ${blob.length} bytes`);
   }
   // Part of a block would stay behind, and go before the next message.
@@ -149,7 +281,7 @@ function badPadding(): ProtocolError {
 }
 
 /** Options of {@link sealValue}. */
-export interface SealOptions {
+export interface SealValueOptions {
   /** 32 characters, in replies of protocol versions 2 and 3 only. */
   readonly nonce?: string;
   /** 16 bytes, for tests only. */
@@ -157,7 +289,11 @@ export interface SealOptions {
 }
 
 /** Packs, encrypts and signs a value. */
-export function sealValue(key: CrypticleKey, value: WireValue, options: SealOptions = {}): Buffer {
+export function sealValue(
+  key: CrypticleKey,
+  value: WireValue,
+  options: SealValueOptions = {},
+): Buffer {
   return sealPacked(key, [packWire(value)], options);
 }
 
@@ -165,7 +301,7 @@ export function sealValue(key: CrypticleKey, value: WireValue, options: SealOpti
 export function sealPacked(
   key: CrypticleKey,
   packed: readonly Uint8Array[],
-  options: SealOptions = {},
+  options: SealValueOptions = {},
 ): Buffer {
   const nonce = Buffer.from(options.nonce ?? '', 'latin1');
   const { random = randomBlocks.take(blockSize) } = options;
@@ -173,7 +309,7 @@ export function sealPacked(
 }
 
 /** Options of {@link openValue}. */
-export interface OpenOptions {
+export interface OpenValueOptions {
   /** The nonce that the plaintext must begin with. Default: it has none. */
   readonly nonce?: string;
   /** Default: {@link loadLimits}. */
@@ -190,7 +326,7 @@ export interface OpenOptions {
 export function openValue(
   key: CrypticleKey,
   blob: Uint8Array,
-  options: OpenOptions = {},
+  options: OpenValueOptions = {},
 ): WireValue {
   return openPacked(key, blob, options).value;
 }
@@ -199,9 +335,9 @@ export function openValue(
 export function openPacked(
   key: CrypticleKey,
   blob: Uint8Array,
-  options: OpenOptions = {},
+  options: OpenValueOptions = {},
 ): { readonly value: WireValue; readonly packed: Uint8Array } {
-  const plaintext = open(key, blob);
+  const plaintext = openCrypticle(key, blob);
   if (plaintext.toString('latin1', 0, prefix.length) !== prefixText) {
     return { value: emptyWireMap(), packed: packedNothing };
   }

@@ -36,6 +36,6 @@ export function unpackEvent(bytes: Uint8Array, limits?: PayloadLimits): BusEvent
 }
 
 /** The `_stamp` of an event: UTC, ISO 8601 with microseconds and without a zone. */
-export function stamp(now: Date): string {
+export function formatEventStamp(now: Date): string {
   return now.toISOString().replace('Z', '000');
 }

@@ -14,38 +14,18 @@ export {
 export {
   type CrypticleKey,
   checkKeyString,
+  crypticleMac,
   generateKeyString,
-  macOf,
-  type OpenOptions,
-  open,
+  type OpenValueOptions,
+  openCrypticle,
   openPacked,
   openValue,
   parseKeyString,
-  type SealOptions,
+  type SealValueOptions,
   SerialGuard,
-  seal,
+  sealCrypticle,
   sealValue,
 } from './crypticle.ts';
-export {
-  type CheckedLoad,
-  type CheckedRequest,
-  type ClearEnvelope,
-  type ClearRequest,
-  checkLoad,
-  type DecodedEnvelope,
-  decodeEnvelope,
-  type Envelope,
-  encodeRequest,
-  envelopeLimits,
-  isNewMinionId,
-  isNonce,
-  isValidMinionId,
-  type LoadCheckOptions,
-  type ProtocolVersion,
-  type Refusal,
-  type SealedEnvelope,
-  type SealedRequest,
-} from './envelope.ts';
 export {
   ProtocolError,
   type ProtocolErrorCode,
@@ -53,18 +33,7 @@ export {
   type ProtocolErrorOptions,
   protocolErrors,
 } from './errors.ts';
-export { type BusEvent, packEvent, stamp, unpackEvent } from './event.ts';
-export { type FileChunk, packFileChunk } from './file-chunk.ts';
-export { compileGlob } from './glob.ts';
-export {
-  judgeKey,
-  type KeyJudgement,
-  type KeyTransition,
-  type KeyVerdict,
-  type ParsedAuthRequest,
-  parseAuthRequest,
-} from './handshake.ts';
-export { createJidSource, isJid, jidTime } from './jid.ts';
+export { type BusEvent, formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export {
   type AuthLoad,
   type MinionEventLoad,
@@ -78,7 +47,15 @@ export {
   type RequestedEvent,
   type ReturnLoad,
 } from './loads.ts';
-export type { CallArguments, FunctionContext, MinionFunction } from './minion/functions.ts';
+export {
+  decideKey,
+  type KeyDecision,
+  type KeyDecisionInput,
+  type KeyTransition,
+  type ParsedAuthRequest,
+  parseAuthRequest,
+} from './master-handshake.ts';
+export type { CallArguments, FunctionContext, MinionFunction } from './minion/jobs.ts';
 export { createMinionKeys, type MinionKeys, openMinionKeys } from './minion/key-files.ts';
 export {
   createMinion,
@@ -94,6 +71,9 @@ export {
 } from './minion-handshake.ts';
 export {
   clearLimits,
+  emptyWireMap,
+  isPlainObject,
+  isWireMap,
   loadLimits,
   type PayloadLimits,
   packLocal,
@@ -101,9 +81,17 @@ export {
   unpackLocal,
   unpackRaw,
   unpackWire,
+  WireDateTime,
+  WireExtension,
+  type WireMap,
+  type WireValue,
+  wireBytes,
 } from './payload.ts';
 export {
   buildPublication,
+  createJidSource,
+  isJid,
+  jidTime,
   type OpenPublicationOptions,
   openPublication,
   type PublicationOptions,
@@ -111,97 +99,119 @@ export {
   sealPublication,
 } from './publication.ts';
 export {
+  type CheckedLoad,
+  type CheckedRequest,
+  type ClearEnvelope,
+  type ClearRequest,
+  checkLoad,
+  type DecodedEnvelope,
+  decodeEnvelope,
   encodeClearReply,
   encodePackedReply,
   encodePrivateReply,
+  encodeRequest,
   encodeSendReply,
+  envelopeLimits,
+  type FileChunk,
+  isNewMinionId,
+  isNonce,
+  isValidMinionId,
+  type LoadCheckOptions,
   openPrivateReply,
   openSendReply,
   type PrivateReply,
   type PrivateReplyOptions,
+  type ProtocolVersion,
+  packFileChunk,
   type ReplyContext,
+  type RequestEnvelope,
+  type RequestRefusal,
+  type SealedEnvelope,
+  type SealedRequest,
   type SendReplyOptions,
-} from './reply.ts';
+} from './request.ts';
 export {
-  decrypt,
+  cleanKeyText,
   defaultEncryptionAlgorithm,
   defaultSigningAlgorithm,
   type EncryptionAlgorithm,
-  encrypt,
-  isEncryptionAlgorithm,
-  isSigningAlgorithm,
-  type SigningAlgorithm,
-  sign,
-  verify,
-} from './rsa.ts';
-export {
-  cleanKeyText,
-  fingerprint,
   generateKeyPair,
+  isEncryptionAlgorithm,
+  isMinionToken,
+  isSigningAlgorithm,
   type KeyPairText,
+  keyFingerprint,
+  minionToken,
   parsePrivateKey,
   parsePublicKey,
-} from './rsa-key.ts';
-export { splitWords, type Verdict } from './targeting/compound.ts';
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaSign,
+  rsaVerify,
+  type SigningAlgorithm,
+  x931Recover,
+  x931Sign,
+} from './rsa.ts';
+export {
+  expandCompound,
+  expandNodegroup,
+  findNodegroupLoop,
+  type MatchResult,
+  type Nodegroups,
+  splitTargetWords,
+} from './targeting/compound.ts';
 export {
   type FactMap,
   type FactSource,
   factsOf,
   type MinionFacts,
-  type Resources,
-  traverse,
+  type MinionResources,
+  traverseFacts,
 } from './targeting/facts.ts';
 export {
-  expandCompound,
-  expandNodegroup,
-  findNodegroupLoop,
-  type Nodegroups,
-} from './targeting/nodegroups.ts';
-export {
   type CompiledPattern,
+  compileGlob,
   compileLinearPattern,
   compilePattern,
-  compileSearch,
+  compileSearchPattern,
   compileWholePattern,
   type PatternCompiler,
-  type TextTest,
+  type TextMatcher,
 } from './targeting/pattern.ts';
 export { pythonStr } from './targeting/python-str.ts';
 export {
-  type Candidate,
   type CompiledTarget,
-  type CompileOptions,
+  type CompileTargetOptions,
   compileTarget,
   isTargetType,
+  type TargetCandidate,
   type TargetExpression,
   type TargetTerm,
   type TargetType,
 } from './targeting/target.ts';
 export {
+  createMemoryTransport,
+  type MemoryTransport,
+  type MemoryTransportOptions,
+} from './transport/memory-transport.ts';
+export { createTcpListener, type TcpListenerOptions } from './transport/tcp-listener.ts';
+export type { ClientCertificates, TlsOptions } from './transport/tls.ts';
+export {
+  type AnnouncementHandler,
+  type BoundPorts,
+  type MasterTransport,
+  type MinionTransport,
+  minionTopic,
+  type OutgoingPublication,
+  type Peer,
+  type PublishOutcome,
+  type RequestHandler,
+  type RequestSlot,
+  type SubscriberInfo,
   TransportError,
   type TransportErrorCode,
   type TransportErrorEntry,
   transportErrors,
-} from './transport/errors.ts';
-export {
-  createMemoryTransport,
-  type MemoryTransport,
-  type MemoryTransportOptions,
-} from './transport/memory.ts';
-export { createTcpListener, type TcpListenerOptions } from './transport/tcp-listener.ts';
-export type { ClientCertificates, TlsOptions } from './transport/tls.ts';
-export { minionTopic } from './transport/topics.ts';
-export type {
-  AnnouncementHandler,
-  BoundPorts,
-  MasterTransport,
-  MinionTransport,
-  OutgoingPublication,
-  Peer,
-  PublishOutcome,
-  RequestHandler,
-  Subscriber,
-  Turn,
 } from './transport/transport.ts';
 export {
   createWebsocketListener,
@@ -209,22 +219,12 @@ export {
 } from './transport/websocket-listener.ts';
 export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
 export { createZeromqListener, type ZeromqListenerOptions } from './transport/zeromq-listener.ts';
-export { WebsocketDecoder, type WebsocketEvent } from './websocket.ts';
 export {
-  encodeClose,
-  encodeFrameHeader,
+  encodeWebsocketClose,
+  encodeWebsocketHeader,
   OPCODE_PING,
   OPCODE_PONG,
   OPCODE_TEXT,
-} from './websocket-frames.ts';
-export {
-  emptyWireMap,
-  isPlainObject,
-  isWireMap,
-  WireDateTime,
-  WireExtension,
-  type WireMap,
-  type WireValue,
-  wireBytes,
-} from './wire-value.ts';
-export { isMinionToken, minionToken, x931Recover, x931Sign } from './x931.ts';
+  WebsocketDecoder,
+  type WebsocketEvent,
+} from './websocket.ts';

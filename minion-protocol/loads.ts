@@ -4,8 +4,8 @@
  */
 import { Type } from '#typebox';
 import { Compile } from '#typebox/compile';
-import { isValidMinionId } from './envelope.ts';
-import { emptyWireMap, isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
+import { emptyWireMap, isWireMap, type WireMap, type WireValue, wireBytes } from './payload.ts';
+import { isValidMinionId } from './request.ts';
 
 /** A load that has been looked at, or which of its fields is wrong. */
 export type ParsedLoad<Load> =

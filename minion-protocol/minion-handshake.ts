@@ -5,21 +5,29 @@
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { aesKeyDigest } from './auth-reply.ts';
 import { checkKeyString } from './crypticle.ts';
-import { encodeRequest } from './envelope.ts';
 import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
-import { clearLimits, unpackWire } from './payload.ts';
 import {
-  decrypt,
+  clearLimits,
+  isWireMap,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from './payload.ts';
+import { encodeRequest } from './request.ts';
+import {
+  cleanKeyText,
   defaultEncryptionAlgorithm,
   defaultSigningAlgorithm,
   type EncryptionAlgorithm,
-  encrypt,
+  keyFingerprint,
+  parsePublicKey,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaVerify,
   type SigningAlgorithm,
-  verify,
+  x931Recover,
 } from './rsa.ts';
-import { cleanKeyText, fingerprint, parsePublicKey } from './rsa-key.ts';
-import { isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
-import { x931Recover } from './x931.ts';
 
 /** Who signs in, and what it knows of the master. */
 export interface MinionHandshakeConfig {
@@ -103,7 +111,7 @@ export function createMinionHandshake(config: MinionHandshakeConfig): MinionHand
     },
     step(reply) {
       try {
-        return judgeReply(config, nonce, reply);
+        return checkReply(config, nonce, reply);
       } catch (error) {
         if (error instanceof ProtocolError) return { state: 'failed', code: error.code };
         throw error;
@@ -128,10 +136,10 @@ function authLoad(config: MinionHandshakeConfig, nonce: string, storedKey?: KeyO
 
 function encryptedToken(config: MinionHandshakeConfig, storedKey: KeyObject): Buffer {
   const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
-  return encrypt(storedKey, Buffer.from(config.token, 'latin1'), algorithm);
+  return rsaEncrypt(storedKey, Buffer.from(config.token, 'latin1'), algorithm);
 }
 
-function judgeReply(
+function checkReply(
   config: MinionHandshakeConfig,
   nonce: string,
   bytes: Uint8Array,
@@ -139,8 +147,8 @@ function judgeReply(
   const reply = unpackMap(bytes);
   const plain = isWireMap(reply.load) ? reply.load : undefined;
   if (plain?.ret === 'bad enc algo' || plain?.ret === 'bad sig algo') fail('ERR_ALGORITHM');
-  if (config.version >= 2) return judgeSigned(config, nonce, reply);
-  return reply.pub_key === undefined ? judgeRet(plain) : accepted(config, reply);
+  if (config.version >= 2) return checkSignedReply(config, nonce, reply);
+  return reply.pub_key === undefined ? readRet(plain) : accepted(config, reply);
 }
 
 function unpackMap(bytes: Uint8Array): WireMap {
@@ -149,12 +157,16 @@ function unpackMap(bytes: Uint8Array): WireMap {
   return value;
 }
 
-function judgeSigned(config: MinionHandshakeConfig, nonce: string, reply: WireMap): HandshakeStep {
+function checkSignedReply(
+  config: MinionHandshakeConfig,
+  nonce: string,
+  reply: WireMap,
+): HandshakeStep {
   const load = wireBytes(reply.load);
   const sig = wireBytes(reply.sig);
   if (load === undefined || sig === undefined) return fail('ERR_BAD_SIGNATURE');
   const map = unpackMap(load);
-  const step = map.pub_key === undefined ? judgeRet(map) : accepted(config, map);
+  const step = map.pub_key === undefined ? readRet(map) : accepted(config, map);
   const signer = step.state === 'accepted' ? step.masterPub : config.masterPub;
   // A refusal at first contact cannot be verified: there is no key yet.
   if (signer !== undefined && !isSignedBy(config, signer, load, sig)) fail('ERR_BAD_SIGNATURE');
@@ -168,10 +180,10 @@ function isSignedBy(
   load: Uint8Array,
   sig: Uint8Array,
 ): boolean {
-  return verify(parsePublicKey(signer), load, sig, config.sigAlgo ?? defaultSigningAlgorithm);
+  return rsaVerify(parsePublicKey(signer), load, sig, config.sigAlgo ?? defaultSigningAlgorithm);
 }
 
-function judgeRet(map: WireMap | undefined): HandshakeStep {
+function readRet(map: WireMap | undefined): HandshakeStep {
   switch (map?.ret) {
     case true:
       return { state: 'pending' };
@@ -209,7 +221,7 @@ function checkMasterKey(
   if ((config.masterSignPub === undefined) !== (pubSig === undefined)) fail('ERR_MASTER_KEY');
   if (config.masterSignPub === undefined) {
     if (!isKnown && config.masterPub !== undefined) fail('ERR_MASTER_KEY');
-  } else if (!isVouchedFor(config, config.masterSignPub, masterPub, pubSig)) {
+  } else if (!hasValidMasterSignature(config, config.masterSignPub, masterPub, pubSig)) {
     fail('ERR_MASTER_KEY');
   }
   return isKnown;
@@ -220,7 +232,7 @@ function isSameKey(config: MinionHandshakeConfig, stored: string, sent: string):
   return cleanKeyText(stored) === (config.version < 2 ? cleanKeyText(sent) : sent);
 }
 
-function isVouchedFor(
+function hasValidMasterSignature(
   config: MinionHandshakeConfig,
   signPub: KeyObject,
   masterPub: string,
@@ -229,7 +241,7 @@ function isVouchedFor(
   if (typeof pubSig !== 'string') return false;
   const signature = Buffer.from(pubSig, 'base64');
   const algorithm = config.sigAlgo ?? defaultSigningAlgorithm;
-  return verify(signPub, Buffer.from(masterPub, 'utf8'), signature, algorithm);
+  return rsaVerify(signPub, Buffer.from(masterPub, 'utf8'), signature, algorithm);
 }
 
 /** Decrypts a key string that the master sent. */
@@ -237,7 +249,7 @@ function unsealed(config: MinionHandshakeConfig, value: WireValue | undefined): 
   const sealed = wireBytes(value);
   if (sealed === undefined) return fail('ERR_BAD_REPLY');
   const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
-  return checkKeyString(decrypt(config.privateKey, sealed, algorithm).toString('latin1'));
+  return checkKeyString(rsaDecrypt(config.privateKey, sealed, algorithm).toString('latin1'));
 }
 
 function checkProof(masterKey: KeyObject, aes: string, sig: WireValue | undefined): void {
@@ -249,13 +261,13 @@ function checkToken(config: MinionHandshakeConfig, value: WireValue | undefined)
   const token = wireBytes(value);
   if (token === undefined) fail('ERR_MASTER_KEY');
   const algorithm = config.encAlgo ?? defaultEncryptionAlgorithm;
-  const plain = decrypt(config.privateKey, token, algorithm).toString('latin1');
+  const plain = rsaDecrypt(config.privateKey, token, algorithm).toString('latin1');
   if (plain !== config.token) fail('ERR_MASTER_KEY');
 }
 
 function checkFinger(config: MinionHandshakeConfig, masterPub: string): void {
   if (config.masterFinger === undefined) return;
-  if (fingerprint(masterPub, config.hashType) !== config.masterFinger) fail('ERR_MASTER_FINGER');
+  if (keyFingerprint(masterPub, config.hashType) !== config.masterFinger) fail('ERR_MASTER_FINGER');
 }
 
 function fail(code: ProtocolErrorCode): never {

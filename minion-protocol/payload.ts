@@ -3,9 +3,581 @@
  * A writer and reader of our own with a dialect each: libraries write str8 where Salt has none, and
  * damage a str that is not UTF-8, which is how Salt sends ciphertext.
  */
-import { type PayloadLimits, PayloadReader } from './payload-reader.ts';
-import { PayloadWriter } from './payload-writer.ts';
-import type { WireValue } from './wire-value.ts';
+
+import { isUtf8 } from 'node:buffer';
+import { ProtocolError } from './errors.ts';
+
+/**
+ * What MessagePack of Salt can say [WIRE 2.2]. Text and bytes are one family on the wire: bytes
+ * that are valid UTF-8 arrive as text.
+ */
+export type WireValue =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | Uint8Array
+  | WireDateTime
+  | WireExtension
+  | WireValue[]
+  | WireMap
+  | Map<WireValue, WireValue>;
+
+/**
+ * A map whose keys are all text. Decoded ones inherit nothing, so `__proto__` is an ordinary key.
+ * Like every JavaScript object it lists keys that look like array indices first; a `Map` packs in
+ * its own order.
+ */
+export interface WireMap {
+  [key: string]: WireValue;
+}
+
+const isoForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/;
+
+/** A date and time without a zone, extension type 78 [salt/payload.py]. */
+export class WireDateTime {
+  /** ISO 8601 with microseconds: `2024-01-02T03:04:05.678901`. */
+  readonly text: string;
+
+  /** @throws TypeError when `text` has another form */
+  constructor(text: string) {
+    if (!isoForm.test(text)) throw new TypeError('expected YYYY-MM-DDTHH:MM:SS.ffffff');
+    this.text = text;
+  }
+
+  toJSON(): string {
+    return this.text;
+  }
+}
+
+/** A MessagePack extension that Salt gives no meaning to. */
+export class WireExtension {
+  /** −128 to 127. */
+  readonly code: number;
+  readonly data: Uint8Array;
+
+  constructor(code: number, data: Uint8Array) {
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** Whether a value is a map with only text keys. */
+export function isWireMap(value: WireValue | undefined): value is WireMap {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    !(value instanceof Map) &&
+    !(value instanceof Uint8Array) &&
+    !(value instanceof WireDateTime) &&
+    !(value instanceof WireExtension)
+  );
+}
+
+/** V8 makes hash tables of objects whose prototype is null, some five times as dear. */
+const nothing: object = Object.freeze(Object.create(null));
+
+/** An empty map that inherits nothing: `__proto__` and `constructor` are keys like any other. */
+export function emptyWireMap(): WireMap {
+  // protection: prototypes
+  return Object.create(nothing);
+}
+
+/** Whether the object inherits nothing but what every object does: no instance of a class. */
+export function isPlainObject(value: object): value is WireMap {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === nothing || prototype === null || prototype === Object.prototype;
+}
+
+/**
+ * The bytes of a field that is bytes by meaning: on the wire they arrive as text whenever they
+ * happen to be valid UTF-8 [WIRE 2.1]. `undefined` when the value is neither.
+ */
+export function wireBytes(value: WireValue | undefined): Uint8Array | undefined {
+  if (typeof value === 'string') return Buffer.from(value, 'utf8');
+  return value instanceof Uint8Array ? value : undefined;
+}
+
+/**
+ * How the raw, str and bin families are read: `wire` makes text of whatever is valid UTF-8, `local`
+ * keeps bin as bytes, `raw` keeps everything as bytes [WIRE 2.1].
+ */
+type ReadingDialect = 'wire' | 'local' | 'raw';
+
+/** Bounds of what is read. */
+export interface PayloadLimits {
+  /** Size of the packed form. */
+  readonly maxBytes: number;
+  /** Maps and lists inside each other; also bounds the reader's recursion. */
+  readonly maxDepth: number;
+  /** List elements and map entries, counted over the whole value. */
+  readonly maxElements: number;
+  /** Refuse a map that has a key twice, or a key that is not text. Default: the last one wins. */
+  readonly uniqueKeys?: boolean;
+}
+
+const dateTimeForm = /^(\d{4})(\d\d)(\d\d)(T\d\d:\d\d:\d\d\.\d{6})$/;
+const dateTimeExtensionCode = 78;
+const constantExtensionCode = 79;
+const shortTextBytes = 64;
+
+/**
+ * Reads one MessagePack value. Allocates only for what has arrived: lists and maps grow with their
+ * elements, whatever length they declare, and texts and bytes must be there in full.
+ */
+class PayloadReader {
+  readonly #bytes: Buffer;
+  readonly #limits: PayloadLimits;
+  readonly #dialect: ReadingDialect;
+  #offset = 0;
+  #depth: number;
+  #elements: number;
+
+  constructor(
+    bytes: Uint8Array,
+    dialect: ReadingDialect,
+    limits: PayloadLimits,
+    depth = 0,
+    elements = 0,
+  ) {
+    this.#bytes = Buffer.isBuffer(bytes)
+      ? bytes
+      : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#dialect = dialect;
+    this.#limits = limits;
+    this.#depth = depth;
+    this.#elements = elements;
+  }
+
+  /** The one value that the bytes hold. @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT */
+  readAll(): WireValue {
+    if (this.#bytes.length > this.#limits.maxBytes) {
+      throw limitError(`${this.#bytes.length} bytes, at most ${this.#limits.maxBytes} allowed`);
+    }
+    const value = this.#value();
+    if (this.#offset !== this.#bytes.length) {
+      throw badPayload(`${this.#bytes.length - this.#offset} bytes after the value`);
+    }
+    return value;
+  }
+
+  #value(): WireValue {
+    const head = this.#bytes[this.#take(1)] ?? 0;
+    if (head < 0x80) return head;
+    if (head < 0x90) return this.#map(head & 0x0f);
+    if (head < 0xa0) return this.#list(head & 0x0f);
+    if (head < 0xc0) return this.#text(head & 0x1f);
+    if (head >= 0xe0) return head - 0x100;
+    return this.#headed(head);
+  }
+
+  #headed(head: number): WireValue {
+    switch (head) {
+      case 0xc0:
+        return null;
+      case 0xc2:
+        return false;
+      case 0xc3:
+        return true;
+      case 0xc4:
+      case 0xc5:
+      case 0xc6:
+        return this.#bin(this.#uint(1 << (head - 0xc4)));
+      case 0xc7:
+      case 0xc8:
+      case 0xc9:
+        return this.#extension(this.#uint(1 << (head - 0xc7)));
+      case 0xca:
+        return this.#bytes.readFloatBE(this.#take(4));
+      case 0xcb:
+        return this.#bytes.readDoubleBE(this.#take(8));
+      case 0xcc:
+      case 0xcd:
+      case 0xce:
+        return this.#uint(1 << (head - 0xcc));
+      case 0xcf:
+        return smallest(this.#bytes.readBigUInt64BE(this.#take(8)));
+      case 0xd0:
+        return this.#bytes.readInt8(this.#take(1));
+      case 0xd1:
+        return this.#bytes.readInt16BE(this.#take(2));
+      case 0xd2:
+        return this.#bytes.readInt32BE(this.#take(4));
+      case 0xd3:
+        return smallest(this.#bytes.readBigInt64BE(this.#take(8)));
+      case 0xd4:
+      case 0xd5:
+      case 0xd6:
+      case 0xd7:
+      case 0xd8:
+        return this.#extension(1 << (head - 0xd4));
+      case 0xd9:
+      case 0xda:
+      case 0xdb:
+        return this.#text(this.#uint(1 << (head - 0xd9)));
+      case 0xdc:
+      case 0xdd:
+        return this.#list(this.#uint(2 << (head - 0xdc)));
+      case 0xde:
+      case 0xdf:
+        return this.#map(this.#uint(2 << (head - 0xde)));
+      default:
+        throw badPayload('a reserved byte'); // 0xc1
+    }
+  }
+
+  #uint(size: number): number {
+    const start = this.#take(size);
+    if (size === 1) return this.#bytes[start] ?? 0;
+    return size === 2 ? this.#bytes.readUInt16BE(start) : this.#bytes.readUInt32BE(start);
+  }
+
+  /** Moves behind the next `size` bytes and says where they start. */
+  #take(size: number): number {
+    const start = this.#offset;
+    if (size > this.#bytes.length - start) throw badPayload('the value ends too early');
+    this.#offset = start + size;
+    return start;
+  }
+
+  #enter(entries: number): void {
+    this.#depth += 1;
+    // protection: deep-payloads
+    if (this.#depth > this.#limits.maxDepth) {
+      throw limitError(`deeper than ${this.#limits.maxDepth} levels`);
+    }
+    this.#elements += entries;
+    if (this.#elements > this.#limits.maxElements) {
+      throw limitError(`more than ${this.#limits.maxElements} elements`);
+    }
+  }
+
+  #list(length: number): WireValue[] {
+    this.#enter(length);
+    const list: WireValue[] = [];
+    for (let index = 0; index < length; index += 1) list.push(this.#value());
+    this.#depth -= 1;
+    return list;
+  }
+
+  #map(length: number): WireMap | Map<WireValue, WireValue> {
+    this.#enter(length);
+    const map = emptyWireMap();
+    for (let index = 0; index < length; index += 1) {
+      const key = this.#key();
+      if (typeof key !== 'string') return this.#mixedMap(map, key, length - index);
+      if (this.#limits.uniqueKeys && key in map) throw badPayload('a map with a key twice');
+      map[key] = this.#value();
+    }
+    this.#depth -= 1;
+    return map;
+  }
+
+  /** Goes on with a map that turned out to have a key that is not text. */
+  #mixedMap(textKeys: WireMap, key: WireValue, remaining: number): Map<WireValue, WireValue> {
+    if (this.#limits.uniqueKeys) throw badPayload('a map with a key that is not text');
+    const map = new Map<WireValue, WireValue>(Object.entries(textKeys));
+    map.set(key, this.#value());
+    for (let index = 1; index < remaining; index += 1) {
+      const next = this.#key();
+      map.set(next, this.#value());
+    }
+    this.#depth -= 1;
+    return map;
+  }
+
+  #key(): WireValue {
+    const head = this.#bytes[this.#offset];
+    // As in Python, where a map cannot be a key.
+    if (head === 0xde || head === 0xdf || (head !== undefined && head >> 4 === 0x8)) {
+      throw badPayload('a map as a key of a map');
+    }
+    return this.#value();
+  }
+
+  #text(length: number): string | Uint8Array {
+    const start = this.#take(length);
+    const end = start + length;
+    if (this.#dialect === 'raw') return this.#view(start, end);
+    if (length <= shortTextBytes && this.#isAscii(start, end)) {
+      return this.#bytes.toString('latin1', start, end);
+    }
+    if (isUtf8(this.#bytes.subarray(start, end))) return this.#bytes.toString('utf8', start, end);
+    return this.#view(start, end);
+  }
+
+  /** Most texts are short and ASCII: a return reads a quarter faster with it (bench/payload). */
+  #isAscii(start: number, end: number): boolean {
+    for (let index = start; index < end; index += 1) {
+      if ((this.#bytes[index] ?? 0) >= 0x80) return false;
+    }
+    return true;
+  }
+
+  #bin(length: number): string | Uint8Array {
+    if (this.#dialect === 'wire') return this.#text(length);
+    const start = this.#take(length);
+    return this.#view(start, start + length);
+  }
+
+  #view(start: number, end: number): Uint8Array {
+    return new Uint8Array(this.#bytes.buffer, this.#bytes.byteOffset + start, end - start);
+  }
+
+  #extension(length: number): WireValue {
+    const code = this.#bytes.readInt8(this.#take(1));
+    const start = this.#take(length);
+    const data = this.#view(start, start + length);
+    if (code === dateTimeExtensionCode) return dateTime(data) ?? new WireExtension(code, data);
+    if (code === constantExtensionCode) return this.#constant(data);
+    return new WireExtension(code, data);
+  }
+
+  /** A named constant is a packed pair of its name and its value; only the value has a use here. */
+  #constant(data: Uint8Array): WireValue {
+    const reader = new PayloadReader(
+      data,
+      'local',
+      this.#limits,
+      this.#depth + 1,
+      this.#elements + 1,
+    );
+    const pair = reader.readAll();
+    this.#elements = reader.#elements;
+    if (!Array.isArray(pair) || pair.length !== 2) throw badPayload('a malformed constant');
+    return pair[1] ?? null;
+  }
+}
+
+function dateTime(data: Uint8Array): WireDateTime | undefined {
+  const parts = dateTimeForm.exec(Buffer.from(data).toString('latin1'));
+  return parts ? new WireDateTime(`${parts[1]}-${parts[2]}-${parts[3]}${parts[4]}`) : undefined;
+}
+
+function smallest(value: bigint): number | bigint {
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value;
+}
+
+function badPayload(what: string): ProtocolError {
+  return new ProtocolError('ERR_BAD_PAYLOAD', `not a payload: ${what}`);
+}
+
+function limitError(what: string): ProtocolError {
+  return new ProtocolError('ERR_PAYLOAD_LIMIT', `payload over its limit: ${what}`);
+}
+
+/**
+ * How text and bytes are written: `wire` knows only the old raw family, `local` has str8 and bin
+ * [WIRE 2.1].
+ */
+type WritingDialect = 'wire' | 'local';
+
+const initialBufferBytes = 512;
+/** Deeper than any reader accepts: stops values that contain themselves. */
+const maxWritingDepth = 256;
+const dateTimeCode = 78;
+
+/** Writes one MessagePack value, every integer and length in its smallest form, as Salt does. */
+class PayloadWriter {
+  readonly #dialect: WritingDialect;
+  #bytes: Buffer = Buffer.allocUnsafe(initialBufferBytes);
+  #length = 0;
+  #depth = 0;
+
+  constructor(dialect: WritingDialect) {
+    this.#dialect = dialect;
+  }
+
+  /** The bytes written so far. */
+  finish(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  /** @throws TypeError on a value that MessagePack of Salt has no word for */
+  write(value: WireValue | undefined): void {
+    if (typeof value === 'string') this.#text(value);
+    else if (typeof value === 'number') this.#number(value);
+    else if (typeof value === 'boolean') this.#head(value ? 0xc3 : 0xc2);
+    else if (typeof value === 'bigint') this.#bigInteger(value);
+    else if (value === null) this.#head(0xc0);
+    else if (typeof value === 'object') this.#object(value);
+    else throw new TypeError(`a value of type ${typeof value} cannot be packed`);
+  }
+
+  #object(value: object): void {
+    if (value instanceof Uint8Array) this.#binary(value);
+    else if (value instanceof WireDateTime) this.#dateTime(value);
+    else if (value instanceof WireExtension) this.#extension(value.code, value.data);
+    else this.#container(value);
+  }
+
+  #container(value: object): void {
+    this.#depth += 1;
+    if (this.#depth > maxWritingDepth)
+      throw new TypeError(`a value deeper than ${maxWritingDepth} levels`);
+    if (Array.isArray(value)) this.#list(value);
+    else if (value instanceof Map) this.#map(value);
+    else if (isPlainObject(value)) this.#plainObject(value);
+    else throw new TypeError('an object of a class cannot be packed');
+    this.#depth -= 1;
+  }
+
+  #list(list: readonly WireValue[]): void {
+    this.#containerHead(list.length, 0x90, 0xdc);
+    for (const item of list) this.write(item);
+  }
+
+  #map(map: ReadonlyMap<WireValue, WireValue>): void {
+    this.#containerHead(map.size, 0x80, 0xde);
+    for (const [key, value] of map) {
+      this.write(key);
+      this.write(value);
+    }
+  }
+
+  #plainObject(object: WireMap): void {
+    const keys = Object.keys(object);
+    this.#containerHead(keys.length, 0x80, 0xde);
+    for (const key of keys) {
+      this.#text(key);
+      this.write(object[key]);
+    }
+  }
+
+  #containerHead(length: number, fix: number, head16: number): void {
+    if (length < 16) this.#head(fix | length);
+    else if (length <= 0xffff) this.#headed(head16, length, 2);
+    else this.#headed(head16 + 1, length, 4);
+  }
+
+  #text(text: string): void {
+    if (text.length < 32 && this.#shortAscii(text)) return;
+    const length = Buffer.byteLength(text, 'utf8');
+    this.#textHead(length);
+    this.#reserve(length);
+    this.#bytes.write(text, this.#length, length, 'utf8');
+    this.#length += length;
+  }
+
+  /** Most texts are short and ASCII: a loop is faster than two calls into Node (bench/payload). */
+  #shortAscii(text: string): boolean {
+    this.#reserve(1 + text.length);
+    const start = this.#length + 1;
+    for (let index = 0; index < text.length; index += 1) {
+      const code = text.charCodeAt(index);
+      if (code >= 0x80) return false;
+      this.#bytes[start + index] = code;
+    }
+    this.#bytes[this.#length] = 0xa0 | text.length;
+    this.#length = start + text.length;
+    return true;
+  }
+
+  #textHead(length: number): void {
+    if (length < 32) this.#head(0xa0 | length);
+    else if (length <= 0xff && this.#dialect === 'local') this.#headed(0xd9, length, 1);
+    else if (length <= 0xffff) this.#headed(0xda, length, 2);
+    else this.#headed(0xdb, length, 4);
+  }
+
+  #binary(bytes: Uint8Array): void {
+    if (this.#dialect === 'wire') this.#textHead(bytes.length);
+    else this.#sizedHead(0xc4, bytes.length);
+    this.#append(bytes);
+  }
+
+  /** A head of the bin or ext family: 8, 16 or 32 bits of length. */
+  #sizedHead(head8: number, length: number): void {
+    if (length <= 0xff) this.#headed(head8, length, 1);
+    else if (length <= 0xffff) this.#headed(head8 + 1, length, 2);
+    else this.#headed(head8 + 2, length, 4);
+  }
+
+  #dateTime(value: WireDateTime): void {
+    this.#extension(dateTimeCode, Buffer.from(value.text.replaceAll('-', ''), 'latin1'));
+  }
+
+  #extension(code: number, data: Uint8Array): void {
+    const fixed = [1, 2, 4, 8, 16].indexOf(data.length);
+    if (fixed >= 0) this.#head(0xd4 + fixed);
+    else this.#sizedHead(0xc7, data.length);
+    this.#head(code & 0xff);
+    this.#append(data);
+  }
+
+  #number(value: number): void {
+    if (!Number.isSafeInteger(value)) this.#float(value);
+    else if (value >= 0) this.#positive(value);
+    else this.#negative(value);
+  }
+
+  #positive(value: number): void {
+    if (value < 0x80) this.#head(value);
+    else if (value <= 0xff) this.#headed(0xcc, value, 1);
+    else if (value <= 0xffff) this.#headed(0xcd, value, 2);
+    else if (value <= 0xffff_ffff) this.#headed(0xce, value, 4);
+    else this.#integer64(BigInt(value));
+  }
+
+  #negative(value: number): void {
+    if (value >= -0x20) this.#head(value & 0xff);
+    else if (value >= -0x80) this.#headed(0xd0, value & 0xff, 1);
+    else if (value >= -0x8000) this.#headed(0xd1, value & 0xffff, 2);
+    else if (value >= -0x8000_0000) this.#headed(0xd2, value >>> 0, 4);
+    else this.#integer64(BigInt(value));
+  }
+
+  #bigInteger(value: bigint): void {
+    const number = Number(value);
+    if (Number.isSafeInteger(number)) this.#number(number);
+    else if (value < -(1n << 63n) || value >= 1n << 64n) this.#text(value.toString());
+    else this.#integer64(value);
+  }
+
+  #integer64(value: bigint): void {
+    this.#reserve(9);
+    this.#bytes[this.#length] = value < 0n ? 0xd3 : 0xcf;
+    this.#bytes.writeBigUInt64BE(BigInt.asUintN(64, value), this.#length + 1);
+    this.#length += 9;
+  }
+
+  #float(value: number): void {
+    this.#reserve(9);
+    this.#bytes[this.#length] = 0xcb;
+    this.#bytes.writeDoubleBE(value, this.#length + 1);
+    this.#length += 9;
+  }
+
+  #head(byte: number): void {
+    this.#reserve(1);
+    this.#bytes[this.#length] = byte;
+    this.#length += 1;
+  }
+
+  #headed(head: number, value: number, size: number): void {
+    this.#reserve(1 + size);
+    this.#bytes[this.#length] = head;
+    this.#bytes.writeUIntBE(value, this.#length + 1, size);
+    this.#length += 1 + size;
+  }
+
+  #append(bytes: Uint8Array): void {
+    this.#reserve(bytes.length);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.length;
+  }
+
+  #reserve(size: number): void {
+    const needed = this.#length + size;
+    if (needed <= this.#bytes.length) return;
+    const grown = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length));
+    this.#bytes.copy(grown, 0, 0, this.#length);
+    this.#bytes = grown;
+  }
+}
 
 const mebibyte = 1024 * 1024;
 
@@ -65,7 +637,3 @@ export function packLocal(value: WireValue): Buffer {
 export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return new PayloadReader(bytes, 'local', limits).readAll();
 }
-
-export type { PayloadLimits } from './payload-reader.ts';
-export type { WireMap, WireValue } from './wire-value.ts';
-export { WireDateTime, WireExtension } from './wire-value.ts';

@@ -4,8 +4,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { KeyObject } from 'node:crypto';
-import { endOfValue } from './payload-scanner.ts';
-import { type SigningAlgorithm, verify } from './rsa.ts';
+import { rsaVerify, type SigningAlgorithm } from './rsa.ts';
+import { endOfValue } from './tcp-frames.ts';
 
 /** What is not signed: since 3006.26 and 3008.1, and before. */
 const unsigned: readonly ReadonlySet<string>[] = [
@@ -31,7 +31,7 @@ export function isSignedLoad(
     const old = [headOfMap(signed.length), ...signed.map(({ bytes }) => bytes)];
     const recent = old.flatMap(withTypedText);
     return [Buffer.concat(recent), Buffer.concat(old)].some((form) =>
-      algorithms.some((algorithm) => verify(publicKey, form, signature, algorithm)),
+      algorithms.some((algorithm) => rsaVerify(publicKey, form, signature, algorithm)),
     );
   });
 }

@@ -12,8 +12,6 @@ export {
   masterPubkeySignature,
 } from './auth-reply.ts';
 export { ProtocolError } from './errors.ts';
-export { encodePrivateReply, type PrivateReply } from './reply.ts';
-export { type SigningAlgorithm, sign } from './rsa.ts';
-export { parsePublicKey } from './rsa-key.ts';
+export { encodePrivateReply, type PrivateReply } from './request.ts';
+export { isMinionToken, parsePublicKey, rsaSign, type SigningAlgorithm } from './rsa.ts';
 export { isSignedLoad } from './signed-load.ts';
-export { isMinionToken } from './x931.ts';

@@ -1,5 +1,5 @@
 /** Whoever has requests that wait for a turn: a connection. */
-export interface TurnTaker {
+export interface LimiterClient {
   /** Takes turns as long as there are any and requests for them. */
   startRequests(): void;
 }
@@ -10,7 +10,7 @@ export interface TurnTaker {
  * each connection gets one when its turn has come, however many requests it has.
  */
 export class ConcurrencyLimiter {
-  readonly #waiting = new Set<TurnTaker>();
+  readonly #waiting = new Set<LimiterClient>();
   #free: number;
   #isGiving = false;
 
@@ -19,7 +19,7 @@ export class ConcurrencyLimiter {
   }
 
   /** @returns whether there was one; if not, `taker` is told when there is */
-  tryTake(taker: TurnTaker): boolean {
+  tryAcquire(taker: LimiterClient): boolean {
     // protection: turns-without-end
     if (this.#free === 0) {
       this.#waiting.add(taker);
@@ -29,7 +29,7 @@ export class ConcurrencyLimiter {
     return true;
   }
 
-  giveBack(): void {
+  release(): void {
     this.#free += 1;
     // Who is given a turn may give it back before he returns: the loop that gave it goes on.
     if (this.#isGiving) return;
@@ -46,7 +46,7 @@ export class ConcurrencyLimiter {
   }
 
   /** No longer waits. */
-  leave(taker: TurnTaker): void {
+  cancel(taker: LimiterClient): void {
     this.#waiting.delete(taker);
   }
 }

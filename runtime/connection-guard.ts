@@ -154,13 +154,13 @@ export class GuardedConnection {
   }
 
   /** States the memory now held for this peer's unfinished business, bytes. */
-  hold(bytes: number): void {
+  setHeldBytes(bytes: number): void {
     const refusal = this.#holdBytes(bytes);
     if (refusal !== undefined) this.refuse(refusal);
   }
 
   /** The same, but holds no more where it may not, instead of ending the connection. */
-  tryHold(bytes: number): boolean {
+  trySetHeldBytes(bytes: number): boolean {
     const before = this.#heldBytes;
     const refusal = this.#holdBytes(bytes);
     if (refusal === undefined) return true;
@@ -205,7 +205,7 @@ export class GuardedConnection {
   /** Ends the connection, or takes note that it has ended. May be called twice. */
   end(): void {
     if (this.#isEnded) return;
-    this.hold(0);
+    this.setHeldBytes(0);
     this.#isEnded = true;
     this.#guard.released(this);
     this.#owner.onEnd();

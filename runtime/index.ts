@@ -4,7 +4,7 @@
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
 export { Budget, type BudgetLimits } from './budget.ts';
-export { ConcurrencyLimiter, type TurnTaker } from './concurrency-limiter.ts';
+export { ConcurrencyLimiter, type LimiterClient } from './concurrency-limiter.ts';
 export {
   ConnectionGuard,
   type ConnectionOwner,
@@ -13,27 +13,32 @@ export {
   type PortRules,
   peerAddress,
 } from './connection-guard.ts';
-export { descriptorLimit } from './descriptor-limit.ts';
+export { FileReloader } from './file-reloader.ts';
 export {
   JsonError,
   type JsonOf,
   type JsonOptions,
   type JsonValue,
   maxReadingStep,
+  parseJson,
   type ReadingStep,
   readJson,
   readJsonInSteps,
-} from './json-reader.ts';
-export { parseJson, writeJson } from './json-text.ts';
+  writeJson,
+} from './json.ts';
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export { KeyedSemaphore } from './keyed-semaphore.ts';
-export { makeDirectory, makeDirectorySync } from './make-directory.ts';
 export { MultiMap } from './multi-map.ts';
-export { RenewedFiles } from './renewed-files.ts';
 export { Semaphore } from './semaphore.ts';
 export { SendPool, SendQueue } from './send-queue.ts';
 export { readingSteps, StepScheduler } from './step-scheduler.ts';
-export { describeSystemError, withFileInErrors } from './system-error.ts';
+export {
+  describeSystemError,
+  descriptorLimit,
+  makeDirectory,
+  makeDirectorySync,
+  withFileInErrors,
+} from './system.ts';
 export { textInSteps } from './text-steps.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';

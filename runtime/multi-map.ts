@@ -1,6 +1,6 @@
 /** Several values for a key; nearly always it is one, which then takes no set of its own. */
 export class MultiMap<Key, Value extends object> {
-  readonly #values = new Map<Key, Value | Several<Value>>();
+  readonly #values = new Map<Key, Value | ValueSet<Value>>();
 
   /** Whether there is any value for a key. */
   has(key: Key): boolean {
@@ -11,7 +11,7 @@ export class MultiMap<Key, Value extends object> {
   get(key: Key): Iterable<Value> {
     const held = this.#values.get(key);
     if (held === undefined) return [];
-    return held instanceof Several ? held.values : [held];
+    return held instanceof ValueSet ? held.values : [held];
   }
 
   /** All values, those of one key after those of another. */
@@ -22,16 +22,16 @@ export class MultiMap<Key, Value extends object> {
   /** @returns whether it is the first value of the key */
   add(key: Key, value: Value): boolean {
     const held = this.#values.get(key);
-    if (held instanceof Several) held.values.add(value);
+    if (held instanceof ValueSet) held.values.add(value);
     else if (held !== value)
-      this.#values.set(key, held === undefined ? value : new Several([held, value]));
+      this.#values.set(key, held === undefined ? value : new ValueSet([held, value]));
     return held === undefined;
   }
 
   /** @returns whether it was the last value of the key */
   delete(key: Key, value: Value): boolean {
     const held = this.#values.get(key);
-    if (held instanceof Several) {
+    if (held instanceof ValueSet) {
       held.values.delete(value);
       if (held.values.size > 0) return false;
     } else if (held !== value) {
@@ -41,7 +41,7 @@ export class MultiMap<Key, Value extends object> {
   }
 }
 
-class Several<Value> {
+class ValueSet<Value> {
   readonly values: Set<Value>;
 
   constructor(values: readonly Value[]) {

@@ -76,7 +76,7 @@ export class SendPool {
 }
 
 /** What a queue needs of its pool. */
-interface PoolPart {
+interface SendPoolHandle {
   readonly limits: Required<SendLimits>;
   readonly retain: (chunk: Uint8Array) => void;
   readonly release: (chunk: Uint8Array) => void;
@@ -87,7 +87,7 @@ interface PoolPart {
 export class SendQueue {
   readonly #out: Writable;
   readonly #farewell: () => readonly Uint8Array[];
-  readonly #pool: PoolPart;
+  readonly #pool: SendPoolHandle;
   #chunks: Uint8Array[] = [];
   /** Index of the chunk that is being written, and how much of it is. */
   #at = 0;
@@ -98,7 +98,7 @@ export class SendQueue {
   #linger: NodeJS.Timeout | undefined;
   #waiters: (() => void)[] = [];
 
-  constructor(out: Writable, farewell: () => readonly Uint8Array[], pool: PoolPart) {
+  constructor(out: Writable, farewell: () => readonly Uint8Array[], pool: SendPoolHandle) {
     this.#out = out;
     this.#farewell = farewell;
     this.#pool = pool;

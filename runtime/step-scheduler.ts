@@ -1,10 +1,10 @@
 import { type Channel, channel } from 'node:diagnostics_channel';
-import type { ReadingStep } from './json-reader.ts';
+import type { ReadingStep } from './json.ts';
 
 /** Tells {@link ReadingStep} of every step that a scheduler ran, to whoever subscribes. */
 export const readingSteps: Channel = channel('saltbridge.reading.step');
 
-interface Waiting {
+interface ScheduledWork {
   /** Whether it is done. */
   readonly advance: () => boolean;
 }
@@ -14,7 +14,7 @@ interface Waiting {
  * work in its turn. New work does its first two at once: most is done with them.
  */
 export class StepScheduler {
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: ScheduledWork[] = [];
   #isScheduled = false;
 
   /** @throws what the work throws */

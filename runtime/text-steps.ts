@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { ReadingStep } from './json-reader.ts';
+import type { ReadingStep } from './json.ts';
 
 /** Bytes that are decoded in one go, at least: what comes from a socket at once may be as much. */
 const maxPart = 65_536;

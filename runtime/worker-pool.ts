@@ -34,24 +34,24 @@ export class WorkerPoolError extends Error {
   }
 }
 
-interface Waiting<Task, Result> {
+interface WaitingTask<Task, Result> {
   readonly task: Task;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: WorkerPoolError) => void;
 }
 
-interface Member<Task, Result> {
+interface PoolThread<Task, Result> {
   readonly worker: Worker;
   /** It takes messages, so its deadline counts: starting a thread is not the task's time. */
   isReady: boolean;
-  waiting: Waiting<Task, Result> | undefined;
+  waiting: WaitingTask<Task, Result> | undefined;
   deadline: NodeJS.Timeout | undefined;
 }
 
 /** Threads for work that would hold the main thread; each does one task at a time. */
 export class WorkerPool<Task, Result> {
-  readonly #members = new Set<Member<Task, Result>>();
-  readonly #queue: Waiting<Task, Result>[] = [];
+  readonly #members = new Set<PoolThread<Task, Result>>();
+  readonly #queue: WaitingTask<Task, Result>[] = [];
   readonly #script: URL;
   readonly #threads: number;
   readonly #maxWaiting: number;
@@ -97,15 +97,15 @@ export class WorkerPool<Task, Result> {
     }
   }
 
-  #idle(): Member<Task, Result> | undefined {
+  #idle(): PoolThread<Task, Result> | undefined {
     for (const member of this.#members) if (member.waiting === undefined) return member;
     return this.#members.size < this.#threads ? this.#start() : undefined;
   }
 
-  #start(): Member<Task, Result> {
+  #start(): PoolThread<Task, Result> {
     const resourceLimits = { maxOldGenerationSizeMb: this.#memoryMb };
     const worker = new Worker(this.#script, { resourceLimits });
-    const member: Member<Task, Result> = {
+    const member: PoolThread<Task, Result> = {
       worker,
       isReady: false,
       waiting: undefined,
@@ -125,7 +125,7 @@ export class WorkerPool<Task, Result> {
     return member;
   }
 
-  #assign(member: Member<Task, Result>, waiting: Waiting<Task, Result>): void {
+  #assign(member: PoolThread<Task, Result>, waiting: WaitingTask<Task, Result>): void {
     member.waiting = waiting;
     if (member.isReady) this.#watch(member);
     try {
@@ -137,32 +137,32 @@ export class WorkerPool<Task, Result> {
     }
   }
 
-  #begin(member: Member<Task, Result>): void {
+  #begin(member: PoolThread<Task, Result>): void {
     member.isReady = true;
     if (member.waiting !== undefined) this.#watch(member);
   }
 
-  #watch(member: Member<Task, Result>): void {
+  #watch(member: PoolThread<Task, Result>): void {
     member.deadline = setTimeout(() => {
       const message = `the task takes more than ${this.#deadlineMs} milliseconds`;
       this.#replace(member, new WorkerPoolError('deadline', message));
     }, this.#deadlineMs);
   }
 
-  #release(member: Member<Task, Result>): Waiting<Task, Result> | undefined {
+  #release(member: PoolThread<Task, Result>): WaitingTask<Task, Result> | undefined {
     const { waiting } = member;
     clearTimeout(member.deadline);
     member.waiting = undefined;
     return waiting;
   }
 
-  #replace(member: Member<Task, Result>, error: WorkerPoolError): void {
+  #replace(member: PoolThread<Task, Result>, error: WorkerPoolError): void {
     // Nobody waits for a thread to end.
     this.#end(member, error).catch(() => {});
     this.#dispatch();
   }
 
-  async #end(member: Member<Task, Result>, error: WorkerPoolError): Promise<void> {
+  async #end(member: PoolThread<Task, Result>, error: WorkerPoolError): Promise<void> {
     this.#members.delete(member);
     this.#release(member)?.reject(error);
     await member.worker.terminate();

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:net';
 import { type SecureContextOptions, Server as SecureServer } from 'node:tls';
 import type { Logger } from 'pino';
-import { RenewedFiles } from '../runtime/index.ts';
+import { FileReloader } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
 import type { SaltApiTls } from './options.ts';
 
@@ -39,9 +39,9 @@ export function renewTls(
   tls: SaltApiTls,
   contents: TlsContents,
   log: Logger,
-): RenewedFiles {
+): FileReloader {
   const { certificate, renewalIntervalMs: intervalMs } = tls;
-  return new RenewedFiles(
+  return new FileReloader(
     {
       files: filesOf(tls),
       ...(intervalMs === undefined ? {} : { intervalMs }),

@@ -231,13 +231,13 @@ class BodyShare {
     // What comes after the answer is read and forgotten.
     if (this.#isReleased) return;
     // protection: body-bytes
-    if (!this.#guarded.tryHold(this.#guarded.heldBytes + bytes)) throw busy();
+    if (!this.#guarded.trySetHeldBytes(this.#guarded.heldBytes + bytes)) throw busy();
     this.#bytes += bytes;
   }
 
   release(): void {
     this.#isReleased = true;
-    this.#guarded.hold(this.#guarded.heldBytes - this.#bytes);
+    this.#guarded.setHeldBytes(this.#guarded.heldBytes - this.#bytes);
   }
 }
 

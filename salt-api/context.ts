@@ -14,15 +14,12 @@ import { type Budget, isSmallJson, type SendPool } from '../runtime/index.ts';
 import type { AnswerWriter } from './answer-writer.ts';
 import type { Body, BodyBytes, BodyReader } from './body.ts';
 import type { HttpConnections } from './connections.ts';
-import { sessionTokenOf } from './credentials.ts';
-import type { Door } from './door.ts';
 import { SaltApiError } from './errors.ts';
-import type { EventTexts } from './event-texts.ts';
+import type { EventEncoder, FlushTimer, StreamLimiter } from './event-stream.ts';
 import { type Format, formatFor } from './formats.ts';
+import type { HostGuard } from './host-guard.ts';
 import type { CompleteOptions } from './options.ts';
-import type { Pace } from './pace.ts';
-import type { Sessions } from './sessions.ts';
-import type { StreamGate } from './stream-gate.ts';
+import { type SessionStore, sessionTokenOf } from './sessions.ts';
 
 /** The master whose API it is: in this process, or one that `saltbridge/client` is connected to. */
 export interface ServedMaster extends MasterApi {
@@ -35,19 +32,19 @@ export interface ApiContext {
   readonly master: ServedMaster;
   readonly options: CompleteOptions;
   /** Looked at before anything else. */
-  readonly door: Door;
-  readonly sessions: Sessions;
+  readonly hostGuard: HostGuard;
+  readonly sessions: SessionStore;
   readonly connections: HttpConnections;
   readonly bodies: BodyReader;
   readonly answers: AnswerWriter;
   /** Bytes of bodies whose senders are not known, by address. */
-  readonly openBodies: Budget;
-  readonly streams: StreamGate;
+  readonly anonymousBodyBudget: Budget;
+  readonly streams: StreamLimiter;
   /** What waits for the readers of all streams. */
   readonly sendPool: SendPool;
-  readonly eventTexts: EventTexts;
+  readonly eventEncoder: EventEncoder;
   /** When event streams write. */
-  readonly pace: Pace;
+  readonly flushTimer: FlushTimer;
   /** Clients that are served. */
   readonly clients: ReadonlySet<string>;
   readonly nextJid: () => string;
@@ -91,7 +88,7 @@ export async function requireSessionOf(
   if (sessionToken === undefined || session === undefined) {
     throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
   }
-  return { ...(await callerOf(context, session.token)), sessionToken };
+  return { ...(await resolveCaller(context, session.token)), sessionToken };
 }
 
 /** Finds the master's token of a request: behind its session, or shown by itself. */
@@ -105,7 +102,7 @@ export function tokenFinder(
 }
 
 /** Whoever has one of Salt's tokens. @throws AuthenticationError */
-export async function callerOf({ master }: ApiContext, token: string): Promise<Caller> {
+export async function resolveCaller({ master }: ApiContext, token: string): Promise<Caller> {
   const { user: name, expire: expiresAt } = await master.logins.identify(token);
   return { token, expiresAt, name, user: master.asUser(token) };
 }
@@ -125,7 +122,7 @@ export function bytesOf({ body }: FastifyRequest): BodyBytes {
 }
 
 /** Answers in the format that is accepted, which was checked before anything was done. */
-export function answer(
+export function sendAnswer(
   { answers }: Pick<ApiContext, 'answers'>,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -151,13 +148,13 @@ async function answerInSteps(
 }
 
 /** Fires when a token expires: streams of it end at once [THREATS A-05]. */
-export function expiryOf({ expiresAt }: Caller): AbortSignal {
+export function tokenExpirySignal({ expiresAt }: Caller): AbortSignal {
   const left = Math.max(0, expiresAt - Date.now());
   return AbortSignal.timeout(Math.min(left, longestTimerMs));
 }
 
 /** Fires when whoever asked has gone, or the server is being closed. */
-export function endOf({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
+export function requestEndSignal({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   const { signal, unlink } = linkSignals(gone.signal, closing);
   reply.raw.once('close', () => {

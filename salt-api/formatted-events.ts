@@ -4,7 +4,7 @@
  */
 import type { MasterEvent } from '../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../minion-protocol/index.ts';
-import { textFrame } from './event-texts.ts';
+import { encodeTextFrame } from './event-stream.ts';
 import { jsonText } from './json-text.ts';
 
 /** Jobs and minions that one reader is told of; the oldest are forgotten. Salt forgets none. */
@@ -19,14 +19,14 @@ const trimmed = 'VALUE_TRIMMED';
 /** What one reader has been told. */
 export class FormattedEvents {
   readonly #maxBytes: number;
-  readonly #jobs: Latest;
-  #minions: Latest;
+  readonly #jobs: BoundedCache;
+  #minions: BoundedCache;
 
   /** @param maxBytes of the jobs that are told, and of the minions; what is older is forgotten */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
-    this.#jobs = new Latest(maxJobs, maxBytes);
-    this.#minions = new Latest(maxMinions, maxBytes);
+    this.#jobs = new BoundedCache(maxJobs, maxBytes);
+    this.#minions = new BoundedCache(maxMinions, maxBytes);
   }
 
   /** A frame for each of what has changed. */
@@ -70,7 +70,7 @@ export class FormattedEvents {
   #takeMinions({ tag, data }: MasterEvent): boolean {
     const [, , what, minion] = jobTag.exec(tag) ?? [];
     if (data.fun === 'grains.items' && what === 'new') {
-      this.#minions = new Latest(maxMinions, this.#maxBytes);
+      this.#minions = new BoundedCache(maxMinions, this.#maxBytes);
     }
     if (data.fun === 'grains.items' && minion !== undefined) {
       this.#add(minion, { grains: this.#fit(data.return ?? null) });
@@ -109,7 +109,7 @@ export class FormattedEvents {
 }
 
 /** The latest of some things, so many and so many bytes of them. */
-class Latest {
+class BoundedCache {
   readonly #maxEntries: number;
   readonly #maxBytes: number;
   readonly #held = new Map<string, { readonly value: WireMap; readonly bytes: number }>();
@@ -154,7 +154,7 @@ function sizeOf(value: WireValue): number {
 }
 
 function frame(value: WireMap): Buffer {
-  return textFrame(jsonText(value));
+  return encodeTextFrame(jsonText(value));
 }
 
 function idsIn(value: WireValue | undefined): string[] {

@@ -2,9 +2,9 @@
 export type { ServedMaster } from './context.ts';
 export { SaltApiError, type SaltApiErrorCode, saltApiErrors } from './errors.ts';
 export {
-  type SaltApiDoors,
   type SaltApiOptions,
   type SaltApiPlugin,
+  type SaltApiPluginContext,
   type SaltApiTls,
   saltApiOptions,
 } from './options.ts';

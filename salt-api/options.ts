@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import type { HttpApiOptions, MasterConfig } from '../master/index.ts';
 import type { SendPool } from '../runtime/index.ts';
 import { SaltApiError } from './errors.ts';
-import type { StreamGate } from './stream-gate.ts';
+import type { StreamLimiter } from './event-stream.ts';
 
 /** TLS: paths of PEM files. */
 export interface SaltApiTls {
@@ -21,17 +21,17 @@ export interface SaltApiTls {
 export interface SaltApiPlugin {
   /** For instance `/bridge/v1`; behind `rootPrefix`. */
   readonly prefix: string;
-  register(app: FastifyInstance, doors: SaltApiDoors): void;
+  register(app: FastifyInstance, doors: SaltApiPluginContext): void;
 }
 
 /** What the server gives to routes of others. */
-export interface SaltApiDoors {
+export interface SaltApiPluginContext {
   /** The master's token behind the session of a request, or that it shows itself. */
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Fires when the server is closed: streams end. */
   readonly closing: AbortSignal;
   /** The places for event streams, in all and of one token. */
-  readonly streams: Pick<StreamGate, 'tryEnter'>;
+  readonly streams: Pick<StreamLimiter, 'tryEnter'>;
   /** What waits for the readers of all streams. */
   readonly sendPool: Pick<SendPool, 'open'>;
   /**

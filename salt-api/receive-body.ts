@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AuthenticationError } from '../master/index.ts';
 import type { BodyBytes } from './body.ts';
 import { type ApiContext, tokenFinder } from './context.ts';
-import { bearerOf, sessionTokenOf } from './credentials.ts';
 import { SaltApiError } from './errors.ts';
+import { bearerOf, sessionTokenOf } from './sessions.ts';
 
 /** Takes the body of a request. @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY */
 export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) => Promise<BodyBytes>;
@@ -61,7 +61,7 @@ async function receive(
 
 /** Counts bytes for the address until the request is answered, or the connection has ended. */
 function holderOf(
-  { openBodies, connections }: ApiContext,
+  { anonymousBodyBudget: openBodies, connections }: ApiContext,
   { raw }: FastifyRequest,
   response: ServerResponse | undefined,
 ): (bytes: number) => void {

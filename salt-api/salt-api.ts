@@ -10,23 +10,20 @@ import { Budget, descriptorLimit, SendPool } from '../runtime/index.ts';
 import { AnswerWriter } from './answer-writer.ts';
 import { BodyReader } from './body.ts';
 import { readTls, renewTls } from './certificate.ts';
-import { clientNames } from './clients/execute.ts';
+import { clientNames } from './clients.ts';
 import { connectionsOf, type HttpConnectionLimits, HttpConnections } from './connections.ts';
 import type { ApiContext, ServedMaster } from './context.ts';
-import { createDoor } from './door.ts';
 import { SaltApiError } from './errors.ts';
-import { EventTexts } from './event-texts.ts';
-import { isLoopback } from './local.ts';
+import { EventEncoder, FlushTimer, StreamLimiter } from './event-stream.ts';
+import { createHostGuard, isLoopback } from './host-guard.ts';
 import {
   type CompleteOptions,
   completeOptions,
   type SaltApiOptions,
   saltApiOptions,
 } from './options.ts';
-import { Pace } from './pace.ts';
 import { createServer } from './server.ts';
-import { Sessions } from './sessions.ts';
-import { StreamGate } from './stream-gate.ts';
+import { SessionStore } from './sessions.ts';
 import { acceptWebsocket } from './websocket.ts';
 
 /** The HTTP API of one master. */
@@ -51,7 +48,7 @@ export interface SaltApi {
 }
 
 /** Milliseconds between two writes to the same event stream. */
-const paceMs = 25;
+const flushIntervalMs = 25;
 
 /** Bytes of bodies whose senders are not known. */
 const openBodyBytes = { perOwner: 8_388_608, total: 67_108_864 };
@@ -80,13 +77,16 @@ export async function createSaltApi(
   const context: ApiContext = {
     master,
     options: complete,
-    door: createDoor(complete),
-    sessions: new Sessions({ idleMs: complete.sessionIdle * 1000, now: () => performance.now() }),
+    hostGuard: createHostGuard(complete),
+    sessions: new SessionStore({
+      idleMs: complete.sessionIdle * 1000,
+      now: () => performance.now(),
+    }),
     connections: new HttpConnections(connectionLimits(complete)),
     bodies,
     answers: new AnswerWriter(bodies),
-    openBodies: new Budget(openBodyBytes),
-    streams: new StreamGate(complete.streams, complete.streamsPerToken),
+    anonymousBodyBudget: new Budget(openBodyBytes),
+    streams: new StreamLimiter(complete.streams, complete.streamsPerToken),
     sendPool: new SendPool({
       messageBytes: complete.maxEventSize,
       totalBytes: complete.streamBytes,
@@ -94,8 +94,8 @@ export async function createSaltApi(
     clients: new Set(clientNames.filter((name) => wanted?.includes(name) ?? true)),
     nextJid: createJidSource(),
     closing: closing.signal,
-    eventTexts: new EventTexts(),
-    pace: new Pace(paceMs),
+    eventEncoder: new EventEncoder(),
+    flushTimer: new FlushTimer(flushIntervalMs),
     log: complete.logger ?? createSilentLogger(),
   };
   const tls = complete.tls === undefined ? undefined : await readTls(complete.tls);

@@ -1,5 +1,7 @@
 /** Log-ins of the HTTP API: a random token each, of which only the digest is kept [THREATS A-03]. */
+
 import { createHash, randomBytes } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
 
 /** Somebody's log-in. */
 export interface Session {
@@ -7,31 +9,31 @@ export interface Session {
   readonly token: string;
 }
 
-interface Held {
+interface StoredSession {
   readonly session: Session;
   usedAt: number;
 }
 
-/** What {@link Sessions} needs. */
-export interface SessionsOptions {
+/** What {@link SessionStore} needs. */
+export interface SessionStoreOptions {
   /** Milliseconds without use after which a session ends. */
   readonly idleMs: number;
   /** Milliseconds of a clock that only goes forward. */
   readonly now: () => number;
 }
 
-const form = /^[0-9a-f]{64}$/;
+const tokenForm = /^[0-9a-f]{64}$/;
 
 /** Sessions at a time; the one that was not used for the longest time goes first. */
 const capacity = 50_000;
 
 /** The sessions of one server. They end with it: whoever uses one logs in again. */
-export class Sessions {
-  readonly #options: SessionsOptions;
+export class SessionStore {
+  readonly #options: SessionStoreOptions;
   /** The one that was used last is last. */
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, StoredSession>();
 
-  constructor(options: SessionsOptions) {
+  constructor(options: SessionStoreOptions) {
     this.#options = options;
   }
 
@@ -46,7 +48,7 @@ export class Sessions {
 
   /** The session of a token; anything may be asked about. */
   find(secret: string): Session | undefined {
-    if (!form.test(secret)) return undefined;
+    if (!tokenForm.test(secret)) return undefined;
     const hash = digest(secret);
     // protection: any-session
     const held = this.#held.get(hash);
@@ -76,4 +78,58 @@ export class Sessions {
 
 function digest(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
+}
+
+// How a request says whose it is [CONTRACT 2; THREATS A-15].
+
+const cookieName = 'session_id';
+
+/** The session token of a request: the header's, and only without one the cookie's. */
+export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined {
+  const header = headers['x-auth-token'];
+  if (typeof header === 'string' && header !== '') return header;
+  // protection: cookies-across-sites
+  return isCrossSite(headers) ? undefined : cookieOf(headers.cookie);
+}
+
+/** One of the master's own tokens, in the header that programs use. */
+export function bearerOf({ authorization }: IncomingHttpHeaders): string | undefined {
+  return /^Bearer ([0-9a-f]{64})$/i.exec(authorization ?? '')?.[1];
+}
+
+/** @param maxAge seconds; 0 takes the cookie away */
+export function sessionCookie(token: string, maxAge: number, isSecure: boolean): string {
+  const expires = new Date(Date.now() + (maxAge === 0 ? -86_400_000 : maxAge * 1000)).toUTCString();
+  const life = maxAge === 0 ? '' : `; Max-Age=${maxAge}`;
+  const secure = isSecure ? '; Secure' : '';
+  return `${cookieName}=${token}; expires=${expires}${life}; Path=/; HttpOnly; SameSite=Strict${secure}`;
+}
+
+/**
+ * Browsers say where a request comes from; a page of another site gets nothing by a cookie. What
+ * says nothing is no browser, or an old one, which `SameSite` stops.
+ */
+export function isCrossSite({
+  origin,
+  host,
+  'sec-fetch-site': site,
+}: IncomingHttpHeaders): boolean {
+  if (site === 'cross-site' || site === 'same-site') return true;
+  return origin !== undefined && hostOf(origin) !== host;
+}
+
+function hostOf(origin: string): string | undefined {
+  try {
+    return new URL(origin).host;
+  } catch {
+    return undefined;
+  }
+}
+
+function cookieOf(cookies: string | undefined): string | undefined {
+  for (const cookie of cookies?.split(';') ?? []) {
+    const [name, value] = cookie.trim().split('=', 2);
+    if (name === cookieName && value !== undefined && value !== '') return value;
+  }
+  return undefined;
 }

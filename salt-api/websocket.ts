@@ -3,8 +3,8 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { linkSignals, missedBySlowReader, TokenBuckets } from '../master/index.ts';
 import {
-  encodeClose,
-  encodeFrameHeader,
+  encodeWebsocketClose,
+  encodeWebsocketHeader,
   OPCODE_PING,
   OPCODE_PONG,
   OPCODE_TEXT,
@@ -12,12 +12,11 @@ import {
   type WebsocketEvent,
 } from '../minion-protocol/index.ts';
 import type { SendQueue } from '../runtime/index.ts';
-import { type ApiContext, type Caller, expiryOf, requireSessionOf } from './context.ts';
-import { sessionTokenOf } from './credentials.ts';
+import { type ApiContext, type Caller, requireSessionOf, tokenExpirySignal } from './context.ts';
 import { SaltApiError } from './errors.ts';
-import { eventsRequest, queryOf } from './event-query.ts';
-import { type EventForm, writeEvents } from './event-writer.ts';
+import { type EventFormat, eventsRequest, queryOf, writeEvents } from './event-stream.ts';
 import { FormattedEvents } from './formatted-events.ts';
+import { sessionTokenOf } from './sessions.ts';
 
 /** Clients say one short text. */
 const maxMessageBytes = 4096;
@@ -43,7 +42,7 @@ export async function acceptWebsocket(
 ): Promise<void> {
   socket.on('error', () => socket.destroy());
   try {
-    context.door(request);
+    context.hostGuard(request);
     context.connections.begin(request);
     const caller = await requireSessionOf(context, tokenOf(context, request));
     const leave = context.streams.enter(caller.token);
@@ -107,7 +106,7 @@ class WebsocketStream {
     for (const event of this.#decoder.push(chunk)) {
       // protection: websocket-messages
       if (isAnswered(event) && !this.#messages.tryTake('')) {
-        this.#finish(encodeClose(closePolicy));
+        this.#finish(encodeWebsocketClose(closePolicy));
         break;
       }
       if (event.type === 'upgrade') this.#queue.push(event.response);
@@ -147,19 +146,19 @@ class WebsocketStream {
     const gone = new AbortController();
     this.#socket.once('close', () => gone.abort());
     const { closing } = this.#context;
-    const end = linkSignals(gone.signal, closing, expiryOf(this.#caller)).signal;
+    const end = linkSignals(gone.signal, closing, tokenExpirySignal(this.#caller)).signal;
     const { headers, query } = this.#request;
     const asked = eventsRequest(query, headers);
     const events = await this.#caller.user.events.subscribeBatches(asked, end);
     // Who reads this misses nothing from here on.
     this.#confirm();
-    const form = { encode: this.#encoder(), lifeSign: frame(OPCODE_PING, Buffer.alloc(0)) };
-    const { pace, log } = this.#context;
-    await writeEvents(events, this.#queue, { form, pace, log });
+    const form = { encode: this.#encoder(), keepAlive: frame(OPCODE_PING, Buffer.alloc(0)) };
+    const { flushTimer: pace, log } = this.#context;
+    await writeEvents(events, this.#queue, { form, flushTimer: pace, log });
   }
 
-  #encoder(): EventForm['encode'] {
-    const { eventTexts } = this.#context;
+  #encoder(): EventFormat['encode'] {
+    const { eventEncoder: eventTexts } = this.#context;
     const { query } = this.#request;
     if (query.has('format_events')) {
       const formatted = new FormattedEvents(this.#context.options.maxEventSize);
@@ -173,7 +172,7 @@ class WebsocketStream {
   #farewell(): readonly Uint8Array[] {
     const { query } = this.#request;
     if (!this.#isReady) return [];
-    return this.#context.eventTexts.frames([missedBySlowReader()], query.has('last_event_id'));
+    return this.#context.eventEncoder.frames([missedBySlowReader()], query.has('last_event_id'));
   }
 
   #confirm(): void {
@@ -190,7 +189,7 @@ function isAnswered({ type }: WebsocketEvent): boolean {
 }
 
 function frame(opcode: number, payload: Uint8Array): Uint8Array {
-  return Buffer.concat([encodeFrameHeader(opcode, payload.byteLength), payload]);
+  return Buffer.concat([encodeWebsocketHeader(opcode, payload.byteLength), payload]);
 }
 
 /** The head of the request as it came, for the decoder that answers it. */

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { resolveMasterConfig } from '../master/index.ts';
-import { DEFAULT_CONNECTION_LIMITS } from '../minion-protocol/transport/connection-limits.ts';
+import { DEFAULT_CONNECTION_LIMITS } from '../minion-protocol/transport/stream-listener.ts';
 import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const unitFile = fileURLToPath(new URL('../../packaging/saltbridge.service', import.meta.url));

@@ -3,7 +3,6 @@ import { type KeyObject, randomBytes } from 'node:crypto';
 import {
   type CrypticleKey,
   createMinionHandshake,
-  decrypt,
   encodeRequest,
   isWireMap,
   type MinionHandshake,
@@ -11,6 +10,7 @@ import {
   openSendReply,
   parseKeyString,
   parsePublicKey,
+  rsaDecrypt,
   unpackWire,
   type WireMap,
   type WireValue,
@@ -157,7 +157,7 @@ export class SwarmMinion {
     const accepted = load === undefined ? undefined : unpackWire(load);
     const sealed = isWireMap(accepted) ? wireBytes(accepted.session) : undefined;
     if (sealed === undefined) throw new Error(`${this.id} was not accepted`);
-    const text = decrypt(this.#key.privateKey, sealed, 'OAEP-SHA1').toString('latin1');
+    const text = rsaDecrypt(this.#key.privateKey, sealed, 'OAEP-SHA1').toString('latin1');
     return parseKeyString(text);
   }
 

@@ -2,7 +2,7 @@ import { chmod, unlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Command, Option } from 'commander';
 import type { KeyChange, KeyInfo, KeyState, KeysApi, LocalKeyInfo } from '../../master/index.ts';
-import { compileGlob, fingerprint, generateKeyPair } from '../../minion-protocol/index.ts';
+import { compileGlob, generateKeyPair, keyFingerprint } from '../../minion-protocol/index.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import { CommandError, errorCodeOf, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
@@ -207,7 +207,7 @@ async function generateKeyFiles(
     await unlink(privateFile);
     throw error;
   }
-  const finger = fingerprint(publicPem, 'sha256');
+  const finger = keyFingerprint(publicPem, 'sha256');
   if (isJson) await printJson(stdout, { privateFile, publicFile, fingerprint: finger });
   else await printLine(stdout, `${privateFile}\n${publicFile}\nfingerprint: ${finger}`);
 }

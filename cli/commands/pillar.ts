@@ -5,7 +5,7 @@ import type {
   PillarOrigin,
   PillarQuestion,
 } from '../../master/index.ts';
-import { traverse, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { traverseFacts, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
@@ -34,7 +34,7 @@ function addShow(pillar: Command, context: CommandContext): void {
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);
       const whole = await api.show(toPillarQuestion(minion, options));
-      const value = key === undefined ? whole : traverse(whole, key.split(':'));
+      const value = key === undefined ? whole : traverseFacts(whole, key.split(':'));
       if (value !== undefined) {
         const text = options.json === true ? formatJson(value) : formatNested(value);
         return printLine(context.stdout, text);

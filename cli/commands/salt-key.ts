@@ -11,10 +11,10 @@ import {
 import {
   cleanKeyText,
   compileGlob,
-  fingerprint,
   generateKeyPair,
+  keyFingerprint,
   parsePrivateKey,
-  sign,
+  rsaSign,
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { makeDirectory } from '../../runtime/index.ts';
@@ -62,7 +62,7 @@ export async function generateSaltKeyPair(
     await writeNewFile(`${base}.pem`, privatePem, 0o400);
     await writeFile(`${base}.pub`, publicPem, { mode: 0o644 });
   }
-  return fingerprint(await readFile(`${base}.pub`, 'utf8'), 'sha256');
+  return keyFingerprint(await readFile(`${base}.pub`, 'utf8'), 'sha256');
 }
 
 /**
@@ -91,7 +91,7 @@ export async function generateMasterSignature(
   if (await fileExists(file)) return false;
   const pem = await readFile(options.priv || signing, 'utf8');
   const key = parsePrivateKey(pem, passphrase);
-  const signature = sign(
+  const signature = rsaSign(
     key,
     Buffer.from(cleanKeyText(await readFile(pub, 'utf8'))),
     'PKCS1v15-SHA1',

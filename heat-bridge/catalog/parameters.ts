@@ -1,6 +1,6 @@
 /** The parameters of a command or a plan, by their schema. */
 import { compileJsonSchema, PolicyError } from '../../acl/index.ts';
-import { compileSearch } from '../../minion-protocol/index.ts';
+import { compileSearchPattern } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
 import { withoutAnnotations } from './annotations.ts';
 import type { Parameters } from './argument-values.ts';
@@ -46,7 +46,7 @@ export function compileSchema(
   schema: JsonSchema,
 ): ReturnType<typeof compileJsonSchema> {
   try {
-    return compileJsonSchema(withoutAnnotations(schema), compileSearch);
+    return compileJsonSchema(withoutAnnotations(schema), compileSearchPattern);
   } catch (cause) {
     if (!(cause instanceof PolicyError)) throw cause;
     throw new BridgeError('ERR_CATALOG', `${name}: ${field}: ${cause.message}`, { cause });

@@ -1,8 +1,8 @@
-import { fingerprint } from '../../minion-protocol/index.ts';
+import { keyFingerprint } from '../../minion-protocol/index.ts';
 
 /** The fingerprint of a key as enrolments hold it: SHA-256, hex pairs joined by `:`. */
 export function fingerprintOf(publicKey: string): string {
-  return fingerprint(publicKey, 'sha256');
+  return keyFingerprint(publicKey, 'sha256');
 }
 
 /** Reads a fingerprint as `salt-key` or `sha256sum` print it. */

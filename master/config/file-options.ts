@@ -1,5 +1,5 @@
 /** How the options of the file server and of states are checked, where they are more than a word. */
-import { compileSearch, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { compileSearchPattern, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { flag, type OptionKind, textList } from './option-kinds.ts';
 import { entriesOf } from './plain-data.ts';
 
@@ -52,7 +52,7 @@ export const flagOrNames: OptionKind<boolean | readonly string[]> = {
 
 function isPattern(pattern: string): boolean {
   try {
-    compileSearch(pattern);
+    compileSearchPattern(pattern);
     return true;
   } catch {
     return false;

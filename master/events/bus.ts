@@ -1,4 +1,4 @@
-import { stamp, type WireMap } from '../../minion-protocol/index.ts';
+import { formatEventStamp, type WireMap } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
 import type { EventFigures } from '../metrics/families.ts';
 import { BoundedQueue } from '../queue.ts';
@@ -74,7 +74,7 @@ export class EventBus {
 
   /** For all who read it. */
   #make(tag: string, given: WireMap): MasterEvent {
-    const stamped = { ...given, _stamp: stamp(this.#now()) };
+    const stamped = { ...given, _stamp: formatEventStamp(this.#now()) };
     const data = trimValues(stamped, this.#maxEventBytes);
     return this.#ring === undefined ? { tag, data } : { tag, data, id: this.#ring.keep(tag, data) };
   }

@@ -6,9 +6,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import {
+  formatEventStamp,
   isWireMap,
   packLocal,
-  stamp,
   unpackLocal,
   type WireMap,
 } from '../../minion-protocol/index.ts';
@@ -71,13 +71,13 @@ export class MissedEvents implements MasterEvent {
 
   /** @param after the id that was to be followed */
   constructor(after: string, now: number) {
-    this.data = { after, _stamp: stamp(new Date(now)) };
+    this.data = { after, _stamp: formatEventStamp(new Date(now)) };
   }
 }
 
 /** What a reader is told last that was ended because it reads too slowly. */
 export function missedBySlowReader(now: number = Date.now()): MasterEvent {
-  const data = { reason: 'the reader is too slow', _stamp: stamp(new Date(now)) };
+  const data = { reason: 'the reader is too slow', _stamp: formatEventStamp(new Date(now)) };
   return { tag: tags.eventsMissed, data };
 }
 

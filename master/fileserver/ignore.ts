@@ -1,4 +1,4 @@
-import { compileGlob, compileSearch } from '../../minion-protocol/index.ts';
+import { compileGlob, compileSearchPattern } from '../../minion-protocol/index.ts';
 
 /** Which paths are as if they were not there. */
 export interface IgnoreRules {
@@ -14,7 +14,7 @@ export interface IgnoreRules {
  */
 export function compileIgnore(rules: IgnoreRules): (path: string) => boolean {
   const tests = [
-    ...rules.fileIgnoreRegex.map(compileSearch),
+    ...rules.fileIgnoreRegex.map(compileSearchPattern),
     ...rules.fileIgnoreGlob.map(compileGlob),
   ];
   return (path) => tests.some((test) => test(path));

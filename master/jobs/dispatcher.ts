@@ -251,7 +251,7 @@ export class JobDispatcher {
   #addressees({ tgtType, minions }: JobRecord): Addressees {
     return {
       minionIds: typesByIds.has(tgtType) ? minions : null,
-      holdMs: this.#options.reconnecting.holdMs(minions),
+      replayMs: this.#options.reconnecting.holdMs(minions),
     };
   }
 

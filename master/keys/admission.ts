@@ -1,5 +1,5 @@
 /** Who becomes a minion, and what ends with it: for what enrols machines by itself. */
-import { cleanKeyText, fingerprint, parsePublicKey } from '../../minion-protocol/index.ts';
+import { cleanKeyText, keyFingerprint, parsePublicKey } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { PushedFiles } from '../fileserver/pushed-files.ts';
 import type { Foundations } from '../foundations.ts';
@@ -113,7 +113,7 @@ export function createAdmission(parts: AdmissionParts): Admission {
 }
 
 function describe(pem: string): Omit<HeldKey, 'state'> {
-  return { publicKey: pem, fingerprint: fingerprint(pem, 'sha256') };
+  return { publicKey: pem, fingerprint: keyFingerprint(pem, 'sha256') };
 }
 
 function unlessUnknown(error: unknown): void {

@@ -1,5 +1,5 @@
 /** The interface to keys over the key store: see ../api.ts for what each call promises. */
-import { cleanKeyText, fingerprint, generateKeyPair } from '../../minion-protocol/index.ts';
+import { cleanKeyText, generateKeyPair, keyFingerprint } from '../../minion-protocol/index.ts';
 import type { KeyInfo, KeySelection, KeyState, KeysApi } from '../api.ts';
 import type { HashType } from '../config/options.ts';
 import { MasterError } from '../errors.ts';
@@ -41,7 +41,7 @@ export function createKeysApi(parts: KeysApiParts): KeysApi {
     ...marksOf()(record),
     id: record.id,
     state,
-    fingerprint: fingerprint(record.pem, hashType),
+    fingerprint: keyFingerprint(record.pem, hashType),
     publicKey: record.pem,
     protocol: parts.protocolOf(record.id),
     conflicts: keys.conflicts(record.id),
@@ -54,7 +54,7 @@ export function createKeysApi(parts: KeysApiParts): KeysApi {
     },
     local: async () => {
       const own = await parts.ownKeys();
-      return own.map(({ name, pem }) => ({ name, fingerprint: fingerprint(pem, hashType) }));
+      return own.map(({ name, pem }) => ({ name, fingerprint: keyFingerprint(pem, hashType) }));
     },
     accept: async (selection) => {
       const from = statesOf(selection, ['pending']);

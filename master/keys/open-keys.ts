@@ -1,8 +1,8 @@
 import {
   cleanKeyText,
-  fingerprint,
   isNewMinionId,
   isValidMinionId,
+  keyFingerprint,
 } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { type KeyStore, openKeyStore } from './key-store.ts';
@@ -19,7 +19,7 @@ export function openConfiguredKeys(
       // Asked each time, because it can change.
       isNewMinionId: (id) => config.minionIds === 'salt' || isNewMinionId(id),
       cleanKeyText,
-      fingerprint: (pem) => fingerprint(pem, config.hashType),
+      fingerprint: (pem) => keyFingerprint(pem, config.hashType),
     },
     pendingKeys: config.limits.pendingKeys,
     pendingKeysPerAddress: config.limits.pendingKeysPerAddress,

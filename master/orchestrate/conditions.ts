@@ -1,5 +1,5 @@
 /** `onlyif` and `unless`, as far as they need no command [salt/state.py _run_check]. */
-import { traverse, type WireMap } from '../../minion-protocol/index.ts';
+import { traverseFacts, type WireMap } from '../../minion-protocol/index.ts';
 import { type PlainData, type SaltFunction, toPlain, toPython } from '../../template/index.ts';
 import { isPillarMap, type PillarMap } from '../pillar/merge.ts';
 import { fromWire, toWire } from '../pillar/wire.ts';
@@ -92,7 +92,7 @@ const ownKeys: ReadonlySet<PlainData> = new Set(['fun', 'args', 'get_return']);
 
 function partOf(value: PlainData, path: PlainData | undefined): PlainData {
   if (path === undefined || path === null) return value;
-  const found = traverse(toWire(value), textOf(path).split(':'));
+  const found = traverseFacts(toWire(value), textOf(path).split(':'));
   return found === undefined ? null : fromWire(found);
 }
 

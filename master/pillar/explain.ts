@@ -1,5 +1,5 @@
 /** Where a value of a pillar comes from. */
-import { traverse, type WireValue } from '../../minion-protocol/index.ts';
+import { traverseFacts, type WireValue } from '../../minion-protocol/index.ts';
 import type { PillarLayer } from './compile.ts';
 import { toWire } from './wire.ts';
 
@@ -16,7 +16,7 @@ export interface PillarOrigin {
 
 /** The value at a path of keys (`a:b`); of the empty path, all of it. */
 export function valueAt(data: WireValue, path: string): WireValue | undefined {
-  return path === '' ? data : traverse(data, path.split(':'));
+  return path === '' ? data : traverseFacts(data, path.split(':'));
 }
 
 /** Where a value comes from. */

@@ -1,9 +1,9 @@
 /** Which targets of a top file mean the asking minion [salt/matchers/confirm_top.py]. */
 import {
-  type Candidate,
   type CompiledTarget,
   compileTarget,
   factsOf,
+  type TargetCandidate,
   type TargetExpression,
 } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
@@ -28,7 +28,7 @@ export async function matchTop(
 ): Promise<Matches> {
   const matches = new Map<string, string[]>();
   const { id, grains, pillar, pillarenv } = setting;
-  const candidate: Candidate = {
+  const candidate: TargetCandidate = {
     id,
     facts: {
       grains: new TracedGrains(grains, reads.grains),
@@ -47,7 +47,7 @@ export async function matchTop(
 
 async function isMeant(
   { tgt, items, saltenv }: TopTarget,
-  candidate: Candidate,
+  candidate: TargetCandidate,
   setting: PillarSetting,
   errors: string[],
 ): Promise<boolean> {
@@ -68,7 +68,7 @@ async function isMeant(
 /** What a minion says of itself is matched within bounds, whatever the expression [THREATS M-12]. */
 async function compile(
   target: TargetExpression,
-  candidate: Candidate,
+  candidate: TargetCandidate,
   { slowPatterns }: PillarSetting,
 ): Promise<CompiledTarget> {
   const slow = new SlowPatterns();

@@ -1,6 +1,11 @@
 /** The functions that pillar templates may call as `salt['…']`: a closed list, none of which acts. */
 import { createHash } from 'node:crypto';
-import { compileGlob, pythonStr, traverse, type WireValue } from '../../minion-protocol/index.ts';
+import {
+  compileGlob,
+  pythonStr,
+  traverseFacts,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import type { PlainData, SaltFunction } from '../../template/index.ts';
 import type { TracedGrains } from './grains.ts';
 import { isPillarMap, mergeDeep, mergePillar, mergeStrategies, type PillarMap } from './merge.ts';
@@ -160,7 +165,7 @@ function find(
   delimiter: string,
 ): WireValue | undefined {
   const [first = '', ...rest] = path.split(delimiter);
-  return traverse(source.get(first), rest);
+  return traverseFacts(source.get(first), rest);
 }
 
 function isTrue(value: WireValue | undefined): boolean {

@@ -1,5 +1,5 @@
 import { createPolicy, type Policy, type PolicyWorld } from '../../acl/index.ts';
-import { type MinionFacts, type Nodegroups, traverse } from '../../minion-protocol/index.ts';
+import { type MinionFacts, type Nodegroups, traverseFacts } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { rulesOf } from '../config/policy-rules.ts';
 import type { TargetResolver } from '../targeting/resolve.ts';
@@ -89,6 +89,6 @@ export class LivePolicy {
 /** A text or number in a minion's pillar; lists and maps stand for nothing. */
 function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
   const [first = '', ...rest] = path.split(':');
-  const value = traverse(pillar?.get(first), rest);
+  const value = traverseFacts(pillar?.get(first), rest);
   return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
 }

@@ -3,7 +3,7 @@ import type { PolicySyntax } from '../../acl/index.ts';
 import {
   compileGlob,
   compileLinearPattern,
-  compileSearch,
+  compileSearchPattern,
   compileWholePattern,
 } from '../../minion-protocol/index.ts';
 
@@ -14,6 +14,6 @@ export const policySyntax: Omit<PolicySyntax, 'target'> = {
   search: (pattern) => {
     // Refuses what the other engine would have to run: the text is a minion's.
     compileLinearPattern(pattern);
-    return compileSearch(pattern);
+    return compileSearchPattern(pattern);
   },
 };

@@ -1,5 +1,5 @@
 /** What follows from an event by a file of the option `reactor`. */
-import { stamp } from '../../minion-protocol/index.ts';
+import { formatEventStamp } from '../../minion-protocol/index.ts';
 import { TemplateError } from '../../template/index.ts';
 import { MasterError } from '../errors.ts';
 import type { SourceFile } from '../pillar/source-file.ts';
@@ -24,7 +24,7 @@ export interface ReactorParts {
 export function createReactorPlanner(reference: string, parts: ReactorParts): Planner {
   return async (event) => {
     if (isOwnDoing(event)) return { calls: [], refused: [] };
-    const stamped = { _stamp: stamp(new Date(parts.now())), ...event.body };
+    const stamped = { _stamp: formatEventStamp(new Date(parts.now())), ...event.body };
     const plans = await planAll(reference, { ...event, body: stamped }, parts);
     return {
       calls: plans.flatMap(({ calls }) => calls),

@@ -4,9 +4,9 @@ import {
   type AuthReplyContext,
   type AuthRequest,
   type ClearEnvelope,
+  decideKey,
   encodeClearReply,
-  judgeKey,
-  type KeyVerdict,
+  type KeyDecision,
   type Peer,
   packWire,
   parseAuthRequest,
@@ -167,7 +167,7 @@ export class SignIn {
     { id, pub, autosignGrains = {} }: AuthRequest,
     { address }: Peer,
     isAccepted: boolean,
-  ): Promise<KeyVerdict> {
+  ): Promise<KeyDecision> {
     const { keys, autoAccept, advice, rules } = this.#options;
     const offered = { id, publicKey: pub, address, grains: autosignGrains };
     const advised = isAccepted ? undefined : await advice(offered);
@@ -177,7 +177,7 @@ export class SignIn {
     if (isUndecided && isDecided && !rules.openMode) return verdicts[advised];
     const grains = new Map(Object.entries(autosignGrains));
     const auto = isUndecided ? await autoAccept.decide(id, grains) : 'pend';
-    const verdict = judgeKey({
+    const verdict = decideKey({
       accepted: known?.state === 'accepted' ? known.pem : undefined,
       pending: known?.state === 'pending' ? known.pem : undefined,
       rejected: known?.state === 'rejected',
@@ -191,7 +191,7 @@ export class SignIn {
   }
 
   /** @returns false when the key cannot be kept because too many are pending */
-  async #carryOut(verdict: KeyVerdict, request: AuthRequest, peer: Peer): Promise<boolean> {
+  async #carryOut(verdict: KeyDecision, request: AuthRequest, peer: Peer): Promise<boolean> {
     const { keys } = this.#options;
     const { id, pub } = request;
     switch (verdict.transition) {
@@ -254,7 +254,7 @@ export class SignIn {
     return this.#options.rsa.run({ kind: 'refuse', context, ret, masterKey });
   }
 
-  #tell(event: KeyVerdict['event'] | FullEvent, { id, pub }: AuthRequest): void {
+  #tell(event: KeyDecision['event'] | FullEvent, { id, pub }: AuthRequest): void {
     if (this.#options.rules.authEvents) this.#options.bus.fire(tags.auth, { ...event, id, pub });
   }
 
@@ -274,7 +274,7 @@ export class SignIn {
 }
 
 /** What an advice comes to. A pending key gives way to one that is known to be the right one. */
-const verdicts: Readonly<Record<'accept' | 'deny' | 'wait', KeyVerdict>> = {
+const verdicts: Readonly<Record<'accept' | 'deny' | 'wait', KeyDecision>> = {
   accept: {
     outcome: 'accept',
     ret: true,

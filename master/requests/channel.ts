@@ -9,22 +9,22 @@ import {
   type CheckedRequest,
   type CrypticleKey,
   checkLoad,
+  crypticleMac,
   decodeEnvelope,
-  type Envelope,
   encodeClearReply,
   encodePackedReply,
   encodeSendReply,
   type FactMap,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
-  macOf,
   openPacked,
   type PayloadLimits,
   type Peer,
   ProtocolError,
   type ProtocolVersion,
+  type RequestEnvelope,
+  type RequestSlot,
   type SealedEnvelope,
-  type Turn,
   type WireValue,
 } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
@@ -153,7 +153,7 @@ export class RequestChannel {
   }
 
   /** The transport's request handler. @throws Unanswered, and nothing else */
-  handle(bytes: Uint8Array, peer: Peer, turn: Turn): Uint8Array | Promise<Uint8Array> {
+  handle(bytes: Uint8Array, peer: Peer, turn: RequestSlot): Uint8Array | Promise<Uint8Array> {
     try {
       const answer = this.#answer(bytes, peer, turn);
       if (!(answer instanceof Promise)) return answer;
@@ -177,13 +177,13 @@ export class RequestChannel {
     return this.#refuse('failed', outermostFailure, peer);
   }
 
-  #answer(bytes: Uint8Array, peer: Peer, turn: Turn): Uint8Array | Promise<Uint8Array> {
+  #answer(bytes: Uint8Array, peer: Peer, turn: RequestSlot): Uint8Array | Promise<Uint8Array> {
     const decoded = decodeEnvelope(bytes, this.#options.envelopeLimits);
     if (!decoded.ok) throw new Refusal(decoded.code, decoded.reply);
     const { envelope } = decoded;
     if (envelope.enc === 'clear') {
       this.#check(envelope, envelope.load);
-      turn.end();
+      turn.release();
       return this.#options.clear.answer(envelope, peer);
     }
     const key = this.#keyFor(envelope);
@@ -195,7 +195,7 @@ export class RequestChannel {
     request: VerifiedRequest,
     key: CrypticleKey,
     peer: Peer,
-    turn: Turn,
+    turn: RequestSlot,
   ): Uint8Array | Promise<Uint8Array> {
     const met = this.#meet(request, peer);
     const reply = atOnce(met, () => this.#dispatch(request, turn));
@@ -257,7 +257,7 @@ export class RequestChannel {
       ts: typeof load.ts === 'number' ? load.ts : undefined,
       address: peer.address,
       bytes: envelope.load.length,
-      mac: macOf(envelope.load),
+      mac: crypticleMac(envelope.load),
       load,
       packed,
       encAlgo,
@@ -267,7 +267,7 @@ export class RequestChannel {
     return this.#checkToken(accepted, tok).then(() => request);
   }
 
-  #check(envelope: Envelope, load: WireValue): CheckedRequest {
+  #check(envelope: RequestEnvelope, load: WireValue): CheckedRequest {
     const { now, ttlSeconds } = this.#options;
     const checked = checkLoad(envelope, load, { nowSeconds: now() / 1000, ttlSeconds });
     if (!checked.ok) throw new Refusal(checked.code, checked.reply);
@@ -287,7 +287,7 @@ export class RequestChannel {
     if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
   }
 
-  #dispatch(request: VerifiedRequest, turn: Turn): Reply | Promise<Reply> {
+  #dispatch(request: VerifiedRequest, turn: RequestSlot): Reply | Promise<Reply> {
     const { table, rate, counters, meter } = this.#options;
     const { cmd } = request.load;
     if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
@@ -304,7 +304,7 @@ export class RequestChannel {
       return send({});
     }
     const isNext = selfMetered.has(cmd) || rate.pass(request.minionId ?? '');
-    if (isNext !== true || !brief.has(cmd)) turn.end();
+    if (isNext !== true || !brief.has(cmd)) turn.release();
     return atOnce(isNext, (isItsTurn) => {
       if (isItsTurn) return this.#run(cmd, handler, request);
       meter.countRequest(cmd, 'unanswered');
@@ -350,11 +350,11 @@ export class RequestChannel {
     request: VerifiedRequest,
     key: CrypticleKey,
     reply: Reply,
-    turn: Turn,
+    turn: RequestSlot,
   ): Uint8Array | Promise<Uint8Array> {
     if (reply.kind === 'send') {
       if (reply.after === undefined) return encodeSendReply(key, reply.value, request);
-      turn.end();
+      turn.release();
       return reply.after.then(() => encodeSendReply(key, reply.value, request));
     }
     if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);

@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
-import { cleanKeyText, type SigningAlgorithm, verify } from '../../minion-protocol/index.ts';
+import { cleanKeyText, rsaVerify, type SigningAlgorithm } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { MasterError } from '../errors.ts';
 import { readPublicKey } from './master-keys.ts';
@@ -47,5 +47,5 @@ export async function readMasterSignature(
 /** Minions get the text without its last line feed; Salt's own salt-key signs that as well. */
 function isSignedBy(key: KeyObject, masterPublicPem: string, signature: Buffer): boolean {
   const text = Buffer.from(cleanKeyText(masterPublicPem));
-  return algorithms.some((algorithm) => verify(key, text, signature, algorithm));
+  return algorithms.some((algorithm) => rsaVerify(key, text, signature, algorithm));
 }

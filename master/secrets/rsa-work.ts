@@ -16,8 +16,8 @@ import {
   masterPubkeySignature,
   type PrivateReply,
   ProtocolError,
+  rsaSign,
   type SigningAlgorithm,
-  sign,
 } from '../../minion-protocol/signing.ts';
 import { MinionKeyCache } from './minion-keys.ts';
 
@@ -106,7 +106,7 @@ export class RsaWork {
       case 'sign-master-pub':
         return masterPubkeySignature(task.signKey, task.publicPem, task.algorithm);
       case 'sign':
-        return sign(task.masterKey, task.bytes, task.algorithm);
+        return rsaSign(task.masterKey, task.bytes, task.algorithm);
     }
   }
 

@@ -3,7 +3,7 @@ import {
   expandNodegroup,
   isTargetType,
   type Nodegroups,
-  splitWords,
+  splitTargetWords,
   type TargetExpression,
 } from '../../minion-protocol/index.ts';
 import { MasterError } from '../errors.ts';
@@ -87,7 +87,7 @@ function withoutNodegroups(
   tgt: string | readonly string[],
   nodegroups: Nodegroups,
 ): string | readonly string[] {
-  const words = splitWords(tgt);
+  const words = splitTargetWords(tgt);
   const groups = words.filter((word) => word.startsWith('N@'));
   const isResolvable = groups.every((word) => Object.hasOwn(nodegroups, word.slice(2)));
   if (groups.length === 0 || !isResolvable) return tgt;

@@ -1,13 +1,13 @@
 import type { MinionTest, Reach } from '../../acl/index.ts';
 import {
-  type Candidate,
   type CompiledTarget,
-  type CompileOptions,
+  type CompileTargetOptions,
   compileLinearPattern,
   compileTarget,
   type MinionFacts,
+  type MinionResources,
   type Nodegroups,
-  type Resources,
+  type TargetCandidate,
   type TargetExpression,
   type TargetTerm,
 } from '../../minion-protocol/index.ts';
@@ -61,7 +61,7 @@ export interface TargetResolverOptions {
   /** Those that rights may go by. Default: the same. */
   readonly rightsOf?: (id: string) => MinionFacts;
   /** What a minion manages besides itself. Default: nothing. */
-  readonly resourcesOf?: (id: string) => Resources | undefined;
+  readonly resourcesOf?: (id: string) => MinionResources | undefined;
   /** `minion_data_cache`: without it, whatever depends on facts may match. */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;
@@ -156,8 +156,10 @@ export class TargetResolver {
     isUsable: (group: CompiledTarget) => boolean = () => true,
   ): CompiledTarget {
     // protection: pillar-equality
-    const compile = (target: TargetExpression, options: CompileOptions = {}): CompiledTarget =>
-      compileTarget(target, compileLinearPattern, { ...exact, ...options });
+    const compile = (
+      target: TargetExpression,
+      options: CompileTargetOptions = {},
+    ): CompiledTarget => compileTarget(target, compileLinearPattern, { ...exact, ...options });
     const { nodegroups } = this.#options;
     if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
     const groups = new Map<string, CompiledTarget | undefined>();
@@ -270,7 +272,7 @@ export class TargetResolver {
   }
 
   /** Salt leaves out minions that a `not` takes away, except where it has no data of anybody. */
-  #mayMatch(compiled: CompiledTarget, candidate: Candidate): boolean {
+  #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);
   }
 
@@ -286,18 +288,18 @@ export class TargetResolver {
     return compiled;
   }
 
-  #rightful(id: string): Candidate {
+  #rightful(id: string): TargetCandidate {
     const { factsOf, rightsOf = factsOf } = this.#options;
     return new LazyCandidate(id, { factsOf: rightsOf });
   }
 
-  #candidate(id: string): Candidate {
+  #candidate(id: string): TargetCandidate {
     return new LazyCandidate(id, this.#options);
   }
 }
 
 /** Facts and resources are looked up where a condition asks for them, facts once. */
-class LazyCandidate implements Candidate {
+class LazyCandidate implements TargetCandidate {
   readonly id: string;
   readonly #sources: Pick<TargetResolverOptions, 'factsOf' | 'resourcesOf'>;
   #facts: MinionFacts | undefined;
@@ -312,7 +314,7 @@ class LazyCandidate implements Candidate {
     return this.#facts;
   }
 
-  get resources(): Resources | undefined {
+  get resources(): MinionResources | undefined {
     return this.#sources.resourcesOf?.(this.id);
   }
 }
@@ -373,7 +375,7 @@ function readTarget(compile: () => CompiledTarget): CompiledTarget {
   }
 }
 
-function conditionsMet(compiled: CompiledTarget, candidate: Candidate): string[] {
+function conditionsMet(compiled: CompiledTarget, candidate: TargetCandidate): string[] {
   return compiled.terms
     .filter((term) => term.test(candidate) === 'yes')
     .map(({ text, ids }) => (ids.length > 0 ? candidate.id : text));

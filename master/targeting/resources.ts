@@ -2,8 +2,8 @@
 import {
   isValidMinionId,
   isWireMap,
+  type MinionResources,
   packLocal,
-  type Resources,
   unpackLocal,
   type WireValue,
 } from '../../minion-protocol/index.ts';
@@ -34,7 +34,7 @@ export interface KnownResourcesOptions {
  */
 export class KnownResources {
   readonly #options: KnownResourcesOptions;
-  readonly #resources = new Map<string, Resources>();
+  readonly #resources = new Map<string, MinionResources>();
 
   private constructor(options: KnownResourcesOptions) {
     this.#options = options;
@@ -59,7 +59,7 @@ export class KnownResources {
   }
 
   /** What a minion manages; `undefined`: nothing. */
-  of(minionId: string): Resources | undefined {
+  of(minionId: string): MinionResources | undefined {
     return this.#resources.get(minionId);
   }
 
@@ -100,7 +100,7 @@ export class KnownResources {
 }
 
 /** @returns only types that have resources; `undefined` for what is no map of lists of ids */
-function readResources(value: WireValue | undefined): Resources | undefined {
+function readResources(value: WireValue | undefined): MinionResources | undefined {
   if (!isWireMap(value)) return undefined;
   const resources = new Map<string, ReadonlySet<string>>();
   for (const [type, ids] of Object.entries(value)) {

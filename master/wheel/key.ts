@@ -1,7 +1,7 @@
 /** The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py]. */
 import {
   compileGlob,
-  fingerprint,
+  keyFingerprint,
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
@@ -288,6 +288,6 @@ const hashTypes = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'] as con
 
 function hashed(pem: string, hashType: string): string {
   const known = hashTypes.find((name) => name === hashType);
-  if (known !== undefined) return fingerprint(pem, known);
+  if (known !== undefined) return keyFingerprint(pem, known);
   throw new MasterError('ERR_ARGS', `hash_type is none of ${hashTypes.join(', ')}`);
 }

@@ -2,20 +2,50 @@
  * A small minion for embedding: signs in, waits for acceptance, subscribes, runs the functions it
  * has, and returns what they gave. For tests, the demo and small appliances.
  */
+
 import { generateKeyString } from '../crypticle.ts';
 import type { PublicationLoad } from '../loads.ts';
 import { createMinionHandshake, type MinionHandshakeConfig } from '../minion-handshake.ts';
+import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 import { factsOf } from '../targeting/facts.ts';
-import type { Candidate } from '../targeting/target.ts';
-import { TransportError } from '../transport/errors.ts';
-import { BROADCAST_TOPIC, minionTopic } from '../transport/topics.ts';
-import type { MinionTransport } from '../transport/transport.ts';
-import { isWireMap, type WireMap, type WireValue } from '../wire-value.ts';
-import { builtInFunctions, type MinionFunction } from './functions.ts';
-import { type JobResult, type MinionJob, MinionJobs } from './jobs.ts';
+import { compileTarget, isTargetType, type TargetCandidate } from '../targeting/target.ts';
+import {
+  BROADCAST_TOPIC,
+  type MinionTransport,
+  minionTopic,
+  TransportError,
+} from '../transport/transport.ts';
+import {
+  builtInFunctions,
+  type JobResult,
+  type MinionFunction,
+  type MinionJob,
+  MinionJobs,
+} from './jobs.ts';
 import type { MinionKeys } from './key-files.ts';
-import { createIdentity, type Identity, isOutdated, MinionSession } from './session.ts';
-import { isTargeted } from './target.ts';
+import {
+  createMinionIdentity,
+  isOutdatedKeyError,
+  type MinionIdentity,
+  MinionSession,
+} from './session.ts';
+
+// Whether a publication is meant for this minion [WIRE 12.1].
+
+/**
+ * Asks a publication's target. What cannot be read, and regular expressions with lookaround or
+ * back-references, mean nobody here: nothing bounds what those would cost.
+ */
+export function isMinionTargeted(candidate: TargetCandidate, load: PublicationLoad): boolean {
+  const { tgt, tgt_type: tgtType = 'glob', delimiter = ':' } = load;
+  if (!isTargetType(tgtType) || delimiter === '') return false;
+  try {
+    return compileTarget({ tgtType, tgt, delimiter }).test(candidate) === 'yes';
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
+}
 
 /** Where a minion stands. */
 export type MinionState =
@@ -65,7 +95,7 @@ const returnPauseMs = 1000;
 /** See {@link createMinion}. */
 export class Minion {
   readonly #options: MinionOptions;
-  readonly #identity: Identity;
+  readonly #identity: MinionIdentity;
   readonly #jobs: MinionJobs;
   readonly #token = generateKeyString();
   readonly #stopped = new AbortController();
@@ -77,7 +107,11 @@ export class Minion {
 
   constructor(options: MinionOptions) {
     this.#options = options;
-    this.#identity = createIdentity(options.id, options.version ?? 3, options.keys.privatePem);
+    this.#identity = createMinionIdentity(
+      options.id,
+      options.version ?? 3,
+      options.keys.privatePem,
+    );
     this.#masterPem = options.keys.masterPem;
     this.#jobs = new MinionJobs(
       new Map([...builtInFunctions, ...Object.entries(options.functions ?? {})]),
@@ -143,14 +177,14 @@ export class Minion {
     return { ...this.#options.grains, id: this.#options.id };
   }
 
-  #candidate(): Candidate {
+  #candidate(): TargetCandidate {
     const facts = { grains: factsOf(this.#grains()), pillar: factsOf(this.#pillar) };
     return { id: this.#options.id, facts };
   }
 
   async #receive(envelope: Uint8Array): Promise<void> {
     const load = await this.#openPublication(envelope);
-    if (!isJob(load) || !isTargeted(this.#candidate(), load)) return;
+    if (!isJob(load) || !isMinionTargeted(this.#candidate(), load)) return;
     if (!this.#jobs.isNew(load.jid)) return;
     const job: MinionJob = { jid: load.jid, fun: String(load.fun), arg: load.arg, load };
     const result = await this.#jobs.run(job, {
@@ -168,7 +202,7 @@ export class Minion {
     try {
       return session.openPublication(envelope);
     } catch (error) {
-      if (!isOutdated(error)) throw error;
+      if (!isOutdatedKeyError(error)) throw error;
       return (await this.#signInAfter(session)).openPublication(envelope);
     }
   }
@@ -209,7 +243,7 @@ export class Minion {
     try {
       return await this.#ask(session, load, open);
     } catch (error) {
-      if (!isOutdated(error)) throw error;
+      if (!isOutdatedKeyError(error)) throw error;
       return this.#ask(await this.#signInAfter(session), load, open);
     }
   }

@@ -4,20 +4,18 @@
  */
 import { createPrivateKey, createPublicKey, type KeyObject, randomBytes } from 'node:crypto';
 import { type CrypticleKey, parseKeyString, SerialGuard } from '../crypticle.ts';
-import { encodeRequest } from '../envelope.ts';
 import { ProtocolError } from '../errors.ts';
 import type { HandshakeStep } from '../minion-handshake.ts';
+import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 import { openPublication } from '../publication.ts';
-import { openPrivateReply, openSendReply } from '../reply.ts';
-import { defaultEncryptionAlgorithm, defaultSigningAlgorithm } from '../rsa.ts';
-import { isWireMap, type WireMap, type WireValue } from '../wire-value.ts';
-import { minionToken } from '../x931.ts';
+import { encodeRequest, openPrivateReply, openSendReply } from '../request.ts';
+import { defaultEncryptionAlgorithm, defaultSigningAlgorithm, minionToken } from '../rsa.ts';
 
 /** An accepted sign-in. */
 export type SignedIn = Extract<HandshakeStep, { state: 'accepted' }>;
 
 /** Who speaks. */
-export interface Identity {
+export interface MinionIdentity {
   readonly id: string;
   readonly version: 0 | 2 | 3;
   readonly privateKey: KeyObject;
@@ -25,7 +23,11 @@ export interface Identity {
   readonly token: Uint8Array;
 }
 
-export function createIdentity(id: string, version: 0 | 2 | 3, privatePem: string): Identity {
+export function createMinionIdentity(
+  id: string,
+  version: 0 | 2 | 3,
+  privatePem: string,
+): MinionIdentity {
   const privateKey = createPrivateKey(privatePem);
   return { id, version, privateKey, token: minionToken(privateKey) };
 }
@@ -33,13 +35,13 @@ export function createIdentity(id: string, version: 0 | 2 | 3, privatePem: strin
 /** One sign-in's keys. Another sign-in makes another session. */
 export class MinionSession {
   readonly publishPort: number;
-  readonly #identity: Identity;
+  readonly #identity: MinionIdentity;
   readonly #publishKey: CrypticleKey;
   readonly #requestKey: CrypticleKey;
   readonly #masterKey: KeyObject;
   readonly #serials = new SerialGuard();
 
-  constructor(identity: Identity, signedIn: SignedIn) {
+  constructor(identity: MinionIdentity, signedIn: SignedIn) {
     this.publishPort = signedIn.publishPort;
     this.#identity = identity;
     this.#publishKey = parseKeyString(signedIn.aes);
@@ -99,7 +101,7 @@ export class MinionSession {
 }
 
 /** Whether an error says that the session's keys are no longer the master's. */
-export function isOutdated(error: unknown): boolean {
+export function isOutdatedKeyError(error: unknown): boolean {
   return (
     error instanceof ProtocolError &&
     ['ERR_BAD_HMAC', 'ERR_BAD_REPLY', 'ERR_BAD_SIGNATURE', 'ERR_DECRYPT'].includes(error.code)

@@ -1,5 +1,5 @@
 /** Addresses and networks as Python's `ipaddress` reads them [salt/matchers/ipcidr_match.py]. */
-import type { WireValue } from '../wire-value.ts';
+import type { WireValue } from '../payload.ts';
 
 interface Address {
   readonly version: 4 | 6;
@@ -32,7 +32,7 @@ export function parseIpNetwork(text: string): IpNetwork | undefined {
 }
 
 /** Whether one of a minion's addresses, as its grains list them, lies in the network. */
-export function containsAny(network: IpNetwork, addresses: WireValue | undefined): boolean {
+export function networkContainsAny(network: IpNetwork, addresses: WireValue | undefined): boolean {
   const list = Array.isArray(addresses) ? addresses : [addresses];
   return list.some((text) => {
     const address = typeof text === 'string' ? parseAddress(text) : undefined;

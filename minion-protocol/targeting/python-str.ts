@@ -2,7 +2,7 @@
  * Python's `str()` of a value, which is what Salt compares grains and pillar by
  * [salt/utils/data.py subdict_match]. The wire's values do not tell 1.0 from 1: both are `1`.
  */
-import { WireDateTime, WireExtension, type WireMap, type WireValue } from '../wire-value.ts';
+import { WireDateTime, WireExtension, type WireMap, type WireValue } from '../payload.ts';
 
 /** `str(value)`. */
 export function pythonStr(value: WireValue): string {

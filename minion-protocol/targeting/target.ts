@@ -1,17 +1,21 @@
 /** Who a publication is meant for [WIRE 12.1; salt/matchers/*.py]: compiled once, then asked. */
-import { compileGlob } from '../glob.ts';
+
 import {
-  type Expression,
-  evaluate,
-  keepTerms,
+  type CompoundExpression,
+  evaluateCompound,
+  filterTerms,
+  type MatchResult,
   parseCompound,
-  splitWords,
-  type Verdict,
+  splitTargetWords,
 } from './compound.ts';
-import { compileFactMatch } from './fact-match.ts';
-import type { FactSource, MinionFacts, Resources } from './facts.ts';
-import { containsAny, parseIpNetwork } from './ip-network.ts';
-import { compileLinearPattern, type PatternCompiler } from './pattern.ts';
+import {
+  compileFactMatch,
+  type FactSource,
+  type MinionFacts,
+  type MinionResources,
+} from './facts.ts';
+import { networkContainsAny, parseIpNetwork } from './ip-network.ts';
+import { compileGlob, compileLinearPattern, type PatternCompiler } from './pattern.ts';
 
 /** The target types that go over the wire. */
 const targetTypes = [
@@ -40,11 +44,11 @@ export interface TargetExpression {
 }
 
 /** A minion that may be meant. */
-export interface Candidate {
+export interface TargetCandidate {
   readonly id: string;
   readonly facts: MinionFacts;
   /** What it manages besides itself. Default: nothing. */
-  readonly resources?: Resources | undefined;
+  readonly resources?: MinionResources | undefined;
 }
 
 /** One condition of a target. */
@@ -57,7 +61,7 @@ export interface TargetTerm {
   readonly isSelfTold: boolean;
   /** Whether it is written as a pattern on pillar; it may be read as equality all the same. */
   readonly isPillarPattern: boolean;
-  test(candidate: Candidate): Verdict;
+  test(candidate: TargetCandidate): MatchResult;
   /** Whether it means this resource; absent where it does not go by resources. */
   readonly meansResource?: (type: string, id: string) => boolean;
 }
@@ -68,26 +72,26 @@ export interface CompiledTarget {
   /** Why the expression is broken, and therefore means nobody. */
   readonly problem: string | undefined;
   /** Whether this minion is meant. */
-  test(candidate: Candidate): Verdict;
+  test(candidate: TargetCandidate): MatchResult;
   /**
    * The same where each condition whose facts are not known counts as met, as Salt's master
    * resolves what it publishes [WIRE 12.2].
    */
-  isPossible(candidate: Candidate): boolean;
+  isPossible(candidate: TargetCandidate): boolean;
   /**
    * Whether this minion is meant where that gives it a right: for certain, and also by the
    * conditions other than those on grains. So grains can take a right away, and give none.
    */
-  isEntitled(candidate: Candidate): boolean;
+  isEntitled(candidate: TargetCandidate): boolean;
   /**
    * The ids of resources that this minion returns for, in place of itself: where each condition
    * goes by resources [WIRE 23.3]. Otherwise none.
    */
-  resourcesMeant(candidate: Candidate): ReadonlySet<string>;
+  resourcesMeant(candidate: TargetCandidate): ReadonlySet<string>;
 }
 
 /** How {@link compileTarget} reads conditions on pillar. */
-export interface CompileOptions {
+export interface CompileTargetOptions {
   /**
    * `exact`: each is equality, so that no pattern can find out what is in another's pillar, as in
    * Salt where a minion asks. Default `pattern`.
@@ -113,14 +117,14 @@ export function isTargetType(text: string): text is TargetType {
 export function compileTarget(
   target: TargetExpression,
   compilePattern: PatternCompiler = compileLinearPattern,
-  options: CompileOptions = {},
+  options: CompileTargetOptions = {},
 ): CompiledTarget {
   const compiler = new TermCompiler(compilePattern, options);
   if (target.tgtType !== 'compound') {
     const term = compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
     return ready([term], { kind: 'term', word: term.text, index: 0, isExcluded: false });
   }
-  const expression = tryToParse(splitWords(target.tgt));
+  const expression = tryToParse(splitTargetWords(target.tgt));
   if (typeof expression === 'string') return broken(expression);
   const terms: TargetTerm[] = [];
   for (const { word, isExcluded } of termsOf(expression)) {
@@ -131,29 +135,30 @@ export function compileTarget(
   return ready(terms, expression);
 }
 
-function ready(terms: readonly TargetTerm[], expression: Expression): CompiledTarget {
-  const verdictOf = (candidate: Candidate, index: number): Verdict =>
+function ready(terms: readonly TargetTerm[], expression: CompoundExpression): CompiledTarget {
+  const verdictOf = (candidate: TargetCandidate, index: number): MatchResult =>
     terms[index]?.test(candidate) ?? 'no';
-  const told = keepTerms(expression, (index) => terms[index]?.isSelfTold === false);
+  const told = filterTerms(expression, (index) => terms[index]?.isSelfTold === false);
   const isByResources = terms.every(({ meansResource }) => meansResource !== undefined);
-  const says = (part: Expression, candidate: Candidate): boolean =>
-    evaluate(part, (index) => verdictOf(candidate, index)) === 'yes';
+  const says = (part: CompoundExpression, candidate: TargetCandidate): boolean =>
+    evaluateCompound(part, (index) => verdictOf(candidate, index)) === 'yes';
   return {
     terms,
     problem: undefined,
-    test: (candidate) => evaluate(expression, (index) => verdictOf(candidate, index)),
+    test: (candidate) => evaluateCompound(expression, (index) => verdictOf(candidate, index)),
     isPossible: (candidate) =>
-      evaluate(expression, (index) => (verdictOf(candidate, index) === 'no' ? 'no' : 'yes')) ===
-      'yes',
+      evaluateCompound(expression, (index) =>
+        verdictOf(candidate, index) === 'no' ? 'no' : 'yes',
+      ) === 'yes',
     isEntitled: (candidate) =>
       told !== undefined && says(told, candidate) && says(expression, candidate),
     resourcesMeant: ({ resources }) => {
       const meant = new Set<string>();
       for (const [type, ids] of isByResources ? (resources ?? []) : []) {
         for (const id of ids) {
-          const verdictOn = (index: number): Verdict =>
+          const verdictOn = (index: number): MatchResult =>
             terms[index]?.meansResource?.(type, id) === true ? 'yes' : 'no';
-          if (evaluate(expression, verdictOn) === 'yes') meant.add(id);
+          if (evaluateCompound(expression, verdictOn) === 'yes') meant.add(id);
         }
       }
       return meant;
@@ -172,7 +177,7 @@ function broken(problem: string): CompiledTarget {
   };
 }
 
-function tryToParse(words: readonly string[]): Expression | string {
+function tryToParse(words: readonly string[]): CompoundExpression | string {
   try {
     return parseCompound(words);
   } catch (error) {
@@ -181,9 +186,9 @@ function tryToParse(words: readonly string[]): Expression | string {
   }
 }
 
-type Term = Extract<Expression, { kind: 'term' }>;
+type Term = Extract<CompoundExpression, { kind: 'term' }>;
 
-function termsOf(expression: Expression): readonly Term[] {
+function termsOf(expression: CompoundExpression): readonly Term[] {
   if (expression.kind === 'term') return [expression];
   return expression.kind === 'not' ? termsOf(expression.of) : expression.of.flatMap(termsOf);
 }
@@ -205,9 +210,9 @@ const letters: Readonly<Record<string, Exclude<TargetType, 'compound'>>> = {
 class TermCompiler {
   readonly #compilePattern: PatternCompiler;
   readonly #isPillarExact: boolean;
-  readonly #groupOf: CompileOptions['groupOf'];
+  readonly #groupOf: CompileTargetOptions['groupOf'];
 
-  constructor(compilePattern: PatternCompiler, { pillar, groupOf }: CompileOptions) {
+  constructor(compilePattern: PatternCompiler, { pillar, groupOf }: CompileTargetOptions) {
     this.#compilePattern = compilePattern;
     this.#isPillarExact = pillar === 'exact';
     this.#groupOf = groupOf;
@@ -327,6 +332,6 @@ function addressTerm(text: string): TargetTerm {
     return { text, ids: [], isSelfTold: true, isPillarPattern: false, test: () => 'no' };
   }
   return factTerm(text, 'grains', (grains) =>
-    containsAny(network, grains.get(`ipv${network.version}`)),
+    networkContainsAny(network, grains.get(`ipv${network.version}`)),
   );
 }

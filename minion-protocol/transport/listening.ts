@@ -1,6 +1,6 @@
 /** Binding a TCP port. */
 import { createServer, type Server, type Socket } from 'node:net';
-import { hostPort, TransportError } from './errors.ts';
+import { formatHostPort, TransportError } from './transport.ts';
 
 export interface ListenOptions {
   readonly host: string;
@@ -51,7 +51,7 @@ function listenError({ host, port }: ListenOptions, cause: Error): TransportErro
   const reason = 'code' in cause ? reasons.get(cause.code) : undefined;
   return new TransportError(
     'ERR_LISTEN',
-    `cannot listen on ${hostPort(host, port)}: ${reason ?? cause.message}`,
+    `cannot listen on ${formatHostPort(host, port)}: ${reason ?? cause.message}`,
     { cause },
   );
 }

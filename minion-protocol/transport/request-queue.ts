@@ -3,9 +3,8 @@
  * gets no answer ends its connection.
  */
 import type { ConcurrencyLimiter } from '../../runtime/index.ts';
-import type { StreamConnection } from './stream-connection.ts';
-import type { Peer, RequestHandler, Turn } from './transport.ts';
-import type { EncodedMessage } from './write-queue.ts';
+import type { EncodedMessage, StreamConnection } from './stream-connection.ts';
+import type { Peer, RequestHandler, RequestSlot } from './transport.ts';
 
 /** What the request port of a transport is served with. */
 export interface RequestService {
@@ -19,7 +18,7 @@ export interface RequestService {
   /** Bytes of the requests being answered; a single one may be larger. */
   readonly maxBytesInFlight: number;
   /** Shared by all connections. */
-  readonly turns: ConcurrencyLimiter;
+  readonly limiter: ConcurrencyLimiter;
 }
 
 /** How answers go back. `Route` is what a transport needs to address one. */
@@ -67,7 +66,7 @@ export class RequestQueue<Route> {
   /** Goes on where the connection's queue was full. */
   startRequests(): void {
     while (!this.#isFull() && this.#waiting.length > 0) {
-      if (!this.#service.turns.tryTake(this)) break;
+      if (!this.#service.limiter.tryAcquire(this)) break;
       const request = this.#waiting.shift();
       if (request === undefined) break;
       const pending = { ...request, answer: undefined };
@@ -75,7 +74,7 @@ export class RequestQueue<Route> {
       this.#pendingBytes += pending.body.length;
       this.#answer(pending);
     }
-    this.#connection.holdBack(this.#isFull() || this.#waiting.length > 0);
+    this.#connection.pauseReading(this.#isFull() || this.#waiting.length > 0);
   }
 
   onWritten(): void {
@@ -84,14 +83,14 @@ export class RequestQueue<Route> {
   }
 
   onClosed(): void {
-    this.#service.turns.leave(this);
+    this.#service.limiter.cancel(this);
     this.#waiting = [];
     this.#pending = [];
   }
 
   finish(): void {
     this.#isFinishing = true;
-    this.#service.turns.leave(this);
+    this.#service.limiter.cancel(this);
     this.#waiting = [];
     this.#endIfIdle();
   }
@@ -105,7 +104,7 @@ export class RequestQueue<Route> {
   }
 
   #answer(pending: PendingAnswer<Route>): void {
-    const turn = new OneTurn(this.#service.turns);
+    const turn = new LimiterSlot(this.#service.limiter);
     let answer: Uint8Array | Promise<Uint8Array>;
     try {
       answer = this.#service.handler(pending.body, this.#peer, turn);
@@ -120,7 +119,7 @@ export class RequestQueue<Route> {
   async #answerLater(
     pending: PendingAnswer<Route>,
     answer: Promise<Uint8Array>,
-    turn: Turn,
+    turn: RequestSlot,
   ): Promise<void> {
     let bytes: Uint8Array;
     try {
@@ -133,15 +132,15 @@ export class RequestQueue<Route> {
     this.startRequests();
   }
 
-  #settle(pending: PendingAnswer<Route>, answer: Uint8Array, turn: Turn): void {
+  #settle(pending: PendingAnswer<Route>, answer: Uint8Array, turn: RequestSlot): void {
     pending.answer = answer;
     this.#sendAnswers();
-    turn.end();
+    turn.release();
     this.#endIfIdle();
   }
 
-  #leaveUnanswered(turn: Turn): void {
-    turn.end();
+  #leaveUnanswered(turn: RequestSlot): void {
+    turn.release();
     // To the peer it is as if the master had gone; other requests are served until then.
     this.#connection.guarded.leaveUnanswered();
     this.#unanswered += 1;
@@ -169,17 +168,17 @@ export class RequestQueue<Route> {
   }
 }
 
-class OneTurn implements Turn {
+class LimiterSlot implements RequestSlot {
   #turns: ConcurrencyLimiter | undefined;
 
   constructor(turns: ConcurrencyLimiter) {
     this.#turns = turns;
   }
 
-  end(): void {
+  release(): void {
     const turns = this.#turns;
     this.#turns = undefined;
-    turns?.giveBack();
+    turns?.release();
   }
 }
 

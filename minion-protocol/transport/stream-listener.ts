@@ -1,29 +1,157 @@
 /** A transport over TCP ports: binds both, admits connections, keeps deadlines, closes. */
+
 import type { Socket } from 'node:net';
 import {
   ConcurrencyLimiter,
   ConnectionGuard,
+  type ConnectionOwner,
+  type FileReloader,
   type GuardedConnection,
+  type GuardLimits,
+  type PortRules,
   peerAddress,
-  type RenewedFiles,
 } from '../../runtime/index.ts';
-import { AdmittedSocket, type Port } from './admitted-socket.ts';
-import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from './connection-limits.ts';
-import { TransportError } from './errors.ts';
 import { type BoundServer, listenOn } from './listening.ts';
 import type { RequestService } from './request-queue.ts';
+import {
+  type ListenerDeps,
+  type OpenConnection,
+  openConnection,
+  type StreamProtocol,
+  WriteScheduler,
+} from './stream-connection.ts';
 import { type LoadedTls, listenSecurely, loadTls, renewTls, type TlsOptions } from './tls.ts';
-import type {
-  AnnouncementHandler,
-  BoundPorts,
-  MasterTransport,
-  OutgoingPublication,
-  PublishOutcome,
-  RequestHandler,
-  Subscriber,
+import {
+  type AnnouncementHandler,
+  type BoundPorts,
+  type MasterTransport,
+  type OutgoingPublication,
+  type PublishOutcome,
+  type RequestHandler,
+  type SubscriberInfo,
+  TransportError,
 } from './transport.ts';
-import type { ListenerParts } from './write-queue.ts';
-import { WriteRounds } from './write-rounds.ts';
+
+// From the socket that a peer connected with to the protocol that is spoken over it.
+
+/** How peers of one port are spoken with. */
+export interface PortProtocol extends PortRules {
+  /** Whether the protocol has a handshake of its own; its session tells when it is done. */
+  readonly hasHandshake: boolean;
+  readonly open: (
+    stream: Socket,
+    guarded: GuardedConnection,
+    parts: ListenerDeps,
+  ) => OpenConnection;
+}
+
+/** A port that speaks `protocol`. */
+export function createPortProtocol<Event extends { readonly type: string }>(
+  properties: Omit<PortProtocol, 'open'>,
+  protocol: StreamProtocol<Event>,
+): PortProtocol {
+  return {
+    ...properties,
+    open: (stream, guarded, parts) => openConnection(stream, guarded, parts, protocol),
+  };
+}
+
+/** A socket in the guard's table; with TLS nothing of the protocol can come over it at first. */
+class GuardedSocket implements ConnectionOwner {
+  readonly #socket: Socket;
+  #connection: OpenConnection | undefined;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  /**
+   * Speaks the port's protocol from here on.
+   * @param stream the socket, or what TLS makes of it
+   */
+  open(port: PortProtocol, stream: Socket, guarded: GuardedConnection, parts: ListenerDeps): void {
+    if (!port.hasHandshake) guarded.handshakeDone();
+    this.#connection = port.open(stream, guarded, parts);
+  }
+
+  onEnd(): void {
+    this.#socket.destroy();
+    this.#connection?.onClosed();
+  }
+
+  finish(): void {
+    if (this.#connection === undefined) this.#socket.destroy();
+    else this.#connection.finish();
+  }
+}
+
+/** Bounds that a listener puts on its peers, whatever the transport [THREATS N-02, N-03]. */
+export interface ConnectionLimits extends GuardLimits {
+  /** From connecting to the end of the handshake, milliseconds. Default 30,000. */
+  readonly handshakeMs: number;
+  /**
+   * From connecting to the first complete request on the request port, milliseconds, and one
+   * second more for each 64 KiB that arrived. Default 30,000. Does not bind known addresses: their
+   * ZeroMQ sockets reconnect after a restart of the master and then wait until they have to ask.
+   */
+  readonly firstRequestMs: number;
+  /**
+   * From the first byte of a message to its last, milliseconds, and one second more for each
+   * 64 KiB that arrived. Default 30,000.
+   */
+  readonly messageMs: number;
+  /** A peer that reads none of what waits for it is disconnected after this, milliseconds. Default 60,000. */
+  readonly stallMs: number;
+  /**
+   * From a request that gets no answer to the end of its connection, milliseconds. Default 5,000:
+   * minions over TCP and WebSocket send again as soon as their connection ends, and at once they
+   * would use up their three tries. Over ZeroMQ they wait as long by themselves.
+   */
+  readonly unansweredMs: number;
+  /** One request, all its frames together, bytes. Default 16 MiB. */
+  readonly maxMessageBytes: number;
+  /** Unfinished messages and subscriptions of all connections, bytes. Default 128 MiB. */
+  readonly maxHeldBytes: number;
+  /** The same for one address that is not known, bytes. Default 32 MiB. */
+  readonly maxHeldBytesPerAddress: number;
+  /** Connections in all, on both ports. Default 65,536. */
+  readonly maxConnections: number;
+  /** Connections of one address. Default 65,536: a fleet may be behind one. */
+  readonly maxConnectionsPerAddress: number;
+  /**
+   * Connections of one address that is not known which have not finished handshake and first
+   * request; the oldest is closed for a new one. Default 1,000.
+   */
+  readonly maxNewConnectionsPerAddress: number;
+  /** Addresses remembered as known; the one heard longest ago is forgotten. Default 65,536. */
+  readonly maxKnownAddresses: number;
+  /** Requests of one connection that are being answered; no more are read. Default 64. */
+  readonly maxRequestsInFlight: number;
+  /**
+   * Requests of all connections that are worked on at the same time, those that wait for something
+   * not counted; no more are read. Default 256: what is under way is memory that each collection
+   * goes over, and more of it was no quicker.
+   */
+  readonly maxActiveRequests: number;
+}
+
+export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
+  handshakeMs: 30_000,
+  firstRequestMs: 30_000,
+  // protection: silent-for-ever
+  messageMs: 30_000,
+  stallMs: 60_000,
+  unansweredMs: 5_000,
+  maxMessageBytes: 16 * 1024 * 1024,
+  maxHeldBytes: 128 * 1024 * 1024,
+  maxHeldBytesPerAddress: 32 * 1024 * 1024,
+  maxConnections: 65_536,
+  maxConnectionsPerAddress: 65_536,
+  maxNewConnectionsPerAddress: 1000,
+  maxKnownAddresses: 65_536,
+  maxRequestsInFlight: 64,
+  maxActiveRequests: 256,
+};
 
 const DEFAULT_GRACE_MS = 5000;
 
@@ -53,12 +181,12 @@ export interface ListenerOptions {
 export interface ListenerDesign {
   /** Salt's name of the transport. */
   readonly name: string;
-  readonly requests: (service: RequestService, limits: ConnectionLimits) => Port;
+  readonly requests: (service: RequestService, limits: ConnectionLimits) => PortProtocol;
   /** @param announce verifies what a minion says of itself on its publish connection */
-  readonly publications: (announce: AnnouncementHandler, publishPort: () => number) => Port;
+  readonly publications: (announce: AnnouncementHandler, publishPort: () => number) => PortProtocol;
   readonly publisher: {
     publish(publication: OutgoingPublication): PublishOutcome;
-    subscribers(): readonly Subscriber[];
+    subscribers(): readonly SubscriberInfo[];
     /** Ends what the publisher alone knows to be this minion's. */
     disconnect?(minionId: string): void;
   };
@@ -80,11 +208,11 @@ class StreamListener implements MasterTransport {
   readonly #tls: TlsOptions | undefined;
   readonly #limits: ConnectionLimits;
   readonly #guard: ConnectionGuard;
-  readonly #parts: ListenerParts;
+  readonly #parts: ListenerDeps;
   #servers: BoundServer[] = [];
   #publishPort = 0;
   #sweeper: NodeJS.Timeout | undefined;
-  #certificate: RenewedFiles | undefined;
+  #certificate: FileReloader | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(design: ListenerDesign, options: ListenerOptions, tls: TlsOptions | undefined) {
@@ -94,7 +222,7 @@ class StreamListener implements MasterTransport {
     this.#tls = tls;
     this.#limits = { ...DEFAULT_CONNECTION_LIMITS, ...options.limits };
     this.#guard = new ConnectionGuard(this.#limits, options.now ?? steadyClock);
-    this.#parts = { now: this.#guard.now, rounds: new WriteRounds() };
+    this.#parts = { now: this.#guard.now, writeScheduler: new WriteScheduler() };
   }
 
   async listen(
@@ -121,7 +249,7 @@ class StreamListener implements MasterTransport {
     this.#design.publisher.disconnect?.(minionId);
   }
 
-  subscribers(): readonly Subscriber[] {
+  subscribers(): readonly SubscriberInfo[] {
     return this.#design.publisher.subscribers();
   }
 
@@ -153,7 +281,7 @@ class StreamListener implements MasterTransport {
       publishPort: knownPort,
       maxInFlight: limits.maxRequestsInFlight,
       maxBytesInFlight: limits.maxMessageBytes,
-      turns: new ConcurrencyLimiter(limits.maxTurns),
+      limiter: new ConcurrencyLimiter(limits.maxActiveRequests),
     };
     const requests = await this.#bind(requestPort, this.#design.requests(service, limits), tls);
     if (tls !== undefined) this.#certificate = renewTls(tls, this.#servers);
@@ -162,7 +290,7 @@ class StreamListener implements MasterTransport {
     return { requestPort: requests.port, publishPort: this.#publishPort };
   }
 
-  async #bind(port: number, kind: Port, tls: LoadedTls | undefined): Promise<BoundServer> {
+  async #bind(port: number, kind: PortProtocol, tls: LoadedTls | undefined): Promise<BoundServer> {
     const { keepAliveIdleMs = 300_000 } = this.#options;
     const address = {
       host: this.#options.host ?? '0.0.0.0',
@@ -186,18 +314,18 @@ class StreamListener implements MasterTransport {
    * @returns what is to be called once bytes of the protocol can be exchanged; `undefined` when
    *   the connection was refused and has ended
    */
-  #admit(socket: Socket, port: Port): ((stream: Socket) => void) | undefined {
+  #admit(socket: Socket, port: PortProtocol): ((stream: Socket) => void) | undefined {
     const address = peerAddress(socket);
     if (address === undefined) {
       socket.destroy();
       return undefined;
     }
-    const admitted = new AdmittedSocket(socket);
+    const admitted = new GuardedSocket(socket);
     const guarded = this.#guard.admit(address, port, admitted);
     if (guarded === undefined) return undefined;
-    endWith(socket, guarded);
+    endGuardedWithSocket(socket, guarded);
     return (stream) => {
-      if (stream !== socket) endWith(stream, guarded);
+      if (stream !== socket) endGuardedWithSocket(stream, guarded);
       admitted.open(port, stream, guarded, this.#parts);
     };
   }
@@ -215,7 +343,7 @@ class StreamListener implements MasterTransport {
 }
 
 /** What ends a connection from outside. A reset is an ordinary way to go; 'close' follows. */
-function endWith(socket: Socket, guarded: GuardedConnection): void {
+function endGuardedWithSocket(socket: Socket, guarded: GuardedConnection): void {
   socket.on('error', ignore);
   socket.on('close', () => guarded.end());
 }

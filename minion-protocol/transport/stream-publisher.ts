@@ -1,11 +1,19 @@
 /** Publications over TCP and WebSocket: to connections, of which some are known to be whose. */
-import { HeldPublications } from './held-publications.ts';
-import type { StreamConnection } from './stream-connection.ts';
-import { DEFAULT_QUEUE_BOUNDS, offer, type QueueBounds } from './subscriber-queue.ts';
-import type { OutgoingPublication, PublishOutcome, Subscriber } from './transport.ts';
-import { type EncodedMessage, encoded } from './write-queue.ts';
 
-export interface StreamPublisherOptions extends QueueBounds {
+import {
+  type EncodedMessage,
+  type StreamConnection,
+  toEncodedMessage,
+} from './stream-connection.ts';
+import {
+  DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
+  PublicationReplayBuffer,
+  type SubscriberQueueLimits,
+  tryQueueMessage,
+} from './subscriber-queue.ts';
+import type { OutgoingPublication, PublishOutcome, SubscriberInfo } from './transport.ts';
+
+export interface StreamPublisherOptions extends SubscriberQueueLimits {
   /**
    * Publications that one subscriber may miss in a row before it is given up. Default 10,000 over
    * TCP, and no bound over WebSocket, whose minions never come back [WIRE 4.2].
@@ -19,7 +27,7 @@ export interface StreamPublisherOptions extends QueueBounds {
 }
 
 export const DEFAULT_STREAM_PUBLISHER_OPTIONS: StreamPublisherOptions = {
-  ...DEFAULT_QUEUE_BOUNDS,
+  ...DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
   maxMissed: 10_000,
   orderMasters: false,
 };
@@ -36,28 +44,30 @@ export class StreamPublisher {
   readonly #options: StreamPublisherOptions;
   readonly #form: PublicationForm;
   readonly #links = new Set<SubscriberLink>();
-  readonly #held: HeldPublications<SubscriberLink>;
+  readonly #held: PublicationReplayBuffer<SubscriberLink>;
 
   constructor(options: StreamPublisherOptions, form: PublicationForm) {
     this.#options = options;
     this.#form = form;
-    this.#held = new HeldPublications(options, (publication, to) => this.#send(publication, [to]));
+    this.#held = new PublicationReplayBuffer(options, (publication, to) =>
+      this.#send(publication, [to]),
+    );
   }
 
   /** Counts a connection among the subscribers. */
   open(connection: StreamConnection): SubscriberLink {
     const link = new SubscriberLink(connection, this.#options, {
-      onReady: (afterMs) => this.#held.serveLater(link, afterMs),
+      onReady: (afterMs) => this.#held.replayLater(link, afterMs),
       onGone: () => this.#close(link),
     });
     this.#links.add(link);
-    this.#held.expect(link);
+    this.#held.addSubscriber(link);
     return link;
   }
 
   #close(link: SubscriberLink): void {
     this.#links.delete(link);
-    this.#held.forget(link);
+    this.#held.removeSubscriber(link);
   }
 
   publish(publication: OutgoingPublication): PublishOutcome {
@@ -69,7 +79,7 @@ export class StreamPublisher {
     { envelope, minionIds }: OutgoingPublication,
     links: Iterable<SubscriberLink>,
   ): PublishOutcome {
-    const message = encoded(this.#form.encode(envelope));
+    const message = toEncodedMessage(this.#form.encode(envelope));
     const addressees = minionIds === null ? undefined : new Set(minionIds);
     const isTooLarge = message.bytes > this.#form.maxBytes;
     let queued = 0;
@@ -82,7 +92,7 @@ export class StreamPublisher {
     return { queued, skipped };
   }
 
-  subscribers(): Subscriber[] {
+  subscribers(): SubscriberInfo[] {
     return Array.from(this.#links, (link) => link.describe());
   }
 
@@ -122,7 +132,7 @@ export class SubscriberLink {
     return this.#connection.guarded.minionIds;
   }
 
-  describe(): Subscriber {
+  describe(): SubscriberInfo {
     const { address, connectedAt, minionIds } = this.#connection.guarded;
     return {
       address,
@@ -135,7 +145,7 @@ export class SubscriberLink {
 
   /** Queues a message; false if the queue is full and this subscriber goes without. */
   offer(message: EncodedMessage): boolean {
-    if (offer(this.#connection, message, this.#options)) {
+    if (tryQueueMessage(this.#connection, message, this.#options)) {
       this.#missed = 0;
       return true;
     }

@@ -6,10 +6,13 @@ import {
   type TcpEvent,
   TcpFrameDecoder,
 } from '../tcp-frames.ts';
-import { createPort } from './admitted-socket.ts';
 import { type AnswerForm, peerOf, RequestQueue, type RequestService } from './request-queue.ts';
-import type { StreamConnection, StreamSession } from './stream-connection.ts';
-import { createListener, type ListenerOptions } from './stream-listener.ts';
+import {
+  type StreamConnection,
+  type StreamSession,
+  toEncodedMessage,
+} from './stream-connection.ts';
+import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,
@@ -18,7 +21,6 @@ import {
 } from './stream-publisher.ts';
 import type { TlsOptions } from './tls.ts';
 import type { AnnouncementHandler, MasterTransport, Peer } from './transport.ts';
-import { encoded } from './write-queue.ts';
 
 /** What {@link createTcpListener} needs to know; everything has a default. */
 export interface TcpListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {
@@ -38,7 +40,7 @@ const maxAnnouncements = 16;
  * Minions up to 3005 run a job before that, and do not return it [salt/transport/tcp.py
  * connect_callback, salt/minion.py _thread_return].
  */
-const settleMs = 1000;
+const subscriptionDelayMs = 1000;
 /** What a minion's MessagePack library takes by default. */
 const maxPublicationBytes = 100 * 1024 * 1024;
 
@@ -53,7 +55,7 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
       name: 'tcp',
       publisher,
       requests: (service, { maxMessageBytes }) =>
-        createPort(
+        createPortProtocol(
           { awaitsRequest: true, hasHandshake: false, keepsStalled: false },
           {
             createDecoder: () => new TcpFrameDecoder(maxMessageBytes),
@@ -61,7 +63,7 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
           },
         ),
       publications: (announce, publishPort) =>
-        createPort(
+        createPortProtocol(
           // The request that is due is the announcement.
           { awaitsRequest: true, hasHandshake: false, keepsStalled: true },
           {
@@ -81,7 +83,7 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
 
 /** The route of an answer is the head of its request. Clients match answers by it [WIRE 4.2]. */
 const ANSWER_FORM: AnswerForm<Uint8Array> = {
-  encode: (head, answer) => encoded(encodeReplyFrame(head, answer)),
+  encode: (head, answer) => toEncodedMessage(encodeReplyFrame(head, answer)),
   isOrdered: false,
 };
 
@@ -161,7 +163,7 @@ class TcpSubscriberSession implements StreamSession<PeerEvent> {
     this.#isVerifying = true;
     for (let body = this.#waiting.shift(); body !== undefined; body = this.#waiting.shift()) {
       await this.#announce(body, this.#peer);
-      this.#link.ready(settleMs);
+      this.#link.ready(subscriptionDelayMs);
     }
     this.#isVerifying = false;
   }

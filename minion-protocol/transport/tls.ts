@@ -8,9 +8,9 @@ import {
   type TlsOptions as ServerOptions,
   type TLSSocket,
 } from 'node:tls';
-import { RenewedFiles } from '../../runtime/index.ts';
-import { TransportError } from './errors.ts';
+import { FileReloader } from '../../runtime/index.ts';
 import { type BoundServer, bind, type ListenOptions } from './listening.ts';
+import { TransportError } from './transport.ts';
 
 /** Whether peers have to show a certificate. Salt's `cert_reqs`. */
 export type ClientCertificates =
@@ -102,15 +102,15 @@ export function loadTls(options: TlsOptions): LoadedTls {
 export function renewTls(
   { options, contents }: LoadedTls,
   servers: readonly BoundServer[],
-): RenewedFiles {
+): FileReloader {
   const { renewalIntervalMs: intervalMs, onRenewal = () => {} } = options;
-  return new RenewedFiles(
+  return new FileReloader(
     {
       files: filesOf(options),
       ...(intervalMs === undefined ? {} : { intervalMs }),
       apply: (renewed) => {
         for (const { server } of servers) {
-          if (server instanceof SecureServer) secure(server, { options, contents: renewed });
+          if (server instanceof SecureServer) configureTls(server, { options, contents: renewed });
         }
       },
       onRenewed: () => onRenewal(undefined),
@@ -120,11 +120,11 @@ export function renewTls(
   );
 }
 
-function secure(server: SecureServer, loaded: LoadedTls): void {
+function configureTls(server: SecureServer, loaded: LoadedTls): void {
   try {
     server.setSecureContext(contextOf(loaded));
   } catch (cause) {
-    throw unusable(loaded.options, cause);
+    throw unusableFiles(loaded.options, cause);
   }
 }
 
@@ -142,7 +142,7 @@ function createSecureServer(loaded: LoadedTls, { keepAliveIdleMs }: ListenOption
   try {
     return createServer(settings);
   } catch (cause) {
-    throw unusable(loaded.options, cause);
+    throw unusableFiles(loaded.options, cause);
   }
 }
 
@@ -164,7 +164,7 @@ function filesOf({ certFile, keyFile, caFile }: TlsOptions): string[] {
   return [certFile, keyFile ?? certFile, ...(caFile === undefined ? [] : [caFile])];
 }
 
-function unusable({ certFile }: TlsOptions, cause: unknown): TransportError {
+function unusableFiles({ certFile }: TlsOptions, cause: unknown): TransportError {
   const message = `the TLS files or ciphers cannot be used: ${certFile}`;
   return new TransportError('ERR_TLS', message, { cause });
 }

@@ -3,6 +3,8 @@
  * loads: ZeroMQ, TCP, WebSocket and the in-memory pair all fit behind these two interfaces.
  */
 
+import { createHash } from 'node:crypto';
+
 /** The sender of a request, as far as its connection tells. */
 export interface Peer {
   /** Remote address without port. */
@@ -19,9 +21,9 @@ export interface Peer {
 }
 
 /** A request's time of being worked on, which others wait for. */
-export interface Turn {
+export interface RequestSlot {
   /** Lets others go on: the request waits for something, or may take long. May be called twice. */
-  end(): void;
+  release(): void;
 }
 
 /**
@@ -32,7 +34,7 @@ export interface Turn {
 export type RequestHandler = (
   request: Uint8Array,
   peer: Peer,
-  turn: Turn,
+  turn: RequestSlot,
 ) => Uint8Array | Promise<Uint8Array>;
 
 /**
@@ -55,7 +57,7 @@ export interface OutgoingPublication {
    * Subscribers that come within this time, milliseconds, get it too, before anything that is
    * published later. Default 0.
    */
-  readonly holdMs?: number;
+  readonly replayMs?: number;
 }
 
 /** What became of a publication on one transport, at the moment of sending. */
@@ -67,7 +69,7 @@ export interface PublishOutcome {
 }
 
 /** A publish connection. */
-export interface Subscriber {
+export interface SubscriberInfo {
   readonly address: string;
   /** Milliseconds since 1970. */
   readonly connectedAt: number;
@@ -98,7 +100,7 @@ export interface MasterTransport {
   publish(publication: OutgoingPublication): PublishOutcome;
   /** Ends the connections known to be this minion's (its key is no longer good). */
   disconnect(minionId: string): void;
-  subscribers(): readonly Subscriber[];
+  subscribers(): readonly SubscriberInfo[];
   /** How often each kind of misbehaviour ended a connection, by reason. */
   refusals(): Readonly<Record<string, number>>;
   /**
@@ -134,4 +136,82 @@ export interface MinionTransport {
     onPublication: (envelope: Uint8Array) => void,
   ): Promise<void>;
   close(): Promise<void>;
+}
+
+// What goes wrong on the way, for either end of any transport.
+
+/** Codes of {@link TransportError}. */
+export type TransportErrorCode =
+  | 'ERR_LISTEN'
+  | 'ERR_TLS'
+  | 'ERR_CONNECT'
+  | 'ERR_TIMEOUT'
+  | 'ERR_CLOSED';
+
+/** What a code means, for people. */
+export interface TransportErrorEntry {
+  readonly meaning: string;
+  readonly action: string;
+  /** Whether the same call may succeed later. */
+  readonly retry: boolean;
+}
+
+export const transportErrors: Readonly<Record<TransportErrorCode, TransportErrorEntry>> = {
+  ERR_LISTEN: {
+    meaning: 'A port could not be bound.',
+    action:
+      'Stop whatever holds the port (another master?), or set interface, ret_port or publish_port.',
+    retry: true,
+  },
+  ERR_TLS: {
+    meaning: 'A certificate, key or list of ciphers for TLS cannot be read or used.',
+    action: 'Correct keyfile, certfile, ca_certs and ciphers of the ssl option.',
+    retry: false,
+  },
+  ERR_CONNECT: {
+    meaning: 'The address of the master is no address, or nobody listens there.',
+    action: 'Check the host and the port of the master.',
+    retry: true,
+  },
+  ERR_TIMEOUT: {
+    meaning: 'No answer came in time; whether the request arrived is not known.',
+    action: 'Check that the master runs and is reachable, then ask again.',
+    retry: true,
+  },
+  ERR_CLOSED: {
+    meaning: 'This transport was closed, or is used before it listens.',
+    action: 'Make a new one.',
+    retry: false,
+  },
+};
+
+/** A transport could not do what was asked. `cause` is what the system or ZeroMQ said. */
+export class TransportError extends Error {
+  readonly code: TransportErrorCode;
+
+  static {
+    TransportError.prototype.name = TransportError.name;
+  }
+
+  constructor(code: TransportErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** `host:port`, with brackets around an IPv6 address. */
+export function formatHostPort(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+// The topics of `zmq_filtering` [WIRE 4.1].
+
+/** What every filtering minion and syndic subscribes to. */
+export const BROADCAST_TOPIC = 'broadcast';
+/** What a filtering syndic subscribes to besides. */
+export const SYNDIC_TOPIC = 'syndic';
+
+/** A minion's own topic: the lower-case hex SHA-1 of its id in UTF-8. */
+export function minionTopic(minionId: string): string {
+  return createHash('sha1').update(minionId, 'utf8').digest('hex');
 }

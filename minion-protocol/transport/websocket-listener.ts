@@ -2,21 +2,22 @@
 import { Buffer } from 'node:buffer';
 import { binHead } from '../tcp-frames.ts';
 import {
-  encodeFrameHeader,
+  encodeWebsocketHeader,
   OPCODE_BINARY,
   OPCODE_PONG,
   WebsocketDecoder,
   type WebsocketEvent,
 } from '../websocket.ts';
-import { createPort } from './admitted-socket.ts';
 import { type AnswerForm, RequestQueue, type RequestService } from './request-queue.ts';
 import {
+  type EncodedMessage,
   type StreamConnection,
   type StreamProtocol,
   type StreamSession,
-  whole,
+  singleChunkMessage,
+  toEncodedMessage,
 } from './stream-connection.ts';
-import { createListener, type ListenerOptions } from './stream-listener.ts';
+import { createListener, createPortProtocol, type ListenerOptions } from './stream-listener.ts';
 import {
   DEFAULT_STREAM_PUBLISHER_OPTIONS,
   StreamPublisher,
@@ -25,7 +26,6 @@ import {
 } from './stream-publisher.ts';
 import type { TlsOptions } from './tls.ts';
 import type { MasterTransport } from './transport.ts';
-import { type EncodedMessage, encoded } from './write-queue.ts';
 
 /** What {@link createWebsocketListener} needs to know; everything has a default. */
 export interface WebsocketListenerOptions extends ListenerOptions, Partial<StreamPublisherOptions> {
@@ -67,12 +67,12 @@ export function createWebsocketListener(options: WebsocketListenerOptions = {}):
       name: 'ws',
       publisher,
       requests: (service, { maxMessageBytes }) =>
-        createPort(
+        createPortProtocol(
           { awaitsRequest: true, hasHandshake: true, keepsStalled: false },
           websocketProtocol(maxMessageBytes, (connection) => requestRole(connection, service)),
         ),
       publications: () =>
-        createPort(
+        createPortProtocol(
           { awaitsRequest: false, hasHandshake: true, keepsStalled: true },
           websocketProtocol(
             maxSubscriberMessageBytes,
@@ -88,12 +88,12 @@ export function createWebsocketListener(options: WebsocketListenerOptions = {}):
 /** A publication is one byte string, packed, that holds the packed envelope. */
 function encodePublication(envelope: Uint8Array): Uint8Array[] {
   const head = binHead(envelope.length);
-  const header = encodeFrameHeader(OPCODE_BINARY, head.length + envelope.length);
+  const header = encodeWebsocketHeader(OPCODE_BINARY, head.length + envelope.length);
   return [Buffer.concat([header, head]), envelope];
 }
 
 function message(opcode: number, body: Uint8Array): EncodedMessage {
-  return encoded([encodeFrameHeader(opcode, body.length), body]);
+  return toEncodedMessage([encodeWebsocketHeader(opcode, body.length), body]);
 }
 
 function websocketProtocol(
@@ -119,7 +119,7 @@ class WebsocketPeer implements StreamSession<PeerEvent> {
   onEvent(event: PeerEvent): void {
     switch (event.type) {
       case 'upgrade':
-        this.#connection.send(whole(event.response));
+        this.#connection.send(singleChunkMessage(event.response));
         this.#connection.guarded.handshakeDone();
         this.#role.onOpen?.();
         break;
@@ -130,7 +130,7 @@ class WebsocketPeer implements StreamSession<PeerEvent> {
         this.#connection.send(message(OPCODE_PONG, event.payload));
         break;
       case 'close':
-        this.#connection.send(whole(event.response));
+        this.#connection.send(singleChunkMessage(event.response));
         this.#connection.endWhenWritten();
         break;
     }

@@ -2,8 +2,7 @@
 import { createRequire } from 'node:module';
 import type { Request, Subscriber } from 'zeromq';
 import { Semaphore } from '../../runtime/index.ts';
-import { hostPort, TransportError } from './errors.ts';
-import type { MinionTransport } from './transport.ts';
+import { formatHostPort, type MinionTransport, TransportError } from './transport.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -139,7 +138,7 @@ function loadZeromq(): typeof import('zeromq') {
 
 /** @throws {@link TransportError} ERR_CONNECT; an unreachable host is no error, only a delay. */
 function connect(socket: Request | Subscriber, host: string, port: number): void {
-  const address = hostPort(host, port);
+  const address = formatHostPort(host, port);
   try {
     socket.connect(`tcp://${address}`);
   } catch (cause) {

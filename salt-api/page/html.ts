@@ -11,7 +11,7 @@ export class Html {
 }
 
 /** What a template may hold. */
-export type Part = Html | string | number | undefined | readonly Html[];
+export type HtmlPart = Html | string | number | undefined | readonly Html[];
 
 const references: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -28,7 +28,7 @@ function escaped(text: string): string {
     .replace(/[\p{Cc}\p{Bidi_Control}]/gu, '\u{FFFD}');
 }
 
-function toText(part: Part): string {
+function toText(part: HtmlPart): string {
   if (part === undefined) return '';
   if (part instanceof Html) return part.text;
   if (typeof part === 'object') return part.map(({ text }) => text).join('');
@@ -36,7 +36,7 @@ function toText(part: Part): string {
 }
 
 /** A template: what stands in it is markup, what is put in is text. */
-export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
+export function html(strings: TemplateStringsArray, ...parts: readonly HtmlPart[]): Html {
   const texts = strings.map((string, index) => `${string}${toText(parts[index])}`);
   return new Html(texts.join(''));
 }

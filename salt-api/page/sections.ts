@@ -1,14 +1,37 @@
 /** The sections of the status page, each of which can be sent anew. */
+
 import { createHash } from 'node:crypto';
-import type { Denial, JobProgress, KeyInfo } from '../../master/index.ts';
-import { chart } from './chart.ts';
-import type { MinionSince } from './history.ts';
+import type { Denial, Explanation, JobProgress, KeyInfo } from '../../master/index.ts';
 import { type Html, html } from './html.ts';
-import type { Overview } from './overview.ts';
-import { onceForEach } from './shared.ts';
+import { type MinionSince, memoizeByObject, type Overview } from './overview.ts';
+
+const chartWidth = 160;
+const chartHeight = 32;
+/** Values that a chart has room for. */
+const maxChartValues = 60;
+
+/** A line of values as a small picture; the latest is at the right. */
+function renderChart(title: string, values: readonly number[]): Html {
+  const greatest = Math.max(1e-9, ...values);
+  const offset = maxChartValues - values.length;
+  const points = values.map((value, index) => {
+    const x = ((index + offset) / (maxChartValues - 1)) * chartWidth;
+    const y = chartHeight - 1 - (value / greatest) * (chartHeight - 2);
+    return `${x.toFixed(1)},${y.toFixed(1)}`;
+  });
+  const latest = rateText(values.at(-1) ?? 0);
+  const label = `${title}: ${latest} a second now, ${rateText(Math.max(0, ...values))} at most`;
+  return html`<figure><figcaption>${title} <b>${latest}</b>/s</figcaption>
+<svg role="img" aria-label="${label}" viewBox="0 0 ${chartWidth} ${chartHeight}" preserveAspectRatio="none">
+<polyline points="${points.join(' ')}"/></svg></figure>`;
+}
+
+function rateText(value: number): string {
+  return value >= 10 ? String(Math.round(value)) : value.toFixed(1);
+}
 
 /** Where forms and links of the page lead. */
-export interface Places {
+export interface PageLinks {
   /** The path of the page, `/status` behind the prefix. */
   readonly base: string;
   /** What forms bring back, so that nobody else's page can send them. */
@@ -19,13 +42,13 @@ export interface Places {
 const maxListed = 200;
 
 /** By their ids, in the order of the page. */
-export function sections(overview: Overview, places: Places): ReadonlyMap<string, Html> {
+export function renderSections(overview: Overview, places: PageLinks): ReadonlyMap<string, Html> {
   const { minions, jobs, pending, denials, rates } = overview;
   const found = new Map<string, Html>([
     ['master', masterSection(overview)],
     [
       'rates',
-      html`<h2>Rates</h2><div class="charts">${rates.map((it) => chart(it.title, it.values))}</div>`,
+      html`<h2>Rates</h2><div class="charts">${rates.map((it) => renderChart(it.title, it.values))}</div>`,
     ],
   ]);
   if (pending !== undefined) found.set('keys', keysSection(pending, places));
@@ -48,18 +71,18 @@ function masterSection({ status }: Overview): Html {
   return html`<h2>Master</h2>
 ${warnings.map((text) => html`<p class="bad" role="alert">${text}</p>`)}
 <dl><dt>Id</dt><dd>${id}</dd><dt>Version</dt><dd>saltbridge ${version}</dd>
-<dt>Up since</dt><dd>${moment(startedAt)}</dd>
+<dt>Up since</dt><dd>${timeElement(startedAt)}</dd>
 <dt>Transports</dt><dd>${served.join(', ')}; ${subscribers} connections</dd>
 <dt>Keys</dt><dd>${keys.accepted} accepted, ${keys.pending} pending, ${keys.rejected} rejected, ${keys.denied} denied</dd></dl>`;
 }
 
 function keysSection(
   { keys, mayAccept, mayReject }: NonNullable<Overview['pending']>,
-  places: Places,
+  places: PageLinks,
 ): Html {
   const rows = keys.slice(0, maxListed).map((key) => {
     return html`<tr><th scope="row">${key.id}</th><td><code>${key.fingerprint}</code></td><td>${remarks(key)}</td>
-<td>${mayAccept ? decision('accept', key, places) : undefined}${mayReject ? decision('reject', key, places) : undefined}</td></tr>`;
+<td>${mayAccept ? decisionForm('accept', key, places) : undefined}${mayReject ? decisionForm('reject', key, places) : undefined}</td></tr>`;
   });
   const table = html`<div class="wide"><table><thead><tr><th scope="col">Minion</th><th scope="col">Fingerprint</th><th scope="col">Remarks</th><th scope="col">Decision</th></tr></thead>
 <tbody>${rows}</tbody></table></div>`;
@@ -78,7 +101,11 @@ function remarks({ alike, sharedWith, isUnusual }: KeyInfo): string {
 }
 
 /** Names the key itself: another one under the same id is not touched by it. */
-function decision(action: 'accept' | 'reject', { id, fingerprint }: KeyInfo, places: Places): Html {
+function decisionForm(
+  action: 'accept' | 'reject',
+  { id, fingerprint }: KeyInfo,
+  places: PageLinks,
+): Html {
   const mark = createHash('sha256').update(`${id} ${fingerprint}`).digest('hex').slice(0, 16);
   return html`<form method="post" action="${places.base}/keys"><input type="hidden" name="form" value="${places.formToken}"><input type="hidden" name="id" value="${id}"><input type="hidden" name="fingerprint" value="${fingerprint}"><button id="${action}-${mark}" name="action" value="${action}" aria-label="${action} the key of ${id}">${action}</button></form>`;
 }
@@ -86,7 +113,7 @@ function decision(action: 'accept' | 'reject', { id, fingerprint }: KeyInfo, pla
 function jobsSection(jobs: readonly JobProgress[]): Html {
   const rows = jobs.map(({ jid, fun, minions, answered, publishedAt }) => {
     const name = typeof fun === 'string' ? fun : fun.join(', ');
-    return html`<tr><th scope="row">${jid}</th><td>${name}</td><td>${moment(publishedAt)}</td>
+    return html`<tr><th scope="row">${jid}</th><td>${name}</td><td>${timeElement(publishedAt)}</td>
 <td><progress max="${minions}" value="${answered}" aria-label="answers to ${jid}"></progress> ${answered} of ${minions}</td></tr>`;
   });
   const table = html`<div class="wide"><table><thead><tr><th scope="col">Job</th><th scope="col">Function</th><th scope="col">Since</th><th scope="col">Answers</th></tr></thead>
@@ -95,7 +122,7 @@ function jobsSection(jobs: readonly JobProgress[]): Html {
 }
 
 /** The same for all who look at the same time. */
-const minionsSection = onceForEach((minions: readonly MinionSince[]): Html => {
+const minionsSection = memoizeByObject((minions: readonly MinionSince[]): Html => {
   const there = minions.filter(({ isPresent }) => isPresent);
   const away = minions.filter(({ isPresent }) => !isPresent);
   return html`<h2>Minions</h2><p><b>${there.length}</b> listen, <b class="${away.length === 0 ? 'good' : 'bad'}">${away.length}</b> do not.</p>
@@ -105,18 +132,18 @@ ${there.length === 0 ? undefined : html`<details id="listening"><summary>Listeni
 
 function minionTable(title: string, minions: readonly MinionSince[]): Html {
   const rows = minions.slice(0, maxListed).map(({ id, since, heardAt }) => {
-    return html`<tr><th scope="row">${id}</th><td>${since === undefined ? 'before this page began to look' : moment(since)}</td>
-<td>${heardAt === undefined ? 'not since the start' : moment(heardAt)}</td></tr>`;
+    return html`<tr><th scope="row">${id}</th><td>${since === undefined ? 'before this page began to look' : timeElement(since)}</td>
+<td>${heardAt === undefined ? 'not since the start' : timeElement(heardAt)}</td></tr>`;
   });
   const left = minions.length - rows.length;
   return html`<div class="wide"><table><caption>${title}</caption><thead><tr><th scope="col">Minion</th><th scope="col">Since</th><th scope="col">Last request</th></tr></thead>
 <tbody>${rows}</tbody></table></div>${left > 0 ? html`<p>And ${left} more.</p>` : undefined}`;
 }
 
-function denialsSection(denials: readonly Denial[], { base }: Places): Html {
+function denialsSection(denials: readonly Denial[], { base }: PageLinks): Html {
   const rows = denials.map(({ minion, tag, reason, count, lastAt }) => {
     const query = new URLSearchParams({ minion, tag });
-    return html`<tr><th scope="row">${minion}</th><td><code>${tag}</code></td><td>${count}</td><td>${moment(lastAt)}</td>
+    return html`<tr><th scope="row">${minion}</th><td><code>${tag}</code></td><td>${count}</td><td>${timeElement(lastAt)}</td>
 <td>${reason} <a href="${base}/explain?${query.toString()}" aria-label="explain why ${tag} of ${minion} was denied">explain</a></td></tr>`;
   });
   const table = html`<div class="wide"><table><thead><tr><th scope="col">Minion</th><th scope="col">Tag</th><th scope="col">Times</th><th scope="col">Last</th><th scope="col">Why</th></tr></thead>
@@ -125,7 +152,79 @@ function denialsSection(denials: readonly Denial[], { base }: Places): Html {
 }
 
 /** UTC; the script turns it into the reader's own time. */
-function moment(at: number): Html {
+function timeElement(at: number): Html {
   const text = new Date(at).toISOString();
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`;
+}
+
+// Whole pages: the status, the log-in, an explanation.
+
+/** The page, with all that the reader may see. @param notice what came of the last form */
+export function statusPage(overview: Overview, places: PageLinks, notice?: string): Html {
+  const all = [...renderSections(overview, places)].map(
+    ([id, content]) => html`<section id="${id}">${content}</section>\n`,
+  );
+  const { base, formToken } = places;
+  const head = html`<header><h1>${overview.status.id}</h1>
+<p>${overview.user} <span id="live" role="status">not live</span></p>
+<form method="post" action="${base}/logout"><input type="hidden" name="form" value="${formToken}"><button>Log out</button></form></header>`;
+  const told =
+    notice === undefined ? undefined : html`<p class="notice" role="status">${notice}</p>`;
+  const script = html`<script src="${base}/script.js" data-stream="${base}/stream" defer></script>`;
+  return renderDocument(
+    base,
+    `${overview.status.id} – status`,
+    html`${head}<main>${told}\n${all}</main>${script}`,
+  );
+}
+
+/** For whoever is nobody yet. @param eauths names of what users may log in by */
+export function loginPage(base: string, eauths: readonly string[], problem?: string): Html {
+  const told = problem === undefined ? undefined : html`<p class="bad" role="alert">${problem}</p>`;
+  const options = eauths.map((name) => html`<option>${name}</option>`);
+  const eauth =
+    eauths.length === 0
+      ? html`<input name="eauth" value="pam" required>`
+      : html`<select name="eauth">${options}</select>`;
+  return renderDocument(
+    base,
+    'Log in',
+    html`<main class="login"><h1>Log in</h1>${told}
+<form method="post" action="${base}/login">
+<label>User <input name="username" autocomplete="username" required autofocus></label>
+<label>Password <input name="password" type="password" autocomplete="current-password" required></label>
+<label>By ${eauth}</label>
+<button>Log in</button></form></main>`,
+  );
+}
+
+/** Why a signal was denied. */
+export function explanationPage(
+  base: string,
+  { denial, explanation }: { readonly denial: Denial; readonly explanation: Explanation },
+): Html {
+  const { decision, nearest } = explanation;
+  const near = nearest.map(
+    ({ rule, obstacles }) => html`<li><code>${rule}</code>: ${obstacles.join('; ')}</li>`,
+  );
+  const rules =
+    near.length === 0
+      ? html`<p>No rule comes near it.</p>`
+      : html`<p>These rules would permit it, but for:</p><ul>${near}</ul>`;
+  return renderDocument(
+    base,
+    'Why a signal was denied',
+    html`<main><p><a href="${base}">Back</a></p><h1>Why a signal was denied</h1>
+<p><code>${denial.tag}</code> of ${denial.minion}, ${denial.count} times: ${denial.reason}</p>
+<h2>As the policy is now</h2>
+<p>${decision.effect === 'allow' ? 'It would be permitted' : 'It would be denied'} by <code>${decision.rule}</code>: ${decision.reason}</p>
+${decision.effect === 'allow' ? undefined : rules}</main>`,
+  );
+}
+
+function renderDocument(base: string, title: string, body: Html): Html {
+  return html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>${title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<link rel="icon" href="${base}/icon.svg"><link rel="stylesheet" href="${base}/style.css"></head><body>${body}</body></html>`;
 }

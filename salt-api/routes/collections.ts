@@ -1,28 +1,102 @@
 /** `/minions`, `/jobs`, `/keys` and `/stats` [CONTRACT 3.1 to 3.5]. */
+
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
+import type { CreatedKey } from '../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import { execute } from '../clients/execute.ts';
-import { runLocal } from '../clients/local.ts';
+import { executeLowstate, runLocal } from '../clients.ts';
 import {
   type ApiContext,
-  answer,
   bodyOf,
-  endOf,
+  requestEndSignal,
   requireSession,
   type SessionCaller,
+  sendAnswer,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
-import { lowstatesOf } from '../lowstate.ts';
+import { type Lowstate, lowstatesOf } from '../lowstate.ts';
+import { packTar } from '../tar.ts';
+import { loginForms } from './login.ts';
 import {
   jobsOperation,
   keysOperation,
   minionsOperation,
+  newKeysOperation,
   publishOperation,
   statsOperation,
-} from '../operations.ts';
-import { newKeys } from './new-keys.ts';
-import { addResource } from './resource.ts';
+} from './operations.ts';
+import { identifyCaller } from './root.ts';
+import { addRoute, type RouteMethod } from './route.ts';
+
+// `POST /keys`: a key pair for a minion that will be, accepted beforehand [CONTRACT 3.3].
+
+/** Whose it is stands in the body, as for `/run`; where nothing is made, the files are empty. */
+function newKeysMethod(context: ApiContext): RouteMethod {
+  return {
+    about: newKeysOperation,
+    handle: async (request, reply) => {
+      const form = await formOf(context, request);
+      const id = textIn(form, 'mid');
+      const { caller, leave } = await identifyCaller(context, form, request.ip);
+      try {
+        const bits = numberIn(form, 'keysize');
+        const key = await caller.user.keys.create({
+          id,
+          force: isSet(form.force),
+          ...(bits === undefined ? {} : { bits }),
+        });
+        reply.header('content-disposition', `attachment; filename="saltkeys-${fileName(id)}.tar"`);
+        return reply
+          .header('cache-control', 'no-cache')
+          .type('application/x-tar')
+          .send(packKeyPair(key ?? noKey));
+      } finally {
+        await leave();
+      }
+    },
+  };
+}
+
+const noKey: CreatedKey = { publicPem: '', privatePem: '' };
+
+function packKeyPair({ publicPem, privatePem }: CreatedKey): Buffer {
+  const members = [
+    { name: 'minion.pub', content: Buffer.from(publicPem), mode: 0o644 },
+    { name: 'minion.pem', content: Buffer.from(privatePem), mode: 0o400 },
+  ];
+  return packTar(members, new Date());
+}
+
+async function formOf(context: ApiContext, request: FastifyRequest): Promise<Lowstate> {
+  const [form] = loginForms((await bodyOf(context, request)).value);
+  if (form === undefined)
+    throw new SaltApiError('ERR_HTTP_BODY', 'expected a map with mid and credentials');
+  return form;
+}
+
+function textIn(form: Lowstate, name: string): string {
+  const value = form[name];
+  if (typeof value === 'string' && value !== '') return value;
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not text`);
+}
+
+function numberIn(form: Lowstate, name: string): number | undefined {
+  const value = form[name];
+  if (value === undefined || value === null || value === '') return undefined;
+  const number = Number(value);
+  if (Number.isSafeInteger(number)) return number;
+  throw new SaltApiError('ERR_HTTP_FIELDS', `${name} is not a number`);
+}
+
+/** Forms have text alone. */
+function isSet(value: unknown): boolean {
+  return value === true || (typeof value === 'string' && /^(?:true|1|yes|on)$/i.test(value));
+}
+
+/** An id that has other characters is named by what it has of these. */
+function fileName(id: string): string {
+  return id.replace(/[^\w.-]/g, '_').slice(0, 100);
+}
 
 type Handle = (
   caller: SessionCaller,
@@ -37,7 +111,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
       formatFor(request.headers.accept);
       const caller = await requireSession(context, request);
       const value = await handle(caller, request, reply);
-      return answer(context, request, reply.header('cache-control', 'private'), value);
+      return sendAnswer(context, request, reply.header('cache-control', 'private'), value);
     };
   const minions = withSession(async ({ user }, request, reply) => {
     const tgt = idOf(request, 'mid') ?? '*';
@@ -46,7 +120,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
         await runLocal(
           { user, bodies: context.bodies },
           { tgt, fun: 'grains.items' },
-          endOf(context, reply),
+          requestEndSignal(context, reply),
         ),
       ],
     };
@@ -66,10 +140,12 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
   });
   const publish = withSession(async (caller, request, reply) => {
     const lows = lowstatesOf((await bodyOf(context, request, true)).value);
-    const end = endOf(context, reply);
+    const end = requestEndSignal(context, reply);
     const results: WireValue[] = [];
     for (const low of lows) {
-      results.push(...(await execute(context, caller, { ...low, client: 'local_async' }, end)));
+      results.push(
+        ...(await executeLowstate(context, caller, { ...low, client: 'local_async' }, end)),
+      );
     }
     const links = results.flatMap((it) =>
       isWireMap(it) && it.jid ? [{ href: `/jobs/${it.jid}` }] : [],
@@ -79,20 +155,20 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
   });
   if (context.options.enableSessions) {
     const GET = { about: minionsOperation, handle: minions };
-    addResource(app, '/minions', { GET, POST: { about: publishOperation, handle: publish } });
-    addResource(app, '/minions/:mid', { GET });
+    addRoute(app, '/minions', { GET, POST: { about: publishOperation, handle: publish } });
+    addRoute(app, '/minions/:mid', { GET });
     for (const url of ['/jobs', '/jobs/:jid']) {
-      addResource(app, url, { GET: { about: jobsOperation, handle: jobs } });
+      addRoute(app, url, { GET: { about: jobsOperation, handle: jobs } });
     }
   }
   const GET = { about: keysOperation, handle: keys };
-  addResource(app, '/keys', { GET, POST: newKeys(context) });
-  addResource(app, '/keys/:mid', { GET });
-  const stats = async (): Promise<WireMap> => describe(await context.master.status());
+  addRoute(app, '/keys', { GET, POST: newKeysMethod(context) });
+  addRoute(app, '/keys/:mid', { GET });
+  const stats = async (): Promise<WireMap> => describeStatus(await context.master.status());
   const handle: RouteHandlerMethod = context.options.statsDisableAuth
-    ? async (request, reply) => answer(context, request, reply, await stats())
+    ? async (request, reply) => sendAnswer(context, request, reply, await stats())
     : withSession(stats);
-  addResource(app, '/stats', { GET: { about: statsOperation, handle } });
+  addRoute(app, '/stats', { GET: { about: statsOperation, handle } });
 }
 
 /** In the path, or in the query. */
@@ -116,7 +192,7 @@ function returnsOf(info: WireValue): WireMap {
 }
 
 /** Maps of maps, which is what SaltGUI shows; nothing of minions or jobs is in them. */
-function describe(status: Awaited<ReturnType<ApiContext['master']['status']>>): WireMap {
+function describeStatus(status: Awaited<ReturnType<ApiContext['master']['status']>>): WireMap {
   const { startedAt, subscribers, keys, counters } = status;
   return {
     Master: { 'Start Time': startedAt / 1000, Subscribers: subscribers, 'Worker Threads': {} },

@@ -4,28 +4,26 @@ import { linkSignals, type MasterEvent, missedBySlowReader } from '../../master/
 import {
   type ApiContext,
   type Caller,
-  callerOf,
-  endOf,
-  expiryOf,
+  requestEndSignal,
   requireSession,
   requireSessionOf,
+  resolveCaller,
+  tokenExpirySignal,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
-import { eventsRequest, queryOf } from '../event-query.ts';
-import { writeEvents } from '../event-writer.ts';
-import { eventsOperation } from '../operations.ts';
-import { sendStreamHead } from '../stream-head.ts';
-import { addResource } from './resource.ts';
+import { eventsRequest, queryOf, sendStreamHead, writeEvents } from '../event-stream.ts';
+import { eventsOperation } from './operations.ts';
+import { addRoute } from './route.ts';
 
 const head = {
   'content-type': 'text/event-stream;charset=utf-8',
   'cache-control': 'no-cache',
   connection: 'keep-alive',
 } as const;
-const lifeSign = Buffer.from(': ping\n\n');
+const keepAliveComment = Buffer.from(': ping\n\n');
 
 export function addEventRoutes(app: FastifyInstance, context: ApiContext): void {
-  addResource(app, '/events', {
+  addRoute(app, '/events', {
     hasHead: false,
     GET: {
       about: eventsOperation,
@@ -43,7 +41,9 @@ async function readerOf(context: ApiContext, request: FastifyRequest): Promise<C
   const token = tokenIn(request, 'token');
   if (token !== undefined) return requireSessionOf(context, token);
   const saltToken = tokenIn(request, 'salt_token');
-  return saltToken === undefined ? requireSession(context, request) : callerOf(context, saltToken);
+  return saltToken === undefined
+    ? requireSession(context, request)
+    : resolveCaller(context, saltToken);
 }
 
 async function streamEvents(
@@ -54,16 +54,20 @@ async function streamEvents(
 ): Promise<void> {
   const leave = context.streams.enter(caller.token);
   try {
-    const end = linkSignals(endOf(context, reply), expiryOf(caller)).signal;
+    const end = linkSignals(requestEndSignal(context, reply), tokenExpirySignal(caller)).signal;
     const asked = eventsRequest(queryOf(request.url), request.headers);
     const events = await caller.user.events.subscribeBatches(asked, end);
     sendStreamHead(reply, head);
     const encode = (batch: readonly MasterEvent[]): readonly Buffer[] =>
-      context.eventTexts.serverSent(batch);
+      context.eventEncoder.serverSent(batch);
     const queue = context.sendPool.open(reply.raw, () => encode([missedBySlowReader()]));
     queue.push(Buffer.from('retry: 400\n'));
-    const { pace, log } = context;
-    await writeEvents(events, queue, { form: { encode, lifeSign }, pace, log });
+    const { flushTimer: pace, log } = context;
+    await writeEvents(events, queue, {
+      form: { encode, keepAlive: keepAliveComment },
+      flushTimer: pace,
+      log,
+    });
   } finally {
     leave();
   }

@@ -1,11 +1,11 @@
 /** `/hook`: what others say becomes an event [CONTRACT 3.4; THREATS A-14]. */
 import type { FastifyInstance, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
-import { type ApiContext, answer, bodyOf, requireSession } from '../context.ts';
+import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
-import { hookOperation } from '../operations.ts';
-import { addResource } from './resource.ts';
+import { hookOperation } from './operations.ts';
+import { addRoute } from './route.ts';
 
 const prefix = 'salt/netapi/hook';
 
@@ -35,10 +35,12 @@ export function addHookRoutes(app: FastifyInstance, context: ApiContext): void {
       const { user } = await requireSession(context, request);
       await user.events.fire(tagOf(request), await dataOf(context, request));
     }
-    return answer(context, request, reply.header('cache-control', 'private'), { success: true });
+    return sendAnswer(context, request, reply.header('cache-control', 'private'), {
+      success: true,
+    });
   };
   for (const url of [options.webhookUrl, `${options.webhookUrl}/*`]) {
-    addResource(app, url, { POST: { about: hookOperation, handle } });
+    addRoute(app, url, { POST: { about: hookOperation, handle } });
   }
 }
 

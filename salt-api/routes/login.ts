@@ -1,21 +1,60 @@
 /** `/login`, `/logout` and `/token` [CONTRACT 2.1 to 2.3]. */
+
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type Login, type LoginRequest, toPlainValue } from '../../master/index.ts';
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import { type ApiContext, answer, bodyOf, requireSession } from '../context.ts';
-import { sessionCookie } from '../credentials.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { type ApiContext, bodyOf, requireSession, sendAnswer } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
 import { lowstatesOf } from '../lowstate.ts';
+import { sessionCookie } from '../sessions.ts';
 import {
   loginHintOperation,
   loginOperation,
   logoutOperation,
   tokenOperation,
-} from '../operations.ts';
-import { formsOf, toLogin } from './login-form.ts';
-import { addResource } from './resource.ts';
-import { welcoming } from './welcome.ts';
+  welcomeOperation,
+} from './operations.ts';
+import { addRoute, type RouteMethod } from './route.ts';
+
+// Log-ins as bodies have them.
+
+/** What is no text becomes what nobody can log in with: the answer is the same for all of it. */
+export function toLoginRequest(fields: Readonly<WireMap>, source: string): LoginRequest {
+  const text = (name: string): string => {
+    const value = fields[name];
+    return typeof value === 'string' ? value : '';
+  };
+  const { token_expire: expire } = fields;
+  return {
+    username: text('username'),
+    password: text('password'),
+    eauth: text('eauth'),
+    source,
+    // Forms have text alone.
+    ...(typeof expire === 'number' || typeof expire === 'string'
+      ? { tokenExpire: Number(expire) }
+      : {}),
+  };
+}
+
+/** The maps of a body: a log-in is one, or a list of one. */
+export function loginForms(value: WireValue | undefined): readonly WireMap[] {
+  if (isWireMap(value)) return [value];
+  return Array.isArray(value) ? value.slice(0, 1).filter(isWireMap) : [];
+}
+
+/** What there is, for whoever asks. */
+export function welcomeMethod(context: ApiContext): RouteMethod {
+  return {
+    about: welcomeOperation,
+    handle: (request, reply) => sendAnswer(context, request, reply, welcome(context)),
+  };
+}
+
+function welcome({ clients }: ApiContext): WireMap {
+  return { return: 'Welcome', clients: [...clients] };
+}
 
 /** Bytes of a log-in: whoever sends one is nobody yet. */
 const bodyLimit = 8192;
@@ -24,13 +63,13 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
   const { master, options, sessions } = context;
   const { sessionIdle } = options;
   if (options.enableSessions) {
-    addResource(app, '/login', {
+    addRoute(app, '/login', {
       bodyLimit,
       GET: {
         about: loginHintOperation,
         handle: (request, reply) => {
           reply.header('www-authenticate', 'Session');
-          return answer(context, request, reply, { status: null, return: 'Please log in' });
+          return sendAnswer(context, request, reply, { status: null, return: 'Please log in' });
         },
       },
       POST: {
@@ -41,11 +80,11 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
           const token = sessions.open(login.token);
           const cookie = sessionCookie(token, sessionIdle, isSecure(request));
           reply.header('x-auth-token', token).header('set-cookie', cookie);
-          return answer(context, request, reply, { return: [describeLogin(login, token)] });
+          return sendAnswer(context, request, reply, { return: [describeLogin(login, token)] });
         },
       },
     });
-    addResource(app, '/logout', {
+    addRoute(app, '/logout', {
       POST: {
         about: logoutOperation,
         handle: async (request, reply) => {
@@ -55,19 +94,19 @@ export function addLoginRoutes(app: FastifyInstance, context: ApiContext): void 
           await master.logins.logout(token);
           reply.header('cache-control', 'private');
           reply.header('set-cookie', sessionCookie(sessionToken, 0, isSecure(request)));
-          return answer(context, request, reply, { return: 'Your token has been cleared' });
+          return sendAnswer(context, request, reply, { return: 'Your token has been cleared' });
         },
       },
     });
   }
-  addResource(app, '/token', {
+  addRoute(app, '/token', {
     bodyLimit,
-    GET: welcoming(context),
+    GET: welcomeMethod(context),
     POST: {
       about: tokenOperation,
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
-        return answer(context, request, reply, await makeTokens(context, request));
+        return sendAnswer(context, request, reply, await makeTokens(context, request));
       },
     },
   });
@@ -86,7 +125,7 @@ async function makeTokens(context: ApiContext, request: FastifyRequest): Promise
       user: name,
       groups,
       ...login
-    } = await context.master.logins.login(toLogin(fields, request.ip));
+    } = await context.master.logins.login(toLoginRequest(fields, request.ip));
     tokens.push({
       start: login.start / 1000,
       expire: login.expire / 1000,
@@ -114,8 +153,8 @@ function describeLogin({ start, expire, user, eauth, perms }: Login, token: stri
 }
 
 async function loginRequest(context: ApiContext, request: FastifyRequest): Promise<LoginRequest> {
-  const [fields] = formsOf((await bodyOf(context, request)).value);
-  return toLogin(fields ?? {}, request.ip);
+  const [fields] = loginForms((await bodyOf(context, request)).value);
+  return toLoginRequest(fields ?? {}, request.ip);
 }
 
 function isSecure({ protocol }: FastifyRequest): boolean {

@@ -1,23 +1,22 @@
 /** `/` and `/run` [CONTRACT 2.4, 4]. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import { checkClient, execute } from '../clients/execute.ts';
+import { checkClient, executeLowstate } from '../clients.ts';
 import {
   type ApiContext,
-  answer,
   bodyOf,
   type Caller,
-  callerOf,
-  endOf,
+  requestEndSignal,
   requireSession,
+  resolveCaller,
+  sendAnswer,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor, prefersPage } from '../formats.ts';
 import { type Lowstate, lowstatesOf } from '../lowstate.ts';
-import { commandOperation, runOperation } from '../operations.ts';
-import { toLogin } from './login-form.ts';
-import { addResource } from './resource.ts';
-import { welcoming } from './welcome.ts';
+import { toLoginRequest, welcomeMethod } from './login.ts';
+import { commandOperation, runOperation } from './operations.ts';
+import { addRoute } from './route.ts';
 
 /** @param page what browsers get. Default: what programs get */
 export function addRootRoutes(
@@ -25,8 +24,8 @@ export function addRootRoutes(
   context: ApiContext,
   page?: RouteHandlerMethod,
 ): void {
-  const programs = welcoming(context);
-  addResource(app, '/', {
+  const programs = welcomeMethod(context);
+  addRoute(app, '/', {
     GET: {
       about: programs.about,
       handle(request, reply) {
@@ -41,22 +40,22 @@ export function addRootRoutes(
         formatFor(request.headers.accept);
         const caller = await requireSession(context, request);
         const lows = await commandsOf(context, request);
-        const end = endOf(context, reply);
+        const end = requestEndSignal(context, reply);
         const results: WireValue[] = [];
-        for (const low of lows) results.push(...(await execute(context, caller, low, end)));
+        for (const low of lows) results.push(...(await executeLowstate(context, caller, low, end)));
         reply.header('cache-control', 'private');
-        return answer(context, request, reply, { return: results });
+        return sendAnswer(context, request, reply, { return: results });
       },
     },
   });
-  addResource(app, '/run', {
-    GET: welcoming(context),
+  addRoute(app, '/run', {
+    GET: welcomeMethod(context),
     POST: {
       about: runOperation(context.clients),
       handle: async (request, reply) => {
         formatFor(request.headers.accept);
         const results = await runWithCredentials(context, request, reply);
-        return answer(context, request, reply, { return: results });
+        return sendAnswer(context, request, reply, { return: results });
       },
     },
   });
@@ -76,12 +75,12 @@ async function runWithCredentials(
   reply: FastifyReply,
 ): Promise<WireValue[]> {
   const lows = await commandsOf(context, request);
-  const end = endOf(context, reply);
+  const end = requestEndSignal(context, reply);
   const results: WireValue[] = [];
   for (const low of lows) {
-    const { caller, leave } = await identify(context, low, request.ip);
+    const { caller, leave } = await identifyCaller(context, low, request.ip);
     try {
-      results.push(...(await execute(context, caller, low, end)));
+      results.push(...(await executeLowstate(context, caller, low, end)));
     } finally {
       await leave();
     }
@@ -90,20 +89,20 @@ async function runWithCredentials(
 }
 
 /** A token is looked at, whatever else is there; a log-in lasts for the command. */
-export async function identify(
+export async function identifyCaller(
   context: ApiContext,
   low: Lowstate,
   source: string,
 ): Promise<{ readonly caller: Caller; leave(): Promise<void> }> {
   const { token, username } = low;
   if (token !== undefined) {
-    const caller = await callerOf(context, typeof token === 'string' ? token : '');
+    const caller = await resolveCaller(context, typeof token === 'string' ? token : '');
     return { caller, leave: async () => {} };
   }
   if (username === undefined) throw new SaltApiError('ERR_HTTP_SESSION', 'no credentials');
-  const login = await context.master.logins.login(toLogin(low, source));
+  const login = await context.master.logins.login(toLoginRequest(low, source));
   return {
-    caller: await callerOf(context, login.token),
+    caller: await resolveCaller(context, login.token),
     leave: async () => {
       await context.master.logins.logout(login.token);
     },

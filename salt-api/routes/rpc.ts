@@ -10,11 +10,11 @@ import {
   serveCall,
 } from '../../master/index.ts';
 import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
-import { type ApiContext, bytesOf, endOf, requireSessionOf } from '../context.ts';
-import { bearerOf } from '../credentials.ts';
+import { type ApiContext, bytesOf, requestEndSignal, requireSessionOf } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
-import { rpcOperation } from '../operations.ts';
-import { addResource } from './resource.ts';
+import { bearerOf } from '../sessions.ts';
+import { rpcOperation } from './operations.ts';
+import { addRoute } from './route.ts';
 
 /** Streams that may be silent for long; those of jobs end with the job. */
 const longStreams: ReadonlySet<string> = new Set(['events.subscribe', 'logins.follow']);
@@ -26,11 +26,11 @@ const maxOpenBytes = 8192;
 const maxDepth = 64;
 
 export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
-  addResource(app, '/rpc/:method', {
+  addRoute(app, '/rpc/:method', {
     POST: {
       about: rpcOperation(),
       handle: async (request, reply) => {
-        const end = endOf(context, reply);
+        const end = requestEndSignal(context, reply);
         takeOver(reply);
         const name = nameOf(request);
         const method = rpcMethods.get(name);

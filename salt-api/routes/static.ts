@@ -1,12 +1,92 @@
 /** Static files and the app page [CONTRACT 3.6]. */
-import { constants, open } from 'node:fs/promises';
+
+import type { Dirent } from 'node:fs';
+import { constants, open, readdir, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ApiContext } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { wantsPage } from '../formats.ts';
-import { fileOperation } from '../operations.ts';
-import { findFile, findFiles, type StaticFile } from '../static-files.ts';
-import { addResource } from './resource.ts';
+import { fileOperation } from './operations.ts';
+import { addRoute } from './route.ts';
+
+// Files that anybody may read: a map made once, so that no path leads anywhere else [THREATS A-19].
+
+/** A file that is served. */
+interface StaticFile {
+  readonly file: string;
+  readonly type: string;
+}
+
+/** Files of one directory. */
+const maxFiles = 10_000;
+
+/** Browsers refuse modules of another type than their own. */
+const types: ReadonlyMap<string, string> = new Map([
+  ['.css', 'text/css; charset=utf-8'],
+  ['.gif', 'image/gif'],
+  ['.htm', 'text/html; charset=utf-8'],
+  ['.html', 'text/html; charset=utf-8'],
+  ['.ico', 'image/x-icon'],
+  ['.jpeg', 'image/jpeg'],
+  ['.jpg', 'image/jpeg'],
+  ['.js', 'text/javascript; charset=utf-8'],
+  ['.json', 'application/json'],
+  ['.md', 'text/plain; charset=utf-8'],
+  ['.mjs', 'text/javascript; charset=utf-8'],
+  ['.png', 'image/png'],
+  ['.svg', 'image/svg+xml'],
+  ['.txt', 'text/plain; charset=utf-8'],
+  ['.woff', 'font/woff'],
+  ['.woff2', 'font/woff2'],
+]);
+
+/** The file of an option. @throws SaltApiError ERR_HTTP_LISTEN if it is none */
+async function findStaticFile(file: string): Promise<StaticFile> {
+  const found = await stat(file).catch(() => undefined);
+  if (found?.isFile() !== true) throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: no file`);
+  return { file: await realpath(file), type: typeOf(file) };
+}
+
+/**
+ * The files below a directory, by their paths with `/`. Symbolic links and names that begin with a
+ * dot are left out.
+ * @throws SaltApiError ERR_HTTP_LISTEN if it cannot be read, or has more than 10,000 files
+ */
+async function findStaticFiles(directory: string): Promise<ReadonlyMap<string, StaticFile>> {
+  const files = new Map<string, StaticFile>();
+  const waiting = [''];
+  for (let below = waiting.pop(); below !== undefined; below = waiting.pop()) {
+    for (const entry of await list(path.join(directory, below))) {
+      const name = `${below}${entry.name}`;
+      // protection: static-hidden
+      if (entry.name.startsWith('.')) continue;
+      if (entry.isDirectory()) waiting.push(`${name}/`);
+      if (!entry.isFile()) continue;
+      files.set(name, { file: path.resolve(directory, name), type: typeOf(name) });
+      if (files.size > maxFiles) {
+        throw new SaltApiError('ERR_HTTP_LISTEN', `${directory}: more than ${maxFiles} files`);
+      }
+    }
+  }
+  return files;
+}
+
+async function list(directory: string): ReturnType<typeof readDirectory> {
+  try {
+    return await readDirectory(directory);
+  } catch (cause) {
+    throw new SaltApiError('ERR_HTTP_LISTEN', `${directory}: cannot be read`, { cause });
+  }
+}
+
+function readDirectory(directory: string): Promise<Dirent[]> {
+  return readdir(directory, { withFileTypes: true });
+}
+
+function typeOf(file: string): string {
+  return types.get(path.extname(file).toLowerCase()) ?? 'application/octet-stream';
+}
 
 /** Adds what is configured. @throws SaltApiError ERR_HTTP_LISTEN for what is not there */
 export async function addStaticRoutes(
@@ -15,8 +95,8 @@ export async function addStaticRoutes(
 ): Promise<void> {
   const { static: directory, staticPath, app: page, appPath, favicon } = options;
   if (directory !== undefined) {
-    const files = await findFiles(directory);
-    addResource(app, `${staticPath}/*`, {
+    const files = await findStaticFiles(directory);
+    addRoute(app, `${staticPath}/*`, {
       GET: {
         about: fileOperation,
         // protection: static-paths
@@ -25,17 +105,17 @@ export async function addStaticRoutes(
     });
   }
   if (favicon !== undefined) {
-    const file = await findFile(favicon);
-    addResource(app, '/favicon.ico', {
+    const file = await findStaticFile(favicon);
+    addRoute(app, '/favicon.ico', {
       GET: { about: fileOperation, handle: (request, reply) => sendFile(request, reply, file) },
     });
   }
   if (page !== undefined) {
-    const file = await findFile(page);
+    const file = await findStaticFile(page);
     const show = (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
       sendFile(request, reply, file);
     for (const url of [appPath, `${appPath}/*`]) {
-      addResource(app, url, { GET: { about: fileOperation, handle: show } });
+      addRoute(app, url, { GET: { about: fileOperation, handle: show } });
     }
   }
 }
@@ -44,7 +124,7 @@ export async function addStaticRoutes(
 export async function addAppPage(app: FastifyInstance, { options }: ApiContext): Promise<void> {
   const { app: page, rootPrefix, staticPath } = options;
   if (page === undefined) return;
-  const file = await findFile(page);
+  const file = await findStaticFile(page);
   app.addHook('onRequest', async (request, reply) => {
     const isRead = request.method === 'GET' || request.method === 'HEAD';
     const [path = ''] = request.url.split('?');
@@ -60,11 +140,11 @@ async function sendFile(
   reply: FastifyReply,
   found: StaticFile | undefined,
 ): Promise<FastifyReply> {
-  if (found === undefined) throw notThere();
+  if (found === undefined) throw fileNotFound();
   // A link that took its place since is none of those that were found.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW;
   const file = await open(found.file, flags).catch(() => undefined);
-  if (file === undefined) throw notThere();
+  if (file === undefined) throw fileNotFound();
   const { mtime, size } = await file.stat();
   reply.header('last-modified', mtime.toUTCString()).header('cache-control', 'no-cache');
   const since = Date.parse(request.headers['if-modified-since'] ?? '');
@@ -82,6 +162,6 @@ function restOf({ params }: FastifyRequest): string {
 }
 
 /** Never that somebody must log in: pages would take it for the end of a session. */
-function notThere(): SaltApiError {
+function fileNotFound(): SaltApiError {
   return new SaltApiError('ERR_HTTP_UNKNOWN', 'no such file');
 }

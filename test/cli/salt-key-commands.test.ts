@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { openLocalKeys } from '../../cli/local-master.ts';
-import { parsePublicKey, verify } from '../../minion-protocol/index.ts';
+import { parsePublicKey, rsaVerify } from '../../minion-protocol/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../helpers/vector-master.ts';
 import { pem } from '../helpers/vectors.ts';
@@ -88,7 +88,7 @@ test('--gen-signature signs the key as minions get it, once', async (t) => {
   const signature = Buffer.from(readFileSync(inPki('master_pubkey_signature'), 'utf8'), 'base64');
   const key = parsePublicKey(readFileSync(inPki('master_sign.pub'), 'utf8'));
   const sent = readFileSync(inPki('master.pub'), 'utf8').trim();
-  t.true(verify(key, Buffer.from(sent), signature, 'PKCS1v15-SHA1'));
+  t.true(rsaVerify(key, Buffer.from(sent), signature, 'PKCS1v15-SHA1'));
   t.is((await runCli(argv)).stdout, 'return:\n    False\n');
 });
 

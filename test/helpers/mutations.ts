@@ -3,14 +3,14 @@ import {
   type CrypticleKey,
   openValue,
   packWire,
-  seal,
+  sealCrypticle,
   sealValue,
   unpackWire,
   type WireMap,
   type WireValue,
   wireBytes,
 } from '../../minion-protocol/index.ts';
-import { emptyWireMap, isWireMap } from '../../minion-protocol/wire-value.ts';
+import { emptyWireMap, isWireMap } from '../../minion-protocol/payload.ts';
 import { aesKey, sessionKey, versionOf } from './vector-requests.ts';
 import { base64, cases, type JsonObject, vectorFile } from './vectors.ts';
 
@@ -138,9 +138,9 @@ function brokenLoad(random: Random, key: CrypticleKey, load: WireMap): Buffer {
   const plain = Buffer.concat([Buffer.from('pillar::'), packWire(load)]);
   switch (random(7)) {
     case 0:
-      return seal(key, brokenBytes(random, plain));
+      return sealCrypticle(key, brokenBytes(random, plain));
     case 1:
-      return seal(
+      return sealCrypticle(
         key,
         Buffer.concat([Buffer.from('pillar::'), brokenBytes(random, packWire(load))]),
       );

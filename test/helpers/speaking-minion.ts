@@ -11,7 +11,7 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/index.ts';
-import { createIdentity, MinionSession } from '../../minion-protocol/minion/session.ts';
+import { createMinionIdentity, MinionSession } from '../../minion-protocol/minion/session.ts';
 
 const timeoutMs = 10_000;
 
@@ -49,7 +49,7 @@ export class SpeakingMinion {
     });
     const step = handshake.step(await this.transport.request(handshake.request(), timeoutMs));
     if (step.state === 'accepted') {
-      this.#session = new MinionSession(createIdentity(this.id, 3, privatePem), step);
+      this.#session = new MinionSession(createMinionIdentity(this.id, 3, privatePem), step);
     }
     return step.state;
   }

@@ -1,10 +1,10 @@
 /** The recorded targets: what each minion of the vectors and a master make of them. */
 import {
-  type Candidate,
   factsOf,
   isTargetType,
   isWireMap,
   type Nodegroups,
+  type TargetCandidate,
   type TargetExpression,
   type WireMap,
 } from '../../minion-protocol/index.ts';
@@ -44,7 +44,7 @@ export const minionNodegroups: Nodegroups = Object.fromEntries(
 );
 
 /** A minion as something to ask a target about. */
-export function candidateOf({ id, grains, pillar }: VectorMinion): Candidate {
+export function candidateOf({ id, grains, pillar }: VectorMinion): TargetCandidate {
   return { id, facts: { grains: factsOf(grains), pillar: factsOf(pillar) } };
 }
 

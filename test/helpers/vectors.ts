@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
 import {
+  emptyWireMap,
+  isWireMap,
   packLocal,
   packWire,
   WireDateTime,
@@ -7,7 +9,6 @@ import {
   type WireMap,
   type WireValue,
 } from '../../minion-protocol/payload.ts';
-import { emptyWireMap, isWireMap } from '../../minion-protocol/wire-value.ts';
 
 /** A parsed vector file or a part of it; see test/fixtures/vectors/README.md. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;

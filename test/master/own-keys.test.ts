@@ -7,7 +7,7 @@ import {
   createMemoryTransport,
   isWireMap,
   parsePrivateKey,
-  sign,
+  rsaSign,
   unpackWire,
 } from '../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../store/index.ts';
@@ -103,5 +103,5 @@ for (const [what, files] of [
 function signedRaw(): string {
   const key = parsePrivateKey(pem('master_sign').privatePem);
   const raw = Buffer.from(`${pem('master').publicPem.trim()}\n`);
-  return `${sign(key, raw, 'PKCS1v15-SHA1').toString('base64')}\n`;
+  return `${rsaSign(key, raw, 'PKCS1v15-SHA1').toString('base64')}\n`;
 }

@@ -3,11 +3,11 @@ import test from 'ava';
 import fc from 'fast-check';
 import {
   generateKeyString,
-  open,
+  openCrypticle,
   openValue,
   parseKeyString,
   SerialGuard,
-  seal,
+  sealCrypticle,
   sealValue,
 } from '../../minion-protocol/crypticle.ts';
 import { ProtocolError } from '../../minion-protocol/errors.ts';
@@ -38,7 +38,7 @@ for (const vector of cases(vectors, 'cases')) {
     t.deepEqual(sealValue(first.key, toWireValue(vector.value), options), blob);
   });
   test(`"${vector.name}" is opened`, (t) => {
-    t.deepEqual(open(key, blob), hex(vector.plaintext_hex));
+    t.deepEqual(openCrypticle(key, blob), hex(vector.plaintext_hex));
     t.is(canonical(openValue(key, blob, nonce)), canonical(toWireValue(vector.value)));
   });
 }
@@ -90,10 +90,10 @@ test('every changed bit and every cut of a blob is noticed by its HMAC', (t) => 
   for (let bit = 0; bit < blob.length * 8; bit += 1) {
     const changed = Buffer.from(blob);
     changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-    t.throws(() => open(key, changed), badHmac);
+    t.throws(() => openCrypticle(key, changed), badHmac);
   }
   for (let end = 0; end < blob.length; end += 1) {
-    t.throws(() => open(key, blob.subarray(0, end)), badHmac);
+    t.throws(() => openCrypticle(key, blob.subarray(0, end)), badHmac);
   }
 });
 
@@ -109,8 +109,8 @@ test('bad padding shows only to somebody who could sign it', (t) => {
     cipher.update(Buffer.alloc(32)),
     cipher.final(),
   ]);
-  t.throws(() => open(key, signed(unpadded)), { code: 'ERR_BAD_PADDING' });
-  t.throws(() => open(key, Buffer.concat([unpadded, Buffer.alloc(32)])), badHmac);
+  t.throws(() => openCrypticle(key, signed(unpadded)), { code: 'ERR_BAD_PADDING' });
+  t.throws(() => openCrypticle(key, Buffer.concat([unpadded, Buffer.alloc(32)])), badHmac);
 });
 
 test('what is sealed one after another is read by anybody with the key, each with another IV', (t) => {
@@ -119,7 +119,7 @@ test('what is sealed one after another is read by anybody with the key, each wit
   const property = fc.property(fc.array(content, { minLength: 1, maxLength: 20 }), (contents) => {
     const sender = parseKeyString(keys.aes);
     for (const plaintext of contents) {
-      const blob = seal(sender, plaintext);
+      const blob = sealCrypticle(sender, plaintext);
       const [iv, ciphertext] = [blob.subarray(0, 16), blob.subarray(16, -32)];
       const decipher = createDecipheriv('aes-192-cbc', aesKey, iv);
       const read = Buffer.concat([decipher.update(ciphertext), decipher.final()]);
@@ -135,30 +135,35 @@ test('what is sealed one after another is read by anybody with the key, each wit
 test('a large message is sealed in slices, and is the same', (t) => {
   for (const size of [32_767, 32_768, 32_769, 100_000]) {
     const plaintext = Buffer.alloc(size, 7);
-    const blob = seal(key, plaintext);
-    t.deepEqual(open(parseKeyString(keys.aes), blob), plaintext);
+    const blob = sealCrypticle(key, plaintext);
+    t.deepEqual(openCrypticle(parseKeyString(keys.aes), blob), plaintext);
     t.deepEqual(blob, signed(blob.subarray(0, -32)));
   }
 });
 
 test('a signed message that does not decrypt leaves the next one readable', (t) => {
   const receiver = parseKeyString(keys.aes);
-  const next = seal(key, Buffer.from('next'));
+  const next = sealCrypticle(key, Buffer.from('next'));
   for (const size of [0, 1, 8, 16, 17, 31, 33, 47]) {
-    t.throws(() => open(receiver, signed(Buffer.alloc(size, 9))), { code: 'ERR_BAD_PADDING' });
-    t.is(open(receiver, next).toString(), 'next', String(size));
+    t.throws(() => openCrypticle(receiver, signed(Buffer.alloc(size, 9))), {
+      code: 'ERR_BAD_PADDING',
+    });
+    t.is(openCrypticle(receiver, next).toString(), 'next', String(size));
   }
 });
 
 test('signed content that is no ciphertext is refused', (t) => {
   for (const size of [0, 8, 16, 17, 33]) {
-    const attempt = () => open(key, signed(Buffer.alloc(size)));
+    const attempt = () => openCrypticle(key, signed(Buffer.alloc(size)));
     t.throws(attempt, { instanceOf: ProtocolError, code: 'ERR_BAD_PADDING' }, String(size));
   }
 });
 
 test('limits hold inside the encryption', (t) => {
-  const bomb = seal(key, Buffer.concat([Buffer.from('pickle::'), Buffer.alloc(1000, 0x91)]));
+  const bomb = sealCrypticle(
+    key,
+    Buffer.concat([Buffer.from('pickle::'), Buffer.alloc(1000, 0x91)]),
+  );
   t.throws(() => openValue(key, bomb), { code: 'ERR_PAYLOAD_LIMIT' });
 });
 
@@ -194,7 +199,7 @@ test('key strings of another size or alphabet are refused', (t) => {
 test('what was sealed is opened as it was', (t) => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 100 }), (plaintext) =>
-      open(key, seal(key, plaintext)).equals(plaintext),
+      openCrypticle(key, sealCrypticle(key, plaintext)).equals(plaintext),
     ),
   );
   t.pass();

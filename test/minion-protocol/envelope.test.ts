@@ -1,19 +1,18 @@
 import test from 'ava';
 import { openValue, parseKeyString, sealValue } from '../../minion-protocol/crypticle.ts';
+import { packWire, type WireMap, type WireValue } from '../../minion-protocol/payload.ts';
 import {
   type CheckedLoad,
   checkLoad,
   decodeEnvelope,
-  type Envelope,
   encodeRequest,
   isNewMinionId,
   isNonce,
   isValidMinionId,
+  type RequestEnvelope,
   type SealedEnvelope,
-} from '../../minion-protocol/envelope.ts';
-import { packWire, type WireMap, type WireValue } from '../../minion-protocol/payload.ts';
-import { parsePublicKey } from '../../minion-protocol/rsa-key.ts';
-import { isMinionToken } from '../../minion-protocol/x931.ts';
+} from '../../minion-protocol/request.ts';
+import { isMinionToken, parsePublicKey } from '../../minion-protocol/rsa.ts';
 import { firstMessageWith } from '../helpers/first-message.ts';
 import {
   base64,
@@ -49,7 +48,7 @@ function refusalOf(bytes: Buffer, options = noTtl): WireValue | undefined {
   return isMinionToken(minionKey, tok) ? undefined : 'bad load';
 }
 
-function loadOf(envelope: Envelope): WireValue {
+function loadOf(envelope: RequestEnvelope): WireValue {
   if (envelope.enc === 'clear') return envelope.load;
   return openValue(envelope.version === 3 ? session : aes, envelope.load);
 }

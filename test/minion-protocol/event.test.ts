@@ -1,8 +1,7 @@
 import test from 'ava';
 import { ProtocolError } from '../../minion-protocol/errors.ts';
-import { packEvent, stamp, unpackEvent } from '../../minion-protocol/event.ts';
-import { packLocal, unpackLocal } from '../../minion-protocol/payload.ts';
-import { isWireMap } from '../../minion-protocol/wire-value.ts';
+import { formatEventStamp, packEvent, unpackEvent } from '../../minion-protocol/event.ts';
+import { isWireMap, packLocal, unpackLocal } from '../../minion-protocol/payload.ts';
 import { base64, canonical, cases, text, toWireValue, vectorFile } from '../helpers/vectors.ts';
 
 const vectors = vectorFile('ipc_events');
@@ -38,5 +37,5 @@ test('bytes without a tag are no event', (t) => {
 });
 
 test('a stamp has microseconds and no zone', (t) => {
-  t.is(stamp(new Date('2024-01-02T03:04:05.678Z')), '2024-01-02T03:04:05.678000');
+  t.is(formatEventStamp(new Date('2024-01-02T03:04:05.678Z')), '2024-01-02T03:04:05.678000');
 });

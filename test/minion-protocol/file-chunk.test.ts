@@ -1,5 +1,4 @@
 import test from 'ava';
-import { packFileChunk } from '../../minion-protocol/file-chunk.ts';
 import {
   encodePackedReply,
   encodeSendReply,
@@ -8,6 +7,7 @@ import {
   packWire,
   parseKeyString,
 } from '../../minion-protocol/index.ts';
+import { packFileChunk } from '../../minion-protocol/request.ts';
 
 const sizes = [0, 1, 31, 32, 255, 65_535, 65_536, 1_048_576];
 

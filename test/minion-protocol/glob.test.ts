@@ -1,6 +1,6 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { compileGlob } from '../../minion-protocol/glob.ts';
+import { compileGlob } from '../../minion-protocol/targeting/pattern.ts';
 
 const cases: readonly (readonly [pattern: string, text: string, matches: boolean])[] = [
   ['', '', true],

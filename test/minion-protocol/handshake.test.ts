@@ -1,26 +1,34 @@
 import test from 'ava';
-import { type ClearEnvelope, decodeEnvelope } from '../../minion-protocol/envelope.ts';
 import {
   type AuthMaterial,
   type AuthRequest,
   aesKeySignature,
   buildAccepted,
   buildRefusal,
-  judgeKey,
-  type KeyJudgement,
+  decideKey,
+  type KeyDecisionInput,
   type KeyTransition,
   masterPubkeySignature,
   parseAuthRequest,
 } from '../../minion-protocol/index.ts';
 import {
+  isWireMap,
   packWire,
   unpackWire,
   type WireMap,
   type WireValue,
+  wireBytes,
 } from '../../minion-protocol/payload.ts';
-import { decrypt, encrypt, isSigningAlgorithm, verify } from '../../minion-protocol/rsa.ts';
-import { generateKeyPair, parsePrivateKey, parsePublicKey } from '../../minion-protocol/rsa-key.ts';
-import { isWireMap, wireBytes } from '../../minion-protocol/wire-value.ts';
+import { type ClearEnvelope, decodeEnvelope } from '../../minion-protocol/request.ts';
+import {
+  generateKeyPair,
+  isSigningAlgorithm,
+  parsePrivateKey,
+  parsePublicKey,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaVerify,
+} from '../../minion-protocol/rsa.ts';
 import {
   base64,
   canonical,
@@ -66,7 +74,7 @@ function material(vector: JsonObject, request: AuthRequest): AuthMaterial {
 }
 
 /** The keys of the id before the request, as far as the vector tells. */
-function keyState(vector: JsonObject, request: AuthRequest): KeyJudgement {
+function keyState(vector: JsonObject, request: AuthRequest): KeyDecisionInput {
   const options = object(vector.master_opts);
   const isOther = /different key|open_mode/.test(text(vector.name));
   const stored = isOther ? pem('other_minion').publicPem : pem('minion').publicPem;
@@ -102,7 +110,7 @@ function answer(vector: JsonObject): Buffer {
   if (object(vector.master_opts).max_minions === 1) {
     return buildRefusal(request, 'full', masterPrivate);
   }
-  const verdict = judgeKey(keyState(vector, request));
+  const verdict = decideKey(keyState(vector, request));
   if (verdict.outcome !== 'accept') return buildRefusal(request, verdict.ret, masterPrivate);
   return buildAccepted(request, material(vector, request));
 }
@@ -116,7 +124,7 @@ function comparable(reply: WireValue, encAlgo: unknown): WireValue {
   for (const field of ['aes', 'session', 'token']) {
     const bytes = wireBytes(map[field]);
     const algorithm = encAlgo === 'OAEP-SHA224' ? 'OAEP-SHA224' : 'OAEP-SHA1';
-    if (bytes) map[field] = decrypt(minionPrivate, bytes, algorithm).toString();
+    if (bytes) map[field] = rsaDecrypt(minionPrivate, bytes, algorithm).toString();
   }
   return map;
 }
@@ -137,14 +145,14 @@ for (const vector of cases(vectorFile('auth'), 'cases')) {
     const [signed, sig] = [wireBytes(outer.load), wireBytes(outer.sig)];
     const algorithm = load.sig_algo ?? 'PKCS1v15-SHA1';
     if (!signed || !sig || !isSigningAlgorithm(algorithm)) return t.fail();
-    t.true(verify(masterPublic, signed, sig, algorithm));
+    t.true(rsaVerify(masterPublic, signed, sig, algorithm));
   });
 
   const events = cases(vector, 'events');
   if (/max_minions|invalid id|unsupported/.test(name)) continue;
   test(`sign-in "${name}" leaves the keys and fires the event as Salt does`, (t) => {
     const request = authRequest(base64(vector.request_b64));
-    const verdict = judgeKey(keyState(vector, request));
+    const verdict = decideKey(keyState(vector, request));
     const data = object(events[0]?.data);
     t.is(verdict.event.result, data.result === true);
     t.is(verdict.event.act, data.act as never);
@@ -168,7 +176,7 @@ for (const [release, entry] of Object.entries(
       t.is(request.id, keys.minionId);
       t.is(request.nonce, envelope.version < 2 ? undefined : keys.nonce);
       if (request.token === undefined) return;
-      t.is(decrypt(masterPrivate, request.token, request.encAlgo).toString(), keys.token);
+      t.is(rsaDecrypt(masterPrivate, request.token, request.encAlgo).toString(), keys.token);
       t.is(canonical(request.autosignGrains ?? null), canonical({ role: 'web', nope: null }));
     });
   }
@@ -177,7 +185,7 @@ for (const [release, entry] of Object.entries(
 const stored = pem('minion').publicPem;
 const other = pem('other_minion').publicPem;
 const key = { offered: stored, autosign: false, autoreject: false, openMode: false };
-const verdicts: [string, KeyJudgement, string, KeyTransition, string | undefined][] = [
+const verdicts: [string, KeyDecisionInput, string, KeyTransition, string | undefined][] = [
   ['an empty key', { ...key, offered: ' \n', openMode: true }, 'refuse', 'none', undefined],
   [
     'open mode over a rejected key',
@@ -254,7 +262,7 @@ const verdicts: [string, KeyJudgement, string, KeyTransition, string | undefined
 
 for (const [title, input, outcome, transition, act] of verdicts) {
   test(`${title}: ${outcome}, ${transition}`, (t) => {
-    const verdict = judgeKey(input);
+    const verdict = decideKey(input);
     t.like(verdict, { outcome, transition });
     t.is(verdict.event.act, act as never);
     t.is(verdict.event.result, outcome === 'accept' || outcome === 'pend');
@@ -302,7 +310,7 @@ test('whether a token decrypts does not show in the form of the answer', (t) => 
   const parsed = parse({ token: Buffer.alloc(256, 0x11) });
   if (!parsed.ok) return t.fail();
   const { request } = parsed;
-  const token = encrypt(masterPublic, Buffer.from(keys.token), 'OAEP-SHA1');
+  const token = rsaEncrypt(masterPublic, Buffer.from(keys.token), 'OAEP-SHA1');
   const plain = material({ master_opts: {} }, request);
   const replies = [request, { ...request, token }].map((each) => buildAccepted(each, plain));
   t.is(replies[0]?.length, replies[1]?.length);
@@ -317,7 +325,7 @@ test('whether a token decrypts does not show in the form of the answer', (t) => 
 
 test('a token too long for the minion key is no reason to fail', async (t) => {
   const large = await generateKeyPair(3072);
-  const token = encrypt(parsePublicKey(large.publicPem), Buffer.alloc(300, 1), 'OAEP-SHA1');
+  const token = rsaEncrypt(parsePublicKey(large.publicPem), Buffer.alloc(300, 1), 'OAEP-SHA1');
   const parsed = parse({ token });
   if (!parsed.ok) return t.fail();
   const ours = {

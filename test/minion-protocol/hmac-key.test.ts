@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import test from 'ava';
 import fc from 'fast-check';
-import { HmacKey } from '../../minion-protocol/hmac-key.ts';
+import { HmacKey } from '../../minion-protocol/crypticle.ts';
 
 function macOf(key: HmacKey, bytes: Uint8Array): Buffer {
   const target = Buffer.alloc(34, 0xee);

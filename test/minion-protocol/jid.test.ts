@@ -1,6 +1,6 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { createJidSource, isJid, jidTime } from '../../minion-protocol/jid.ts';
+import { createJidSource, isJid, jidTime } from '../../minion-protocol/publication.ts';
 import { cases, text, vectorFile } from '../helpers/vectors.ts';
 
 const vectors = vectorFile('jid');

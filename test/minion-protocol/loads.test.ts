@@ -6,8 +6,7 @@ import {
   parsePillarLoad,
   parseReturnLoad,
 } from '../../minion-protocol/loads.ts';
-import type { WireMap, WireValue } from '../../minion-protocol/payload.ts';
-import { isWireMap } from '../../minion-protocol/wire-value.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/payload.ts';
 import { canonical, cases, object, toWireValue, vectorFile } from '../helpers/vectors.ts';
 
 function map(value: WireValue): WireMap {

@@ -1,8 +1,11 @@
 import test from 'ava';
-import { TransportError } from '../../minion-protocol/transport/errors.ts';
-import { createMemoryTransport } from '../../minion-protocol/transport/memory.ts';
-import { minionTopic } from '../../minion-protocol/transport/topics.ts';
-import type { Peer, RequestHandler } from '../../minion-protocol/transport/transport.ts';
+import { createMemoryTransport } from '../../minion-protocol/transport/memory-transport.ts';
+import {
+  minionTopic,
+  type Peer,
+  type RequestHandler,
+  TransportError,
+} from '../../minion-protocol/transport/transport.ts';
 import { until } from '../helpers/deadline.ts';
 
 const echo: RequestHandler = async (request) => request;

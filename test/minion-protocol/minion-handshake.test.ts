@@ -1,18 +1,18 @@
 import test from 'ava';
-import { decodeEnvelope } from '../../minion-protocol/envelope.ts';
-import { parseAuthRequest } from '../../minion-protocol/handshake.ts';
+import { parseAuthRequest } from '../../minion-protocol/master-handshake.ts';
 import {
   createMinionHandshake,
   type HandshakeStep,
   type MinionHandshakeConfig,
 } from '../../minion-protocol/minion-handshake.ts';
 import { packWire } from '../../minion-protocol/payload.ts';
+import { decodeEnvelope } from '../../minion-protocol/request.ts';
 import {
   cleanKeyText,
-  fingerprint,
+  keyFingerprint,
   parsePrivateKey,
   parsePublicKey,
-} from '../../minion-protocol/rsa-key.ts';
+} from '../../minion-protocol/rsa.ts';
 import {
   base64,
   cases,
@@ -38,7 +38,7 @@ function configFor(vector: JsonObject, version: Version): MinionHandshakeConfig 
   const options = object(vector.minion_opts);
   const { publicPem } = pem('master');
   const finger =
-    options.master_finger === '@master' ? fingerprint(publicPem) : options.master_finger;
+    options.master_finger === '@master' ? keyFingerprint(publicPem) : options.master_finger;
   return {
     ...base,
     version,

@@ -1,19 +1,18 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { openValue, parseKeyString, seal } from '../../minion-protocol/crypticle.ts';
-import { checkLoad, decodeEnvelope } from '../../minion-protocol/envelope.ts';
+import { openValue, parseKeyString, sealCrypticle } from '../../minion-protocol/crypticle.ts';
 import { ProtocolError } from '../../minion-protocol/errors.ts';
 import { unpackEvent } from '../../minion-protocol/event.ts';
-import { parseAuthRequest } from '../../minion-protocol/handshake.ts';
 import {
   parseMinionEventLoad,
   parsePillarLoad,
   parseReturnLoad,
 } from '../../minion-protocol/loads.ts';
+import { parseAuthRequest } from '../../minion-protocol/master-handshake.ts';
 import { createMinionHandshake } from '../../minion-protocol/minion-handshake.ts';
-import { packWire, type WireValue } from '../../minion-protocol/payload.ts';
-import { parsePrivateKey } from '../../minion-protocol/rsa-key.ts';
-import { isWireMap } from '../../minion-protocol/wire-value.ts';
+import { isWireMap, packWire, type WireValue } from '../../minion-protocol/payload.ts';
+import { checkLoad, decodeEnvelope } from '../../minion-protocol/request.ts';
+import { parsePrivateKey } from '../../minion-protocol/rsa.ts';
 import { base64, cases, keys, pem, toWireValue, vectorFile } from '../helpers/vectors.ts';
 
 const aes = parseKeyString(keys.aes);
@@ -91,7 +90,7 @@ test('20,000 mutated loads inside the encryption are heard or refused, and nothi
     ),
   );
   const property = fc.property(mutated(plaintexts), (packed) => {
-    const blob = seal(aes, Buffer.concat([Buffer.from('pickle::'), packed]));
+    const blob = sealCrypticle(aes, Buffer.concat([Buffer.from('pickle::'), packed]));
     const load = orProtocolError(() => openValue(aes, blob));
     if (load !== undefined) hearLoad(load);
   });

@@ -2,12 +2,12 @@ import test from 'ava';
 import { ProtocolError } from '../../minion-protocol/errors.ts';
 import {
   clearLimits,
+  isWireMap,
   loadLimits,
   packWire,
   unpackWire,
   type WireValue,
 } from '../../minion-protocol/payload.ts';
-import { isWireMap } from '../../minion-protocol/wire-value.ts';
 
 const badPayload = { instanceOf: ProtocolError, code: 'ERR_BAD_PAYLOAD' };
 const overLimit = { instanceOf: ProtocolError, code: 'ERR_PAYLOAD_LIMIT' };

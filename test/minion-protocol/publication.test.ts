@@ -1,11 +1,15 @@
 import test from 'ava';
 import { parseKeyString } from '../../minion-protocol/crypticle.ts';
 import type { PublicationLoad } from '../../minion-protocol/loads.ts';
-import { packWire, unpackWire, type WireMap } from '../../minion-protocol/payload.ts';
+import {
+  isWireMap,
+  packWire,
+  unpackWire,
+  type WireMap,
+  wireBytes,
+} from '../../minion-protocol/payload.ts';
 import { buildPublication, openPublication } from '../../minion-protocol/publication.ts';
-import { isSigningAlgorithm } from '../../minion-protocol/rsa.ts';
-import { parsePrivateKey, parsePublicKey } from '../../minion-protocol/rsa-key.ts';
-import { isWireMap, wireBytes } from '../../minion-protocol/wire-value.ts';
+import { isSigningAlgorithm, parsePrivateKey, parsePublicKey } from '../../minion-protocol/rsa.ts';
 import { firstMessageWith } from '../helpers/first-message.ts';
 import {
   base64,

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { RandomPool } from '../../minion-protocol/random-pool.ts';
+import { RandomPool } from '../../minion-protocol/crypticle.ts';
 
 test('a pool gives no bytes twice, over several of its pages', (t) => {
   const pool = new RandomPool();

@@ -1,17 +1,26 @@
 import test from 'ava';
 import { openValue, parseKeyString, sealValue } from '../../minion-protocol/crypticle.ts';
-import type { ProtocolVersion } from '../../minion-protocol/envelope.ts';
-import { packWire, unpackWire, type WireMap } from '../../minion-protocol/payload.ts';
+import {
+  isWireMap,
+  packWire,
+  unpackWire,
+  type WireMap,
+  wireBytes,
+} from '../../minion-protocol/payload.ts';
 import {
   encodeClearReply,
   encodePrivateReply,
   encodeSendReply,
   openPrivateReply,
   openSendReply,
-} from '../../minion-protocol/reply.ts';
-import { isEncryptionAlgorithm, isSigningAlgorithm } from '../../minion-protocol/rsa.ts';
-import { parsePrivateKey, parsePublicKey } from '../../minion-protocol/rsa-key.ts';
-import { isWireMap, wireBytes } from '../../minion-protocol/wire-value.ts';
+  type ProtocolVersion,
+} from '../../minion-protocol/request.ts';
+import {
+  isEncryptionAlgorithm,
+  isSigningAlgorithm,
+  parsePrivateKey,
+  parsePublicKey,
+} from '../../minion-protocol/rsa.ts';
 import { firstMessageWith } from '../helpers/first-message.ts';
 import {
   base64,

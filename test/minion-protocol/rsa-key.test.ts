@@ -3,11 +3,11 @@ import test from 'ava';
 import { ProtocolError } from '../../minion-protocol/errors.ts';
 import {
   cleanKeyText,
-  fingerprint,
   generateKeyPair,
+  keyFingerprint,
   parsePrivateKey,
   parsePublicKey,
-} from '../../minion-protocol/rsa-key.ts';
+} from '../../minion-protocol/rsa.ts';
 import { base64, cases, pem, text, vectorFile } from '../helpers/vectors.ts';
 
 const badKey = { instanceOf: ProtocolError, code: 'ERR_BAD_KEY' };
@@ -20,18 +20,18 @@ for (const [index, vector] of cases(vectorFile('fingerprints'), 'cases').entries
         ? pem(text(vector.key)).publicPem
         : base64(vector.file_b64).toString();
     for (const form of [key, cleanKeyText(key), key.replaceAll('\n', '\r\n'), `\n\n${key}\n`]) {
-      t.is(fingerprint(form, text(vector.hash_type)), text(vector.fingerprint));
+      t.is(keyFingerprint(form, text(vector.hash_type)), text(vector.fingerprint));
     }
   });
 }
 
 test('a fingerprint is sha256 unless told otherwise, and an unknown hash type is refused', (t) => {
-  t.is(fingerprint(publicPem), fingerprint(publicPem, 'sha256'));
-  t.throws(() => fingerprint(publicPem, 'shake256'), { instanceOf: TypeError });
+  t.is(keyFingerprint(publicPem), keyFingerprint(publicPem, 'sha256'));
+  t.throws(() => keyFingerprint(publicPem, 'shake256'), { instanceOf: TypeError });
 });
 
 test('a private key has a fingerprint, too', (t) => {
-  t.is(fingerprint(privatePem).length, 95);
+  t.is(keyFingerprint(privatePem).length, 95);
 });
 
 test('clean key text has neither white space around it nor carriage returns', (t) => {

@@ -1,14 +1,18 @@
 import test from 'ava';
 import {
-  decrypt,
-  encrypt,
   isEncryptionAlgorithm,
+  isMinionToken,
   isSigningAlgorithm,
-  sign,
-  verify,
+  minionToken,
+  parsePrivateKey,
+  parsePublicKey,
+  rsaDecrypt,
+  rsaEncrypt,
+  rsaSign,
+  rsaVerify,
+  x931Recover,
+  x931Sign,
 } from '../../minion-protocol/rsa.ts';
-import { parsePrivateKey, parsePublicKey } from '../../minion-protocol/rsa-key.ts';
-import { isMinionToken, minionToken, x931Recover, x931Sign } from '../../minion-protocol/x931.ts';
 import { base64, cases, hex, object, pem, text, vectorFile } from '../helpers/vectors.ts';
 
 const vectors = vectorFile('rsa');
@@ -32,9 +36,9 @@ for (const [index, vector] of cases(vectors, 'oaep').entries()) {
     const { algorithm } = vector;
     const key = parsePrivateKey(pem(text(vector.key)).privatePem);
     if (!isEncryptionAlgorithm(algorithm)) return t.fail();
-    t.deepEqual(decrypt(key, hex(vector.ciphertext_hex), algorithm), hex(vector.plaintext_hex));
+    t.deepEqual(rsaDecrypt(key, hex(vector.ciphertext_hex), algorithm), hex(vector.plaintext_hex));
     const other = algorithm === 'OAEP-SHA1' ? 'OAEP-SHA224' : 'OAEP-SHA1';
-    t.throws(() => decrypt(key, hex(vector.ciphertext_hex), other), { code: 'ERR_DECRYPT' });
+    t.throws(() => rsaDecrypt(key, hex(vector.ciphertext_hex), other), { code: 'ERR_DECRYPT' });
   });
 }
 
@@ -44,12 +48,12 @@ for (const [index, vector] of cases(vectors, 'signatures').entries()) {
     const pair = pem(text(vector.key));
     const [message, signature] = [hex(vector.message_hex), hex(vector.signature_hex)];
     if (!isSigningAlgorithm(algorithm)) return t.fail();
-    t.deepEqual(sign(parsePrivateKey(pair.privatePem), message, algorithm), signature);
+    t.deepEqual(rsaSign(parsePrivateKey(pair.privatePem), message, algorithm), signature);
     const key = parsePublicKey(pair.publicPem);
-    t.true(verify(key, message, signature, algorithm));
-    t.false(verify(key, Buffer.from('another'), signature, algorithm));
-    t.false(verify(key, message, signature.subarray(1), algorithm));
-    t.false(verify(key, message, Buffer.alloc(0), algorithm));
+    t.true(rsaVerify(key, message, signature, algorithm));
+    t.false(rsaVerify(key, Buffer.from('another'), signature, algorithm));
+    t.false(rsaVerify(key, message, signature.subarray(1), algorithm));
+    t.false(rsaVerify(key, message, Buffer.alloc(0), algorithm));
   });
 }
 
@@ -93,8 +97,8 @@ test('a message that leaves no room for filling is signed, a longer one refused'
 test('what was encrypted is decrypted', (t) => {
   const pair = pem('minion');
   for (const algorithm of ['OAEP-SHA1', 'OAEP-SHA224'] as const) {
-    const secret = encrypt(parsePublicKey(pair.publicPem), Buffer.from('secret'), algorithm);
-    const plain = decrypt(parsePrivateKey(pair.privatePem), secret, algorithm);
+    const secret = rsaEncrypt(parsePublicKey(pair.publicPem), Buffer.from('secret'), algorithm);
+    const plain = rsaDecrypt(parsePrivateKey(pair.privatePem), secret, algorithm);
     t.is(plain.toString(), 'secret');
   }
 });

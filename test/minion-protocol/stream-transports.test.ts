@@ -55,7 +55,7 @@ for (const stream of STREAMS) {
   test(`${stream}: who subscribes while a publication is held gets it`, async (t) => {
     const master = await startStream(t, stream);
     const { envelope, frame } = PUBLICATION[stream];
-    master.transport.publish({ envelope, ...everybody, holdMs: 60_000 });
+    master.transport.publish({ envelope, ...everybody, replayMs: 60_000 });
     const peer = await subscribed(t, stream, master);
     await until('the publication', () => peer.received.includes(frame));
     t.is(peer.received.lastIndexOf(frame), peer.received.indexOf(frame));

@@ -1,10 +1,10 @@
 import test from 'ava';
 import fc from 'fast-check';
 import { packLocal, packWire, unpackWire } from '../../minion-protocol/payload.ts';
-import { endOfValue } from '../../minion-protocol/payload-scanner.ts';
 import {
   encodePublicationFrame,
   encodeReplyFrame,
+  endOfValue,
   type TcpEvent,
   TcpFrameDecoder,
 } from '../../minion-protocol/tcp-frames.ts';

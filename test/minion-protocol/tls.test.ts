@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
 import type { TlsOptions } from '../../minion-protocol/index.ts';
-import { TransportError } from '../../minion-protocol/transport/errors.ts';
+import { TransportError } from '../../minion-protocol/transport/transport.ts';
 import { until, within } from '../helpers/deadline.ts';
 import {
   ANSWER,

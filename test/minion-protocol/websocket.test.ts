@@ -1,11 +1,11 @@
 import test from 'ava';
 import fc from 'fast-check';
 import {
+  answerUpgrade,
   type WebsocketBreach,
   WebsocketDecoder,
   type WebsocketEvent,
 } from '../../minion-protocol/websocket.ts';
-import { answerUpgrade } from '../../minion-protocol/websocket-upgrade.ts';
 import { clientFrame, OPENING, REQUEST } from '../helpers/stream-masters.ts';
 import { base64, cases, text, vectorFile } from '../helpers/vectors.ts';
 

@@ -1,9 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import test from 'ava';
-import { WriteRounds } from '../../minion-protocol/transport/write-rounds.ts';
+import { WriteScheduler } from '../../minion-protocol/transport/stream-connection.ts';
 
 test('what a large fleet waits for goes out in rounds, and others have their turn in between', async (t) => {
-  const rounds = new WriteRounds();
+  const rounds = new WriteScheduler();
   const order: (number | 'other')[] = [];
   const fleet = Array.from({ length: 1_000 }, (_, index) => index);
   for (const index of fleet) rounds.add({ write: () => order.push(index) });
@@ -17,7 +17,7 @@ test('what a large fleet waits for goes out in rounds, and others have their tur
 });
 
 test('what is queued while a round is written goes out as well', async (t) => {
-  const rounds = new WriteRounds();
+  const rounds = new WriteScheduler();
   const order: string[] = [];
   const last = { write: () => order.push('last') };
   rounds.add({

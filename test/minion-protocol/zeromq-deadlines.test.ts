@@ -1,5 +1,5 @@
 import test, { type ExecutionContext } from 'ava';
-import type { ConnectionLimits } from '../../minion-protocol/transport/connection-limits.ts';
+import type { ConnectionLimits } from '../../minion-protocol/transport/stream-listener.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { until } from '../helpers/deadline.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';

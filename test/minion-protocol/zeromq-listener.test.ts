@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import test from 'ava';
-import { TransportError } from '../../minion-protocol/transport/errors.ts';
+import { TransportError } from '../../minion-protocol/transport/transport.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { createZeromqListener } from '../../minion-protocol/transport/zeromq-listener.ts';
 import { until } from '../helpers/deadline.ts';

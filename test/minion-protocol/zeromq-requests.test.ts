@@ -1,6 +1,6 @@
 import test, { type ExecutionContext } from 'ava';
 import { Dealer, Request } from 'zeromq';
-import { TransportError } from '../../minion-protocol/transport/errors.ts';
+import { TransportError } from '../../minion-protocol/transport/transport.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { createZeromqListener } from '../../minion-protocol/transport/zeromq-listener.ts';
 import { until, within } from '../helpers/deadline.ts';
@@ -105,7 +105,7 @@ test('no more requests of one connection are under way than allowed', async (t) 
 test('all connections together have no more requests worked on than allowed', async (t) => {
   let underWay = 0;
   let most = 0;
-  const master = await startMaster(t, { limits: { maxTurns: 3 } }, async (body) => {
+  const master = await startMaster(t, { limits: { maxActiveRequests: 3 } }, async (body) => {
     underWay += 1;
     most = Math.max(most, underWay);
     await new Promise(setImmediate);
@@ -122,15 +122,19 @@ test('all connections together have no more requests worked on than allowed', as
 
 test('a request that ends its turn keeps nobody waiting, and is answered later', async (t) => {
   const slow: Array<() => void> = [];
-  const master = await startMaster(t, { limits: { maxTurns: 1 } }, async (body, _peer, turn) => {
-    if (text(body) !== 'slow') return body;
-    turn.end();
-    turn.end();
-    await new Promise<void>((resolve) => {
-      slow.push(resolve);
-    });
-    return body;
-  });
+  const master = await startMaster(
+    t,
+    { limits: { maxActiveRequests: 1 } },
+    async (body, _peer, turn) => {
+      if (text(body) !== 'slow') return body;
+      turn.release();
+      turn.release();
+      await new Promise<void>((resolve) => {
+        slow.push(resolve);
+      });
+      return body;
+    },
+  );
   const patient = [0, 1, 2].map(() =>
     dial(t, master.requestPort).request(Buffer.from('slow'), 9000),
   );
@@ -142,7 +146,7 @@ test('a request that ends its turn keeps nobody waiting, and is answered later',
 
 test('a turn passes over a connection that went while it waited, and is not lost', async (t) => {
   const held: Array<() => void> = [];
-  const master = await startMaster(t, { limits: { maxTurns: 1 } }, async (body) => {
+  const master = await startMaster(t, { limits: { maxActiveRequests: 1 } }, async (body) => {
     if (text(body) === 'held') {
       await new Promise<void>((resolve) => {
         held.push(resolve);

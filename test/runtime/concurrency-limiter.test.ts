@@ -1,5 +1,5 @@
 import test from 'ava';
-import { ConcurrencyLimiter, type TurnTaker } from '../../runtime/index.ts';
+import { ConcurrencyLimiter, type LimiterClient } from '../../runtime/index.ts';
 
 test('however many are done with their turns at once, each gets one, and none inside the other', (t) => {
   const turns = new ConcurrencyLimiter(1);
@@ -8,21 +8,21 @@ test('however many are done with their turns at once, each gets one, and none in
   let deepest = 0;
   const takers = Array.from(
     { length: 30_000 },
-    (_, index): TurnTaker => ({
+    (_, index): LimiterClient => ({
       startRequests: () => {
-        if (!turns.tryTake(takers[index] ?? { startRequests: () => {} })) return;
+        if (!turns.tryAcquire(takers[index] ?? { startRequests: () => {} })) return;
         depth += 1;
         deepest = Math.max(deepest, depth);
         served.push(index);
-        turns.giveBack();
+        turns.release();
         depth -= 1;
       },
     }),
   );
-  t.true(turns.tryTake({ startRequests: () => {} }));
+  t.true(turns.tryAcquire({ startRequests: () => {} }));
   for (const taker of takers) taker.startRequests();
   t.deepEqual(served, []);
-  turns.giveBack();
+  turns.release();
   t.is(served.length, takers.length);
   t.deepEqual(served.slice(0, 3), [0, 1, 2]);
   t.is(deepest, 1);
@@ -31,10 +31,10 @@ test('however many are done with their turns at once, each gets one, and none in
 test('one that leaves gets no turn', (t) => {
   const turns = new ConcurrencyLimiter(1);
   let started = 0;
-  const taker: TurnTaker = { startRequests: () => (started += 1) };
-  turns.tryTake({ startRequests: () => {} });
-  turns.tryTake(taker);
-  turns.leave(taker);
-  turns.giveBack();
+  const taker: LimiterClient = { startRequests: () => (started += 1) };
+  turns.tryAcquire({ startRequests: () => {} });
+  turns.tryAcquire(taker);
+  turns.cancel(taker);
+  turns.release();
   t.is(started, 0);
 });

@@ -2,7 +2,7 @@ import test from 'ava';
 import {
   type ConnectionLimits,
   DEFAULT_CONNECTION_LIMITS,
-} from '../../minion-protocol/transport/connection-limits.ts';
+} from '../../minion-protocol/transport/stream-listener.ts';
 import { ConnectionGuard, type GuardedConnection } from '../../runtime/index.ts';
 
 test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
@@ -22,7 +22,7 @@ test('a known address is free of the limits for strangers', (t) => {
   const known = connect('10.0.0.1');
   known.connection?.identify('minion');
   const others = [1, 2, 3, 4].map(() => connect('10.0.0.1'));
-  for (const { connection } of others) connection?.hold(1000);
+  for (const { connection } of others) connection?.setHeldBytes(1000);
   t.true(others.every(({ isOpen }) => isOpen()));
 });
 
@@ -47,7 +47,7 @@ test('the address heard longest ago is forgotten first', (t) => {
     opened.connection?.identify('minion');
     return opened;
   });
-  for (const { connection } of connections) connection?.hold(101);
+  for (const { connection } of connections) connection?.setHeldBytes(101);
   t.deepEqual(
     connections.map(({ isOpen }) => isOpen()),
     [true, false, true, true],
@@ -65,7 +65,7 @@ test('disconnecting a minion forgets its address and leaves other minions connec
     [one, two].map(({ isOpen }) => isOpen()),
     [false, true],
   );
-  two.connection?.hold(101);
+  two.connection?.setHeldBytes(101);
   t.false(two.isOpen());
 });
 
@@ -73,7 +73,7 @@ test('what an ended connection held is given back', (t) => {
   const { connect } = guard({ maxHeldBytesPerAddress: 100, maxHeldBytes: 100 });
   for (let round = 0; round < 50; round += 1) {
     const opened = connect('10.0.0.1');
-    opened.connection?.hold(90);
+    opened.connection?.setHeldBytes(90);
     t.true(opened.isOpen());
     opened.connection?.end();
   }

@@ -1,12 +1,11 @@
 /** What the status page keeps and shares, so that it costs the same however many look. */
 import test from 'ava';
 import type { MetricFamily, MinionInfo } from '../../master/index.ts';
-import { History } from '../../salt-api/page/history.ts';
-import { onceForEach, Shared } from '../../salt-api/page/shared.ts';
+import { CachedValue, memoizeByObject, StatusHistory } from '../../salt-api/page/overview.ts';
 
 /** A clock that is set, in milliseconds, and a master that counts how often it is asked. */
 function stage(): {
-  readonly history: History;
+  readonly history: StatusHistory;
   readonly asked: () => number;
   set(seconds: number, present: Readonly<Record<string, boolean>>, requests?: number): void;
 } {
@@ -29,7 +28,7 @@ function stage(): {
     },
   };
   return {
-    history: new History(source, () => now),
+    history: new StatusHistory(source, () => now),
     asked: () => asked,
     set: (seconds, present, total = 0) => {
       now = seconds * 1000;
@@ -42,14 +41,14 @@ function stage(): {
 test('minions are looked at while somebody asks for them, and for ten minutes more', async (t) => {
   const { history, asked, set } = stage();
   set(10, { a: true });
-  await history.look();
+  await history.sample();
   t.is(asked(), 0);
   await history.minions();
   set(600, { a: true });
-  await history.look();
+  await history.sample();
   t.is(asked(), 2);
   set(611, { a: true });
-  await history.look();
+  await history.sample();
   t.is(asked(), 2);
 });
 
@@ -61,7 +60,7 @@ test('since when a minion is there is known from when somebody looked', async (t
     { id: 'b', isPresent: false },
   ]);
   set(20, { a: true, b: true, c: true });
-  await history.look();
+  await history.sample();
   set(25, { a: true, b: true, c: true });
   t.deepEqual(await history.minions(), [
     { id: 'a', isPresent: true },
@@ -70,7 +69,7 @@ test('since when a minion is there is known from when somebody looked', async (t
   ]);
   // Deleted and made anew: nothing of the former one is left.
   set(30, { a: true });
-  await history.look();
+  await history.sample();
   set(35, { a: true, b: true });
   t.deepEqual((await history.minions())[1], { id: 'b', isPresent: true, since: 35_000 });
   // Nobody looked for a while: it may have gone and come.
@@ -90,7 +89,7 @@ test('rates are counted whether anybody looks or not', async (t) => {
     [40, 20],
   ] as const) {
     set(seconds, {}, total);
-    await history.look();
+    await history.sample();
   }
   t.deepEqual(history.rates()[0], { title: 'Requests', values: [5, 0, 0] });
 });
@@ -98,7 +97,7 @@ test('rates are counted whether anybody looks or not', async (t) => {
 test('who asks at about the same time gets the same, looked up once', async (t) => {
   let now = 0;
   let looks = 0;
-  const shared = new Shared(
+  const shared = new CachedValue(
     async () => {
       looks += 1;
       if (looks === 3) throw new Error('stopped');
@@ -119,7 +118,7 @@ test('who asks at about the same time gets the same, looked up once', async (t) 
 });
 
 test('what is made of the same object is made once', (t) => {
-  const make = onceForEach((list: readonly number[]) => ({ sum: list.length }));
+  const make = memoizeByObject((list: readonly number[]) => ({ sum: list.length }));
   const list = [1, 2];
   t.is(make(list), make(list));
   t.not(make(list), make([1, 2]));

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { packWire, seal, sealValue, unpackWire } from '../../minion-protocol/index.ts';
+import { packWire, sealCrypticle, sealValue, unpackWire } from '../../minion-protocol/index.ts';
 import { within } from '../helpers/deadline.ts';
 import { altered, recorded } from '../helpers/vector-requests.ts';
 import { openDoor, WIRES } from './doors.ts';
@@ -75,7 +75,7 @@ for (const wire of WIRES) {
     const bodies = ['', 'pickle::', 'no prefix', 'pickle::\xc1', 'pickle::\xdf\xff\xff\xff\xff'];
     const events = await site.operator.eventsDuring(async () => {
       for (const body of [...bodies, `pickle::${'\x91'.repeat(5000)}`]) {
-        const load = seal(hostile.key, Buffer.from(body, 'latin1'));
+        const load = sealCrypticle(hostile.key, Buffer.from(body, 'latin1'));
         const envelope = { ...Object(unpackWire(altered(outer, {}))), load };
         await site.door.ask(packWire(envelope));
       }

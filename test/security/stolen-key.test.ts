@@ -2,14 +2,14 @@
 import test, { type ExecutionContext } from 'ava';
 import { examine, type MasterEvent } from '../../master/index.ts';
 import {
-  decrypt,
   isWireMap,
-  open,
+  openCrypticle,
   openPublication,
   packWire,
   parseKeyString,
   parsePrivateKey,
   parsePublicKey,
+  rsaDecrypt,
   unpackWire,
   type WireMap,
   type WireValue,
@@ -86,7 +86,7 @@ async function signIn(t: ExecutionContext, { door }: Site): Promise<Actor> {
   const session = wireBytes(load.session);
   if (session === undefined) return t.fail('no session');
   const minionKey = parsePrivateKey(pem('minion').privatePem);
-  const text = decrypt(minionKey, session, 'OAEP-SHA1').toString('latin1');
+  const text = rsaDecrypt(minionKey, session, 'OAEP-SHA1').toString('latin1');
   return { id: HOSTILE, key: parseKeyString(text), token };
 }
 
@@ -223,7 +223,7 @@ function opened(reply: Uint8Array, { key }: Actor): Buffer {
   const blob = wireBytes(value) ?? (isWireMap(value) ? wireBytes(value.pillar) : undefined);
   if (blob === undefined) return Buffer.from(reply);
   try {
-    return open(key, blob);
+    return openCrypticle(key, blob);
   } catch {
     return Buffer.from(reply);
   }

@@ -1,14 +1,14 @@
 /** Attacks by whoever reaches a port, over each transport. */
 import { generateKeyPairSync } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
-import { HmacKey } from '../../minion-protocol/hmac-key.ts';
+import { HmacKey } from '../../minion-protocol/crypticle.ts';
 import {
   encodeRequest,
   isWireMap,
   packWire,
   parsePublicKey,
+  rsaVerify,
   unpackWire,
-  verify,
   type WireMap,
   type WireValue,
   wireBytes,
@@ -49,7 +49,7 @@ function signedAnswer(t: ExecutionContext, reply: Uint8Array): WireMap {
   const bytes = typeof load === 'string' ? Buffer.from(load) : wireBytes(load);
   const signature = wireBytes(sig);
   if (bytes === undefined || signature === undefined) return t.fail('no signed answer');
-  t.true(verify(masterKey, bytes, signature, 'PKCS1v15-SHA1'));
+  t.true(rsaVerify(masterKey, bytes, signature, 'PKCS1v15-SHA1'));
   return asMap(unpackWire(bytes));
 }
 
@@ -235,7 +235,7 @@ for (const wire of WIRES) {
     for (const word of [SECRET, 'test.echo']) t.false(packed.includes(word), word);
     const [blob, sig] = [wireBytes(publication.load), wireBytes(publication.sig)];
     if (blob === undefined || sig === undefined) return t.fail('not signed');
-    t.true(verify(masterKey, blob, sig, 'PKCS1v15-SHA1'));
+    t.true(rsaVerify(masterKey, blob, sig, 'PKCS1v15-SHA1'));
   });
 
   test.serial(

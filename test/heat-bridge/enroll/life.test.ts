@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { createIdentity, MinionSession } from '../../../minion-protocol/minion/session.ts';
+import { createMinionIdentity, MinionSession } from '../../../minion-protocol/minion/session.ts';
 import { within } from '../../helpers/deadline.ts';
 import { pem } from '../../helpers/vectors.ts';
 import { fingerOf, type PairName, type Stage, showGrain, signIn, startStage } from './stage.ts';
@@ -13,7 +13,7 @@ const machine = { id: 'web-1', project: 'p1' };
 async function returnFor(stage: Stage, jid: string, pair: PairName): Promise<void> {
   const step = await signIn(stage, pair, {});
   if (step.state !== 'accepted') throw new Error(`signed in: ${step.state}`);
-  const session = new MinionSession(createIdentity('web-1', 3, pem(pair).privatePem), step);
+  const session = new MinionSession(createMinionIdentity('web-1', 3, pem(pair).privatePem), step);
   const load = { cmd: '_return', id: 'web-1', jid, fun: 'test.ping', return: true, retcode: 0 };
   const { bytes, nonce } = session.seal({ ...load, success: true });
   session.openReply(await stage.dial('web-1').request(bytes, 45_000), nonce);

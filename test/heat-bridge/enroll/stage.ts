@@ -6,8 +6,8 @@ import type { KeyInfo, MasterEvent } from '../../../master/index.ts';
 import {
   createMinion,
   createMinionHandshake,
-  fingerprint,
   generateKeyString,
+  keyFingerprint,
   type Minion,
   type MinionFunction,
   parsePrivateKey,
@@ -31,7 +31,7 @@ export type PairName = 'minion' | 'other_minion' | 'minion2';
 
 /** SHA-256 of a key of the vectors. */
 export function fingerOf(pair: PairName): string {
-  return fingerprint(pem(pair).publicPem, 'sha256');
+  return keyFingerprint(pem(pair).publicPem, 'sha256');
 }
 
 /** An answer of the HTTP API. */

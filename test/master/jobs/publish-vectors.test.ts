@@ -11,7 +11,7 @@ import {
   openPublication,
   type WireMap,
 } from '../../../minion-protocol/index.ts';
-import { BROADCAST_TOPIC, minionTopic } from '../../../minion-protocol/transport/topics.ts';
+import { BROADCAST_TOPIC, minionTopic } from '../../../minion-protocol/transport/transport.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 import { aesKey } from '../../helpers/vector-requests.ts';
 import {

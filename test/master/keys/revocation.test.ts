@@ -2,9 +2,9 @@
 import test, { type ExecutionContext } from 'ava';
 import type { Admission, MasterExtension } from '../../../master/index.ts';
 import {
-  decrypt,
   isWireMap,
   parsePrivateKey,
+  rsaDecrypt,
   unpackWire,
   wireBytes,
 } from '../../../minion-protocol/index.ts';
@@ -137,5 +137,7 @@ async function keyGiven(t: ExecutionContext, { ask }: VectorMaster, name: string
   const reply = unpackWire(await ask(base64(signIn.request_b64)));
   const bytes = isWireMap(reply) ? wireBytes(reply[name]) : undefined;
   if (bytes === undefined) return t.fail(`no ${name}`);
-  return decrypt(parsePrivateKey(pem('minion').privatePem), bytes, 'OAEP-SHA1').toString('latin1');
+  return rsaDecrypt(parsePrivateKey(pem('minion').privatePem), bytes, 'OAEP-SHA1').toString(
+    'latin1',
+  );
 }

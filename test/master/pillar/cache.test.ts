@@ -2,7 +2,7 @@
 import test from 'ava';
 import { PillarCache, type PillarKey } from '../../../master/pillar/cache.ts';
 import { Reads } from '../../../master/pillar/reads.ts';
-import { traverse } from '../../../minion-protocol/index.ts';
+import { traverseFacts } from '../../../minion-protocol/index.ts';
 import { noSources } from '../../helpers/pillar.ts';
 
 function key(id: string, pillarenv?: string): PillarKey {
@@ -17,7 +17,7 @@ function keep(cache: PillarCache, its: PillarKey, text: string): Promise<void> {
 
 async function textOf(cache: PillarCache, its: PillarKey): Promise<unknown> {
   const found = await cache.find(its, {});
-  return found && traverse(found.pillar, ['text']);
+  return found && traverseFacts(found.pillar, ['text']);
 }
 
 test('the pillar that was not asked for longest goes first', async (t) => {
@@ -62,5 +62,5 @@ test('a pillar of more values than a peer may send is given again whole', async 
   const pillar = { list };
   await cache.keep(key('a'), { pillar, proven: pillar }, new Reads(noSources).madeFrom);
   const found = await cache.find(key('a'), {});
-  t.deepEqual(found && traverse(found.pillar, ['list', '299999']), 299_999);
+  t.deepEqual(found && traverseFacts(found.pillar, ['list', '299999']), 299_999);
 });

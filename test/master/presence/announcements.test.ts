@@ -8,7 +8,7 @@ import {
   sealValue,
   unpackWire,
 } from '../../../minion-protocol/index.ts';
-import { isWireMap } from '../../../minion-protocol/wire-value.ts';
+import { isWireMap } from '../../../minion-protocol/payload.ts';
 import { within } from '../../helpers/deadline.ts';
 import { tcpVector } from '../../helpers/stream-masters.ts';
 import {

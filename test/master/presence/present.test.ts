@@ -6,11 +6,11 @@ import {
   createMemoryTransport,
   type MasterTransport,
   minionTopic,
-  type Subscriber,
+  type SubscriberInfo,
 } from '../../../minion-protocol/index.ts';
 
 /** A transport with these subscribers. */
-function transport(name: string, subscribers: readonly Partial<Subscriber>[]): MasterTransport {
+function transport(name: string, subscribers: readonly Partial<SubscriberInfo>[]): MasterTransport {
   const { master } = createMemoryTransport();
   const complete = {
     address: '10.0.0.1',

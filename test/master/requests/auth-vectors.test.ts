@@ -4,14 +4,14 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import {
   cleanKeyText,
-  decrypt,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
   isWireMap,
   parsePrivateKey,
   parsePublicKey,
+  rsaDecrypt,
+  rsaVerify,
   unpackWire,
-  verify,
   type WireMap,
   type WireValue,
   wireBytes,
@@ -182,7 +182,7 @@ function openReply(t: ExecutionContext, reply: WireValue, request: WireMap): Wir
   return {
     ...reply,
     load: isWireMap(inner) ? openKeys(inner, request) : inner,
-    sig: verify(parsePublicKey(pem('master').publicPem), signed, signature, algorithm),
+    sig: rsaVerify(parsePublicKey(pem('master').publicPem), signed, signature, algorithm),
   };
 }
 
@@ -193,7 +193,8 @@ function openKeys(map: WireMap, request: WireMap): WireMap {
   const opened: WireMap = { ...map, publish_port: 0 };
   for (const name of ['aes', 'session', 'token']) {
     const bytes = wireBytes(map[name]);
-    if (bytes !== undefined) opened[name] = decrypt(minionKey, bytes, algorithm).toString('latin1');
+    if (bytes !== undefined)
+      opened[name] = rsaDecrypt(minionKey, bytes, algorithm).toString('latin1');
   }
   const sig = wireBytes(map.sig);
   const masterKey = parsePublicKey(pem('master').publicPem);

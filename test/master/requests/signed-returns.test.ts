@@ -5,8 +5,8 @@ import {
   packLocal,
   packWire,
   parsePrivateKey,
+  rsaSign,
   type SigningAlgorithm,
-  sign,
   type WireMap,
   type WireValue,
 } from '../../../minion-protocol/index.ts';
@@ -55,7 +55,7 @@ function signed(load: WireMap, { without, pack, algorithm, key }: Form): WireMap
   const names = Object.keys(load).filter((name) => !without.includes(name));
   const part = Object.fromEntries(names.map((name) => [name, load[name] ?? null]));
   const privateKey = parsePrivateKey(pem(key ?? 'minion').privatePem);
-  const signature = sign(privateKey, (pack ?? packLocal)(part), algorithm ?? 'PKCS1v15-SHA1');
+  const signature = rsaSign(privateKey, (pack ?? packLocal)(part), algorithm ?? 'PKCS1v15-SHA1');
   return { ...load, sig: signature };
 }
 

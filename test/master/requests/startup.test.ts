@@ -6,7 +6,6 @@
 import test, { type ExecutionContext } from 'ava';
 import {
   type CrypticleKey,
-  decrypt,
   encodeRequest,
   isWireMap,
   minionToken,
@@ -16,6 +15,7 @@ import {
   parseKeyString,
   parsePrivateKey,
   parsePublicKey,
+  rsaDecrypt,
   unpackWire,
   type WireMap,
   type WireValue,
@@ -98,7 +98,7 @@ class RecordedMinion {
   }
 
   #keyIn(value: WireValue | undefined): CrypticleKey {
-    return parseKeyString(decrypt(privateKey, bytes(value), 'OAEP-SHA1').toString('latin1'));
+    return parseKeyString(rsaDecrypt(privateKey, bytes(value), 'OAEP-SHA1').toString('latin1'));
   }
 
   async #ask(step: JsonObject, reply: JsonObject): Promise<void> {

@@ -32,7 +32,7 @@ async function startAsker(
     const end = (): void => {
       if (!asked.isAnswered) asked.hasEnded = true;
     };
-    const answer = Promise.resolve(handler?.(request, peer, { end })).then((reply) => {
+    const answer = Promise.resolve(handler?.(request, peer, { release: end })).then((reply) => {
       asked.isAnswered = true;
       return reply;
     });

@@ -1,10 +1,10 @@
 import test from 'ava';
 import fc from 'fast-check';
 import {
-  type Candidate,
   compileGlob,
   compileTarget,
   factsOf,
+  type TargetCandidate,
   type TargetType,
   type WireMap,
   type WireValue,
@@ -18,7 +18,7 @@ function isMeant(
   delimiter = ':',
 ): boolean {
   const facts = factsOf(data);
-  const candidate: Candidate = { id: 'web1', facts: { grains: facts, pillar: facts } };
+  const candidate: TargetCandidate = { id: 'web1', facts: { grains: facts, pillar: facts } };
   return compileTarget({ tgtType, tgt, delimiter }).test(candidate) === 'yes';
 }
 

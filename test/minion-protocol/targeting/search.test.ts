@@ -1,5 +1,5 @@
 import test from 'ava';
-import { compileSearch } from '../../../minion-protocol/index.ts';
+import { compileSearchPattern } from '../../../minion-protocol/index.ts';
 
 /** What Python 3.11 says of `re.search(pattern, text)`. */
 const cases: readonly (readonly [pattern: string, text: string, isFound: boolean])[] = [
@@ -16,7 +16,7 @@ const cases: readonly (readonly [pattern: string, text: string, isFound: boolean
 
 for (const [pattern, text, isFound] of cases) {
   test(`${pattern} is ${isFound ? '' : 'not '}found in ${text}`, (t) => {
-    const search = compileSearch(pattern);
+    const search = compileSearchPattern(pattern);
     t.is(search(text), isFound);
     t.is(search(text), isFound, 'the second time too');
   });
@@ -24,6 +24,6 @@ for (const [pattern, text, isFound] of cases) {
 
 test('an expression that cannot be read is refused', (t) => {
   for (const pattern of ['(', '[a', '(?<=a']) {
-    t.throws(() => compileSearch(pattern), { instanceOf: SyntaxError });
+    t.throws(() => compileSearchPattern(pattern), { instanceOf: SyntaxError });
   }
 });

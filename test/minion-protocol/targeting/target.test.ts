@@ -1,20 +1,20 @@
 import test from 'ava';
 import {
-  type Candidate,
   compileTarget,
   expandCompound,
   expandNodegroup,
   factsOf,
   findNodegroupLoop,
+  type TargetCandidate,
   type WireMap,
 } from '../../../minion-protocol/index.ts';
 
-function candidate(id: string, grains?: WireMap): Candidate {
+function candidate(id: string, grains?: WireMap): TargetCandidate {
   const facts = grains === undefined ? undefined : factsOf(grains);
   return { id, facts: { grains: facts, pillar: facts } };
 }
 
-function compound(tgt: string | string[], who: Candidate): string {
+function compound(tgt: string | string[], who: TargetCandidate): string {
   return compileTarget({ tgtType: 'compound', tgt }).test(who);
 }
 

@@ -3,10 +3,10 @@ import {
   compileTarget,
   expandCompound,
   type PublicationLoad,
-  splitWords,
+  splitTargetWords,
   type TargetExpression,
 } from '../../../minion-protocol/index.ts';
-import { isTargeted } from '../../../minion-protocol/minion/target.ts';
+import { isMinionTargeted } from '../../../minion-protocol/minion/minion.ts';
 import {
   candidateOf,
   minionNodegroups,
@@ -18,7 +18,7 @@ import {
 /** As a minion does that has nodegroups in its configuration. */
 function expanded(target: TargetExpression): TargetExpression {
   if (target.tgtType !== 'compound') return target;
-  return { ...target, tgt: expandCompound(splitWords(target.tgt), minionNodegroups) };
+  return { ...target, tgt: expandCompound(splitTargetWords(target.tgt), minionNodegroups) };
 }
 
 function publicationTo({ tgtType, tgt }: TargetExpression): PublicationLoad {
@@ -36,7 +36,7 @@ for (const { title, target, minionSide } of targetCases) {
   test(`the minions of the vectors run what is published to ${title}`, (t) => {
     const load = publicationTo(expanded(target));
     const verdicts = vectorMinions.map((minion) => {
-      return [minion.id, isTargeted(candidateOf(minion), load)] as const;
+      return [minion.id, isMinionTargeted(candidateOf(minion), load)] as const;
     });
     t.deepEqual(new Map(verdicts), minionSide);
   });
@@ -57,7 +57,7 @@ test('what the embedded minion cannot read, or could not bound, means nobody to 
   if (minion === undefined) return t.fail();
   const isMeant = (tgtType: string, tgt: string, delimiter = ':'): boolean => {
     const load = { ...publicationTo({ tgtType: 'glob', tgt }), tgt_type: tgtType, delimiter };
-    return isTargeted(candidateOf(minion), load);
+    return isMinionTargeted(candidateOf(minion), load);
   };
   t.true(isMeant('glob', '*'));
   t.false(isMeant('range', '*'));

@@ -1,0 +1,285 @@
+/** Master and minions in one process, without sockets. Bytes arrive in a later turn, and copied. */
+
+import { DEFAULT_SUBSCRIBER_QUEUE_LIMITS, PublicationReplayBuffer } from './subscriber-queue.ts';
+import {
+  type BoundPorts,
+  BROADCAST_TOPIC,
+  type MasterTransport,
+  type MinionTransport,
+  minionTopic,
+  type OutgoingPublication,
+  type PublishOutcome,
+  type RequestHandler,
+  type RequestSlot,
+  type SubscriberInfo,
+  TransportError,
+} from './transport.ts';
+
+const PORTS: BoundPorts = { requestPort: 4506, publishPort: 4505 };
+const DEFAULT_ADDRESS = '127.0.0.1';
+
+export interface MemoryTransportOptions {
+  /** Deliver by topic, as ZeroMQ does with `zmq_filtering`. Default false: everything to everybody. */
+  readonly filtering?: boolean;
+}
+
+/** Both ends of an in-memory transport. */
+export interface MemoryTransport {
+  readonly master: MasterTransport;
+  /**
+   * Makes a minion's end. `minionId` names the connection: {@link MasterTransport.disconnect} of it
+   * loses the answers under way. `address` is what the master sees, default `127.0.0.1`.
+   */
+  dial(minionId: string, address?: string): MinionTransport;
+}
+
+export function createMemoryTransport(options: MemoryTransportOptions = {}): MemoryTransport {
+  const master = new MemoryMaster(options.filtering ?? false);
+  return {
+    master,
+    dial: (minionId, address = DEFAULT_ADDRESS) => new MemoryMinion(master, minionId, address),
+  };
+}
+
+/** Nobody waits for a turn: the minions of one process are few. */
+const unlimitedSlot: RequestSlot = { release: () => {} };
+
+class MemoryMaster implements MasterTransport {
+  readonly name = 'memory';
+  readonly #filtering: boolean;
+  readonly #subscriptions = new Map<MemoryMinion, Subscription>();
+  readonly #inFlight = new Set<InFlight>();
+  readonly #held = new PublicationReplayBuffer<Subscription>(
+    DEFAULT_SUBSCRIBER_QUEUE_LIMITS,
+    (publication, to) => this.#send(publication, [to]),
+  );
+  #handler: RequestHandler | undefined;
+  #isClosed = false;
+
+  constructor(filtering: boolean) {
+    this.#filtering = filtering;
+  }
+
+  async listen(handler: RequestHandler): Promise<BoundPorts> {
+    if (this.#isClosed || this.#handler !== undefined) {
+      throw new TransportError('ERR_CLOSED', 'a listener listens once');
+    }
+    this.#handler = handler;
+    return PORTS;
+  }
+
+  publish(publication: OutgoingPublication): PublishOutcome {
+    this.#held.add(publication);
+    return this.#send(publication, this.#subscriptions.values());
+  }
+
+  #send(
+    { envelope, minionIds }: OutgoingPublication,
+    subscriptions: Iterable<Subscription>,
+  ): PublishOutcome {
+    const topics = minionIds === null ? [BROADCAST_TOPIC] : minionIds.map(minionTopic);
+    let queued = 0;
+    for (const subscription of subscriptions) {
+      if (this.#filtering && !subscription.wantsAny(topics)) continue;
+      subscription.deliver(envelope);
+      queued += 1;
+    }
+    return { queued, skipped: 0 };
+  }
+
+  disconnect(minionId: string): void {
+    for (const request of this.#inFlight) {
+      if (request.minionIds.has(minionId)) this.#inFlight.delete(request);
+    }
+  }
+
+  subscribers(): readonly SubscriberInfo[] {
+    return Array.from(this.#subscriptions.values(), (subscription) => subscription.describe());
+  }
+
+  refusals(): Readonly<Record<string, number>> {
+    return {};
+  }
+
+  async close(graceMs = 5000): Promise<void> {
+    this.#isClosed = true;
+    this.#handler = undefined;
+    this.#subscriptions.clear();
+    let timer: NodeJS.Timeout | undefined;
+    const grace = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, graceMs);
+    });
+    const answers = Array.from(this.#inFlight, (request) => request.done);
+    await Promise.race([Promise.allSettled(answers), grace]);
+    clearTimeout(timer);
+    this.#inFlight.clear();
+  }
+
+  /**
+   * The answer; never settles if the connection is ended meanwhile, as over a network.
+   * @throws TransportError ERR_CONNECT; ERR_TIMEOUT when the handler gives none
+   */
+  async ask(body: Uint8Array, minionId: string, address: string): Promise<Uint8Array> {
+    const handler = this.#handler;
+    if (handler === undefined) {
+      throw new TransportError('ERR_CONNECT', 'the master in memory does not listen');
+    }
+    const minionIds = new Set([minionId]);
+    const peer = {
+      address,
+      transport: this.name,
+      publishPort: PORTS.publishPort,
+      identify: (id: string) => void minionIds.add(id),
+    };
+    const done = nextTick().then(() => handler(new Uint8Array(body), peer, unlimitedSlot));
+    const request: InFlight = { minionIds, done };
+    this.#inFlight.add(request);
+    try {
+      const answer = await done.catch(() => {
+        // Why is the master's own business.
+        throw new TransportError('ERR_TIMEOUT', 'the master gives no answer');
+      });
+      return this.#inFlight.has(request) ? new Uint8Array(answer) : never();
+    } finally {
+      this.#inFlight.delete(request);
+    }
+  }
+
+  subscribe(minion: MemoryMinion, subscription: Subscription): void {
+    if (this.#isClosed) return;
+    this.#subscriptions.set(minion, subscription);
+    this.#held.addSubscriber(subscription);
+    this.#held.replay(subscription);
+  }
+
+  unsubscribe(minion: MemoryMinion): void {
+    this.#subscriptions.delete(minion);
+  }
+}
+
+interface InFlight {
+  readonly minionIds: Set<string>;
+  readonly done: Promise<Uint8Array>;
+}
+
+class MemoryMinion implements MinionTransport {
+  readonly #master: MemoryMaster;
+  readonly #minionId: string;
+  readonly #address: string;
+  /** Ends the requests that wait, when this end is closed. */
+  readonly #waiting = new Set<(error: TransportError) => void>();
+  /** The end of the request before: one at a time, as over REQ. */
+  #previous: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(master: MemoryMaster, minionId: string, address: string) {
+    this.#master = master;
+    this.#minionId = minionId;
+    this.#address = address;
+  }
+
+  request(body: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+    const previous = this.#previous;
+    const answer = this.#beforeDeadline(timeoutMs, async () => {
+      await previous;
+      if (this.#isClosed) throw closedError();
+      return this.#master.ask(body, this.#minionId, this.#address);
+    });
+    this.#previous = answer.then(ignore, ignore);
+    return answer;
+  }
+
+  async subscribe(
+    _publishPort: number,
+    topics: readonly string[] | null,
+    onPublication: (envelope: Uint8Array) => void,
+  ): Promise<void> {
+    if (this.#isClosed) throw closedError();
+    const subscription = new Subscription(this.#address, topics ?? [''], (envelope) => {
+      if (!this.#isClosed) onPublication(envelope);
+    });
+    this.#master.subscribe(this, subscription);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#master.unsubscribe(this);
+    for (const end of this.#waiting) end(closedError());
+    await this.#previous;
+  }
+
+  #beforeDeadline(timeoutMs: number, ask: () => Promise<Uint8Array>): Promise<Uint8Array> {
+    let timer: NodeJS.Timeout | undefined;
+    let end: (error: TransportError) => void = ignore;
+    const ended = new Promise<never>((_resolve, reject) => {
+      end = reject;
+      timer = setTimeout(() => {
+        reject(new TransportError('ERR_TIMEOUT', `no answer in ${timeoutMs} ms`));
+      }, timeoutMs);
+    });
+    this.#waiting.add(end);
+    return Promise.race([ask(), ended]).finally(() => {
+      clearTimeout(timer);
+      this.#waiting.delete(end);
+    });
+  }
+}
+
+/** One minion's publish connection. */
+class Subscription {
+  readonly #address: string;
+  readonly #connectedAt = Date.now();
+  readonly #topics: readonly string[];
+  readonly #onPublication: (envelope: Uint8Array) => void;
+  #queuedBytes = 0;
+
+  constructor(
+    address: string,
+    topics: readonly string[],
+    onPublication: (envelope: Uint8Array) => void,
+  ) {
+    this.#address = address;
+    this.#topics = topics;
+    this.#onPublication = onPublication;
+  }
+
+  wantsAny(topics: readonly string[]): boolean {
+    return topics.some((topic) => this.#topics.some((prefix) => topic.startsWith(prefix)));
+  }
+
+  deliver(envelope: Uint8Array): void {
+    this.#queuedBytes += envelope.length;
+    setImmediate(() => {
+      this.#queuedBytes -= envelope.length;
+      this.#onPublication(new Uint8Array(envelope));
+    });
+  }
+
+  describe(): SubscriberInfo {
+    return {
+      address: this.#address,
+      connectedAt: this.#connectedAt,
+      topics: this.#topics,
+      minionIds: [],
+      queuedBytes: this.#queuedBytes,
+    };
+  }
+}
+
+function closedError(): TransportError {
+  return new TransportError('ERR_CLOSED', 'the transport is closed');
+}
+
+function nextTick(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+function never(): Promise<Uint8Array> {
+  return new Promise(() => {});
+}
+
+function ignore(): void {
+  // The caller has the same promise and sees the outcome there.
+}

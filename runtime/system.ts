@@ -1,0 +1,91 @@
+import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { getSystemErrorMap } from 'node:util';
+
+/**
+ * What the operating system says in an error, for people: the file, if the error names one, and the
+ * reason: `/var/lib/x: read-only file system (EROFS)`.
+ * @returns `undefined` for an error that is not the operating system's
+ */
+export function describeSystemError(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') {
+    return undefined;
+  }
+  const [name, reason] = getSystemErrorMap().get(error.errno) ?? [];
+  if (name === undefined) return undefined;
+  const file = 'path' in error && typeof error.path === 'string' ? `${error.path}: ` : '';
+  return `${file}${reason} (${name})`;
+}
+
+/**
+ * Does `work` on a file. The system's errors name the file from then on: Node leaves it out where
+ * the file is open already.
+ */
+export async function withFileInErrors<T>(file: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Error && 'errno' in error && !('path' in error)) {
+      Object.assign(error, { path: file });
+    }
+    throw error;
+  }
+}
+
+/**
+ * Makes a directory and those above it that are missing. Node's own `recursive` never ends where a
+ * file system refuses a name with ENOENT, as /proc does, and reports ENOENT for a read-only one.
+ * @returns the directories that were made, the highest first
+ * @throws the system's error for the first directory that cannot be made
+ */
+export async function makeDirectory(directory: string, mode: number): Promise<readonly string[]> {
+  const made: string[] = [];
+  for (const each of directoriesOnTheWay(directory)) {
+    try {
+      await mkdir(each, mode);
+      made.push(each);
+    } catch (error) {
+      const found = await stat(each).catch(() => undefined);
+      if (!found?.isDirectory()) throw error;
+    }
+  }
+  return made;
+}
+
+/** {@link makeDirectory} for callers that cannot wait: it blocks while the disk does. */
+export function makeDirectorySync(directory: string, mode: number): readonly string[] {
+  const made: string[] = [];
+  for (const each of directoriesOnTheWay(directory)) {
+    try {
+      mkdirSync(each, mode);
+      made.push(each);
+    } catch (error) {
+      const found = statSync(each, { throwIfNoEntry: false });
+      if (!found?.isDirectory()) throw error;
+    }
+  }
+  return made;
+}
+
+/** The directory and those above it, from the root on. */
+function directoriesOnTheWay(directory: string): string[] {
+  const absolute = path.resolve(directory);
+  const parent = path.dirname(absolute);
+  return parent === absolute ? [absolute] : [...directoriesOnTheWay(parent), absolute];
+}
+
+/** Where the system does not say: POSIX systems give a process at least so many. */
+const usualLimit = 1024;
+
+/** How many files and connections this process may have open. */
+export function descriptorLimit(): number {
+  let text = '';
+  try {
+    text = readFileSync('/proc/self/limits', 'utf8');
+  } catch {
+    // Only Linux has it.
+  }
+  const [, limit] = /^Max open files\s+(\d+)/m.exec(text) ?? [];
+  return limit === undefined ? usualLimit : Number(limit);
+}

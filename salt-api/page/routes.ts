@@ -1,0 +1,310 @@
+/** `/status`, and `/` for browsers: a page about the master, for people. */
+
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
+import { AuthenticationError, linkSignals, literalGlob } from '../../master/index.ts';
+import { isWireMap, type WireMap } from '../../minion-protocol/index.ts';
+import type { SendPool } from '../../runtime/index.ts';
+import {
+  type ApiContext,
+  bodyOf,
+  type Caller,
+  requestEndSignal,
+  requireSession,
+  resolveCaller,
+  type SessionCaller,
+  tokenExpirySignal,
+} from '../context.ts';
+import { SaltApiError } from '../errors.ts';
+import { queryOf, sendStreamHead } from '../event-stream.ts';
+import { toLoginRequest } from '../routes/login.ts';
+import {
+  assetOperation,
+  decideOperation,
+  explainOperation,
+  pageLoginOperation,
+  pageLogoutOperation,
+  pageOperation,
+  sectionsOperation,
+} from '../routes/operations.ts';
+import { addRoute } from '../routes/route.ts';
+import { isCrossSite, sessionCookie } from '../sessions.ts';
+import { icon, script, style } from './assets.ts';
+import type { Html } from './html.ts';
+import {
+  createSharedViews,
+  explainDenial,
+  type Overview,
+  overviewOf,
+  StatusHistory,
+} from './overview.ts';
+import {
+  explanationPage,
+  loginPage,
+  type PageLinks,
+  renderSections,
+  statusPage,
+} from './sections.ts';
+
+// The sections of the status page as they change, as server-sent events.
+
+/** What {@link streamSections} needs. */
+interface SectionStream {
+  /** Looks as the reader may now. @throws AuthenticationError when they are nobody any more */
+  readonly loadOverview: () => Promise<Overview>;
+  readonly places: PageLinks;
+  readonly sendPool: SendPool;
+  /** Ends it. */
+  readonly end: AbortSignal;
+}
+
+/** Milliseconds between two looks. */
+const refreshMs = 2000;
+
+/** Sends what has changed, until the reader has gone, may no more, or does not read. */
+async function streamSections(
+  reply: FastifyReply,
+  { loadOverview: look, places, sendPool, end }: SectionStream,
+): Promise<void> {
+  const sent = new Map<string, string>();
+  // Before the head: who may not is told so.
+  let overview = await look();
+  sendStreamHead(reply, {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-store',
+  });
+  const queue = sendPool.open(reply.raw);
+  try {
+    while (!end.aborted) {
+      for (const [id, { text }] of renderSections(overview, places)) {
+        if (sent.get(id) === text) continue;
+        sent.set(id, text);
+        const data = JSON.stringify({ id, markup: text });
+        if (!queue.push(Buffer.from(`event: section\ndata: ${data}\n\n`))) return;
+      }
+      await delay(refreshMs, undefined, { signal: end });
+      overview = await look();
+    }
+  } catch {
+    // The end, or they are nobody any more: the page says that it is not live.
+  }
+  queue.end();
+}
+
+/** Nothing but what this server has, and no script but its own. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  'trusted-types saltbridge',
+].join('; ');
+
+const bodyLimit = 65_536;
+
+/** What came of a form, by what the address says of it. */
+const notices: ReadonlyMap<string, string> = new Map([
+  ['accept', 'The key was accepted.'],
+  ['reject', 'The key was rejected.'],
+  ['other', 'Nothing was done: this key does not wait any more, or another one has its place.'],
+  ['denied', 'Nothing was done: you may not decide on keys.'],
+]);
+
+/** Adds the page. @returns what answers browsers at `/` */
+export function addStatusRoutes(app: FastifyInstance, context: ApiContext): RouteHandlerMethod {
+  const { master, options, sessions, closing } = context;
+  const base = `${options.rootPrefix}/status`;
+  const history = new StatusHistory(master);
+  history.start(closing);
+  const views = createSharedViews(master, history);
+  const show: RouteHandlerMethod = async (request, reply) => {
+    const caller = await tryCaller(context, request);
+    if (caller === undefined) return sendPage(reply, loginPage(base, options.eauths));
+    const overview = await overviewOf(master, views, caller);
+    const places = { base, formToken: formTokenOf(caller) };
+    return sendPage(reply, statusPage(overview, places, noticeOf(request)));
+  };
+  addRoute(app, '/status', { GET: { about: pageOperation, handle: show } });
+  addAssets(app);
+  addRoute(app, '/status/explain', {
+    GET: {
+      about: explainOperation,
+      handle: async (request, reply) => {
+        const { user } = await requireSession(context, request);
+        const query = queryOf(request.url);
+        const [minion, tag] = [query.get('minion') ?? '', query.get('tag') ?? ''];
+        const found = await explainDenial(master, user, minion, tag);
+        if (found === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'no such denial');
+        return sendPage(reply, explanationPage(base, found));
+      },
+    },
+  });
+  addRoute(app, '/status/stream', {
+    hasHead: false,
+    GET: {
+      about: sectionsOperation,
+      handle: async (request, reply) => {
+        const caller = await requireSession(context, request);
+        // protection: uncounted-streams
+        const leave = context.streams.enter(caller.token);
+        const end = linkSignals(requestEndSignal(context, reply), tokenExpirySignal(caller)).signal;
+        const places = { base, formToken: formTokenOf(caller) };
+        const look = async () =>
+          overviewOf(master, views, await resolveCaller(context, caller.token));
+        const { sendPool } = context;
+        await streamSections(reply, { loadOverview: look, places, sendPool, end }).finally(leave);
+        return reply;
+      },
+    },
+  });
+  addRoute(app, '/status/login', {
+    bodyLimit,
+    POST: {
+      about: pageLoginOperation,
+      handle: async (request, reply) => {
+        requireOwnSite(request);
+        const login = await tryLogin(context, request);
+        if (login === undefined) {
+          return sendPage(reply, loginPage(base, options.eauths, 'This did not work.'), 401);
+        }
+        const token = sessions.open(login);
+        const cookie = sessionCookie(token, options.sessionIdle, isSecure(request));
+        return reply.header('set-cookie', cookie).redirect(base, 303);
+      },
+    },
+  });
+  addRoute(app, '/status/logout', {
+    bodyLimit,
+    POST: {
+      about: pageLogoutOperation,
+      handle: async (request, reply) => {
+        const { token, sessionToken } = await requireForm(context, request);
+        sessions.close(sessionToken);
+        await master.logins.logout(token);
+        const cookie = sessionCookie(sessionToken, 0, isSecure(request));
+        return reply.header('set-cookie', cookie).redirect(base, 303);
+      },
+    },
+  });
+  addRoute(app, '/status/keys', {
+    bodyLimit,
+    POST: {
+      about: decideOperation,
+      handle: async (request, reply) => {
+        const { fields, user } = await requireForm(context, request);
+        const told = await decideKey(user, fields);
+        views.pending.forget();
+        views.status.forget();
+        return reply.redirect(`${base}?told=${told}`, 303);
+      },
+    },
+  });
+  return show;
+}
+
+/** @returns the notice that tells what came of it */
+async function decideKey(user: Caller['user'], fields: WireMap): Promise<string> {
+  const { action, id, fingerprint } = fields;
+  if (typeof id !== 'string' || typeof fingerprint !== 'string' || fingerprint === '') {
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'expected id and fingerprint');
+  }
+  if (action !== 'accept' && action !== 'reject') {
+    throw new SaltApiError('ERR_HTTP_FIELDS', 'expected accept or reject');
+  }
+  const fun = `key.${action}`;
+  if (!(await user.permits('wheel', fun))) return 'denied';
+  const kwarg = { match: literalGlob(id), fingerprint };
+  const { success } = await user.wheel.run({ fun, kwarg });
+  return success ? action : 'other';
+}
+
+/** Whose form it is: by the cookie, and by what stands in the form, which no other site can read. */
+async function requireForm(
+  context: ApiContext,
+  request: FastifyRequest,
+): Promise<SessionCaller & { readonly fields: WireMap }> {
+  requireOwnSite(request);
+  const caller = await requireSession(context, request);
+  const { value } = await bodyOf(context, request);
+  const fields = isWireMap(value) ? value : {};
+  const given = Buffer.from(typeof fields.form === 'string' ? fields.form : '');
+  const expected = Buffer.from(formTokenOf(caller));
+  if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
+    throw new SaltApiError('ERR_HTTP_SESSION', 'a form of another session');
+  }
+  return { ...caller, fields };
+}
+
+/** @throws SaltApiError ERR_HTTP_SESSION for a page of another site, also where nobody is logged in */
+function requireOwnSite({ headers }: FastifyRequest): void {
+  if (isCrossSite(headers)) throw new SaltApiError('ERR_HTTP_SESSION', 'a form of another site');
+}
+
+function formTokenOf({ sessionToken }: SessionCaller): string {
+  return createHash('sha256').update(`form of the status page ${sessionToken}`).digest('hex');
+}
+
+/** @returns Salt's token */
+async function tryLogin(context: ApiContext, request: FastifyRequest): Promise<string | undefined> {
+  const { value } = await bodyOf(context, request);
+  try {
+    const fields = isWireMap(value) ? value : {};
+    const { token } = await context.master.logins.login(toLoginRequest(fields, request.ip));
+    return token;
+  } catch (error) {
+    if (error instanceof AuthenticationError) return undefined;
+    throw error;
+  }
+}
+
+async function tryCaller(
+  context: ApiContext,
+  request: FastifyRequest,
+): Promise<SessionCaller | undefined> {
+  try {
+    return await requireSession(context, request);
+  } catch (error) {
+    if (error instanceof SaltApiError || error instanceof AuthenticationError) return undefined;
+    throw error;
+  }
+}
+
+function addAssets(app: FastifyInstance): void {
+  const assets = [
+    ['style.css', 'text/css; charset=utf-8', style],
+    ['icon.svg', 'image/svg+xml', icon],
+    ['script.js', 'text/javascript; charset=utf-8', script],
+  ] as const;
+  for (const [name, type, text] of assets) {
+    addRoute(app, `/status/${name}`, {
+      GET: {
+        about: assetOperation,
+        handle: (_request, reply) =>
+          reply.type(type).header('cache-control', 'no-cache').send(text),
+      },
+    });
+  }
+}
+
+function sendPage(reply: FastifyReply, { text }: Html, status = 200): FastifyReply {
+  return reply
+    .code(status)
+    .type('text/html; charset=utf-8')
+    .header('content-security-policy', policy)
+    .header('cache-control', 'no-store')
+    .send(text);
+}
+
+function noticeOf(request: FastifyRequest): string | undefined {
+  return notices.get(queryOf(request.url).get('told') ?? '');
+}
+
+function isSecure({ protocol }: FastifyRequest): boolean {
+  return protocol === 'https';
+}

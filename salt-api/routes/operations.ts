@@ -1,0 +1,295 @@
+/** What the routes of Salt's HTTP API are, for /openapi.json. */
+
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { rpcAccess, rpcMethods } from '../../master/index.ts';
+import { commandSchemas } from '../lowstate.ts';
+import { type RouteOperation, usualRefusal } from './route.ts';
+
+const bodyTypes = [
+  'application/json',
+  'application/x-yaml',
+  'application/x-www-form-urlencoded',
+] as const;
+const answerTypes = ['application/json', 'application/x-yaml'] as const;
+const formats = { bodyTypes, answerTypes };
+const text: TSchema = Type.String();
+const returned: TSchema = Type.Object({ return: Type.Array(Type.Unknown()) });
+const credentials = {
+  username: Type.String(),
+  password: Type.String(),
+  eauth: Type.String(),
+};
+
+/** The commands of the clients that are served, one or a list. */
+function commandsBody(
+  clients: ReadonlySet<string>,
+  more: Readonly<Record<string, TSchema>> = {},
+): TSchema {
+  const commands = [...commandSchemas]
+    .filter(([client]) => clients.has(client))
+    .map(([client, schema]) =>
+      Type.Intersect([schema, Type.Object({ client: Type.Literal(client), ...more })]),
+    );
+  const command = Type.Union(commands);
+  return Type.Union([command, Type.Array(command)]);
+}
+
+const inBody = { username: text, password: text, eauth: text, token: text };
+const optionalInBody: Readonly<Record<string, TSchema>> = Object.fromEntries(
+  Object.entries(inBody).map(([name, schema]) => [name, Type.Optional(schema)]),
+);
+
+/** What there is for whoever asks. */
+export const welcomeOperation: RouteOperation = {
+  summary: 'The clients that are served',
+  access: 'anybody',
+  answer: Type.Object({ return: text, clients: Type.Array(text) }),
+  answerTypes,
+};
+
+export function commandOperation(clients: ReadonlySet<string>): RouteOperation {
+  return {
+    summary: 'Does commands, one after the other',
+    access: 'session',
+    body: commandsBody(clients),
+    answer: returned,
+    ...formats,
+  };
+}
+
+export function runOperation(clients: ReadonlySet<string>): RouteOperation {
+  return {
+    summary: 'Does commands, each of which brings credentials or a token',
+    access: 'credentials',
+    body: commandsBody(clients, optionalInBody),
+    answer: returned,
+    ...formats,
+  };
+}
+
+const Login = Type.Object({
+  ...credentials,
+  token_expire: Type.Optional(Type.Union([Type.Number(), Type.String()])),
+});
+
+export const loginOperation: RouteOperation = {
+  summary: 'Logs in; the session token is in the answer, in X-Auth-Token and in a cookie',
+  access: 'credentials',
+  body: Login,
+  answer: Type.Object({
+    return: Type.Array(
+      Type.Object({
+        token: text,
+        start: Type.Number(),
+        expire: Type.Number(),
+        user: text,
+        eauth: text,
+        perms: Type.Unknown(),
+      }),
+    ),
+  }),
+  ...formats,
+};
+
+export const loginHintOperation: RouteOperation = {
+  summary: 'Says that one has to log in',
+  access: 'anybody',
+  answerTypes,
+};
+
+export const logoutOperation: RouteOperation = {
+  summary: 'Ends the session',
+  access: 'session',
+  answer: Type.Object({ return: text }),
+  answerTypes,
+};
+
+export const tokenOperation: RouteOperation = {
+  summary: "Makes Salt's tokens, for /run",
+  access: 'credentials',
+  body: Type.Union([Login, Type.Array(Login)]),
+  answer: Type.Array(
+    Type.Object({
+      start: Type.Number(),
+      expire: Type.Number(),
+      name: text,
+      eauth: text,
+      groups: Type.Optional(Type.Array(text)),
+      token: text,
+    }),
+  ),
+  ...formats,
+};
+
+const reading = { access: 'session', answer: returned, answerTypes } as const;
+
+export const minionsOperation: RouteOperation = {
+  ...reading,
+  summary: 'Grains of minions',
+  query: { mid: text },
+};
+
+export const publishOperation: RouteOperation = {
+  summary: 'Starts commands for minions',
+  access: 'session',
+  body: commandSchemas.get('local_async') ?? Type.Unknown(),
+  answer: Type.Object({ return: Type.Array(Type.Unknown()), _links: Type.Unknown() }),
+  status: 202,
+  ...formats,
+};
+
+export const jobsOperation: RouteOperation = {
+  ...reading,
+  summary: 'Jobs that are kept, or one of them with what came back',
+  query: { jid: text },
+};
+
+export const keysOperation: RouteOperation = {
+  ...reading,
+  summary: 'Keys by their states, or fingerprints of those that a glob means',
+  query: { mid: text },
+  answer: Type.Object({ return: Type.Unknown() }),
+};
+
+export const newKeysOperation: RouteOperation = {
+  summary: 'Makes a key pair for a minion, accepts it, and gives it as a tar archive',
+  access: 'credentials',
+  body: Type.Object({
+    mid: text,
+    keysize: Type.Optional(Type.Integer({ minimum: 2048, maximum: 8192 })),
+    force: Type.Optional(Type.Boolean()),
+    ...optionalInBody,
+  }),
+  bodyTypes,
+  answerTypes: ['application/x-tar'],
+};
+
+export const statsOperation: RouteOperation = {
+  ...reading,
+  summary: 'Statistics of the master',
+  answer: Type.Object({}),
+};
+
+export const eventsOperation: RouteOperation = {
+  summary: 'Events as they happen',
+  access: 'session',
+  query: { match: text, last_event_id: text, token: text, salt_token: text },
+  answer: text,
+  answerTypes: ['text/event-stream'],
+};
+
+export const hookOperation: RouteOperation = {
+  summary: 'Fires an event salt/netapi/hook/…',
+  access: 'session',
+  body: Type.Unknown(),
+  answer: Type.Object({ success: Type.Boolean() }),
+  ...formats,
+};
+
+export const healthOperation: RouteOperation = {
+  summary: 'Whether the server answers, or the master is ready (503: not)',
+  access: 'anybody',
+  answer: Type.Object({ status: text }),
+  answerTypes,
+};
+
+export const fileOperation: RouteOperation = {
+  summary: 'Files that anybody may read',
+  access: 'anybody',
+  answerTypes: ['*/*'],
+};
+
+export const openapiOperation: RouteOperation = {
+  summary: 'This document',
+  access: 'anybody',
+  answer: Type.Object({ openapi: text }),
+};
+
+/** Every method of the interface that is served over the network. */
+export function rpcOperation(): RouteOperation {
+  const variants: Record<string, Pick<RouteOperation, 'access' | 'body'>> = {};
+  for (const [name, { parameters: body }] of rpcMethods) {
+    const who = rpcAccess(name);
+    if (who === 'host') continue;
+    variants[name] = { body, access: who === 'anybody' ? 'credentials' : 'token' };
+  }
+  return {
+    summary: "The master's interface, for saltbridge/client; streams are lines of JSON",
+    access: 'token',
+    variants,
+    refusal: {
+      'application/json': Type.Object({ error: Type.Object({ code: text, message: text }) }),
+    },
+    answerTypes: ['application/json', 'application/x-ndjson'],
+  };
+}
+
+// What the routes of the status page, and `/metrics`, say of themselves in /openapi.json.
+
+const htmlText = Type.String();
+const formAnswer = { bodyTypes: ['application/x-www-form-urlencoded'], status: 303 } as const;
+
+export const pageOperation: RouteOperation = {
+  summary: 'A page about the master, for people; without a session, its log-in',
+  access: 'anybody',
+  query: { told: htmlText },
+  answer: htmlText,
+  answerTypes: ['text/html'],
+};
+
+export const assetOperation: RouteOperation = {
+  summary: 'A part of the page for people',
+  access: 'anybody',
+  answer: htmlText,
+  answerTypes: ['text/css', 'text/javascript', 'image/svg+xml'],
+};
+
+export const explainOperation: RouteOperation = {
+  summary: 'Why a signal was denied, as a page',
+  access: 'session',
+  query: { minion: htmlText, tag: htmlText },
+  answer: htmlText,
+  answerTypes: ['text/html'],
+};
+
+export const sectionsOperation: RouteOperation = {
+  summary: 'Sections of the page for people as they change',
+  access: 'session',
+  answer: htmlText,
+  answerTypes: ['text/event-stream'],
+};
+
+export const pageLoginOperation: RouteOperation = {
+  summary: 'Logs in by the form of the page',
+  access: 'credentials',
+  body: Type.Object({ username: htmlText, password: htmlText, eauth: htmlText }),
+  refusal: { ...usualRefusal, 'text/html': htmlText },
+  ...formAnswer,
+};
+
+export const pageLogoutOperation: RouteOperation = {
+  summary: 'Logs out by the form of the page',
+  access: 'session',
+  body: Type.Object({ form: htmlText }),
+  ...formAnswer,
+};
+
+export const decideOperation: RouteOperation = {
+  summary: 'Accepts or rejects a pending key by its fingerprint, by the form of the page',
+  access: 'session',
+  body: Type.Object({
+    form: htmlText,
+    action: Type.Union([Type.Literal('accept'), Type.Literal('reject')]),
+    id: htmlText,
+    fingerprint: htmlText,
+  }),
+  ...formAnswer,
+};
+
+export const metricsOperation: RouteOperation = {
+  summary: "Measurements in Prometheus' text format, for whom `metrics` names",
+  access: 'anybody',
+  answer: htmlText,
+  answerTypes: ['text/plain'],
+};
