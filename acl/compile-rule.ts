@@ -1,22 +1,239 @@
 /** A rule made ready for being asked: nothing of it is compiled again at a request. */
-import { compileDataSchema } from './data-schema.ts';
+
+import { type MinionTest, type PolicyEnvironment, type PolicySyntax, type RuleField, type RuleIndexKey, type TextTest, asList, compileArguments, compileTagPattern, compileTexts, describeTexts, indexKeyOf, orPatternError } from './patterns.ts';
+import type { CallPattern, PolicyRule, RuleAction, SignalPattern, SubjectPattern, TextPatterns } from './rule.ts';
 import { PolicyError } from './errors.ts';
-import { lacksName } from './named-functions.ts';
-import {
-  asList,
-  compileArguments,
-  compileTexts,
-  describeTexts,
-  orRefuse,
-  type Place,
-} from './patterns.ts';
-import { parseRate, RateMeter } from './rate.ts';
-import type { CallPattern, PolicyRule, RuleAction, SignalPattern, TextPatterns } from './rule.ts';
-import { keyOf, type RuleKey } from './rule-key.ts';
-import { type CompiledSubject, compileSubject, describeSubject } from './subject.ts';
-import type { MinionTest, PolicyWorld } from './syntax.ts';
-import { compileTagPattern } from './tag-pattern.ts';
 import type { Call, EventResource, Subject } from './types.ts';
+import { compileDataSchema } from './data-schema.ts';
+import { RateLimiter, parseRate } from './rate.ts';
+
+// Functions of the master that are as good as every right: a rule permits them by name alone.
+
+/** By action. `state.orchestrate_single` runs whatever function its caller names, anywhere. */
+const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<string>>>> = {
+  runner: new Set(['state.orchestrate_single']),
+};
+
+/** Whether a rule that allows means a function only by a pattern, where it would have to name it. */
+export function mustBeNamed(action: RuleAction, fun: string, patterns: TextPatterns): boolean {
+  return functionsByNameOnly[action]?.has(fun) === true && !asList(patterns).includes(fun);
+}
+
+// Who a rule is about, compiled once.
+
+/** The subject of a rule. */
+export interface CompiledSubject {
+  readonly kind: Subject['kind'];
+  /** Whether it is about every subject of its kind, but for facts. */
+  readonly isEveryone: boolean;
+  /** By names alone, which never change: may be remembered. */
+  readonly covers: (subject: Subject) => boolean;
+  /** By what is known of a minion now. */
+  readonly holds: (subject: Subject) => boolean;
+}
+
+const always = (): boolean => true;
+
+/** Selectors of minions by facts, with Salt's name of the target type. */
+const factSelectors = [
+  ['grain', 'grain'],
+  ['pillar', 'pillar'],
+  ['nodegroup', 'nodegroup'],
+  ['target', 'compound'],
+] as const;
+
+/** @throws PolicyError */
+export function compileSubject(
+  { name: rule, effect, subject }: Pick<PolicyRule, 'name' | 'effect' | 'subject'>,
+  syntax: PolicySyntax,
+): CompiledSubject {
+  const kind = kindOfSubject(subject);
+  if (kind === undefined) throw mixedSubjectError(rule);
+  const excepted = compileOptional(subject.except, syntax, rule, 'except');
+  const isExcepted = (name: string): boolean => excepted?.(name) === true;
+  if (kind === 'minion') {
+    refuseGrainsAlone(rule, effect, subject);
+    const named = compileOptional(subject.minion, syntax, rule, 'minion');
+    return {
+      kind,
+      isEveryone: excepted === undefined && (named === undefined || subject.minion === '*'),
+      covers: (it) => it.kind === kind && named?.(it.id) !== false && !isExcepted(it.id),
+      holds: compileFacts({ rule, effect, subject }, syntax),
+    };
+  }
+  if (kind === 'user') return compileUser(subject, syntax, rule, isExcepted);
+  if (kind === 'project') return compileProject({ rule, effect, subject }, syntax, isExcepted);
+  const named = compileOptional(subject[kind], syntax, rule, kind);
+  return {
+    kind,
+    isEveryone: excepted === undefined && subject[kind] === '*',
+    covers: (it) => it.kind === kind && named?.(it.name) === true && !isExcepted(it.name),
+    holds: always,
+  };
+}
+
+/** The subject as an operator wrote it, for one line of text. */
+export function describeSubject(subject: SubjectPattern): string {
+  const { grain, pillar, nodegroup, target, eauth, ...named } = subject;
+  const texts = { grain, pillar, nodegroup, target, eauth };
+  return [
+    ...Object.entries(named).flatMap(([key, patterns]) =>
+      patterns === undefined ? [] : `${key} ${describeTexts(patterns)}`,
+    ),
+    ...Object.entries(texts).flatMap(([key, text]) => (text === undefined ? [] : `${key} ${text}`)),
+  ].join(', ');
+}
+
+function compileUser(
+  { user, group, eauth, except }: SubjectPattern,
+  syntax: PolicySyntax,
+  rule: string,
+  isExcepted: TextTest,
+): CompiledSubject {
+  const named = compileOptional(user, syntax, rule, 'user');
+  const inGroup = compileOptional(group, syntax, rule, 'group');
+  return {
+    kind: 'user',
+    isEveryone: user === '*' && [group, eauth, except].every((it) => it === undefined),
+    covers: (it) =>
+      it.kind === 'user' &&
+      named?.(it.name) !== false &&
+      (inGroup === undefined || it.groups.some(inGroup)) &&
+      (eauth === undefined || it.eauth === eauth) &&
+      !isExcepted(it.name),
+    holds: always,
+  };
+}
+
+/** What Keystone says of a project, a user or a domain. */
+interface KeystoneName {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** Whose projects are meant where a rule that allows does not say. */
+// protection: namesakes
+const usualDomain = 'Default';
+
+function compileProject(
+  { rule, effect, subject }: { rule: string } & Pick<PolicyRule, 'effect' | 'subject'>,
+  syntax: PolicySyntax,
+  isExcepted: TextTest,
+): CompiledSubject {
+  const { project, role, user, except, domain = effect === 'deny' ? '*' : usualDomain } = subject;
+  const isProject = compileOptional(project, syntax, rule, 'project');
+  const isRole = compileOptional(role, syntax, rule, 'role');
+  const isUser = compileOptional(user, syntax, rule, 'user');
+  const isDomain = compileTexts(domain, syntax, { rule, field: 'subject.domain' });
+  const isNamed = effect === 'deny' ? matchesKeystoneName : matchesUnambiguously;
+  return {
+    kind: 'project',
+    isEveryone:
+      domain === '*' &&
+      (project === undefined || project === '*') &&
+      [role, user, except].every((it) => it === undefined),
+    covers: (it) =>
+      it.kind === 'project' &&
+      isNamed(it.project.domain, isDomain) &&
+      isNamed(it.project, isProject) &&
+      (isRole === undefined || it.roles.some(isRole)) &&
+      (isUser === undefined || (isNamed(it.user, isUser) && isNamed(it.user.domain, isDomain))) &&
+      !matchesKeystoneName(it.project, isExcepted),
+    holds: always,
+  };
+}
+
+/** By id or by name. */
+function matchesKeystoneName({ id, name }: KeystoneName, test: TextTest | undefined): boolean {
+  return test === undefined || test(id) || test(name);
+}
+
+/** Ids of Keystone's: random ones, and digests for what is in LDAP. */
+const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
+
+/** As {@link matchesKeystoneName}, but for a name that could be another one's id: names are chosen, ids are not. */
+function matchesUnambiguously(entity: KeystoneName, test: TextTest | undefined): boolean {
+  if (test === undefined || test(entity.id)) return true;
+  // protection: names-like-ids
+  if (idForm.test(entity.name)) return false;
+  return test(entity.name);
+}
+
+function compileFacts(
+  { rule, effect, subject }: { rule: string } & Pick<PolicyRule, 'effect' | 'subject'>,
+  syntax: PolicySyntax,
+): (subject: Subject) => boolean {
+  const grain = compileTarget(subject.grain, 'grain', syntax, rule);
+  const others = factSelectors
+    .filter(([key]) => key !== 'grain')
+    .flatMap(([key, type]) => compileTarget(subject[key], type, syntax, rule, key));
+  if (grain.length + others.length === 0) return always;
+  if (effect === 'deny') {
+    return (it) =>
+      it.kind === 'minion' && [...grain, ...others].every((test) => test.mayMean(it.id));
+  }
+  return (it) =>
+    it.kind === 'minion' &&
+    others.every((test) => test.isEntitled(it.id)) &&
+    // Beside a selector that gives the right, so it only makes it narrower.
+    grain.every((test) => test.claims(it.id));
+}
+
+function compileTarget(
+  tgt: string | undefined,
+  tgtType: string,
+  syntax: PolicySyntax,
+  rule: string,
+  key: string = tgtType,
+): MinionTest[] {
+  if (tgt === undefined) return [];
+  const place = { rule, field: `subject.${key}` };
+  return [orPatternError(place, () => syntax.target(tgt, tgtType))];
+}
+
+function compileOptional(
+  patterns: TextPatterns | undefined,
+  syntax: PolicySyntax,
+  rule: string,
+  key: string,
+): TextTest | undefined {
+  if (patterns === undefined) return undefined;
+  return compileTexts(patterns, syntax, { rule, field: `subject.${key}` });
+}
+
+/** What a rule is about; `undefined`: nothing, or several kinds at once. */
+export function kindOfSubject(subject: SubjectPattern): Subject['kind'] | undefined {
+  const { minion, grain, pillar, nodegroup, target, user, group, eauth, service, token } = subject;
+  const ofProject = [subject.project, subject.role, subject.domain];
+  // Beside a project, a user is one of Keystone's.
+  const isOfProject = ofProject.some((key) => key !== undefined);
+  const kinds: Readonly<Record<Subject['kind'], readonly unknown[]>> = {
+    minion: [minion, grain, pillar, nodegroup, target],
+    user: isOfProject ? [group, eauth] : [user, group, eauth],
+    project: ofProject,
+    service: [service],
+    token: [token],
+  };
+  const named = Object.entries(kinds).filter(([, keys]) => keys.some((key) => key !== undefined));
+  const [first, ...more] = named.map(([kind]) => kind as Subject['kind']); // keys of the literal
+  return more.length === 0 ? first : undefined;
+}
+
+function mixedSubjectError(rule: string): PolicyError {
+  const problem = 'expected either minions, or users, or a project, or a service, or a token';
+  return new PolicyError('ERR_POLICY_FORM', { rule, field: 'subject' }, problem);
+}
+
+function refuseGrainsAlone(
+  rule: string,
+  effect: PolicyRule['effect'],
+  { minion, grain, pillar, nodegroup, target }: SubjectPattern,
+): void {
+  const hasOthers = [minion, pillar, nodegroup, target].some((it) => it !== undefined);
+  if (effect === 'deny' || grain === undefined || hasOthers) return;
+  const problem = 'a minion can claim any grain; name minion, pillar or nodegroup as well';
+  throw new PolicyError('ERR_POLICY_UNTRUSTED', { rule, field: 'subject.grain' }, problem);
+}
 
 /** One thing of what is asked: a job with several functions is asked about one by one. */
 export interface Request {
@@ -34,7 +251,7 @@ export interface Request {
 /** What a rule says of a request; each tells what is in the way, if anything is. */
 interface CompiledResource {
   /** One for each of its patterns. */
-  readonly keys: readonly RuleKey[];
+  readonly keys: readonly RuleIndexKey[];
   readonly meansText: (text: string, subject: Subject) => boolean;
   /** But for the minions. */
   readonly obstacle: (request: Request) => string | undefined;
@@ -57,18 +274,18 @@ export interface CompiledRule {
   readonly resource: CompiledResource;
   /** Milliseconds since 1970; `Infinity`: never. */
   readonly expiresAt: number;
-  readonly meter: RateMeter | undefined;
+  readonly meter: RateLimiter | undefined;
   /** Whether targets may ask for the pillar of minions that it permits. */
   readonly showsPillar: boolean;
   /** Why it decides, in one sentence. */
   readonly reason: string;
 }
 
-const ownNames: ReadonlySet<string> = new Set(['default-deny', 'learning']);
+const reservedRuleNames: ReadonlySet<string> = new Set(['default-deny', 'learning']);
 
 /** @throws PolicyError */
-export function compileRule(rule: PolicyRule, order: number, world: PolicyWorld): CompiledRule {
-  if (ownNames.has(rule.name)) {
+export function compileRule(rule: PolicyRule, order: number, world: PolicyEnvironment): CompiledRule {
+  if (reservedRuleNames.has(rule.name)) {
     const problem = 'decisions without a rule have this name; choose another one';
     throw new PolicyError('ERR_POLICY_FORM', { rule: rule.name, field: '' }, problem);
   }
@@ -86,7 +303,7 @@ export function compileRule(rule: PolicyRule, order: number, world: PolicyWorld)
     subject: compileSubject(rule, world),
     resource: compileResource(rule, world),
     expiresAt: rule.expires === undefined ? Infinity : parseTime(rule.expires, rule.name),
-    meter: rule.rate === undefined ? undefined : new RateMeter(parseRate(rule.rate, rule.name)),
+    meter: rule.rate === undefined ? undefined : new RateLimiter(parseRate(rule.rate, rule.name)),
     showsPillar: showsPillar(rule),
     reason: `${describeSubject(rule.subject)} ${verbs[rule.effect]} ${describeResource(rule)}`,
   };
@@ -120,8 +337,8 @@ export function textsOf(rule: PolicyRule): TextPatterns {
   }
 }
 
-function compileResource(rule: PolicyRule, world: PolicyWorld): CompiledResource {
-  const place = (field: string): Place => ({ rule: rule.name, field: `resource.${field}` });
+function compileResource(rule: PolicyRule, world: PolicyEnvironment): CompiledResource {
+  const place = (field: string): RuleField => ({ rule: rule.name, field: `resource.${field}` });
   switch (rule.action) {
     case 'signal':
       return compileSignal(rule.resource, rule.effect, world, place);
@@ -154,11 +371,11 @@ function compileResource(rule: PolicyRule, world: PolicyWorld): CompiledResource
 function compileSignal(
   { tag, schema, bytes = Infinity }: SignalPattern,
   effect: PolicyRule['effect'],
-  world: PolicyWorld,
-  place: (field: string) => Place,
+  world: PolicyEnvironment,
+  place: (field: string) => RuleField,
 ): CompiledResource {
   // A glob of wildcards alone would permit every tag; then one might as well not ask.
-  if (effect === 'allow' && !namesATag(tag)) {
+  if (effect === 'allow' && !isSpecificTagGlob(tag)) {
     throw new PolicyError('ERR_POLICY_PATTERN', place('tag'), 'expected a letter or a digit in it');
   }
   const pattern = compileTagPattern(tag, world, place('tag'));
@@ -174,14 +391,14 @@ function compileSignal(
 }
 
 /** Whether a glob on tags names something of its own. */
-export function namesATag(glob: string): boolean {
+export function isSpecificTagGlob(glob: string): boolean {
   return /[\p{L}\p{N}]/u.test(glob.replace(/\[[^\]]*\]/g, ''));
 }
 
 function compilePublish(
   rule: PolicyRule & { readonly action: 'publish' },
-  world: PolicyWorld,
-  place: (field: string) => Place,
+  world: PolicyEnvironment,
+  place: (field: string) => RuleField,
 ): CompiledResource {
   const compiled = compileWithin(rule, world, place);
   const { environment = '*' } = rule.resource;
@@ -198,8 +415,8 @@ function compilePublish(
 
 function compileWithin(
   { effect, resource }: PolicyRule & { readonly action: 'publish' | 'command' },
-  world: PolicyWorld,
-  place: (field: string) => Place,
+  world: PolicyEnvironment,
+  place: (field: string) => RuleField,
 ): CompiledResource {
   const { within, ...call } = resource;
   const compiled = compileCall(call, effect, world, place);
@@ -207,16 +424,16 @@ function compileWithin(
   const obstacle = `not all of the target is within ${within}`;
   const test =
     effect === 'deny'
-      ? orRefuse(place('within'), () => world.target(within, 'compound'))
-      : (readable(() => world.target(within, 'compound')) ?? nobody);
+      ? orPatternError(place('within'), () => world.target(within, 'compound'))
+      : (orUndefined(() => world.target(within, 'compound')) ?? noMinions);
   // protection: within
   return { ...compiled, among: { ...test, obstacle } };
 }
 
-const nobody = { isEntitled: (): boolean => false, mayMean: (): boolean => false };
+const noMinions = { isEntitled: (): boolean => false, mayMean: (): boolean => false };
 
 /** A target of Salt's options that cannot be read permits nothing, and takes nothing else away. */
-function readable<T>(read: () => T): T | undefined {
+function orUndefined<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {
@@ -228,8 +445,8 @@ function readable<T>(read: () => T): T | undefined {
 function compileCall(
   { fun, arguments: conditions }: CallPattern,
   effect: PolicyRule['effect'],
-  world: PolicyWorld,
-  place: (field: string) => Place,
+  world: PolicyEnvironment,
+  place: (field: string) => RuleField,
 ): CompiledResource {
   const meets = compileArguments(conditions, world, place('arguments'));
   const isMetUnknown = effect === 'allow' || conditions === undefined;
@@ -252,15 +469,15 @@ function byName(
     ...compiled,
     obstacle: (request) => {
       // protection: functions-by-pattern
-      if (lacksName(action, request.text, fun)) return `it does not name ${request.text} itself`;
+      if (mustBeNamed(action, request.text, fun)) return `it does not name ${request.text} itself`;
       return compiled.obstacle(request);
     },
   };
 }
 
-function byText(patterns: TextPatterns, world: PolicyWorld, place: Place): CompiledResource {
+function byText(patterns: TextPatterns, world: PolicyEnvironment, place: RuleField): CompiledResource {
   return {
-    keys: asList(patterns).map(keyOf),
+    keys: asList(patterns).map(indexKeyOf),
     meansText: compileTexts(patterns, world, place),
     obstacle: () => undefined,
   };

@@ -3,13 +3,28 @@
  * A keyword that is misspelt would check nothing, so only known ones are taken; `pattern` is run by
  * the engine that cannot explode, because the text comes from the minion [THREATS M-12].
  */
+
 import { Compile } from '#typebox/schema';
 import { PolicyError } from './errors.ts';
-import { orRefuse, type Place } from './patterns.ts';
-import { schemaKeywords } from './schema-keywords.ts';
-import type { PolicySyntax, TextTest } from './syntax.ts';
+import { type PolicySyntax, type RuleField, type TextTest, orPatternError } from './patterns.ts';
 
-const types: ReadonlySet<unknown> = new Set([
+/** Keywords of JSON Schema whose value is a schema, a list of schemas, or a map of them. */
+export const schemaKeywords: Readonly<Record<'one' | 'list' | 'map', ReadonlySet<string>>> = {
+  one: new Set([
+    'items',
+    'additionalProperties',
+    'propertyNames',
+    'contains',
+    'not',
+    'if',
+    'then',
+    'else',
+  ]),
+  list: new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']),
+  map: new Set(['properties', '$defs', 'definitions']),
+};
+
+const jsonTypes: ReadonlySet<unknown> = new Set([
   'array',
   'boolean',
   'integer',
@@ -19,8 +34,8 @@ const types: ReadonlySet<unknown> = new Set([
   'string',
 ]);
 
-const plain: Readonly<Record<string, (value: unknown) => boolean>> = {
-  type: (value) => [value].flat().every((type) => types.has(type)),
+const plainKeywords: Readonly<Record<string, (value: unknown) => boolean>> = {
+  type: (value) => [value].flat().every((type) => jsonTypes.has(type)),
   enum: Array.isArray,
   const: () => true,
   required: isTexts,
@@ -64,7 +79,7 @@ export interface SchemaProblem {
 export function compileDataSchema(
   schema: unknown,
   syntax: Pick<PolicySyntax, 'search'>,
-  place: Place,
+  place: RuleField,
 ): (data: unknown) => boolean {
   const check = Compile(readSchema(schema, syntax, place, 0));
   return (data) => isJson(data, maxDepth) && check.Check(data);
@@ -96,11 +111,11 @@ export function compileJsonSchema(
 function readSchema(
   schema: unknown,
   syntax: Pick<PolicySyntax, 'search'>,
-  { rule, field }: Place,
+  { rule, field }: RuleField,
   depth: number,
 ): Record<string, unknown> | boolean {
   if (typeof schema === 'boolean') return schema;
-  if (!isMap(schema) || depth > maxDepth) throw refuse({ rule, field }, 'expected a JSON Schema');
+  if (!isMap(schema) || depth > maxDepth) throw schemaError({ rule, field }, 'expected a JSON Schema');
   const read: Record<string, unknown> = {};
   for (const [keyword, value] of Object.entries(schema)) {
     const place = { rule, field: `${field}.${keyword}` };
@@ -115,16 +130,16 @@ function readSchema(
         entries.map(([name, one]) => [name, inner(one, `.${name}`)]),
       );
     } else if (keyword === 'pattern' && isText(value)) {
-      const test = orRefuse(place, () => syntax.search(toWholeEnd(value)));
+      const test = orPatternError(place, () => syntax.search(toWholeEnd(value)));
       read['~refine'] = [textRefinement(test)];
-    } else if (isPlain(keyword, value)) read[keyword] = value;
-    else throw refuse(place, 'this keyword is not known, or its value is of another type');
+    } else if (isPlainKeyword(keyword, value)) read[keyword] = value;
+    else throw schemaError(place, 'this keyword is not known, or its value is of another type');
   }
   return read;
 }
 
-function isPlain(keyword: string, value: unknown): boolean {
-  return Object.hasOwn(plain, keyword) && plain[keyword]?.(value) === true;
+function isPlainKeyword(keyword: string, value: unknown): boolean {
+  return Object.hasOwn(plainKeywords, keyword) && plainKeywords[keyword]?.(value) === true;
 }
 
 function textRefinement(test: TextTest): {
@@ -188,16 +203,16 @@ function isFlag(value: unknown): boolean {
   return typeof value === 'boolean';
 }
 
-function listOf(value: unknown, place: Place): readonly unknown[] {
+function listOf(value: unknown, place: RuleField): readonly unknown[] {
   if (Array.isArray(value) && value.length > 0) return value;
-  throw refuse(place, 'expected a list of schemas');
+  throw schemaError(place, 'expected a list of schemas');
 }
 
-function mapOf(value: unknown, place: Place): Record<string, unknown> {
+function mapOf(value: unknown, place: RuleField): Record<string, unknown> {
   if (isMap(value)) return value;
-  throw refuse(place, 'expected a map of schemas');
+  throw schemaError(place, 'expected a map of schemas');
 }
 
-function refuse(place: Place, problem: string): PolicyError {
+function schemaError(place: RuleField, problem: string): PolicyError {
   return new PolicyError('ERR_POLICY_PATTERN', place, problem);
 }

@@ -1,23 +1,18 @@
-import { type CompiledRule, namesATag, type Request } from './compile-rule.ts';
-import { lifecycleSignals, signalGuards } from './lifecycle-signals.ts';
-import { signalBounds } from './masters-tags.ts';
+import { type CompiledRule, type Request, isSpecificTagGlob } from './compile-rule.ts';
+import { lifecycleSignals, mineGuards, publishGuards, returnRules, signalGuards, signalLimits } from './built-in-rules.ts';
 import { literalGlob } from './patterns.ts';
-import { mineGuards, publishGuards } from './peers.ts';
-import { emptyPolicy, type Policy } from './policy.ts';
-import { returnRules } from './returns.ts';
-import type { RuleAction } from './rule.ts';
-import type { RuleIndex } from './rule-index.ts';
-import { meteredName } from './rules-of-subject.ts';
-import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } from './types.ts';
+import { type Policy, type RuleIndex, emptyPolicy, rateLimitKey } from './policy.ts';
+import type { PolicyRule, RuleAction, TextPattern } from './rule.ts';
+import type { Action, BuiltInRule, Call, Decision, Question, QuestionOf, RuleOrigin, Subject } from './types.ts';
 
-/** What {@link judge} found. */
+/** What {@link evaluateQuestion} found. */
 interface Verdict {
   readonly decision: Decision;
   /** The rules of the policy that permit, one for each function. */
   readonly used: readonly CompiledRule[];
 }
 
-const nothing: readonly CompiledRule[] = [];
+const noRules: readonly CompiledRule[] = [];
 
 /**
  * The one decision: may this subject do this? First come bounds that no policy moves, then rules
@@ -27,9 +22,9 @@ const nothing: readonly CompiledRule[] = [];
  * @param policy what the operator permits; default: nothing beyond a minion's lifecycle
  */
 export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
-  const { decision, used } = judge(question, policy);
+  const { decision, used } = evaluateQuestion(question, policy);
   for (const rule of used) {
-    if (rule.meter?.take(meteredName(question.subject), policy.now()) === false) {
+    if (rule.meter?.take(rateLimitKey(question.subject), policy.now()) === false) {
       return denied(question, `${rule.rule.name}: ${rateObstacle}`);
     }
   }
@@ -81,32 +76,32 @@ function isUnconditional({ rule }: CompiledRule): boolean {
  * else's, nor a tag that no rule can be about.
  */
 export function isGrantable(question: Question): boolean {
-  if (question.action === 'return' || judgeBounds(question) !== undefined) return false;
+  if (question.action === 'return' || applyBuiltInLimits(question) !== undefined) return false;
   if (question.action !== 'signal') return true;
-  const isBound = firstThatApplies(signalBounds, question) !== undefined;
-  return !isBound && namesATag(literalGlob(question.resource.tag));
+  const isBound = firstThatApplies(signalLimits, question) !== undefined;
+  return !isBound && isSpecificTagGlob(literalGlob(question.resource.tag));
 }
 
 /** What {@link decide} says, without using up anything. */
-export function judge(question: Question, policy: Policy): Verdict {
-  const bounded = judgeBounds(question);
-  if (bounded !== undefined) return { decision: bounded, used: nothing };
-  if (question.action === 'return') return { decision: denied(question), used: nothing };
+export function evaluateQuestion(question: Question, policy: Policy): Verdict {
+  const bounded = applyBuiltInLimits(question);
+  if (bounded !== undefined) return { decision: bounded, used: noRules };
+  if (question.action === 'return') return { decision: denied(question), used: noRules };
   const requests = requestsOf(question);
   const { deny, allow } = policy.ofSubjects.of(question.subject, question.action);
   const now = policy.now();
   for (const request of deny.length === 0 ? [] : requests) {
     const rule = firstOf(deny, request, (it) => obstacleTo(it, request, now) === undefined);
-    if (rule !== undefined) return { decision: toDecision(rule), used: nothing };
+    if (rule !== undefined) return { decision: toDecision(rule), used: noRules };
   }
   // protection: nobody-left
-  if (isForNobody(question)) return { decision: denied(question, forNobody), used: nothing };
-  const builtIn = judgeSignal(question, allow.length > 0);
-  if (builtIn !== undefined) return { decision: builtIn, used: nothing };
-  return judgeAllowed(question, requests, allow, now);
+  if (hasNoTargets(question)) return { decision: denied(question, noTargetsObstacle), used: noRules };
+  const builtIn = applySignalRules(question, allow.length > 0);
+  if (builtIn !== undefined) return { decision: builtIn, used: noRules };
+  return applyAllowRules(question, requests, allow, now);
 }
 
-function judgeAllowed(
+function applyAllowRules(
   question: Question,
   requests: readonly Request[],
   allow: readonly RuleIndex[],
@@ -118,24 +113,24 @@ function judgeAllowed(
     let obstacle: string | undefined;
     const rule = firstOf(allow, request, (it) => {
       const problem = obstacleTo(it, request, now);
-      if (problem !== undefined && problem !== anotherText)
+      if (problem !== undefined && problem !== otherTextObstacle)
         obstacle ??= `${it.rule.name}: ${problem}`;
       return problem === undefined;
     });
-    const rules = rule === undefined ? jointly(allow, request, now) : [rule];
+    const rules = rule === undefined ? rulesAllowingTogether(allow, request, now) : [rule];
     // protection: default-allow-1
-    if (rules.length === 0) return { decision: denied(question, obstacle), used: nothing };
+    if (rules.length === 0) return { decision: denied(question, obstacle), used: noRules };
     used.push(...rules);
   }
   const [first, ...more] = used;
-  if (first === undefined) return { decision: denied(question), used: nothing };
+  if (first === undefined) return { decision: denied(question), used: noRules };
   if (more.length === 0) return { decision: toDecision(first), used };
   const reason = [...new Set(used.map((rule) => rule.reason))].join('; ');
   return { decision: { ...toDecision(first), reason }, used };
 }
 
 /** The first rules that together permit it, each on some of its minions; none: there are no such. */
-function jointly(allow: readonly RuleIndex[], request: Request, now: number): CompiledRule[] {
+function rulesAllowingTogether(allow: readonly RuleIndex[], request: Request, now: number): CompiledRule[] {
   const { minions = [] } = request;
   if (minions.length < 2) return [];
   const rules = rulesOn(allow, request, now);
@@ -162,14 +157,14 @@ export function rulesOn(
 }
 
 /** The rule means another text: it has nothing to do with the request. */
-const anotherText = 'it is about something else';
-function isForNobody({ action, resource }: Question): boolean {
+const otherTextObstacle = 'it is about something else';
+function hasNoTargets({ action, resource }: Question): boolean {
   if (action !== 'publish' && action !== 'command') return false;
   return resource.minions?.length === 0;
 }
 
 /** Then nothing says that the subject may do this to anybody. */
-const forNobody = 'the target means none of the minions that rules name';
+const noTargetsObstacle = 'the target means none of the minions that rules name';
 const rateObstacle = 'its rate is used up';
 
 /** What keeps a rule about this subject from applying; `undefined`: nothing. */
@@ -193,12 +188,12 @@ function obstacleBesideMinions(
   request: Request,
   now: number,
 ): string | undefined {
-  if (!it.resource.meansText(request.text, request.subject)) return anotherText;
+  if (!it.resource.meansText(request.text, request.subject)) return otherTextObstacle;
   if (now >= it.expiresAt) return 'it has expired';
   if (!it.subject.holds(request.subject)) return 'the minion is not one that it means';
   const obstacle = it.resource.obstacle(request);
   if (obstacle !== undefined) return obstacle;
-  const isLeft = it.meter?.has(meteredName(request.subject), now) ?? true;
+  const isLeft = it.meter?.has(rateLimitKey(request.subject), now) ?? true;
   return isLeft ? undefined : rateObstacle;
 }
 
@@ -208,16 +203,16 @@ export function obstaclesTo(it: CompiledRule, request: Request, now: number): st
   const isAbout = it.subject.covers(subject) && it.subject.holds(subject);
   return [
     isAbout ? undefined : 'it is about others',
-    it.resource.meansText(text, subject) ? undefined : anotherText,
+    it.resource.meansText(text, subject) ? undefined : otherTextObstacle,
     now >= it.expiresAt ? 'it has expired' : undefined,
     it.resource.obstacle(request),
     obstacleOfMinions(it, request),
-    (it.meter?.has(meteredName(subject), now) ?? true) ? undefined : rateObstacle,
+    (it.meter?.has(rateLimitKey(subject), now) ?? true) ? undefined : rateObstacle,
   ].filter((obstacle) => obstacle !== undefined);
 }
 
 /** What a question is about: tag, functions, path or operation. */
-export function textOf(question: Exclude<Question, { action: 'return' }>): string {
+export function questionText(question: Exclude<Question, { action: 'return' }>): string {
   if (question.action === 'signal') return question.resource.tag;
   return requestsOf(question)
     .map(({ text }) => text)
@@ -232,15 +227,15 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
       return [{ subject, action, text: question.resource.tag, event: question.resource }];
     case 'publish': {
       const { calls, minions } = question.resource;
-      return calls.map((call) => ({ subject, action, text: call.fun, call, ...on(minions) }));
+      return calls.map((call) => ({ subject, action, text: call.fun, call, ...onMinions(minions) }));
     }
     case 'command': {
       const { call, minions } = question.resource;
-      return [{ subject, action, text: call.fun, call, ...on(minions) }];
+      return [{ subject, action, text: call.fun, call, ...onMinions(minions) }];
     }
     case 'mine': {
       const { fun, owner } = question.resource;
-      return [{ subject, action, text: fun, ...on(owner === undefined ? undefined : [owner]) }];
+      return [{ subject, action, text: fun, ...onMinions(owner === undefined ? undefined : [owner]) }];
     }
     case 'file-send':
       return [{ subject, action, text: question.resource.path }];
@@ -255,7 +250,7 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
   }
 }
 
-function on(minions: readonly string[] | undefined): Pick<Request, 'minions'> {
+function onMinions(minions: readonly string[] | undefined): Pick<Request, 'minions'> {
   return minions === undefined ? {} : { minions };
 }
 
@@ -270,7 +265,7 @@ function firstOf(
 }
 
 /** Bounds that nothing of the operator's moves. */
-export function judgeBounds(question: Question): Decision | undefined {
+export function applyBuiltInLimits(question: Question): Decision | undefined {
   switch (question.action) {
     case 'signal':
       return firstThatApplies(signalGuards, question);
@@ -286,17 +281,17 @@ export function judgeBounds(question: Question): Decision | undefined {
 }
 
 /** Names of the bounds that deny, whatever the rules say. */
-export const boundNames: ReadonlySet<string> = new Set(
-  [signalGuards, signalBounds, publishGuards, mineGuards].flatMap((rules) =>
+export const builtInDenyNames: ReadonlySet<string> = new Set(
+  [signalGuards, signalLimits, publishGuards, mineGuards].flatMap((rules) =>
     rules.map(({ name }) => name),
   ),
 );
 
 /** What a minion may without a rule, and what no rule that allows reaches. */
-function judgeSignal(question: Question, hasAllowing: boolean): Decision | undefined {
+function applySignalRules(question: Question, hasAllowing: boolean): Decision | undefined {
   if (question.action !== 'signal') return undefined;
   const own = firstThatApplies(lifecycleSignals, question);
-  return own ?? (hasAllowing ? firstThatApplies(signalBounds, question) : undefined);
+  return own ?? (hasAllowing ? firstThatApplies(signalLimits, question) : undefined);
 }
 
 function firstThatApplies<A extends Action>(
@@ -361,4 +356,169 @@ function describe(question: Question): string {
     case 'subscribe':
       return `read events of "${question.resource.tag}"`;
   }
+}
+
+// A decision in words: the rule that decided, and those that nearly permitted it.
+
+/** A rule that would permit what was asked, but for what is in the way. */
+export interface NearRule {
+  readonly rule: string;
+  readonly origin?: RuleOrigin;
+  readonly obstacles: readonly string[];
+}
+
+/** What {@link explain} says. */
+export interface Explanation {
+  readonly decision: Decision;
+  /** Where it was denied and no rule denies it: those that lack least, at most three. */
+  readonly nearest: readonly NearRule[];
+}
+
+const maxNearest = 3;
+
+/** Says what {@link decide} would decide, and why. Nothing is used up by it. */
+export function explain(question: Question, policy: Policy): Explanation {
+  const { decision } = evaluateQuestion(question, policy);
+  if (decision.rule !== 'default-deny' || question.action === 'return') {
+    return { decision, nearest: [] };
+  }
+  const near = requestsOf(question)
+    .map((request) => nearestTo(request, policy))
+    .find((rules) => rules[0] === undefined || rules[0].obstacles.length > 0);
+  return { decision, nearest: near ?? [] };
+}
+
+function nearestTo(request: Request, policy: Policy): NearRule[] {
+  const now = policy.now();
+  const found = policy.rules
+    .filter(({ rule }) => rule.effect === 'allow' && rule.action === request.action)
+    .map((rule) => ({ rule, obstacles: obstaclesTo(rule, request, now) }));
+  const least = Math.min(...found.map(({ obstacles }) => obstacles.length));
+  return found
+    .filter(({ obstacles }) => obstacles.length === least)
+    .slice(0, maxNearest)
+    .map(({ rule, obstacles }) => toNearRule(rule, obstacles));
+}
+
+function toNearRule({ rule }: CompiledRule, obstacles: readonly string[]): NearRule {
+  const { name, origin } = rule;
+  return { rule: name, ...(origin === undefined ? {} : { origin }), obstacles };
+}
+
+// Whom a subject may do something to: what a target of its is evaluated over. Nothing that a target
+// says of any other minion has an influence on the answer, so that no target finds out about it.
+
+/** A function whose arguments may not be known yet; then conditions on them count as met. */
+export type IntendedCall = Call | Pick<Call, 'fun'>;
+
+/** What {@link reachOf} is asked. Of several functions, all must be permitted. */
+export type ReachQuestion =
+  | {
+      readonly subject: Subject;
+      readonly action: 'publish' | 'command';
+      readonly calls: readonly IntendedCall[];
+    }
+  | { readonly subject: Subject; readonly action: 'mine'; readonly fun: string };
+
+/** The minions that rules name. */
+export interface Reach {
+  /** Whether no rule permits it to anybody. */
+  readonly isEmpty: boolean;
+  /** Whether it is permitted on this minion. */
+  readonly includes: (id: string) => boolean;
+  /** Whether a rule forbids it on this minion, or may. */
+  readonly denies: (id: string) => boolean;
+  /** Whether a target may ask for the pillar of this minion, which is included. */
+  readonly showsPillar: (id: string) => boolean;
+}
+
+/** Says whom a subject may do something to. Nothing is used up by it. */
+export function reachOf(question: ReachQuestion, policy: Policy): Reach {
+  const { subject, action } = question;
+  const { deny, allow } = policy.ofSubjects.of(subject, action);
+  const now = policy.now();
+  const isBound = isBeyondBuiltInLimits(question);
+  const parts = requestsToReach(question).map((request) => {
+    const permitting = isBound ? [] : rulesOn(allow, request, now);
+    return {
+      deny: rulesOn(deny, request, now),
+      allow: permitting,
+      showing: permitting.filter(({ showsPillar }) => showsPillar),
+    };
+  });
+  const denies = (id: string): boolean =>
+    isBound ||
+    parts.some((part) => part.deny.some((rule) => rule.resource.among?.mayMean(id) ?? true));
+  const isPermitted = (id: string, rules: 'allow' | 'showing'): boolean =>
+    parts.length > 0 &&
+    parts.every((part) => part[rules].some((rule) => rule.resource.among?.isEntitled(id) ?? true));
+  return {
+    isEmpty:
+      parts.length === 0 ||
+      parts.some((part) => part.allow.length === 0 || part.deny.some(isOnEveryone)),
+    includes: (id) => isPermitted(id, 'allow') && !denies(id),
+    denies,
+    showsPillar: (id) => isPermitted(id, 'showing'),
+  };
+}
+
+function isOnEveryone({ resource }: CompiledRule): boolean {
+  return resource.among === undefined;
+}
+
+function requestsToReach(question: ReachQuestion): Request[] {
+  const { subject, action } = question;
+  if (action === 'mine') return [{ subject, action, text: question.fun }];
+  return question.calls.map((call) => ({
+    subject,
+    action,
+    text: call.fun,
+    ...('args' in call ? { call } : {}),
+  }));
+}
+
+function isBeyondBuiltInLimits(question: ReachQuestion): boolean {
+  const { subject, action } = question;
+  if (action !== 'publish') return false;
+  const calls = question.calls.map((call) => ({ args: [], kwargs: new Map(), ...call }));
+  return applyBuiltInLimits({ subject, action, resource: { calls } }) !== undefined;
+}
+
+// Whether a subject may do everything of a kind, everywhere, whatever its arguments.
+
+const matchAllPatterns: ReadonlySet<string> = new Set(['*', '.*', '.+', '^.*$', '.*$', '^.*', '^.+$']);
+
+/** What somebody may be unlimited in. */
+type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
+
+/**
+ * Such a subject's jobs need not be expanded or shortened before they are published. Where a rule
+ * denies it anything, it is not such a one.
+ * @param action default: `publish`
+ */
+export function isUnlimited(
+  subject: Subject,
+  policy: Policy,
+  action: UnlimitedAction = 'publish',
+): boolean {
+  const now = policy.now();
+  const own = policy.rules.filter(
+    ({ rule, subject: it, expiresAt }) =>
+      rule.action === action && it.covers(subject) && it.holds(subject) && now < expiresAt,
+  );
+  return own.every(({ rule }) => rule.effect === 'allow') && own.some(({ rule }) => isOpen(rule));
+}
+
+function isOpen(rule: PolicyRule): boolean {
+  if (rule.rate !== undefined) return false;
+  if (!('fun' in rule.resource) || rule.action === 'mine') return false;
+  const { fun, ...conditions } = rule.resource;
+  const isBound = Object.entries(conditions).some(
+    ([key, it]) => key !== 'facts' && it !== undefined,
+  );
+  return !isBound && [fun].flat().some(matchesEverything);
+}
+
+function matchesEverything(pattern: TextPattern): boolean {
+  return typeof pattern === 'string' ? pattern === '*' : matchAllPatterns.has(pattern.regex);
 }

@@ -1,10 +1,86 @@
 /** What in a policy does nothing, or not what it seems to. */
-import { type CompiledRule, showsPillar, textsOf } from './compile-rule.ts';
-import { isMastersTag } from './masters-tags.ts';
-import { mayOverlap } from './overlap.ts';
+
+import { type CompiledRule, kindOfSubject, showsPillar, textsOf } from './compile-rule.ts';
+import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
+import { isReservedTag } from './built-in-rules.ts';
 import type { Policy } from './policy.ts';
-import type { PolicyRule } from './rule.ts';
 import type { RuleOrigin } from './types.ts';
+
+// Whether two rules may be about the same thing; sure only where they are not.
+
+const selectors = [
+  ...(['minion', 'user', 'group', 'eauth', 'project', 'role', 'domain'] as const),
+  ...(['service', 'token'] as const),
+];
+
+/** Whether there may be a subject and a resource that both rules mean. */
+export function mayOverlap(left: PolicyRule, right: PolicyRule): boolean {
+  return (
+    left.action === right.action &&
+    kindOfSubject(left.subject) === kindOfSubject(right.subject) &&
+    selectors.every((name) => patternsMayOverlap(left.subject[name], right.subject[name])) &&
+    patternsMayOverlap(textsOf(left), textsOf(right))
+  );
+}
+
+function patternsMayOverlap(left: TextPatterns | undefined, right: TextPatterns | undefined): boolean {
+  if (left === undefined || right === undefined) return true;
+  return listOf(left).some((a) => listOf(right).some((b) => mayBothMatch(a, b)));
+}
+
+function listOf(patterns: TextPatterns): readonly TextPattern[] {
+  return typeof patterns === 'string' || 'regex' in patterns ? [patterns] : patterns;
+}
+
+function mayBothMatch(left: TextPattern, right: TextPattern): boolean {
+  return typeof left !== 'string' || typeof right !== 'string' || globsOverlap(left, right);
+}
+
+/** Whether a text may match both globs; `${…}` and `[…]` in them count as anything. */
+export function globsOverlap(left: string, right: string): boolean {
+  const [a, b] = [piecesOf(left), piecesOf(right)];
+  // Whether the rest of `a` from one piece on, and that of `b` from each on, meet.
+  let below = b.map((_, at) => b.slice(at).every(isAnyText));
+  below.push(true);
+  for (const piece of a.toReversed()) {
+    const row = new Array<boolean>(b.length + 1).fill(false);
+    row[b.length] = isAnyText(piece) && below[b.length] === true;
+    for (let at = b.length - 1; at >= 0; at -= 1) {
+      row[at] = piecesOverlap(piece, b[at] ?? '', {
+        skipA: below[at],
+        skipB: row[at + 1],
+        both: below[at + 1],
+      });
+    }
+    below = row;
+  }
+  return below[0] === true;
+}
+
+interface RestOverlaps {
+  readonly skipA: boolean | undefined;
+  readonly skipB: boolean | undefined;
+  readonly both: boolean | undefined;
+}
+
+function piecesOverlap(a: string, b: string, { skipA, skipB, both }: RestOverlaps): boolean {
+  if (isAnyText(a)) return skipA === true || skipB === true;
+  if (isAnyText(b)) return skipB === true || skipA === true;
+  return both === true && (a === b || a === '?' || b === '?');
+}
+
+function isAnyText(piece: string): boolean {
+  return piece === '*';
+}
+
+/** Characters, `?` for any one of them, `*` for any text. */
+function piecesOf(glob: string): string[] {
+  const pieces = glob.match(/\$\{[^}]*\}|\[[^\]]+\]|./gsu) ?? [];
+  return pieces.map((piece) => {
+    if (piece.startsWith('${')) return '*';
+    return piece.startsWith('[') && piece.length > 1 ? '?' : piece;
+  });
+}
 
 /** Something to look at. */
 export interface LintFinding {
@@ -39,9 +115,9 @@ export function lintPolicy(
       text === undefined ? [] : [toFinding(compiled.rule, kind, text)];
     return [
       ...reason('expired', time >= compiled.expiresAt ? 'its time is over' : undefined),
-      ...reason('matches-no-minion', nobody(compiled, minionIds)),
-      ...reason('unreachable', mastersTag(compiled.rule)),
-      ...rules.flatMap((other) => judgePair(compiled, other)),
+      ...reason('matches-no-minion', unmatchedMinions(compiled, minionIds)),
+      ...reason('unreachable', unreachableTag(compiled.rule)),
+      ...rules.flatMap((other) => lintPair(compiled, other)),
     ];
   });
 }
@@ -54,7 +130,7 @@ function toFinding(
   return { kind, rule: name, ...(origin === undefined ? {} : { origin }), reason };
 }
 
-function nobody(
+function unmatchedMinions(
   { subject }: CompiledRule,
   minionIds: readonly string[] | undefined,
 ): string | undefined {
@@ -63,15 +139,15 @@ function nobody(
   return isMet ? undefined : 'no accepted minion has such an id';
 }
 
-function mastersTag(rule: PolicyRule): string | undefined {
+function unreachableTag(rule: PolicyRule): string | undefined {
   if (rule.action !== 'signal' || rule.effect === 'deny') return undefined;
   const begin = rule.resource.tag.replace(/(?:[*?[]|\$\{).*$/s, '');
   const isWhole = begin === rule.resource.tag;
-  const isMasters = (isWhole || begin.endsWith('/')) && isMastersTag(begin.replace(/\/$/, ''));
+  const isMasters = (isWhole || begin.endsWith('/')) && isReservedTag(begin.replace(/\/$/, ''));
   return isMasters ? 'no rule reaches tags that the master itself fires' : undefined;
 }
 
-function judgePair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
+function lintPair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
   const { rule } = compiled;
   const name = other.rule.name;
   if (compiled === other) return [];

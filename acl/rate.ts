@@ -32,7 +32,7 @@ interface Bucket {
 const maxSubjects = 100_000;
 
 /** Meters one rule, for each subject by itself. */
-export class RateMeter {
+export class RateLimiter {
   readonly #rate: Rate;
   readonly #buckets = new Map<string, Bucket>();
 

@@ -1,18 +1,125 @@
-import { stat } from 'node:fs/promises';
-import path from 'node:path';
+import { type DirectoryLock, type LockHolder, lockDirectory, preparePrivateDirectory, preparePrivateFile, probeFreeSpace } from './directory.ts';
+import { StoreError, storeUnavailable } from './errors.ts';
+import { checkSignature, encodeKey, layoutKey, layoutVersion, packNumber, readLayout } from './encoding.ts';
+import type { Table, Tables } from './tables.ts';
+import { rm, stat } from 'node:fs/promises';
 import { type BackupReceipt, writeBackup } from './backup.ts';
-import { preparePrivateDirectory, preparePrivateFile, proveRoom } from './directory.ts';
-import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
-import { StoreError, unavailable } from './errors.ts';
-import { HolderRecord, type StoreHolder } from './holder.ts';
-import { encodeKey } from './key.ts';
-import { checkSignature } from './layout.ts';
-import { type LmdbTables, openLmdbTables } from './lmdb-tables.ts';
-import { SpaceWatch } from './space-watch.ts';
+import { DiskSpaceGuard, type LmdbTables, openLmdbTables } from './lmdb-tables.ts';
+import path from 'node:path';
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
-import type { Tables } from './tables.ts';
-import { type StoreUpgrade, upgradeTables } from './upgrade.ts';
+
+// Which process writes to a store, as the store itself knows it.
+
+/** The process that has a store, and how many have had it: what was made under another epoch is past. */
+export interface StoreHolder extends LockHolder {
+  /** Higher than that of every process that had the store before, and than after a restore. */
+  readonly epoch: number;
+}
+
+const holderKey = encodeKey(['holder']);
+
+/**
+ * The record of this process in the store. Each write looks for it in its own transaction, so that
+ * a process which was replaced writes nothing more, however that came about and however late it
+ * notices.
+ */
+export class HolderRecord {
+  readonly holder: StoreHolder;
+  readonly #meta: Table;
+  readonly #own: Buffer;
+  /** As it was when the store was opened; a disk that was full then has it still. */
+  readonly #previous: Buffer | undefined;
+
+  constructor({ meta }: Pick<Tables, 'meta'>, { holder, generation }: DirectoryLock) {
+    this.#meta = meta;
+    this.#previous = meta.get(holderKey);
+    this.holder = { epoch: Math.max(epochOf(this.#previous) + 1, generation), ...holder };
+    this.#own = Buffer.from(JSON.stringify(this.holder));
+  }
+
+  /**
+   * Inside a transaction, before it writes anything.
+   * @throws StoreError ERR_STORE_FENCED
+   */
+  assert(): void {
+    const found = this.#meta.get(holderKey);
+    if (found?.equals(this.#own)) return;
+    // protection: replaced-holder
+    if (!isSame(found, this.#previous)) {
+      const message = `process ${this.holder.pid} has lost the store to epoch ${epochOf(found)}`;
+      throw new StoreError('ERR_STORE_FENCED', message);
+    }
+    this.#meta.put(holderKey, this.#own);
+  }
+}
+
+function epochOf(record: Buffer | undefined): number {
+  return record === undefined ? 0 : JSON.parse(record.toString()).epoch;
+}
+
+function isSame(a: Buffer | undefined, b: Buffer | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : a.equals(b);
+}
+
+/** A store of an older layout was brought to the present one. */
+export interface StoreUpgrade {
+  readonly from: number;
+  readonly to: number;
+  /** The store as it was before, as a backup; it is kept until somebody removes it. */
+  readonly old: BackupReceipt;
+}
+
+/**
+ * The steps between layouts, each from the layout that is its index to the next; all of them are
+ * one transaction.
+ */
+const steps: readonly ((tables: Tables) => void)[] = [
+  // Layout 0 has the rows of layout 1 and does not say so.
+  () => {},
+];
+
+/**
+ * Brings the tables to the present layout. The old store is kept as a backup beside the directory
+ * (`<directory>-layout-<n>.mdb`) before the first change.
+ * @returns what was done; `undefined` if there was nothing to do, or the store is a new one
+ * @throws StoreError ERR_STORE_VERSION for a layout of a later version, ERR_STORE_FULL
+ */
+export async function upgradeTables(
+  tables: LmdbTables,
+  directory: string,
+  now: Date,
+): Promise<StoreUpgrade | undefined> {
+  const layout = readLayout(tables, directory);
+  if (layout === layoutVersion) return undefined;
+  const old = isEmpty(tables) ? undefined : await backUpBeforeUpgrade(tables, directory, layout, now);
+  await tables.transaction(() => {
+    for (const step of steps.slice(layout)) step(tables);
+    tables.meta.put(layoutKey, packNumber(layoutVersion));
+  });
+  return old === undefined ? undefined : { from: layout, to: layoutVersion, old };
+}
+
+/** An upgrade that was cut short left a copy of the same store: it is made again. */
+async function backUpBeforeUpgrade(
+  tables: LmdbTables,
+  directory: string,
+  layout: number,
+  now: Date,
+): Promise<BackupReceipt> {
+  const file = `${directory}-layout-${layout}.mdb`;
+  await rm(file, { force: true });
+  return writeBackup((partial) => tables.copyTo(partial), file, now);
+}
+
+function isEmpty(tables: Tables): boolean {
+  return [tables.entries, tables.expiries, tables.records, tables.meta].every(hasNoRows);
+}
+
+function hasNoRows(table: Table): boolean {
+  const everything = { from: Buffer.alloc(0), to: Buffer.of(0xff) };
+  return table.range({ ...everything, limit: 1 }).length === 0;
+}
 
 /** As large as LMDB makes it for 126 readers, and on whole pages. */
 const lockFileBytes = 12_288;
@@ -75,7 +182,7 @@ export async function openEmbeddedStore(options: EmbeddedStoreOptions): Promise<
   }
 }
 
-interface LmdbStoreParts {
+interface LmdbStoreDeps {
   readonly tables: LmdbTables;
   readonly lock: DirectoryLock;
   readonly now: () => number;
@@ -84,12 +191,12 @@ interface LmdbStoreParts {
 
 class LmdbStore extends TableStore implements EmbeddedStore {
   readonly #tables: LmdbTables;
-  readonly #space: SpaceWatch;
+  readonly #space: DiskSpaceGuard;
   readonly #now: () => number;
   readonly #holder: HolderRecord;
 
-  constructor({ tables, lock, now, onFull }: LmdbStoreParts) {
-    const space = new SpaceWatch({ probe: () => probeSpace(tables), onChange: onFull });
+  constructor({ tables, lock, now, onFull }: LmdbStoreDeps) {
+    const space = new DiskSpaceGuard({ probe: () => probeSpace(tables), onChange: onFull });
     const close = async (): Promise<void> => {
       space.stop();
       await tables.close();
@@ -152,7 +259,7 @@ export async function prepareStoreDirectory(directory: string): Promise<string> 
     return await preparePrivateDirectory(directory);
   } catch (cause) {
     if (cause instanceof StoreError) throw cause;
-    throw unavailable(`${directory} cannot be used`, cause);
+    throw storeUnavailable(`${directory} cannot be used`, cause);
   }
 }
 
@@ -162,7 +269,7 @@ async function openTables(directory: string): Promise<LmdbTables> {
   await preparePrivateFile(path.join(directory, 'lock.mdb'), lockFileBytes);
   await checkSignature(data);
   // LMDB ends the process where there is no room for its first pages.
-  if ((await stat(data)).size < newStoreBytes) await proveRoom(directory, newStoreBytes);
+  if ((await stat(data)).size < newStoreBytes) await probeFreeSpace(directory, newStoreBytes);
   return openLmdbTables(directory);
 }
 

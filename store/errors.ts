@@ -101,13 +101,13 @@ export const storeErrors: Readonly<Record<StoreErrorCode, StoreErrorEntry>> = {
 };
 
 /** The engine or the disk failed; the operating system's reason is said. */
-export function unavailable(what: string, cause: unknown): StoreError {
+export function storeUnavailable(what: string, cause: unknown): StoreError {
   const reason =
     describeSystemError(cause) ?? (cause instanceof Error ? cause.message : String(cause));
   return new StoreError('ERR_STORE_UNAVAILABLE', `${what}: ${reason}`, { cause });
 }
 
 /** What the system calls an error (`ENOENT`, …); `undefined`: nothing. */
-export function codeOf(error: unknown): string | undefined {
+export function errorCodeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }

@@ -1,23 +1,15 @@
 /** What must survive: the store's interface and its engines. */
-export type { BackupReceipt } from './backup.ts';
-export { readBackup } from './backup-file.ts';
-export type { StoreInspection } from './check-tables.ts';
-export {
-  type EmbeddedStore,
-  type EmbeddedStoreOptions,
-  openEmbeddedStore,
-} from './embedded.ts';
-export { engineVersion } from './engine-version.ts';
+export { type BackupReceipt, readBackup } from './backup.ts';
+export { type StoreInspection, inspectStore, readStore } from './inspect.ts';
+export { type EmbeddedStore, type EmbeddedStoreOptions, openEmbeddedStore, type StoreHolder, type StoreUpgrade } from './embedded.ts';
+export { engineVersion } from './lmdb-tables.ts';
 export {
   StoreError,
   type StoreErrorCode,
   type StoreErrorEntry,
   storeErrors,
 } from './errors.ts';
-export type { StoreHolder } from './holder.ts';
-export { inspectStore } from './inspect.ts';
 export { createMemoryStore, type MemoryStoreOptions } from './memory.ts';
-export { readStore } from './read.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
 export type {
   Change,
@@ -30,4 +22,3 @@ export type {
   StreamConsumer,
   StreamRecord,
 } from './store.ts';
-export type { StoreUpgrade } from './upgrade.ts';

@@ -1,6 +1,5 @@
 /** Reads the store in the directory given, and tells its parent what it found. */
-import { checkTables } from './check-tables.ts';
-import type { InspectionMessage } from './inspect.ts';
+import { type InspectionMessage, checkTables } from './inspect.ts';
 import { openLmdbTables } from './lmdb-tables.ts';
 
 function inspect(directory: string): InspectionMessage {

@@ -1,11 +1,15 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { stat } from 'node:fs/promises';
+import { realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { StoreInspection } from './check-tables.ts';
 import { StoreError } from './errors.ts';
-import { checkSignature } from './layout.ts';
+import { checkSignature, decodeKey, layoutKey, layoutVersion, packExpiry, readLayout, revisionKey, unpackEntry, unpackNumber } from './encoding.ts';
+import { TableStore, streamHeadKey } from './table-store.ts';
+import type { Row, Table, Tables } from './tables.ts';
+import { isDirectoryLocked } from './directory.ts';
+import { openLmdbTables } from './lmdb-tables.ts';
+import type { Store } from './store.ts';
 
 const program = fileURLToPath(new URL('./inspect-program.js', import.meta.url));
 
@@ -35,4 +39,138 @@ export async function inspectStore(directory: string): Promise<StoreInspection> 
   }
   if ('failed' in message) throw new StoreError('ERR_STORE_CORRUPT', `${data}: ${message.failed}`);
   return message.found;
+}
+
+/** What was found in a store that was read from one end to the other. */
+export interface StoreInspection {
+  /** How its rows are laid out; see the catalogue of errors for one that is not known. */
+  readonly layout: number;
+  /** Of the last write. */
+  readonly revision: number;
+  /** Entries by the first segment of their key. */
+  readonly entries: Readonly<Record<string, number>>;
+  /** Records of streams. */
+  readonly records: number;
+  /** What is not as it is written; empty if all is well. At most a hundred are named. */
+  readonly problems: readonly string[];
+}
+
+const rowsPerStep = 1000;
+const maxProblems = 100;
+
+/** Reads every row and compares what must fit together. */
+export function checkTables(tables: Tables): StoreInspection {
+  const problems: string[] = [];
+  const report = (problem: string): void => {
+    if (problems.length < maxProblems) problems.push(problem);
+  };
+  const layout = unpackNumber(tables.meta.get(layoutKey));
+  const revision = unpackNumber(tables.meta.get(revisionKey));
+  const entries = checkEntries(tables, revision, report);
+  checkExpiries(tables, report);
+  const records = checkRecords(tables, report);
+  return { layout, revision, entries, records, problems };
+}
+
+type Report = (problem: string) => void;
+
+function checkEntries(tables: Tables, newest: number, report: Report): Record<string, number> {
+  const counts = new Map<string, number>();
+  for (const { key, value } of rowsOf(tables.entries)) {
+    const [first = ''] = tryRead(() => decodeKey(key)) ?? [];
+    const entry = tryRead(() => unpackEntry(value));
+    if (first === '' || entry === undefined) {
+      report(`an entry of ${key.length} and ${value.length} bytes cannot be read`);
+      continue;
+    }
+    counts.set(first, (counts.get(first) ?? 0) + 1);
+    if (entry.revision > newest) report(`an entry under ${first} is newer than the last write`);
+    const { expiresAt } = entry;
+    if (expiresAt === Number.POSITIVE_INFINITY) continue;
+    if (tables.expiries.get(packExpiry(expiresAt, key)) === undefined) {
+      report(`an entry under ${first} would never expire`);
+    }
+  }
+  return Object.fromEntries(counts);
+}
+
+function checkExpiries(tables: Tables, report: Report): void {
+  for (const { key } of rowsOf(tables.expiries)) {
+    const entryKey = key.subarray(8);
+    const record = tables.entries.get(entryKey);
+    const entry = record === undefined ? undefined : tryRead(() => unpackEntry(record));
+    if (entry === undefined || !packExpiry(entry.expiresAt, entryKey).equals(key)) {
+      report('an expiry has no entry');
+    }
+  }
+}
+
+function checkRecords(tables: Tables, report: Report): number {
+  let count = 0;
+  for (const { key } of rowsOf(tables.records)) {
+    count += 1;
+    const [name = ''] = tryRead(() => decodeKey(key.subarray(0, -8))) ?? [];
+    const head = tryRead(() => unpackNumber(tables.meta.get(streamHeadKey(name)))) ?? 0;
+    if (key.readDoubleBE(key.length - 8) > head) report('a stream goes beyond its end');
+  }
+  return count;
+}
+
+function* rowsOf(table: Table): Generator<Row> {
+  let from = Buffer.alloc(0);
+  const to = Buffer.alloc(1200, 0xff);
+  for (;;) {
+    const rows = table.range({ from, to, limit: rowsPerStep });
+    yield* rows;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < rowsPerStep) return;
+    from = Buffer.concat([last.key, Buffer.of(0)]);
+  }
+}
+
+function tryRead<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+// Looking into a store that nobody has open, for reports: nothing of it is changed.
+
+/**
+ * Reads an embedded store. It is made by nobody, and modes stay as they are. Entries that have
+ * expired may still be there.
+ * @param read - may use the store until its promise settles
+ * @returns what `read` gives; `undefined` if there is no store, or one of an older layout, which
+ * the next start of a master upgrades
+ * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_CORRUPT, ERR_STORE_VERSION, ERR_STORE_UNAVAILABLE
+ */
+export async function readStore<T>(
+  directory: string,
+  read: (store: Pick<Store, 'get' | 'list'>) => Promise<T>,
+): Promise<T | undefined> {
+  const data = path.join(directory, 'data.mdb');
+  if (!(await hasContent(data))) return undefined;
+  if (await isDirectoryLocked(await realpath(directory))) {
+    throw new StoreError('ERR_STORE_LOCKED', `${directory} is in use by a process`);
+  }
+  await checkSignature(data);
+  const tables = openLmdbTables(directory, true);
+  // At this time nothing has expired, so that nothing is swept away.
+  const store = new TableStore(tables, () => 0);
+  try {
+    return readLayout(tables, directory) < layoutVersion ? undefined : await read(store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function hasContent(file: string): Promise<boolean> {
+  try {
+    return (await stat(file)).size > 0;
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return false;
+    throw new StoreError('ERR_STORE_UNAVAILABLE', `${file} cannot be read`, { cause });
+  }
 }

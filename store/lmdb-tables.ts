@@ -1,9 +1,168 @@
+import { StoreError, storeUnavailable } from './errors.ts';
 import { statfs } from 'node:fs/promises';
-import { type Database, open, type RootDatabase } from 'lmdb';
-import { StoreError, unavailable } from './errors.ts';
-import { GroupCommit } from './group-commit.ts';
-import { fullMessage } from './space-watch.ts';
+import { type Database, type RootDatabase, open } from 'lmdb';
 import type { Row, RowRange, Table, Tables } from './tables.ts';
+import { readFileSync } from 'node:fs';
+
+/** Something to be written, and whom to tell. */
+class PendingWrite<T> {
+  readonly #work: () => T;
+  readonly #resolve: (result: T) => void;
+  readonly #reject: (error: unknown) => void;
+  #outcome: { readonly result: T } | { readonly error: StoreError } | undefined;
+
+  constructor(work: () => T, resolve: (result: T) => void, reject: (error: unknown) => void) {
+    this.#work = work;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  /** A condition that does not hold is this one's own business: no other one fails by it. */
+  run(): void {
+    try {
+      this.#outcome = { result: this.#work() };
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      this.#outcome = { error };
+    }
+  }
+
+  /** What was written is durable. */
+  done(): void {
+    if (this.#outcome === undefined) return;
+    if ('error' in this.#outcome) this.#reject(this.#outcome.error);
+    else this.#resolve(this.#outcome.result);
+  }
+
+  failed(error: unknown): void {
+    this.#reject(error);
+  }
+}
+
+/**
+ * Writes together what waits for a transaction: whatever is asked for until the engine gives one
+ * shares it, its commit and its synchronisation with the disk.
+ */
+export class GroupCommit {
+  readonly #transaction: (work: () => void) => Promise<unknown>;
+  readonly #toError: (cause: unknown) => Promise<StoreError>;
+  #waiting: Pick<PendingWrite<unknown>, 'run' | 'done' | 'failed'>[] = [];
+
+  /**
+   * @param transaction does the work in one transaction; takes it back where it throws
+   * @param toError what those are told whose transaction failed
+   */
+  constructor(
+    transaction: (work: () => void) => Promise<unknown>,
+    toError: (cause: unknown) => Promise<StoreError>,
+  ) {
+    this.#transaction = transaction;
+    this.#toError = toError;
+  }
+
+  /**
+   * @param work throws a StoreError before it writes anything, or none
+   * @throws StoreError that of the work; that of a transaction which failed
+   */
+  run<T>(work: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push(new PendingWrite(work, resolve, reject));
+      if (this.#waiting.length === 1) void this.#commit();
+    });
+  }
+
+  async #commit(): Promise<void> {
+    let group = this.#waiting;
+    try {
+      await this.#transaction(() => {
+        group = this.#waiting;
+        this.#waiting = [];
+        for (const one of group) one.run();
+      });
+    } catch (cause) {
+      // The engine gave no transaction at all.
+      if (group === this.#waiting) this.#waiting = [];
+      const error = await this.#toError(cause);
+      for (const one of group) one.failed(error);
+      return;
+    }
+    for (const one of group) one.done();
+  }
+}
+
+/** How long a full disk is left alone before it is tried again, milliseconds. */
+const probeIntervalMs = 2000;
+
+/** What {@link DiskSpaceGuard} needs. */
+export interface DiskSpaceGuardOptions {
+  /** Writes as much as an ordinary write needs, and takes it away again. */
+  readonly probe: () => Promise<unknown>;
+  /** Told when the disk is found full, and when a write has succeeded again. */
+  readonly onChange: (isFull: boolean) => void;
+}
+
+/**
+ * Keeps writes from a disk that is full: the first one that fails closes the way for all, and a
+ * probe of its own opens it again. So a burst of writes costs one failure of the engine, which
+ * writes a line to standard error for each, and its end is noticed without any traffic.
+ */
+export class DiskSpaceGuard {
+  readonly #options: DiskSpaceGuardOptions;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: DiskSpaceGuardOptions) {
+    this.#options = options;
+  }
+
+  /** Whether writes are being refused. */
+  get isFull(): boolean {
+    return this.#timer !== undefined;
+  }
+
+  /** @throws StoreError ERR_STORE_FULL without trying while the disk is known to be full */
+  async guard<T>(write: () => Promise<T>): Promise<T> {
+    if (this.isFull) throw new StoreError('ERR_STORE_FULL', diskFullMessage);
+    try {
+      return await write();
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'ERR_STORE_FULL') this.#closeWay();
+      throw error;
+    }
+  }
+
+  /** Probes no more. */
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #closeWay(): void {
+    if (this.isFull) return;
+    this.#wait();
+    this.#options.onChange(true);
+  }
+
+  #wait(): void {
+    this.#timer = setTimeout(() => {
+      this.#options.probe().then(
+        () => this.#openWay(),
+        () => {
+          // Stopped meanwhile, or still full: whoever writes is told so.
+          if (this.isFull) this.#wait();
+        },
+      );
+    }, probeIntervalMs).unref();
+  }
+
+  #openWay(): void {
+    if (!this.isFull) return;
+    this.stop();
+    this.#options.onChange(false);
+  }
+}
+
+/** The words for a write that found no room. */
+export const diskFullMessage = 'the disk of the store is full: nothing was kept';
 
 const binary = { keyEncoding: 'binary', encoding: 'binary' } as const;
 
@@ -12,7 +171,7 @@ const fullCodes: ReadonlySet<unknown> = new Set([28, 27, 122]);
 /** EIO: of a failing disk, but also what LMDB gives when only a part of a write found room. */
 const inputOutputError = 5;
 /** With less room than this, a part of a write is more likely: more than the largest request. */
-const littleRoomBytes = 128 * 1024 * 1024;
+const lowSpaceBytes = 128 * 1024 * 1024;
 
 /** Tables in an LMDB environment. */
 export interface LmdbTables extends Tables {
@@ -52,7 +211,7 @@ function tablesOf(environment: RootDatabase<Buffer, Buffer>, directory: string):
   const commits = new GroupCommit(
     // A child transaction, so that a group that throws is taken back.
     (work) => environment.childTransaction(work),
-    async (cause) => failure('a write failed', await reason(cause), await hasLittleRoom(directory)),
+    async (cause) => failure('a write failed', await toStoreError(cause), await isLowOnSpace(directory)),
   );
   return {
     entries: table('entries'),
@@ -106,7 +265,7 @@ class LmdbTable implements Table {
  * Why a commit failed. lmdb gives it as a promise on the error, rejected in the same turn; nobody
  * else handles it.
  */
-async function reason(error: unknown): Promise<unknown> {
+async function toStoreError(error: unknown): Promise<unknown> {
   if (!(error instanceof Error) || !('commitError' in error)) return error;
   const told = Promise.resolve(error.commitError).then(
     () => error,
@@ -118,16 +277,16 @@ async function reason(error: unknown): Promise<unknown> {
   return Promise.race([told, untold]);
 }
 
-async function hasLittleRoom(directory: string): Promise<boolean> {
+async function isLowOnSpace(directory: string): Promise<boolean> {
   const disk = await statfs(directory).catch(() => undefined);
-  return disk !== undefined && disk.bavail * disk.bsize < littleRoomBytes;
+  return disk !== undefined && disk.bavail * disk.bsize < lowSpaceBytes;
 }
 
 function failure(what: string, cause: unknown, hasLittleRoom = false): StoreError {
   if (cause instanceof Error && isFull(cause, hasLittleRoom)) {
-    return new StoreError('ERR_STORE_FULL', fullMessage, { cause });
+    return new StoreError('ERR_STORE_FULL', diskFullMessage, { cause });
   }
-  return unavailable(what, cause);
+  return storeUnavailable(what, cause);
 }
 
 function isFull(error: Error, hasLittleRoom: boolean): boolean {
@@ -136,4 +295,11 @@ function isFull(error: Error, hasLittleRoom: boolean): boolean {
   }
   // The copy gives its reason as text alone.
   return /no space left|quota exceeded|file too large/i.test(error.message);
+}
+
+/** The library that holds the files of an embedded store, for instance `lmdb 3.5.6`. */
+export function engineVersion(): string {
+  const file = new URL('package.json', import.meta.resolve('lmdb'));
+  const { version }: { version: string } = JSON.parse(readFileSync(file, 'utf8'));
+  return `lmdb ${version}`;
 }

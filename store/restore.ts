@@ -1,12 +1,11 @@
 import { chown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { syncDirectory, timeInName } from './backup.ts';
-import { readBackup } from './backup-file.ts';
-import { checkTables, type StoreInspection } from './check-tables.ts';
-import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
+import { fileTimestamp, readBackup, syncDirectory } from './backup.ts';
+import { type StoreInspection, checkTables } from './inspect.ts';
+import { type DirectoryLock, lockDirectory } from './directory.ts';
 import { prepareStoreDirectory } from './embedded.ts';
 import { StoreError } from './errors.ts';
-import { layoutVersion } from './layout.ts';
+import { layoutVersion } from './encoding.ts';
 import { openLmdbTables } from './lmdb-tables.ts';
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
@@ -50,10 +49,10 @@ export async function restoreStore(options: RestoreOptions): Promise<RestoreRece
     try {
       const data = path.join(fresh, 'data.mdb');
       await extract(options.file, data);
-      const restored = await examine(fresh, options);
-      await synchronise(data);
-      const old = await keepOld(directory, new Date(now()));
-      await giveToOwner(directory, [data, ...(old === undefined ? [] : [old])], lock);
+      const restored = await checkRestored(fresh, options);
+      await syncFile(data);
+      const old = await keepReplacedStore(directory, new Date(now()));
+      await chownToDirectoryOwner(directory, [data, ...(old === undefined ? [] : [old])], lock);
       // One step: there is no moment without a store.
       await rename(data, path.join(directory, 'data.mdb'));
       await syncDirectory(directory);
@@ -87,8 +86,8 @@ async function extract(file: string, data: string): Promise<void> {
   }
 }
 
-/** Its seal is right, so LMDB may open it: see checkSignature in layout.ts. */
-async function examine(
+/** Its seal is right, so LMDB may open it: see checkSignature in encoding.ts. */
+async function checkRestored(
   directory: string,
   { file, adapt, now = Date.now }: RestoreOptions,
 ): Promise<StoreInspection> {
@@ -111,7 +110,7 @@ async function examine(
   }
 }
 
-async function synchronise(file: string): Promise<void> {
+async function syncFile(file: string): Promise<void> {
   const handle = await open(file, 'r+');
   try {
     await handle.sync();
@@ -120,11 +119,11 @@ async function synchronise(file: string): Promise<void> {
   }
 }
 
-async function keepOld(directory: string, now: Date): Promise<string | undefined> {
+async function keepReplacedStore(directory: string, now: Date): Promise<string | undefined> {
   const data = path.join(directory, 'data.mdb');
   const found = await stat(data).catch(() => undefined);
   if (found === undefined || found.size === 0) return undefined;
-  const old = `${directory}-before-restore-${timeInName(now)}`;
+  const old = `${directory}-before-restore-${fileTimestamp(now)}`;
   await mkdir(old, { mode: 0o700 });
   await link(data, path.join(old, 'data.mdb'));
   await syncDirectory(old);
@@ -133,7 +132,7 @@ async function keepOld(directory: string, now: Date): Promise<string | undefined
 }
 
 /** Root restores for the account whose folder the store lies in. */
-async function giveToOwner(
+async function chownToDirectoryOwner(
   directory: string,
   made: readonly string[],
   lock: DirectoryLock,

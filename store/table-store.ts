@@ -1,13 +1,344 @@
-import { ChangeFeed, type KeyedChange } from './change-feed.ts';
 import { StoreError } from './errors.ts';
-import { decodeKey, encodeKey, encodePrefix, endOfPrefix, successor } from './key.ts';
-import { revisionKey } from './layout.ts';
-import { type EntryRecord, entryOf, packNumber, unpackEntry, unpackNumber } from './row-format.ts';
-import type { Change, Entry, Key, ListOptions, Operation, Store, Stream } from './store.ts';
-import { sweepExpired } from './sweep.ts';
-import { TableStream } from './table-stream.ts';
+import { type EntryRecord, decodeKey, encodeKey, encodePrefix, endOfPrefix, entryOf, keyOfExpiry, keySuccessor, packEntry, packExpiry, packNumber, packRecord, packRecordKey, revisionKey, setRevision, unpackEntry, unpackNumber, unpackRecord } from './encoding.ts';
+import type { Change, Entry, Key, ListOptions, Operation, Store, Stream, StreamConsumer, StreamRecord } from './store.ts';
 import type { Tables } from './tables.ts';
-import { applySteps, checkConditions, prepareStep, type Step } from './write-steps.ts';
+
+/** A change as it was written: what nobody watches is not read. */
+export type KeyedChange =
+  | { readonly type: 'put'; readonly key: Buffer; readonly row: Buffer }
+  | { readonly type: 'delete'; readonly key: Buffer; readonly revision: number };
+
+const maxQueuedChanges = 10_000;
+
+/** Tells changes to those who watch, each with a bounded queue of its own. */
+export class ChangeFeed {
+  readonly #watchers = new Set<Watcher>();
+
+  /** Changes under the encoded prefix from this call on, until the signal or {@link end}. */
+  watch(prefix: Buffer, signal: AbortSignal): AsyncIterable<Change> {
+    const watcher = new Watcher(prefix, () => this.#watchers.delete(watcher));
+    if (signal.aborted) {
+      watcher.abort();
+      return watcher;
+    }
+    this.#watchers.add(watcher);
+    watcher.follow(signal);
+    return watcher;
+  }
+
+  /** Tells everybody whom it concerns. */
+  publish(changes: readonly KeyedChange[]): void {
+    for (const watcher of this.#watchers) {
+      for (const change of changes) {
+        if (watcher.concerns(change.key)) watcher.push(toChange(change));
+      }
+    }
+  }
+
+  /** Ends every watch behind its last change. */
+  end(): void {
+    for (const watcher of this.#watchers) watcher.end();
+  }
+}
+
+/** A copy: the tables may hold the row itself. */
+function toChange(written: KeyedChange): Change {
+  const key = decodeKey(written.key);
+  if (written.type === 'delete') return { type: 'delete', key, revision: written.revision };
+  return { type: 'put', entry: entryOf(key, unpackEntry(Buffer.from(written.row))) };
+}
+
+type WatchResolver = (result: IteratorResult<Change>) => void;
+
+class Watcher implements AsyncIterableIterator<Change> {
+  readonly #prefix: Buffer;
+  readonly #leave: () => void;
+  #queue: Change[] = [];
+  #waiting: WatchResolver[] = [];
+  #state: 'open' | 'ended' | 'overrun' = 'open';
+  #stopFollowing = (): void => {};
+
+  constructor(prefix: Buffer, leave: () => void) {
+    this.#prefix = prefix;
+    this.#leave = leave;
+  }
+
+  follow(signal: AbortSignal): void {
+    const onAbort = (): void => this.abort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    this.#stopFollowing = () => signal.removeEventListener('abort', onAbort);
+  }
+
+  concerns(key: Buffer): boolean {
+    return key.subarray(0, this.#prefix.length).equals(this.#prefix);
+  }
+
+  push(change: Change): void {
+    if (this.#state !== 'open') return;
+    const waiting = this.#waiting.shift();
+    if (waiting !== undefined) waiting({ done: false, value: change });
+    else if (this.#queue.length < maxQueuedChanges) this.#queue.push(change);
+    else this.#finish('overrun');
+  }
+
+  end(): void {
+    if (this.#state === 'open') this.#finish('ended', this.#queue);
+  }
+
+  abort(): void {
+    this.#finish('ended');
+  }
+
+  next(): Promise<IteratorResult<Change>> {
+    const change = this.#queue.shift();
+    if (change !== undefined) return Promise.resolve({ done: false, value: change });
+    if (this.#state === 'overrun') {
+      this.#state = 'ended';
+      return Promise.reject(
+        new StoreError('ERR_WATCH_OVERRUN', `a watcher fell more than ${maxQueuedChanges} changes behind`),
+      );
+    }
+    if (this.#state === 'ended') return Promise.resolve({ done: true, value: undefined });
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  return(): Promise<IteratorResult<Change>> {
+    this.abort();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #finish(state: 'ended' | 'overrun', rest: Change[] = []): void {
+    this.#state = state;
+    this.#queue = rest;
+    this.#leave();
+    this.#stopFollowing();
+    for (const waiting of this.#waiting.splice(0)) waiting({ done: true, value: undefined });
+  }
+}
+
+const rowsPerSweep = 1000;
+
+/** Removes entries that have expired, at most a thousand. Resolves with how many. */
+export async function sweepExpired(tables: Tables, now: number): Promise<number> {
+  const range = { from: Buffer.alloc(0), to: packNumber(now), limit: rowsPerSweep };
+  // Looked at first, so that an idle store writes nothing.
+  if (tables.expiries.range({ ...range, limit: 1 }).length === 0) return 0;
+  return await tables.transaction(() => {
+    const rows = tables.expiries.range(range);
+    for (const { key } of rows) {
+      tables.entries.remove(keyOfExpiry(key));
+      tables.expiries.remove(key);
+    }
+    return rows.length;
+  });
+}
+
+/** How a stream reaches the tables of its store. */
+export interface StreamAccess {
+  read<T>(work: () => T): T;
+  /** Resolves when what `work` wrote is durable. */
+  write<T>(work: () => T): Promise<T>;
+}
+
+/** Where the number of the last record of a stream is kept. @throws StoreError ERR_KEY */
+export function streamHeadKey(stream: string): Buffer {
+  return encodeKey(['stream', stream]);
+}
+
+/** A {@link Stream} over the tables of a store. */
+export class TableStream implements Stream {
+  readonly #name: string;
+  readonly #key: Buffer;
+  readonly #tables: Tables;
+  readonly #access: StreamAccess;
+
+  constructor(name: string, tables: Tables, access: StreamAccess) {
+    this.#name = name;
+    this.#key = encodeKey([name]);
+    this.#tables = tables;
+    this.#access = access;
+  }
+
+  async read(
+    options: { readonly after?: number; readonly limit?: number } = {},
+  ): Promise<readonly StreamRecord[]> {
+    const { after = 0, limit = Number.POSITIVE_INFINITY } = options;
+    return this.#access.read(() => this.#records(after, limit));
+  }
+
+  consumer(name: string): StreamConsumer {
+    const position = encodeKey(['consumer', this.#name, name]);
+    return {
+      fetch: async (limit) =>
+        this.#access.read(() => {
+          const after = unpackNumber(this.#tables.meta.get(position));
+          return this.#records(after, limit);
+        }),
+      acknowledge: (sequence) => this.#acknowledge(position, sequence),
+    };
+  }
+
+  async trim(sequence: number): Promise<void> {
+    await this.#access.write(() => {
+      const from = packRecordKey(this.#key, 0);
+      const to = packRecordKey(this.#key, sequence + 1);
+      for (const { key } of this.#tables.records.range({ from, to })) {
+        this.#tables.records.remove(key);
+      }
+    });
+  }
+
+  async #acknowledge(position: Buffer, sequence: number): Promise<void> {
+    await this.#access.write(() => {
+      const head = unpackNumber(this.#tables.meta.get(streamHeadKey(this.#name)));
+      const done = unpackNumber(this.#tables.meta.get(position));
+      const next = Math.min(sequence, head);
+      if (next > done) this.#tables.meta.put(position, packNumber(next));
+    });
+  }
+
+  #records(after: number, limit: number): StreamRecord[] {
+    const from = packRecordKey(this.#key, after + 1);
+    const to = packRecordKey(this.#key, Number.POSITIVE_INFINITY);
+    return this.#tables.records.range({ from, to, limit }).map(unpackRecord);
+  }
+}
+
+const emptyBuffer = Buffer.alloc(0);
+
+/** An {@link Operation} with its key encoded and its value copied. */
+export type WriteStep =
+  | {
+      readonly op: 'put';
+      readonly key: Buffer;
+      /** But for its revision. */
+      readonly row: Buffer;
+      readonly expiresAt: number;
+      readonly ifRevision: number | undefined;
+    }
+  | { readonly op: 'delete'; readonly key: Buffer; readonly ifRevision: number | undefined }
+  | { readonly op: 'delete-prefix'; readonly prefix: Buffer }
+  | { readonly op: 'append'; readonly stream: string; readonly value: Buffer };
+
+/** The write that steps belong to. */
+export interface WriteContext {
+  readonly revision: number;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+/**
+ * Makes an operation independent of the caller's memory.
+ * @throws StoreError ERR_KEY
+ */
+export function prepareStep(operation: Operation): WriteStep {
+  switch (operation.op) {
+    case 'put': {
+      const { key, value, expiresAt = Number.POSITIVE_INFINITY, ifRevision } = operation;
+      const row = packEntry(value, expiresAt);
+      return { op: 'put', key: encodeKey(key), row, expiresAt, ifRevision };
+    }
+    case 'delete':
+      return { op: 'delete', key: encodeKey(operation.key), ifRevision: operation.ifRevision };
+    case 'delete-prefix':
+      return { op: 'delete-prefix', prefix: encodePrefix(operation.prefix) };
+    case 'append':
+      streamHeadKey(operation.stream);
+      return { op: 'append', stream: operation.stream, value: Buffer.from(operation.value) };
+  }
+}
+
+/** @throws StoreError ERR_REVISION */
+export function checkConditions(tables: Tables, steps: readonly WriteStep[], now: number): void {
+  for (const step of steps) {
+    if (step.op !== 'put' && step.op !== 'delete') continue;
+    if (step.ifRevision === undefined) continue;
+    const record = find(tables, step.key);
+    const revision = record === undefined || record.expiresAt <= now ? 0 : record.revision;
+    if (revision !== step.ifRevision) {
+      throw new StoreError(
+        'ERR_REVISION',
+        `the entry has revision ${revision}, the write is for ${step.ifRevision}`,
+      );
+    }
+  }
+}
+
+/** Does the steps in their order, and tells what changed. */
+export function applySteps(
+  tables: Tables,
+  steps: readonly WriteStep[],
+  context: WriteContext,
+): KeyedChange[] {
+  return steps.flatMap((step) => applyStep(tables, step, context));
+}
+
+function applyStep(tables: Tables, step: WriteStep, context: WriteContext): KeyedChange[] {
+  switch (step.op) {
+    case 'put':
+      return [put(tables, step, context)];
+    case 'delete':
+      return remove(tables, step.key, context);
+    case 'delete-prefix':
+      return removePrefix(tables, step.prefix, context);
+    case 'append':
+      append(tables, step, context);
+      return [];
+  }
+}
+
+function put(
+  tables: Tables,
+  { key, row, expiresAt }: WriteStep & { readonly op: 'put' },
+  { revision }: WriteContext,
+): KeyedChange {
+  const previous = find(tables, key);
+  if (previous !== undefined) forgetExpiry(tables, key, previous);
+  setRevision(row, revision);
+  tables.entries.put(key, row);
+  if (expiresAt !== Number.POSITIVE_INFINITY) tables.expiries.put(packExpiry(expiresAt, key), emptyBuffer);
+  return { type: 'put', key, row };
+}
+
+function remove(tables: Tables, key: Buffer, context: WriteContext): KeyedChange[] {
+  const record = find(tables, key);
+  if (record === undefined) return [];
+  tables.entries.remove(key);
+  forgetExpiry(tables, key, record);
+  if (record.expiresAt <= context.now) return [];
+  return [{ type: 'delete', key, revision: context.revision }];
+}
+
+function removePrefix(tables: Tables, prefix: Buffer, context: WriteContext): KeyedChange[] {
+  const rows = tables.entries.range({ from: prefix, to: endOfPrefix(prefix) });
+  return rows.flatMap(({ key }) => remove(tables, key, context));
+}
+
+function append(
+  tables: Tables,
+  step: WriteStep & { readonly op: 'append' },
+  { now }: WriteContext,
+): void {
+  const headKey = streamHeadKey(step.stream);
+  const sequence = unpackNumber(tables.meta.get(headKey)) + 1;
+  tables.meta.put(headKey, packNumber(sequence));
+  const recordKey = packRecordKey(encodeKey([step.stream]), sequence);
+  tables.records.put(recordKey, packRecord(now, step.value));
+}
+
+function find(tables: Tables, key: Buffer): EntryRecord | undefined {
+  const record = tables.entries.get(key);
+  return record === undefined ? undefined : unpackEntry(record);
+}
+
+function forgetExpiry(tables: Tables, key: Buffer, record: EntryRecord): void {
+  if (record.expiresAt === Number.POSITIVE_INFINITY) return;
+  tables.expiries.remove(packExpiry(record.expiresAt, key));
+}
 
 const rowsPerStep = 256;
 const sweepIntervalMs = 1000;
@@ -41,7 +372,7 @@ export class TableStore implements Store {
     let to = endOfPrefix(start);
     const pass = (key: Buffer): void => {
       if (reverse) to = earlier(to, key);
-      else from = later(from, successor(key));
+      else from = later(from, keySuccessor(key));
     };
     if (after !== undefined) pass(encodeKey(after));
     let left = limit;
@@ -109,7 +440,7 @@ export class TableStore implements Store {
   }
 
   /** @throws StoreError ERR_REVISION */
-  #apply(steps: readonly Step[]): { revision: number; changes: KeyedChange[] } {
+  #apply(steps: readonly WriteStep[]): { revision: number; changes: KeyedChange[] } {
     const now = this.#now();
     checkConditions(this.#tables, steps, now);
     const revision = unpackNumber(this.#tables.meta.get(revisionKey)) + 1;

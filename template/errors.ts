@@ -10,7 +10,7 @@ export type TemplateErrorCode =
   | 'ERR_YAML';
 
 /** Where in the sources something is. */
-export interface Place {
+export interface SourcePosition {
   /** The name that the text was given, e.g. `web/init.sls`. */
   readonly file: string;
   /** From 1. */
@@ -19,7 +19,7 @@ export interface Place {
 
 /** What is known of an error besides its code. */
 export interface TemplateErrorDetails {
-  readonly place: Place;
+  readonly place: SourcePosition;
   /** The class that jinja2, Python or PyYAML would raise, e.g. `UndefinedError`. */
   readonly kind: string;
   /** The words of the original for it, e.g. `'x' is undefined`. */
@@ -28,7 +28,7 @@ export interface TemplateErrorDetails {
 }
 
 /** Salt's words before those of jinja2. */
-const preambles: Readonly<Record<TemplateErrorCode, string>> = {
+const messagePrefixes: Readonly<Record<TemplateErrorCode, string>> = {
   ERR_TEMPLATE_SYNTAX: 'Jinja syntax error: ',
   ERR_TEMPLATE_UNDEFINED: 'Jinja variable ',
   ERR_TEMPLATE_NOT_FOUND: 'Jinja error: ',
@@ -49,14 +49,14 @@ export class TemplateError extends Error {
   }
 
   readonly code: TemplateErrorCode;
-  readonly place: Place;
+  readonly place: SourcePosition;
   /** The class that jinja2, Python or PyYAML would raise. */
   readonly kind: string;
   /** The original's own words. */
   readonly detail: string;
 
   constructor(code: TemplateErrorCode, { place, kind, detail, cause }: TemplateErrorDetails) {
-    const preamble = isSyntaxInSalt(kind) ? preambles.ERR_TEMPLATE_SYNTAX : preambles[code];
+    const preamble = isSyntaxInSalt(kind) ? messagePrefixes.ERR_TEMPLATE_SYNTAX : messagePrefixes[code];
     super(`${preamble}${detail}; file ${place.file}, line ${place.line}`, { cause });
     this.code = code;
     this.place = place;

@@ -1,13 +1,94 @@
-import { makeGlobals } from './filters/globals.ts';
+import { type PlainData, type PyObject, type Value, isText, textOf, toPlain, toPython } from '../python/values.ts';
+import { BuiltinFunction } from '../python/functions.ts';
+import { PythonException } from '../python/exceptions.ts';
+import { makeGlobals } from './jinja/globals.ts';
 import { renderRoot } from './jinja/execute.ts';
-import { Context, type Names } from './jinja/frame.ts';
-import { tplNames } from './jinja/paths.ts';
-import { type Printer, Rendering, type TemplateLoader } from './jinja/rendering.ts';
-import { asTemplateError, parseTemplate, type Template } from './jinja/template.ts';
-import type { TemplateLimits } from './limits.ts';
-import { toPython } from './python/convert.ts';
-import type { Value } from './python/values.ts';
-import { type SaltFunction, SaltFunctions } from './salt-functions.ts';
+import { Context, type NameLookup, Rendering, type TemplateLoader, type ValuePrinter, tplNames } from './jinja/rendering.ts';
+import { type Template, asTemplateError, parseTemplate } from './jinja/template.ts';
+import type { TemplateLimits } from '../python/limits.ts';
+
+/**
+ * A function that templates may call as `salt['mod.fun'](…)`: plain data in and out. What it
+ * throws ends the rendering with ERR_TEMPLATE_FUNCTION and the error's message.
+ */
+export type SaltFunction = (
+  args: readonly PlainData[],
+  kwargs: Readonly<Record<string, PlainData>>,
+) => unknown;
+
+/** What `salt` is in a template: a closed table of functions. */
+export class SaltFunctions implements PyObject {
+  readonly typeName = 'AliasedLoader';
+  readonly module = 'salt.utils.templates.';
+  readonly #functions: Readonly<Record<string, SaltFunction>>;
+
+  constructor(functions: Readonly<Record<string, SaltFunction>>) {
+    this.#functions = functions;
+  }
+
+  item(key: Value): Value | undefined {
+    return isText(key) ? this.#find(textOf(key)) : undefined;
+  }
+
+  attribute(name: string): Value | undefined {
+    if (name === 'get') return new BuiltinFunction('get', ({ positional }) => this.#get(positional));
+    const isModule = Object.keys(this.#functions).some((key) => key.startsWith(`${name}.`));
+    return isModule ? new SaltModule(name, (fun) => this.#find(fun)) : undefined;
+  }
+
+  #get([key = null, fallback = null]: readonly Value[]): Value {
+    return this.item(key) ?? fallback;
+  }
+
+  #find(name: string): Value | undefined {
+    const run = Object.hasOwn(this.#functions, name) ? this.#functions[name] : undefined;
+    if (run === undefined) return undefined;
+    return new BuiltinFunction(name, ({ positional, named }) => {
+      const args = positional.map((value) => toPlain(value));
+      const kwargs = Object.fromEntries(Array.from(named, ([key, value]) => [key, toPlain(value)]));
+      return toPython(call(run, args, kwargs));
+    });
+  }
+
+  repr(): string {
+    return '<salt.utils.templates.AliasedLoader object>';
+  }
+}
+
+/** @throws PythonException SaltFunctionError */
+function call(
+  run: SaltFunction,
+  args: readonly PlainData[],
+  kwargs: Readonly<Record<string, PlainData>>,
+): unknown {
+  try {
+    return run(args, kwargs);
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : 'the function failed';
+    throw new PythonException('SaltFunctionError', message, { cause });
+  }
+}
+
+/** `salt.mod`: its functions are attributes. */
+class SaltModule implements PyObject {
+  readonly typeName = 'AliasedModule';
+  readonly module = 'salt.utils.templates.';
+  readonly #name: string;
+  readonly #find: (name: string) => Value | undefined;
+
+  constructor(name: string, find: (name: string) => Value | undefined) {
+    this.#name = name;
+    this.#find = find;
+  }
+
+  attribute(name: string): Value | undefined {
+    return this.#find(`${this.#name}.${name}`);
+  }
+
+  repr(): string {
+    return '<salt.utils.templates.AliasedModule object>';
+  }
+}
 
 /** What a template is rendered with. */
 export interface RenderOptions {
@@ -32,7 +113,7 @@ export interface RenderOptions {
   /** From 0 to below 1, for the filter `random`. */
   readonly random?: () => number;
   /** What stands in the text for the value of `{{ … }}`. Default: `str(value)`. */
-  readonly print?: Printer;
+  readonly print?: ValuePrinter;
 }
 
 /**
@@ -67,7 +148,7 @@ export function renderJinja(source: string | Template, options: RenderOptions): 
 }
 
 /** The variables, each converted once, in front of the functions that all templates have. */
-function namesOf(options: RenderOptions, builtins: ReadonlyMap<string, Value>): Names {
+function namesOf(options: RenderOptions, builtins: ReadonlyMap<string, Value>): NameLookup {
   const { context = {}, functions, name } = options;
   const converted = new Map<string, Value>(tplNames(name));
   if (functions !== undefined) converted.set('salt', new SaltFunctions(functions));

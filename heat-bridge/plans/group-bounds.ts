@@ -1,5 +1,5 @@
 /** How the targets of a plan's groups are evaluated: by what its steps do there, and for whom. */
-import type { CallToBe, Reach } from '../../acl/index.ts';
+import type { IntendedCall, Reach } from '../../acl/index.ts';
 import type { ExtensionHost, TargetBounds } from '../../master/index.ts';
 import type { Parameters } from '../catalog/argument-values.ts';
 import { callOf, type KnownCaller, reachOfCaller } from '../run/callers.ts';
@@ -46,7 +46,7 @@ function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedComm
 }
 
 /** What depends on a result is not known yet. */
-function callToBe({ command, sources }: MappedCommand, parameters: Parameters): CallToBe {
+function callToBe({ command, sources }: MappedCommand, parameters: Parameters): IntendedCall {
   if (referencesIn(sources).length > 0) return { fun: command.definition.name };
   return callOf(command, command.check(valuesOf(sources, parameters, new Map())));
 }

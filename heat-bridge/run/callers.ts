@@ -1,7 +1,7 @@
 /** Who calls, and whether they may. */
 import {
   type Call,
-  type CallToBe,
+  type IntendedCall,
   isUnlimited,
   type Policy,
   type Reach,
@@ -121,7 +121,7 @@ export function callOf(command: CompiledCommand, parameters: Parameters): Call {
 export function reachOfCaller(
   host: Pick<ExtensionHost, 'policy'>,
   { subject, policy }: Pick<KnownCaller, 'subject' | 'policy'>,
-  calls: readonly CallToBe[],
+  calls: readonly IntendedCall[],
 ): Reach | undefined {
   const inForce = policy?.() ?? host.policy();
   if (subject === undefined || isUnlimited(subject, inForce, 'command')) return undefined;

@@ -1,4 +1,4 @@
-import { namesATag } from '../../acl/index.ts';
+import { isSpecificTagGlob } from '../../acl/index.ts';
 import type { OptionKind } from './option-kinds.ts';
 import type { SignalRule } from './options.ts';
 import { toPlain } from './plain-data.ts';
@@ -31,7 +31,7 @@ function toRule(value: unknown): SignalRule | undefined {
   const tag = fields.get('tag');
   const minions = fields.get('minions') ?? '*';
   const isRule =
-    typeof tag === 'string' && namesATag(tag) && typeof minions === 'string' && minions !== '';
+    typeof tag === 'string' && isSpecificTagGlob(tag) && typeof minions === 'string' && minions !== '';
   const more = isRule ? readMore(fields) : undefined;
   return isRule && more !== undefined ? { tag, minions, ...more } : undefined;
 }

@@ -1,6 +1,6 @@
 /** The least policy that permits what was refused: a rule for what was asked, and nothing wider. */
 import {
-  boundNames,
+  builtInDenyNames,
   isGrantable,
   literalGlob,
   type PolicyRule,
@@ -63,7 +63,7 @@ export function learnPolicy(
     groups.set(key, group);
   }
   const names = new Set<string>();
-  const isDenied = ({ rule }: RecordedDecision): boolean => !boundNames.has(rule);
+  const isDenied = ({ rule }: RecordedDecision): boolean => !builtInDenyNames.has(rule);
   const [denied, bound] = divide(byRule, isDenied);
   return {
     rules: [...groups.values()].map(({ grant, records: seen }) => toRule(grant, seen, names)),

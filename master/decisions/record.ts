@@ -1,6 +1,6 @@
 /** Decisions as they are recorded: what was asked, so that another policy can be asked the same. */
 import type { Call, Decision, RuleAction } from '../../acl/index.ts';
-import { textOf } from '../../acl/index.ts';
+import { questionText } from '../../acl/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import type { MinionQuestion } from '../policy/gate.ts';
 import { shapeOf, withoutValues } from './shape.ts';
@@ -49,7 +49,7 @@ const maxSampleBytes = 2048;
 export function subjectOf(question: MinionQuestion, { effect, rule }: Decision): DecisionSubject {
   const { action } = question;
   const texts =
-    action === 'publish' ? question.resource.calls.map(({ fun }) => fun) : [textOf(question)];
+    action === 'publish' ? question.resource.calls.map(({ fun }) => fun) : [questionText(question)];
   const minions = action === 'publish' ? question.resource.minions : undefined;
   const owner = action === 'mine' ? question.resource.owner : undefined;
   return {

@@ -5,7 +5,7 @@ import {
   type ProjectSubject,
   type Question,
   type Subject,
-  textOf,
+  questionText,
 } from '../../acl/index.ts';
 import type { MasterApi } from '../api.ts';
 import type { AuditActor } from '../audit/record.ts';
@@ -169,7 +169,7 @@ function createHost(
 
 function askedOf(question: Question): Parameters<RuledDecisions['note']>[0] {
   const { subject, action } = question;
-  const what = question.action === 'return' ? question.resource.jid : textOf(question);
+  const what = question.action === 'return' ? question.resource.jid : questionText(question);
   return { who: actorOf(subject), action, what };
 }
 

@@ -1,5 +1,5 @@
 /** The least signal policy under which a site's listeners go on hearing what minions emit. */
-import { isMastersTag, namesATag } from '../../acl/index.ts';
+import { isReservedTag, isSpecificTagGlob } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import type { Listening } from './listeners.ts';
 
@@ -91,7 +91,7 @@ function judge(pattern: string, enginePrefixes: readonly string[]): Verdict {
   if (!isWritable(pattern)) {
     return { kind: 'ungranted', reason: 'no tag can look so' };
   }
-  if (!namesATag(pattern)) {
+  if (!isSpecificTagGlob(pattern)) {
     return {
       kind: 'ungranted',
       reason: 'it stands for every tag; name those of your own that minions emit',
@@ -125,8 +125,8 @@ function reachesOwn(pattern: string): boolean {
 
 /** Whether a tag, or all that begin so, are emitted or fired without a rule. */
 function isOwn(begin: string, isLiteral: boolean): boolean {
-  if (isLiteral) return lifecycleTags.has(begin) || isMastersTag(begin);
-  return begin.includes('/') && isMastersTag(begin.replace(/\/$/, ''));
+  if (isLiteral) return lifecycleTags.has(begin) || isReservedTag(begin);
+  return begin.includes('/') && isReservedTag(begin.replace(/\/$/, ''));
 }
 
 function literalBegin(pattern: string): string {

@@ -4,7 +4,7 @@ import {
   decide,
   hasRules,
   isGrantable,
-  isOwnLifecycle,
+  isLifecycleDecision,
   type MinionSubject,
   type Policy,
   type Question,
@@ -12,7 +12,7 @@ import {
   type ReachQuestion,
   type RuleAction,
   reachOf,
-  textOf,
+  questionText,
 } from '../../acl/index.ts';
 import { minionActor } from '../audit/requester.ts';
 import type { RuledDecisions } from '../audit/ruled-decisions.ts';
@@ -78,12 +78,12 @@ export class PolicyGate {
   decide(question: MinionQuestion): Decision {
     const { policy, ruled, recorder } = this.#options;
     const decision = decide(question, policy());
-    if (isOwnLifecycle(decision) || isEverydayReading(question, decision)) return decision;
+    if (isLifecycleDecision(decision) || isEverydayReading(question, decision)) return decision;
     recorder.note(question, decision);
     const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
     if (!isAuditedElsewhere(question, outcome)) {
       const { subject, action } = question;
-      ruled.note({ who: minionActor(subject.id), action, what: textOf(question) }, outcome);
+      ruled.note({ who: minionActor(subject.id), action, what: questionText(question) }, outcome);
     }
     return outcome;
   }

@@ -1,4 +1,4 @@
-import { createPolicy, type Policy, type PolicyWorld } from '../../acl/index.ts';
+import { createPolicy, type Policy, type PolicyEnvironment } from '../../acl/index.ts';
 import { type MinionFacts, type Nodegroups, traverseFacts } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { rulesOf } from '../config/policy-rules.ts';
@@ -37,7 +37,7 @@ export class LivePolicy {
   }
 
   /** What the rules look at besides the question, as it is now. */
-  get world(): PolicyWorld {
+  get world(): PolicyEnvironment {
     return this.#world(this.#config.nodegroups);
   }
 
@@ -75,7 +75,7 @@ export class LivePolicy {
     return createPolicy(rulesOf(config), this.#world(config.nodegroups));
   }
 
-  #world(nodegroups: Nodegroups): PolicyWorld {
+  #world(nodegroups: Nodegroups): PolicyEnvironment {
     const { targets, factsOf, now } = this.#options;
     return {
       ...policySyntax,

@@ -1,5 +1,5 @@
 /** Reactions made ready for being asked about events. */
-import { parseRate, RateMeter } from '../../acl/index.ts';
+import { parseRate, RateLimiter } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { rulesOf } from '../config/policy-rules.ts';
@@ -18,7 +18,7 @@ export interface CompiledReaction {
   /** Whether the rule that let an event in vouches for all that is taken from its data. */
   readonly isVouchedFor: (rule: string | undefined) => boolean;
   readonly plan: Planner;
-  readonly meter: RateMeter;
+  readonly meter: RateLimiter;
 }
 
 /** @throws SyntaxError for a target that cannot be read, which the configuration would not have */
@@ -44,7 +44,7 @@ export function compileReactions(
         selector === undefined || (sender !== undefined && selector.isEntitled(sender)),
       isVouchedFor: (rule) => vouching === undefined || (rule !== undefined && vouching.has(rule)),
       plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
-      meter: new RateMeter(parseRate(reaction.rate, reaction.name)),
+      meter: new RateLimiter(parseRate(reaction.rate, reaction.name)),
     };
   });
 }

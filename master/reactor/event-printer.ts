@@ -1,6 +1,6 @@
 /** Puts values of an event into a text that is then read as YAML: see event-text.ts. */
 import type { WireValue } from '../../minion-protocol/index.ts';
-import { Dict, Float, isText, printed, textOf, type Value } from '../../template/index.ts';
+import { Dict, Float, isText, printedText, textOf, type Value } from '../../template/index.ts';
 import { markFor } from './event-text.ts';
 
 /** Means nothing to YAML wherever it stands, nor to any kind of target but as an id. */
@@ -32,10 +32,10 @@ export class EventPrinter {
   /** What stands in the rendered text for a value. */
   print(value: Value): string {
     if (isText(value)) return this.#marked(textOf(value));
-    if (isContainer(value)) return this.#isInert(value) ? printed(value) : this.#written(value);
+    if (isContainer(value)) return this.#isInert(value) ? printedText(value) : this.#written(value);
     return typeof value === 'object' && !(value instanceof Float)
-      ? this.#marked(printed(value))
-      : printed(value);
+      ? this.#marked(printedText(value))
+      : printedText(value);
   }
 
   #marked(text: string): string {

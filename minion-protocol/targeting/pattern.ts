@@ -1,5 +1,5 @@
 import { RE2JS } from 're2js';
-import { backtrackingDialect, linearDialect, translatePython } from '../../python-regex/index.ts';
+import { backtrackingDialect, linearDialect, translatePythonRegex } from '../../python/regex.ts';
 
 /** Whether a text is one of those that a pattern means. */
 export type TextMatcher = (text: string) => boolean;
@@ -32,7 +32,7 @@ export type CompiledPattern =
  * @throws SyntaxError with the reason
  */
 export function compilePattern(pattern: string): CompiledPattern {
-  const { source, ignoreCase, needsBacktracking } = translatePython(pattern, linearDialect);
+  const { source, ignoreCase, needsBacktracking } = translatePythonRegex(pattern, linearDialect);
   if (needsBacktracking) return compileBacktracking(pattern);
   const regex = compileRe2(source, ignoreCase);
   return { kind: 'linear', test: (text) => regex.matcher(text).lookingAt() };
@@ -52,7 +52,7 @@ function compileRe2(source: string, ignoreCase: boolean): RE2JS {
  * @throws SyntaxError with the reason
  */
 export function compileSearchPattern(pattern: string): TextMatcher {
-  const { source, ignoreCase, needsBacktracking } = translatePython(pattern, linearDialect);
+  const { source, ignoreCase, needsBacktracking } = translatePythonRegex(pattern, linearDialect);
   if (needsBacktracking) {
     const { source: backtracking, flags } = compileBacktracking(pattern);
     const regex = new RegExp(backtracking, flags.replace('y', ''));
@@ -74,7 +74,7 @@ export const compileLinearPattern: PatternCompiler = (pattern) => {
  * @throws SyntaxError with the reason; lookaround and back-references are not taken
  */
 export function compileWholePattern(pattern: string): TextMatcher {
-  const { source, ignoreCase, needsBacktracking } = translatePython(pattern, linearDialect);
+  const { source, ignoreCase, needsBacktracking } = translatePythonRegex(pattern, linearDialect);
   if (needsBacktracking) {
     throw new SyntaxError('lookaround and back-references are not supported here');
   }
@@ -88,7 +88,7 @@ export function compileWholePattern(pattern: string): TextMatcher {
 }
 
 function compileBacktracking(pattern: string): Extract<CompiledPattern, { kind: 'backtracking' }> {
-  const { source, ignoreCase } = translatePython(pattern, backtrackingDialect);
+  const { source, ignoreCase } = translatePythonRegex(pattern, backtrackingDialect);
   const flags = ignoreCase ? 'iuy' : 'uy';
   try {
     RegExp(source, flags);

@@ -1,15 +1,15 @@
 /** What filters, tests and functions are made of. */
-import type { Meter } from '../limits.ts';
-import type { Parameters } from '../python/functions.ts';
-import { iterate } from '../python/iterate.ts';
-import { Unsupported } from '../python/raise.ts';
-import { str, textRepr } from '../python/repr.ts';
-import type { FieldLookup } from '../python/str-format.ts';
-import { type Arguments, isText, textOf, Undefined, type Value } from '../python/values.ts';
+
+import type { UsageMeter } from '../../python/limits.ts';
+import type { Parameters } from '../../python/functions.ts';
+import { iterate } from '../../python/sequences.ts';
+import { UnsupportedFeature } from '../../python/exceptions.ts';
+import { type Arguments, Undefined, type Value, isText, str, textOf, textRepr } from '../../python/values.ts';
+import type { FieldLookup } from '../../python/format.ts';
 
 /** What filters may use of the rendering that they are part of. */
 export interface FilterContext {
-  readonly meter: Meter;
+  readonly meter: UsageMeter;
   /** Whether undefined values fail when they are used. */
   readonly isStrict: boolean;
   readonly lookup: FieldLookup;
@@ -20,7 +20,7 @@ export interface FilterContext {
 }
 
 /** A filter, test or function: with parameters, or with whatever it is given. */
-export type Definition = Parameters &
+export type FilterDefinition = Parameters &
   (
     | { readonly run: (context: FilterContext, ...args: Value[]) => Value }
     | {
@@ -30,31 +30,31 @@ export type Definition = Parameters &
   );
 
 /** Filters, tests or functions by name. */
-export type Definitions = Readonly<Record<string, Definition>>;
+export type FilterDefinitions = Readonly<Record<string, FilterDefinition>>;
 
 /** One whose last parameters have defaults. */
-export function define(
+export function defineFilter(
   names: readonly string[],
   defaults: readonly Value[],
   run: (context: FilterContext, ...args: Value[]) => Value,
-): Definition {
+): FilterDefinition {
   return { names, defaults, run };
 }
 
 /** One that looks at its value only. */
-export function simple(run: (value: Value, context: FilterContext) => Value): Definition {
-  return define(['value'], [], (context, value = null) => run(value, context));
+export function simpleFilter(run: (value: Value, context: FilterContext) => Value): FilterDefinition {
+  return defineFilter(['value'], [], (context, value = null) => run(value, context));
 }
 
 /** One that takes any arguments. */
-export function variadic(run: (context: FilterContext, args: Arguments) => Value): Definition {
+export function variadicFilter(run: (context: FilterContext, args: Arguments) => Value): FilterDefinition {
   return { names: [], defaults: [], runAll: run };
 }
 
 /** One that is left out, with the reason; it fails when it is used. */
-export function leftOut(what: string, name: string, reason: string): Definition {
-  return variadic(() => {
-    throw new Unsupported(`the ${what} ${textRepr(name)} is not supported: ${reason}`);
+export function unsupportedFilter(what: string, name: string, reason: string): FilterDefinition {
+  return variadicFilter(() => {
+    throw new UnsupportedFeature(`the ${what} ${textRepr(name)} is not supported: ${reason}`);
   });
 }
 
@@ -64,15 +64,66 @@ export function softText(value: Value): string {
 }
 
 /** An undefined value with a reason. */
-export function missing({ isStrict }: FilterContext, message: string): Undefined {
+export function undefinedValue({ isStrict }: FilterContext, message: string): Undefined {
   return new Undefined(message, isStrict);
 }
 
 /** Goes through a value, each item a step. */
-export function* items(value: Value, { meter }: FilterContext): Generator<Value> {
+export function* iterateItems(value: Value, { meter }: FilterContext): Generator<Value> {
   const iterator = iterate(value);
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) {
     meter.step();
     yield next.value;
   }
+}
+
+// The attributes that `map`, `sort` and their kin look at.
+
+/** What is done with an attribute. */
+export interface GetterOptions {
+  /** Given for what is undefined; `None` for none. */
+  readonly fallback?: Value;
+  /** Whether letters of different case are the same. */
+  readonly ignoreCase?: boolean;
+}
+
+/** A function from an item to its attribute: a dotted name, an index, or `None` for the item. */
+export function attributeGetter(
+  context: FilterContext,
+  attribute: Value,
+  { fallback = null, ignoreCase = false }: GetterOptions = {},
+): (item: Value) => Value {
+  const parts = attributeParts(attribute);
+  return (item) => {
+    let value = item;
+    for (const part of parts) {
+      value = context.lookup.item(value, part);
+      if (fallback !== null && value instanceof Undefined) value = fallback;
+    }
+    return ignoreCase ? lowerCased(value) : value;
+  };
+}
+
+/** The same for several attributes with commas between them; gives a list. */
+export function attributesGetter(
+  context: FilterContext,
+  attribute: Value,
+  ignoreCase: boolean,
+): (item: Value) => Value {
+  const names = isText(attribute) ? textOf(attribute).split(',') : [attribute];
+  const getters = names.map((name) => attributeGetter(context, name, { ignoreCase }));
+  return (item) => getters.map((get) => get(item));
+}
+
+/** Text in lower case; all else as it is. */
+export function lowerCased(value: Value): Value {
+  return isText(value) ? textOf(value).toLowerCase() : value;
+}
+
+function attributeParts(attribute: Value): Value[] {
+  if (attribute === null) return [];
+  if (!isText(attribute)) return [attribute];
+  return textOf(attribute)
+    .split('.')
+    .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
 }

@@ -1,18 +1,14 @@
 /** All filters and tests: closed tables, in which nothing else can be found. */
 
-import { hashKey, type Value } from '../python/values.ts';
-import { type Definition, leftOut, simple } from './definition.ts';
-import { itertoolsFilters } from './itertools.ts';
-import { networkFilters } from './network.ts';
-import { numberFilters } from './number.ts';
-import { saltDataFilters } from './salt-data.ts';
-import { saltSerialFilters } from './salt-serial.ts';
+import { type Value, hashKey } from '../../python/values.ts';
+import { type FilterDefinition, simpleFilter, unsupportedFilter } from './definition.ts';
+import { itertoolsFilters, saltDataFilters, setFilters } from './salt-collections.ts';
+import { networkFilters } from './salt-network.ts';
+import { numberFilters, textFilters } from './jinja-scalars.ts';
+import { saltSerialFilters } from './salt-serializers.ts';
 import { saltTextFilters } from './salt-text.ts';
-import { selectFilters } from './select.ts';
-import { sequenceFilters } from './sequence.ts';
-import { setFilters } from './set-operations.ts';
+import { selectFilters, sequenceFilters } from './jinja-collections.ts';
 import { testDefinitions } from './tests.ts';
-import { textFilters } from './text.ts';
 
 const reasons: Readonly<Record<string, readonly string[]>> = {
   'it reaches out of the template': [
@@ -53,13 +49,13 @@ const reasons: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-const refused: readonly (readonly [string, Definition])[] = Object.entries(reasons).flatMap(
-  ([reason, names]) => names.map((name) => [name, leftOut('filter', name, reason)] as const),
+const unsupported: readonly (readonly [string, FilterDefinition])[] = Object.entries(reasons).flatMap(
+  ([reason, names]) => names.map((name) => [name, unsupportedFilter('filter', name, reason)] as const),
 );
 
 /** Every filter. */
-export const filters: ReadonlyMap<string, Definition> = new Map([
-  ...refused,
+export const filters: ReadonlyMap<string, FilterDefinition> = new Map([
+  ...unsupported,
   ...Object.entries(textFilters),
   ...Object.entries(sequenceFilters),
   ...Object.entries(selectFilters),
@@ -82,8 +78,8 @@ function asName(value: Value): string {
 const known = new Set([...Object.keys(testDefinitions), 'filter', 'test']);
 
 /** Every test. */
-export const tests: ReadonlyMap<string, Definition> = new Map([
+export const tests: ReadonlyMap<string, FilterDefinition> = new Map([
   ...Object.entries(testDefinitions),
-  ['filter', simple((value) => filters.has(asName(value)))] as const,
-  ['test', simple((value) => known.has(asName(value)))] as const,
+  ['filter', simpleFilter((value) => filters.has(asName(value)))] as const,
+  ['test', simpleFilter((value) => known.has(asName(value)))] as const,
 ]);

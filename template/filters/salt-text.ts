@@ -1,36 +1,111 @@
 /** Salt's filters for text [salt/utils/jinja.py, stringutils.py, hashutils.py, dateutils.py]. */
-import { createHash, createHmac } from 'node:crypto';
-import { parseFloatText } from '../python/float.ts';
-import { parseInteger } from '../python/integer.ts';
-import { isTrue } from '../python/iterate.ts';
-import { capitalize, isLower, isUpper } from '../python/letter-case.ts';
-import { truncate } from '../python/percent-format.ts';
-import { Raised, typeError } from '../python/raise.ts';
-import { str, typeName } from '../python/repr.ts';
-import { characters, isWhitespace } from '../python/text.ts';
-import {
-  Bytes,
-  Dict,
-  Float,
-  isText,
-  type Markup,
-  Tuple,
-  textOf,
-  Undefined,
-  type Value,
-} from '../python/values.ts';
-import {
-  type Definition,
-  type Definitions,
-  define,
-  type FilterContext,
-  items,
-  simple,
-} from './definition.ts';
-import { compilePython, subject } from './regex.ts';
-import { formatTime } from './strftime.ts';
 
-/** @throws Raised TypeError */
+import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
+import { Bytes, Dict, Float, type Markup, Tuple, Undefined, type Value, isInteger, isText, str, textOf, typeName } from '../../python/values.ts';
+import { type FilterContext, type FilterDefinition, type FilterDefinitions, defineFilter, iterateItems, simpleFilter } from './definition.ts';
+import { createHash, createHmac } from 'node:crypto';
+import { parseFloatText, parseInteger } from '../../python/numbers.ts';
+import { isTruthy } from '../../python/sequences.ts';
+import { capitalize, charactersOf, isLower, isUpper, isWhitespace } from '../../python/text.ts';
+import { truncateFloat } from '../../python/format.ts';
+import { compileRegex, regexSubject } from '../../python/regex.ts';
+
+// `strftime` over dates that a template can write [salt/utils/dateutils.py].
+
+const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+const months =
+  'January February March April May June July August September October November December'.split(
+    ' ',
+  );
+const dateForm =
+  /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(?:Z|\+00:?00)?$/;
+
+/** `|strftime`: nothing, a number of seconds, or a text in ISO 8601; in UTC. @throws PythonException */
+export function formatTime(
+  context: FilterContext,
+  date: Value = null,
+  format: Value = '%Y-%m-%d',
+): Value {
+  return strftime(readDate(context, date), str(format));
+}
+
+/** @throws PythonException ValueError */
+function readDate(context: FilterContext, date: Value): Date {
+  if (date === null || date === '' || date === 0) return context.now();
+  if (isInteger(date)) return new Date(Number(date) * 1000);
+  if (date instanceof Float) return new Date(date.value * 1000);
+  if (!isText(date)) throw new PythonException('TypeError', 'a date must be text or a number');
+  const text = textOf(date).trim();
+  if (/^\d+(\.\d+)?$/.test(text) && text.length > 8) return new Date(Number(text) * 1000);
+  const match = dateForm.exec(text);
+  if (match === null) throw valueError('the text is not a date');
+  const [year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0] = match
+    .slice(1, 7)
+    .map((part) => Number(part ?? 0));
+  return new Date(Date.UTC(year, month - 1, day, hour, minute, second));
+}
+
+function pad(value: number, width = 2): string {
+  return String(value).padStart(width, '0');
+}
+
+function dayOfYear(date: Date): number {
+  return Math.floor((date.getTime() - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86_400_000) + 1;
+}
+
+function strftime(date: Date, format: string): string {
+  return format.replace(/%(.)/gs, (whole, letter: string) => fields[letter]?.(date) ?? whole);
+}
+
+function weekday(date: Date): string {
+  return days[date.getUTCDay()] ?? '';
+}
+
+function month(date: Date): string {
+  return months[date.getUTCMonth()] ?? '';
+}
+
+function hour12(date: Date): number {
+  return date.getUTCHours() % 12 || 12;
+}
+
+const fields: Readonly<Record<string, (date: Date) => string>> = {
+  '%': () => '%',
+  A: weekday,
+  a: (date) => weekday(date).slice(0, 3),
+  B: month,
+  b: (date) => month(date).slice(0, 3),
+  c: (date) => strftime(date, '%a %b %e %H:%M:%S %Y'),
+  D: (date) => strftime(date, '%m/%d/%y'),
+  d: (date) => pad(date.getUTCDate()),
+  e: (date) => String(date.getUTCDate()).padStart(2, ' '),
+  F: (date) => strftime(date, '%Y-%m-%d'),
+  f: (date) => pad(date.getUTCMilliseconds() * 1000, 6),
+  H: (date) => pad(date.getUTCHours()),
+  h: (date) => month(date).slice(0, 3),
+  I: (date) => pad(hour12(date)),
+  j: (date) => pad(dayOfYear(date), 3),
+  M: (date) => pad(date.getUTCMinutes()),
+  m: (date) => pad(date.getUTCMonth() + 1),
+  n: () => '\n',
+  p: (date) => (date.getUTCHours() < 12 ? 'AM' : 'PM'),
+  S: (date) => pad(date.getUTCSeconds()),
+  s: (date) => String(Math.floor(date.getTime() / 1000)),
+  T: (date) => strftime(date, '%H:%M:%S'),
+  t: () => '\t',
+  U: (date) => pad(Math.floor((dayOfYear(date) + 6 - date.getUTCDay()) / 7)),
+  u: (date) => String(date.getUTCDay() || 7),
+  W: (date) => pad(Math.floor((dayOfYear(date) + 6 - ((date.getUTCDay() + 6) % 7)) / 7)),
+  w: (date) => String(date.getUTCDay()),
+  X: (date) => strftime(date, '%H:%M:%S'),
+  x: (date) => strftime(date, '%m/%d/%y'),
+  Y: (date) => String(date.getUTCFullYear()),
+  y: (date) => pad(date.getUTCFullYear() % 100),
+  Z: () => '',
+  z: () => '',
+};
+
+/** @throws PythonException TypeError */
 function bytesOf(value: Value): Uint8Array {
   if (value instanceof Undefined) throw value.error();
   if (isText(value)) return Buffer.from(textOf(value), 'utf8');
@@ -38,31 +113,31 @@ function bytesOf(value: Value): Uint8Array {
   throw typeError(`expected str, bytes, or bytearray not ${typeName(value)}`);
 }
 
-function digest(algorithm: string): Definition {
-  return simple((value, { meter }) => {
+function digest(algorithm: string): FilterDefinition {
+  return simpleFilter((value, { meter }) => {
     const bytes = bytesOf(value);
     meter.step(1 + bytes.length / 10);
     return createHash(algorithm).update(bytes).digest('hex');
   });
 }
 
-function search(atStart: boolean): Definition {
-  return define(
+function search(atStart: boolean): FilterDefinition {
+  return defineFilter(
     ['txt', 'rgx', 'ignorecase', 'multiline'],
     [false, false],
     ({ meter }, text = null, pattern = null, ignoreCase = false, multiline = false) => {
-      const regex = compilePython(pattern, {
-        ignoreCase: isTrue(ignoreCase),
-        multiline: isTrue(multiline),
+      const regex = compileRegex(pattern, {
+        ignoreCase: isTruthy(ignoreCase),
+        multiline: isTruthy(multiline),
       });
-      return regex.groups(subject(text, meter), atStart);
+      return regex.groups(regexSubject(text, meter), atStart);
     },
   );
 }
 
 /** `shlex.quote`. */
 function shellQuote(value: Value): string {
-  if (!isTrue(value)) return "''";
+  if (!isTruthy(value)) return "''";
   const text = textOf(asText(value));
   return /[^\w@%+=:,./-]/u.test(text) || /[^\0-\x7f]/.test(text)
     ? `'${text.replaceAll("'", `'"'"'`)}'`
@@ -87,7 +162,7 @@ function uuid(value: Value): string {
 
 function toNumber(value: Value): Value {
   if (!isText(value)) {
-    if (value instanceof Float) return truncate(value.value);
+    if (value instanceof Float) return truncateFloat(value.value);
     if (typeof value === 'boolean') return Number(value);
     if (typeof value === 'number' || typeof value === 'bigint') return value;
     if (value instanceof Undefined) throw value.error();
@@ -101,24 +176,24 @@ function toNumber(value: Value): Value {
   return float === undefined ? value : new Float(float);
 }
 
-/** A list of texts counts as letters, as everything in Python that looks like it. @throws Raised */
+/** A list of texts counts as letters, as everything in Python that looks like it. @throws PythonException */
 function lettersOf(value: Value): string[] {
   if (value instanceof Undefined) throw value.error();
-  if (isText(value)) return characters(textOf(value));
-  if (value instanceof Dict) throw new Raised('KeyError', '0');
+  if (isText(value)) return charactersOf(textOf(value));
+  if (value instanceof Dict) throw new PythonException('KeyError', '0');
   if (!Array.isArray(value) && !(value instanceof Tuple)) {
     throw typeError(`'${typeName(value)}' object is not subscriptable`);
   }
   return (Array.isArray(value) ? value : value.items).map((item) => {
     if (isText(item)) return textOf(item);
-    throw new Raised('AttributeError', `'${typeName(item)}' object has no attribute 'lower'`);
+    throw new PythonException('AttributeError', `'${typeName(item)}' object has no attribute 'lower'`);
   });
 }
 
 function camelToSnake(value: Value): string {
   const letters = lettersOf(value);
   const [first] = letters;
-  if (first === undefined) throw new Raised('IndexError', 'string index out of range');
+  if (first === undefined) throw new PythonException('IndexError', 'string index out of range');
   let result = first.toLowerCase();
   for (const [index, letter] of letters.entries()) {
     if (index === 0) continue;
@@ -133,16 +208,16 @@ function camelToSnake(value: Value): string {
 function snakeToCamel(value: Value, upper: Value): string {
   if (value instanceof Undefined) throw value.error();
   if (!isText(value)) {
-    throw new Raised('AttributeError', `'${typeName(value)}' object has no attribute 'split'`);
+    throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'split'`);
   }
   const [first = '', ...words] = textOf(value).split('_');
-  return (isTrue(upper) ? capitalize(first) : first) + words.map(capitalize).join('');
+  return (isTruthy(upper) ? capitalize(first) : first) + words.map(capitalize).join('');
 }
 
 function humanToBytes(size: Value, unit: Value, metric: Value): Value {
   const match = /^([0-9.]*)\s*(.*)$/.exec(str(size).trim());
   if (match === null) {
-    throw new Raised('AttributeError', "'NoneType' object has no attribute 'group'");
+    throw new PythonException('AttributeError', "'NoneType' object has no attribute 'group'");
   }
   const [, number = '', given = ''] = match;
   const name = (given === '' ? str(unit) : given).toLowerCase();
@@ -151,7 +226,7 @@ function humanToBytes(size: Value, unit: Value, metric: Value): Value {
   const isMetric = /^[kmgtpezy]b$/.test(name);
   if (!isMetric && !/^(b|[kmgtpezy](ib)?)$/.test(name)) return 0;
   const power = 'bkmgtpezy'.indexOf(name.charAt(0));
-  return truncate(Number(value) * (isMetric && isTrue(metric) ? 1000 : 1024) ** power);
+  return truncateFloat(Number(value) * (isMetric && isTruthy(metric) ? 1000 : 1024) ** power);
 }
 
 const specialInRegex = /[\t\n\v\f\r !"#$%&'()*+,\-./:;<=>?@[\\\]^`{|}~]/g;
@@ -176,12 +251,12 @@ function expressionMatches(value: string, expression: string): boolean {
     .join('');
   return [glob, expression].some((pattern) => {
     try {
-      return compilePython(`(?:${pattern})\\Z`, {
+      return compileRegex(`(?:${pattern})\\Z`, {
         ignoreCase: false,
         multiline: false,
       }).matchesAtStart(value);
     } catch (error) {
-      if (error instanceof Raised) return false;
+      if (error instanceof PythonException) return false;
       throw error;
     }
   });
@@ -189,7 +264,7 @@ function expressionMatches(value: string, expression: string): boolean {
 
 function whitelisted(value: Value, whitelist: Value, blacklist: Value): boolean {
   const list = (given: Value): string[] => {
-    if (!isTrue(given)) return [];
+    if (!isTruthy(given)) return [];
     return isText(given)
       ? [textOf(given)]
       : Array.isArray(given)
@@ -222,43 +297,43 @@ function joinPath(context: FilterContext, parts: readonly Value[]): string {
 }
 
 /** The filters by name. */
-export const saltTextFilters: Definitions = {
-  base64_decode: simple((value) =>
+export const saltTextFilters: FilterDefinitions = {
+  base64_decode: simpleFilter((value) =>
     Buffer.from(Buffer.from(bytesOf(value)).toString('latin1'), 'base64').toString('utf8'),
   ),
-  base64_encode: simple((value) => Buffer.from(bytesOf(value)).toString('base64')),
-  check_whitelist_blacklist: define(
+  base64_encode: simpleFilter((value) => Buffer.from(bytesOf(value)).toString('base64')),
+  check_whitelist_blacklist: defineFilter(
     ['value', 'whitelist', 'blacklist'],
     [null, null],
     (_context, value = null, whitelist = null, blacklist = null) =>
       whitelisted(value, whitelist, blacklist),
   ),
-  contains_whitespace: simple((value, context) => {
-    for (const item of items(value, context)) {
+  contains_whitespace: simpleFilter((value, context) => {
+    for (const item of iterateItems(value, context)) {
       if (!isText(item)) {
-        throw new Raised('AttributeError', `'${typeName(item)}' object has no attribute 'isspace'`);
+        throw new PythonException('AttributeError', `'${typeName(item)}' object has no attribute 'isspace'`);
       }
       if (isWhitespace(textOf(item))) return true;
     }
     return false;
   }),
-  date_format: define(['date', 'format'], [null, '%Y-%m-%d'], formatTime),
-  hmac: define(
+  date_format: defineFilter(['date', 'format'], [null, '%Y-%m-%d'], formatTime),
+  hmac: defineFilter(
     ['string', 'shared_secret', 'challenge_hmac'],
     [],
     (_context, text = null, secret = null, challenge = null) =>
       createHmac('sha256', bytesOf(secret)).update(bytesOf(text)).digest('base64') ===
       str(challenge),
   ),
-  hmac_compute: define(['string', 'shared_secret'], [], (_context, text = null, secret = null) =>
+  hmac_compute: defineFilter(['string', 'shared_secret'], [], (_context, text = null, secret = null) =>
     createHmac('sha256', bytesOf(secret)).update(bytesOf(text)).digest('hex'),
   ),
-  human_to_bytes: define(
+  human_to_bytes: defineFilter(
     ['size', 'default_unit', 'handle_metric'],
     ['B', false],
     (_context, size = null, unit = 'B', metric = false) => humanToBytes(size, unit, metric),
   ),
-  is_hex: simple((value) => {
+  is_hex: simpleFilter((value) => {
     return isText(value) && parseInteger(textOf(value), 16) !== undefined;
   }),
   md5: digest('md5'),
@@ -267,34 +342,34 @@ export const saltTextFilters: Definitions = {
     defaults: [],
     runAll: (context, { positional }) => joinPath(context, positional),
   },
-  quote: simple(shellQuote),
-  regex_escape: simple((value) => escapeRegex(textOf(asText(value)))),
+  quote: simpleFilter(shellQuote),
+  regex_escape: simpleFilter((value) => escapeRegex(textOf(asText(value)))),
   regex_match: search(true),
-  regex_replace: define(
+  regex_replace: defineFilter(
     ['txt', 'rgx', 'val', 'ignorecase', 'multiline'],
     [false, false],
     ({ meter }, text = null, pattern = null, by = null, ignoreCase = false, multiline = false) => {
-      const regex = compilePython(pattern, {
-        ignoreCase: isTrue(ignoreCase),
-        multiline: isTrue(multiline),
+      const regex = compileRegex(pattern, {
+        ignoreCase: isTruthy(ignoreCase),
+        multiline: isTruthy(multiline),
       });
-      return regex.replace(subject(text, meter), textOf(asText(by)), meter);
+      return regex.replace(regexSubject(text, meter), textOf(asText(by)), meter);
     },
   ),
   regex_search: search(false),
   sha1: digest('sha1'),
   sha256: digest('sha256'),
   sha512: digest('sha512'),
-  skip: simple(() => ''),
-  str_to_num: simple(toNumber),
-  strftime: define(['date', 'format'], [null, '%Y-%m-%d'], formatTime),
-  to_bytes: simple((value) => new Bytes(bytesOf(value))),
-  to_camelcase: define(
+  skip: simpleFilter(() => ''),
+  str_to_num: simpleFilter(toNumber),
+  strftime: defineFilter(['date', 'format'], [null, '%Y-%m-%d'], formatTime),
+  to_bytes: simpleFilter((value) => new Bytes(bytesOf(value))),
+  to_camelcase: defineFilter(
     ['snake_input', 'uppercamel'],
     [false],
     (_context, value = null, upper = false) => snakeToCamel(value, upper),
   ),
-  to_num: simple(toNumber),
-  to_snake_case: simple(camelToSnake),
-  uuid: simple(uuid),
+  to_num: simpleFilter(toNumber),
+  to_snake_case: simpleFilter(camelToSnake),
+  uuid: simpleFilter(uuid),
 };

@@ -1,37 +1,23 @@
 /** jinja2's tests, and those that Salt adds. */
-import { contains, equals, isOrdered, type OrderOperator } from '../python/compare.ts';
-import { isTrue } from '../python/iterate.ts';
-import { isLower, isUpper } from '../python/letter-case.ts';
-import { binary } from '../python/operators.ts';
-import { Raised } from '../python/raise.ts';
-import { str } from '../python/repr.ts';
-import {
-  Bytes,
-  Dict,
-  Float,
-  isInteger,
-  isText,
-  Markup,
-  Range,
-  Tuple,
-  textOf,
-  Undefined,
-  type Value,
-} from '../python/values.ts';
-import { type Definition, type Definitions, define, simple } from './definition.ts';
-import { compilePython } from './regex.ts';
-import { isIterable } from './text.ts';
+import { type OrderOperator, binaryOperation, contains, equals, isOrdered } from '../../python/operators.ts';
+import { isTruthy } from '../../python/sequences.ts';
+import { isLower, isUpper } from '../../python/text.ts';
+import { PythonException } from '../../python/exceptions.ts';
+import { Bytes, Dict, Float, Markup, Range, Tuple, Undefined, type Value, isInteger, isText, str, textOf } from '../../python/values.ts';
+import { type FilterDefinition, type FilterDefinitions, defineFilter, simpleFilter } from './definition.ts';
+import { compileRegex } from '../../python/regex.ts';
+import { isIterable } from './jinja-scalars.ts';
 
-function remainderIs(divisor: number, wanted: number): Definition {
-  return simple((value, { meter }) => equals(binary(value, '%', divisor, meter), wanted));
+function remainderIs(divisor: number, wanted: number): FilterDefinition {
+  return simpleFilter((value, { meter }) => equals(binaryOperation(value, '%', divisor, meter), wanted));
 }
 
-function order(operator: OrderOperator): Definition {
-  return define(['a', 'b'], [], (_context, a = null, b = null) => isOrdered(a, operator, b));
+function order(operator: OrderOperator): FilterDefinition {
+  return defineFilter(['a', 'b'], [], (_context, a = null, b = null) => isOrdered(a, operator, b));
 }
 
-const equal = define(['a', 'b'], [], (_context, a = null, b = null) => equals(a, b));
-const different = define(['a', 'b'], [], (_context, a = null, b = null) => !equals(a, b));
+const equal = defineFilter(['a', 'b'], [], (_context, a = null, b = null) => equals(a, b));
+const different = defineFilter(['a', 'b'], [], (_context, a = null, b = null) => !equals(a, b));
 
 /** `is`: the same object, where Python keeps small ints and short texts once. */
 function isSame(left: Value, right: Value): boolean {
@@ -52,9 +38,9 @@ function isSequence(value: Value): boolean {
 }
 
 function matches(value: Value, pattern: Value, ignoreCase: Value, multiline: Value): boolean {
-  const flags = { ignoreCase: isTrue(ignoreCase), multiline: isTrue(multiline) };
-  const regex = compilePython(pattern, flags);
-  if (!isText(value)) throw new Raised('TypeError', 'expected string or bytes-like object');
+  const flags = { ignoreCase: isTruthy(ignoreCase), multiline: isTruthy(multiline) };
+  const regex = compileRegex(pattern, flags);
+  if (!isText(value)) throw new PythonException('TypeError', 'expected string or bytes-like object');
   return regex.matchesAtStart(textOf(value));
 }
 
@@ -64,34 +50,34 @@ function isNumber(value: Value): boolean {
 }
 
 /** The tests by name, but for `filter` and `test`, which know all of them. */
-export const testDefinitions: Definitions = {
+export const testDefinitions: FilterDefinitions = {
   odd: remainderIs(2, 1),
   even: remainderIs(2, 0),
-  divisibleby: define(['value', 'num'], [], ({ meter }, value = null, num = null) =>
-    equals(binary(value, '%', num, meter), 0),
+  divisibleby: defineFilter(['value', 'num'], [], ({ meter }, value = null, num = null) =>
+    equals(binaryOperation(value, '%', num, meter), 0),
   ),
-  defined: simple((value) => !(value instanceof Undefined)),
-  undefined: simple((value) => value instanceof Undefined),
-  none: simple((value) => value === null),
-  boolean: simple((value) => typeof value === 'boolean'),
-  false: simple((value) => value === false),
-  true: simple((value) => value === true),
-  integer: simple((value) => isInteger(value) && typeof value !== 'boolean'),
-  float: simple((value) => value instanceof Float),
-  lower: simple((value) => isLower(str(value))),
-  upper: simple((value) => isUpper(str(value))),
-  string: simple(isText),
-  mapping: simple((value) => value instanceof Dict),
-  number: simple(isNumber),
-  sequence: simple(isSequence),
-  iterable: simple((value) => {
+  defined: simpleFilter((value) => !(value instanceof Undefined)),
+  undefined: simpleFilter((value) => value instanceof Undefined),
+  none: simpleFilter((value) => value === null),
+  boolean: simpleFilter((value) => typeof value === 'boolean'),
+  false: simpleFilter((value) => value === false),
+  true: simpleFilter((value) => value === true),
+  integer: simpleFilter((value) => isInteger(value) && typeof value !== 'boolean'),
+  float: simpleFilter((value) => value instanceof Float),
+  lower: simpleFilter((value) => isLower(str(value))),
+  upper: simpleFilter((value) => isUpper(str(value))),
+  string: simpleFilter(isText),
+  mapping: simpleFilter((value) => value instanceof Dict),
+  number: simpleFilter(isNumber),
+  sequence: simpleFilter(isSequence),
+  iterable: simpleFilter((value) => {
     if (value instanceof Undefined && value.isStrict) throw value.error();
     return isIterable(value);
   }),
-  callable: simple((value) => typeof value === 'object' && value !== null && 'call' in value),
-  sameas: define(['value', 'other'], [], (_context, a = null, b = null) => isSame(a, b)),
-  escaped: simple((value) => value instanceof Markup),
-  in: define(['value', 'seq'], [], ({ meter }, value = null, sequence = null) => {
+  callable: simpleFilter((value) => typeof value === 'object' && value !== null && 'call' in value),
+  sameas: defineFilter(['value', 'other'], [], (_context, a = null, b = null) => isSame(a, b)),
+  escaped: simpleFilter((value) => value instanceof Markup),
+  in: defineFilter(['value', 'seq'], [], ({ meter }, value = null, sequence = null) => {
     if (Array.isArray(sequence)) meter.comparisons(sequence.length);
     return contains(sequence, value);
   }),
@@ -110,11 +96,11 @@ export const testDefinitions: Definitions = {
   lessthan: order('<'),
   '<=': order('<='),
   le: order('<='),
-  match: define(
+  match: defineFilter(
     ['txt', 'rgx', 'ignorecase', 'multiline'],
     [false, false],
     (_context, text = null, pattern = null, ignoreCase = false, multiline = false) =>
       matches(text, pattern, ignoreCase, multiline),
   ),
-  list: simple(Array.isArray),
+  list: simpleFilter(Array.isArray),
 };

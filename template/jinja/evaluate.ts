@@ -1,26 +1,59 @@
 /** Expressions to values. */
 
-import { contains, equals, isOrdered } from '../python/compare.ts';
-import { isTrue, iterate } from '../python/iterate.ts';
-import { binary, unary } from '../python/operators.ts';
-import { Raised, typeError } from '../python/raise.ts';
-import { str, textRepr, typeName } from '../python/repr.ts';
-import { sliceOf } from '../python/slice.ts';
-import {
-  type Arguments,
-  Dict,
-  isPyObject,
-  isText,
-  Tuple,
-  textOf,
-  Undefined,
-  type Value,
-} from '../python/values.ts';
-import { callFilter, callTest } from './apply.ts';
-import type { CallArguments, CallNode, CompareOperator, Expression, FilterNode } from './ast.ts';
-import type { Frame } from './frame.ts';
+import type { FilterContext, FilterDefinition } from '../filters/definition.ts';
+import { filters, tests } from '../filters/index.ts';
+import { bindArguments } from '../../python/functions.ts';
+import { PythonException, typeError } from '../../python/exceptions.ts';
+import { type Arguments, Dict, type PyObject, Tuple, Undefined, type Value, isPyObject, isText, printedText, str, textOf, textRepr, typeName } from '../../python/values.ts';
+import type { Frame, Rendering } from './rendering.ts';
+import { binaryOperation, contains, equals, isOrdered, unaryOperation } from '../../python/operators.ts';
+import { isTruthy, iterate, sliceOf } from '../../python/sequences.ts';
+import type { CallArguments, CallNode, CompareOperator, Expression, FilterNode, MacroParts } from './ast.ts';
+import { BlockReference, Loop } from './globals.ts';
 
-/** The value of an expression. @throws Raised, LimitExceeded, Unsupported */
+// Filters and tests by name.
+
+/** @throws PythonException TemplateRuntimeError for a filter that there is not; UnsupportedFeature for one left out */
+export function callFilter(rendering: Rendering, name: string, args: Arguments): Value {
+  return apply(filters.get(name), 'filter', name, args, rendering);
+}
+
+/** @throws PythonException TemplateRuntimeError for a test that there is not */
+export function callTest(rendering: Rendering, name: string, args: Arguments): Value {
+  return apply(tests.get(name), 'test', name, args, rendering);
+}
+
+function apply(
+  definition: FilterDefinition | undefined,
+  what: string,
+  name: string,
+  args: Arguments,
+  rendering: Rendering,
+): Value {
+  if (definition === undefined) {
+    throw new PythonException('TemplateRuntimeError', `No ${what} named ${textRepr(name)} found.`);
+  }
+  rendering.meter.step();
+  const context = contextOf(rendering);
+  if (definition.run !== undefined) {
+    return definition.run(context, ...bindArguments(name, definition, args));
+  }
+  return definition.runAll(context, args);
+}
+
+function contextOf(rendering: Rendering): FilterContext {
+  return {
+    meter: rendering.meter,
+    isStrict: rendering.isStrict,
+    lookup: rendering,
+    now: rendering.now,
+    random: rendering.random,
+    filter: (name, args) => callFilter(rendering, name, args),
+    test: (name, args) => callTest(rendering, name, args),
+  };
+}
+
+/** The value of an expression. @throws PythonException, LimitExceeded, UnsupportedFeature */
 export function evaluate(node: Expression, frame: Frame): Value {
   const { rendering } = frame.run;
   switch (node.kind) {
@@ -42,29 +75,29 @@ export function evaluate(node: Expression, frame: Frame): Value {
     }
     case 'and': {
       const left = evaluate(node.left, frame);
-      return isTrue(left) ? evaluate(node.right, frame) : left;
+      return isTruthy(left) ? evaluate(node.right, frame) : left;
     }
     case 'or': {
       const left = evaluate(node.left, frame);
-      return isTrue(left) ? left : evaluate(node.right, frame);
+      return isTruthy(left) ? left : evaluate(node.right, frame);
     }
     case 'not':
-      return !isTrue(evaluate(node.operand, frame));
+      return !isTruthy(evaluate(node.operand, frame));
     case 'compare':
       return compare(node.first, node.rest, frame);
     case 'binary':
-      return binary(
+      return binaryOperation(
         evaluate(node.left, frame),
         node.operator,
         evaluate(node.right, frame),
         rendering.meter,
       );
     case 'unary':
-      return unary(node.operator, evaluate(node.operand, frame));
+      return unaryOperation(node.operator, evaluate(node.operand, frame));
     case 'concat':
       return concat(node.items, frame);
     case 'conditional':
-      if (isTrue(evaluate(node.test, frame))) return evaluate(node.yes, frame);
+      if (isTruthy(evaluate(node.test, frame))) return evaluate(node.yes, frame);
       if (node.no !== undefined) return evaluate(node.no, frame);
       // Never strict: jinja2 makes this one of its plain class.
       return new Undefined(
@@ -141,7 +174,7 @@ function concat(items: readonly Expression[], frame: Frame): string {
   return text;
 }
 
-/** Calls a value as a template does. @throws Raised TypeError for what cannot be called */
+/** Calls a value as a template does. @throws PythonException TypeError for what cannot be called */
 function call(target: Value, args: Arguments, frame: Frame): Value {
   const { rendering } = frame.run;
   rendering.meter.step();
@@ -210,7 +243,169 @@ function addMapping(named: Map<string, Value>, mapping: Value): void {
 
 function addNamed(named: Map<string, Value>, name: string, value: Value): void {
   if (named.has(name)) {
-    throw new Raised('TypeError', `got multiple values for keyword argument ${textRepr(name)}`);
+    throw new PythonException('TypeError', `got multiple values for keyword argument ${textRepr(name)}`);
   }
   named.set(name, value);
+}
+
+/** A macro, or the inside of a call block [Macro in jinja2/runtime.py]. */
+export class Macro implements PyObject {
+  readonly typeName = 'Macro';
+  readonly module = 'jinja2.runtime.';
+  readonly #name: string;
+  readonly #node: MacroParts;
+  readonly #frame: Frame;
+  readonly #render: (node: MacroParts, frame: Frame) => string;
+
+  constructor(
+    name: string,
+    node: MacroParts,
+    frame: Frame,
+    render: (node: MacroParts, frame: Frame) => string,
+  ) {
+    this.#name = name;
+    this.#node = node;
+    this.#frame = frame;
+    this.#render = render;
+  }
+
+  /** @throws PythonException TypeError for arguments that it does not take */
+  call(args: Arguments): Value {
+    const { rendering, template } = this.#frame.run;
+    rendering.meter.enter();
+    const frame = this.#frame.inner(this.#node.scope, false);
+    const named = new Map(args.named);
+    const given = this.#take(args.positional, named);
+    this.#takeSpecial(frame, args, named, given.hasCaller);
+    rendering.file = template.name;
+    rendering.line = this.#node.line;
+    this.#assign(frame, given.values);
+    const text = this.#render(this.#node, frame);
+    rendering.meter.leave();
+    return text;
+  }
+
+  #take(
+    positional: readonly Value[],
+    named: Map<string, Value>,
+  ): { values: (Value | undefined)[]; hasCaller: boolean } {
+    const { parameters } = this.#node;
+    let hasCaller =
+      positional.length >= parameters.length && parameters.some((p) => p.name === 'caller');
+    const values = parameters.map(({ name }, index) => {
+      if (index < positional.length) return positional[index];
+      hasCaller ||= name === 'caller';
+      const value = named.get(name);
+      named.delete(name);
+      return value;
+    });
+    return { values, hasCaller };
+  }
+
+  #takeSpecial(
+    frame: Frame,
+    { positional }: Arguments,
+    named: Map<string, Value>,
+    hasCaller: boolean,
+  ): void {
+    const { parameters, takesCaller, takesKwargs, takesVarargs } = this.#node;
+    const { rendering } = this.#frame.run;
+    if (takesCaller && !hasCaller) {
+      const caller = named.get('caller');
+      named.delete('caller');
+      frame.set('caller', caller ?? rendering.undefinedBecause('No caller defined'));
+    }
+    const [surplus] = named.keys();
+    if (takesKwargs) frame.set('kwargs', new Dict(named));
+    else if (surplus !== undefined) this.#refuse(named, surplus);
+    const count = parameters.length;
+    if (takesVarargs) frame.set('varargs', new Tuple(positional.slice(count)));
+    else if (positional.length > count) {
+      throw typeError(`macro ${textRepr(this.#name)} takes not more than ${count} argument(s)`);
+    }
+  }
+
+  #refuse(named: ReadonlyMap<string, Value>, surplus: string): never {
+    const macro = `macro ${textRepr(this.#name)}`;
+    if (named.has('caller')) {
+      throw typeError(
+        `${macro} was invoked with two values for the special caller argument. This is most likely a bug.`,
+      );
+    }
+    throw typeError(`${macro} takes no keyword argument ${textRepr(surplus)}`);
+  }
+
+  /** What was not given has its default, which can look at the parameters before it. */
+  #assign(frame: Frame, values: readonly (Value | undefined)[]): void {
+    const { parameters, defaults } = this.#node;
+    for (const [index, { name }] of parameters.entries()) {
+      const value = values[index];
+      if (value !== undefined) frame.set(name, value);
+    }
+    for (const [index, { name }] of parameters.entries()) {
+      if (values[index] !== undefined) continue;
+      const fallback = defaults[index - parameters.length + defaults.length];
+      frame.set(name, fallback === undefined ? this.#notProvided(name) : evaluate(fallback, frame));
+    }
+  }
+
+  #notProvided(name: string): Undefined {
+    const { rendering } = this.#frame.run;
+    return rendering.undefinedBecause(`parameter ${textRepr(name)} was not provided`);
+  }
+
+  attribute(name: string): Value | undefined {
+    switch (name) {
+      case 'name':
+        return this.#name;
+      case 'arguments':
+        return new Tuple(this.#node.parameters.map((parameter) => parameter.name));
+      case 'catch_kwargs':
+        return this.#node.takesKwargs;
+      case 'catch_varargs':
+        return this.#node.takesVarargs;
+      case 'caller':
+        return this.#node.takesCaller;
+    }
+    return undefined;
+  }
+
+  repr(): string {
+    return `<Macro ${textRepr(this.#name)}>`;
+  }
+}
+
+/** A template that extends another twice. */
+export function extendedTwice(): PythonException {
+  return new PythonException('TemplateRuntimeError', 'extended multiple times');
+}
+
+/** What stands in the text for the value of an expression. */
+export function outputText(node: Expression, value: Value, frame: Frame): string {
+  const { print } = frame.run.rendering;
+  return print === undefined || isComposed(node, frame) ? printedText(value) : print(value);
+}
+
+/** Filters that write whatever they get as one value of JSON or YAML. */
+const writers: ReadonlySet<string> = new Set([
+  'json',
+  'tojson',
+  'yaml',
+  'yaml_dquote',
+  'yaml_encode',
+  'yaml_squote',
+]);
+
+/** Whether a value is text that was put together already. */
+function isComposed(node: Expression, frame: Frame): boolean {
+  if (node.kind === 'filter') {
+    if (writers.has(node.name)) return true;
+    return node.name === 'indent' && node.target !== undefined && isComposed(node.target, frame);
+  }
+  if (node.kind !== 'call') return false;
+  const { target } = node;
+  const isNamed = target.kind === 'attribute' ? target.target.kind === 'name' : true;
+  if (!isNamed || (target.kind !== 'name' && target.kind !== 'attribute')) return false;
+  const called = evaluate(target, frame);
+  return [Macro, BlockReference, Loop].some((made) => called instanceof made);
 }

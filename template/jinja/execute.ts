@@ -1,23 +1,116 @@
 /** Statements to text. */
-import { isTrue, iterate } from '../python/iterate.ts';
-import { Raised } from '../python/raise.ts';
-import { str, textRepr } from '../python/repr.ts';
-import { Lazy, Tuple, type Value } from '../python/values.ts';
-import { assign, assignLocal, importName, setName } from './assign.ts';
-import type { BlockNode, ForNode, IfNode, MacroParts, Statement } from './ast.ts';
-import { callNode, evaluate, filterBlock } from './evaluate.ts';
-import { Context, Frame, layered, type Run } from './frame.ts';
-import { extendedTwice, Macro } from './macro.ts';
-import { BlockReference, Loop, Module, TemplateReference } from './objects.ts';
-import { Output } from './output.ts';
-import { isMissing, type Rendering } from './rendering.ts';
-import { shown } from './shown.ts';
+
+import { isTruthy, iterate } from '../../python/sequences.ts';
+import { PythonException, valueError } from '../../python/exceptions.ts';
+import { Lazy, Tuple, type Value, str, textRepr } from '../../python/values.ts';
+import type { BlockNode, ForNode, IfNode, MacroParts, Statement, Target } from './ast.ts';
+import { Context, Frame, type Rendering, type TemplateRun, isTemplateMissing, layeredNames } from './rendering.ts';
+import { BlockReference, Loop, Module, Namespace, TemplateReference } from './globals.ts';
+import { Macro, callNode, evaluate, extendedTwice, filterBlock, outputText } from './evaluate.ts';
 import type { Template } from './template.ts';
+
+// What `set`, loops and imports assign to.
+
+/** Assigns, and tells the template where the frame is its own. */
+export function assign(target: Target, value: Value, frame: Frame): void {
+  if (target.kind === 'name') setName(target.name, value, frame);
+  else if (target.kind === 'namespace') assignAttribute(target, value, frame);
+  else unpack(target.items, value, (item, part) => assign(item, part, frame));
+}
+
+/** Assigns in a frame that is nobody else's. */
+export function assignLocal(target: Target, value: Value, frame: Frame): void {
+  if (target.kind === 'name') frame.set(target.name, value);
+  else if (target.kind === 'targets') {
+    unpack(target.items, value, (item, part) => assignLocal(item, part, frame));
+  }
+}
+
+function assignAttribute(
+  target: Target & { readonly kind: 'namespace' },
+  value: Value,
+  frame: Frame,
+): void {
+  const namespace = frame.read(target.name);
+  if (!(namespace instanceof Namespace)) {
+    throw new PythonException('TemplateRuntimeError', 'cannot assign attribute on non-namespace object');
+  }
+  namespace.values.set(target.attribute, value);
+}
+
+/** @throws PythonException ValueError, TypeError */
+function unpack(
+  targets: readonly Target[],
+  value: Value,
+  assignTo: (target: Target, part: Value) => void,
+): void {
+  const parts: Value[] = [];
+  const iterator = unpackable(value);
+  for (let next = iterator.next(); next.done !== true; next = iterator.next()) {
+    parts.push(next.value);
+    if (parts.length > targets.length) {
+      throw valueError(`too many values to unpack (expected ${targets.length})`);
+    }
+  }
+  if (parts.length < targets.length) {
+    throw valueError(
+      `not enough values to unpack (expected ${targets.length}, got ${parts.length})`,
+    );
+  }
+  for (const [index, target] of targets.entries()) assignTo(target, parts[index] ?? null);
+}
+
+function unpackable(value: Value): Iterator<Value> {
+  try {
+    return iterate(value);
+  } catch (error) {
+    if (!(error instanceof PythonException) || error.kind !== 'TypeError') throw error;
+    throw new PythonException(
+      'TypeError',
+      error.message.replace(/^'(\w+)' object is/, 'cannot unpack non-iterable $1 object'),
+    );
+  }
+}
+
+/** Sets a name of a frame, and of the template where the frame is its own. */
+export function setName(name: string, value: Value, frame: Frame): void {
+  frame.set(name, value);
+  if (!frame.kind.isTop) return;
+  frame.run.context.vars.set(name, value);
+  if (!name.startsWith('_') && !name.startsWith('\0')) frame.run.context.exported.add(name);
+}
+
+/** What is imported is not exported again. */
+export function importName(name: string, value: Value, frame: Frame): void {
+  frame.set(name, value);
+  if (!frame.kind.isTop) return;
+  frame.run.context.vars.set(name, value);
+  frame.run.context.exported.delete(name);
+}
+
+/** Text that is being put together. */
+export class Output {
+  readonly #parts: string[] = [];
+  readonly #rendering: Rendering;
+
+  constructor(rendering: Rendering) {
+    this.#rendering = rendering;
+  }
+
+  write(text: string): void {
+    this.#rendering.meter.text(text.length);
+    this.#parts.push(text);
+  }
+
+  text(): string {
+    return this.#parts.join('');
+  }
+}
 
 /** How statements ended: at their end, or because a loop is left or goes on. */
 type Completion = 'normal' | 'break' | 'continue';
 
-/** Renders a template from its start. @throws Raised, LimitExceeded, Unsupported */
+/** Renders a template from its start. @throws PythonException, LimitExceeded, UnsupportedFeature */
 export function renderRoot(rendering: Rendering, template: Template, context: Context): string {
   const output = new Output(rendering);
   runRoot(rendering, template, context, output);
@@ -28,7 +121,7 @@ function runRoot(rendering: Rendering, template: Template, context: Context, out
   rendering.meter.enter();
   const { file, line } = rendering;
   rendering.file = template.name;
-  const run: Run = { rendering, template, context, extended: undefined };
+  const run: TemplateRun = { rendering, template, context, extended: undefined };
   const kind = { isTop: true, isSilenced: template.hasExtends };
   const frame = new Frame(run, template.scope, undefined, kind);
   if (template.usesSelf) frame.set('self', selfReference(run));
@@ -90,7 +183,7 @@ function executeOne(statement: Statement, frame: Frame, output: Output): Complet
       return 'normal';
     case 'callBlock': {
       const caller = new Macro('caller', statement, frame, renderMacro);
-      output.write(shown(statement.call, callNode(statement.call, caller, frame), frame));
+      output.write(outputText(statement.call, callNode(statement.call, caller, frame), frame));
       return 'normal';
     }
     case 'filterBlock': {
@@ -157,7 +250,7 @@ function print(
       continue;
     }
     frame.run.rendering.line = item.line;
-    output.write(shown(item, evaluate(item, frame), frame));
+    output.write(outputText(item, evaluate(item, frame), frame));
   }
 }
 
@@ -170,7 +263,7 @@ function condition(node: IfNode, frame: Frame, output: Output): Completion {
   const { rendering } = frame.run;
   for (const branch of [node, ...node.elifs]) {
     rendering.line = branch.line;
-    if (isTrue(evaluate(branch.test, frame))) return execute(branch.body, frame, output);
+    if (isTruthy(evaluate(branch.test, frame))) return execute(branch.body, frame, output);
   }
   return execute(node.otherwise, frame, output);
 }
@@ -234,7 +327,7 @@ function* passing(node: ForNode, iterable: Value, outer: Frame): Generator<Value
   for (let next = iterator.next(); next.done !== true; next = iterator.next()) {
     frame.run.rendering.meter.step();
     assignLocal(node.target, next.value, frame);
-    if (test === undefined || isTrue(evaluate(test, frame))) yield next.value;
+    if (test === undefined || isTruthy(evaluate(test, frame))) yield next.value;
   }
 }
 
@@ -243,7 +336,7 @@ function showBlock(node: BlockNode, frame: Frame, output: Output): void {
   const context = node.isScoped ? run.context.derive(frame.locals()) : run.context;
   const blocks = context.blocks.get(node.name) ?? [];
   if (node.isRequired && blocks.length <= 1) {
-    throw new Raised('TemplateRuntimeError', `Required block ${textRepr(node.name)} not found`);
+    throw new PythonException('TemplateRuntimeError', `Required block ${textRepr(node.name)} not found`);
   }
   output.write(renderBlock(run.rendering, context, node.name, 0));
 }
@@ -254,7 +347,7 @@ function renderBlock(rendering: Rendering, context: Context, name: string, depth
   rendering.meter.enter();
   const { file, line } = rendering;
   rendering.file = block.template.name;
-  const run: Run = { rendering, template: block.template, context, extended: undefined };
+  const run: TemplateRun = { rendering, template: block.template, context, extended: undefined };
   const frame = new Frame(run, block.node.scope, undefined, { isTop: false, isSilenced: false });
   if (block.node.usesSelf) frame.set('self', selfReference(run));
   if (block.node.usesSuper) {
@@ -272,7 +365,7 @@ function noParent(rendering: Rendering, name: string): Value {
 }
 
 function blockReference(
-  { rendering, context }: Run,
+  { rendering, context }: TemplateRun,
   name: string,
   depth: number,
 ): Value | undefined {
@@ -286,7 +379,7 @@ function blockReference(
   );
 }
 
-function selfReference(run: Run): Value {
+function selfReference(run: TemplateRun): Value {
   return new TemplateReference((name) => blockReference(run, name, 0));
 }
 
@@ -309,7 +402,7 @@ function include(
     output.write(defaultModule(rendering, template).text);
     return;
   }
-  const inner = new Context(layered(frame.locals(), context));
+  const inner = new Context(layeredNames(frame.locals(), context));
   inner.addBlocks(template);
   runRoot(rendering, template, inner, output);
 }
@@ -325,7 +418,7 @@ function findIncluded(
     if (name instanceof Tuple) return rendering.firstTemplate(name.items);
     return Array.isArray(name) ? rendering.firstTemplate(name) : rendering.template(name);
   } catch (error) {
-    const isIgnored = statement.ignoreMissing && error instanceof Raised && isMissing(error);
+    const isIgnored = statement.ignoreMissing && error instanceof PythonException && isTemplateMissing(error);
     if (!isIgnored || error.kind === 'UndefinedError') throw error;
     rendering.line = line;
     return undefined;
@@ -340,7 +433,7 @@ function importModule(
   const { rendering, context } = frame.run;
   const imported = rendering.template(evaluate(template, frame));
   if (!withContext) return defaultModule(rendering, imported);
-  return makeModule(rendering, imported, new Context(layered(frame.locals(), context)));
+  return makeModule(rendering, imported, new Context(layeredNames(frame.locals(), context)));
 }
 
 function defaultModule(rendering: Rendering, template: Template): Module {

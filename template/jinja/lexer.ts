@@ -1,12 +1,156 @@
 /** Template text into tokens [jinja2/lexer.py]. */
 
-import { parseInteger } from '../python/integer.ts';
-import { isIdentifier } from '../python/letter-case.ts';
-import { isWhitespace, spaceClass, stripEnd } from '../python/text.ts';
-import { Float, type Value } from '../python/values.ts';
-import { literalText } from './string-literal.ts';
-import { SyntaxProblem } from './syntax-problem.ts';
-import { type OperatorToken, operators, quoted, type Token, type TokenType } from './tokens.ts';
+import { PythonException } from '../../python/exceptions.ts';
+import { Float, type Value, textRepr } from '../../python/values.ts';
+import { parseInteger } from '../../python/numbers.ts';
+import { isIdentifier, isWhitespace, spaceClass, stripEnd } from '../../python/text.ts';
+
+/** A syntax error and its line. */
+export class JinjaSyntaxError extends PythonException {
+  static {
+    JinjaSyntaxError.prototype.name = JinjaSyntaxError.name;
+  }
+
+  readonly line: number;
+
+  constructor(message: string, line: number, kind = 'TemplateSyntaxError') {
+    super(kind, message);
+    this.line = line;
+  }
+}
+
+// What a string literal stands for: Python's `unicode-escape`.
+
+const simple: Readonly<Record<string, string>> = {
+  '\n': '',
+  '\\': '\\',
+  "'": "'",
+  '"': '"',
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+};
+const escapeForm = /\\(?:([0-7]{1,3})|x(.{0,2})|u(.{0,4})|U(.{0,8})|(.))/gsu;
+
+/** @throws JinjaSyntaxError for an escape that is cut off */
+export function literalText(text: string, line: number): string {
+  if (!text.includes('\\')) return text;
+  return text.replace(escapeForm, (whole, octal, byte, short, long, character) => {
+    if (octal !== undefined) return String.fromCodePoint(Number.parseInt(octal, 8));
+    if (character === undefined) return fromHex(whole, byte ?? short ?? long ?? '', line);
+    if (character === 'N') {
+      throw new JinjaSyntaxError('characters by name are not supported', line);
+    }
+    const known = simple[character];
+    return known ?? (character < '\x80' ? whole : `\\${asEscape(character)}`);
+  });
+}
+
+const widths: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
+
+function fromHex(whole: string, digits: string, line: number): string {
+  const type = whole.charAt(1);
+  const width = widths[type] ?? 0;
+  const code = Number.parseInt(digits, 16);
+  if (digits.length !== width || !/^[0-9a-fA-F]+$/.test(digits)) {
+    throw new JinjaSyntaxError(`truncated \\${type}${'X'.repeat(width)} escape`, line);
+  }
+  if (code > 0x10ffff) throw new JinjaSyntaxError('illegal Unicode character', line);
+  return String.fromCodePoint(code);
+}
+
+/** Python writes a character as an escape first; the backslash then escapes that one's backslash. */
+function asEscape(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  if (code < 0x100) return `x${code.toString(16)}`;
+  const hex = code.toString(16);
+  return code < 0x10000 ? `u${hex.padStart(4, '0')}` : `U${hex.padStart(8, '0')}`;
+}
+
+/** What a token is; operators are named by their characters. */
+export type TokenType =
+  | 'data'
+  | 'variable_begin'
+  | 'variable_end'
+  | 'block_begin'
+  | 'block_end'
+  | 'name'
+  | 'string'
+  | 'integer'
+  | 'float'
+  | 'eof'
+  | OperatorToken;
+
+/** Every operator there is, the longer ones first. */
+export const operators = [
+  '//',
+  '**',
+  '==',
+  '!=',
+  '>=',
+  '<=',
+  '+',
+  '-',
+  '/',
+  '*',
+  '%',
+  '~',
+  '[',
+  ']',
+  '(',
+  ')',
+  '{',
+  '}',
+  '>',
+  '<',
+  '=',
+  '.',
+  ':',
+  '|',
+  ',',
+  ';',
+] as const;
+
+/** The characters of an operator. */
+export type OperatorToken = (typeof operators)[number];
+
+/** One token of a template. */
+export interface Token {
+  readonly type: TokenType;
+  /** The characters; for a string what it stands for. */
+  readonly text: string;
+  /** The number of an `integer` or `float`. */
+  readonly value: Value;
+  readonly line: number;
+}
+
+const descriptions: Readonly<Partial<Record<TokenType, string>>> = {
+  block_begin: 'begin of statement block',
+  block_end: 'end of statement block',
+  variable_begin: 'begin of print statement',
+  variable_end: 'end of print statement',
+  data: 'template data / text',
+  eof: 'end of template',
+};
+
+/** A token in jinja2's words. */
+export function describeToken({ type, text }: Token): string {
+  return type === 'name' ? text : describeType(type);
+}
+
+/** A type of token in jinja2's words. */
+export function describeType(type: TokenType): string {
+  return descriptions[type] ?? type;
+}
+
+/** A text in quotes, as messages show it. */
+export function quotedToken(text: string): string {
+  return textRepr(text);
+}
 
 /** How white space around tags is treated; Salt's `jinja_env` and `jinja_sls_env`. */
 export interface WhitespaceOptions {
@@ -32,7 +176,7 @@ const operator = new RegExp(
 );
 const closers: Readonly<Record<string, string>> = { '{': '}', '(': ')', '[': ']' };
 
-/** @throws SyntaxProblem, when the token is asked for that cannot be read */
+/** @throws JinjaSyntaxError, when the token is asked for that cannot be read */
 export function tokenize(source: string, options: WhitespaceOptions = {}): Generator<Token> {
   return new Lexer(source, options).tokens();
 }
@@ -121,14 +265,14 @@ class Lexer {
 
   *#raw(): Generator<Token> {
     const end = this.#search(this.#rawEnd);
-    if (end === null) throw new SyntaxProblem('Missing end of raw directive', this.#line);
+    if (end === null) throw new JinjaSyntaxError('Missing end of raw directive', this.#line);
     yield* this.#data(end.index, end[1] ?? '', false);
     this.#take(end.index + end[0].length);
   }
 
   #comment(): void {
     const end = this.#search(this.#commentEnd);
-    if (end === null) throw new SyntaxProblem('Missing end of comment tag', this.#line);
+    if (end === null) throw new JinjaSyntaxError('Missing end of comment tag', this.#line);
     this.#take(end.index + end[0].length);
   }
 
@@ -162,7 +306,7 @@ class Lexer {
     const word = this.#match(name);
     if (word !== undefined) {
       if (isIdentifier(word)) return token('name', word);
-      throw new SyntaxProblem('Invalid character in identifier', line);
+      throw new JinjaSyntaxError('Invalid character in identifier', line);
     }
     const literal = this.#match(string);
     return literal === undefined
@@ -173,7 +317,7 @@ class Lexer {
   #integer(text: string): Value {
     const value = parseInteger(text.replaceAll('_', ''), 0);
     if (value === undefined)
-      throw new SyntaxProblem('an integer is too large', this.#line, 'ValueError');
+      throw new JinjaSyntaxError('an integer is too large', this.#line, 'ValueError');
     return value;
   }
 
@@ -181,16 +325,16 @@ class Lexer {
     const line = this.#line;
     const symbol = this.#match(operator);
     if (symbol === undefined) {
-      const character = quoted(this.#source.charAt(this.#at));
-      throw new SyntaxProblem(`unexpected char ${character} at ${this.#at}`, line);
+      const character = quotedToken(this.#source.charAt(this.#at));
+      throw new JinjaSyntaxError(`unexpected char ${character} at ${this.#at}`, line);
     }
     const closer = closers[symbol];
     if (closer !== undefined) open.push(closer);
     if (symbol === '}' || symbol === ')' || symbol === ']') {
       const expected = open.pop();
-      if (expected === undefined) throw new SyntaxProblem(`unexpected '${symbol}'`, line);
+      if (expected === undefined) throw new JinjaSyntaxError(`unexpected '${symbol}'`, line);
       if (expected !== symbol) {
-        throw new SyntaxProblem(`unexpected '${symbol}', expected '${expected}'`, line);
+        throw new JinjaSyntaxError(`unexpected '${symbol}', expected '${expected}'`, line);
       }
     }
     return { type: asOperator(symbol), text: symbol, value: null, line };
@@ -223,4 +367,101 @@ class Lexer {
 
 function asOperator(symbol: string): OperatorToken {
   return operators.find((known) => known === symbol) ?? ';';
+}
+
+/** Deeper nesting is refused; every level costs the interpreter's own stack. */
+const maxNesting = 120;
+
+/** The tokens of a template, with a look ahead of one. */
+export class TokenStream {
+  readonly #tokens: Iterator<Token>;
+  #current: Token;
+  #ahead: Token | undefined;
+  #nesting = 0;
+
+  constructor(tokens: Iterator<Token>) {
+    this.#tokens = tokens;
+    this.#current = { type: 'eof', text: '', value: null, line: 1 };
+    this.next();
+  }
+
+  get current(): Token {
+    return this.#current;
+  }
+
+  /** Gives the current token and goes on to the next. */
+  next(): Token {
+    const token = this.#current;
+    this.#current = this.#ahead ?? this.#read();
+    this.#ahead = undefined;
+    return token;
+  }
+
+  /** The token after the current one. */
+  look(): Token {
+    this.#ahead ??= this.#read();
+    return this.#ahead;
+  }
+
+  /** Whether the current token is of a type. */
+  at(type: TokenType): boolean {
+    return this.#current.type === type;
+  }
+
+  /** Whether the current token is one of these words. */
+  atName(...names: readonly string[]): boolean {
+    return this.#current.type === 'name' && names.includes(this.#current.text);
+  }
+
+  skipIf(type: TokenType): boolean {
+    if (!this.at(type)) return false;
+    this.next();
+    return true;
+  }
+
+  skipName(name: string): boolean {
+    if (!this.atName(name)) return false;
+    this.next();
+    return true;
+  }
+
+  /** @throws JinjaSyntaxError */
+  expect(type: TokenType): Token {
+    if (!this.at(type)) this.#unexpected(describeType(type));
+    return this.next();
+  }
+
+  /** @throws JinjaSyntaxError */
+  expectName(name: string): Token {
+    if (!this.atName(name)) this.#unexpected(name);
+    return this.next();
+  }
+
+  /** @throws JinjaSyntaxError */
+  fail(message: string, line: number = this.#current.line, kind?: string): never {
+    throw new JinjaSyntaxError(message, line, kind);
+  }
+
+  /** Reads something that may contain itself. @throws JinjaSyntaxError when it is nested too deep */
+  nested<T>(read: () => T): T {
+    this.#nesting += 1;
+    if (this.#nesting > maxNesting) this.fail('too many nested parts', undefined, 'RecursionError');
+    const result = read();
+    this.#nesting -= 1;
+    return result;
+  }
+
+  #unexpected(expected: string): never {
+    const token = this.#current;
+    if (token.type === 'eof') {
+      this.fail(`unexpected end of template, expected ${quotedToken(expected)}.`);
+    }
+    this.fail(`expected token ${quotedToken(expected)}, got ${quotedToken(describeToken(token))}`);
+  }
+
+  #read(): Token {
+    const next = this.#tokens.next();
+    if (next.done !== true) return next.value;
+    return { type: 'eof', text: '', value: null, line: this.#current.line };
+  }
 }

@@ -1,9 +1,18 @@
 /** Expressions [jinja2/parser.py]. */
-import type { BinaryOperator } from '../python/operators.ts';
-import type { CallArguments, CallNode, CompareOperator, Expression, FilterNode } from './ast.ts';
-import { constants } from './constants.ts';
-import type { TokenStream } from './token-stream.ts';
-import { describeToken, quoted } from './tokens.ts';
+
+import type { BinaryOperator } from '../../python/operators.ts';
+import type { CallArguments, CallNode, CompareOperator, Expression, FilterNode, NameNode, Target } from './ast.ts';
+import { type TokenStream, describeToken, quotedToken } from './lexer.ts';
+
+/** Words that stand for values. */
+export const literalConstants: ReadonlyMap<string, boolean | null> = new Map([
+  ['true', true],
+  ['True', true],
+  ['false', false],
+  ['False', false],
+  ['none', null],
+  ['None', null],
+]);
 
 /** How a tuple is read. */
 export interface TupleOptions {
@@ -15,7 +24,7 @@ export interface TupleOptions {
   readonly inParentheses?: boolean;
 }
 
-/** Reads an expression, or `a, b` as a tuple. @throws SyntaxProblem */
+/** Reads an expression, or `a, b` as a tuple. @throws JinjaSyntaxError */
 export function parseTuple(stream: TokenStream, options: TupleOptions = {}): Expression {
   const { conditional = true, end, inParentheses = false } = options;
   const { line } = stream.current;
@@ -30,7 +39,7 @@ export function parseTuple(stream: TokenStream, options: TupleOptions = {}): Exp
   const [first] = items;
   if (!isTuple && first !== undefined) return first;
   if (!isTuple && !inParentheses) {
-    stream.fail(`Expected an expression, got ${quoted(describeToken(stream.current))}`);
+    stream.fail(`Expected an expression, got ${quotedToken(describeToken(stream.current))}`);
   }
   return { kind: 'tuple', line, items };
 }
@@ -42,7 +51,7 @@ export function atTupleEnd(stream: TokenStream, end: string | undefined): boolea
   return end !== undefined && stream.atName(end);
 }
 
-/** @throws SyntaxProblem */
+/** @throws JinjaSyntaxError */
 export function parseExpression(stream: TokenStream): Expression {
   return stream.nested(() => {
     let { line } = stream.current;
@@ -166,7 +175,7 @@ function parseUnary(stream: TokenStream, withFilter: boolean): Expression {
   return withFilter ? parseFilterExpression(stream, node) : node;
 }
 
-/** A value by itself, without what follows it. @throws SyntaxProblem */
+/** A value by itself, without what follows it. @throws JinjaSyntaxError */
 export function parsePrimary(stream: TokenStream): Expression {
   const token = stream.current;
   const { line, text, type } = token;
@@ -191,12 +200,12 @@ export function parsePrimary(stream: TokenStream): Expression {
     case '{':
       return parseDict(stream);
     default:
-      return stream.fail(`unexpected ${quoted(describeToken(token))}`);
+      return stream.fail(`unexpected ${quotedToken(describeToken(token))}`);
   }
 }
 
 function nameOrConstant(name: string, line: number): Expression {
-  const value = constants.get(name);
+  const value = literalConstants.get(name);
   if (value !== undefined) return { kind: 'const', line, value };
   return { kind: 'name', line, name, use: 'load' };
 }
@@ -357,7 +366,7 @@ function parseDottedName(stream: TokenStream): string {
   return name;
 }
 
-/** One filter, its `|` already taken. @throws SyntaxProblem */
+/** One filter, its `|` already taken. @throws JinjaSyntaxError */
 function parseFilter(stream: TokenStream, target: Expression | undefined): FilterNode {
   const { line } = stream.current;
   const name = parseDottedName(stream);
@@ -365,7 +374,7 @@ function parseFilter(stream: TokenStream, target: Expression | undefined): Filte
   return { kind: 'filter', line, target, name, ...args };
 }
 
-/** The filters of a block, `a|b`. @throws SyntaxProblem */
+/** The filters of a block, `a|b`. @throws JinjaSyntaxError */
 export function parseBlockFilters(stream: TokenStream): FilterNode {
   let node = parseFilter(stream, undefined);
   while (stream.skipIf('|')) node = parseFilter(stream, node);
@@ -389,4 +398,50 @@ function parseTestArguments(stream: TokenStream): CallArguments {
   }
   if (stream.atName('is')) stream.fail('You cannot chain multiple tests with is');
   return { ...noArguments, positional: [parsePostfix(stream, parsePrimary(stream))] };
+}
+
+// What values are assigned to [jinja2/parser.py].
+
+/** A single name to assign to. @throws JinjaSyntaxError */
+export function parseTargetName(stream: TokenStream, use: 'store' | 'parameter'): NameNode {
+  const { text, line } = stream.expect('name');
+  if (literalConstants.has(text)) stream.fail("can't assign to 'name'", line);
+  return { kind: 'name', line, name: text, use };
+}
+
+/** What a loop, `set` or `with` assigns to. @throws JinjaSyntaxError */
+export function parseTarget(
+  stream: TokenStream,
+  use: 'store' | 'parameter',
+  options: { readonly end?: string; readonly namespaces?: boolean } = {},
+): Target {
+  if (options.namespaces === true && stream.look().type === '.') {
+    const { text, line } = stream.expect('name');
+    stream.next();
+    return { kind: 'namespace', line, name: text, attribute: stream.expect('name').text };
+  }
+  const { line } = stream.current;
+  const items: Target[] = [];
+  let isTuple = false;
+  while (!atTupleEnd(stream, options.end)) {
+    items.push(asTarget(stream, parsePrimary(stream), use));
+    if (!stream.at(',')) break;
+    isTuple = true;
+    stream.next();
+  }
+  const [first] = items;
+  if (!isTuple && first !== undefined) return first;
+  if (!isTuple) {
+    stream.fail(`Expected an expression, got ${quotedToken(describeToken(stream.current))}`);
+  }
+  return { kind: 'targets', line, items };
+}
+
+function asTarget(stream: TokenStream, node: Expression, use: 'store' | 'parameter'): Target {
+  const { line } = node;
+  if (node.kind === 'name') return { ...node, use };
+  if (node.kind === 'tuple') {
+    return { kind: 'targets', line, items: node.items.map((item) => asTarget(stream, item, use)) };
+  }
+  return stream.fail(`can't assign to ${quotedToken(node.kind)}`, line);
 }

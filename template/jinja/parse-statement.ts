@@ -1,20 +1,341 @@
 /** Statements [jinja2/parser.py, jinja2/ext.py, salt/utils/jinja.py]. */
-import type { DataNode, Expression, Statement } from './ast.ts';
-import { parseExpression, parseTuple } from './parse-expression.ts';
-import { readAutoescape, readFor, readIf, readPrint, readSet, readWith } from './read-flow.ts';
-import { readCallBlock, readFilterBlock, readMacro } from './read-macros.ts';
-import { readDataImport, readLoad, readProfile } from './read-salt.ts';
-import { readBlock, readFrom, readImport, readInclude } from './read-templates.ts';
-import type { Reader, StatementBody } from './statement-reader.ts';
-import type { TokenStream } from './token-stream.ts';
-import { quoted } from './tokens.ts';
 
-/** Reads a whole template. @throws SyntaxProblem */
+import { type DataNode, type Expression, type IfNode, type NameNode, Scope, type Statement } from './ast.ts';
+import { parseBlockFilters, parseExpression, parseTarget, parseTargetName, parseTuple } from './parse-expression.ts';
+import { type TokenStream, quotedToken } from './lexer.ts';
+
+// Statements that assign, decide, repeat and print [jinja2/parser.py].
+
+/** `set`, of a value or of a block. @throws JinjaSyntaxError */
+export function readSet(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const target = parseTarget(stream, 'store', { namespaces: true });
+  if (stream.skipIf('=')) return { kind: 'assign', line, target, value: parseTuple(stream) };
+  const filter = stream.skipIf('|') ? parseBlockFilters(stream) : undefined;
+  const body = parser.block('endset');
+  return { kind: 'assignBlock', line, target, filter, body, scope: new Scope() };
+}
+
+/** `for`. @throws JinjaSyntaxError */
+export function readFor(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const target = parseTarget(stream, 'store', { end: 'in' });
+  stream.expectName('in');
+  const iterable = parseTuple(stream, { conditional: false, end: 'recursive' });
+  const test = stream.skipName('if') ? parseExpression(stream) : undefined;
+  const isRecursive = stream.skipName('recursive');
+  const body = parser.open(['endfor', 'else']);
+  const otherwise = stream.next().text === 'endfor' ? [] : parser.block('endfor');
+  return {
+    kind: 'for',
+    line,
+    target,
+    iterable,
+    body,
+    otherwise,
+    test,
+    isRecursive,
+    hasLoop: false,
+    bodyScope: new Scope(),
+    testScope: new Scope(),
+    otherwiseScope: new Scope(),
+  };
+}
+
+/** `if` with its `elif` and `else`. @throws JinjaSyntaxError */
+export function readIf(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const branch = (): Omit<IfNode, 'line' | 'elifs' | 'otherwise'> => ({
+    kind: 'if',
+    test: parseTuple(stream, { conditional: false }),
+    body: parser.open(['elif', 'else', 'endif']),
+  });
+  const first = branch();
+  const elifs: IfNode[] = [];
+  let otherwise: Statement[] = [];
+  for (;;) {
+    const word = stream.next();
+    if (word.text === 'elif') {
+      const { line: elifLine } = stream.current;
+      elifs.push({ ...branch(), line: elifLine, elifs: [], otherwise: [] });
+      continue;
+    }
+    if (word.text === 'else') otherwise = parser.block('endif');
+    return { ...first, line, elifs, otherwise };
+  }
+}
+
+/** `with`. @throws JinjaSyntaxError */
+export function readWith(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const targets = [];
+  const values: Expression[] = [];
+  while (!stream.at('block_end')) {
+    if (targets.length > 0) stream.expect(',');
+    targets.push(parseTarget(stream, 'parameter'));
+    stream.expect('=');
+    values.push(parseExpression(stream));
+  }
+  const body = parser.block('endwith');
+  return { kind: 'with', line, targets, values, body, scope: new Scope() };
+}
+
+/** `autoescape false`. @throws JinjaSyntaxError */
+export function readAutoescape(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
+  const value = parseExpression(stream);
+  if (value.kind !== 'const' || value.value !== false) {
+    stream.fail('autoescape can only be switched off here', line, 'Unsupported');
+  }
+  return { kind: 'scope', line, body: parser.block('endautoescape'), scope: new Scope() };
+}
+
+/** `print`. @throws JinjaSyntaxError */
+export function readPrint(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const items: Expression[] = [];
+  while (!stream.at('block_end')) {
+    if (items.length > 0) stream.expect(',');
+    items.push(parseExpression(stream));
+  }
+  return { kind: 'output', line, items };
+}
+
+// Macros, and what is handed to them and to filters as a block [jinja2/parser.py].
+
+interface Signature {
+  readonly parameters: readonly NameNode[];
+  readonly defaults: readonly Expression[];
+}
+
+function readSignature(stream: TokenStream): Signature {
+  const parameters: NameNode[] = [];
+  const defaults: Expression[] = [];
+  stream.expect('(');
+  while (!stream.at(')')) {
+    if (parameters.length > 0) stream.expect(',');
+    const parameter = parseTargetName(stream, 'parameter');
+    if (parameters.some(({ name }) => name === parameter.name)) {
+      stream.fail(`duplicate argument '${parameter.name}'`, parameter.line, 'SyntaxError');
+    }
+    if (stream.skipIf('=')) defaults.push(parseExpression(stream));
+    else if (defaults.length > 0) stream.fail('non-default argument follows default argument');
+    parameters.push(parameter);
+  }
+  stream.expect(')');
+  return { parameters, defaults };
+}
+
+/** What a macro is found to take when it is analysed. */
+export const macroParts = { takesCaller: false, takesKwargs: false, takesVarargs: false };
+
+/** `macro`. @throws JinjaSyntaxError */
+export function readMacro(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const { name } = parseTargetName(stream, 'store');
+  const signature = readSignature(stream);
+  const body = parser.block('endmacro');
+  return { kind: 'macro', line, name, ...signature, ...macroParts, body, scope: new Scope() };
+}
+
+/** `call`. @throws JinjaSyntaxError */
+export function readCallBlock(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const signature = stream.at('(') ? readSignature(stream) : { parameters: [], defaults: [] };
+  const call = parseExpression(stream);
+  if (call.kind !== 'call') stream.fail('expected call', line);
+  const body = parser.block('endcall');
+  return { kind: 'callBlock', line, call, ...signature, ...macroParts, body, scope: new Scope() };
+}
+
+/** `filter`. @throws JinjaSyntaxError */
+export function readFilterBlock(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
+  const filter = parseBlockFilters(stream);
+  return { kind: 'filterBlock', line, filter, body: parser.block('endfilter'), scope: new Scope() };
+}
+
+// Statements about other templates [jinja2/parser.py].
+
+/** `block`. @throws JinjaSyntaxError */
+export function readBlock(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const name = stream.expect('name').text;
+  const isScoped = stream.skipName('scoped');
+  const isRequired = stream.skipName('required');
+  if (stream.at('-')) {
+    stream.fail(
+      'Block names in Jinja have to be valid Python identifiers and may not contain hyphens, use an underscore instead.',
+    );
+  }
+  const body = parser.block('endblock');
+  if (isRequired && !body.every(isBlank)) {
+    stream.fail('Required blocks can only contain comments or whitespace');
+  }
+  stream.skipName(name);
+  return {
+    kind: 'block',
+    line,
+    name,
+    isScoped,
+    isRequired,
+    body,
+    scope: new Scope(),
+    usesSelf: false,
+    usesSuper: false,
+  };
+}
+
+function isBlank(statement: Statement): boolean {
+  if (statement.kind !== 'output') return false;
+  return statement.items.every((item) => item.kind === 'data' && item.text.trim() === '');
+}
+
+function takeContext(stream: TokenStream, fallback: boolean): boolean {
+  const isThere = stream.atName('with', 'without') && isWord(stream, 'context');
+  if (!isThere) return fallback;
+  const word = stream.next().text;
+  stream.next();
+  return word === 'with';
+}
+
+function isWord(stream: TokenStream, word: string): boolean {
+  const { type, text } = stream.look();
+  return type === 'name' && text === word;
+}
+
+/** `include`. @throws JinjaSyntaxError */
+export function readInclude(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const template = parseExpression(stream);
+  const ignoreMissing = stream.atName('ignore') && isWord(stream, 'missing');
+  if (ignoreMissing) {
+    stream.next();
+    stream.next();
+  }
+  const withContext = takeContext(stream, true);
+  return { kind: 'include', line, template, ignoreMissing, withContext };
+}
+
+/** `import … as`. @throws JinjaSyntaxError */
+export function readImport(
+  _parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement & { readonly kind: 'import' } {
+  const template = parseExpression(stream);
+  stream.expectName('as');
+  const target = parseTargetName(stream, 'store').name;
+  return { kind: 'import', line, template, target, withContext: takeContext(stream, false) };
+}
+
+/** `from … import`. @throws JinjaSyntaxError */
+export function readFrom(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+  const template = parseExpression(stream);
+  stream.expectName('import');
+  const names: [string, string][] = [];
+  let withContext: boolean | undefined;
+  for (;;) {
+    if (names.length > 0) stream.expect(',');
+    if (!stream.at('name')) stream.expect('name');
+    withContext = contextOf(stream);
+    if (withContext !== undefined) break;
+    names.push(readImportedName(stream));
+    withContext = contextOf(stream);
+    if (withContext !== undefined || !stream.at(',')) break;
+  }
+  return { kind: 'fromImport', line, template, names, withContext: withContext ?? false };
+}
+
+function contextOf(stream: TokenStream): boolean | undefined {
+  const isThere = stream.atName('with', 'without') && isWord(stream, 'context');
+  return isThere ? takeContext(stream, false) : undefined;
+}
+
+function readImportedName(stream: TokenStream): [string, string] {
+  const { name, line } = parseTargetName(stream, 'store');
+  if (name.startsWith('_')) {
+    stream.fail(
+      'names starting with an underline can not be imported',
+      line,
+      'TemplateAssertionError',
+    );
+  }
+  return [name, stream.skipName('as') ? parseTargetName(stream, 'store').name : name];
+}
+
+// Statements that Salt adds [salt/utils/jinja.py].
+
+/** Salt's `{% load_yaml as x %}`: a macro without a name, called and read. */
+export function readLoad(format: string): StatementReader {
+  return (parser, stream, line) => {
+    stream.expectName('as');
+    const target = parseTarget(stream, 'store');
+    const name = parser.hiddenName();
+    const body = parser.block('endload');
+    return [
+      {
+        kind: 'macro',
+        line,
+        name,
+        parameters: [],
+        defaults: [],
+        ...macroParts,
+        body,
+        scope: new Scope(),
+      },
+      {
+        kind: 'assign',
+        line,
+        target,
+        value: filtered(call({ kind: 'name', line, name, use: 'load' }), `load_${format}`),
+      },
+    ];
+  };
+}
+
+/** Salt's `{% import_yaml 'file' as x %}`: the module, read. */
+export function readDataImport(format: string): StatementReader {
+  return (parser, stream, line) => {
+    const node = readImport(parser, stream, line);
+    const name = node.target;
+    return [
+      node,
+      {
+        kind: 'assign',
+        line,
+        target: { kind: 'name', line, name, use: 'store' },
+        value: filtered({ kind: 'name', line, name, use: 'load' }, `load_${format}`),
+      },
+    ];
+  };
+}
+
+const nothing = {
+  positional: [],
+  named: [],
+  morePositional: undefined,
+  moreNamed: undefined,
+} as const;
+
+function call(target: Expression): Expression {
+  return { kind: 'call', line: target.line, target, ...nothing };
+}
+
+function filtered(target: Expression, name: string): Expression {
+  return { kind: 'filter', line: target.line, target, name, ...nothing };
+}
+
+/** Salt's `{% profile as 'label' %}`: here nothing is measured. */
+export function readProfile(parser: StatementParserContext, stream: TokenStream, line: number): Statement[] {
+  stream.expectName('as');
+  const value = parseExpression(stream);
+  return [{ kind: 'do', line, value }, ...parser.block('endprofile')];
+}
+
+/** Reads a whole template. @throws JinjaSyntaxError */
 export function parseStatements(stream: TokenStream): Statement[] {
   return new StatementParser(stream).body(undefined);
 }
 
-class StatementParser implements StatementBody {
+class StatementParser implements StatementParserContext {
   readonly #stream: TokenStream;
   readonly #tags: string[] = [];
   readonly #ends: (readonly string[])[] = [];
@@ -96,9 +417,9 @@ class StatementParser implements StatementBody {
     const words = [
       name === undefined
         ? 'Unexpected end of template.'
-        : `Encountered unknown tag ${quoted(name)}.`,
+        : `Encountered unknown tag ${quotedToken(name)}.`,
     ];
-    const looking = ends.at(-1)?.map(quoted).join(' or ');
+    const looking = ends.at(-1)?.map(quotedToken).join(' or ');
     if (looking !== undefined && name !== undefined && ends.flat().includes(name)) {
       words.push(
         `You probably made a nesting mistake. Jinja is expecting this tag, but currently looking for ${looking}.`,
@@ -108,13 +429,13 @@ class StatementParser implements StatementBody {
     }
     const innermost = this.#tags.at(-1);
     if (innermost !== undefined) {
-      words.push(`The innermost block that needs to be closed is ${quoted(innermost)}.`);
+      words.push(`The innermost block that needs to be closed is ${quotedToken(innermost)}.`);
     }
     return this.#stream.fail(words.join(' '), line);
   }
 }
 
-const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
+const readers: ReadonlyMap<string, StatementReader> = new Map<string, StatementReader>([
   ['set', readSet],
   ['for', readFor],
   ['if', readIf],
@@ -140,3 +461,20 @@ const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['import_text', readDataImport('text')],
   ['profile', readProfile],
 ]);
+
+/** What the reader of one statement has of the parser. */
+export interface StatementParserContext {
+  /** The inside of a block, up to its end, which is taken too. */
+  block(end: string): Statement[];
+  /** The inside of a block, up to one of the words. */
+  open(ends: readonly string[]): Statement[];
+  /** A name that no template can write. */
+  hiddenName(): string;
+}
+
+/** Reads one statement, whose name is already taken. @throws JinjaSyntaxError */
+export type StatementReader = (
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+) => Statement | Statement[];

@@ -1,15 +1,43 @@
 /** One rendering: what all templates that take part share. */
-import { Meter, type TemplateLimits } from '../limits.ts';
-import { tryAttribute } from '../python/attributes.ts';
-import { Raised } from '../python/raise.ts';
-import { describe, repr, str, textRepr, typeName } from '../python/repr.ts';
-import { tryItem } from '../python/slice.ts';
-import type { FieldLookup } from '../python/str-format.ts';
-import { isText, textOf, Undefined, type Value } from '../python/values.ts';
-import type { Names } from './frame.ts';
-import type { Module } from './objects.ts';
-import { resolvePath, tplNames } from './paths.ts';
-import { parseTemplate, type Template } from './template.ts';
+
+import { Undefined, type Value, describeObject, isText, repr, str, textOf, textRepr, typeName } from '../../python/values.ts';
+import { type TemplateLimits, UsageMeter } from '../../python/limits.ts';
+import { tryAttribute } from '../../python/attributes.ts';
+import { PythonException } from '../../python/exceptions.ts';
+import { tryItem } from '../../python/sequences.ts';
+import type { FieldLookup } from '../../python/format.ts';
+import type { Module } from './globals.ts';
+import { type Template, parseTemplate } from './template.ts';
+import type { BlockNode, Scope } from './ast.ts';
+
+// Names of templates as Salt resolves them [SaltCacheLoader in salt/utils/jinja.py].
+
+/**
+ * The path of a template: one that begins with `./` or `../` is relative to the importing one.
+ * Undefined for a path that leaves the tree.
+ */
+export function resolvePath(name: string, tpldir: Value | undefined): string | undefined {
+  const [first] = name.split('/', 1);
+  const isRelative = first === '.' || first === '..';
+  if (isRelative && typeof tpldir !== 'string') return undefined;
+  const parts: string[] = [];
+  for (const part of (isRelative ? `${tpldir}/${name}` : name).split('/')) {
+    if (part === '' || part === '.') continue;
+    if (part !== '..') parts.push(part);
+    else if (parts.pop() === undefined) return undefined;
+  }
+  return parts.join('/');
+}
+
+/** What a template that was just loaded is told about its own place. */
+export function tplNames(path: string): ReadonlyMap<string, Value> {
+  const directory = path.split('/').slice(0, -1).join('/');
+  return new Map([
+    ['tplfile', path],
+    ['tpldir', directory === '' ? '.' : directory],
+    ['tpldot', directory.replaceAll('/', '.')],
+  ]);
+}
 
 /** Finds templates that others include, import or extend. */
 export interface TemplateLoader {
@@ -25,17 +53,17 @@ export interface TemplateLoader {
  * Puts a value into the text. It is not asked for what macros and blocks made, whose own values
  * went through it, nor for what a filter has written as JSON or YAML.
  */
-export type Printer = (value: Value) => string;
+export type ValuePrinter = (value: Value) => string;
 
 /** What a rendering is made with. */
 export interface RenderingOptions {
-  readonly names: Names;
+  readonly names: NameLookup;
   readonly loader: TemplateLoader | undefined;
   readonly limits: Partial<TemplateLimits> | undefined;
   readonly isStrict: boolean;
   readonly now: () => Date;
   readonly random: () => number;
-  readonly print: Printer | undefined;
+  readonly print: ValuePrinter | undefined;
   readonly trimBlocks: boolean;
   readonly lstripBlocks: boolean;
 }
@@ -45,11 +73,11 @@ const dunder = /^__\w+__$/;
 
 /** The state of one rendering. */
 export class Rendering implements FieldLookup {
-  readonly meter: Meter;
+  readonly meter: UsageMeter;
   readonly isStrict: boolean;
   readonly now: () => Date;
   readonly random: () => number;
-  readonly print: Printer | undefined;
+  readonly print: ValuePrinter | undefined;
   /** Where it is at the moment, for errors. */
   file: string;
   line = 1;
@@ -63,7 +91,7 @@ export class Rendering implements FieldLookup {
   constructor(file: string, options: RenderingOptions) {
     this.file = file;
     this.#options = options;
-    this.meter = new Meter(options.limits);
+    this.meter = new UsageMeter(options.limits);
     this.isStrict = options.isStrict;
     this.now = options.now;
     this.random = options.random;
@@ -71,7 +99,7 @@ export class Rendering implements FieldLookup {
   }
 
   /** The names that every template sees. */
-  globals(): Names {
+  globals(): NameLookup {
     const tpl = this.#tpl;
     const { names } = this.#options;
     return { get: (name) => tpl.get(name) ?? names.get(name) };
@@ -113,8 +141,8 @@ export class Rendering implements FieldLookup {
   #missing(value: Value, key: Value): Undefined {
     return this.undefinedBecause(
       isText(key)
-        ? `${textRepr(describe(value))} has no attribute ${repr(key)}`
-        : `${describe(value)} has no element ${repr(key)}`,
+        ? `${textRepr(describeObject(value))} has no attribute ${repr(key)}`
+        : `${describeObject(value)} has no element ${repr(key)}`,
     );
   }
 
@@ -123,26 +151,26 @@ export class Rendering implements FieldLookup {
     return new Undefined(message, this.isStrict, 'SecurityError');
   }
 
-  /** @throws Raised TemplateNotFound; TemplateError for one that cannot be read */
+  /** @throws PythonException TemplateNotFound; TemplateError for one that cannot be read */
   template(name: Value): Template {
     if (name instanceof Undefined) throw name.error();
     const path = isText(name) ? resolvePath(textOf(name), this.globals().get('tpldir')) : undefined;
     const template = path === undefined ? undefined : this.#find(path);
-    if (template === undefined) throw new Raised('TemplateNotFound', str(name));
+    if (template === undefined) throw new PythonException('TemplateNotFound', str(name));
     return template;
   }
 
-  /** The first of some templates that there is. @throws Raised TemplatesNotFound */
+  /** The first of some templates that there is. @throws PythonException TemplatesNotFound */
   firstTemplate(names: readonly Value[]): Template {
     for (const name of names) {
       try {
         return this.template(name);
       } catch (error) {
-        if (!(error instanceof Raised) || !isMissing(error)) throw error;
+        if (!(error instanceof PythonException) || !isTemplateMissing(error)) throw error;
       }
     }
     const list = names.map((name) => (name instanceof Undefined ? name.message : str(name)));
-    throw new Raised(
+    throw new PythonException(
       'TemplatesNotFound',
       names.length === 0
         ? 'Tried to select from an empty list of templates'
@@ -167,7 +195,7 @@ export class Rendering implements FieldLookup {
 }
 
 /** Whether a template was not there. */
-export function isMissing({ kind }: Raised): boolean {
+export function isTemplateMissing({ kind }: PythonException): boolean {
   return kind === 'TemplateNotFound' || kind === 'TemplatesNotFound' || kind === 'UndefinedError';
 }
 
@@ -179,4 +207,142 @@ const knownDunders: ReadonlySet<string> = new Set(
 
 function isKnownDunder(name: string): boolean {
   return knownDunders.has(name);
+}
+
+// Where names have their values while a template runs [jinja2/runtime.py].
+
+/** Values by name; undefined where there is none. */
+export interface NameLookup {
+  get(name: string): Value | undefined;
+}
+
+/** A block and the template that it is written in. */
+export interface BlockDefinition {
+  readonly node: BlockNode;
+  readonly template: Template;
+}
+
+/** What a template knows: the names given to it, those it set, and its blocks. */
+export class Context {
+  readonly parent: NameLookup;
+  readonly vars: Map<string, Value> = new Map();
+  readonly exported: Set<string> = new Set();
+  /** For each name the blocks of the template and those it extends, the youngest first. */
+  readonly blocks: Map<string, BlockDefinition[]> = new Map();
+
+  constructor(parent: NameLookup) {
+    this.parent = parent;
+  }
+
+  get(name: string): Value | undefined {
+    return this.vars.get(name) ?? (this.vars.has(name) ? null : this.parent.get(name));
+  }
+
+  addBlocks(template: Template): void {
+    for (const [name, node] of template.blocks) {
+      const known = this.blocks.get(name);
+      if (known === undefined) this.blocks.set(name, [{ node, template }]);
+      else known.push({ node, template });
+    }
+  }
+
+  /** A context that sees this one and more. */
+  derive(locals: ReadonlyMap<string, Value>): Context {
+    const derived = new Context(layeredNames(locals, this));
+    for (const [name, blocks] of this.blocks) derived.blocks.set(name, [...blocks]);
+    return derived;
+  }
+}
+
+/** Names over other names. */
+export function layeredNames(upper: ReadonlyMap<string, Value>, lower: NameLookup): NameLookup {
+  return { get: (name) => (upper.has(name) ? (upper.get(name) ?? null) : lower.get(name)) };
+}
+
+/** One run of a template: what its frames share. */
+export interface TemplateRun {
+  readonly rendering: Rendering;
+  readonly template: Template;
+  readonly context: Context;
+  /** The template it extends, once that is known. */
+  extended: Template | undefined;
+}
+
+/** How a frame lies in its template. */
+export interface FrameKind {
+  /** Whether names that are set here belong to the template. */
+  readonly isTop: boolean;
+  /** Whether text is left out once the template extends another. */
+  readonly isSilenced: boolean;
+}
+
+/** The values of a {@link Scope} while it is open. */
+export class Frame {
+  readonly run: TemplateRun;
+  readonly scope: Scope;
+  readonly parent: Frame | undefined;
+  readonly kind: FrameKind;
+  readonly #values = new Map<string, Value | undefined>();
+
+  constructor(run: TemplateRun, scope: Scope, parent: Frame | undefined, kind: FrameKind) {
+    this.run = run;
+    this.scope = scope;
+    this.parent = parent;
+    this.kind = kind;
+    this.enter();
+  }
+
+  /** A frame for a part of the template inside of this one. */
+  inner(scope: Scope, isSilenced: boolean = this.kind.isSilenced): Frame {
+    return new Frame(this.run, scope, this, { isTop: false, isSilenced });
+  }
+
+  /** Fetches what comes from outside; a loop does so at each turn. */
+  enter(): void {
+    for (const [name, load] of this.scope.loads) {
+      switch (load) {
+        case 'resolve':
+          this.#values.set(name, this.run.context.get(name));
+          break;
+        case 'alias':
+          this.#values.set(name, this.parent?.lookup(name));
+          break;
+        case 'undefined':
+          this.#values.set(name, undefined);
+          break;
+        case 'parameter':
+          if (!this.#values.has(name)) this.#values.set(name, undefined);
+      }
+    }
+  }
+
+  /** Forgets all, as jinja2 does at the end of a part. */
+  leave(): void {
+    for (const name of this.scope.loads.keys()) this.#values.set(name, undefined);
+  }
+
+  lookup(name: string): Value | undefined {
+    if (this.#values.has(name)) return this.#values.get(name);
+    return this.parent?.lookup(name);
+  }
+
+  /** The value, or one that is undefined. */
+  read(name: string): Value | Undefined {
+    const value = this.lookup(name);
+    return value === undefined ? this.run.rendering.undefinedName(name) : value;
+  }
+
+  set(name: string, value: Value): void {
+    this.#values.set(name, value);
+  }
+
+  /** The names that were set in this frame and those around it. */
+  locals(): Map<string, Value> {
+    const locals = this.parent?.locals() ?? new Map<string, Value>();
+    for (const name of this.scope.stores) {
+      const value = this.lookup(name);
+      if (value !== undefined) locals.set(name, value);
+    }
+    return locals;
+  }
 }

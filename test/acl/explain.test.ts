@@ -1,16 +1,8 @@
 /** Decisions in words, and rules that do nothing. */
 import test from 'ava';
 import fc from 'fast-check';
-import {
-  allow,
-  decide,
-  deny,
-  explain,
-  lintPolicy,
-  type PolicyRule,
-  type Question,
-} from '../../acl/index.ts';
-import { globsMeet } from '../../acl/overlap.ts';
+import { type PolicyRule, type Question, allow, decide, deny, explain, lintPolicy } from '../../acl/index.ts';
+import { globsOverlap } from '../../acl/lint.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import { policyOf } from '../helpers/policies.ts';
 
@@ -111,7 +103,7 @@ test('globs that match a common text meet', (t) => {
   fc.assert(
     fc.property(glob, glob, text, (left, right, it) => {
       const isCommon = compileGlob(left)(it) && compileGlob(right)(it);
-      return !isCommon || globsMeet(left, right);
+      return !isCommon || globsOverlap(left, right);
     }),
     { numRuns: 5000 },
   );
@@ -122,7 +114,7 @@ test('globs that match a common text meet', (t) => {
     ['', 'a*'],
     ['a?', 'a'],
   ]) {
-    t.false(globsMeet(left ?? '', right ?? ''), `${left} ${right}`);
+    t.false(globsOverlap(left ?? '', right ?? ''), `${left} ${right}`);
   }
 });
 

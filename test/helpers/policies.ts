@@ -3,7 +3,7 @@ import {
   type MinionTest,
   type Policy,
   type PolicyRule,
-  type PolicyWorld,
+  type PolicyEnvironment,
 } from '../../acl/index.ts';
 import { noAudit } from '../../master/audit/record.ts';
 import { RuledDecisions } from '../../master/audit/ruled-decisions.ts';
@@ -22,7 +22,7 @@ export interface World {
 }
 
 /** The world of a policy in a test: patterns are those of a master. */
-function policyWorld({ pillar = {}, target = idTargets, now = () => 0 }: World = {}): PolicyWorld {
+function policyWorld({ pillar = {}, target = idTargets, now = () => 0 }: World = {}): PolicyEnvironment {
   return {
     ...policySyntax,
     target,

@@ -23,7 +23,7 @@ const copied = [
   'master',
   'minion-protocol',
   'packaging',
-  'python-regex',
+  'python',
   'runtime',
   'salt-api',
   'store',

@@ -47,7 +47,7 @@ const rooms = [
   'heat-bridge',
   'master',
   'minion-protocol',
-  'python-regex',
+  'python',
   'runtime',
   'salt-api',
   'store',

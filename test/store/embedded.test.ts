@@ -4,10 +4,9 @@ import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { openEmbeddedStore, type Store, StoreError } from '../../store/index.ts';
-import { encodeKey } from '../../store/key.ts';
+import { type Store, StoreError, openEmbeddedStore } from '../../store/index.ts';
+import { encodeKey, packNumber } from '../../store/encoding.ts';
 import { openLmdbTables } from '../../store/lmdb-tables.ts';
-import { packNumber } from '../../store/row-format.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const writer = fileURLToPath(new URL('../store-suite/acknowledging-writer.js', import.meta.url));

@@ -1,6 +1,6 @@
 import test from 'ava';
 import { StoreError } from '../../store/errors.ts';
-import { GroupCommit } from '../../store/group-commit.ts';
+import { GroupCommit } from '../../store/lmdb-tables.ts';
 
 const failed = new StoreError('ERR_STORE_UNAVAILABLE', 'a write failed');
 

@@ -1,10 +1,9 @@
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { openEmbeddedStore, restoreStore, type StoreUpgrade } from '../../store/index.ts';
-import { encodeKey } from '../../store/key.ts';
+import { type StoreUpgrade, openEmbeddedStore, restoreStore } from '../../store/index.ts';
+import { encodeKey, packNumber, unpackNumber } from '../../store/encoding.ts';
 import { openLmdbTables } from '../../store/lmdb-tables.ts';
-import { packNumber, unpackNumber } from '../../store/row-format.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const layoutKey = encodeKey(['layout']);

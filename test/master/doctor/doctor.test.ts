@@ -1,14 +1,5 @@
 /** Faults planted one by one in what a master left behind: each is found, and nothing else. */
-import {
-  chmodSync,
-  copyFileSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import path from 'node:path';
@@ -17,10 +8,9 @@ import { doctorCodes } from '../../../master/doctor/report.ts';
 import { type DiskRoom, type DoctorWorld, examine } from '../../../master/index.ts';
 import { generateKeyPair } from '../../../minion-protocol/index.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
-import { encodeKey } from '../../../store/key.ts';
+import { encodeKey, packNumber } from '../../../store/encoding.ts';
 import { openLmdbTables } from '../../../store/lmdb-tables.ts';
-import { packNumber } from '../../../store/row-format.ts';
-import { copyOf, keyPair, runOnce, type Site, start } from './healthy.ts';
+import { type Site, copyOf, keyPair, runOnce, start } from './healthy.ts';
 
 const hourMs = 3_600_000;
 const plenty: DiskRoom = {

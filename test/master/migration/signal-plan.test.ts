@@ -2,7 +2,7 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { decide, isMastersTag } from '../../../acl/index.ts';
+import { decide, isReservedTag } from '../../../acl/index.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
 import {
   checkMigration,
@@ -252,7 +252,7 @@ test('a tag that somebody listens for is permitted, or is one that needs or gets
     );
     const isOthers = candidate.startsWith('salt/state_result/');
     if (heard.length === 0) t.is(allowed, 'deny', candidate);
-    if (isMastersTag(candidate)) t.is(allowed, 'deny', candidate);
+    if (isReservedTag(candidate)) t.is(allowed, 'deny', candidate);
     else if (heard.some((glob) => !told.has(glob)) && !isOthers) t.is(allowed, 'allow', candidate);
   };
   fc.assert(fc.property(fc.array(pattern, { minLength: 1, maxLength: 3 }), tag, check), {

@@ -1,0 +1,93 @@
+/** Functions that are ours, called with Python's arguments. */
+
+import type { UsageMeter } from './limits.ts';
+import { typeError } from './exceptions.ts';
+import type { Arguments, PyObject, Value } from './values.ts';
+
+/** The parameters of a function. */
+export interface Parameters {
+  readonly names: readonly string[];
+  /** Of the last parameters; those before them must be given. */
+  readonly defaults: readonly Value[];
+}
+
+/** Brings arguments into the order of the parameters. @throws PythonException TypeError */
+export function bindArguments(name: string, { names, defaults }: Parameters, args: Arguments): Value[] {
+  const { positional, named } = args;
+  if (positional.length > names.length) {
+    throw typeError(
+      `${name}() takes at most ${names.length} arguments (${positional.length} given)`,
+    );
+  }
+  const bound: Value[] = [...positional];
+  for (const [index, parameter] of names.entries()) {
+    const value = named.get(parameter);
+    if (index < positional.length) {
+      if (value !== undefined) {
+        throw typeError(`${name}() got multiple values for argument '${parameter}'`);
+      }
+      continue;
+    }
+    const fallback = defaults[index - names.length + defaults.length];
+    const chosen = value ?? (value === undefined ? fallback : null);
+    if (chosen === undefined) {
+      throw typeError(`${name}() missing 1 required positional argument: '${parameter}'`);
+    }
+    bound.push(chosen);
+  }
+  for (const key of named.keys()) {
+    if (!names.includes(key)) {
+      throw typeError(`${name}() got an unexpected keyword argument '${key}'`);
+    }
+  }
+  return bound;
+}
+
+/** A function of ours as a value. */
+export class BuiltinFunction implements PyObject {
+  readonly typeName = 'builtin_function_or_method';
+  readonly #name: string;
+  readonly #run: (args: Arguments) => Value;
+
+  constructor(name: string, run: (args: Arguments) => Value) {
+    this.#name = name;
+    this.#run = run;
+  }
+
+  repr(): string {
+    return `<built-in function ${this.#name}>`;
+  }
+
+  call(args: Arguments): Value {
+    return this.#run(args);
+  }
+}
+
+/** A method of a type: the value it belongs to comes first. */
+export interface Method<Self> extends Parameters {
+  readonly run: (self: Self, meter: UsageMeter, ...args: Value[]) => Value;
+}
+
+/** The methods of a type by name: what is not in it does not exist. */
+export type Methods<Self> = ReadonlyMap<string, Method<Self>>;
+
+/** A method with parameters, of which the last have defaults. */
+export function defineMethod<Self>(
+  names: readonly string[],
+  defaults: readonly Value[],
+  run: (self: Self, meter: UsageMeter, ...args: Value[]) => Value,
+): Method<Self> {
+  return { names, defaults, run };
+}
+
+/** The method of a value, ready to be called. */
+export function boundMethod<Self>(
+  methods: Methods<Self>,
+  name: string,
+  self: Self,
+  meter: UsageMeter,
+): BuiltinFunction | undefined {
+  const found = methods.get(name);
+  if (found === undefined) return undefined;
+  return new BuiltinFunction(name, (args) => found.run(self, meter, ...bindArguments(name, found, args)));
+}

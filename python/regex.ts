@@ -1,0 +1,460 @@
+/** Python's `re` over an engine that cannot explode, for Salt's filters. */
+
+import { RE2JS } from 're2js';
+import type { UsageMeter } from './limits.ts';
+import { PythonException, UnsupportedFeature, typeError } from './exceptions.ts';
+import { Tuple, Undefined, type Value, isText, textOf, typeName } from './values.ts';
+
+/** Salt's two flags. */
+export interface RegexFlags {
+  readonly ignoreCase: boolean;
+  readonly multiline: boolean;
+}
+
+/** A compiled expression. */
+export class PythonRegex {
+  readonly #regex: RE2JS;
+
+  constructor(regex: RE2JS) {
+    this.#regex = regex;
+  }
+
+  /** `re.match(text)`. */
+  matchesAtStart(text: string): boolean {
+    return this.#regex.matcher(text).lookingAt();
+  }
+
+  /** The groups of `re.search`, or of `re.match`; `None` where nothing matches. */
+  groups(text: string, atStart: boolean): Value {
+    const matcher = this.#regex.matcher(text);
+    const isFound = atStart ? matcher.lookingAt() : matcher.find();
+    if (!isFound) return null;
+    return new Tuple(
+      Array.from({ length: matcher.groupCount() }, (_, i) => matcher.group(i + 1) ?? null),
+    );
+  }
+
+  /** `re.sub`. @throws PythonException error for a group that there is not */
+  replace(text: string, template: string, meter: UsageMeter): string {
+    const matcher = this.#regex.matcher(text);
+    const replacement = readReplacement(template);
+    let result = '';
+    let at = 0;
+    while (matcher.find()) {
+      meter.step();
+      result += text.slice(at, matcher.start());
+      for (const part of replacement) {
+        const piece = typeof part === 'string' ? part : this.#group(matcher, part.group);
+        meter.text(piece.length);
+        result += piece;
+      }
+      at = matcher.end();
+    }
+    return result + text.slice(at);
+  }
+
+  #group(matcher: ReturnType<RE2JS['matcher']>, group: string): string {
+    const number = /^\d+$/.test(group) ? Number(group) : this.#regex.namedGroups()[group];
+    if (number === undefined) throw new PythonException('IndexError', 'unknown group name');
+    if (number > matcher.groupCount()) throw new PythonException('error', 'invalid group reference');
+    return matcher.group(number) ?? '';
+  }
+}
+
+const escapes: Readonly<Record<string, string>> = {
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+  '\\': '\\',
+};
+
+function readReplacement(template: string): (string | { readonly group: string })[] {
+  const parts: (string | { readonly group: string })[] = [];
+  const form = /\\(?:g<(\w+)>|([1-9]\d?)|(.))|[^\\]+|\\/gs;
+  for (const [whole, named, numbered, letter] of template.matchAll(form)) {
+    const group = named ?? numbered;
+    if (group !== undefined) parts.push({ group });
+    else if (letter === undefined) parts.push(whole);
+    else parts.push(replacementEscape(letter));
+  }
+  return parts;
+}
+
+function replacementEscape(letter: string): string {
+  const known = escapes[letter];
+  if (known !== undefined) return known;
+  if (letter === '0') return '\0';
+  if (/[A-Za-z]/.test(letter)) throw new PythonException('error', `bad escape \\${letter}`);
+  return `\\${letter}`;
+}
+
+/** @throws PythonException error for what is no expression; UnsupportedFeature for lookaround and back-references */
+export function compileRegex(pattern: Value, { ignoreCase, multiline }: RegexFlags): PythonRegex {
+  if (pattern instanceof Undefined) throw pattern.error();
+  if (!isText(pattern)) throw typeError('first argument must be string or compiled pattern');
+  try {
+    const translation = translatePythonRegex(textOf(pattern), linearDialect, { multiline });
+    if (translation.needsBacktracking) {
+      throw new UnsupportedFeature(
+        'lookaround and back-references in regular expressions are not supported',
+      );
+    }
+    const flags = ignoreCase || translation.ignoreCase ? RE2JS.CASE_INSENSITIVE : 0;
+    return new PythonRegex(RE2JS.compile(translation.source, flags));
+  } catch (cause) {
+    if (!(cause instanceof Error) || !/Syntax|RE2JS/.test(cause.name)) throw cause;
+    throw new PythonException('error', `the regular expression cannot be read: ${cause.message}`, { cause });
+  }
+}
+
+/** The text that an expression is run over. @throws PythonException TypeError */
+export function regexSubject(value: Value, meter: UsageMeter): string {
+  if (!isText(value)) {
+    throw typeError(`expected string or bytes-like object, got '${typeName(value)}'`);
+  }
+  meter.step(1 + textOf(value).length / 10);
+  return textOf(value);
+}
+
+/** A piece of an expression: how much of it was read, and how the engine says it. */
+export interface RegexPiece {
+  readonly length: number;
+  readonly written: string;
+}
+
+/** What stands between the brackets of a set. Python's `\d`, `\w` and `\s` are Unicode's. */
+const classes: Readonly<Record<string, string>> = {
+  d: '\\p{Nd}',
+  D: '\\P{Nd}',
+  w: '\\p{L}\\p{N}_',
+  s: '\\t-\\r\\x1c-\\x20\\x85\\p{Z}',
+};
+const complements: Readonly<Record<string, string>> = { W: 'w', S: 's' };
+const controls: Readonly<Record<string, number>> = { a: 7, f: 12, n: 10, r: 13, t: 9, v: 11 };
+const coded =
+  /^\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(0[0-7]{0,2}|[0-3][0-7]{2}))/;
+
+/** Writes escapes and sets of Python in a dialect. */
+export class RegexCharacters {
+  readonly #dialect: RegexDialect;
+
+  constructor(dialect: RegexDialect) {
+    this.#dialect = dialect;
+  }
+
+  /** The escape that `text` begins with, outside of brackets. @throws SyntaxError */
+  escape(text: string): RegexPiece {
+    const letter = text[1] ?? '';
+    const set = own(classes, letter);
+    if (set !== undefined) return { length: 2, written: `[${set}]` };
+    const opposite = own(classes, own(complements, letter) ?? '');
+    if (opposite !== undefined) return { length: 2, written: `[^${opposite}]` };
+    if (letter === 'A') return { length: 2, written: this.#dialect.textStart };
+    if (letter === 'Z') return { length: 2, written: this.#dialect.textEnd };
+    if (letter === 'b' || letter === 'B') return { length: 2, written: `\\${letter}` };
+    const { length, codePoint } = readCharacter(text);
+    return { length, written: this.#dialect.character(codePoint) };
+  }
+
+  /** The set in brackets that `text` begins with. @throws SyntaxError */
+  set(text: string): RegexPiece {
+    const isNegated = text[1] === '^';
+    let at = isNegated ? 2 : 1;
+    const first = at;
+    let written = isNegated ? '[^' : '[';
+    while (text[at] !== ']' || at === first) {
+      if (at >= text.length) throw new SyntaxError('a set without an end');
+      const member = this.#member(text.slice(at));
+      written += member.written;
+      at += member.length;
+    }
+    return { length: at + 1, written: `${written}]` };
+  }
+
+  #member(text: string): RegexPiece {
+    const letter = text[0] === '\\' ? (text[1] ?? '') : '';
+    const named = own(classes, letter) ?? (own(complements, letter) && `\\${letter}`);
+    if (named !== undefined) return { length: 2, written: named };
+    const from = readCharacter(text, true);
+    const start = this.#dialect.character(from.codePoint);
+    const after = text.slice(from.length);
+    if (after[0] !== '-' || after[1] === ']' || after.length < 2) {
+      return { length: from.length, written: start };
+    }
+    const to = readCharacter(after.slice(1), true);
+    if (to.codePoint < from.codePoint) throw new SyntaxError('a range that runs backwards');
+    const end = this.#dialect.character(to.codePoint);
+    return { length: from.length + 1 + to.length, written: `${start}-${end}` };
+  }
+}
+
+function readCharacter(text: string, isInSet = false): { length: number; codePoint: number } {
+  const codePoint = text.codePointAt(0) ?? 0;
+  if (text[0] !== '\\') return { length: codePoint > 0xffff ? 2 : 1, codePoint };
+  const [code, x, u, long, octal] = coded.exec(text) ?? [];
+  if (code !== undefined)
+    return { length: code.length, codePoint: readCode(x ?? u ?? long, octal) };
+  const letter = text[1] ?? '';
+  if (isInSet && letter === 'b') return { length: 2, codePoint: 8 };
+  const control = own(controls, letter);
+  if (control !== undefined) return { length: 2, codePoint: control };
+  if (letter === '' || /[A-Za-z0-9]/.test(letter)) {
+    throw new SyntaxError('an escape that does not exist or is not supported');
+  }
+  const escaped = text.codePointAt(1) ?? 0;
+  return { length: escaped > 0xffff ? 3 : 2, codePoint: escaped };
+}
+
+function readCode(hex: string | undefined, octal: string | undefined): number {
+  const codePoint = hex === undefined ? Number.parseInt(octal ?? '', 8) : Number.parseInt(hex, 16);
+  if (codePoint > 0x10ffff) throw new SyntaxError('a character beyond the last one');
+  return codePoint;
+}
+
+function own<T>(table: Readonly<Record<string, T>>, key: string): T | undefined {
+  return Object.hasOwn(table, key) ? table[key] : undefined;
+}
+
+// Regular expressions as Python's `re` reads them, written anew for another engine. Known
+// differences: `\b` looks at ASCII letters only, and so do `\W` and `\S` inside of brackets; a
+// back-reference to a group that took no part matches the empty text.
+
+/** What holds from the first character on. */
+export interface TranslationOptions {
+  /** `re.MULTILINE`. Default false. */
+  readonly multiline?: boolean;
+}
+
+/** An expression in the engine's own syntax. */
+export interface Translation {
+  readonly source: string;
+  readonly ignoreCase: boolean;
+  /** Whether it has lookaround or back-references, which RE2 has not. */
+  readonly needsBacktracking: boolean;
+}
+
+interface Flags {
+  readonly multiline: boolean;
+  readonly dotAll: boolean;
+  readonly verbose: boolean;
+}
+
+/**
+ * Translates an expression. Errors of form that every engine sees are left to the engine.
+ * @throws SyntaxError with the reason
+ */
+export function translatePythonRegex(
+  pattern: string,
+  dialect: RegexDialect,
+  options: TranslationOptions = {},
+): Translation {
+  return new Translator(pattern, dialect, options).run();
+}
+
+const quantifier = /^(?:[*+?]|\{(\d*)(,?)(\d*)\})/;
+const globalFlags = /^\(\?([a-zA-Z]+)\)/;
+const scopedFlags = /^\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?:/;
+const groupName = /^\(\?P([<=])([A-Za-z_]\w*)[>)]/;
+const lookaround = /^\(\?<?[=!]/;
+const comment = /^\(\?#[^)]*\)/;
+
+class Translator {
+  readonly #dialect: RegexDialect;
+  readonly #characters: RegexCharacters;
+  #rest: string;
+  #source = '';
+  #flags: Flags;
+  /** Flags to go back to at the end of each open group. */
+  readonly #outer: Flags[] = [];
+  #ignoreCase = false;
+  #needsBacktracking = false;
+
+  constructor(pattern: string, dialect: RegexDialect, { multiline = false }: TranslationOptions) {
+    this.#flags = { multiline, dotAll: false, verbose: false };
+    this.#rest = pattern;
+    this.#dialect = dialect;
+    this.#characters = new RegexCharacters(dialect);
+  }
+
+  run(): Translation {
+    this.#takeGlobalFlags();
+    while (this.#rest !== '') this.#emit(this.#next());
+    const { length } = this.#outer;
+    if (length > 0) throw new SyntaxError(`${length} group(s) without an end`);
+    return {
+      source: this.#source,
+      ignoreCase: this.#ignoreCase,
+      needsBacktracking: this.#needsBacktracking,
+    };
+  }
+
+  #next(): RegexPiece {
+    const [first = ''] = this.#rest;
+    switch (first) {
+      case '\\':
+        return this.#escape();
+      case '[':
+        return this.#characters.set(this.#rest);
+      case '(':
+        return this.#open();
+      case ')':
+        return this.#close();
+      case '|':
+        return piece(1, '|');
+      case '.':
+        return piece(1, this.#flags.dotAll ? this.#dialect.any : '[^\\n]');
+      case '^':
+        return piece(1, this.#dialect[this.#flags.multiline ? 'lineStart' : 'textStart']);
+      case '$':
+        return piece(1, this.#dialect[this.#flags.multiline ? 'lineEnd' : 'lastLineEnd']);
+      default:
+        return this.#repeatOrLiteral(first);
+    }
+  }
+
+  #repeatOrLiteral(first: string): RegexPiece {
+    const skipped = this.#flags.verbose ? skippedByVerbose(this.#rest) : 0;
+    if (skipped > 0) return piece(skipped, '');
+    const match = quantifier.exec(this.#rest);
+    const [text = '', least, comma, most] = match ?? [];
+    if (match === null || text === '{}') {
+      return piece(first.length, this.#dialect.character(first.codePointAt(0) ?? 0));
+    }
+    const after = this.#rest[text.length];
+    if (after === '+') throw new SyntaxError('possessive repetition is not supported');
+    const written = least === undefined ? text : `{${least || '0'}${comma}${most}}`;
+    return after === '?' ? piece(text.length + 1, `${written}?`) : piece(text.length, written);
+  }
+
+  #escape(): RegexPiece {
+    const reference = /^\\([1-9]\d?)/.exec(this.#rest);
+    if (reference !== null && !/^\\[0-3][0-7]{2}/.test(this.#rest)) {
+      this.#needsBacktracking = true;
+      return piece(reference[0].length, `(?:\\${reference[1]})`);
+    }
+    return this.#characters.escape(this.#rest);
+  }
+
+  #open(): RegexPiece {
+    const [ignored] = comment.exec(this.#rest) ?? [];
+    if (ignored !== undefined) return piece(ignored.length, '');
+    const [name, sign, label = ''] = groupName.exec(this.#rest) ?? [];
+    if (name !== undefined && sign === '=') {
+      this.#needsBacktracking = true;
+      return piece(name.length, `\\k<${label}>`);
+    }
+    this.#outer.push(this.#flags);
+    if (name !== undefined) return piece(name.length, this.#dialect.namedGroup(label));
+    const [around] = lookaround.exec(this.#rest) ?? [];
+    if (around !== undefined) {
+      this.#needsBacktracking = true;
+      return piece(around.length, around);
+    }
+    if (!this.#rest.startsWith('(?')) return piece(1, '(');
+    return this.#openWithFlags();
+  }
+
+  #openWithFlags(): RegexPiece {
+    const [text, on = '', off = ''] = scopedFlags.exec(this.#rest) ?? [];
+    if (text === undefined) {
+      const isLate = globalFlags.test(this.#rest);
+      throw new SyntaxError(
+        isLate ? 'flags that are not at the start' : 'a group of a kind that is not supported',
+      );
+    }
+    this.#setFlags(on.replace('i', ''), true);
+    this.#setFlags(off.replace('i', ''), false);
+    const letterCase = on.includes('i') ? 'i' : off.includes('i') ? '-i' : '';
+    return piece(text.length, `(?${letterCase}:`);
+  }
+
+  #close(): RegexPiece {
+    const outer = this.#outer.pop();
+    if (outer === undefined) throw new SyntaxError('a parenthesis that closes nothing');
+    this.#flags = outer;
+    return piece(1, ')');
+  }
+
+  #takeGlobalFlags(): void {
+    for (let match = globalFlags.exec(this.#rest); match; match = globalFlags.exec(this.#rest)) {
+      const [text, letters = ''] = match;
+      this.#ignoreCase ||= letters.includes('i');
+      this.#setFlags(letters.replace('i', ''), true);
+      this.#emit(piece(text.length, ''));
+    }
+  }
+
+  #setFlags(letters: string, value: boolean): void {
+    for (const letter of letters) {
+      if (letter === 'm') this.#flags = { ...this.#flags, multiline: value };
+      else if (letter === 's') this.#flags = { ...this.#flags, dotAll: value };
+      else if (letter === 'x') this.#flags = { ...this.#flags, verbose: value };
+      else if (letter !== 'u') throw new SyntaxError(`the flag ${letter} is not supported`);
+    }
+  }
+
+  #emit({ length, written }: RegexPiece): void {
+    this.#rest = this.#rest.slice(length);
+    this.#source += written;
+  }
+}
+
+function piece(length: number, written: string): RegexPiece {
+  return { length, written };
+}
+
+function skippedByVerbose(text: string): number {
+  return /^(?:\s+|#[^\n]*)/.exec(text)?.[0].length ?? 0;
+}
+
+// How the parts of a Python expression are written for the two engines that run it.
+
+/** One engine's words for what means the same in none of its syntax and Python's. */
+export interface RegexDialect {
+  /** One character, whatever it means to the engine otherwise. */
+  character(codePoint: number): string;
+  /** Begins a group with a name. */
+  namedGroup(name: string): string;
+  readonly textStart: string;
+  readonly textEnd: string;
+  /** The end, or before a newline there: Python's `$`. */
+  readonly lastLineEnd: string;
+  readonly lineStart: string;
+  readonly lineEnd: string;
+  readonly any: string;
+}
+
+const plain = /^[A-Za-z0-9]$/;
+
+/** RE2's, whose matching takes time in proportion to the text; no lookaround, no back-references. */
+export const linearDialect: RegexDialect = {
+  character: (codePoint) => write(codePoint, (hex) => `\\x{${hex}}`),
+  namedGroup: (name) => `(?P<${name}>`,
+  textStart: '\\A',
+  textEnd: '\\z',
+  lastLineEnd: '(?:\\n?\\z)',
+  lineStart: '(?m:^)',
+  lineEnd: '(?m:$)',
+  any: '(?s:.)',
+};
+
+/** ECMAScript's, with the flag `u`. Its own `.`, `^` and `$` know more newlines than Python's. */
+export const backtrackingDialect: RegexDialect = {
+  character: (codePoint) => write(codePoint, (hex) => `\\u{${hex}}`),
+  namedGroup: (name) => `(?<${name}>`,
+  textStart: '(?<![^])',
+  textEnd: '(?![^])',
+  lastLineEnd: '(?=\\n?(?![^]))',
+  lineStart: '(?<=\\n|(?<![^]))',
+  lineEnd: '(?=\\n|(?![^]))',
+  any: '[^]',
+};
+
+function write(codePoint: number, encode: (hex: string) => string): string {
+  const character = String.fromCodePoint(codePoint);
+  return plain.test(character) ? character : encode(codePoint.toString(16));
+}

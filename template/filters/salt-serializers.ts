@@ -1,0 +1,120 @@
+/** Salt's filters that write and read YAML and JSON [salt/utils/jinja.py, yamlencoding.py]. */
+
+import { TemplateError } from '../errors.ts';
+import { asIndex, isTruthy } from '../../python/sequences.ts';
+import { dumpJson, loadJson } from '../../python/json.ts';
+import { PythonException, typeError } from '../../python/exceptions.ts';
+import { Dict, Markup, Undefined, type Value, isPyObject, str, typeName } from '../../python/values.ts';
+import { doubleQuoted, dumpYaml, isCollection, representScalar, singleQuoted } from '../../python/yaml.ts';
+import { loadYaml } from '../yaml.ts';
+import { type FilterContext, type FilterDefinitions, defineFilter, simpleFilter } from './definition.ts';
+import { pformat } from '../../python/pprint.ts';
+
+/** A module counts as its text. */
+function source(value: Value): Value {
+  if (value instanceof Markup) return value.text;
+  return isPyObject(value) && value.typeName === 'TemplateModule' ? str(value) : value;
+}
+
+function readYaml(value: Value, { meter }: FilterContext): Value {
+  // libyaml takes no subclass of text.
+  if (value instanceof Markup) throw typeError('a string or stream input is required');
+  const text = source(value);
+  if (text instanceof Undefined) throw text.error();
+  if (typeof text !== 'string') {
+    throw new PythonException('TemplateRuntimeError', `Unable to load yaml from ${typeName(value)}`);
+  }
+  meter.step(1 + text.length / 10);
+  try {
+    return loadYaml(text, { name: 'yaml' });
+  } catch (cause) {
+    if (!(cause instanceof TemplateError) || cause.code !== 'ERR_YAML') throw cause;
+    const { line } = cause.place;
+    const message = `Encountered error loading yaml: ${cause.detail}, line ${line} of it`;
+    throw new PythonException('TemplateRuntimeError', message, { cause });
+  }
+}
+
+function readJson(value: Value, { meter }: FilterContext): Value {
+  const text = source(value);
+  if (text instanceof Undefined) throw text.error();
+  try {
+    if (typeof text === 'string') return loadJson(text, meter);
+  } catch (cause) {
+    if (!(cause instanceof PythonException)) throw cause;
+    const message = `Unable to load json: ${cause.message}`;
+    throw new PythonException('TemplateRuntimeError', message, { cause });
+  }
+  throw new PythonException('TemplateRuntimeError', `Unable to load json from ${typeName(value)}`);
+}
+
+function jsonIndent(value: Value): number | undefined {
+  return value === null ? undefined : asIndex(value);
+}
+
+function yaml(value: Value, flow: Value, { meter }: FilterContext): Markup {
+  const flowStyle = flow === null ? null : isTruthy(flow);
+  const text = dumpYaml(value, { flowStyle, meter }).trim();
+  return new Markup(text.endsWith('\n...') ? text.slice(0, -4) : text);
+}
+
+const unsafeInHtml: Readonly<Record<string, string>> = {
+  '<': '\\u003c',
+  '>': '\\u003e',
+  '&': '\\u0026',
+  "'": '\\u0027',
+};
+
+/** The filters by name. */
+export const saltSerialFilters: FilterDefinitions = {
+  dict_to_sls_yaml_params: defineFilter(
+    ['value', 'flow_style'],
+    [false],
+    (context, value = null, flow = false) => {
+      if (value instanceof Undefined) throw value.error();
+      if (!(value instanceof Dict)) {
+        throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'items'`);
+      }
+      const list = Array.from(value.entries(), (entry) => new Dict([entry]));
+      return yaml(list, flow, context);
+    },
+  ),
+  json: defineFilter(
+    ['value', 'sort_keys', 'indent'],
+    [true, null],
+    ({ meter }, value = null, sortKeys = true, indent = null) =>
+      new Markup(
+        dumpJson(value, { sortKeys: isTruthy(sortKeys), indent: jsonIndent(indent), meter }),
+      ),
+  ),
+  load_json: simpleFilter(readJson),
+  load_text: simpleFilter((value) => source(value)),
+  load_yaml: simpleFilter(readYaml),
+  pprint: simpleFilter((value, { meter }) => pformat(value, meter)),
+  python: simpleFilter((value, { meter }) => new Markup(pformat(value, meter).trim())),
+  tojson: defineFilter(
+    ['val', 'indent', 'sort_keys', 'ensure_ascii'],
+    [null, false, true],
+    ({ meter }, value = null, indent = null, sortKeys = false) =>
+      dumpJson(value, { sortKeys: isTruthy(sortKeys), indent: jsonIndent(indent), meter }).replace(
+        /[<>&']/g,
+        (character) => unsafeInHtml[character] ?? character,
+      ),
+  ),
+  yaml: defineFilter(['value', 'flow_style'], [true], (context, value = null, flow = true) =>
+    yaml(value, flow, context),
+  ),
+  yaml_dquote: simpleFilter((value) => doubleQuoted(str(value))),
+  yaml_encode: simpleFilter((value) => {
+    if (typeof value === 'string') return doubleQuoted(value);
+    const scalar = representScalar(value);
+    if (scalar === undefined) {
+      if (!isCollection(value)) throw new PythonException('RepresenterError', 'cannot represent an object');
+      throw typeError(
+        `yaml_encode() only works with YAML scalar data; failed for <class '${typeName(value)}'>`,
+      );
+    }
+    return scalar;
+  }),
+  yaml_squote: simpleFilter((value) => singleQuoted(str(value))),
+};

@@ -1,0 +1,359 @@
+/** YAML text to values, as PyYAML's safe loader with Salt's changes reads it [yamlloader.py]. */
+
+import { type Alias, type CST, Composer, type Document, Lexer, LineCounter, type Node, Parser, type Scalar, type YAMLMap, type YAMLSeq, isAlias, isMap, isScalar, isSeq } from 'yaml';
+import { TemplateError } from './errors.ts';
+import { Dict, type PlainData, PySet, Tuple, type Value, repr, str, toPlain } from '../python/values.ts';
+import { isHashable } from '../python/sequences.ts';
+import { constructScalar, resolveTag } from '../python/yaml.ts';
+
+/**
+ * The `yaml` package's lexer, for which indentation means nothing inside brackets and quotes, as
+ * for PyYAML: what Salt's filter `yaml` writes is broken after 80 characters, and stands in a file
+ * at whatever depth. The package has no option for that, so what it asks meanwhile is set here.
+ */
+export function createLenientLexer(): Lexer {
+  const lexer = new Lexer();
+  for (const method of ['parseFlowCollection', 'parseQuotedScalar']) ignoreIndent(lexer, method);
+  return lexer;
+}
+
+function ignoreIndent(lexer: Lexer, method: string): void {
+  const parse: unknown = Reflect.get(lexer, method);
+  if (typeof parse !== 'function') throw new TypeError(`the lexer has no ${method}`);
+  Reflect.set(lexer, method, function* lenient(): Generator<unknown, unknown> {
+    const least: unknown = Reflect.get(lexer, 'indentNext');
+    Reflect.set(lexer, 'indentNext', 0);
+    const next: unknown = yield* parse.call(lexer);
+    Reflect.set(lexer, 'indentNext', least);
+    return next;
+  });
+}
+
+/** How YAML is read. */
+export interface YamlOptions {
+  /** What errors call the text, e.g. `web/init.sls`. */
+  readonly name: string;
+  /** Nodes that the text may stand for once every alias is written out. Default 1,000,000. */
+  readonly maxNodes?: number;
+  /** Levels of nesting. Default 100. */
+  readonly maxDepth?: number;
+}
+
+const defaultNodes = 1_000_000;
+const defaultDepth = 100;
+const core = 'tag:yaml.org,2002:';
+
+/** One pair of a mapping; merged ones come from elsewhere. */
+interface Pair {
+  readonly key: Node;
+  readonly value: Node | null;
+}
+
+/**
+ * Reads one document. An empty text is `None`.
+ * @throws TemplateError ERR_YAML with file and line; ERR_TEMPLATE_LIMIT for aliases or nesting
+ * without end
+ */
+export function loadYaml(text: string, options: YamlOptions): Value {
+  const lines = new LineCounter();
+  const problems = new Problems(options.name, lines);
+  const control = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}\ufeff]/u.exec(
+    text,
+  );
+  const document = parse(text, lines, problems);
+  if (control !== null) {
+    problems.fail('ReaderError', 'special characters are not allowed', control.index);
+  }
+  const [error] = document.errors;
+  // The reader's own stack ended before it could count the levels.
+  if (error?.message.includes('call stack')) {
+    problems.tooMuch('levels of nesting', defaultDepth, error.pos[0]);
+  }
+  if (error !== undefined) problems.fail('ParserError', firstLine(error.message), error.pos[0]);
+  const root: Node | null = document.contents;
+  if (root === null) return null;
+  new Bounds(document, problems, options).check(root);
+  return new Constructor(document, problems).construct(root);
+}
+
+function firstLine(message: string): string {
+  const [line = ''] = message.split('\n');
+  return line.replace(/ at line \d+, column \d+:?$/, '');
+}
+
+function parse(text: string, lineCounter: LineCounter, problems: Problems): Document<Node> {
+  const composer = new Composer({
+    logLevel: 'error',
+    schema: 'failsafe',
+    uniqueKeys: false,
+    version: '1.1',
+  });
+  try {
+    const [document, second] = composer.compose(tokens(text, lineCounter), true, text.length);
+    if (document === undefined) throw new TypeError('there is always a document');
+    if (second !== undefined && document.errors.length === 0) {
+      problems.fail('ParserError', 'Source contains multiple documents', second.range[0]);
+    }
+    return document;
+  } catch (cause) {
+    if (cause instanceof RangeError) problems.tooMuch('levels of nesting', defaultDepth, 0);
+    throw cause;
+  }
+}
+
+function* tokens(text: string, lineCounter: LineCounter): Generator<CST.Token> {
+  const parser = new Parser(lineCounter.addNewLine);
+  lineCounter.addNewLine(0);
+  for (const lexeme of createLenientLexer().lex(text)) yield* parser.next(lexeme);
+  yield* parser.end();
+}
+
+/** Says what is wrong, and in which line. */
+class Problems {
+  readonly #name: string;
+  readonly #lines: LineCounter;
+
+  constructor(name: string, lines: LineCounter) {
+    this.#name = name;
+    this.#lines = lines;
+  }
+
+  /** @throws TemplateError ERR_YAML */
+  fail(kind: string, detail: string, offset: number | undefined): never {
+    throw new TemplateError('ERR_YAML', { place: this.#place(offset), kind, detail });
+  }
+
+  /** @throws TemplateError ERR_TEMPLATE_LIMIT */
+  tooMuch(what: string, limit: number, offset: number | undefined): never {
+    const detail = `the limit of ${limit} ${what} is exceeded`;
+    const place = this.#place(offset);
+    throw new TemplateError('ERR_TEMPLATE_LIMIT', { place, kind: 'LimitExceeded', detail });
+  }
+
+  #place(offset: number | undefined): { file: string; line: number } {
+    const { line } = this.#lines.linePos(offset ?? 0);
+    return { file: this.#name, line: Math.max(1, line) };
+  }
+}
+
+function offsetOf(node: Node): number | undefined {
+  return node.range?.[0];
+}
+
+/** Counts what a text stands for, before anything is made of it. */
+class Bounds {
+  readonly #document: Document<Node>;
+  readonly #problems: Problems;
+  readonly #maxNodes: number;
+  readonly #maxDepth: number;
+  readonly #sizes = new Map<Node, number>();
+  readonly #open = new Set<Node>();
+
+  constructor(document: Document<Node>, problems: Problems, options: YamlOptions) {
+    this.#document = document;
+    this.#problems = problems;
+    this.#maxNodes = options.maxNodes ?? defaultNodes;
+    this.#maxDepth = options.maxDepth ?? defaultDepth;
+  }
+
+  check(node: Node): number {
+    const known = this.#sizes.get(node);
+    if (known !== undefined) return known;
+    if (this.#open.has(node)) {
+      this.#problems.fail(
+        'ConstructorError',
+        'found unconstructable recursive node',
+        offsetOf(node),
+      );
+    }
+    if (this.#open.size >= this.#maxDepth) {
+      this.#problems.tooMuch('levels of nesting', this.#maxDepth, offsetOf(node));
+    }
+    this.#open.add(node);
+    const size = 1 + this.#inside(node);
+    this.#open.delete(node);
+    if (size > this.#maxNodes) this.#problems.tooMuch('nodes', this.#maxNodes, offsetOf(node));
+    this.#sizes.set(node, size);
+    return size;
+  }
+
+  #inside(node: Node): number {
+    let size = 0;
+    for (const part of partsOf(node, this.#document, this.#problems)) size += this.check(part);
+    return size;
+  }
+}
+
+function partsOf(node: Node, document: Document<Node>, problems: Problems): Node[] {
+  if (isAlias(node)) return [resolveAlias(node, document, problems)];
+  if (isSeq<Node>(node)) return node.items;
+  if (isMap<Node, Node | null>(node)) {
+    return node.items.flatMap(({ key, value }) => (value === null ? [key] : [key, value]));
+  }
+  return [];
+}
+
+function resolveAlias(alias: Alias, document: Document<Node>, problems: Problems): Node {
+  const node: Node | undefined = alias.resolve(document);
+  if (node !== undefined) return node;
+  return problems.fail('ComposerError', `found undefined alias '${alias.source}'`, offsetOf(alias));
+}
+
+class Constructor {
+  readonly #document: Document<Node>;
+  readonly #problems: Problems;
+  /** An alias is the same value, not a copy. */
+  readonly #made = new Map<Node, Value>();
+
+  constructor(document: Document<Node>, problems: Problems) {
+    this.#document = document;
+    this.#problems = problems;
+  }
+
+  construct(node: Node | null): Value {
+    if (node === null) return null;
+    if (isAlias(node)) return this.construct(resolveAlias(node, this.#document, this.#problems));
+    const known = this.#made.get(node);
+    if (known !== undefined) return known;
+    const value = this.#make(node);
+    this.#made.set(node, value);
+    return value;
+  }
+
+  #make(node: Node): Value {
+    if (isScalar(node)) return this.#scalar(node);
+    if (isSeq<Node>(node)) return this.#sequence(node);
+    return isMap<Node, Node | null>(node) ? this.#mapping(node) : null;
+  }
+
+  #scalar(node: Scalar): Value {
+    const tag = tagOf(node);
+    const text = textOf(node);
+    const value = constructScalar(tag, text);
+    if (value !== undefined) return value;
+    if (['int', 'float', 'bool', 'binary'].includes(tag)) {
+      this.#problems.fail('ValueError', `the text is not of the type ${tag}`, offsetOf(node));
+    }
+    return this.#unknownTag(node, tag);
+  }
+
+  #sequence(node: YAMLSeq<Node>): Value {
+    const tag = tagOf(node);
+    switch (tag) {
+      case 'seq':
+        return node.items.map((item) => this.construct(item));
+      case 'omap':
+      case 'pairs':
+        return node.items.map((item) => this.#pair(item));
+    }
+    return this.#unknownTag(node, tag);
+  }
+
+  #pair(item: Node): Value {
+    const node = isAlias(item) ? resolveAlias(item, this.#document, this.#problems) : item;
+    const [pair, ...more] = isMap<Node, Node | null>(node) ? node.items : [];
+    if (pair === undefined || more.length > 0) {
+      this.#problems.fail('ConstructorError', 'expected a single mapping item', offsetOf(item));
+    }
+    return new Tuple([this.construct(pair.key), this.construct(pair.value)]);
+  }
+
+  #mapping(node: YAMLMap<Node, Node | null>): Value {
+    const tag = tagOf(node);
+    if (tag !== 'map' && tag !== 'set') return this.#unknownTag(node, tag);
+    const dict = new Dict();
+    for (const pair of this.#flatten(node)) this.#add(dict, pair);
+    return tag === 'set' ? new PySet(dict.keys()) : dict;
+  }
+
+  #add(dict: Dict, { key, value }: Pair): void {
+    const made = isValueTag(key) ? '=' : this.construct(key);
+    if (!isHashable(made)) {
+      this.#problems.fail('ConstructorError', 'found unacceptable key', offsetOf(key));
+    }
+    if (dict.has(made)) {
+      this.#problems.fail('ConstructorError', `found conflicting ID '${str(made)}'`, offsetOf(key));
+    }
+    dict.set(made, this.construct(value));
+  }
+
+  /** The pairs of a mapping, those that `<<` brings in first. */
+  #flatten(node: YAMLMap<Node, Node | null>): Pair[] {
+    const own: Pair[] = [];
+    const merged: Pair[] = [];
+    for (const pair of node.items) {
+      if (isScalar(pair.key) && tagOf(pair.key) === 'merge')
+        merged.push(...this.#merged(pair.value, node));
+      else own.push(pair);
+    }
+    const names = new Set(own.map(({ key }) => nameOf(key)));
+    return [...merged.filter(({ key }) => !names.has(nameOf(key))), ...own];
+  }
+
+  #merged(value: Node | null, node: Node): Pair[] {
+    const target =
+      value !== null && isAlias(value)
+        ? resolveAlias(value, this.#document, this.#problems)
+        : value;
+    if (target !== null && isMap<Node, Node | null>(target)) return this.#flatten(target);
+    if (target === null || !isSeq<Node>(target)) {
+      this.#problems.fail(
+        'ConstructorError',
+        'expected a mapping or list of mappings for merging',
+        offsetOf(target ?? node),
+      );
+    }
+    return target.items.toReversed().flatMap((item) => this.#mergedMapping(item));
+  }
+
+  #mergedMapping(item: Node): Pair[] {
+    const node = isAlias(item) ? resolveAlias(item, this.#document, this.#problems) : item;
+    if (isMap<Node, Node | null>(node)) return this.#flatten(node);
+    return this.#problems.fail(
+      'ConstructorError',
+      'expected a mapping for merging',
+      offsetOf(item),
+    );
+  }
+
+  #unknownTag(node: Node, tag: string): never {
+    const full = tag.includes(':') || tag.startsWith('!') ? tag : core + tag;
+    return this.#problems.fail(
+      'ConstructorError',
+      `could not determine a constructor for the tag ${repr(full)}`,
+      offsetOf(node),
+    );
+  }
+}
+
+function isValueTag(node: Node): boolean {
+  return isScalar(node) && tagOf(node) === 'value';
+}
+
+/** A node's own tag or the one that its form gives it, without `tag:yaml.org,2002:`. */
+function tagOf(node: Exclude<Node, Alias>): string {
+  const { tag } = node;
+  if (tag !== undefined && tag !== '!') return tag.startsWith(core) ? tag.slice(core.length) : tag;
+  if (isSeq(node)) return 'seq';
+  if (isMap(node)) return 'map';
+  return isScalar(node) && node.type === 'PLAIN' && tag !== '!' ? resolveTag(textOf(node)) : 'str';
+}
+
+function textOf({ value, source }: Scalar): string {
+  return typeof value === 'string' ? value : (source ?? '');
+}
+
+/** What merging compares keys by: the text, before it has a type. */
+function nameOf(key: Node): unknown {
+  return isScalar(key) ? textOf(key) : key;
+}
+
+/**
+ * Reads YAML as Salt does: YAML 1.1 as PyYAML reads it, `0755` without its zero, dates as text, a
+ * key that is there twice refused. A mapping becomes a `Map`, because its keys need not be text.
+ * @throws TemplateError ERR_YAML with file and line; ERR_TEMPLATE_LIMIT for aliases or nesting
+ * without end
+ */
+export function parseYaml(text: string, options: YamlOptions): PlainData {
+  return toPlain(loadYaml(text, options));
+}
