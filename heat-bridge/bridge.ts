@@ -1,39 +1,92 @@
 /** The bridge from its parts: an extension of a master. */
-import path from 'node:path';
+
 import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
-import type { Parameters } from './catalog/argument-values.ts';
-import { Catalog } from './catalog/catalog.ts';
-import type { CommandDefinition, TypedCommand } from './catalog/definition.ts';
-import type { CommandInfo } from './catalog/describe.ts';
-import { requireCatalog } from './catalog/load.ts';
-import type { EnrollApi } from './enroll/api.ts';
-import { openEnrolment } from './enroll/open.ts';
-import { parseEnrollOptions } from './enroll/options.ts';
+import { addPlanRoutes } from './plans/plan-routes.ts';
+import { type BridgeModule, combineModules } from './bridge-module.ts';
+import { CommandRunner } from './commands/command-runner.ts';
+import { type RunQuotas, parseRunQuotas } from './commands/run-limits.ts';
+import { type PlanApi, type PlanHandle, type PlanRequest, createPlanApi, planMethods } from './plans/plan-api.ts';
+import { PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
+import { PlanRunner } from './plans/plan-runner.ts';
+import { Catalog, type CommandInfo } from './commands/command-catalog.ts';
+import { addCommandRoutes } from './commands/command-routes.ts';
+import { type CommandApi, type CommandCaller, type CommandHandle, type CommandRequest, commandMethods, createCommandApi, createReactionCommands } from './commands/command-api.ts';
+import path from 'node:path';
+import type { Parameters } from './commands/parameters.ts';
+import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
+import { requireCatalog } from './catalog/load-catalog.ts';
+import type { EnrollApi } from './enroll/enrolment-service.ts';
+import { openEnrolment, parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
-import { type BridgePlugin, createPlugin } from './http/plugin.ts';
-import { withKeystone } from './keystone/host.ts';
+import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
+import { withKeystoneTokens } from './keystone.ts';
 import { parseSections } from './options.ts';
-import { type BridgePart, joinParts } from './part.ts';
-import type { PlanDefinition, TypedPlan } from './plans/definition.ts';
-import type { PlanInfo } from './plans/describe.ts';
-import { openPlans } from './plans/open-plans.ts';
-import type { PlanApi } from './plans/plan-api.ts';
-import { PlanBook } from './plans/plan-book.ts';
-import type { PlanHandle, PlanRequest } from './plans/request.ts';
-import type { CommandApi } from './run/command-api.ts';
-import { openCommands } from './run/open-commands.ts';
-import { parseRunQuotas } from './run/options.ts';
-import type { CommandCaller, CommandHandle, CommandRequest } from './run/request.ts';
-import { openSignals } from './signals/open.ts';
-import { addSignalRoutes } from './signals/routes.ts';
+import type { PlanDefinition, TypedPlan } from './plans/plan-definition.ts';
+import { openSignals } from './signals/open-signals.ts';
+import { addSignalRoutes } from './signals/signal-routes.ts';
 import type { HandlesApi, OutboxApi, SignalsApi } from './signals/signals-api.ts';
+
+// The part of the bridge that runs plans.
+
+/** What it is opened with. */
+interface PlanModuleOptions {
+  readonly plans: PlanCatalog;
+  readonly commands: CommandRunner;
+  readonly service: string;
+  readonly quotas: RunQuotas;
+}
+
+function openPlans(
+  host: ExtensionHost,
+  { plans, commands, service, quotas }: PlanModuleOptions,
+): BridgeModule<PlanApi> {
+  const runner = new PlanRunner({ host, plans, commands, service, quotas });
+  const api = createPlanApi(plans, runner);
+  return {
+    api,
+    rpc: planMethods(api),
+    routes: (app, doors) => addPlanRoutes(app, doors, { api, host }),
+    close: () => runner.close(),
+  };
+}
+
+// The part of the bridge that runs commands.
+
+/** What it is opened with. */
+interface CommandModuleOptions {
+  readonly catalog: Catalog;
+  readonly service: string;
+  readonly quotas: RunQuotas;
+}
+
+/** The part, and what runs the steps of plans. */
+interface CommandModule extends BridgeModule<CommandApi> {
+  readonly runner: CommandRunner;
+}
+
+function openCommands(
+  host: ExtensionHost,
+  { catalog, service, quotas }: CommandModuleOptions,
+): CommandModule {
+  const runner = new CommandRunner({ host, catalog, service, quotas });
+  const api = createCommandApi(catalog, runner);
+  return {
+    api,
+    runner,
+    commands: createReactionCommands(runner),
+    pillar: runner.secrets.pillar,
+    rpc: commandMethods(api),
+    routes: (app, doors) => addCommandRoutes(app, doors, { api, host }),
+    close: () => runner.close(),
+  };
+}
 
 /** Commands by name, as `saltbridge bridge types` writes them. */
 export interface CommandTypes {
   readonly [name: string]: { readonly params: object };
 }
 
-/** The types of commands that a program defines by {@link command}. */
+/** The types of commands that a program defines by {@link defineCommand}. */
 export type CommandsOf<D extends readonly CommandDefinition[]> = {
   readonly [C in D[number] as C['name']]: {
     readonly params: C extends TypedCommand<string, infer P> ? P & object : Parameters;
@@ -50,7 +103,7 @@ export interface PlanTypes {
   readonly [name: string]: { readonly params: object; readonly groups: string };
 }
 
-/** The types of plans that a program defines by {@link plan}. */
+/** The types of plans that a program defines by {@link definePlan}. */
 export type PlansOf<L extends readonly PlanDefinition[]> = {
   readonly [P in L[number] as P['name']]: P extends TypedPlan<string, infer A, infer G>
     ? { readonly params: A & object; readonly groups: G }
@@ -137,7 +190,7 @@ interface OpenBridge {
   readonly plans: PlanApi;
   readonly enroll: EnrollApi;
   readonly signals: SignalsApi;
-  readonly parts: readonly BridgePart<unknown>[];
+  readonly parts: readonly BridgeModule<unknown>[];
 }
 
 /**
@@ -158,15 +211,15 @@ export function createBridge<
 }
 
 /** Options, whatever they are. */
-type SomeOptions = BridgeOptions<readonly CommandDefinition[], readonly PlanDefinition[]>;
+type AnyBridgeOptions = BridgeOptions<readonly CommandDefinition[], readonly PlanDefinition[]>;
 
 class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
   readonly name = 'bridge';
-  readonly http: BridgePlugin = createPlugin(() => this.#opened().parts);
-  readonly #options: SomeOptions;
+  readonly http: BridgePlugin = createBridgePlugin(() => this.#opened().parts);
+  readonly #options: AnyBridgeOptions;
   #open: OpenBridge | undefined;
 
-  constructor(options: SomeOptions) {
+  constructor(options: AnyBridgeOptions) {
     this.#options = options;
   }
 
@@ -208,9 +261,9 @@ class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
     if (this.#open !== undefined) {
       throw new BridgeError('ERR_BRIDGE_NOT_OPEN', 'a bridge is of one master; make another one');
     }
-    const open = await openParts(host, this.#options);
+    const open = await openModules(host, this.#options);
     this.#open = open;
-    const extension = joinParts(open.parts);
+    const extension = combineModules(open.parts);
     return {
       ...extension,
       close: async () => {
@@ -227,19 +280,19 @@ class BridgeOfMaster implements Bridge<CommandTypes, PlanTypes> {
 }
 
 /** Each part with its section of the configuration. @throws BridgeError */
-async function openParts(
+async function openModules(
   master: ExtensionHost,
-  { commands: definitions = [], plans: planned = [], service = 'bridge' }: SomeOptions,
+  { commands: definitions = [], plans: planned = [], service = 'bridge' }: AnyBridgeOptions,
 ): Promise<OpenBridge> {
   const sections = parseSections(master.config.bridge);
-  const host = withKeystone(master, sections.keystone);
+  const host = withKeystoneTokens(master, sections.keystone);
   const { catalog: places = [] } = sections;
   // Relative ones are told from the configuration's directory.
   const base = path.dirname(host.config.confFile);
   const files = places.map((place) => path.resolve(base, place));
   const loaded = await requireCatalog(files, definitions);
   const catalog = new Catalog([...loaded.definitions, ...definitions]);
-  const book = new PlanBook([...loaded.plans, ...planned], catalog);
+  const book = new PlanCatalog([...loaded.plans, ...planned], catalog);
   const quotas = parseRunQuotas(sections.runs);
   const commands = openCommands(host, { catalog, service, quotas });
   const plans = openPlans(host, { plans: book, commands: commands.runner, service, quotas });
@@ -247,7 +300,7 @@ async function openParts(
   const signals = await openSignals(host, sections.handles);
   // protection: retired-grants
   enroll.api.onRetire((id) => signals.dismiss(id));
-  const routes: BridgePart<unknown>['routes'] = (app, doors) =>
+  const routes: BridgeModule<unknown>['routes'] = (app, doors) =>
     addSignalRoutes(app, doors, host, signals);
   return {
     commands: commands.api,

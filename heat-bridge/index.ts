@@ -10,64 +10,23 @@ export {
   type PlansOf,
   type PlanTypes,
 } from './bridge.ts';
-export type { Parameters } from './catalog/argument-values.ts';
-export { Catalog } from './catalog/catalog.ts';
-export {
-  type ArgumentSource,
-  type CommandDefinition,
-  type ConcurrencyLimit,
-  command,
-  type JsonSchema,
-  type JsonValue,
-  type TypedCommand,
-} from './catalog/definition.ts';
-export { type CommandInfo, describeCommand } from './catalog/describe.ts';
-export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load.ts';
-export { catalogAsMarkdown } from './catalog/markdown.ts';
-export { catalogAsTypes } from './catalog/typescript.ts';
-export type { EnrollApi, Machine } from './enroll/api.ts';
-export type { Enrolment, EnrolmentState, EnrolmentWay } from './enroll/enrolment.ts';
-export type { KnownMinion } from './enroll/import.ts';
-export type { EnrolRequest, NewEnrolment } from './enroll/request.ts';
-export type { ConfigValue, MinionConfig } from './enroll/user-data/minion-config.ts';
-export type { UserDataFormat } from './enroll/user-data/user-data.ts';
+export type { Parameters } from './commands/parameters.ts';
+export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
+export { type ArgumentSource, type CommandDefinition, type ConcurrencyLimit, defineCommand, type JsonSchema, type JsonValue, type TypedCommand } from './commands/command-definition.ts';
+export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
+export { catalogAsMarkdown, catalogAsTypes } from './catalog/catalog-docs.ts';
+export type { EnrollApi, Machine, KnownMinion } from './enroll/enrolment-service.ts';
+export type { Enrolment, EnrolmentState, EnrolmentWay, EnrolRequest, NewEnrolment } from './enroll/enrolment.ts';
+export type { ConfigValue, MinionConfig, UserDataFormat } from './enroll/user-data.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
-export type { HttpDoors } from './http/doors.ts';
-export type { BridgePlugin } from './http/plugin.ts';
-export {
-  type GroupDefinition,
-  type PlanDefinition,
-  plan,
-  type StepDefinition,
-  type StepSource,
-  type StepSources,
-  type TypedPlan,
-  type UndoDefinition,
-} from './plans/definition.ts';
-export { describePlan, type PlanInfo, type StepInfo } from './plans/describe.ts';
-export type { Groups } from './plans/groups.ts';
-export { PlanBook } from './plans/plan-book.ts';
-export type {
-  PlanHandle,
-  PlanOutcome,
-  PlanRequest,
-  PlanUpdate,
-  StepKind,
-  StepOutcome,
-  StepProgress,
-} from './plans/request.ts';
-export type { BegunPlan } from './plans/rpc.ts';
-export type {
-  CommandCaller,
-  CommandHandle,
-  CommandOutcome,
-  CommandRequest,
-  CommandResult,
-  CommandTarget,
-  CommandUpdate,
-} from './run/request.ts';
-export type { BegunRun } from './run/rpc.ts';
+export type { HttpServerContext as HttpDoors } from './http/http-server-context.ts';
+export type { BridgePlugin } from './http/bridge-plugin.ts';
+export { type GroupDefinition, type PlanDefinition, definePlan, type StepDefinition, type StepSource, type StepSources, type TypedPlan, type UndoDefinition } from './plans/plan-definition.ts';
+export { describePlan, type PlanInfo, type StepInfo, PlanCatalog } from './plans/plan-catalog.ts';
+export type { Groups } from './plans/plan-groups.ts';
+export type { PlanHandle, PlanOutcome, PlanRequest, PlanUpdate, StepKind, StepOutcome, StepProgress, PlanStarted as BegunPlan } from './plans/plan-api.ts';
+export type { CommandCaller, CommandHandle, CommandOutcome, CommandRequest, CommandResult, CommandTarget, CommandUpdate, RunStarted as BegunRun } from './commands/command-api.ts';
 export type { Transport } from './signals/destination.ts';
-export type { HandleInfo, HandleRegistration } from './signals/handle.ts';
-export type { OutboxEntry } from './signals/outbox-record.ts';
+export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
+export type { OutboxEntry } from './signals/outbox.ts';
 export type { HandleOwner, HandlesApi, OutboxApi, OutboxSelection } from './signals/signals-api.ts';

@@ -4,9 +4,9 @@ import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { BridgeError } from './errors.ts';
 
-const strict = { additionalProperties: false };
+const strictObject = { additionalProperties: false };
 
-const Sections = Type.Object(
+const BridgeSection = Type.Object(
   {
     /** Directories of the command catalog. */
     catalog: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 4096 }))),
@@ -19,7 +19,7 @@ const Sections = Type.Object(
     /** See `run/`. */
     runs: Type.Optional(Type.Unknown()),
   },
-  strict,
+  strictObject,
 );
 
 /** The sections, each as somebody wrote it; its part looks at it. */
@@ -33,7 +33,7 @@ export interface BridgeSections {
 
 /** @throws BridgeError ERR_BRIDGE_OPTIONS */
 export function parseSections(value: unknown): BridgeSections {
-  return parseSection('bridge', Sections, value ?? {});
+  return parseSection('bridge', BridgeSection, value ?? {});
 }
 
 /**

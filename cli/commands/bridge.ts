@@ -339,7 +339,7 @@ function addPage(
     .addOption(logLevelOption())
     .action(async (places: readonly string[], { configDir }: BridgeOptions) => {
       const library = await loadBridge();
-      const { BridgeError, Catalog, describeCommand, describePlan, loadCatalog, PlanBook } =
+      const { BridgeError, Catalog, describeCommand, describePlan, loadCatalog, PlanCatalog } =
         library;
       const loaded = await loadCatalog(await catalogPaths(places, configDir));
       const { definitions, findings } = loaded;
@@ -349,7 +349,7 @@ function addPage(
       }
       const catalog = new Catalog(definitions);
       const commands = catalog.list().map(describeCommand);
-      const plans = new PlanBook(loaded.plans, catalog).list().map(describePlan);
+      const plans = new PlanCatalog(loaded.plans, catalog).list().map(describePlan);
       await printLine(context.stdout, library[pageWriters[name]](commands, plans).trimEnd());
     });
 }

@@ -1,5 +1,8 @@
 /** An enrolment: a machine on its way to being a minion. */
 
+import type { MinionConfig, UserDataFormat } from './user-data.ts';
+import { keyFingerprint } from '../../minion-protocol/index.ts';
+
 /** How a machine comes to an accepted key. */
 export type EnrolmentWay =
   /** It makes its key and claims for it with the ticket, over TLS. */
@@ -53,4 +56,56 @@ export interface Enrolment {
 /** States in which the id is the enrolment's. */
 export function isLive({ state }: Enrolment): boolean {
   return state === 'open' || state === 'accepted' || state === 'signed-in';
+}
+
+// What is asked for, and what one gets.
+
+/** A machine that is to become a minion. */
+export interface EnrolRequest {
+  /** Id of the minion. */
+  readonly id: string;
+  /** Whose machine it is: the cloud's project, or a name of your own. */
+  readonly project: string;
+  /** What the cloud calls the machine, where that is known before it starts. Default: any. */
+  readonly instance?: string;
+  /** Address that it will be heard from, where that is known. Default: any. */
+  readonly address?: string;
+  /** Default `claim`. `grain` needs `enroll: grain: true`. */
+  readonly by?: Exclude<EnrolmentWay, 'import'>;
+  /** Seconds that the ticket is good for. Default: `enroll: ticket_lifetime`. */
+  readonly lifetime?: number;
+  /** Milliseconds since 1970 when its key ends, and all that hangs on it. Default: never. */
+  readonly expires?: number;
+  /** Lowest protocol version that the minion is heard in. Default: `enroll: protocol`. */
+  readonly protocol?: 0 | 1 | 2 | 3;
+  /** What reads the user-data; `none`: the machine gets its ticket otherwise. Default `cloud-init`. */
+  readonly format?: UserDataFormat | 'none';
+  /** Where the minion's configuration lies, but on Windows. Default `/etc/salt`. */
+  readonly configDir?: string;
+  /** User-data that the machine gets besides, of whatever kind. Default: none. */
+  readonly beside?: string;
+  /** More options of the minion. Default: none. */
+  readonly config?: MinionConfig;
+  /** Its grains. Default: none. */
+  readonly grains?: MinionConfig;
+}
+
+/** An enrolment that was begun. Nothing of it but the enrolment itself is kept. */
+export interface NewEnrolment {
+  readonly enrolment: Enrolment;
+  /** The ticket alone, for machines that get it otherwise. A secret until it is used. */
+  readonly ticket: string;
+  /** For the machine; empty with `format: 'none'`. With `by: 'keys'` its private key is in it. */
+  readonly userData: string;
+}
+
+/** The fingerprint of a key as enrolments hold it: SHA-256, hex pairs joined by `:`. */
+export function fingerprintOf(publicKey: string): string {
+  return keyFingerprint(publicKey, 'sha256');
+}
+
+/** Reads a fingerprint as `salt-key` or `sha256sum` print it. */
+export function tryParseFingerprint(text: string): string | undefined {
+  const hex = text.replaceAll(':', '').toLowerCase();
+  return /^[0-9a-f]{64}$/.test(hex) ? hex.replace(/(..)(?=.)/g, '$1:') : undefined;
 }

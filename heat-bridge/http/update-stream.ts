@@ -4,12 +4,11 @@
 import type { FastifyReply } from 'fastify';
 import { linkSignals, writeMarkedJson } from '../../master/index.ts';
 import type { SendQueue } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
-import type { HttpDoors } from './doors.ts';
-import { problemOf } from './errors.ts';
+import { BridgeError, httpProblemOf } from '../errors.ts';
+import type { HttpServerContext } from './http-server-context.ts';
 
 /** A run of a command or a plan. */
-interface Followed {
+interface UpdateSource {
   updates(): AsyncIterable<object>;
 }
 
@@ -18,11 +17,11 @@ const maxUnreadBytes = 65_536;
 
 /** Streams of one server's routes. */
 export class UpdateStreams {
-  readonly #doors: HttpDoors;
+  readonly #doors: HttpServerContext;
   /** Lines of updates, which are the same for all who follow a run; a run outlives its readers. */
   readonly #lines = new WeakMap<object, WeakRef<Buffer>>();
 
-  constructor(doors: HttpDoors) {
+  constructor(doors: HttpServerContext) {
     this.#doors = doors;
   }
 
@@ -32,7 +31,7 @@ export class UpdateStreams {
    * @param first what the first line says of the run
    * @throws BridgeError ERR_COMMAND_BUSY, and what `begin` throws
    */
-  async send<Handle extends Followed>(
+  async send<Handle extends UpdateSource>(
     reply: FastifyReply,
     token: string,
     begin: () => Promise<Handle>,
@@ -55,7 +54,7 @@ export class UpdateStreams {
     throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs as may be are followed');
   }
 
-  async #write(reply: FastifyReply, first: object, followed: Followed): Promise<void> {
+  async #write(reply: FastifyReply, first: object, followed: UpdateSource): Promise<void> {
     reply.hijack();
     const { raw } = reply;
     for (const [name, value] of Object.entries(reply.getHeaders())) {
@@ -71,7 +70,7 @@ export class UpdateStreams {
       queue.push(this.#lineOf(first));
       await this.#follow(followed.updates(), queue, end);
     } catch (error) {
-      const { code, message } = problemOf(error);
+      const { code, message } = httpProblemOf(error);
       queue.push(this.#lineOf({ type: 'error', code, message }));
     }
     queue.end();

@@ -1,13 +1,132 @@
 /** A run of a plan from its first step to its outcome. */
-import { toJson } from '../../master/index.ts';
-import type { JsonValue } from '../catalog/definition.ts';
-import type { CommandResult } from '../run/request.ts';
-import type { CompiledPlan, CompiledStep } from './compile-plan.ts';
-import type { LivePlan } from './live-plan.ts';
-import type { PlanOutcome, StepOutcome } from './request.ts';
-import { Schedule } from './schedule.ts';
-import type { StepCall, StepRunner } from './step-runner.ts';
-import { StepTeller } from './step-teller.ts';
+
+import { type CompiledPlan, type CompiledStep, type MappedCommand, type StepDependencies, type StepReturns, stepParameters } from './plan-catalog.ts';
+import type { CommandHandle, CommandResult } from '../commands/command-api.ts';
+import type { PlanHandle, PlanOutcome, PlanUpdate, StepKind, StepOutcome, StepProgress } from './plan-api.ts';
+import { type ExtensionHost, toJson } from '../../master/index.ts';
+import type { JsonValue } from '../commands/command-definition.ts';
+import { TrackedRun } from '../commands/tracked-run.ts';
+import type { Groups } from './plan-groups.ts';
+import type { Parameters } from '../commands/parameters.ts';
+import { BridgeError } from '../errors.ts';
+import type { ResolvedCaller } from '../commands/callers.ts';
+import type { CommandRunner, ResolvedCall } from '../commands/command-runner.ts';
+
+// Which steps may begin, and what their ends lead to. It does nothing itself.
+
+/** A step to be scheduled. */
+export interface ScheduledStep {
+  readonly name: string;
+  /** Whether its failure ends the plan. */
+  readonly stops: boolean;
+}
+
+/** How a step ended. */
+export type StepEnd = 'succeeded' | 'failed';
+
+/**
+ * A step begins when all that it needs has succeeded. Once one that stops has failed, or somebody
+ * stops it, none begins any more; those that are under way end by themselves.
+ */
+export class StepSchedule {
+  readonly #steps: readonly ScheduledStep[];
+  readonly #needs: StepDependencies;
+  readonly #parallel: number;
+  readonly #running = new Set<string>();
+  readonly #ended = new Map<string, StepEnd>();
+  #isStopped = false;
+
+  /** @param steps - in the order in which they begin where several may */
+  constructor(steps: readonly ScheduledStep[], needs: StepDependencies, parallel: number) {
+    this.#steps = steps;
+    this.#needs = needs;
+    this.#parallel = parallel;
+  }
+
+  /** Steps that ended, in the order in which they did. */
+  get ended(): ReadonlyMap<string, StepEnd> {
+    return this.#ended;
+  }
+
+  /** Whether a step that stops the plan failed, or somebody stopped it. */
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
+  /** Takes the steps that may begin now. */
+  begin(): readonly string[] {
+    if (this.#isStopped) return [];
+    const ready = this.#steps.map(({ name }) => name).filter((name) => this.#isReady(name));
+    const taken = ready.slice(0, Math.max(0, this.#parallel - this.#running.size));
+    for (const name of taken) this.#running.add(name);
+    return taken;
+  }
+
+  /** A step has ended; also one that ended before, in another process. */
+  end(name: string, end: StepEnd): void {
+    this.#running.delete(name);
+    this.#ended.set(name, end);
+    const step = this.#steps.find((it) => it.name === name);
+    if (end === 'failed' && step?.stops === true) this.#isStopped = true;
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  #isReady(name: string): boolean {
+    if (this.#running.has(name) || this.#ended.has(name)) return false;
+    return (this.#needs.get(name) ?? []).every((it) => this.#ended.get(it) === 'succeeded');
+  }
+}
+
+// Tells of steps as they go on, with counts.
+
+/** What is told of one step. */
+export interface StepReporter {
+  note(result: CommandResult): void;
+  end(outcome: StepOutcome): void;
+}
+
+/** Tells all steps of one run. */
+export class StepProgressEmitter {
+  readonly #live: Pick<PlanRun, 'tell'>;
+  readonly #all: number;
+  #ended = 0;
+
+  /** @param all - how many steps there are */
+  constructor(live: Pick<PlanRun, 'tell'>, all: number) {
+    this.#live = live;
+    this.#all = all;
+  }
+
+  /** @param all - how many minions it is for */
+  begin(about: { readonly step: string; readonly kind: StepKind }, all: number): StepReporter {
+    const states = new Map<string, CommandResult['state']>();
+    const tell = (state: StepProgress['state'], reason?: string): void => {
+      const succeeded = [...states.values()].filter((it) => it === 'succeeded').length;
+      this.#live.tell({
+        type: 'step',
+        ...about,
+        state,
+        minions: { all, ended: states.size, succeeded },
+        steps: { all: this.#all, ended: this.#ended },
+        ...(reason === undefined ? {} : { reason }),
+      });
+    };
+    tell('running');
+    return {
+      note: (result) => {
+        states.set(result.minion, result.state);
+        this.#live.tell({ type: 'result', ...about, result });
+      },
+      end: ({ status, reason }) => {
+        if (about.kind === 'do') this.#ended += 1;
+        tell(status, reason);
+      },
+    };
+  }
+}
 
 /** How far a run is: what a master after this one must know to go on with it. */
 interface PlanState {
@@ -19,10 +138,9 @@ interface PlanState {
   readonly undoing?: PlanOutcome['status'];
 }
 
-/** What {@link PlanRun} works with. */
-export interface PlanRunOptions {
+export interface PlanExecutionOptions {
   readonly plan: CompiledPlan;
-  readonly live: LivePlan;
+  readonly live: PlanRun;
   readonly steps: Pick<StepRunner, 'run'>;
   /** How far it was when the master before this one ended. */
   readonly before: PlanState;
@@ -45,16 +163,16 @@ export interface PlanRunOptions {
 }
 
 /** For a single use. */
-export class PlanRun {
-  readonly #options: PlanRunOptions;
-  readonly #schedule: Schedule;
+export class PlanExecution {
+  readonly #options: PlanExecutionOptions;
+  readonly #schedule: StepSchedule;
   readonly #outcomes = new Map<string, StepOutcome>();
   readonly #undone: StepOutcome[] = [];
   readonly #begun: Set<string>;
-  readonly #teller: StepTeller;
+  readonly #teller: StepProgressEmitter;
   #failedStep: string | undefined;
 
-  constructor(options: PlanRunOptions) {
+  constructor(options: PlanExecutionOptions) {
     const { steps, needs, definition } = options.plan;
     const scheduled = steps.map(({ name, definition: { onFailure } }) => ({
       name,
@@ -62,8 +180,8 @@ export class PlanRun {
     }));
     this.#options = options;
     this.#begun = new Set(options.before.begun);
-    this.#schedule = new Schedule(scheduled, needs, definition.parallel ?? 8);
-    this.#teller = new StepTeller(options.live, steps.length);
+    this.#schedule = new StepSchedule(scheduled, needs, definition.parallel ?? 8);
+    this.#teller = new StepProgressEmitter(options.live, steps.length);
   }
 
   /** Rejects where the master fails, and never for what minions do. */
@@ -135,7 +253,7 @@ export class PlanRun {
       kind: 'do',
       mapped: step,
       minions,
-      atATime: countOf(atATime, minions.length),
+      atATime: batchSizeOf(atATime, minions.length),
       tolerate,
       deadline,
       ...(signal === undefined ? {} : { signal }),
@@ -213,8 +331,186 @@ export class PlanRun {
 }
 
 /** How many minions at a time: one at least. */
-function countOf(atATime: number | string | undefined, all: number): number {
+function batchSizeOf(atATime: number | string | undefined, all: number): number {
   if (typeof atATime === 'number') return atATime;
   const part = atATime === undefined ? 100 : Number.parseInt(atATime, 10);
   return Math.max(1, Math.floor((all * part) / 100));
+}
+
+// A plan that goes on, as those who follow it see it.
+
+/** What a run of a plan is begun with. */
+export interface PlanRunOptions {
+  readonly id: string;
+  readonly plan: string;
+  readonly groups: Groups;
+  /** Name of whoever it is of. */
+  readonly owner: string;
+}
+
+/** A run of a plan. */
+export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
+  readonly plan: string;
+  readonly groups: Groups;
+  #undoesOnCancel = true;
+
+  constructor({ id, plan, groups, owner }: PlanRunOptions) {
+    super(id, owner);
+    this.plan = plan;
+    this.groups = groups;
+  }
+
+  /** Whether whoever cancelled it wants to have taken back what is done. */
+  get undoesOnCancel(): boolean {
+    return this.#undoesOnCancel;
+  }
+
+  /** The first to do so says whether anything is taken back. */
+  override cancel({ undo = true }: { readonly undo?: boolean } = {}): void {
+    if (this.cancelled.aborted) return;
+    this.#undoesOnCancel = undo;
+    super.cancel();
+  }
+
+  handle(isRepeated: boolean): PlanHandle {
+    const { id, plan, groups, outcome } = this;
+    return {
+      id,
+      plan,
+      groups,
+      isRepeated,
+      outcome,
+      updates: () => this.updates(),
+      cancel: async (options) => {
+        this.cancel(options);
+        await outcome;
+      },
+    };
+  }
+}
+
+// Runs one step of a plan, or what takes it back, as named commands.
+
+/** What all steps of a run have in common. */
+export interface StepRunnerOptions {
+  readonly commands: Pick<CommandRunner, 'start'>;
+  /** Steps are ended by the plan, which also leaves the caller when it is over. */
+  readonly caller: Pick<ResolvedCaller, 'name' | 'subject' | 'policy'>;
+  readonly parameters: Parameters;
+  readonly live: Pick<PlanRun, 'id' | 'plan'>;
+  /** Of what the keys of steps are made. Absent: the plan has no key, and nothing is kept. */
+  readonly key?: { readonly project: string; readonly digest: string };
+  readonly logger: Pick<ExtensionHost['logger'], 'error'>;
+}
+
+/** One step that is to be run. */
+export interface StepCall {
+  readonly step: CompiledStep;
+  readonly kind: StepKind;
+  /** What of the step is run: itself, or what takes it back. */
+  readonly mapped: MappedCommand;
+  /** In the order in which it goes to them. */
+  readonly minions: readonly string[];
+  readonly atATime: number;
+  /** How many minions may fail. */
+  readonly tolerate: number;
+  readonly returned: StepReturns;
+  /** Milliseconds since 1970. Default: the command's timeout from now on. */
+  readonly deadline?: number;
+  readonly signal?: AbortSignal;
+  /** Told of each result as it comes. */
+  readonly onResult: (result: CommandResult) => void;
+}
+
+/** Runs steps of one run of a plan. */
+export class StepRunner {
+  readonly #options: StepRunnerOptions;
+
+  constructor(options: StepRunnerOptions) {
+    this.#options = options;
+  }
+
+  /** Whatever goes wrong is its outcome. */
+  async run(call: StepCall): Promise<StepOutcome> {
+    const results = new Map<string, CommandResult>();
+    const runs: string[] = [];
+    const problem = await this.#runAll(call, results, runs).catch((error: unknown) =>
+      this.#reasonOf(error),
+    );
+    return {
+      step: call.step.name,
+      command: call.mapped.command.definition.name,
+      status: problem === undefined ? 'succeeded' : 'failed',
+      results: [...results.values()],
+      runs,
+      ...(problem === undefined ? {} : { reason: problem }),
+    };
+  }
+
+  /** So many minions at a time, until too many have failed. @returns why it failed */
+  async #runAll(
+    call: StepCall,
+    results: Map<string, CommandResult>,
+    runs: string[],
+  ): Promise<string | undefined> {
+    const { minions, atATime, tolerate, signal, onResult } = call;
+    for (let first = 0; first < minions.length; first += atATime) {
+      if (signal?.aborted === true) return 'it was ended before it began';
+      const handle = await this.#start(call, minions.slice(first, first + atATime), first);
+      runs.push(handle.id);
+      for await (const result of resultsOf(handle)) {
+        results.set(result.minion, result);
+        onResult(result);
+      }
+      const failed = [...results.values()].filter(({ state }) => state !== 'succeeded').length;
+      if (failed > tolerate) return `${failed} minions did not succeed`;
+    }
+    return undefined;
+  }
+
+  async #start(call: StepCall, minions: readonly string[], first: number): Promise<CommandHandle> {
+    const { commands, caller, parameters, key, live } = this.#options;
+    const { step, kind, mapped, returned, deadline, signal } = call;
+    const { command, sources } = mapped;
+    const own: ResolvedCall = {
+      caller: { ...caller, leave: () => {} },
+      command,
+      // protection: results-unchecked
+      parameters: command.check(stepParameters(sources, parameters, returned)),
+      minions,
+      deadline,
+      signal,
+    };
+    if (key === undefined) return commands.start(own);
+    const { project, digest } = key;
+    const owner = {
+      caller: caller.name,
+      project,
+      // No command is called so: nobody's own key is this one.
+      command: `plan:${live.plan}/${step.name}/${kind}`,
+      key: `${live.id}/${first}`,
+    };
+    return commands.start({ ...own, key: { owner, digest } });
+  }
+
+  /** Of refusals what they say; of anything else that it failed, and no more. */
+  #reasonOf(error: unknown): string {
+    if (error instanceof BridgeError) return `${error.code}: ${error.message}`;
+    const { live, logger } = this.#options;
+    logger.error({ plan: live.plan, jid: live.id, err: error }, 'step of a plan failed');
+    return 'the bridge failed; see its log';
+  }
+}
+
+/** Results as they come; of a run that was over before, those of its outcome. */
+async function* resultsOf(handle: CommandHandle): AsyncGenerator<CommandResult, void, void> {
+  const told = new Set<CommandResult>();
+  for await (const update of handle.updates()) {
+    if (update.type !== 'result') continue;
+    told.add(update.result);
+    yield update.result;
+  }
+  for (const result of (await handle.outcome).results) {
+    if (!told.has(result)) yield result;
+  }
 }

@@ -1,37 +1,123 @@
 /** `bridge.plan`: from a request to a run of a plan, permitted as a whole before it begins. */
-import { setMaxListeners } from 'node:events';
-import {
-  type AuditEntry,
-  actorOf,
-  type ExtensionHost,
-  linkSignals,
-  type TargetBounds,
-  timeLimit,
-} from '../../master/index.ts';
-import { Budget, KeyedMutex } from '../../runtime/index.ts';
-import type { Parameters } from '../catalog/argument-values.ts';
-import { projectOf } from '../keystone/own-project.ts';
-import { holdCaller, type KnownCaller, knowCaller, requireWithin } from '../run/callers.ts';
-import type { CommandRunner } from '../run/command-runner.ts';
-import type { RunQuotas } from '../run/options.ts';
-import { RecentRuns } from '../run/recent-runs.ts';
-import type { CommandCaller } from '../run/request.ts';
-import { checkKey, digestOf, type KeyOwner, RunKeys } from '../run/run-keys.ts';
-import type { CompiledPlan } from './compile-plan.ts';
-import { boundsOfGroup } from './group-bounds.ts';
-import { type Groups, settleGroups } from './groups.ts';
-import { type KeptPlan, shortenPlan } from './kept-plan.ts';
-import { LivePlan } from './live-plan.ts';
-import type { PlanBook } from './plan-book.ts';
-import { PlanRun } from './plan-run.ts';
-import type { PlanHandle, PlanOutcome, PlanRequest } from './request.ts';
-import { referencesIn, valuesOf } from './sources.ts';
-import { StepRunner, type StepRunnerOptions } from './step-runner.ts';
 
-/** What {@link PlanRunner} needs. */
+import type { IntendedCall, Reach } from '../../acl/index.ts';
+import { type AuditEntry, type ExtensionHost, type TargetBounds, actorOf, linkSignals, timeLimit } from '../../master/index.ts';
+import type { Parameters } from '../commands/parameters.ts';
+import { type ResolvedCaller, aclCallOf, acquireCaller, reachOfCaller, requireWithin, resolveCaller } from '../commands/callers.ts';
+import { type CompiledPlan, type MappedCommand, type PlanCatalog, stepParameters, stepReferences } from './plan-catalog.ts';
+import { type Groups, resolveGroups } from './plan-groups.ts';
+import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-api.ts';
+import { setMaxListeners } from 'node:events';
+import { Budget, KeyedMutex } from '../../runtime/index.ts';
+import { resolveProject } from '../keystone.ts';
+import type { CommandRunner } from '../commands/command-runner.ts';
+import type { RunQuotas } from '../commands/run-limits.ts';
+import { RunRegistry } from '../commands/tracked-run.ts';
+import type { CommandCaller } from '../commands/command-api.ts';
+import { type IdempotencyKeyOwner, IdempotencyKeys, checkIdempotencyKey, jsonDigest } from '../commands/idempotency-keys.ts';
+import { PlanExecution, PlanRun, StepRunner, type StepRunnerOptions } from './plan-run.ts';
+
+// How the targets of a plan's groups are evaluated: by what its steps do there, and for whom.
+
+/** A call of a plan. */
+interface PlanCall {
+  readonly plan: CompiledPlan;
+  readonly parameters: Parameters;
+  readonly caller: Pick<ResolvedCaller, 'subject' | 'policy'>;
+}
+
+/**
+ * Of a group that the caller gives. Its minions are those that rules name for all commands on the
+ * whole of it, and for all on at least one of its parts: first and rest may have other commands.
+ * @throws BridgeError ERR_COMMAND_PARAMETERS
+ */
+function targetBoundsOfGroup(
+  host: Pick<ExtensionHost, 'policy'>,
+  call: PlanCall,
+  group: string,
+): TargetBounds {
+  const { groups } = call.plan.definition;
+  const parts = Object.keys(groups).filter((name) => groups[name]?.from === group);
+  const commands = [group, ...parts].map((name) => commandsOn(call.plan, name));
+  const [whole = [], ...ofParts] = commands.map((list) =>
+    list.map((mapped) => plannedCall(mapped, call.parameters)),
+  );
+  const used = ofParts.filter((calls) => calls.length > 0);
+  const reaches = (used.length === 0 ? [whole] : used.map((calls) => [...whole, ...calls])).map(
+    (calls) => reachOfCaller(host, call.caller, calls),
+  );
+  // protection: secrets-of-plans
+  const hasSecrets = commands.flat().some((mapped) => mayGiveSecrets(mapped, call.parameters));
+  return { reach: unionOfReaches(reaches), hasSecrets };
+}
+
+/** What is run on a group by itself, and what takes it back. */
+function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedCommand[] {
+  return steps
+    .filter(({ definition }) => definition.group === group)
+    .flatMap(({ undo, ...step }) => (undo === undefined ? [step] : [step, undo]));
+}
+
+/** What depends on a result is not known yet. */
+function plannedCall({ command, sources }: MappedCommand, parameters: Parameters): IntendedCall {
+  if (stepReferences(sources).length > 0) return { fun: command.definition.name };
+  return aclCallOf(command, command.check(stepParameters(sources, parameters, new Map())));
+}
+
+/** Or may give them, where that depends on a result. */
+function mayGiveSecrets({ command, sources }: MappedCommand, parameters: Parameters): boolean {
+  if (stepReferences(sources).length > 0) return (command.definition.secret ?? []).length > 0;
+  return command.givesSecrets(command.check(stepParameters(sources, parameters, new Map())));
+}
+
+/** Whoever may do everything has no reach, whatever the commands. */
+function unionOfReaches(reaches: readonly (Reach | undefined)[]): Reach | undefined {
+  const limited = reaches.filter((reach) => reach !== undefined);
+  if (limited.length < reaches.length) return undefined;
+  const [only, ...more] = limited;
+  if (only === undefined || more.length === 0) return only;
+  return {
+    isEmpty: limited.every(({ isEmpty }) => isEmpty),
+    includes: (id) => limited.some(({ includes }) => includes(id)),
+    denies: (id) => limited.every(({ denies }) => denies(id)),
+    showsPillar: (id) => limited.some((reach) => reach.includes(id) && reach.showsPillar(id)),
+  };
+}
+
+// What is kept of a plan under its key; its steps are kept as runs of commands.
+
+/** A run of a plan. */
+export interface StoredPlan {
+  readonly id: string;
+  /** Of the parameters and the groups. */
+  readonly digest: string;
+  readonly groups: Groups;
+  /** Milliseconds since 1970. */
+  readonly begunAt: number;
+  /** Steps that were begun, those that ended among them. */
+  readonly begun: readonly string[];
+  /** Steps that ended, in the order in which they did. */
+  readonly ended: readonly string[];
+  /** Why it takes back what is done. Absent: it does not, yet. */
+  readonly undoing?: PlanOutcome['status'];
+  /** Absent: it is not over. */
+  readonly outcome?: PlanOutcome;
+}
+
+/** Without what was returned, where that is too much. */
+function withoutPlanReturns({ outcome, ...plan }: StoredPlan): StoredPlan {
+  if (outcome === undefined) return plan;
+  const short = ({ results, ...step }: PlanOutcome['steps'][number]) => ({
+    ...step,
+    results: results.map(({ return: _, ...rest }) => rest),
+  });
+  const { steps, undone } = outcome;
+  return { ...plan, outcome: { ...outcome, steps: steps.map(short), undone: undone.map(short) } };
+}
+
 export interface PlanRunnerOptions {
   readonly host: ExtensionHost;
-  readonly plans: PlanBook;
+  readonly plans: PlanCatalog;
   readonly commands: CommandRunner;
   /** Who calls where a request does not say. */
   readonly service: string;
@@ -39,24 +125,24 @@ export interface PlanRunnerOptions {
 }
 
 /** A call by somebody who is known. */
-interface KnownPlan {
+interface ResolvedPlanCall {
   readonly plan: CompiledPlan;
   readonly parameters: Parameters;
-  readonly caller: KnownCaller;
+  readonly caller: ResolvedCaller;
   readonly request: PlanRequest;
 }
 
 /** Where a run is written down. */
-interface KeptPlace {
-  readonly owner: KeyOwner;
-  readonly kept: KeptPlan;
+interface StoredPlanSlot {
+  readonly owner: IdempotencyKeyOwner;
+  readonly kept: StoredPlan;
 }
 
 /** Runs plans of a catalog. */
 export class PlanRunner {
   readonly #options: PlanRunnerOptions;
-  readonly #keys: RunKeys<KeptPlan>;
-  readonly #runs: RecentRuns<LivePlan>;
+  readonly #keys: IdempotencyKeys<StoredPlan>;
+  readonly #runs: RunRegistry<PlanRun>;
   readonly #places: Budget;
   readonly #underWay = new Set<Promise<void>>();
   /** A second request with a key waits until the first was looked at. */
@@ -64,9 +150,9 @@ export class PlanRunner {
 
   constructor(options: PlanRunnerOptions) {
     this.#options = options;
-    this.#runs = new RecentRuns(options.quotas.ended);
+    this.#runs = new RunRegistry(options.quotas.ended);
     this.#places = new Budget(options.quotas.active);
-    this.#keys = new RunKeys(options.host.state, shortenPlan);
+    this.#keys = new IdempotencyKeys(options.host.state, withoutPlanReturns);
   }
 
   /** See `Bridge.plan`. */
@@ -75,16 +161,16 @@ export class PlanRunner {
     const plan = plans.get(name);
     const parameters = plan.check(request.params ?? {});
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
-    const caller = await holdCaller(host, asked, this.#places);
+    const caller = await acquireCaller(host, asked, this.#places);
     try {
       const call = { plan, parameters, caller, request };
-      const project = projectOf(caller.subject, request.project) ?? '';
+      const project = resolveProject(caller.subject, request.project) ?? '';
       const { idempotencyKey } = request;
       if (idempotencyKey === undefined) {
         const groups = await this.#settle(call);
         return this.#begin(call, await this.#fresh('', groups)).handle(false);
       }
-      const key = checkKey(idempotencyKey);
+      const key = checkIdempotencyKey(idempotencyKey);
       const owner = { caller: caller.name, project, command: `plan:${name}`, key };
       return await this.#byOwner.run(JSON.stringify(owner), () => this.#runOnce(call, owner));
     } catch (error) {
@@ -98,9 +184,9 @@ export class PlanRunner {
    * else's; AuthenticationError ERR_EAUTH_TOKEN
    */
   async find(id: string, asked: CommandCaller): Promise<PlanHandle> {
-    const caller = await knowCaller(this.#options.host, asked);
+    const caller = await resolveCaller(this.#options.host, asked);
     caller.leave();
-    return this.#runs.of(id, caller).handle(true);
+    return this.#runs.find(id, caller).handle(true);
   }
 
   /** Waits for what is under way, which ends with the master. */
@@ -108,9 +194,9 @@ export class PlanRunner {
     await Promise.all(this.#underWay);
   }
 
-  async #runOnce(call: KnownPlan, owner: KeyOwner): Promise<PlanHandle> {
+  async #runOnce(call: ResolvedPlanCall, owner: IdempotencyKeyOwner): Promise<PlanHandle> {
     const { parameters, caller, request } = call;
-    const digest = digestOf([parameters, request.groups]);
+    const digest = jsonDigest([parameters, request.groups]);
     const kept = await this.#keys.find(owner, digest);
     if (kept === undefined) {
       const groups = await this.#settle(call);
@@ -127,22 +213,22 @@ export class PlanRunner {
     }
     if (kept.outcome === undefined) return this.#begin(call, kept, owner).handle(true);
     caller.leave();
-    const ended = this.#runs.add(liveOf(call, kept));
+    const ended = this.#runs.add(createPlanRun(call, kept));
     ended.end(kept.outcome);
     return ended.handle(true);
   }
 
   /** Whom the groups mean, permitted as a whole. */
-  async #settle(call: KnownPlan): Promise<Groups> {
+  async #settle(call: ResolvedPlanCall): Promise<Groups> {
     const { host } = this.#options;
     const { plan, request } = call;
-    const boundsOf = (group: string): TargetBounds => boundsOfGroup(host, call, group);
-    const groups = await settleGroups(host, plan.definition, request.groups, boundsOf);
+    const boundsOf = (group: string): TargetBounds => targetBoundsOfGroup(host, call, group);
+    const groups = await resolveGroups(host, plan.definition, request.groups, boundsOf);
     this.#permit(call, groups);
     return groups;
   }
 
-  async #fresh(digest: string, groups: Groups): Promise<KeptPlan> {
+  async #fresh(digest: string, groups: Groups): Promise<StoredPlan> {
     const { host } = this.#options;
     return { id: await host.freshJid(), digest, groups, begunAt: host.now(), begun: [], ended: [] };
   }
@@ -152,27 +238,27 @@ export class PlanRunner {
    * decided when that is there.
    * @throws BridgeError ERR_COMMAND_DENIED, ERR_COMMAND_PARAMETERS
    */
-  #permit({ plan, parameters, caller }: KnownPlan, groups: Groups): void {
+  #permit({ plan, parameters, caller }: ResolvedPlanCall, groups: Groups): void {
     for (const { undo, ...step } of plan.steps) {
       const minions = groups[step.definition.group] ?? [];
       for (const { command, sources } of undo === undefined ? [step] : [step, undo]) {
         if (minions.length === 0) continue;
         requireWithin(this.#options.host, command, minions);
-        if (referencesIn(sources).length > 0) continue;
-        const given = command.check(valuesOf(sources, parameters, new Map()));
+        if (stepReferences(sources).length > 0) continue;
+        const given = command.check(stepParameters(sources, parameters, new Map()));
         // protection: plans-unjudged
         this.#options.commands.permit({ caller, command, parameters: given, minions });
       }
     }
   }
 
-  #deadlineOf({ plan, request: { deadline } }: KnownPlan): number {
+  #deadlineOf({ plan, request: { deadline } }: ResolvedPlanCall): number {
     const own = this.#options.host.now() + (plan.definition.timeout ?? 600) * 1000;
     return deadline === undefined ? own : Math.min(own, Number(deadline));
   }
 
-  #begin(call: KnownPlan, kept: KeptPlan, owner?: KeyOwner): LivePlan {
-    const live = this.#runs.add(liveOf(call, kept));
+  #begin(call: ResolvedPlanCall, kept: StoredPlan, owner?: IdempotencyKeyOwner): PlanRun {
+    const live = this.#runs.add(createPlanRun(call, kept));
     this.#audit(call, live, { action: 'plan.run', outcome: 'permitted' });
     const place = owner === undefined ? undefined : { owner, kept };
     const work = this.#follow(call, live, kept, place).finally(() => {
@@ -184,10 +270,10 @@ export class PlanRunner {
   }
 
   async #follow(
-    call: KnownPlan,
-    live: LivePlan,
-    kept: KeptPlan,
-    place: KeptPlace | undefined,
+    call: ResolvedPlanCall,
+    live: PlanRun,
+    kept: StoredPlan,
+    place: StoredPlanSlot | undefined,
   ): Promise<void> {
     const { host, commands } = this.#options;
     const { plan, parameters, caller, request } = call;
@@ -208,7 +294,7 @@ export class PlanRunner {
       ...key,
     });
     const keep = this.#keeper(place, deadline);
-    const run = new PlanRun({
+    const run = new PlanExecution({
       plan,
       live,
       steps,
@@ -226,7 +312,7 @@ export class PlanRunner {
     try {
       const outcome = await run.follow();
       if (outcome.status !== 'interrupted') await keep({ outcome });
-      this.#audit(call, live, auditOf(outcome));
+      this.#audit(call, live, auditEntryOf(outcome));
       live.end(outcome);
     } catch (error) {
       host.logger.error({ plan: live.plan, jid: live.id, err: error }, 'run of a plan failed');
@@ -240,9 +326,9 @@ export class PlanRunner {
 
   /** Writes one after the other; each time all that is known. */
   #keeper(
-    place: KeptPlace | undefined,
+    place: StoredPlanSlot | undefined,
     deadline: number,
-  ): (more: Partial<KeptPlan>) => Promise<void> {
+  ): (more: Partial<StoredPlan>) => Promise<void> {
     if (place === undefined) return async () => {};
     let { kept } = place;
     let before: Promise<void> = Promise.resolve();
@@ -255,8 +341,8 @@ export class PlanRunner {
   }
 
   #audit(
-    { caller }: KnownPlan,
-    live: LivePlan,
+    { caller }: ResolvedPlanCall,
+    live: PlanRun,
     more: Pick<AuditEntry, 'action' | 'outcome'> & { readonly detail?: string },
   ): void {
     const { subject } = caller;
@@ -266,15 +352,15 @@ export class PlanRunner {
   }
 }
 
-function auditOf({ status }: PlanOutcome): Pick<AuditEntry, 'action' | 'outcome' | 'detail'> {
+function auditEntryOf({ status }: PlanOutcome): Pick<AuditEntry, 'action' | 'outcome' | 'detail'> {
   const outcome = status === 'succeeded' ? 'done' : 'failed';
   return { action: 'plan.end', outcome, detail: status };
 }
 
-function stepCallerOf({ name, subject, policy }: KnownCaller): StepRunnerOptions['caller'] {
+function stepCallerOf({ name, subject, policy }: ResolvedCaller): StepRunnerOptions['caller'] {
   return { name, subject, ...(policy === undefined ? {} : { policy }) };
 }
 
-function liveOf({ plan, caller }: KnownPlan, { id, groups }: KeptPlan): LivePlan {
-  return new LivePlan({ id, plan: plan.definition.name, groups, owner: caller.name });
+function createPlanRun({ plan, caller }: ResolvedPlanCall, { id, groups }: StoredPlan): PlanRun {
+  return new PlanRun({ id, plan: plan.definition.name, groups, owner: caller.name });
 }

@@ -3,6 +3,7 @@
  * `OS::Heat::WaitConditionHandle`, the reference of an `AWS::CloudFormation::WaitConditionHandle`;
  * or a webhook in the form of Standard Webhooks.
  */
+
 import type { Static } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
@@ -64,13 +65,13 @@ export type Destination =
 export type Transport = Destination['transport'];
 
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
-const login = { auth_url: Text, user_id: Text, password: Text, project_id: Text };
+const loginFields = { auth_url: Text, user_id: Text, password: Text, project_id: Text };
 
 const isPreSigned = Compile(Type.Object({ alarm_url: Text }, { additionalProperties: false }));
 const isWithToken = Compile(Type.Object({ endpoint: Text, token: Text }));
-const isWithLogin = Compile(Type.Object({ ...login, alarm_url: Text }));
+const isWithLogin = Compile(Type.Object({ ...loginFields, alarm_url: Text }));
 const isQueue = Compile(
-  Type.Object({ ...login, queue_id: Text, region_name: Type.Optional(Text) }),
+  Type.Object({ ...loginFields, queue_id: Text, region_name: Type.Optional(Text) }),
 );
 const WebhookForm = Type.Object(
   { url: Text, key: Type.Optional(Text), keys: Type.Optional(Type.Array(Text)) },
@@ -84,7 +85,7 @@ const isOutput = Compile(Type.Object({ output_value: Type.Unknown() }));
  * @throws BridgeError ERR_HANDLE_FORM; nothing of what was read is in its text
  */
 export function parseDestination(given: unknown): Destination {
-  const form = unwrap(given, 4);
+  const form = unwrapJson(given, 4);
   if (typeof form === 'string') return parseText(form.trim());
   if (isWithLogin.Check(form)) {
     return { transport: 'HEAT_SIGNAL', ...credentialsOf(form), url: checkedUrl(form.alarm_url) };
@@ -107,7 +108,7 @@ export function parseDestination(given: unknown): Destination {
     };
   }
   if (isWebhook.Check(form)) return webhook(form);
-  throw unreadable('none of the forms in which Heat gives a handle, and no webhook');
+  throw destinationError('none of the forms in which Heat gives a handle, and no webhook');
 }
 
 /** Every secret of a destination, so that an answer which repeats one can be cleaned of it. */
@@ -123,29 +124,29 @@ export function secretsOf(destination: Destination): readonly string[] {
 }
 
 /** Text that holds JSON, and a stack's output around it, as `openstack stack output show` gives it. */
-function unwrap(given: unknown, depth: number): unknown {
+function unwrapJson(given: unknown, depth: number): unknown {
   if (depth === 0) return given;
-  if (isOutput.Check(given)) return unwrap(given.output_value, depth - 1);
+  if (isOutput.Check(given)) return unwrapJson(given.output_value, depth - 1);
   if (typeof given !== 'string' || !/^\s*["{]/.test(given)) return given;
   try {
-    return unwrap(JSON.parse(given), depth - 1);
+    return unwrapJson(JSON.parse(given), depth - 1);
   } catch {
     // Without the cause: its text repeats what it could not read.
-    throw unreadable('text that begins like JSON and is none');
+    throw destinationError('text that begins like JSON and is none');
   }
 }
 
 /** A bare address is the reference of an AWS handle; the other text is the attribute `curl_cli`. */
 function parseText(text: string): Destination {
-  if (text === '') throw unreadable('it is empty');
+  if (text === '') throw destinationError('it is empty');
   if (!text.startsWith('curl ')) {
     const url = checkedUrl(text);
     if (url.includes('/waitcondition/')) return { transport: 'AWS_SIGNAL', url };
-    throw unreadable('an address that is not that of a wait condition');
+    throw destinationError('an address that is not that of a wait condition');
   }
   const token = /'X-Auth-Token: ([^']+)'/.exec(text)?.[1];
   const url = / (https?:\/\/\S+)$/.exec(text)?.[1];
-  if (token === undefined || url === undefined) throw unreadable('curl without token or address');
+  if (token === undefined || url === undefined) throw destinationError('curl without token or address');
   return { transport: 'TOKEN_SIGNAL', url: checkedUrl(url), token: checkedToken(token) };
 }
 
@@ -153,10 +154,10 @@ function preSigned(given: string): Destination {
   const url = checkedUrl(given);
   if (url.includes('temp_url_sig=')) return { transport: 'TEMP_URL_SIGNAL', url };
   if (url.includes('/waitcondition/')) return { transport: 'CFN_SIGNAL', url };
-  throw unreadable('an alarm_url that is neither of a wait condition nor of Swift');
+  throw destinationError('an alarm_url that is neither of a wait condition nor of Swift');
 }
 
-function credentialsOf(form: Static<Type.TObject<typeof login>>): Credentials {
+function credentialsOf(form: Static<Type.TObject<typeof loginFields>>): Credentials {
   return {
     authUrl: checkedUrl(form.auth_url).replace(/\/+$/, ''),
     userId: form.user_id,
@@ -167,10 +168,10 @@ function credentialsOf(form: Static<Type.TObject<typeof login>>): Credentials {
 
 function webhook({ url, key, keys = [] }: Static<typeof WebhookForm>): Webhook {
   const all = key === undefined ? keys : [key, ...keys];
-  if (all.length < 1 || all.length > 2) throw unreadable('a webhook with other than 1 or 2 keys');
+  if (all.length < 1 || all.length > 2) throw destinationError('a webhook with other than 1 or 2 keys');
   // 24 to 64 bytes, as Standard Webhooks asks for.
   const isKey = (it: string): boolean => /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/.test(it);
-  if (!all.every(isKey)) throw unreadable('a key that is not whsec_ and 24 to 64 bytes in base64');
+  if (!all.every(isKey)) throw destinationError('a key that is not whsec_ and 24 to 64 bytes in base64');
   return { transport: 'WEBHOOK', url: checkedUrl(url), keys: all };
 }
 
@@ -180,19 +181,19 @@ function webhook({ url, key, keys = [] }: Static<typeof WebhookForm>): Webhook {
  */
 function checkedUrl(text: string): string {
   const isPlain = /^https?:\/\/[\x21-\x7e]+$/.test(text) && !/[\\#"<>^`{|}]/.test(text);
-  if (!isPlain || !URL.canParse(text)) throw unreadable('no plain http or https address');
+  if (!isPlain || !URL.canParse(text)) throw destinationError('no plain http or https address');
   const { username, password } = new URL(text);
   if (username !== '' || password !== '' || text.split('/')[2]?.includes('@')) {
-    throw unreadable('an address with a user in it');
+    throw destinationError('an address with a user in it');
   }
   return text;
 }
 
 function checkedToken(text: string): string {
-  if (!/^[\x21-\x7e]+$/.test(text)) throw unreadable('a token that cannot stand in a header');
+  if (!/^[\x21-\x7e]+$/.test(text)) throw destinationError('a token that cannot stand in a header');
   return text;
 }
 
-function unreadable(what: string): BridgeError {
+function destinationError(what: string): BridgeError {
   return new BridgeError('ERR_HANDLE_FORM', `where the handle's signals go: ${what}`);
 }

@@ -1,14 +1,121 @@
 /** The registered handles: in memory as anybody may see them, in the store with their secrets. */
+
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { BridgeError } from '../errors.ts';
+import { type Destination, type Transport, parseDestination } from './destination.ts';
 import { randomUUID } from 'node:crypto';
 import type { StateArea } from '../../master/index.ts';
 import { Budget, type BudgetLimits, KeyedMutex } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
-import { originOf } from '../outgoing/endpoints.ts';
-import { type Destination, parseDestination } from './destination.ts';
-import { checkedRegistration, type HandleInfo, type HandleRegistration } from './handle.ts';
+import { originOf } from '../http-client.ts';
 
-/** What {@link Handles} needs. */
-export interface HandlesOptions {
+// A handle: whose signals go where, and for how long.
+
+/** What a handle is registered with. */
+export interface HandleRegistration {
+  /**
+   * How guests name it: letters, digits, `.`, `_` and `-`, at most 64. Unique to its owner, and to
+   * each of its minions.
+   */
+  readonly alias: string;
+  /** Ids of the minions that may signal it, exactly. */
+  readonly minions: readonly string[];
+  /**
+   * Where one minion speaks for several: their names, of the same form as aliases. Default: each
+   * minion counts once.
+   */
+  readonly members?: readonly string[];
+  /** Whose quota its signals count against, for instance the stack's id. Default: the alias. */
+  readonly stack?: string;
+  /** Whose it is, for instance a project: others who are limited to theirs see nothing of it. */
+  readonly owner?: string;
+  /** Milliseconds since 1970. Default: 12 hours from now, the longest that a condition waits. */
+  readonly expiresAt?: number;
+  /**
+   * As Heat gives it: the attribute `signal` of a handle (an object, or its text), an object of
+   * `endpoint` and `token`, the text of `curl_cli`, the address that is the reference of an AWS
+   * handle; or `{ url, key }` of a webhook. Sealed at once, and never shown.
+   */
+  readonly signal: unknown;
+}
+
+/** A handle as anybody may see it. */
+export interface HandleInfo {
+  readonly alias: string;
+  /** Of this registration: another handle of the same alias inherits no signals. */
+  readonly id: string;
+  readonly transport: Transport;
+  /** Scheme, host and port of the service. */
+  readonly origin: string;
+  /** Whether that is an endpoint that signals may be sent to. */
+  readonly isListed: boolean;
+  readonly minions: readonly string[];
+  readonly members: readonly string[];
+  readonly stack: string;
+  readonly owner?: string;
+  /** Milliseconds since 1970. */
+  readonly registeredAt: number;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
+const namePattern = { minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*$' };
+const Name = Type.String(namePattern);
+const MinionId = Type.String({ minLength: 1, maxLength: 253 });
+
+const registrationFields = {
+  minions: Type.Array(MinionId, { minItems: 1, maxItems: 10_000, uniqueItems: true }),
+  members: Type.Optional(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
+  stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+  owner: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+  expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
+  /** Read by `parseDestination`. */
+  signal: Type.Unknown(),
+};
+const strict = { additionalProperties: false };
+
+/** See {@link HandleRegistration}. */
+export const RegistrationSchema: TSchema = Type.Object({ alias: Name, ...registrationFields }, strict);
+
+/** The same where the alias stands in the path. */
+export const ReplacementSchema: TSchema = Type.Object({ alias: Type.Optional(Name), ...registrationFields }, strict);
+
+const isRegistration = Compile(Type.Unsafe<HandleRegistration>(RegistrationSchema));
+
+/** @throws BridgeError ERR_HANDLE_FORM */
+export function parseHandleRegistration(given: unknown): HandleRegistration {
+  const [first] = isRegistration.Errors(given);
+  if (first === undefined) return isRegistration.Parse(given);
+  const field = first.instancePath.slice(1).replaceAll('/', '.') || 'registration';
+  throw new BridgeError('ERR_HANDLE_FORM', `${field}: ${first.message}`);
+}
+
+/**
+ * Why a handle takes no signal of one of its minions now; `undefined`: it does.
+ * @param now - milliseconds since 1970
+ */
+export function signalRefusalOf(
+  { members, expiresAt }: HandleInfo,
+  member: string | undefined,
+  now: number,
+): 'expired' | 'member' | undefined {
+  const isMember = member === undefined ? members.length === 0 : members.includes(member);
+  if (!isMember) return 'member';
+  return expiresAt <= now ? 'expired' : undefined;
+}
+
+const signalTagForm = /^heat\/([A-Za-z0-9][\w.-]{0,63})(?:\/([A-Za-z0-9][\w.-]{0,63}))?$/;
+
+/** What a tag names: `heat/<alias>`, or `heat/<alias>/<member>`; `undefined`: no handle's. */
+export function parseSignalTag(
+  tag: string,
+): { readonly alias: string; readonly member: string | undefined } | undefined {
+  const [, alias, member] = signalTagForm.exec(tag) ?? [];
+  return alias === undefined ? undefined : { alias, member };
+}
+
+export interface HandleRegistryOptions {
   readonly state: StateArea;
   readonly isListed: (origin: string) => boolean;
   /** How long a handle lives that does not say so, milliseconds. */
@@ -19,18 +126,18 @@ export interface HandlesOptions {
 }
 
 /** How long one that has ended is still shown. */
-const shownMs = 86_400_000;
+const endedHandleRetentionMs = 86_400_000;
 
-type Plain = Omit<HandleInfo, 'isListed'>;
+type HandleFields = Omit<HandleInfo, 'isListed'>;
 
 /** A handle as it lies in the store. */
 interface StoredHandle {
-  readonly plain: Plain;
+  readonly plain: HandleFields;
   /** Base64 of the sealed destination. */
   readonly sealed: string;
 }
 
-interface Row extends StoredHandle {
+interface HandleRow extends StoredHandle {
   readonly key: readonly string[];
   readonly bytes: number;
 }
@@ -39,23 +146,23 @@ interface Row extends StoredHandle {
  * The registered handles. An alias is unique to an owner, and to a minion: two owners may use the
  * same alias for different minions, so that what a minion signals is for one handle at most.
  */
-export class Handles {
-  readonly #options: HandlesOptions;
-  readonly #rows = new Map<string, Row>();
-  readonly #byName = new Map<string, Row>();
-  readonly #byMinion = new Map<string, Row>();
+export class HandleRegistry {
+  readonly #options: HandleRegistryOptions;
+  readonly #rows = new Map<string, HandleRow>();
+  readonly #byName = new Map<string, HandleRow>();
+  readonly #byMinion = new Map<string, HandleRow>();
   readonly #bytes: Budget;
   /** Changes of handles with the same alias. */
   readonly #changes = new KeyedMutex();
 
-  private constructor(options: HandlesOptions) {
+  private constructor(options: HandleRegistryOptions) {
     this.#options = options;
     this.#bytes = new Budget(options.bytes);
   }
 
   /** With those that a process before this one registered. */
-  static async open(options: HandlesOptions): Promise<Handles> {
-    const handles = new Handles(options);
+  static async open(options: HandleRegistryOptions): Promise<HandleRegistry> {
+    const handles = new HandleRegistry(options);
     for await (const { key, value } of options.state.list(['signals', 'handles'])) {
       const stored: StoredHandle = JSON.parse(Buffer.from(value).toString('utf8'));
       handles.#restore({ ...stored, key, bytes: value.length });
@@ -70,7 +177,7 @@ export class Handles {
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {
-    const { signal, ...rest } = checkedRegistration(registration);
+    const { signal, ...rest } = parseHandleRegistration(registration);
     const destination = parseDestination(signal);
     return this.#changes.run(rest.alias, () => this.#add(rest, destination, replaces));
   }
@@ -110,7 +217,7 @@ export class Handles {
    */
   destinationOf(id: string): Destination {
     const row = this.#rows.get(id);
-    if (row === undefined) throw unknown(id);
+    if (row === undefined) throw unknownHandleError(id);
     const opened = this.#options.state.unseal(Buffer.from(row.sealed, 'base64'));
     return JSON.parse(Buffer.from(opened).toString('utf8'));
   }
@@ -151,11 +258,11 @@ export class Handles {
     const { alias, minions, members = [], stack = alias, owner, expiresAt = now() + lifeMs } = rest;
     if (expiresAt <= now()) throw new BridgeError('ERR_HANDLE_FORM', 'expiresAt: is over');
     const before = this.#byName.get(nameKey(alias, owner));
-    if (before !== undefined && !replaces) throw taken(alias);
+    if (before !== undefined && !replaces) throw aliasTakenError(alias);
     // protection: alias-of-a-minion
     this.#refuseOthers(alias, minions, before);
     const id = before?.plain.id ?? randomUUID();
-    const plain: Plain = {
+    const plain: HandleFields = {
       alias,
       id,
       transport: destination.transport,
@@ -173,10 +280,10 @@ export class Handles {
   }
 
   /** Writes a row in the place of the one before, within the bytes of its owner. */
-  async #write(fresh: Omit<Row, 'bytes'>, before: Row | undefined): Promise<HandleInfo> {
+  async #write(fresh: Omit<HandleRow, 'bytes'>, before: HandleRow | undefined): Promise<HandleInfo> {
     const { plain, sealed, key } = fresh;
     const value = Buffer.from(JSON.stringify({ plain, sealed } satisfies StoredHandle));
-    const row: Row = { ...fresh, bytes: value.length };
+    const row: HandleRow = { ...fresh, bytes: value.length };
     if (before !== undefined) this.#drop(before);
     // protection: handle-bytes-per-owner
     if (!this.#bytes.tryTake(budgetOwner(plain), row.bytes)) {
@@ -186,7 +293,7 @@ export class Handles {
     }
     this.#index(row);
     try {
-      const expiresAt = plain.expiresAt + shownMs;
+      const expiresAt = plain.expiresAt + endedHandleRetentionMs;
       await this.#options.state.write([{ op: 'put', key, value, expiresAt }]);
     } catch (error) {
       this.#drop(row);
@@ -196,13 +303,13 @@ export class Handles {
     return this.#infoOf(row);
   }
 
-  #rowOf(alias: string, owner: string | undefined): Row {
+  #rowOf(alias: string, owner: string | undefined): HandleRow {
     const named = this.#byName.get(nameKey(alias, owner));
     if (named !== undefined) return named;
-    if (owner !== undefined) throw unknown(alias);
+    if (owner !== undefined) throw unknownHandleError(alias);
     const rows = [...this.#rows.values()].filter(({ plain }) => plain.alias === alias);
     const [row, another] = rows;
-    if (row === undefined) throw unknown(alias);
+    if (row === undefined) throw unknownHandleError(alias);
     if (another === undefined) return row;
     const owners = rows.map(({ plain }) => plain.owner).join(', ');
     const text = `${alias}: several owners have a handle of this alias: ${owners}`;
@@ -210,28 +317,28 @@ export class Handles {
   }
 
   /** A minion's signal is for one handle: none that lives may share alias and minion with it. */
-  #refuseOthers(alias: string, minions: readonly string[], own: Row | undefined): void {
+  #refuseOthers(alias: string, minions: readonly string[], own: HandleRow | undefined): void {
     for (const minion of minions) {
       const row = this.#byMinion.get(minionKey(alias, minion));
       const isFree = row === undefined || row === own || row.plain.expiresAt <= this.#options.now();
-      if (!isFree) throw taken(alias);
+      if (!isFree) throw aliasTakenError(alias);
     }
   }
 
   /** What was registered before stays, also where there is less room now. */
-  #restore(row: Row): void {
+  #restore(row: HandleRow): void {
     this.#bytes.tryTake(budgetOwner(row.plain), row.bytes);
     this.#index(row);
   }
 
-  #index(row: Row): void {
+  #index(row: HandleRow): void {
     const { plain } = row;
     this.#rows.set(plain.id, row);
     this.#byName.set(nameKey(plain.alias, plain.owner), row);
     for (const minion of plain.minions) this.#byMinion.set(minionKey(plain.alias, minion), row);
   }
 
-  #drop(row: Row): void {
+  #drop(row: HandleRow): void {
     const { plain, bytes } = row;
     if (!this.#rows.delete(plain.id)) return;
     this.#bytes.release(budgetOwner(plain), bytes);
@@ -242,18 +349,18 @@ export class Handles {
     }
   }
 
-  #infoOf({ plain }: Row): HandleInfo {
+  #infoOf({ plain }: HandleRow): HandleInfo {
     return { ...plain, isListed: this.#options.isListed(plain.origin) };
   }
 
   #forgetEnded(): void {
-    const before = this.#options.now() - shownMs;
+    const before = this.#options.now() - endedHandleRetentionMs;
     for (const row of this.#rows.values()) if (row.plain.expiresAt < before) this.#drop(row);
   }
 }
 
 /** The handles of the local interface have no owner who could crowd out another: each is its own. */
-function budgetOwner({ owner, id }: Plain): string {
+function budgetOwner({ owner, id }: HandleFields): string {
   return owner ?? id;
 }
 
@@ -266,16 +373,16 @@ function minionKey(alias: string, minion: string): string {
   return `${alias}/${minion}`;
 }
 
-function withoutMinion(row: Row, minion: string): Row {
+function withoutMinion(row: HandleRow, minion: string): HandleRow {
   const minions = row.plain.minions.filter((it) => it !== minion);
   return { ...row, plain: { ...row.plain, minions } };
 }
 
-function taken(alias: string): BridgeError {
+function aliasTakenError(alias: string): BridgeError {
   const text = `${alias}: a handle has this alias already, for this owner or one of these minions`;
   return new BridgeError('ERR_HANDLE_EXISTS', text);
 }
 
-function unknown(alias: string): BridgeError {
+function unknownHandleError(alias: string): BridgeError {
   return new BridgeError('ERR_HANDLE_UNKNOWN', `no handle ${JSON.stringify(alias.slice(0, 64))}`);
 }

@@ -1,26 +1,304 @@
-/**
- * The signals that were accepted and are not over: in the store, written before the guest is
- * answered, and by name in memory. What is written together is all there after a crash, or not at all.
- */
-import { createHash, randomUUID } from 'node:crypto';
-import { type StateArea, StoreError } from '../../master/index.ts';
+import { parseJson, writeJson } from '../../runtime/index.ts';
+import type { Signal } from './signal.ts';
+import { type StateArea, type StateOperation, StoreError } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
-import { DeadLetters } from './dead-letters.ts';
-import type { HandleInfo } from './handle.ts';
-import { type DeadRecord, type OutboxRecord, packRecord, unpackRecord } from './outbox-record.ts';
-import { type FullQuota, type QuotaOptions, Quotas } from './quotas.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import type { HandleInfo } from './handles.ts';
+
+// What the outbox holds.
+
+/** A signal that was accepted, as it lies in the store. */
+export interface OutboxRecord {
+  /** Its own name, the same wherever it goes. */
+  readonly id: string;
+  readonly alias: string;
+  /** The id of the handle; `undefined`: none of this alias is registered for the minion yet. */
+  readonly handle?: string;
+  /** The order within the handle: the order in which signals were accepted. */
+  readonly sequence: number;
+  readonly minion: string;
+  readonly member?: string;
+  /** Whose quota it counts against; as long as there is no handle, its minion's alone. */
+  readonly stack?: string;
+  /** Whose handle it is for. */
+  readonly owner?: string;
+  /** Fingerprint of the key that the minion had, while it is held for a handle. */
+  readonly heldKey?: string;
+  readonly signal: Signal;
+  /** Milliseconds since 1970. */
+  readonly acceptedAt: number;
+}
+
+/** One that will not be delivered. */
+export interface DeadLetter extends OutboxRecord {
+  readonly reason: string;
+  /** Milliseconds since 1970. */
+  readonly endedAt: number;
+}
+
+/** An entry of the outbox as people see it, without what the guest said. */
+export interface OutboxEntry {
+  readonly id: string;
+  readonly alias: string;
+  readonly minion: string;
+  readonly member?: string;
+  /** Of its handle; `undefined`: none is registered for it yet. */
+  readonly stack?: string;
+  readonly owner?: string;
+  readonly status: Signal['status'];
+  /**
+   * `held` until a handle is registered for it, `waiting` for its turn or another try, `sending`
+   * now, or `dead`: it is over.
+   */
+  readonly state: 'dead' | 'held' | 'sending' | 'waiting';
+  /** Milliseconds since 1970. */
+  readonly acceptedAt: number;
+  /** Tries that failed since this process started. */
+  readonly failures: number;
+  /** Why the last try failed, or why it is over: mostly the service's own words. */
+  readonly reason?: string;
+}
+
+function packRecord(record: OutboxRecord): Uint8Array {
+  return Buffer.from(writeJson(record));
+}
+
+function unpackRecord<T extends OutboxRecord>(bytes: Uint8Array): T {
+  return parseJson(Buffer.from(bytes).toString('utf8')) as unknown as T; // packed by packRecord
+}
+
+export function outboxEntryOf(
+  record: OutboxRecord,
+  state: OutboxEntry['state'],
+  more: { readonly failures?: number; readonly reason?: string | undefined } = {},
+): OutboxEntry {
+  const { id, alias, minion, member, stack, owner, signal, acceptedAt } = record;
+  return {
+    id,
+    alias,
+    minion,
+    ...(member === undefined ? {} : { member }),
+    ...(stack === undefined ? {} : { stack }),
+    ...(owner === undefined ? {} : { owner }),
+    status: signal.status,
+    state,
+    acceptedAt,
+    failures: more.failures ?? 0,
+    ...(more.reason === undefined ? {} : { reason: more.reason }),
+  };
+}
+
+/** More than an operator reads; the oldest go. */
+const maxDeadLetters = 10_000;
+
+export interface DeadLetterListOptions {
+  readonly state: StateArea;
+  /** How long they are kept, milliseconds. */
+  readonly keepMs: number;
+  readonly now: () => number;
+}
+
+/** The signals that will not be delivered, with the reason, for an operator to look at. */
+export class DeadLetterList {
+  readonly #options: DeadLetterListOptions;
+  /** By age. */
+  readonly #ids = new Set<string>();
+
+  private constructor(options: DeadLetterListOptions) {
+    this.#options = options;
+  }
+
+  static async open(options: DeadLetterListOptions): Promise<DeadLetterList> {
+    const letters = new DeadLetterList(options);
+    for (const { id } of await letters.list()) letters.#ids.add(id);
+    return letters;
+  }
+
+  /** Those that ended first come first. */
+  async list(): Promise<readonly DeadLetter[]> {
+    const records: DeadLetter[] = [];
+    for await (const { value } of this.#options.state.list(['signals', 'dead'])) {
+      records.push(unpackRecord<DeadLetter>(value));
+    }
+    return records.sort((a, b) => a.endedAt - b.endedAt);
+  }
+
+  /** @throws BridgeError ERR_SIGNAL_UNKNOWN */
+  async get(id: string): Promise<DeadLetter> {
+    const entry = await this.#options.state.get(['signals', 'dead', id]);
+    if (entry === undefined) {
+      throw new BridgeError(
+        'ERR_SIGNAL_UNKNOWN',
+        'the dead-letter list has no signal of this id; those that wait are tried again anyway',
+      );
+    }
+    return unpackRecord<DeadLetter>(entry.value);
+  }
+
+  /** @param besides - done in the same transaction */
+  async add(
+    record: OutboxRecord & { readonly reason: string },
+    besides: readonly StateOperation[],
+  ): Promise<DeadLetter> {
+    const { state, keepMs, now } = this.#options;
+    const dead: DeadLetter = { ...record, endedAt: now() };
+    const put = {
+      op: 'put',
+      key: ['signals', 'dead', record.id],
+      value: packRecord(dead),
+      expiresAt: now() + keepMs,
+    } as const;
+    this.#ids.add(record.id);
+    await state.write([...besides, put, ...this.#dropOldest()]);
+    return dead;
+  }
+
+  /** @param besides - done in the same transaction */
+  async remove(id: string, besides: readonly StateOperation[] = []): Promise<void> {
+    await this.#options.state.write([{ op: 'delete', key: ['signals', 'dead', id] }, ...besides]);
+    this.#ids.delete(id);
+  }
+
+  #dropOldest(): StateOperation[] {
+    const [oldest] = this.#ids;
+    if (this.#ids.size <= maxDeadLetters || oldest === undefined) return [];
+    this.#ids.delete(oldest);
+    return [{ op: 'delete', key: ['signals', 'dead', oldest] }];
+  }
+}
+
+// How much may lie in the outbox, so that one guest or stack leaves room for the others.
+
+/** Signals that are not yet delivered. */
+export interface OutboxQuotaOptions {
+  /** Of one minion. */
+  readonly perMinion: number;
+  /** Of one stack of one owner. */
+  readonly perStack: number;
+  /** Of the handles of one owner; those of the local interface have none. */
+  readonly perOwner: number;
+  /** The same, bytes as they are stored. */
+  readonly ownerBytes: number;
+  /** Of one minion, for handles that are not registered yet. */
+  readonly heldPerMinion: number;
+  /** In all. */
+  readonly entries: number;
+  /** In all, bytes as they are stored. */
+  readonly bytes: number;
+}
+
+/** What a record counts against. */
+export interface QuotaUse {
+  readonly minion: string;
+  /** `undefined`: it has no handle yet. */
+  readonly stack?: string | undefined;
+  readonly owner?: string | undefined;
+  readonly bytes: number;
+}
+
+/** Which quota is used up. */
+export type FullQuota = 'entries' | 'held' | 'perMinion' | 'perOwner' | 'perStack' | 'room';
+
+/** The part of `bytes` that signals without a handle may have. */
+const heldShare = 0.25;
+
+/** How much of each quota is used. */
+export class OutboxQuotas {
+  readonly #options: OutboxQuotaOptions;
+  readonly #minions = new Map<string, number>();
+  readonly #stacks = new Map<string, number>();
+  readonly #owners = new Map<string, number>();
+  readonly #ownerBytes = new Map<string, number>();
+  readonly #held = new Map<string, number>();
+  #entries = 0;
+  #bytes = 0;
+  #heldBytes = 0;
+
+  constructor(options: OutboxQuotaOptions) {
+    this.#options = options;
+  }
+
+  /** Takes room for a record; says what is full where there is none. */
+  tryTake(record: QuotaUse): FullQuota | undefined {
+    const { perMinion, entries, bytes } = this.#options;
+    // protection: signals-without-end
+    if ((this.#minions.get(record.minion) ?? 0) >= perMinion) return 'perMinion';
+    const full = record.stack === undefined ? this.#fullOfHeld(record) : this.#fullOfOwner(record);
+    if (full !== undefined) return full;
+    if (this.#entries >= entries) return 'entries';
+    if (this.#bytes + record.bytes > bytes) return 'room';
+    this.take(record);
+    return undefined;
+  }
+
+  #fullOfHeld(record: QuotaUse): FullQuota | undefined {
+    const { bytes, heldPerMinion } = this.#options;
+    // protection: held-per-minion
+    if ((this.#held.get(record.minion) ?? 0) >= heldPerMinion) return 'held';
+    return this.#heldBytes + record.bytes > bytes * heldShare ? 'room' : undefined;
+  }
+
+  #fullOfOwner(record: QuotaUse): FullQuota | undefined {
+    const { perOwner, ownerBytes, perStack } = this.#options;
+    if ((this.#stacks.get(stackKey(record)) ?? 0) >= perStack) return 'perStack';
+    const { owner } = record;
+    if (owner === undefined) return undefined;
+    const isFull =
+      (this.#owners.get(owner) ?? 0) >= perOwner ||
+      (this.#ownerBytes.get(owner) ?? 0) + record.bytes > ownerBytes;
+    // protection: signals-per-owner
+    return isFull ? 'perOwner' : undefined;
+  }
+
+  /** Takes it in any case: what was accepted before counts. */
+  take(record: QuotaUse): void {
+    this.#count(record, 1);
+  }
+
+  release(record: QuotaUse): void {
+    this.#count(record, -1);
+  }
+
+  #count(record: QuotaUse, by: 1 | -1): void {
+    const { minion, stack, owner, bytes } = record;
+    addToCount(this.#minions, minion, by);
+    if (stack === undefined) {
+      addToCount(this.#held, minion, by);
+      this.#heldBytes += by * bytes;
+    } else {
+      addToCount(this.#stacks, stackKey(record), by);
+    }
+    if (owner !== undefined) {
+      addToCount(this.#owners, owner, by);
+      addToCount(this.#ownerBytes, owner, by * bytes);
+    }
+    this.#entries += by;
+    this.#bytes += by * bytes;
+  }
+}
+
+/** Stacks of two owners may have the same name. */
+function stackKey({ owner, stack }: QuotaUse): string {
+  return JSON.stringify([owner ?? null, stack]);
+}
+
+function addToCount(counts: Map<string, number>, name: string, by: number): void {
+  const count = (counts.get(name) ?? 0) + by;
+  if (count === 0) counts.delete(name);
+  else counts.set(name, count);
+}
 
 /** A signal before it is accepted. */
 export type NewRecord = Omit<OutboxRecord, 'acceptedAt' | 'id' | 'sequence'>;
 
 /** The request that brought a signal, and the place of the signal in it. */
-export interface RequestMark {
+export interface RequestReference {
   readonly request: string;
   readonly place: number;
 }
 
 /** A record in memory: what it takes to find it, and to give its room back. */
-export interface Pending {
+export interface PendingSignal {
   readonly id: string;
   readonly alias: string;
   /** The id of the handle; `undefined`: it is held until one is registered. */
@@ -37,16 +315,15 @@ export interface Pending {
 }
 
 /** What became of a signal that was to be accepted. */
-export type Acceptance =
+export type AcceptResult =
   | { readonly kind: 'accepted'; readonly id: string }
   /** It was, when the same request came before. */
   | { readonly kind: 'repeated' }
   | { readonly kind: 'full'; readonly quota: FullQuota };
 
-/** What {@link Outbox} needs. */
 export interface OutboxOptions {
   readonly state: StateArea;
-  readonly quotas: QuotaOptions;
+  readonly quotas: OutboxQuotaOptions;
   /** As long as a request that was sent once can come again, milliseconds. */
   readonly keepMarksMs: number;
   /** How long what is over is kept, milliseconds. */
@@ -54,25 +331,28 @@ export interface OutboxOptions {
   readonly now: () => number;
 }
 
-/** See above. */
+/**
+ * The signals that were accepted and are not over: in the store, written before the guest is
+ * answered, and by name in memory. What is written together is all there after a crash, or not at all.
+ */
 export class Outbox {
-  readonly dead: DeadLetters;
+  readonly dead: DeadLetterList;
   readonly #options: OutboxOptions;
-  readonly #quotas: Quotas;
-  readonly #pending = new Map<string, Pending>();
-  #onPending: (pending: Pending) => void = () => {};
+  readonly #quotas: OutboxQuotas;
+  readonly #pending = new Map<string, PendingSignal>();
+  #onPending: (pending: PendingSignal) => void = () => {};
   #lastSequence = 0;
 
-  private constructor(options: OutboxOptions, dead: DeadLetters) {
+  private constructor(options: OutboxOptions, dead: DeadLetterList) {
     this.#options = options;
     this.dead = dead;
-    this.#quotas = new Quotas(options.quotas);
+    this.#quotas = new OutboxQuotas(options.quotas);
   }
 
   /** With what a process before this one left. */
   static async open(options: OutboxOptions): Promise<Outbox> {
     const { state, keepDeadMs, now } = options;
-    const dead = await DeadLetters.open({ state, keepMs: keepDeadMs, now });
+    const dead = await DeadLetterList.open({ state, keepMs: keepDeadMs, now });
     const outbox = new Outbox(options, dead);
     for await (const { value } of state.list(['signals', 'outbox'])) {
       const record = unpackRecord(value);
@@ -83,18 +363,18 @@ export class Outbox {
   }
 
   /** All that is not over, the oldest first. */
-  get pending(): readonly Pending[] {
+  get pending(): readonly PendingSignal[] {
     return [...this.#pending.values()].sort((a, b) => a.sequence - b.sequence);
   }
 
   /** Told of each record, in the order of acceptance, before it is in the store. */
-  set onPending(listener: (pending: Pending) => void) {
+  set onPending(listener: (pending: PendingSignal) => void) {
     this.#onPending = listener;
   }
 
   /** Accepts a signal; durable when it resolves. @throws StoreError when it cannot be kept */
-  async accept(fresh: NewRecord, mark: RequestMark | undefined): Promise<Acceptance> {
-    const key = mark === undefined ? undefined : markKey(fresh.minion, mark);
+  async accept(fresh: NewRecord, mark: RequestReference | undefined): Promise<AcceptResult> {
+    const key = mark === undefined ? undefined : requestKey(fresh.minion, mark);
     if (key !== undefined && (await this.#options.state.get(key)) !== undefined) {
       return { kind: 'repeated' };
     }
@@ -108,20 +388,20 @@ export class Outbox {
   }
 
   /** The whole record. */
-  async read({ alias, sequence }: Pending): Promise<OutboxRecord | undefined> {
+  async read({ alias, sequence }: PendingSignal): Promise<OutboxRecord | undefined> {
     const entry = await this.#options.state.get(recordKey(alias, sequence));
     return entry === undefined ? undefined : unpackRecord(entry.value);
   }
 
   /** It is delivered, or dropped; durable when it resolves. */
-  async remove(pending: Pending): Promise<void> {
+  async remove(pending: PendingSignal): Promise<void> {
     const { alias, sequence } = pending;
     await this.#options.state.write([{ op: 'delete', key: recordKey(alias, sequence) }]);
     this.#forget(pending);
   }
 
   /** It will not be delivered; durable when it resolves. */
-  async bury(pending: Pending, record: OutboxRecord, reason: string): Promise<DeadRecord> {
+  async moveToDeadLetter(pending: PendingSignal, record: OutboxRecord, reason: string): Promise<DeadLetter> {
     const deleted = { op: 'delete', key: recordKey(pending.alias, pending.sequence) } as const;
     const dead = await this.dead.add({ ...record, reason }, [deleted]);
     this.#forget(pending);
@@ -133,13 +413,13 @@ export class Outbox {
    * @returns the quota of the handle that is full; the record stays as it was
    */
   async assign(
-    pending: Pending,
+    pending: PendingSignal,
     held: OutboxRecord,
     handle: HandleInfo,
   ): Promise<FullQuota | undefined> {
-    const record = givenTo(handle, held);
+    const record = assignToHandle(handle, held);
     const value = packRecord(record);
-    this.#quotas.give(pending);
+    this.#quotas.release(pending);
     const quota = this.#quotas.tryTake({ ...record, bytes: value.length });
     if (quota !== undefined) {
       this.#quotas.take(pending);
@@ -149,7 +429,7 @@ export class Outbox {
     try {
       await this.#options.state.write([{ op: 'put', key, value }]);
     } catch (error) {
-      this.#quotas.give({ ...record, bytes: value.length });
+      this.#quotas.release({ ...record, bytes: value.length });
       this.#quotas.take(pending);
       throw error;
     }
@@ -161,10 +441,10 @@ export class Outbox {
    * Puts a record that was over behind the others of its handle; durable when it resolves.
    * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA
    */
-  async revive(id: string, handle: HandleInfo): Promise<OutboxRecord> {
+  async requeue(id: string, handle: HandleInfo): Promise<OutboxRecord> {
     const { reason: _reason, endedAt: _endedAt, ...old } = await this.dead.get(id);
     const sequence = this.#nextSequence();
-    const record: OutboxRecord = { ...givenTo(handle, old), sequence };
+    const record: OutboxRecord = { ...assignToHandle(handle, old), sequence };
     const value = packRecord(record);
     const quota = this.#quotas.tryTake({ ...record, bytes: value.length });
     if (quota !== undefined) {
@@ -179,7 +459,7 @@ export class Outbox {
     record: OutboxRecord,
     value: Uint8Array,
     mark: readonly string[] | undefined,
-  ): Promise<Acceptance> {
+  ): Promise<AcceptResult> {
     const { state, keepMarksMs, now } = this.#options;
     const expiresAt = now() + keepMarksMs;
     const written = state.write([
@@ -207,7 +487,7 @@ export class Outbox {
   /** Ids tell a signal from all others [THREATS B-04]; a request has the same ones each time. */
   #place(
     { alias, minion }: NewRecord,
-    mark: RequestMark | undefined,
+    mark: RequestReference | undefined,
   ): Pick<OutboxRecord, 'id' | 'sequence'> {
     const sequence = this.#nextSequence();
     if (mark === undefined) return { id: randomUUID(), sequence };
@@ -222,7 +502,7 @@ export class Outbox {
     return this.#lastSequence;
   }
 
-  #remember(record: OutboxRecord, bytes: number, isWritten: Promise<boolean>): Pending {
+  #remember(record: OutboxRecord, bytes: number, isWritten: Promise<boolean>): PendingSignal {
     const { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt } = record;
     const kept = { id, alias, handle, sequence, minion, member, stack, owner, acceptedAt };
     const pending = { ...kept, bytes, isWritten };
@@ -230,14 +510,14 @@ export class Outbox {
     return pending;
   }
 
-  #forget(pending: Pending): void {
+  #forget(pending: PendingSignal): void {
     if (this.#pending.get(pending.id) !== pending) return;
     this.#pending.delete(pending.id);
-    this.#quotas.give(pending);
+    this.#quotas.release(pending);
   }
 }
 
-function givenTo(handle: HandleInfo, record: OutboxRecord): OutboxRecord {
+function assignToHandle(handle: HandleInfo, record: OutboxRecord): OutboxRecord {
   const { heldKey: _heldKey, ...rest } = record;
   const { id, stack, owner } = handle;
   return { ...rest, handle: id, stack, ...(owner === undefined ? {} : { owner }) };
@@ -247,6 +527,6 @@ function recordKey(alias: string, sequence: number): readonly string[] {
   return ['signals', 'outbox', alias, String(sequence).padStart(16, '0')];
 }
 
-function markKey(minion: string, { request, place }: RequestMark): readonly string[] {
+function requestKey(minion: string, { request, place }: RequestReference): readonly string[] {
   return ['signals', 'requests', minion, request, String(place)];
 }

@@ -1,5 +1,6 @@
 /** What a guest says with a signal, as Heat takes it: read, bounded, and never trusted for its id. */
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+
+import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
 import { writeJson } from '../../runtime/index.ts';
 
 /** A value that JSON can carry. */
@@ -23,7 +24,7 @@ export interface Signal {
 }
 
 /** Why something that a minion said is no signal. */
-export type SignalComplaint =
+export type SignalProblem =
   | 'bytes'
   | 'data-no-json'
   | 'field-unknown'
@@ -39,10 +40,10 @@ const maxReasonLength = 2_048;
  * would drop the whole signal without a word for it; so is `id`, by which one guest could count twice.
  * @param maxBytes - of the signal as JSON
  */
-export function readSignal(
+export function parseSignal(
   said: WireValue | undefined,
   maxBytes: number,
-): { readonly ok: true; readonly signal: Signal } | { ok: false; complaint: SignalComplaint } {
+): { readonly ok: true; readonly signal: Signal } | { ok: false; complaint: SignalProblem } {
   if (said === undefined || said === null) return { ok: true, signal: { status: 'SUCCESS' } };
   if (!isWireMap(said)) return { ok: false, complaint: 'not-a-map' };
   const { status = 'SUCCESS', reason = null, data = null, ...others } = said;
@@ -53,11 +54,11 @@ export function readSignal(
   if (reason !== null && typeof reason !== 'string') {
     return { ok: false, complaint: 'reason-no-text' };
   }
-  const json = tryJson(data);
+  const json = tryToJson(data);
   if (json === undefined) return { ok: false, complaint: 'data-no-json' };
   const signal: Signal = {
     status,
-    ...(reason === null ? {} : { reason: cut(reason) }),
+    ...(reason === null ? {} : { reason: truncateReason(reason) }),
     ...(json === null ? {} : { data: json }),
   };
   const bytes = Buffer.byteLength(writeJson(signal));
@@ -72,24 +73,24 @@ export function signalId(minion: string, member: string | undefined): string {
   return member === undefined ? minion : `${minion}/${member}`;
 }
 
-function cut(reason: string): string {
+function truncateReason(reason: string): string {
   if (reason.length <= maxReasonLength) return reason;
   return `${[...reason].slice(0, maxReasonLength - 1).join('')}…`;
 }
 
 /** Bytes and dates have no form in JSON that Heat would read as what they are. */
-function tryJson(value: WireValue): Json | undefined {
+function tryToJson(value: WireValue): Json | undefined {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'bigint') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
   if (Array.isArray(value)) {
-    const items = value.map(tryJson);
+    const items = value.map(tryToJson);
     return items.every((item) => item !== undefined) ? items : undefined;
   }
   if (!isWireMap(value)) return undefined;
   const entries: [string, Json][] = [];
   for (const [name, content] of Object.entries(value)) {
-    const item = tryJson(content);
+    const item = tryToJson(content);
     if (item === undefined) return undefined;
     entries.push([name, item]);
   }

@@ -1,6 +1,11 @@
 /** Handles and the outbox, for whoever runs the orchestration and whoever looks after it. */
-import type { HandleInfo, HandleRegistration } from './handle.ts';
-import type { OutboxEntry } from './outbox-record.ts';
+
+import type { HandleInfo, HandleRegistration, HandleRegistry } from './handles.ts';
+import { type DeadLetter, type Outbox, type OutboxEntry, type OutboxRecord, type PendingSignal, outboxEntryOf } from './outbox.ts';
+import { BridgeError } from '../errors.ts';
+import type { DeliveryWorker } from './delivery-worker.ts';
+import { type AuditRequester, type ExtensionHost, type RpcMethod, extensionMethod } from '../../master/index.ts';
+import Type from '#typebox';
 
 /** The handles that minions may signal. */
 export interface HandlesApi {
@@ -62,4 +67,220 @@ export interface OutboxApi {
 export interface SignalsApi {
   readonly handles: HandlesApi;
   readonly outbox: OutboxApi;
+}
+
+// The outbox as an operator has it.
+
+export interface OutboxApiDeps {
+  readonly outbox: Outbox;
+  readonly courier: DeliveryWorker;
+  readonly handles: HandleRegistry;
+}
+
+const defaultListLimit = 1_000;
+
+export function createOutboxApi({ outbox, courier, handles }: OutboxApiDeps): OutboxApi {
+  const deadOf = async (selection: OutboxSelection): Promise<readonly DeadLetter[]> =>
+    (await outbox.dead.list()).filter((it) => matchesSelection(it, selection));
+  const pendingOf = (selection: OutboxSelection): readonly PendingSignal[] =>
+    outbox.pending.filter((it) => matchesSelection(it, selection));
+  return {
+    list: async (selection = {}) => {
+      const { isDead, limit = defaultListLimit } = selection;
+      const dead = isDead === false ? [] : await deadOf(selection);
+      const entries = dead.slice(0, limit).map((it) => outboxEntryOf(it, 'dead', it));
+      if (isDead === true) return entries;
+      for (const pending of pendingOf(selection).slice(0, limit - entries.length)) {
+        const record = await outbox.read(pending);
+        const { state, ...more } = courier.stateOf(pending);
+        if (record !== undefined) entries.push(outboxEntryOf(record, state, more));
+      }
+      return entries;
+    },
+    retry: async (selection) => {
+      const dead = await deadOf(selection);
+      requireFound(dead, selection);
+      const revived: OutboxEntry[] = [];
+      for (const { id, alias, handle: handleId, minion } of dead) {
+        const handle =
+          handleId === undefined ? handles.findFor(alias, minion) : handles.find(handleId);
+        if (handle === undefined) throw handleGoneError(alias);
+        revived.push(outboxEntryOf(await outbox.requeue(id, handle), 'waiting'));
+      }
+      return revived;
+    },
+    drop: async (selection) => {
+      const dropped: OutboxEntry[] = [];
+      for (const record of await deadOf(selection)) {
+        await outbox.dead.remove(record.id);
+        dropped.push(outboxEntryOf(record, 'dead', record));
+      }
+      for (const pending of pendingOf(selection)) {
+        const record = await outbox.read(pending);
+        await outbox.remove(pending);
+        if (record !== undefined) dropped.push(outboxEntryOf(record, 'waiting'));
+      }
+      requireFound(dropped, selection);
+      return dropped;
+    },
+  };
+}
+
+function matchesSelection(
+  record: Pick<PendingSignal, 'alias' | 'id'> & { readonly owner?: string | undefined },
+  { id, alias, owner }: OutboxSelection,
+): boolean {
+  return (
+    (id === undefined || id === record.id) &&
+    (alias === undefined || alias === record.alias) &&
+    (owner === undefined || owner === record.owner)
+  );
+}
+
+function requireFound(found: readonly unknown[], { id }: OutboxSelection): void {
+  if (id === undefined || found.length > 0) return;
+  throw new BridgeError(
+    'ERR_SIGNAL_UNKNOWN',
+    'no signal of this id; outbox list shows those there are',
+  );
+}
+
+function handleGoneError(alias: string): BridgeError {
+  return new BridgeError('ERR_HANDLE_UNKNOWN', `${alias}: the handle of the signal is gone`);
+}
+
+// What is done to handles and to the outbox, in the audit log; nothing of a destination.
+
+/** Whoever may use the local socket, or the program that the master runs in. */
+const localRequester: AuditRequester = { who: { kind: 'local', name: '' }, rule: 'local-interface' };
+
+export function withAudit(
+  api: SignalsApi,
+  audit: ExtensionHost['audit'],
+  by: AuditRequester = localRequester,
+): SignalsApi {
+  const { handles, outbox } = api;
+  const tell = async <T>(
+    action: string,
+    what: string,
+    work: () => Promise<T>,
+    on: (result: T) => readonly string[],
+  ): Promise<T> => {
+    try {
+      const result = await work();
+      audit.append({ ...by, action, what, on: on(result), outcome: 'done' });
+      return result;
+    } catch (error) {
+      audit.append({ ...by, action, what, outcome: 'failed' });
+      throw error;
+    }
+  };
+  const minionsOf = (entries: readonly OutboxEntry[]): readonly string[] => [
+    ...new Set(entries.map(({ minion }) => minion)),
+  ];
+  const meant = ({ id, alias }: OutboxSelection): string => id ?? alias ?? '*';
+  return {
+    handles: {
+      ...handles,
+      add: (registration, options) =>
+        tell(
+          'handle.add',
+          String(registration.alias),
+          () => handles.add(registration, options),
+          ({ minions }) => minions,
+        ),
+      remove: (alias, of) =>
+        tell(
+          'handle.remove',
+          alias,
+          () => handles.remove(alias, of),
+          ({ minions }) => minions,
+        ),
+    },
+    outbox: {
+      ...outbox,
+      retry: (selection) =>
+        tell('outbox.retry', meant(selection), () => outbox.retry(selection), minionsOf),
+      drop: (selection) =>
+        tell('outbox.drop', meant(selection), () => outbox.drop(selection), minionsOf),
+    },
+  };
+}
+
+/** A signal that was permitted, and that no handle was registered for in time. */
+export function auditExpired(
+  audit: ExtensionHost['audit'],
+  { alias, minion, member }: OutboxRecord,
+  detail: string,
+): void {
+  const what = member === undefined ? `heat/${alias}` : `heat/${alias}/${member}`;
+  const who = { kind: 'minion', name: minion } as const;
+  audit.append({ who, action: 'signal', what, outcome: 'expired', detail });
+}
+
+// Handles and outbox at the master's local socket.
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 256 });
+const ownerField = { owner: Type.Optional(Text) };
+const Alias = Type.Object({ alias: Text, ...ownerField }, strict);
+const selectionFields = { id: Type.Optional(Text), alias: Type.Optional(Text), ...ownerField };
+const Selection = Type.Object(selectionFields, strict);
+/** `handles.add` looks at it more closely. */
+const Registration = Type.Unsafe<HandleRegistration>(Type.Object({ alias: Text }));
+
+/** The methods, called there as `bridge.handles.add` and so on. */
+export function signalMethods({ handles, outbox }: SignalsApi): ReadonlyMap<string, RpcMethod> {
+  return new Map([
+    [
+      'handles.add',
+      extensionMethod({
+        parameters: Type.Object(
+          { registration: Registration, replaces: Type.Optional(Type.Boolean()) },
+          strict,
+        ),
+        call: (_api, { registration, replaces = false }) => handles.add(registration, { replaces }),
+      }),
+    ],
+    [
+      'handles.list',
+      extensionMethod({
+        parameters: Type.Object(ownerField, strict),
+        call: (_api, p) => handles.list(p),
+      }),
+    ],
+    [
+      'handles.show',
+      extensionMethod({
+        parameters: Alias,
+        call: (_api, { alias, ...of }) => handles.show(alias, of),
+      }),
+    ],
+    [
+      'handles.remove',
+      extensionMethod({
+        parameters: Alias,
+        call: (_api, { alias, ...of }) => handles.remove(alias, of),
+      }),
+    ],
+    [
+      'outbox.list',
+      extensionMethod({
+        parameters: Type.Object(
+          {
+            ...selectionFields,
+            isDead: Type.Optional(Type.Boolean()),
+            limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000 })),
+          },
+          strict,
+        ),
+        call: (_api, p) => outbox.list(p),
+      }),
+    ],
+    [
+      'outbox.retry',
+      extensionMethod({ parameters: Selection, call: (_api, p) => outbox.retry(p) }),
+    ],
+    ['outbox.drop', extensionMethod({ parameters: Selection, call: (_api, p) => outbox.drop(p) })],
+  ]);
 }

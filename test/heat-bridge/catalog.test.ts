@@ -2,11 +2,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { Catalog } from '../../heat-bridge/catalog/catalog.ts';
-import { readDefinition } from '../../heat-bridge/catalog/definition.ts';
-import { createStandings } from '../../heat-bridge/catalog/function-lists.ts';
-import { reviewedFunctions } from '../../heat-bridge/catalog/reviewed-functions.ts';
-import { unsafeFunctions } from '../../heat-bridge/catalog/unsafe-functions.ts';
+import { Catalog } from '../../heat-bridge/commands/command-catalog.ts';
+import { parseCommandDefinition } from '../../heat-bridge/commands/command-definition.ts';
+import { loadFunctionReviews, reviewedFunctions, unsafeFunctions } from '../../heat-bridge/commands/function-lists.ts';
 import { BridgeError, loadCatalog } from '../../heat-bridge/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
@@ -15,7 +13,7 @@ const base = { description: 'Does something.', parameters: text };
 const why = 'looked at by the database team';
 
 function compile(body: object, name = 'a.b'): Catalog {
-  return new Catalog([readDefinition(name, body)]);
+  return new Catalog([parseCommandDefinition(name, body)]);
 }
 
 const refused: readonly (readonly [why: string, body: object, named: RegExp])[] = [
@@ -128,7 +126,7 @@ for (const [title, body] of taken) {
 }
 
 test('no function is in both of the shipped lists', (t) => {
-  const standings = createStandings();
+  const standings = loadFunctionReviews();
   const unsafe = unsafeFunctions.trim().split('\n');
   for (const line of reviewedFunctions.trim().split('\n')) {
     const [fun = ''] = line.split(' ');
@@ -164,7 +162,7 @@ for (const fun of [
   'win_task.create_task',
 ]) {
   test(`${fun} is known to be dangerous`, (t) => {
-    t.is(createStandings()(fun).kind, 'unsafe');
+    t.is(loadFunctionReviews()(fun).kind, 'unsafe');
   });
 }
 

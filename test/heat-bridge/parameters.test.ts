@@ -2,14 +2,13 @@
 
 import test from 'ava';
 import fc from 'fast-check';
-import { Catalog } from '../../heat-bridge/catalog/catalog.ts';
-import type { CompiledCommand } from '../../heat-bridge/catalog/compile-command.ts';
-import { type CommandDefinition, readDefinition } from '../../heat-bridge/catalog/definition.ts';
+import { Catalog, type CompiledCommand } from '../../heat-bridge/commands/command-catalog.ts';
+import { type CommandDefinition, parseCommandDefinition } from '../../heat-bridge/commands/command-definition.ts';
 import { BridgeError } from '../../heat-bridge/index.ts';
-import { valuesOf } from '../../heat-bridge/plans/sources.ts';
+import { stepParameters } from '../../heat-bridge/plans/plan-catalog.ts';
 
 function compiled(body: Omit<CommandDefinition, 'name' | 'description'>): CompiledCommand {
-  return new Catalog([readDefinition('a.b', { description: 'x', ...body })]).get('a.b');
+  return new Catalog([parseCommandDefinition('a.b', { description: 'x', ...body })]).get('a.b');
 }
 
 const anything = compiled({
@@ -211,7 +210,7 @@ test('a parameter that was not given is not passed on, whatever its name', (t) =
   const given = command.check({ toString: 'a' });
   t.deepEqual(command.toCall(given, '').kwarg, { toString: 'a' });
   const sources = Object.fromEntries(names.map((name) => [name, { parameter: name }]));
-  t.deepEqual(valuesOf(sources, {}, new Map()), {});
+  t.deepEqual(stepParameters(sources, {}, new Map()), {});
 });
 
 test('a word that was not given is no other word, whatever its name', (t) => {

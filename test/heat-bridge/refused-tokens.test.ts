@@ -1,8 +1,8 @@
 /** A flood of tokens that are none costs only the address that it comes from. */
 import test from 'ava';
 import fastify, { type LightMyRequestResponse } from 'fastify';
-import { sendBridgeError } from '../../heat-bridge/http/errors.ts';
-import { limitRefusedTokens } from '../../heat-bridge/http/refused-tokens.ts';
+import { sendBridgeError } from '../../heat-bridge/errors.ts';
+import { limitRefusedTokens } from '../../heat-bridge/http/bridge-plugin.ts';
 import { AuthenticationError } from '../../master/index.ts';
 
 test('who shows too many tokens that are refused waits, and nobody else does', async (t) => {

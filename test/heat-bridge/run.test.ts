@@ -8,7 +8,7 @@ import {
   BridgeError,
   type CommandDefinition,
   type CommandUpdate,
-  command,
+  defineCommand,
   createBridge,
 } from '../../heat-bridge/index.ts';
 import { resolveMasterConfig } from '../../master/index.ts';
@@ -583,7 +583,7 @@ test('the local socket runs commands, by the right of who may use it or of a ser
 });
 
 test('a program has the types of its commands', async (t) => {
-  const greet = command('demo.greet', {
+  const greet = defineCommand('demo.greet', {
     description: 'Greets.',
     function: 'test.echo',
     parameters: Type.Object({ text: Type.String() }),

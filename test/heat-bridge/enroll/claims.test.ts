@@ -1,7 +1,7 @@
 /** Who may claim for a key with a ticket, and what becomes of minions that show one. */
 import { generateKeyPairSync } from 'node:crypto';
 import test from 'ava';
-import { signTicket, tryReadTicket } from '../../../heat-bridge/enroll/ticket.ts';
+import { signTicket, tryParseTicket } from '../../../heat-bridge/enroll/tickets.ts';
 import { BridgeError } from '../../../heat-bridge/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
@@ -112,7 +112,7 @@ test('tickets that an address shows in vain are bounded', async (t) => {
   const stage = await startStage(t);
   const { ticket } = await stage.bridge.enroll.create(machine);
   const forger = generateKeyPairSync('ed25519').privateKey;
-  const claims = tryReadTicket(ticket)?.claims;
+  const claims = tryParseTicket(ticket)?.claims;
   const forged = claims && signTicket(claims, forger);
   const body = { id: 'web-1', fingerprint: fingerOf('minion') };
   const codes = new Set<string | undefined>();
@@ -134,7 +134,7 @@ test('a ticket is good for nothing but what it was made for', async (t) => {
     address: '192.0.2.9',
   });
   const forger = generateKeyPairSync('ed25519').privateKey;
-  const claims = tryReadTicket(ticket)?.claims;
+  const claims = tryParseTicket(ticket)?.claims;
   const fingerprint = fingerOf('minion');
   const right = { ticket, id: 'web-1', instance: 'i-1', fingerprint };
   const cases: [object, string][] = [

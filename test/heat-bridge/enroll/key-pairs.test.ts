@@ -1,5 +1,5 @@
 import test from 'ava';
-import { KeyPairs } from '../../../heat-bridge/enroll/key-pairs.ts';
+import { KeyPairs } from '../../../heat-bridge/enroll/enrolment-service.ts';
 import type { KeyPairText } from '../../../minion-protocol/index.ts';
 
 function numbered(): { made: number; make: () => Promise<KeyPairText> } {

@@ -4,13 +4,7 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import nacl from 'tweetnacl';
-import {
-  isGenuine,
-  signTicket,
-  type TicketClaims,
-  tryReadTicket,
-} from '../../../heat-bridge/enroll/ticket.ts';
-import { openTicketKey } from '../../../heat-bridge/enroll/ticket-key.ts';
+import { type TicketClaims, openTicketKey, signTicket, tryParseTicket, verifyTicket } from '../../../heat-bridge/enroll/tickets.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const key = generateKeyPairSync('ed25519');
@@ -26,9 +20,9 @@ test('a ticket says what was signed', (t) => {
   fc.assert(
     fc.property(text, text, fc.option(text, { nil: undefined }), (minion, project, instance) => {
       const said = { ...claims, minion, project, ...(instance === undefined ? {} : { instance }) };
-      const read = tryReadTicket(signTicket(said, key.privateKey));
+      const read = tryParseTicket(signTicket(said, key.privateKey));
       t.deepEqual(read?.claims, said);
-      t.true(read !== undefined && isGenuine(read, key.publicKey));
+      t.true(read !== undefined && verifyTicket(read, key.publicKey));
     }),
     { numRuns: 25 },
   );
@@ -37,13 +31,13 @@ test('a ticket says what was signed', (t) => {
 test('a ticket of another key, or with another claim, is not genuine', (t) => {
   const ticket = signTicket(claims, key.privateKey);
   const other = generateKeyPairSync('ed25519');
-  const read = tryReadTicket(ticket);
-  t.false(read !== undefined && isGenuine(read, other.publicKey));
+  const read = tryParseTicket(ticket);
+  t.false(read !== undefined && verifyTicket(read, other.publicKey));
   const [head, , signature] = ticket.split('.');
   const altered = Buffer.from(JSON.stringify({ ...claims, minion: 'web-2' })).toString('base64url');
-  const forged = tryReadTicket([head, altered, signature].join('.'));
+  const forged = tryParseTicket([head, altered, signature].join('.'));
   t.is(forged?.claims.minion, 'web-2');
-  t.false(forged !== undefined && isGenuine(forged, key.publicKey));
+  t.false(forged !== undefined && verifyTicket(forged, key.publicKey));
 });
 
 test('what is no ticket is not read, whatever it is', (t) => {
@@ -62,9 +56,9 @@ test('what is no ticket is not read, whatever it is', (t) => {
     signed({ ...claims, more: 1 }),
     signed({ ...claims, minion: 'm'.repeat(3000) }),
   ];
-  for (const text of wrong) t.is(tryReadTicket(text), undefined, text.slice(0, 40));
+  for (const text of wrong) t.is(tryParseTicket(text), undefined, text.slice(0, 40));
   fc.assert(
-    fc.property(fc.string({ maxLength: 300 }), (text) => tryReadTicket(text) === undefined),
+    fc.property(fc.string({ maxLength: 300 }), (text) => tryParseTicket(text) === undefined),
   );
 });
 

@@ -2,16 +2,15 @@
 import { generateKeyPairSync } from 'node:crypto';
 import test from 'ava';
 import { pino } from 'pino';
-import { Claims } from '../../../heat-bridge/enroll/claims.ts';
-import { Deadlines } from '../../../heat-bridge/enroll/deadlines.ts';
+import { TicketClaimHandler } from '../../../heat-bridge/enroll/ticket-claims.ts';
+import { EnrolmentDeadlines, EnrolmentTransitions } from '../../../heat-bridge/enroll/enrolment-transitions.ts';
 import type { Enrolment } from '../../../heat-bridge/enroll/enrolment.ts';
-import { EnrolmentBook } from '../../../heat-bridge/enroll/enrolment-book.ts';
-import { EnrolmentMoves } from '../../../heat-bridge/enroll/moves.ts';
-import { signTicket } from '../../../heat-bridge/enroll/ticket.ts';
+import { EnrolmentRepository } from '../../../heat-bridge/enroll/enrolment-repository.ts';
+import { signTicket } from '../../../heat-bridge/enroll/tickets.ts';
 import { BridgeError } from '../../../heat-bridge/index.ts';
 import { type Admission, AuditBursts, type HeldKey } from '../../../master/index.ts';
 import { KeyedMutex } from '../../../runtime/index.ts';
-import { createSteps, type Steps } from '../../helpers/steps.ts';
+import { type Steps, createSteps } from '../../helpers/steps.ts';
 import { pem } from '../../helpers/vectors.ts';
 import { fingerOf } from './stage.ts';
 
@@ -40,7 +39,7 @@ const shown = { ticket, id, address: '192.0.2.7' };
 
 /** The keys of a master, and an enrolment; whatever is asked of a disk is a step. */
 interface World {
-  readonly book: EnrolmentBook;
+  readonly book: EnrolmentRepository;
   readonly clock: { now: number };
   readonly held: () => HeldKey | undefined;
   /** Being too late is no failure. */
@@ -77,8 +76,8 @@ async function createWorld(steps: Steps): Promise<World> {
   const nothing: AsyncIterable<never> = { async *[Symbol.asyncIterator]() {} };
   const state = { list: () => nothing, write: async () => steps.next().then(() => 1) };
   const now = (): number => clock.now;
-  const book = await EnrolmentBook.open(state, now);
-  const moves: EnrolmentMoves = new EnrolmentMoves({
+  const book = await EnrolmentRepository.open(state, now);
+  const moves: EnrolmentTransitions = new EnrolmentTransitions({
     book,
     spent: { add: () => steps.next() },
     admission,
@@ -86,7 +85,7 @@ async function createWorld(steps: Steps): Promise<World> {
     tell: () => {},
     now,
   });
-  const claims = new Claims({
+  const claims = new TicketClaimHandler({
     book,
     moves,
     admission,
@@ -95,7 +94,7 @@ async function createWorld(steps: Steps): Promise<World> {
     tell: () => {},
   });
   const bursts = new AuditBursts({ audit: { append: () => {}, digest: async () => '' }, now });
-  const deadlines = new Deadlines({ book, moves, bursts, now, log: pino({ level: 'silent' }) });
+  const deadlines = new EnrolmentDeadlines({ book, moves, bursts, now, log: pino({ level: 'silent' }) });
   const acts: Readonly<Record<Act, () => Promise<unknown>>> = {
     claim: () => claims.claim({ ...shown, fingerprint }),
     report: () => claims.report({ ...shown, reason: 'no service' }),
@@ -118,7 +117,7 @@ async function createWorld(steps: Steps): Promise<World> {
         if (held?.state === 'accepted') await set('rejected');
       });
     },
-    deadline: () => deadlines.round(),
+    deadline: () => deadlines.endExpired(),
   };
   await steps.run([() => book.put(enrolment)]);
   const begin = (act: Act) => async (): Promise<void> => {

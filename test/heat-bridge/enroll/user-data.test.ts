@@ -5,9 +5,8 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { parse } from 'yaml';
-import type { EnrolRequest } from '../../../heat-bridge/enroll/request.ts';
-import { multipart } from '../../../heat-bridge/enroll/user-data/multipart.ts';
-import { UserDataWriter } from '../../../heat-bridge/enroll/user-data/writer.ts';
+import type { EnrolRequest } from '../../../heat-bridge/enroll/enrolment.ts';
+import { UserDataWriter, renderMultipart } from '../../../heat-bridge/enroll/user-data.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const certificate = readFileSync(
@@ -134,7 +133,7 @@ test('only the machine with a given pair gets a private key', (t) => {
 test('what the service passes already stays as it is, of whatever kind', (t) => {
   const config = '#cloud-config\nhostname: web-1\n';
   const script = '#!/bin/sh\necho grüß gott\n';
-  const message = multipart([
+  const message = renderMultipart([
     { type: 'text/cloud-config', name: 'a', content: config },
     { type: 'text/x-shellscript', name: 'b', content: script },
   ]);
@@ -164,7 +163,7 @@ test('any content of a part arrives as it was', (t) => {
   fc.assert(
     fc.property(fc.array(line, { minLength: 1, maxLength: 6 }), (lines) => {
       const content = `#!/bin/sh\n${lines.join('\n')}`;
-      const [first] = readParts(multipart([{ type: 'text/x-shellscript', name: 'x', content }]));
+      const [first] = readParts(renderMultipart([{ type: 'text/x-shellscript', name: 'x', content }]));
       t.is(first?.[1], content);
     }),
     { numRuns: 15 },

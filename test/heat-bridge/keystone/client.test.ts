@@ -1,17 +1,9 @@
 /** Keystone asked about tokens, with answers that a real one gave. */
 import test, { type ExecutionContext } from 'ava';
-import { KeystoneClient } from '../../../heat-bridge/keystone/client.ts';
-import { keystoneOptions } from '../../../heat-bridge/keystone/options.ts';
-import { createAsk } from '../../../heat-bridge/outgoing/exchange.ts';
+import { KeystoneClient, parseKeystoneOptions } from '../../../heat-bridge/keystone.ts';
+import { createHttpClient } from '../../../heat-bridge/http-client.ts';
 import { AuthenticationError } from '../../../master/index.ts';
-import {
-  exchangeOf,
-  keystoneSection,
-  type RecordedKeystone,
-  servicePassword,
-  startKeystone,
-  tokenOf,
-} from './recorded-keystone.ts';
+import { type RecordedKeystone, exchangeOf, keystoneSection, servicePassword, startKeystone, tokenOf } from './recorded-keystone.ts';
 
 interface Stage {
   readonly keystone: RecordedKeystone;
@@ -23,12 +15,12 @@ interface Stage {
 
 async function open(t: ExecutionContext, password?: string): Promise<Stage> {
   const keystone = await startKeystone(t);
-  const { endpoints, timeoutMs, ...who } = keystoneOptions(keystoneSection(keystone.url, password));
+  const { endpoints, timeoutMs, ...who } = parseKeystoneOptions(keystoneSection(keystone.url, password));
   const clock = { now: 0 };
   const told: unknown[] = [];
   const client = new KeystoneClient({
     ...who,
-    ask: createAsk({ endpoints, timeoutMs, resolve: async () => [] }),
+    ask: createHttpClient({ endpoints, timeoutMs, resolve: async () => [] }),
     monotonic: () => clock.now,
     closing: new AbortController().signal,
     log: { warn: (fields: object) => told.push(fields) },

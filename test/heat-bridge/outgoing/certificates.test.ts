@@ -7,8 +7,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { BridgeError } from '../../../heat-bridge/index.ts';
-import { createAsk, type Exchange } from '../../../heat-bridge/outgoing/exchange.ts';
-import { signalsOptions } from '../../../heat-bridge/signals/options.ts';
+import { type HttpResult, createHttpClient } from '../../../heat-bridge/http-client.ts';
+import { parseSignalsOptions } from '../../../heat-bridge/signals/open-signals.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const fixture = (name: string): string =>
@@ -27,12 +27,12 @@ async function startService(t: ExecutionContext, name: 'master' | 'stranger'): P
 }
 
 /** A section of one endpoint, whose file is gone once the section was read. */
-async function askOf(t: ExecutionContext, url: string): Promise<() => Promise<Exchange>> {
+async function askOf(t: ExecutionContext, url: string): Promise<() => Promise<HttpResult>> {
   const file = path.join(temporaryDirectory(t), 'ca.pem');
   copyFileSync(fixture('ca.pem'), file);
-  const { endpoints } = signalsOptions({ endpoints: [{ url, ca_file: file }] });
+  const { endpoints } = parseSignalsOptions({ endpoints: [{ url, ca_file: file }] });
   rmSync(file);
-  const ask = createAsk({ endpoints, timeoutMs: 5_000, resolve: async () => [] });
+  const ask = createHttpClient({ endpoints, timeoutMs: 5_000, resolve: async () => [] });
   return () => ask({ method: 'PUT', url, body: '{}' }, new AbortController().signal);
 }
 
@@ -49,7 +49,7 @@ test('a service that somebody else vouches for is not', async (t) => {
 
 test('a file that cannot be read ends the start, and the key is named', (t) => {
   const given = { endpoints: [{ url: 'https://heat.example.org', ca_file: '/none/ca.pem' }] };
-  const error = t.throws(() => signalsOptions(given), {
+  const error = t.throws(() => parseSignalsOptions(given), {
     instanceOf: BridgeError,
     code: 'ERR_BRIDGE_OPTIONS',
   });

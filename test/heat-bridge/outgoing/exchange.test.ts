@@ -1,7 +1,6 @@
 import test, { type ExecutionContext } from 'ava';
-import { type EndpointOptions, listEndpoints } from '../../../heat-bridge/outgoing/endpoints.ts';
-import { createAsk, type Exchange } from '../../../heat-bridge/outgoing/exchange.ts';
-import { type Answerer, always, type Recorder, startRecorder } from '../signals/recorder.ts';
+import { type EndpointOptions, type HttpResult, createHttpClient, parseAllowedEndpoints } from '../../../heat-bridge/http-client.ts';
+import { type Answerer, type Recorder, always, startRecorder } from '../signals/recorder.ts';
 
 async function recorder(t: ExecutionContext, answer: Answerer): Promise<Recorder> {
   const service = await startRecorder(answer);
@@ -14,9 +13,9 @@ function ask(
   url: string,
   addresses: readonly string[] = [],
   timeoutMs = 5_000,
-): Promise<Exchange> {
+): Promise<HttpResult> {
   const resolve = async (): Promise<readonly string[]> => addresses;
-  const send = createAsk({ endpoints: listEndpoints(endpoints), timeoutMs, resolve });
+  const send = createHttpClient({ endpoints: parseAllowedEndpoints(endpoints), timeoutMs, resolve });
   return send({ method: 'PUT', url, body: '{}' }, new AbortController().signal);
 }
 

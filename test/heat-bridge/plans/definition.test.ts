@@ -4,9 +4,9 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import Type from '#typebox';
-import { Catalog, createBridge, loadCatalog, PlanBook, plan } from '../../../heat-bridge/index.ts';
-import { readPlan } from '../../../heat-bridge/plans/definition.ts';
-import { keysOf, valueAt } from '../../../heat-bridge/plans/pointer.ts';
+import { Catalog, PlanCatalog, createBridge, definePlan, loadCatalog } from '../../../heat-bridge/index.ts';
+import { parsePlanDefinition } from '../../../heat-bridge/plans/plan-definition.ts';
+import { parseJsonPointer, valueAtPointer } from '../../../heat-bridge/plans/plan-catalog.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { cluster, commands, user } from './cluster.ts';
 
@@ -14,8 +14,8 @@ const catalog = new Catalog([...commands, user]);
 const { name, ...base } = cluster;
 const { grant, status, follow, note } = base.steps;
 
-function compile(body: object): PlanBook {
-  return new PlanBook([readPlan(name, body)], catalog);
+function compile(body: object): PlanCatalog {
+  return new PlanCatalog([parsePlanDefinition(name, body)], catalog);
 }
 
 const refused: readonly (readonly [why: string, body: object, named: RegExp])[] = [
@@ -170,7 +170,7 @@ test('files have plans beside commands, of any file and of the program', async (
 });
 
 test('a program has the types of its plans', async (t) => {
-  const twice = plan('demo.twice', {
+  const twice = definePlan('demo.twice', {
     description: 'x',
     parameters: Type.Object({ user: Type.String() }),
     groups: { all: {}, first: { from: 'all', select: 'first' } },
@@ -195,12 +195,12 @@ test('a pointer leads where its keys do, whatever is in them', (t) => {
         .map((key) => `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`)
         .join('');
       const value = [...keys].reverse().reduce<unknown>((it, key) => ({ [key]: it }), inner);
-      const found = valueAt(value as never, keysOf(pointer) ?? ['no pointer']);
+      const found = valueAtPointer(value as never, parseJsonPointer(pointer) ?? ['no pointer']);
       return JSON.stringify(found) === JSON.stringify(inner);
     }),
   );
   t.deepEqual(
-    ['a', '/~2', '~'].map((it) => keysOf(it)),
+    ['a', '/~2', '~'].map((it) => parseJsonPointer(it)),
     [undefined, undefined, undefined],
   );
 });

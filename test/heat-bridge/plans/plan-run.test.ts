@@ -2,16 +2,15 @@
 import test from 'ava';
 import fc from 'fast-check';
 import { Catalog, type PlanOutcome } from '../../../heat-bridge/index.ts';
-import { type CompiledPlan, compilePlan } from '../../../heat-bridge/plans/compile-plan.ts';
-import { readPlan } from '../../../heat-bridge/plans/definition.ts';
-import { LivePlan } from '../../../heat-bridge/plans/live-plan.ts';
-import { PlanRun, type PlanRunOptions } from '../../../heat-bridge/plans/plan-run.ts';
+import { type CompiledPlan, compilePlan } from '../../../heat-bridge/plans/plan-catalog.ts';
+import { parsePlanDefinition } from '../../../heat-bridge/plans/plan-definition.ts';
+import { PlanExecution, type PlanExecutionOptions, PlanRun } from '../../../heat-bridge/plans/plan-run.ts';
 import { commands } from './cluster.ts';
 
 const never = new AbortController().signal;
 const catalog = new Catalog(commands);
 
-type State = PlanRunOptions['before'];
+type State = PlanExecutionOptions['before'];
 
 interface Story {
   readonly plan: CompiledPlan;
@@ -45,7 +44,7 @@ const stories: fc.Arbitrary<Story> = fc.integer({ min: 1, max: 7 }).chain((count
         },
       ]);
       const body = { description: 'x', groups: { all: {} }, steps: Object.fromEntries(steps) };
-      const plan = compilePlan(readPlan('demo.plan', body), catalog);
+      const plan = compilePlan(parsePlanDefinition('demo.plan', body), catalog);
       return { plan, failing, crash, turns: new Map(names.map((it, at) => [it, turns[at] ?? 0])) };
     });
 });
@@ -65,9 +64,9 @@ async function play(
   const ended: string[] = [];
   const kept: State[] = [];
   const groups = { all: ['web1'] };
-  const run = new PlanRun({
+  const run = new PlanExecution({
     plan,
-    live: new LivePlan({ id: '1', plan: 'demo.plan', groups, owner: 'x' }),
+    live: new PlanRun({ id: '1', plan: 'demo.plan', groups, owner: 'x' }),
     steps: {
       run: async ({ step, kind, signal }) => {
         for (let turn = turns.get(step.name) ?? 0; turn > 0; turn -= 1) await nextTurn();

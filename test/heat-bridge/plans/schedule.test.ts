@@ -1,11 +1,11 @@
 /** Which steps begin, and when: for any graph, any end of each step, and any order of the ends. */
 import test from 'ava';
 import fc from 'fast-check';
-import { ancestorsOf, type Needs, orderOf } from '../../../heat-bridge/plans/graph.ts';
-import { Schedule, type StepEnd } from '../../../heat-bridge/plans/schedule.ts';
+import { type StepDependencies, ancestorsOf, topologicalOrder } from '../../../heat-bridge/plans/plan-catalog.ts';
+import { type StepEnd, StepSchedule } from '../../../heat-bridge/plans/plan-run.ts';
 
 /** Edges from later names to earlier ones alone, so that there is no circle; in any order. */
-const graphs: fc.Arbitrary<Needs> = fc
+const graphs: fc.Arbitrary<StepDependencies> = fc
   .integer({ min: 1, max: 9 })
   .chain((count) =>
     fc
@@ -20,7 +20,7 @@ const graphs: fc.Arbitrary<Needs> = fc
   );
 
 interface Story {
-  readonly needs: Needs;
+  readonly needs: StepDependencies;
   readonly failing: ReadonlySet<string>;
   readonly stopping: ReadonlySet<string>;
   readonly parallel: number;
@@ -50,7 +50,7 @@ interface Told {
 
 function play({ needs, failing, stopping, parallel, picks }: Story): Told {
   const steps = [...needs.keys()].map((name) => ({ name, stops: stopping.has(name) }));
-  const schedule = new Schedule(steps, needs, parallel);
+  const schedule = new StepSchedule(steps, needs, parallel);
   const begun: Told['begun'] = new Map();
   const late: string[] = [];
   const running: string[] = [];
@@ -104,7 +104,7 @@ test('after a failure that stops, none begins; without one, all do that nothing 
 test('an order has each step after what it needs; a circle has none', (t) => {
   fc.assert(
     fc.property(graphs, (needs) => {
-      const order = orderOf(needs) ?? [];
+      const order = topologicalOrder(needs) ?? [];
       const isSorted = order.every((name, at) =>
         (needs.get(name) ?? []).every((it) => order.indexOf(it) < at && order.includes(it)),
       );
@@ -113,12 +113,12 @@ test('an order has each step after what it needs; a circle has none', (t) => {
   );
   fc.assert(
     fc.property(graphs, fc.nat(), (needs, at) => {
-      const [first = ''] = orderOf(needs) ?? [];
+      const [first = ''] = topologicalOrder(needs) ?? [];
       const names = [...needs.keys()];
       const last = names[at % names.length] ?? '';
       const isCircle = last === first || ancestorsOf(last, needs).has(first);
       const circular = new Map(needs).set(first, [...(needs.get(first) ?? []), last]);
-      return (orderOf(circular) === undefined) === isCircle;
+      return (topologicalOrder(circular) === undefined) === isCircle;
     }),
   );
   t.pass();

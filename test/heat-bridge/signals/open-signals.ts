@@ -1,13 +1,8 @@
 /** Signals over a store in memory, with a short back-off. */
 import type { ExecutionContext } from 'ava';
-import { openSignals } from '../../../heat-bridge/signals/open.ts';
+import { openSignals } from '../../../heat-bridge/signals/open-signals.ts';
 import type { SignalsApi } from '../../../heat-bridge/signals/signals-api.ts';
-import {
-  type AuditEntry,
-  createSilentLogger,
-  type HeldKey,
-  type StateArea,
-} from '../../../master/index.ts';
+import { type AuditEntry, type HeldKey, type StateArea, createSilentLogger } from '../../../master/index.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 

@@ -1,12 +1,12 @@
 /** What services say, read in time that grows with its length alone. */
 import test, { type ExecutionContext } from 'ava';
-import { wordsOf } from '../../../heat-bridge/signals/outcome.ts';
+import { errorTextOf } from '../../../heat-bridge/signals/transports.ts';
 
 const length = 65_536;
 
 function readsQuickly(t: ExecutionContext, body: string): void {
   const begun = performance.now();
-  const words = wordsOf({ kind: 'answer', status: 500, headers: {}, body });
+  const words = errorTextOf({ kind: 'answer', status: 500, headers: {}, body });
   const milliseconds = performance.now() - begun;
   t.true(words.startsWith('answered 500'));
   t.true(words.length < 400);

@@ -1,12 +1,12 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { parseSignalTag } from '../../../heat-bridge/signals/handle.ts';
-import { packRecord, unpackRecord } from '../../../heat-bridge/signals/outbox-record.ts';
-import { readSignal, signalId } from '../../../heat-bridge/signals/signal.ts';
+import { parseSignalTag } from '../../../heat-bridge/signals/handles.ts';
+import { packRecord, unpackRecord } from '../../../heat-bridge/signals/outbox.ts';
+import { parseSignal, signalId } from '../../../heat-bridge/signals/signal.ts';
 
 test('a guest that says nothing signals success', (t) => {
   for (const said of [undefined, null, {}]) {
-    t.deepEqual(readSignal(said, 1024), { ok: true, signal: { status: 'SUCCESS' } });
+    t.deepEqual(parseSignal(said, 1024), { ok: true, signal: { status: 'SUCCESS' } });
   }
 });
 
@@ -16,7 +16,7 @@ test('status, reason and data are taken as they are said', (t) => {
     reason: 'disk full',
     data: { free: [0, 1.5, 'ß', null, true] },
   };
-  t.deepEqual(readSignal(said, 1024), { ok: true, signal: said as never });
+  t.deepEqual(parseSignal(said, 1024), { ok: true, signal: said as never });
 });
 
 const refused = [
@@ -33,18 +33,18 @@ const refused = [
 
 for (const [what, said, complaint] of refused) {
   test(`${what} is refused, because Heat would drop it or count it wrongly`, (t) => {
-    t.deepEqual(readSignal(said as never, 1024), { ok: false, complaint });
+    t.deepEqual(parseSignal(said as never, 1024), { ok: false, complaint });
   });
 }
 
 test('bytes are counted as they travel, not characters', (t) => {
   const data = 'ß'.repeat(600);
-  t.false(readSignal({ data }, 1024).ok);
-  t.true(readSignal({ data: 'x'.repeat(600) }, 1024).ok);
+  t.false(parseSignal({ data }, 1024).ok);
+  t.true(parseSignal({ data: 'x'.repeat(600) }, 1024).ok);
 });
 
 test('a long reason is cut, and the failure told nonetheless', (t) => {
-  const read = readSignal({ status: 'FAILURE', reason: '😀'.repeat(5000) }, 100_000);
+  const read = parseSignal({ status: 'FAILURE', reason: '😀'.repeat(5000) }, 100_000);
   t.true(read.ok);
   if (!read.ok) return;
   t.is([...(read.signal.reason ?? '')].length, 2048);
@@ -54,7 +54,7 @@ test('a long reason is cut, and the failure told nonetheless', (t) => {
 test('what is taken reads the same behind JSON', (t) => {
   fc.assert(
     fc.property(fc.jsonValue(), (data) => {
-      const read = readSignal({ data } as never, 1_000_000);
+      const read = parseSignal({ data } as never, 1_000_000);
       if (!read.ok) return t.fail();
       return t.deepEqual(
         JSON.parse(JSON.stringify(read.signal)).data ?? null,
@@ -84,7 +84,7 @@ test('a tag names an alias, or an alias and a member', (t) => {
 
 test('integers of 64 bits are kept, also in the outbox', (t) => {
   const data = { most: 2n ** 64n - 1n, least: -(2n ** 63n), small: 5 };
-  const read = readSignal({ data }, 1000);
+  const read = parseSignal({ data }, 1000);
   t.deepEqual(read, { ok: true, signal: { status: 'SUCCESS', data } });
   if (!read.ok) return;
   const { signal } = read;

@@ -1,0 +1,52 @@
+/** What the bridge is put together from: each part is opened with the master, and closed with it. */
+
+import type { FastifyInstance } from 'fastify';
+import type { ExtPillar, KeyAdvice, NamedCommands, OpenExtension, RpcMethod, SignalIntake } from '../master/index.ts';
+import type { HttpServerContext } from './http/http-server-context.ts';
+
+/** A part of the bridge that was opened. */
+export interface BridgeModule<Api> {
+  /** What {@link Bridge} gives of it. */
+  readonly api: Api;
+  /** Takes signals; of one part at most. */
+  readonly intake?: SignalIntake;
+  /** Of one part at most. */
+  readonly pillar?: ExtPillar;
+  /** For reactions; of one part at most. */
+  readonly commands?: NamedCommands;
+  /** What it knows of keys that minions show; of one part at most. */
+  readonly advice?: KeyAdvice;
+  /** Ends what hangs on the accepted key of an id. */
+  onKeyLost?(id: string): Promise<void>;
+  /** Methods at the local socket, called there as `bridge.<name>`. */
+  readonly rpc?: ReadonlyMap<string, RpcMethod>;
+  /** Adds its routes below `/bridge/v1`. */
+  readonly routes?: (app: FastifyInstance, doors: HttpServerContext) => void;
+  /** The ports are bound, and the master's interface is there. */
+  start?(): void;
+  close(): Promise<void>;
+}
+
+/** Parts as one extension of the master; closed in the reverse order. */
+export function combineModules(parts: readonly BridgeModule<unknown>[]): OpenExtension {
+  const [intake] = parts.flatMap((part) => part.intake ?? []);
+  const [pillar] = parts.flatMap((part) => part.pillar ?? []);
+  const [advice] = parts.flatMap((part) => part.advice ?? []);
+  const [commands] = parts.flatMap((part) => part.commands ?? []);
+  return {
+    ...(commands === undefined ? {} : { commands }),
+    ...(intake === undefined ? {} : { intake }),
+    ...(pillar === undefined ? {} : { pillar }),
+    ...(advice === undefined ? {} : { advice }),
+    onKeyLost: async (id) => {
+      for (const part of parts) await part.onKeyLost?.(id);
+    },
+    rpc: new Map(parts.flatMap(({ rpc }) => [...(rpc ?? [])])),
+    start: () => {
+      for (const part of parts) part.start?.();
+    },
+    close: async () => {
+      for (const part of [...parts].reverse()) await part.close();
+    },
+  };
+}

@@ -1,0 +1,130 @@
+/** The files of a catalog: YAML, a map of names to commands in each, and plans below `plans`. */
+
+import { readFile, readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { parseYaml } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import { compilePlan } from '../plans/plan-catalog.ts';
+import { type PlanDefinition, parsePlanDefinition } from '../plans/plan-definition.ts';
+import { Catalog } from '../commands/command-catalog.ts';
+import { type CommandDefinition, catalogError, isPlainMap, parseCommandDefinition } from '../commands/command-definition.ts';
+
+const maxFileBytes = 1_048_576;
+
+/** What is wrong with a file. */
+export interface CatalogFinding {
+  readonly file: string;
+  readonly problem: string;
+}
+
+/** The commands and plans of files, and what is wrong with the rest. */
+export interface LoadedCatalog {
+  readonly definitions: readonly CommandDefinition[];
+  readonly plans: readonly PlanDefinition[];
+  readonly findings: readonly CatalogFinding[];
+}
+
+/** No command is called so. */
+const plansKey = 'plans';
+
+/** What stands behind a name, and where. */
+interface CatalogEntry {
+  readonly file: string;
+  readonly name: string;
+  readonly value: unknown;
+}
+
+/**
+ * Reads `*.yaml` and `*.yml` files, and those of directories, by name.
+ * @param known - commands of the program, of which plans may have steps as well
+ * @throws BridgeError ERR_CATALOG where one of the places cannot be read
+ */
+export async function loadCatalog(
+  places: readonly string[],
+  known: readonly CommandDefinition[] = [],
+): Promise<LoadedCatalog> {
+  const findings: CatalogFinding[] = [];
+  const commands: CatalogEntry[] = [];
+  const plans: CatalogEntry[] = [];
+  const files = (await Promise.all(places.map(listCatalogFiles))).flat();
+  for (const file of files) {
+    try {
+      const { [plansKey]: planned = {}, ...rest } = await readYamlMap(file);
+      commands.push(...entriesOf(file, rest));
+      plans.push(...entriesOf(file, planned));
+    } catch (error) {
+      findings.push({ file, problem: messageOf(error) });
+    }
+  }
+  // By itself: one that cannot be used is named, and the others are looked at.
+  const definitions = parseEntries(commands, findings, parseCommandDefinition, (one) => new Catalog([one]));
+  const catalog = new Catalog([...definitions, ...known.filter((it) => !isIn(definitions, it))]);
+  const read = parseEntries(plans, findings, parsePlanDefinition, (one) => compilePlan(one, catalog));
+  findings.sort((a, b) => files.indexOf(a.file) - files.indexOf(b.file));
+  return { definitions, plans: read, findings };
+}
+
+/** The same, of which all must be well. @throws BridgeError ERR_CATALOG with the first problem */
+export async function requireCatalog(
+  places: readonly string[],
+  known: readonly CommandDefinition[],
+): Promise<Omit<LoadedCatalog, 'findings'>> {
+  const { findings, ...loaded } = await loadCatalog(places, known);
+  const [first] = findings;
+  if (first === undefined) return loaded;
+  throw new BridgeError('ERR_CATALOG', `${first.file}: ${first.problem}`);
+}
+
+function entriesOf(file: string, map: unknown): CatalogEntry[] {
+  if (!isPlainMap(map)) throw new BridgeError('ERR_CATALOG', 'expected a map of names to plans');
+  return Object.entries(map).map(([name, value]) => ({ file, name, value }));
+}
+
+function parseEntries<D extends { readonly name: string }>(
+  written: readonly CatalogEntry[],
+  findings: CatalogFinding[],
+  read: (name: string, value: unknown) => D,
+  check: (definition: D) => unknown,
+): readonly D[] {
+  const definitions = new Map<string, D>();
+  for (const { file, name, value } of written) {
+    try {
+      const definition = read(name, value);
+      if (definitions.has(name)) throw catalogError(name, '', 'it is defined twice');
+      check(definition);
+      definitions.set(name, definition);
+    } catch (error) {
+      findings.push({ file, problem: messageOf(error) });
+    }
+  }
+  return [...definitions.values()];
+}
+
+function isIn(definitions: readonly CommandDefinition[], { name }: CommandDefinition): boolean {
+  return definitions.some((it) => it.name === name);
+}
+
+async function listCatalogFiles(place: string): Promise<string[]> {
+  try {
+    if (!(await stat(place)).isDirectory()) return [place];
+    const names = await readdir(place);
+    const files = names.filter((name) => /^[^.].*\.ya?ml$/.test(name)).sort();
+    return files.map((name) => path.join(place, name));
+  } catch (cause) {
+    throw new BridgeError('ERR_CATALOG', `${place}: cannot be read`, { cause });
+  }
+}
+
+async function readYamlMap(file: string): Promise<Readonly<Record<string, unknown>>> {
+  const bytes = await readFile(file);
+  if (bytes.length > maxFileBytes) throw new BridgeError('ERR_CATALOG', 'the file is too large');
+  const value: unknown = parseYaml(bytes.toString('utf8'));
+  if (value === null) return {};
+  if (isPlainMap(value)) return value;
+  throw new BridgeError('ERR_CATALOG', 'expected a map of names to commands');
+}
+
+/** Of a file of the operator's own: nothing in it is anybody else's. */
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'it cannot be read';
+}

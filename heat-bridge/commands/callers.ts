@@ -1,0 +1,142 @@
+/** Who calls, and whether they may. */
+
+import { type Call, type IntendedCall, type Policy, type Reach, type Subject, isUnlimited, reachOf } from '../../acl/index.ts';
+import { type AuditRequester, type ExtensionHost, actorOf } from '../../master/index.ts';
+import { type WireValue, pythonStr } from '../../minion-protocol/index.ts';
+import type { Budget } from '../../runtime/index.ts';
+import type { Parameters } from './parameters.ts';
+import type { CompiledCommand } from './command-catalog.ts';
+import { BridgeError } from '../errors.ts';
+import type { CommandCaller } from './command-api.ts';
+
+/** A caller while a run goes on. */
+export interface ResolvedCaller {
+  /** A name that no other caller has. */
+  readonly name: string;
+  /** `undefined`: no rule is asked. */
+  readonly subject: Subject | undefined;
+  /** Default: the policy in force. */
+  readonly policy?: () => Policy;
+  /** Fires when the caller may do nothing more: the token has ended. */
+  readonly ended?: AbortSignal;
+  /** The run is over. */
+  readonly leave: () => void;
+}
+
+const withoutRelease = { leave: (): void => {} };
+
+/** @throws AuthenticationError ERR_EAUTH_TOKEN */
+export async function resolveCaller(host: ExtensionHost, caller: CommandCaller): Promise<ResolvedCaller> {
+  if (caller === 'local') return { name: 'local', subject: undefined, ...withoutRelease };
+  if ('token' in caller) {
+    const holder = await host.holdToken(caller.token);
+    const { subject, ended } = holder;
+    const policy = (): Policy => holder.policy;
+    return { name: uniqueCallerName(subject), subject, policy, ended, leave: () => holder.stop() };
+  }
+  return { name: uniqueCallerName(caller), subject: caller, ...withoutRelease };
+}
+
+/**
+ * The same for a run, which has a place among those of its caller until it is over.
+ * @throws AuthenticationError ERR_EAUTH_TOKEN, BridgeError ERR_COMMAND_BUSY
+ */
+export async function acquireCaller(
+  host: ExtensionHost,
+  asked: CommandCaller,
+  places: Budget,
+): Promise<ResolvedCaller> {
+  const caller = await resolveCaller(host, asked);
+  // protection: places-of-callers
+  if (!places.tryTake(caller.name)) {
+    caller.leave();
+    throw new BridgeError('ERR_COMMAND_BUSY', 'as many runs of this caller as may be are active');
+  }
+  const leave = (): void => {
+    places.release(caller.name);
+    caller.leave();
+  };
+  return { ...caller, leave };
+}
+
+function uniqueCallerName(subject: Subject): string {
+  switch (subject.kind) {
+    case 'minion':
+      return JSON.stringify(['minion', subject.id]);
+    case 'user':
+      return JSON.stringify(['user', subject.eauth ?? null, subject.name]);
+    case 'project':
+      return JSON.stringify(['project', subject.project.id, subject.user.id]);
+    default:
+      return JSON.stringify([subject.kind, subject.name]);
+  }
+}
+
+/** What stands for a secret where rules look at parameters. */
+const masked = '********';
+
+/**
+ * Whether a caller may call a command, with these parameters, on all of these minions.
+ * @returns who asked, and by which rule; `undefined`: no rule was asked
+ * @throws BridgeError ERR_COMMAND_DENIED, which says nothing of the rules
+ */
+export function authorizeCommand(
+  host: ExtensionHost,
+  { subject, policy }: ResolvedCaller,
+  command: CompiledCommand,
+  parameters: Parameters,
+  minions: readonly string[],
+): AuditRequester | undefined {
+  const { name } = command.definition;
+  requireWithin(host, command, minions);
+  if (subject === undefined) return undefined;
+  const resource = { call: aclCallOf(command, parameters), minions };
+  const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy?.());
+  // protection: judged-commands
+  if (effect === 'deny') throw deniedForTarget(name);
+  return { who: actorOf(subject), rule };
+}
+
+/** A call of a command as rules look at it. */
+export function aclCallOf(command: CompiledCommand, parameters: Parameters): Call {
+  const { open, secret } = command.split(parameters);
+  const kwargs = new Map([
+    ...Object.entries(open).map(([key, value]) => [key, pythonStr(value as WireValue)] as const), // JSON
+    ...Object.keys(secret).map((key) => [key, masked] as const),
+  ]);
+  return { fun: command.definition.name, args: [], kwargs };
+}
+
+/**
+ * What a caller's target is evaluated over: the minions that rules name for all of these commands.
+ * `undefined`: all minions, because no rule is asked or the caller may do everything.
+ */
+export function reachOfCaller(
+  host: Pick<ExtensionHost, 'policy'>,
+  { subject, policy }: Pick<ResolvedCaller, 'subject' | 'policy'>,
+  calls: readonly IntendedCall[],
+): Reach | undefined {
+  const inForce = policy?.() ?? host.policy();
+  if (subject === undefined || isUnlimited(subject, inForce, 'command')) return undefined;
+  // protection: reach-of-callers
+  return reachOf({ subject, action: 'command', calls }, inForce);
+}
+
+/** Whether a rule denies it or the target means nobody, a caller is told the same. */
+export function deniedForTarget(name: string): BridgeError {
+  return commandDenied(name, 'no rule permits it with these parameters there');
+}
+
+/** What holds whoever calls. @throws BridgeError ERR_COMMAND_DENIED */
+export function requireWithin(
+  host: Pick<ExtensionHost, 'isWithin'>,
+  { definition: { name, within } }: CompiledCommand,
+  minions: readonly string[],
+): void {
+  if (within === undefined || host.isWithin(minions, within)) return;
+  throw commandDenied(name, 'not all of the target is what the command is for');
+}
+
+function commandDenied(name: string, reason: string): BridgeError {
+  return new BridgeError('ERR_COMMAND_DENIED', `${name}: ${reason}`);
+}

@@ -1,0 +1,256 @@
+/** Named commands as {@link Bridge} gives them. */
+
+import { type Catalog, type CommandInfo, describeCommand } from './command-catalog.ts';
+import type { CommandRunner } from './command-runner.ts';
+import type { Subject } from '../../acl/index.ts';
+import { type NamedCommands, type ReactionOutcome, type ReactionResult, type RpcMethod, type TargetRequest, extensionMethod, inTime } from '../../master/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { Parameters } from './parameters.ts';
+import Type from '#typebox';
+import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+
+/** Commands: what there is, and calls. */
+export interface CommandApi {
+  /** In the order of their names. */
+  list(): readonly CommandInfo[];
+  /** @throws BridgeError ERR_COMMAND_UNKNOWN */
+  show(name: string): CommandInfo;
+  /** See `Bridge.run`. */
+  run(name: string, request: CommandRequest): Promise<CommandHandle>;
+  /** See `Bridge.find`. */
+  find(id: string, caller: CommandCaller): Promise<CommandHandle>;
+}
+
+export function createCommandApi(catalog: Catalog, runner: CommandRunner): CommandApi {
+  return {
+    list: () => catalog.list().map(describeCommand),
+    show: (name) => describeCommand(catalog.get(name)),
+    run: (name, request) => runner.run(name, request),
+    find: (id, caller) => runner.find(id, caller),
+  };
+}
+
+// What a caller asks of the bridge, and what comes of it.
+
+/**
+ * Who asks: somebody whom the program vouches for, whoever has a token of the master's, or `local`:
+ * whoever may use the master's own interface, which no rule is asked about.
+ */
+export type CommandCaller = Subject | { readonly token: string } | 'local';
+
+/** A glob on ids, a list of ids, or any target. It means those that match for certain. */
+export type CommandTarget = string | readonly string[] | TargetRequest;
+
+/** As a target of the master's. */
+export function targetOf(target: CommandTarget): TargetRequest {
+  if (typeof target === 'string') return { tgt: target };
+  return 'tgt' in target ? target : { tgt: target, tgtType: 'list' };
+}
+
+/** A call of a named command. */
+export interface CommandRequest<P = Parameters> {
+  readonly target: CommandTarget;
+  /** Default: none. */
+  readonly params?: P;
+  /** Default: the service that `createBridge` was given. */
+  readonly caller?: CommandCaller;
+  /**
+   * Of the caller's: keys of one project say nothing in another. Whoever comes with a token of
+   * Keystone's has that token's project and no other. Default: none.
+   */
+  readonly project?: string;
+  /**
+   * The same key again, by the same caller for the same project and command, is the same run.
+   * 1 to 255 characters.
+   */
+  readonly idempotencyKey?: string;
+  /** Milliseconds since 1970, or a time. Default: the command's timeout from now on. */
+  readonly deadline?: Date | number;
+  /** Ends the run as {@link CommandHandle.cancel} does. */
+  readonly signal?: AbortSignal;
+}
+
+/** What became of a command at a minion. */
+export interface CommandResult {
+  readonly minion: string;
+  /**
+   * `silent`: it did not answer; `reconnecting`: it had not come back from a restart of the master
+   * in time; `unfinished`: the run ended before it did.
+   */
+  readonly state: 'succeeded' | 'failed' | 'silent' | 'reconnecting' | 'unfinished';
+  readonly return?: WireValue;
+  /** A number, but for a minion that sends something else. */
+  readonly retcode?: WireValue;
+  /** For a person. */
+  readonly reason?: string;
+}
+
+/** What became of a run. */
+export interface CommandOutcome {
+  readonly id: string;
+  readonly command: string;
+  /** `interrupted`: the master ended meanwhile; what is known of its minions is in `results`. */
+  readonly status: 'succeeded' | 'failed' | 'timeout' | 'cancelled' | 'interrupted';
+  readonly results: readonly CommandResult[];
+  /** The jobs that were published for it. */
+  readonly jids: readonly string[];
+}
+
+/** What a run tells while it goes on; `outcome` is last. */
+export type CommandUpdate =
+  | { readonly type: 'published'; readonly jid: string; readonly minions: readonly string[] }
+  /** May come again for a minion that is tried again. */
+  | { readonly type: 'result'; readonly jid: string; readonly result: CommandResult }
+  | { readonly type: 'running'; readonly jid: string; readonly minions: readonly string[] }
+  | { readonly type: 'outcome'; readonly outcome: CommandOutcome };
+
+/** A run that was begun, or was there before under the same key. */
+export interface CommandHandle {
+  /** A job id: that of its first job. */
+  readonly id: string;
+  readonly command: string;
+  readonly minions: readonly string[];
+  /** Whether the key was used before, and this is that run. */
+  readonly isRepeated: boolean;
+  /** What a minion does ends in a result and not in an error. Rejects where the master fails. */
+  readonly outcome: Promise<CommandOutcome>;
+  /** From the beginning, to any number of readers. */
+  updates(): AsyncIterable<CommandUpdate>;
+  /** Waits for nobody any more, and asks the minions to end the job. */
+  cancel(): Promise<void>;
+}
+
+// Commands at the local socket, for the command line: whoever may use it may do everything.
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 65_536 });
+const RunParameters = Type.Object(
+  {
+    command: Text,
+    tgt: Type.Union([Text, Type.Array(Text)]),
+    tgtType: Type.Optional(Text),
+    params: Type.Optional(Type.Unsafe<WireMap>(Type.Object({}))),
+    idempotencyKey: Type.Optional(Text),
+    project: Type.Optional(Text),
+    /** Whoever it is of calls, and rules are asked. */
+    token: Type.Optional(Text),
+    /** This service calls, and rules are asked. */
+    service: Type.Optional(Text),
+  },
+  strict,
+);
+
+/** What the first item of a run says of it. */
+export interface RunStarted {
+  readonly type: 'begun';
+  readonly id: string;
+  readonly minions: readonly string[];
+  readonly isRepeated: boolean;
+}
+
+/** By name; called as `bridge.<name>`. */
+export function commandMethods(api: CommandApi): ReadonlyMap<string, RpcMethod> {
+  return new Map([
+    [
+      'commands',
+      extensionMethod({ parameters: Type.Object({}, strict), call: async () => api.list() }),
+    ],
+    [
+      'command',
+      extensionMethod({
+        parameters: Type.Object({ name: Text }, strict),
+        call: async (_master, { name }) => api.show(name),
+      }),
+    ],
+    [
+      'run',
+      extensionMethod({
+        parameters: RunParameters,
+        call: async function* (
+          _master,
+          { command, tgt, tgtType, params, token, service, ...rest },
+          end,
+        ) {
+          const target = { tgt, ...(tgtType === undefined ? {} : { tgtType }) };
+          const caller = rpcCallerOf(token, service);
+          // JSON, as it came.
+          const given = (params ?? {}) as Readonly<Record<string, WireValue>> as Parameters;
+          const handle = await api.run(command, { ...rest, target, caller, params: given });
+          yield* streamRun(handle, end);
+        },
+      }),
+    ],
+  ]);
+}
+
+/** The first item of a run. */
+export function firstRunUpdate({ id, minions, isRepeated }: CommandHandle): RunStarted {
+  return { type: 'begun', id, minions, isRepeated };
+}
+
+/** The operator, where nobody else is named. */
+export function rpcCallerOf(token: string | undefined, service: string | undefined): CommandCaller {
+  if (token !== undefined) return { token };
+  return service === undefined ? 'local' : { kind: 'service', name: service };
+}
+
+/** Who reads no more leaves the run to itself. */
+async function* streamRun(
+  handle: CommandHandle,
+  end: AbortSignal,
+): AsyncGenerator<RunStarted | CommandUpdate, void, void> {
+  yield firstRunUpdate(handle);
+  for await (const update of handle.updates()) {
+    if (end.aborted) return;
+    yield update;
+  }
+}
+
+// Named commands as the master's reactions call them.
+
+/** The job id of a reaction is its key: after a crash the same run is gone on with. */
+export function createReactionCommands(runner: Pick<CommandRunner, 'run'>): NamedCommands {
+  return {
+    run: async ({ jid, caller, command, target, params }, deadline) => {
+      try {
+        // Whatever they are, the command's schema looks at them.
+        // protection: commands-of-reactions
+        const request = { target, params: params as Parameters, caller, idempotencyKey: jid };
+        const { outcome } = await runner.run(command, request, jid);
+        const ended = await inTime(outcome, deadline);
+        return ended === undefined ? { outcome: 'timeout' } : reactionResultOf(ended);
+      } catch (error) {
+        if (error instanceof BridgeError) return reactionRefusalOf(error);
+        throw error;
+      }
+    },
+  };
+}
+
+function reactionResultOf({ status, results }: CommandOutcome): ReactionResult {
+  switch (status) {
+    case 'succeeded':
+    case 'timeout':
+    case 'interrupted':
+      return { outcome: status };
+    case 'cancelled':
+      return { outcome: 'failed', reason: 'it was cancelled' };
+    case 'failed': {
+      const failed = results.filter(({ state }) => state !== 'succeeded').length;
+      return {
+        outcome: 'failed',
+        reason: `${failed} of ${results.length} minions did not succeed`,
+      };
+    }
+  }
+}
+
+const reactionOutcomes: Partial<Readonly<Record<BridgeErrorCode, ReactionOutcome>>> = {
+  ERR_COMMAND_BUSY: 'failed',
+  ERR_COMMAND_DENIED: 'denied',
+  ERR_COMMAND_TARGET: 'nobody',
+};
+
+function reactionRefusalOf({ code, message }: BridgeError): ReactionResult {
+  return { outcome: reactionOutcomes[code] ?? 'unusable', reason: message };
+}

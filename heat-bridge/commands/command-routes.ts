@@ -1,0 +1,191 @@
+/** Commands over HTTP, by the token of whoever calls. */
+
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import type { Parameters } from './parameters.ts';
+import { type CommandApi, type CommandHandle, type CommandRequest, firstRunUpdate } from './command-api.ts';
+import { type RouteOperation, describeRoute, parseBody } from '../http/route-schema.ts';
+import type { FastifyInstance } from 'fastify';
+import { type ExtensionHost, toJson } from '../../master/index.ts';
+import type { CommandInfo } from './command-catalog.ts';
+import { type HttpServerContext, createCallerResolver, requireCommandRule } from '../http/http-server-context.ts';
+import { UpdateStreams } from '../http/update-stream.ts';
+
+// What routes of commands take and give.
+
+/** The `config` of a route. */
+export interface RouteConfig {
+  readonly openapi: RouteOperation;
+}
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 4096 });
+const RunBody = Type.Object(
+  {
+    target: Type.Union([Text, Type.Array(Text, { minItems: 1, maxItems: 100_000 })]),
+    targetType: Type.Optional(Text),
+    params: Type.Optional(Type.Object({})),
+    idempotencyKey: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    project: Type.Optional(Type.String({ maxLength: 255 })),
+    /** Milliseconds since 1970. */
+    deadline: Type.Optional(Type.Number({ minimum: 0 })),
+  },
+  strict,
+);
+const compiledRunBody = Compile(RunBody);
+
+/** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
+function parseRunBody(body: unknown): CommandRequest {
+  const { target, targetType, params, ...rest }: Static<typeof RunBody> = parseBody(compiledRunBody, body);
+  const tgtType = targetType ?? (typeof target === 'string' ? 'glob' : 'list');
+  // JSON, as it came; the command's schema looks at it.
+  return { ...rest, target: { tgt: target, tgtType }, params: (params ?? {}) as Parameters };
+}
+
+const word: TSchema = Type.String();
+const texts: TSchema = Type.Array(word);
+const CommandSchema = Type.Object({
+  name: word,
+  description: word,
+  version: Type.Integer(),
+  function: word,
+  state: Type.Optional(word),
+  standing: Type.Union(['reviewed', 'unsafe', 'unknown'].map((it) => Type.Literal(it))),
+  parameters: Type.Unknown(),
+  secret: texts,
+  timeout: Type.Number(),
+  retries: Type.Integer(),
+  idempotent: Type.Boolean(),
+  concurrency: Type.Object({}),
+  returns: Type.Optional(Type.Unknown()),
+  deprecated: Type.Optional(word),
+});
+const resultStates = ['succeeded', 'failed', 'silent', 'reconnecting', 'unfinished'];
+/** What became of a command at a minion. */
+export const RunResultSchema: TSchema = Type.Object({
+  minion: word,
+  state: Type.Union(resultStates.map((it) => Type.Literal(it))),
+  return: Type.Optional(Type.Unknown()),
+  retcode: Type.Optional(Type.Unknown()),
+  reason: Type.Optional(word),
+});
+const OutcomeSchema = Type.Object({
+  id: word,
+  command: word,
+  status: Type.Union(
+    ['succeeded', 'failed', 'timeout', 'cancelled', 'interrupted'].map((it) => Type.Literal(it)),
+  ),
+  results: Type.Array(RunResultSchema),
+  jids: texts,
+});
+/** One line of a run. */
+const RunUpdateSchema = Type.Union([
+  Type.Object({
+    type: Type.Literal('begun'),
+    id: word,
+    minions: texts,
+    isRepeated: Type.Boolean(),
+  }),
+  Type.Object({
+    type: Type.Union([Type.Literal('published'), Type.Literal('running')]),
+    jid: word,
+    minions: texts,
+  }),
+  Type.Object({ type: Type.Literal('result'), jid: word, result: RunResultSchema }),
+  Type.Object({ type: Type.Literal('outcome'), outcome: OutcomeSchema }),
+  Type.Object({ type: Type.Literal('error'), code: word, message: word }),
+]);
+const ndjsonAnswer = { answer: RunUpdateSchema, answerTypes: ['application/x-ndjson'] } as const;
+
+/** Of each route, what it is. */
+const commandRouteConfigs: Readonly<
+  Record<'list' | 'show' | 'run' | 'follow' | 'cancel', RouteConfig>
+> = {
+  list: describeRoute({
+    summary: 'The commands of the catalog',
+    answer: Type.Object({ commands: Type.Array(CommandSchema) }),
+  }),
+  show: describeRoute({ summary: 'One command', answer: CommandSchema }),
+  run: describeRoute({
+    summary: 'Calls a command; with Prefer: respond-async (202) only its beginning is told',
+    body: RunBody,
+    ...ndjsonAnswer,
+  }),
+  follow: describeRoute({ summary: "What a run of the caller's tells, from its beginning", ...ndjsonAnswer }),
+  cancel: describeRoute({ summary: "Ends a run of the caller's", answer: OutcomeSchema }),
+};
+
+/** Bytes of a body. */
+const bodyLimit = 1_048_576;
+
+/** What routes of commands work with. */
+export interface CommandRouteDeps {
+  readonly api: CommandApi;
+  readonly host: Pick<ExtensionHost, 'holdToken'>;
+}
+
+/** `GET commands`, `GET commands/<name>`, `POST commands/<name>/run`, `GET` and `DELETE runs/<id>`. */
+export function addCommandRoutes(
+  app: FastifyInstance,
+  doors: HttpServerContext,
+  { api, host }: CommandRouteDeps,
+): void {
+  const streams = new UpdateStreams(doors);
+  const known = createCallerResolver(doors, host);
+  app.get('/commands', { config: commandRouteConfigs.list }, async (request) => {
+    const caller = await known(request);
+    return {
+      commands: api
+        .list()
+        .filter(({ name }) => caller.mayCall(name))
+        .map(publicCommandInfo),
+    };
+  });
+  app.get<{ Params: { name: string } }>(
+    '/commands/:name',
+    { config: commandRouteConfigs.show },
+    async (request) => {
+      const { name } = request.params;
+      // protection: commands-shown-to-all
+      requireCommandRule(await known(request), name);
+      return publicCommandInfo(api.show(name));
+    },
+  );
+  app.post<{ Params: { name: string } }>(
+    '/commands/:name/run',
+    { bodyLimit, config: commandRouteConfigs.run },
+    async (request, reply) => {
+      const caller = await known(request);
+      requireCommandRule(caller, request.params.name);
+      const asked = parseRunBody(request.body);
+      const run = (): Promise<CommandHandle> => api.run(request.params.name, { ...asked, caller });
+      if (request.headers.prefer !== 'respond-async')
+        return streams.send(reply, caller.token, run, firstRunUpdate);
+      return reply.code(202).send(firstRunUpdate(await run()));
+    },
+  );
+  app.get<{ Params: { id: string } }>(
+    '/runs/:id',
+    { config: commandRouteConfigs.follow },
+    async (request, reply) => {
+      const caller = await known(request);
+      const find = () => api.find(request.params.id, caller);
+      return streams.send(reply, caller.token, find, firstRunUpdate);
+    },
+  );
+  app.delete<{ Params: { id: string } }>('/runs/:id', { config: commandRouteConfigs.cancel }, async (request) => {
+    const handle = await api.find(request.params.id, await known(request));
+    await handle.cancel();
+    return toJson(await handle.outcome);
+  });
+}
+
+/** Which minions the operator means, and why a function is exposed, is not for callers. */
+function publicCommandInfo({
+  within: _within,
+  reviewed: _reviewed,
+  ...info
+}: CommandInfo): Omit<CommandInfo, 'reviewed' | 'within'> {
+  return info;
+}

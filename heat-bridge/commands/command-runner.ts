@@ -1,0 +1,384 @@
+/** `bridge.run`: from a request to a run, each step of which refuses with what to do. */
+
+import { type CommandCaller, type CommandHandle, type CommandOutcome, type CommandRequest, type CommandResult, type CommandTarget, targetOf } from './command-api.ts';
+import { type AuditRequester, type ExtensionHost, type JobReport, MasterError, inTime, linkSignals, timeLimit } from '../../master/index.ts';
+import type { Catalog, CompiledCommand } from './command-catalog.ts';
+import { type CommandExecution, CommandRun, commandResultOf, completedStatus, createEndedRun, executeCommandRun } from './command-run.ts';
+import { setMaxListeners } from 'node:events';
+import { Budget, KeyedMutex } from '../../runtime/index.ts';
+import type { Parameters } from './parameters.ts';
+import { BridgeError } from '../errors.ts';
+import { resolveProject } from '../keystone.ts';
+import { type ResolvedCaller, aclCallOf, acquireCaller, authorizeCommand, reachOfCaller, resolveCaller } from './callers.ts';
+import { RunConcurrency, type RunQuotas, type RunSlot } from './run-limits.ts';
+import { RunRegistry } from './tracked-run.ts';
+import { type IdempotencyKeyOwner, IdempotencyKeys, checkIdempotencyKey, jsonDigest } from './idempotency-keys.ts';
+import { RunSecrets, createSecretReference } from './run-secrets.ts';
+
+// What is kept of a run of a command under its key.
+
+/** A run. */
+export interface StoredRun {
+  /** Of its first job. */
+  readonly id: string;
+  /** Of the parameters and the target. */
+  readonly digest: string;
+  readonly minions: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly begunAt: number;
+  /** Milliseconds since 1970. */
+  readonly deadline: number;
+  /** Where its minions find what is secret; see {@link RunSecrets}. */
+  readonly secrets: string;
+  /** Absent: it was not over when the master ended. */
+  readonly outcome?: CommandOutcome;
+}
+
+/** Without what was returned, where that is too much. */
+function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
+  if (outcome === undefined) return run;
+  const results = outcome.results.map(({ return: _, ...rest }) => rest);
+  return { ...run, outcome: { ...outcome, results } };
+}
+
+// A run of the master before this one: what the job cache has of it.
+
+/** How a run stands that was not over when its master ended. */
+type RecoveredRun =
+  /** Its job never left. */
+  | { readonly state: 'unpublished' }
+  /** Its time is not over, and not all is there. */
+  | { readonly state: 'open' }
+  | { readonly state: 'over'; readonly outcome: CommandOutcome };
+
+/** Where the job cache may have forgotten, it is rather not done than done twice. */
+async function recoverRun(
+  host: Pick<ExtensionHost, 'config' | 'master' | 'now'>,
+  command: CompiledCommand,
+  kept: StoredRun,
+): Promise<RecoveredRun> {
+  const job = await findJob(host, kept.id);
+  if (job === undefined && isWithinJobCache(host, kept)) return { state: 'unpublished' };
+  const own = job?.returns.filter(({ resource }) => resource === undefined);
+  const known = new Map(own?.map((one) => [one.minion, commandResultOf(command, one)]));
+  const results = kept.minions.map((minion): CommandResult => {
+    const lost = { minion, state: 'unfinished', reason: 'the master ended' } as const;
+    return known.get(minion) ?? lost;
+  });
+  const over = completedStatus(results);
+  const mayGoOn = job !== undefined && host.now() < kept.deadline;
+  const isFinal = over === 'succeeded' || (over === 'failed' && !isRetried(command));
+  if (mayGoOn && !isFinal) return { state: 'open' };
+  const { id } = kept;
+  const status = over ?? ('interrupted' as const);
+  const outcome = { id, command: command.definition.name, status, results, jids: [id] };
+  return { state: 'over', outcome };
+}
+
+async function findJob(
+  { master }: Pick<ExtensionHost, 'master'>,
+  jid: string,
+): Promise<JobReport | undefined> {
+  try {
+    return await master().jobs.show(jid);
+  } catch (error) {
+    if (error instanceof MasterError && error.code === 'ERR_JOB_UNKNOWN') return undefined;
+    throw error;
+  }
+}
+
+function isWithinJobCache(
+  { config, now }: Pick<ExtensionHost, 'config' | 'now'>,
+  { begunAt }: StoredRun,
+): boolean {
+  return config.jobCache && now() - begunAt < config.keepJobsSeconds * 1000;
+}
+
+function isRetried({ definition }: CompiledCommand): boolean {
+  return definition.idempotent === true && (definition.retries ?? 0) > 0;
+}
+
+export interface CommandRunnerOptions {
+  readonly host: ExtensionHost;
+  readonly catalog: Catalog;
+  /** Who calls where a request does not say. */
+  readonly service: string;
+  readonly quotas: RunQuotas;
+}
+
+/** A call by somebody who is known, on minions that are known. */
+export interface ResolvedCall {
+  readonly caller: ResolvedCaller;
+  readonly command: CompiledCommand;
+  /** As `command.check` gave them. */
+  readonly parameters: Parameters;
+  readonly minions: readonly string[];
+  /** Milliseconds since 1970, or a time. Default: the command's timeout from now on. */
+  readonly deadline?: Date | number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly key?: KeyedRequest;
+  /** Of its first job. Default: a new one. */
+  readonly jid?: string | undefined;
+}
+
+/** A key, and what it was used for. */
+interface KeyedRequest {
+  readonly owner: IdempotencyKeyOwner;
+  readonly digest: string;
+}
+
+/** A call that was permitted. */
+interface PermittedCall extends Omit<ResolvedCall, 'deadline'> {
+  readonly by: AuditRequester | undefined;
+  /** Milliseconds since 1970. */
+  readonly deadline: number;
+}
+
+/** Where a run is written down. */
+interface StoredRunSlot {
+  readonly owner: IdempotencyKeyOwner;
+  readonly kept: StoredRun;
+  /** Its job was published before. */
+  readonly isResumed?: boolean;
+}
+
+/** Runs commands of a catalog. */
+export class CommandRunner {
+  readonly secrets: RunSecrets = new RunSecrets();
+  readonly #options: CommandRunnerOptions;
+  readonly #keys: IdempotencyKeys<StoredRun>;
+  readonly #limits = new RunConcurrency();
+  readonly #runs: RunRegistry<CommandRun>;
+  readonly #places: Budget;
+  readonly #underWay = new Set<Promise<void>>();
+  /** A second request with a key waits until the first was looked at. */
+  readonly #byOwner = new KeyedMutex();
+  readonly #closing = new AbortController();
+
+  constructor(options: CommandRunnerOptions) {
+    this.#options = options;
+    this.#runs = new RunRegistry(options.quotas.ended);
+    this.#places = new Budget(options.quotas.active);
+    this.#keys = new IdempotencyKeys(options.host.state, withoutReturns);
+    // Every run listens to it.
+    setMaxListeners(0, this.#closing.signal);
+  }
+
+  /**
+   * See `Bridge.run`.
+   * @param jid of its first job, which has none yet. Default: a new one
+   */
+  async run(name: string, request: CommandRequest, jid?: string): Promise<CommandHandle> {
+    const { host, catalog, service } = this.#options;
+    const command = catalog.get(name);
+    const parameters = command.check(request.params ?? {});
+    const asked = request.caller ?? ({ kind: 'service', name: service } as const);
+    const caller = await acquireCaller(host, asked, this.#places);
+    try {
+      const project = resolveProject(caller.subject, request.project) ?? '';
+      const minions = await this.#minionsOf(caller, command, parameters, request.target);
+      const { idempotencyKey, deadline, signal } = request;
+      const call = { caller, command, parameters, minions, deadline, signal, jid };
+      if (idempotencyKey === undefined) return await this.start(call);
+      const owner = { caller: caller.name, project, command: name, key: checkIdempotencyKey(idempotencyKey) };
+      const digest = jsonDigest([parameters, targetOf(request.target)]);
+      return await this.start({ ...call, key: { owner, digest } });
+    } catch (error) {
+      caller.leave();
+      throw error;
+    }
+  }
+
+  /** The caller is left when the run is over; where it is refused, that is for whoever asked. */
+  async start(call: ResolvedCall): Promise<CommandHandle> {
+    const by = this.permit(call);
+    const run = { ...call, by, deadline: this.#deadlineOf(call.command, call.deadline) };
+    const { key } = call;
+    if (key === undefined) return (await this.#begin(run)).handle(false);
+    return this.#byOwner.run(JSON.stringify(key.owner), () => this.#runOnce(run, key));
+  }
+
+  /** What {@link start} asks first. @throws BridgeError ERR_COMMAND_DENIED */
+  permit(call: ResolvedCall): AuditRequester | undefined {
+    const { caller, command, parameters, minions } = call;
+    return authorizeCommand(this.#options.host, caller, command, parameters, minions);
+  }
+
+  /**
+   * A run that this caller began. @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody
+   * else's; AuthenticationError ERR_EAUTH_TOKEN
+   */
+  async find(id: string, asked: CommandCaller): Promise<CommandHandle> {
+    const caller = await resolveCaller(this.#options.host, asked);
+    caller.leave();
+    return this.#runs.find(id, caller).handle(true);
+  }
+
+  /** Ends what is under way, but for what the next master can go on with; waits for it. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.all(this.#underWay);
+  }
+
+  async #minionsOf(
+    caller: ResolvedCaller,
+    command: CompiledCommand,
+    parameters: Parameters,
+    target: CommandTarget,
+  ): Promise<readonly string[]> {
+    const { host } = this.#options;
+    const { name } = command.definition;
+    const reach = reachOfCaller(host, caller, [aclCallOf(command, parameters)]);
+    // protection: secrets-of-commands
+    const hasSecrets = command.givesSecrets(parameters);
+    const minions =
+      reach?.isEmpty === true ? [] : await host.minionsOf(targetOf(target), { reach, hasSecrets });
+    if (minions.length > 0) return minions;
+    // Refuses it, and tells the audit log.
+    if (reach !== undefined) this.permit({ caller, command, parameters, minions });
+    throw new BridgeError('ERR_COMMAND_TARGET', `${name}: the target means no accepted minion`);
+  }
+
+  #deadlineOf({ definition }: CompiledCommand, given: Date | number | undefined): number {
+    const { timeout = 60 } = definition;
+    const own = this.#options.host.now() + timeout * 1000;
+    return given === undefined ? own : Math.min(own, Number(given));
+  }
+
+  async #runOnce(run: PermittedCall, { owner, digest }: KeyedRequest): Promise<CommandHandle> {
+    const kept = await this.#keys.find(owner, digest);
+    if (kept !== undefined) return (await this.#again(run, owner, kept)).handle(true);
+    const fresh = {
+      id: run.jid ?? (await this.#options.host.freshJid()),
+      digest,
+      minions: run.minions,
+      begunAt: this.#options.host.now(),
+      deadline: run.deadline,
+      secrets: createSecretReference(),
+    };
+    return (await this.#begin(run, { owner, kept: fresh })).handle(false);
+  }
+
+  /** The run that is kept, wherever it stands. */
+  async #again(run: PermittedCall, owner: IdempotencyKeyOwner, kept: StoredRun): Promise<CommandRun> {
+    const { host } = this.#options;
+    const { caller, command, deadline } = run;
+    const live = this.#runs.get(kept.id);
+    if (live !== undefined && !live.isInterrupted) {
+      caller.leave();
+      return live;
+    }
+    const recalled =
+      kept.outcome === undefined
+        ? await recoverRun(host, command, kept)
+        : ({ state: 'over', outcome: kept.outcome } as const);
+    switch (recalled.state) {
+      case 'unpublished':
+        return this.#begin(run, { owner, kept: { ...kept, minions: run.minions, deadline } });
+      case 'open': {
+        const { minions } = kept;
+        return this.#begin(
+          { ...run, minions, deadline: kept.deadline },
+          { owner, kept, isResumed: true },
+        );
+      }
+      case 'over': {
+        const { outcome } = recalled;
+        await this.#keepOutcome({ owner, kept }, outcome);
+        caller.leave();
+        const name = command.definition.name;
+        const options = { id: kept.id, command: name, minions: kept.minions, owner: caller.name };
+        return this.#runs.add(createEndedRun(options, outcome));
+      }
+    }
+  }
+
+  /** What may still come is not decided by what is there. */
+  async #keepOutcome({ owner, kept }: StoredRunSlot, outcome: CommandOutcome): Promise<void> {
+    if (outcome.status === 'interrupted' || kept.outcome !== undefined) return;
+    await this.#keys.keep(owner, { ...kept, outcome }, kept.deadline);
+  }
+
+  async #begin(run: PermittedCall, place?: StoredRunSlot): Promise<CommandRun> {
+    const { command, minions, caller } = run;
+    const { name } = command.definition;
+    const seat = this.#limits.enter(command.definition, minions);
+    try {
+      const id = place?.kept.id ?? run.jid ?? (await this.#options.host.freshJid());
+      // Before anything is published.
+      if (place !== undefined) await this.#keys.keep(place.owner, place.kept, place.kept.deadline);
+      const live = this.#runs.add(new CommandRun({ id, command: name, minions, owner: caller.name }));
+      const work = this.#follow(live, run, seat, place).finally(() => {
+        seat.leave();
+        caller.leave();
+        this.#underWay.delete(work);
+      });
+      this.#underWay.add(work);
+      return live;
+    } catch (error) {
+      seat.leave();
+      throw error;
+    }
+  }
+
+  async #follow(
+    live: CommandRun,
+    run: PermittedCall,
+    seat: RunSlot,
+    place: StoredRunSlot | undefined,
+  ): Promise<void> {
+    const { host } = this.#options;
+    const { command, parameters, caller, minions, deadline, signal } = run;
+    const { secret } = command.split(parameters);
+    const reference = place?.kept.secrets ?? createSecretReference();
+    const hidden = this.secrets.keep(secret, minions, reference);
+    const time = timeLimit(deadline - host.now());
+    const closing = linkSignals(this.#closing.signal, host.closing);
+    const ended = linkSignals(
+      signal,
+      caller.ended,
+      place === undefined ? closing.signal : undefined,
+    );
+    const work: CommandExecution = {
+      command,
+      call: command.toCall(parameters, reference),
+      user: jobUserOf(caller),
+      by: run.by,
+      deadline: time.signal,
+      ended: ended.signal,
+      ...(place === undefined ? {} : { left: closing.signal }),
+      ...(place?.isResumed === true ? { resume: (end) => host.resumeJob(live.id, end) } : {}),
+    };
+    try {
+      const waited = linkSignals(time.signal, ended.signal, closing.signal, live.cancelled);
+      await inTime(seat.entered, waited.signal);
+      waited.unlink();
+      // Rights may have gone meanwhile.
+      if (seat.isQueued) this.permit(run);
+      const outcome = await executeCommandRun(host.master().jobs, live, work);
+      if (place !== undefined) await this.#keepOutcome(place, outcome);
+      live.end(outcome);
+    } catch (error) {
+      host.logger.error({ command: live.command, jid: live.id, err: error }, 'command run failed');
+      live.fail(error);
+    } finally {
+      time.clear();
+      ended.unlink();
+      closing.unlink();
+      hidden.forget();
+    }
+  }
+}
+
+/** What a job is told to be of. */
+function jobUserOf({ subject }: ResolvedCaller): string {
+  if (subject === undefined) return 'saltbridge';
+  switch (subject.kind) {
+    case 'minion':
+      return subject.id;
+    case 'project':
+      return `project:${subject.project.name}/${subject.user.name}`;
+    default:
+      return subject.name;
+  }
+}

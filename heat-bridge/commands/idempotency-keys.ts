@@ -1,0 +1,97 @@
+/**
+ * Idempotency keys: written before anything is published, so that the same request again is the
+ * same run, also after a crash. A key belongs to a caller, a project and a command or plan.
+ */
+
+import { createHash } from 'node:crypto';
+import { type StateArea, readMarkedJson, writeMarkedJson } from '../../master/index.ts';
+import { writeJson } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
+
+/** Whose key it is, and for what. */
+export interface IdempotencyKeyOwner {
+  readonly caller: string;
+  readonly project: string;
+  /** The name of a command, or what no command is called. */
+  readonly command: string;
+  readonly key: string;
+}
+
+/** What is kept under a key. */
+interface StoredRequest {
+  /** Of the parameters and the target. */
+  readonly digest: string;
+}
+
+/** How long a key is kept after its deadline, milliseconds. */
+const keyRetentionMs = 86_400_000;
+const maxBytes = 1_048_576;
+const maxKey = 255;
+
+/** Keys of runs in the store, sealed. */
+export class IdempotencyKeys<T extends StoredRequest> {
+  readonly #state: StateArea;
+  readonly #shorten: (kept: T) => T;
+
+  /** @param shorten - leaves out what makes a row larger than 1 MiB */
+  constructor(state: StateArea, shorten: (kept: T) => T) {
+    this.#state = state;
+    this.#shorten = shorten;
+  }
+
+  /** @throws BridgeError ERR_COMMAND_KEY where it was used for something else */
+  async find(owner: IdempotencyKeyOwner, digest: string): Promise<T | undefined> {
+    const entry = await this.#state.get(storeKeyOf(owner));
+    if (entry === undefined) return undefined;
+    const kept = this.#read(entry.value);
+    // protection: keys-without-digest
+    if (kept.digest === digest) return kept;
+    const text = 'the idempotency key was used before, for other parameters or another target';
+    throw new BridgeError('ERR_COMMAND_KEY', `${owner.command}: ${text}`);
+  }
+
+  /**
+   * Durable when it resolves; in the place of what was kept under the key.
+   * @param deadline milliseconds since 1970
+   */
+  async keep(owner: IdempotencyKeyOwner, kept: T, deadline: number): Promise<void> {
+    const bytes = bytesOf(kept);
+    const value = this.#state.seal(bytes.length <= maxBytes ? bytes : bytesOf(this.#shorten(kept)));
+    const expiresAt = deadline + keyRetentionMs;
+    await this.#state.write([{ op: 'put', key: storeKeyOf(owner), value, expiresAt }]);
+  }
+
+  #read(sealed: Uint8Array): T {
+    const text = Buffer.from(this.#state.unseal(sealed)).toString('utf8');
+    return readMarkedJson(text) as unknown as T; // written above
+  }
+}
+
+/** @throws BridgeError ERR_COMMAND_KEY */
+export function checkIdempotencyKey(key: string): string {
+  if (key.length > 0 && key.length <= maxKey) return key;
+  throw new BridgeError('ERR_COMMAND_KEY', `an idempotency key has 1 to ${maxKey} characters`);
+}
+
+function bytesOf(kept: StoredRequest): Buffer {
+  return Buffer.from(writeMarkedJson(kept));
+}
+
+function storeKeyOf({ caller, project, command, key }: IdempotencyKeyOwner): readonly string[] {
+  // protection: keys-of-all
+  return ['keys', jsonDigest([caller, project, command, key])];
+}
+
+/** Of JSON, whatever the order of its keys. */
+export function jsonDigest(value: unknown): string {
+  return createHash('sha256')
+    .update(writeJson(sorted(value)))
+    .digest('hex');
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return entries.map(([key, inner]) => [key, sorted(inner)]);
+}

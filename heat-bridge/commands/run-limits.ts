@@ -1,0 +1,174 @@
+/** How many runs of a command go on at a time, and which wait for those. */
+
+import type { CommandDefinition } from './command-definition.ts';
+import { BridgeError } from '../errors.ts';
+import Type from '#typebox';
+import type { BudgetLimits } from '../../runtime/index.ts';
+import { parseSection } from '../options.ts';
+
+/** A run's place among the others. */
+export interface RunSlot {
+  /** Its turn has come. */
+  readonly entered: Promise<void>;
+  /** Whether it had to wait. */
+  readonly isQueued: boolean;
+  /** Gives the place back, or waits no longer. */
+  leave(): void;
+}
+
+/** A count that a run is part of. */
+interface ConcurrencyCount {
+  readonly key: string;
+  readonly limit: number;
+  /** Whether it is of one minion. */
+  readonly isOwn: boolean;
+}
+
+interface QueuedRun {
+  readonly seats: readonly ConcurrencyCount[];
+  readonly enter: () => void;
+}
+
+/** Counts runs by command and minion. */
+export class RunConcurrency {
+  readonly #counts = new Map<string, number>();
+  /** By command, in the order in which they came. */
+  readonly #queues = new Map<string, QueuedRun[]>();
+
+  /**
+   * Takes a place for a run, or one in the queue for it.
+   * @throws BridgeError ERR_COMMAND_BUSY where the queue is full
+   */
+  enter({ name, concurrency = {} }: CommandDefinition, minions: readonly string[]): RunSlot {
+    const { perTarget = Infinity, total = Infinity, queue = 0 } = concurrency;
+    const seats = [
+      { key: name, limit: total, isOwn: false },
+      ...minions.map((minion) => ({ key: `${name} ${minion}`, limit: perTarget, isOwn: true })),
+    ].filter(({ limit }) => limit !== Infinity);
+    const waiting = this.#queues.get(name) ?? [];
+    if (this.#isFree(seats, waiting)) {
+      this.#take(seats);
+      return {
+        entered: Promise.resolve(),
+        isQueued: false,
+        leave: callOnce(() => this.#leave(name, seats)),
+      };
+    }
+    if (waiting.length >= queue) {
+      throw new BridgeError('ERR_COMMAND_BUSY', `${name}: as many runs as may be are under way`);
+    }
+    return this.#queue(name, seats);
+  }
+
+  #queue(name: string, seats: readonly ConcurrencyCount[]): RunSlot {
+    let enter = (): void => {};
+    const entered = new Promise<void>((resolve) => {
+      enter = resolve;
+    });
+    const waiting = { seats, enter };
+    this.#queues.set(name, [...(this.#queues.get(name) ?? []), waiting]);
+    const leave = callOnce(() => {
+      if (this.#unqueue(name, waiting)) this.#admit(name);
+      else this.#leave(name, seats);
+    });
+    return { entered, isQueued: true, leave };
+  }
+
+  /** Whether there is room for it, and nobody before it waits for the same minion. */
+  #isFree(seats: readonly ConcurrencyCount[], before: readonly QueuedRun[]): boolean {
+    const wanted = new Set(
+      before
+        .flatMap((it) => it.seats)
+        .filter((it) => it.isOwn)
+        .map(countKey),
+    );
+    return seats.every(
+      ({ key, limit }) => (this.#counts.get(key) ?? 0) < limit && !wanted.has(key),
+    );
+  }
+
+  #take(seats: readonly ConcurrencyCount[]): void {
+    for (const { key } of seats) this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+  }
+
+  #leave(name: string, seats: readonly ConcurrencyCount[]): void {
+    for (const { key } of seats) {
+      const left = (this.#counts.get(key) ?? 1) - 1;
+      if (left > 0) this.#counts.set(key, left);
+      else this.#counts.delete(key);
+    }
+    this.#admit(name);
+  }
+
+  /** Those whose turn it is, in their order. */
+  #admit(name: string): void {
+    const before: QueuedRun[] = [];
+    for (const waiting of this.#queues.get(name) ?? []) {
+      if (this.#isFree(waiting.seats, before)) {
+        this.#unqueue(name, waiting);
+        this.#take(waiting.seats);
+        waiting.enter();
+      } else before.push(waiting);
+    }
+  }
+
+  /** @returns whether it waited */
+  #unqueue(name: string, waiting: QueuedRun): boolean {
+    const all = this.#queues.get(name) ?? [];
+    const others = all.filter((it) => it !== waiting);
+    if (others.length > 0) this.#queues.set(name, others);
+    else this.#queues.delete(name);
+    return others.length < all.length;
+  }
+}
+
+function countKey({ key }: ConcurrencyCount): string {
+  return key;
+}
+
+function callOnce(work: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    work();
+  };
+}
+
+// `saltbridge: bridge: runs:`.
+
+const CountOption = Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 }));
+const RunsSection = Type.Object(
+  {
+    /** Runs of one caller that are under way. Default 1000. */
+    active_per_caller: CountOption,
+    /** The same of all callers. Default 10000. */
+    active: CountOption,
+    /** Runs of one caller that are over and can still be read. Default 100. */
+    ended_per_caller: CountOption,
+    /** The same of all callers. Default 1000. */
+    ended: CountOption,
+  },
+  { additionalProperties: false },
+);
+
+/** How many runs there may be; commands and plans are counted apart. */
+export interface RunQuotas {
+  /** Under way. */
+  readonly active: BudgetLimits;
+  /** Over, and remembered. */
+  readonly ended: BudgetLimits;
+}
+
+/**
+ * The options of a section.
+ * @param value as it is written; `undefined`: it is not there
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
+export function parseRunQuotas(value: unknown): RunQuotas {
+  const given = parseSection('bridge:runs', RunsSection, value ?? {});
+  return {
+    active: { perOwner: given.active_per_caller ?? 1000, total: given.active ?? 10_000 },
+    ended: { perOwner: given.ended_per_caller ?? 100, total: given.ended ?? 1000 },
+  };
+}

@@ -1,0 +1,198 @@
+/** What goes on, of a command or a plan, as those who follow it see it. */
+
+import { once } from 'node:events';
+import type { BudgetLimits } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { ResolvedCaller } from './callers.ts';
+
+// What a run tells, kept so that whoever comes later has it too.
+
+/** Updates from the beginning, to any number of readers; the outcome is the last of them. */
+class UpdateLog<U, O> {
+  /** Nobody need wait for it. */
+  readonly outcome: Promise<O>;
+  readonly #told: U[] = [];
+  #change = new AbortController();
+  #isOver = false;
+  #settle: { resolve(outcome: O): void; reject(error: unknown): void } = {
+    resolve: () => {},
+    reject: () => {},
+  };
+
+  constructor() {
+    this.outcome = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+    this.outcome.catch(() => {});
+  }
+
+  append(update: U): void {
+    this.#told.push(update);
+    this.#wake();
+  }
+
+  /** @param last - what is told of the outcome */
+  end(last: U, outcome: O): void {
+    this.#isOver = true;
+    this.append(last);
+    this.#settle.resolve(outcome);
+  }
+
+  fail(error: unknown): void {
+    this.#isOver = true;
+    this.#settle.reject(error);
+    this.#wake();
+  }
+
+  async *updates(): AsyncGenerator<U, void, void> {
+    for (let next = 0; ; ) {
+      const change = this.#change.signal;
+      for (const update of this.#told.slice(next)) {
+        next += 1;
+        yield update;
+      }
+      if (next < this.#told.length) continue;
+      if (this.#isOver) break;
+      if (!change.aborted) await once(change, 'abort');
+    }
+    // Throws what the run failed of.
+    await this.outcome;
+  }
+
+  #wake(): void {
+    const change = this.#change;
+    this.#change = new AbortController();
+    change.abort();
+  }
+}
+
+/** What is told last. */
+interface OutcomeUpdate<O> {
+  readonly type: 'outcome';
+  readonly outcome: O;
+}
+
+/** A run, and what it told. */
+export class TrackedRun<U, O extends { readonly status: string }> {
+  readonly id: string;
+  /** Name of whoever it is of. */
+  readonly owner: string;
+  readonly #cancel = new AbortController();
+  readonly #told = new UpdateLog<U | OutcomeUpdate<O>, O>();
+  #isInterrupted = false;
+
+  constructor(id: string, owner: string) {
+    this.id = id;
+    this.owner = owner;
+  }
+
+  /** Whether it can be gone on with: more may have come since its outcome was told. */
+  get isInterrupted(): boolean {
+    return this.#isInterrupted;
+  }
+
+  /** Fires when somebody wants it to end. */
+  get cancelled(): AbortSignal {
+    return this.#cancel.signal;
+  }
+
+  /** Nobody need wait for it. */
+  get outcome(): Promise<O> {
+    return this.#told.outcome;
+  }
+
+  /** All that is told, from the beginning. */
+  updates(): AsyncGenerator<U | OutcomeUpdate<O>, void, void> {
+    return this.#told.updates();
+  }
+
+  tell(update: U): void {
+    this.#told.append(update);
+  }
+
+  /** The last thing that is told. */
+  end(outcome: O): void {
+    this.#isInterrupted = outcome.status === 'interrupted';
+    this.#told.end({ type: 'outcome', outcome }, outcome);
+  }
+
+  fail(error: unknown): void {
+    this.#told.fail(error);
+  }
+
+  cancel(): void {
+    this.#cancel.abort();
+  }
+}
+
+// Runs that go on, and the latest of each caller that are over, with all that they told.
+
+/** A run, of a command or a plan. */
+interface RegisteredRun {
+  readonly id: string;
+  /** Name of whoever it is of. */
+  readonly owner: string;
+  readonly outcome: Promise<unknown>;
+}
+
+/** By id. */
+export class RunRegistry<R extends RegisteredRun> {
+  readonly #limits: BudgetLimits;
+  readonly #runs = new Map<string, R>();
+  /** Those that are over, by owner, the oldest first. */
+  readonly #ended = new Map<string, R[]>();
+  #endedTotal = 0;
+
+  /** @param limits of runs that are over, and are remembered */
+  constructor(limits: BudgetLimits) {
+    this.#limits = limits;
+  }
+
+  add(run: R): R {
+    this.#runs.set(run.id, run);
+    const end = (): void => this.#keepEnded(run);
+    run.outcome.then(end, end);
+    return run;
+  }
+
+  get(id: string): R | undefined {
+    return this.#runs.get(id);
+  }
+
+  /** @throws BridgeError ERR_RUN_UNKNOWN, also where it is somebody else's */
+  find(id: string, caller: ResolvedCaller): R {
+    const run = this.#runs.get(id);
+    // protection: plans-of-others
+    if (run !== undefined && (caller.subject === undefined || run.owner === caller.name)) {
+      return run;
+    }
+    throw new BridgeError('ERR_RUN_UNKNOWN', 'no run of this id is kept for this caller');
+  }
+
+  #keepEnded(run: R): void {
+    // It was gone on with meanwhile.
+    if (this.#runs.get(run.id) !== run) return;
+    const own = this.#ended.get(run.owner) ?? [];
+    this.#ended.set(run.owner, [...own, run]);
+    this.#endedTotal += 1;
+    if (own.length >= this.#limits.perOwner) this.#forgetOldest(run.owner);
+    if (this.#endedTotal > this.#limits.total) this.#forgetOldest(this.#ownerOfMost());
+  }
+
+  /** Whoever has many loses one before anybody else does. */
+  #ownerOfMost(): string {
+    const counts = [...this.#ended].map(([owner, { length }]) => ({ owner, length }));
+    // protection: ended-runs-by-owner
+    counts.sort((a, b) => b.length - a.length);
+    return counts[0]?.owner ?? '';
+  }
+
+  #forgetOldest(owner: string): void {
+    const [oldest, ...rest] = this.#ended.get(owner) ?? [];
+    if (oldest === undefined) return;
+    this.#endedTotal -= 1;
+    if (this.#runs.get(oldest.id) === oldest) this.#runs.delete(oldest.id);
+    if (rest.length > 0) this.#ended.set(owner, rest);
+    else this.#ended.delete(owner);
+  }
+}

@@ -1,0 +1,248 @@
+/** Enrolments over HTTP, for services: each request is judged by the id and the project it names. */
+
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { type RouteOperation, describeRoute } from '../http/route-schema.ts';
+import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Compile } from '#typebox/compile';
+import { AuthenticationError, AuthorizationError, type ExtensionHost, TokenBuckets, type TokenHolder, actorOf } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { TicketClaimHandler } from './ticket-claims.ts';
+import type { EnrolRequest, Enrolment, NewEnrolment } from './enrolment.ts';
+import type { Subject } from '../../acl/index.ts';
+import type { HttpServerContext } from '../http/http-server-context.ts';
+import { resolveProject } from '../keystone.ts';
+import type { EnrollApi } from './enrolment-service.ts';
+
+// What routes of enrolments take and give.
+
+const text: TSchema = Type.String();
+const time: TSchema = Type.Integer();
+const literalUnion = (...names: readonly string[]): TSchema =>
+  Type.Union(names.map((name) => Type.Literal(name)));
+
+const EnrolmentSchema = Type.Object({
+  number: text,
+  id: text,
+  project: text,
+  instance: Type.Optional(text),
+  address: Type.Optional(text),
+  by: literalUnion('claim', 'keys', 'grain', 'import'),
+  state: literalUnion('open', 'accepted', 'signed-in', 'failed', 'retired'),
+  fingerprint: Type.Optional(text),
+  protocol: Type.Integer(),
+  createdAt: time,
+  ticketExpiresAt: Type.Optional(time),
+  deadline: Type.Optional(time),
+  keyExpiresAt: Type.Optional(time),
+  reason: Type.Optional(text),
+});
+
+/** Of each route for services, what it is. */
+const serviceRouteConfigs: Readonly<
+  Record<'create' | 'show' | 'retire', { readonly openapi: RouteOperation }>
+> = {
+  create: describeRoute({
+    summary: 'Begins an enrolment: a ticket, and user-data for the machine',
+    body: ServiceEnrolRequestSchema,
+    answer: Type.Object({ enrolment: EnrolmentSchema, ticket: text, userData: text }),
+  }),
+  show: describeRoute({ summary: 'An enrolment', answer: EnrolmentSchema }),
+  retire: describeRoute({
+    summary: 'Ends all that the machine of an enrolment has',
+    answer: Type.Object({}),
+  }),
+};
+
+// What machines ask over HTTP; the ticket is their only credential.
+
+/** Refused claims and reports of one address; more are refused unread. */
+const refusedTicketRate = { perSecond: 1, burst: 60 };
+/** Bytes of a body: a ticket and some words. */
+const machineBodyLimit = 8192;
+
+const ticketFields = {
+  ticket: Type.String({ maxLength: 2048 }),
+  id: Type.String({ minLength: 1, maxLength: 255 }),
+  instance: Type.Optional(Type.String({ maxLength: 255 })),
+};
+const strict = { additionalProperties: false };
+const ClaimBody = Type.Object({ ...ticketFields, fingerprint: Type.String({ maxLength: 128 }) }, strict);
+const parseClaim = bodyParser(ClaimBody);
+const FailureBody = Type.Object({ ...ticketFields, reason: Type.String({ maxLength: 4096 }) }, strict);
+const parseFailure = bodyParser(FailureBody);
+
+/** The ticket is in the body. */
+const ticketAccess = 'credentials';
+const claimOperation = describeRoute({
+  summary: 'A machine claims for its key, by its ticket',
+  access: ticketAccess,
+  body: ClaimBody,
+  answer: Type.Object({ id: Type.String(), state: Type.String() }),
+});
+const failureOperation = describeRoute({
+  summary: 'A machine says, by its ticket, why it cannot be made a minion',
+  access: ticketAccess,
+  body: FailureBody,
+  answer: Type.Object({}),
+});
+
+/** `POST enroll/claim` and `POST enroll/failure`. */
+export function addMachineRoutes(app: FastifyInstance, claims: TicketClaimHandler): void {
+  const refused = new TokenBuckets(refusedTicketRate);
+  const metered = async <T>(address: string, work: () => Promise<T>): Promise<T> => {
+    if (refused.take(address, 0) > 0) {
+      const text = 'too many tickets from this address were refused; try again later';
+      // protection: metered-claims
+      throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
+    }
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof BridgeError) refused.take(address);
+      throw error;
+    }
+  };
+  app.post('/enroll/claim', { bodyLimit: machineBodyLimit, config: claimOperation }, async ({ body, ip }) => {
+    const claim = async (): Promise<Enrolment> => claims.claim({ ...parseClaim(body), address: ip });
+    const { id, state } = await metered(ip, claim);
+    return { id, state };
+  });
+  app.post('/enroll/failure', { bodyLimit: machineBodyLimit, config: failureOperation }, async ({ body, ip }) => {
+    await metered(ip, async () => claims.report({ ...parseFailure(body), address: ip }));
+    return {};
+  });
+}
+
+/** @throws BridgeError ERR_ENROLL_ARGS from the function given, without a value */
+function bodyParser<S extends TSchema>(schema: S): (body: unknown) => Static<S> {
+  const check = Compile(schema);
+  return (body) => {
+    const [first] = check.Errors(body);
+    if (first === undefined) return check.Parse(body);
+    const name = first.instancePath.slice(1) || 'the body';
+    throw new BridgeError('ERR_ENROLL_ARGS', `${name}: ${first.message}`);
+  };
+}
+
+/** What the routes ask of their master. */
+type EnrolmentRoutesHost = Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>;
+
+/** What rules of the action `command` call the rights. */
+type EnrolmentRight = 'bridge.enroll.create' | 'bridge.enroll.retire';
+
+interface NumberParams {
+  readonly Params: { readonly number: string };
+}
+
+const serviceBodyLimit = 524_288;
+const parseCreateBody = bodyParser(ServiceEnrolRequestSchema);
+
+/**
+ * `POST enrolments`, `GET enrolments/<number>` and `POST enrolments/<number>/retire`. Whoever asks
+ * must be permitted `command` of `bridge.enroll.create` or `bridge.enroll.retire` with the keywords
+ * `id` and `project` of the enrolment. A token of Keystone's is good for its own project alone.
+ */
+export function addServiceRoutes(
+  app: FastifyInstance,
+  doors: HttpServerContext,
+  host: EnrolmentRoutesHost,
+  api: EnrollApi,
+  lowestProtocol: EnrolRequest['protocol'] = 0,
+): void {
+  const holderOf = async (request: FastifyRequest): Promise<TokenHolder> => {
+    const holder = await host.holdToken(doors.tokenOf(request) ?? '');
+    holder.stop();
+    return holder;
+  };
+  /** Looked up only for who has a token at all. */
+  const known = async (
+    request: FastifyRequest<NumberParams>,
+  ): Promise<{ readonly holder: TokenHolder; readonly enrolment: Enrolment }> => {
+    const holder = await holderOf(request);
+    const enrolment = await api.show(request.params.number);
+    if (belongsToProject(holder.subject, enrolment)) return { holder, enrolment };
+    // Another project's is as unknown as one that is not there.
+    throw new BridgeError('ERR_ENROLL_UNKNOWN', 'there is no enrolment of this number');
+  };
+  app.post(
+    '/enrolments',
+    { bodyLimit: serviceBodyLimit, config: serviceRouteConfigs.create },
+    async (request): Promise<NewEnrolment> => {
+      const asked = parseCreateBody(request.body);
+      const holder = await holderOf(request);
+      const project = resolveProject(holder.subject, asked.project);
+      if (project === undefined) {
+        throw new BridgeError('ERR_ENROLL_ARGS', 'project: expected one, as the token says none');
+      }
+      const wanted = { ...asked, project };
+      requireEnrolmentRight(host, holder, 'bridge.enroll.create', wanted);
+      // protection: operators-protocol
+      checkMinimumProtocol(wanted.protocol, lowestProtocol);
+      return api.create(wanted);
+    },
+  );
+  app.get<NumberParams>(
+    '/enrolments/:number',
+    { config: serviceRouteConfigs.show },
+    async (request): Promise<Enrolment> => {
+      const { holder, enrolment } = await known(request);
+      requireEnrolmentRight(host, holder, 'bridge.enroll.create', enrolment);
+      return enrolment;
+    },
+  );
+  app.post<NumberParams>(
+    '/enrolments/:number/retire',
+    { config: serviceRouteConfigs.retire },
+    async (request): Promise<object> => {
+      const { holder, enrolment } = await known(request);
+      requireEnrolmentRight(host, holder, 'bridge.enroll.retire', enrolment);
+      await api.retire({ number: enrolment.number });
+      return {};
+    },
+  );
+}
+
+/**
+ * Services may ask for more than the operator does, and for no less.
+ * @throws BridgeError ERR_ENROLL_ARGS
+ */
+function checkMinimumProtocol(asked: number | undefined, lowest: number): void {
+  if (asked === undefined || asked >= lowest) return;
+  const text = `protocol: expected ${lowest} or more (enroll: protocol), got ${asked}`;
+  throw new BridgeError('ERR_ENROLL_ARGS', text);
+}
+
+function belongsToProject(subject: Subject, { project }: Enrolment): boolean {
+  return subject.kind !== 'project' || subject.project.id === project;
+}
+
+/** @throws AuthorizationError ERR_DENIED */
+function requireEnrolmentRight(
+  host: EnrolmentRoutesHost,
+  { subject, policy }: TokenHolder,
+  right: EnrolmentRight,
+  { id, project }: Pick<Enrolment, 'id' | 'project'>,
+): void {
+  const kwargs = new Map([
+    ['id', id],
+    ['project', project],
+  ]);
+  const resource = {
+    call: { fun: right, args: [], kwargs },
+    minions: [id],
+  };
+  const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
+  if (effect === 'deny') {
+    throw new AuthorizationError(`no rule permits ${right} for this id and project`);
+  }
+  host.audit.append({
+    who: actorOf(subject),
+    action: 'enroll.asked',
+    what: right,
+    on: [id],
+    rule,
+    outcome: 'permitted',
+  });
+}

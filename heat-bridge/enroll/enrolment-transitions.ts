@@ -1,0 +1,328 @@
+/** What befalls an enrolment: kept first, then carried out at the keys, then told. */
+
+import type { Admission, AuditActor, AuditBursts, AuditEntry, ExtensionHost } from '../../master/index.ts';
+import type { Enrolment } from './enrolment.ts';
+import type { EnrolmentRepository } from './enrolment-repository.ts';
+import type { UsedTickets } from './tickets.ts';
+import type { Logger } from 'pino';
+
+/** What is told of an enrolment, on the bus and in the audit log. */
+export interface EnrolmentEvent {
+  readonly what: 'created' | 'accepted' | 'signed-in' | 'failed' | 'retired' | 'alarm';
+  readonly enrolment: Enrolment;
+  /** For a person. */
+  readonly detail?: string;
+}
+
+export interface TransitionDeps {
+  readonly book: EnrolmentRepository;
+  readonly spent: Pick<UsedTickets, 'add'>;
+  readonly admission: Admission;
+  /** What ends besides, with whatever an id had; done before anything else is. */
+  readonly onRetire: (id: string) => Promise<void>;
+  readonly tell: (news: EnrolmentEvent) => void;
+  readonly now: () => number;
+}
+
+/** Milliseconds that a machine has to sign in after its key was accepted. */
+const signInMs = 600_000;
+
+/**
+ * The transitions of enrolments. All but those that say otherwise are called inside of
+ * {@link exclusive}, or of the id's turn otherwise, with what the enrolment is then.
+ */
+export class EnrolmentTransitions {
+  readonly #parts: TransitionDeps;
+
+  constructor(parts: TransitionDeps) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Runs work on an enrolment as it is when its turn comes: sign-ins of its id, operations on the
+   * id's key and other transitions come before or after it.
+   */
+  exclusive<T>(
+    enrolment: Pick<Enrolment, 'id' | 'number'>,
+    work: (current: Enrolment | undefined) => Promise<T>,
+  ): Promise<T> {
+    const { admission, book } = this.#parts;
+    // protection: one-transition-at-a-time
+    return admission.exclusive(enrolment.id, () => work(book.get(enrolment.number)));
+  }
+
+  /**
+   * Accepts the key of this fingerprint, shown already or not. The ticket is spent with it; both
+   * are durable when it resolves.
+   */
+  async accept(open: Enrolment, fingerprint: string): Promise<Enrolment> {
+    const { book, now } = this.#parts;
+    const { deadline } = open;
+    const enrolment: Enrolment = {
+      ...open,
+      state: 'accepted',
+      fingerprint,
+      ...(deadline === undefined ? {} : { deadline: Math.max(deadline, now() + signInMs) }),
+    };
+    await book.put(enrolment);
+    await this.#spend(open);
+    await this.#carryOut(enrolment);
+    this.#tell({ what: 'accepted', enrolment });
+    return this.signIn(enrolment);
+  }
+
+  /** Signed in, if its minion was heard with a proof of its key; else as it was. */
+  async signIn(known: Enrolment): Promise<Enrolment> {
+    const { book, admission } = this.#parts;
+    const { id, fingerprint } = known;
+    if (known.state !== 'accepted' || !admission.isHeard(id)) return known;
+    if (admission.keyOf(id)?.fingerprint !== fingerprint) return known;
+    const { deadline: _, ...rest } = known;
+    const enrolment: Enrolment = { ...rest, state: 'signed-in' };
+    await book.put(enrolment);
+    this.#tell({ what: 'signed-in', enrolment });
+    return enrolment;
+  }
+
+  /** Called from anywhere when the minion of an id was heard with a proof of its key. */
+  async heard(id: string): Promise<void> {
+    const { book } = this.#parts;
+    const live = book.liveOf(id);
+    if (live?.state !== 'accepted') return;
+    await this.exclusive(live, async (current) => {
+      if (current !== undefined) await this.signIn(current);
+    });
+  }
+
+  /** Gives an enrolment up, with the key that it brought. */
+  async fail(live: Enrolment, reason: string): Promise<void> {
+    const { admission } = this.#parts;
+    const held = admission.keyOf(live.id);
+    // Another key under the id is somebody else's business, and stays.
+    const hasOther = held !== undefined && held.fingerprint !== live.fingerprint;
+    const end = { ...live, state: 'failed', reason } as const;
+    const keepsKey = live.state === 'open' || hasOther;
+    // protection: key-of-a-failure
+    await this.#end(live, end, { keepsKey });
+  }
+
+  /** Gives an enrolment up whose key turned out to be good for nobody; the key is rejected. */
+  async quarantine(live: Enrolment, reason: string): Promise<void> {
+    await this.#parts.admission.quarantine(live.id);
+    const end = { ...live, state: 'failed', reason } as const;
+    await this.#end(live, end, { keepsKey: true });
+  }
+
+  /** Ends all that an id has, with its enrolment if it has one. */
+  async retire(id: string): Promise<void> {
+    const { book, admission, onRetire } = this.#parts;
+    const live = book.liveOf(id);
+    if (live !== undefined) {
+      await this.#end(live, { ...live, state: 'retired' }, { keepsKey: false });
+      return;
+    }
+    await onRetire(id);
+    await admission.retire(id);
+  }
+
+  /** Called from anywhere when the accepted key of an id was deleted, rejected or replaced. */
+  async keyLost(id: string): Promise<void> {
+    const { book, admission } = this.#parts;
+    const live = book.liveOf(id);
+    if (live === undefined) return;
+    await this.exclusive(live, async (current) => {
+      if (current?.state !== 'accepted' && current?.state !== 'signed-in') return;
+      const held = admission.keyOf(id);
+      if (held?.state === 'accepted' && held.fingerprint === current.fingerprint) return;
+      const isJudged = held?.state === 'accepted' || held?.state === 'rejected';
+      const reason = `its key was ${isJudged ? 'rejected or replaced' : 'deleted'}`;
+      // protection: key-ends-enrolment
+      await this.#end(current, { ...current, state: 'retired', reason }, { keepsKey: isJudged });
+    });
+  }
+
+  /**
+   * Makes up for what a crash left undone, before anybody is served. Who was accepted has as long
+   * again to sign in: the master may have been away for longer than that.
+   */
+  async resume(): Promise<void> {
+    const { book, now } = this.#parts;
+    const all = [...book.all()];
+    await Promise.all(all.filter(({ state }) => state !== 'open').map((it) => this.#spend(it)));
+    const accepted = all.filter(({ state }) => state === 'accepted');
+    const waiting = accepted.filter(({ deadline }) => deadline !== undefined);
+    if (waiting.length > 0) {
+      await book.put(...waiting.map((it) => ({ ...it, deadline: now() + signInMs })));
+    }
+    for (const enrolment of accepted) await this.#carryOut(enrolment);
+    for (const enrolment of [...book.ending()]) await this.#endLeftKey(enrolment);
+  }
+
+  /** Does at the keys what was kept. A key that was not shown yet is known when it is. */
+  async #carryOut({ id, fingerprint, protocol }: Enrolment): Promise<void> {
+    const { admission } = this.#parts;
+    await admission.pin(id, protocol);
+    const held = admission.keyOf(id);
+    if (held?.state !== 'pending' || held.fingerprint !== fingerprint) return;
+    await admission.admit({ id, publicKey: held.publicKey, protocol });
+  }
+
+  async #end(
+    live: Enrolment,
+    over: Enrolment,
+    { keepsKey }: { readonly keepsKey: boolean },
+  ): Promise<void> {
+    const { book, admission, onRetire } = this.#parts;
+    const { id } = live;
+    // What came of a ticket that nobody used is not there to be ended.
+    if (live.state !== 'open' || over.state === 'retired') await onRetire(id);
+    if (keepsKey) await book.put(over);
+    else await book.putEnd(over);
+    await this.#spend(live);
+    if (!keepsKey) {
+      await admission.retire(id);
+      await book.endCompleted(over);
+    }
+    const { reason } = over;
+    const what = over.state === 'failed' ? 'failed' : 'retired';
+    this.#tell({ what, enrolment: over, ...(reason === undefined ? {} : { detail: reason }) });
+  }
+
+  /** A key whose end was kept and not carried out. */
+  async #endLeftKey(over: Enrolment): Promise<void> {
+    const { book, admission } = this.#parts;
+    const held = admission.keyOf(over.id);
+    const isLeft = held === undefined || held.fingerprint === over.fingerprint;
+    if (isLeft && book.liveOf(over.id) === undefined) await admission.retire(over.id);
+    await book.endCompleted(over);
+  }
+
+  #tell(news: EnrolmentEvent): void {
+    this.#parts.book.announce(news.enrolment);
+    this.#parts.tell(news);
+  }
+
+  async #spend({ number, ticketExpiresAt }: Enrolment): Promise<void> {
+    if (ticketExpiresAt !== undefined) await this.#parts.spent.add(number, ticketExpiresAt);
+  }
+}
+
+// Tells what befalls enrolments: on the bus, in the audit log, in the log.
+
+/**
+ * Events `saltbridge/bridge/enroll/<what>`, records `enroll.<what>`. Alarms are whatever strangers
+ * make of them: the same one again within a minute is counted, and told by the audit log alone.
+ */
+export function createEnrolmentEmitter(
+  { audit, fire }: Pick<ExtensionHost, 'audit' | 'fire'>,
+  bursts: AuditBursts,
+  log: Logger,
+): (news: EnrolmentEvent) => void {
+  return ({ what, enrolment, detail }) => {
+    const { id, number, project, by, fingerprint, instance } = enrolment;
+    const known = {
+      ...(fingerprint === undefined ? {} : { fingerprint }),
+      ...(instance === undefined ? {} : { instance }),
+      ...(detail === undefined ? {} : { detail }),
+    };
+    const entry: AuditEntry = {
+      who: auditActorOf(what, id),
+      action: `enroll.${what}`,
+      what: number,
+      on: [id],
+      outcome: what === 'failed' || what === 'alarm' ? 'failed' : 'done',
+      detail: `project ${project}${detail === undefined ? '' : `: ${detail}`}`,
+    };
+    // protection: counted-alarms
+    if (what === 'alarm' && !bursts.note(entry, number)) return;
+    if (what !== 'alarm') audit.append(entry);
+    fire(`enroll/${what}`, { id, number, project, by, ...known });
+    const level = what === 'alarm' ? 'warn' : 'info';
+    log[level]({ minion: id, code: what }, 'enrolment');
+  };
+}
+
+/** Whoever holds the ticket is not known yet as the minion. */
+function auditActorOf(what: EnrolmentEvent['what'], id: string): AuditActor {
+  if (what === 'signed-in') return { kind: 'minion', name: id };
+  const isAsked = what === 'created' || what === 'retired';
+  return isAsked ? { kind: 'local', name: 'bridge' } : { kind: 'master', name: '' };
+}
+
+// What ends because its time is over.
+
+/** Milliseconds between two looks. */
+const checkIntervalMs = 2000;
+
+export interface DeadlineDeps {
+  readonly book: EnrolmentRepository;
+  readonly moves: EnrolmentTransitions;
+  readonly bursts: AuditBursts;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** Looks every two seconds. */
+export class EnrolmentDeadlines {
+  readonly #parts: DeadlineDeps;
+  #timer: NodeJS.Timeout | undefined;
+  #round: Promise<void> = Promise.resolve();
+
+  constructor(parts: DeadlineDeps) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.#next(), checkIntervalMs).unref();
+  }
+
+  /** Ends what is over now. @throws what the store or the keys throw */
+  async endExpired(): Promise<void> {
+    const { book, bursts, moves } = this.#parts;
+    book.prune();
+    bursts.flushIfDue();
+    for (const enrolment of [...book.all()]) {
+      if (this.#endOf(enrolment) === undefined) continue;
+      // It may have become something else before its turn comes.
+      await moves.exclusive(enrolment, async (current) => this.#end(current));
+    }
+  }
+
+  async #end(enrolment: Enrolment | undefined): Promise<void> {
+    if (enrolment === undefined) return;
+    const { moves } = this.#parts;
+    const end = this.#endOf(enrolment);
+    if (end === undefined) return;
+    if (end === 'retire') await moves.retire(enrolment.id);
+    else await moves.fail(enrolment, end.reason);
+  }
+
+  /** What is to become of an enrolment whose time is over; `undefined`: it is not. */
+  #endOf(enrolment: Enrolment): 'retire' | { readonly reason: string } | undefined {
+    const { state, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;
+    const time = this.#parts.now();
+    if (state === 'open' && time >= deadline) {
+      return { reason: 'no machine showed the ticket in time' };
+    }
+    if (state === 'accepted' && time >= deadline) {
+      return { reason: 'the minion did not sign in in time' };
+    }
+    const hasKey = state === 'accepted' || state === 'signed-in';
+    return hasKey && time >= keyExpiresAt ? 'retire' : undefined;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#round;
+  }
+
+  /** One at a time. */
+  #next(): void {
+    this.#round = this.#round
+      .then(() => this.endExpired())
+      .catch((error: unknown) => {
+        // What could not be ended is ended by a later round.
+        this.#parts.log.error({ err: error }, 'enrolments were not ended');
+      });
+  }
+}

@@ -1,0 +1,210 @@
+/** Enrolment of one master, from its parts. */
+
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { AuditBursts, type ExtensionHost, type KeyAdvice, type MasterConfig } from '../../master/index.ts';
+import { makeDirectory } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { BridgeModule } from '../bridge-module.ts';
+import { type EnrollApi, EnrolmentService, KeyPairs, type RetireListener, createEnrollApi } from './enrolment-service.ts';
+import { TicketClaimHandler } from './ticket-claims.ts';
+import { EnrolmentDeadlines, EnrolmentTransitions, createEnrolmentEmitter } from './enrolment-transitions.ts';
+import { EnrolmentRepository } from './enrolment-repository.ts';
+import { addMachineRoutes, addServiceRoutes } from './enrolment-routes.ts';
+import { enrollMethods } from './enrolment-rpc.ts';
+import { UsedTickets, openTicketKey } from './tickets.ts';
+import { UserDataWriter } from './user-data.ts';
+import Type from '#typebox';
+import { parseSection } from '../options.ts';
+
+/** The part of the bridge that enrols. */
+export interface EnrolmentModule extends BridgeModule<EnrollApi> {
+  /** What is known of keys that minions show. */
+  readonly advice: KeyAdvice;
+}
+
+/**
+ * Opens it: `<state_dir>/enroll/` holds the key that signs tickets, and the tickets that were used;
+ * neither is in the store or its backups.
+ * @throws BridgeError ERR_TICKET_KEY, StoreError
+ */
+export async function openEnrolment(
+  host: ExtensionHost,
+  options: EnrollOptions,
+): Promise<EnrolmentModule> {
+  const { admission, now, state, closing } = host;
+  const log = host.logger.child({ part: 'enroll' });
+  const directory = path.join(host.config.stateDir, 'enroll');
+  await makeDirectory(directory, 0o700);
+  const key = await openTicketKey(path.join(directory, 'ticket.key'));
+  const spent = await UsedTickets.open(path.join(directory, 'spent'), now);
+  const book = await EnrolmentRepository.open(state, now);
+  const bursts = new AuditBursts({ audit: host.audit, now });
+  const tell = createEnrolmentEmitter(host, bursts, log);
+  const listeners = new Set<RetireListener>();
+  const onRetire = async (id: string): Promise<void> => {
+    for (const listener of listeners) await listener(id);
+  };
+  const moves = new EnrolmentTransitions({ book, spent, admission, onRetire, tell, now });
+  const keyPairs = new KeyPairs({ bits: options.keyBits, prepared: options.preparedKeys });
+  const { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen } = options;
+  const defaults = { ticketLifetimeMs, protocol, isOn, takesGrains, maxOpen };
+  const desk = new EnrolmentService({
+    book,
+    moves,
+    admission,
+    keyPairs,
+    privateKey: key.privateKey,
+    writer: () => createUserDataWriter(host, options),
+    defaults,
+    tell,
+    now,
+  });
+  const rules = {
+    publicKey: key.publicKey,
+    find: (number: string) => book.get(number),
+    isSpent: (number: string) => spent.has(number),
+    now,
+  };
+  const claims = new TicketClaimHandler({ book, moves, admission, rules, takesGrains, tell });
+  const deadlines = new EnrolmentDeadlines({ book, moves, bursts, now, log });
+  const api = createEnrollApi({
+    desk,
+    book,
+    moves,
+    keyPairs,
+    admission,
+    listeners,
+    defaultProtocol: protocol,
+    tell,
+    now,
+    closing,
+  });
+  await moves.resume();
+  const stopHearing = admission.onHeard((id) => {
+    moves.heard(id).catch((error: unknown) => {
+      log.error({ minion: id, err: error }, 'a sign-in was not kept');
+    });
+  });
+  return {
+    api,
+    advice: claims.advise,
+    onKeyLost: (id) => moves.keyLost(id),
+    rpc: enrollMethods(api),
+    routes: (app, doors) => {
+      addMachineRoutes(app, claims);
+      addServiceRoutes(app, doors, host, api, protocol);
+    },
+    start: () => {
+      deadlines.start();
+      keyPairs.prepare().catch((error: unknown) => log.error({ err: error }, 'no keys were made'));
+    },
+    close: async () => {
+      stopHearing();
+      await deadlines.close();
+      bursts.flush();
+      await keyPairs.close();
+      await spent.close();
+    },
+  };
+}
+
+/** Anew for each machine: the certificate is renewed now and then, and its pin with it. */
+async function createUserDataWriter(
+  { config, master }: ExtensionHost,
+  { masters, url, certificate }: EnrollOptions,
+): Promise<UserDataWriter> {
+  if (masters.length === 0 || url === undefined || certificate === undefined) {
+    throw new BridgeError('ERR_ENROLL_OFF', 'expected masters, url and certificate under enroll');
+  }
+  const [own] = await master().keys.local();
+  const [first] = (await master().status()).transports;
+  return new UserDataWriter({
+    masters,
+    requestPort: first?.requestPort ?? config.retPort,
+    transport: first?.transport ?? 'zeromq',
+    fingerprint: own?.fingerprint ?? '',
+    hashType: config.hashType,
+    url,
+    certificate: await readCertificate(certificate),
+  });
+}
+
+async function readCertificate(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new BridgeError('ERR_ENROLL_OFF', `enroll: certificate: ${file} cannot be read`, {
+      cause,
+    });
+  }
+}
+
+// `saltbridge: bridge: enroll:`.
+
+const EnrollSection = Type.Object(
+  {
+    /** Addresses of the masters as machines reach them; without them nothing is enrolled by ticket. */
+    masters: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })),
+    /** Where machines reach the HTTP API: `https://…`. */
+    url: Type.Optional(Type.String({ minLength: 1 })),
+    /** File with the certificate that the API shows, PEM. Default: the API's `ssl_crt`. */
+    certificate: Type.Optional(Type.String({ minLength: 1 })),
+    /** Seconds that a ticket is good for. Default 1800. */
+    ticket_lifetime: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400 })),
+    /** Lowest protocol version that enrolled minions are heard in. Default 3. */
+    protocol: Type.Optional(Type.Integer({ minimum: 0, maximum: 3 })),
+    /** Take tickets as grains, which travel in clear text. Default false. */
+    grain: Type.Optional(Type.Boolean()),
+    /** Enrolments that may wait for their machine. Default 10000. */
+    max_open: Type.Optional(Type.Integer({ minimum: 1 })),
+    /** Bits of key pairs for machines. Default 2048. */
+    key_bits: Type.Optional(Type.Integer({ minimum: 2048, maximum: 8192 })),
+    /** Key pairs that are made before they are asked for. Default 0. */
+    prepared_keys: Type.Optional(Type.Integer({ minimum: 0, maximum: 10_000 })),
+  },
+  { additionalProperties: false },
+);
+
+/** How enrolment works; everything has a value but what switches it on. */
+export interface EnrollOptions {
+  /** Whether there is such a section. */
+  readonly isOn: boolean;
+  readonly masters: readonly string[];
+  readonly url: string | undefined;
+  /** Path. */
+  readonly certificate: string | undefined;
+  readonly ticketLifetimeMs: number;
+  readonly protocol: 0 | 1 | 2 | 3;
+  readonly takesGrains: boolean;
+  readonly maxOpen: number;
+  readonly keyBits: number;
+  readonly preparedKeys: number;
+}
+
+const protocols = [0, 1, 2, 3] as const;
+
+/**
+ * The options of a section.
+ * @param value as it is written; `undefined`: it is not there
+ * @param config the master's, for the certificate that its HTTP API shows
+ * @throws BridgeError ERR_BRIDGE_OPTIONS
+ */
+export function parseEnrollOptions(
+  value: unknown,
+  config: Pick<MasterConfig, 'api' | 'restCherrypy'>,
+): EnrollOptions {
+  const given = parseSection('bridge:enroll', EnrollSection, value ?? {});
+  return {
+    isOn: value !== undefined,
+    masters: given.masters ?? [],
+    url: given.url,
+    certificate: given.certificate ?? (config.api ?? config.restCherrypy)?.sslCrt,
+    ticketLifetimeMs: (given.ticket_lifetime ?? 1800) * 1000,
+    protocol: protocols[given.protocol ?? 3] ?? 3,
+    takesGrains: given.grain ?? false,
+    maxOpen: given.max_open ?? 10_000,
+    keyBits: given.key_bits ?? 2048,
+    preparedKeys: given.prepared_keys ?? 0,
+  };
+}

@@ -1,0 +1,153 @@
+/** What machines say with their tickets. */
+
+import type { Admission, KeyAdvice, OfferedKey } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import { type Enrolment, fingerprintOf, tryParseFingerprint } from './enrolment.ts';
+import type { EnrolmentRepository } from './enrolment-repository.ts';
+import type { EnrolmentEvent, EnrolmentTransitions } from './enrolment-transitions.ts';
+import { type ShownTicket, type TicketRules, checkTicketBinding, checkTicketUnused, findEnrolmentOfTicket, unknownTicketError } from './tickets.ts';
+import { ticketGrain } from './user-data.ts';
+
+/** A claim for a key. */
+export interface KeyClaim extends ShownTicket {
+  /** SHA-256 of the key, as `salt-key` or `sha256sum` print it. */
+  readonly fingerprint: string;
+}
+
+/** A machine that cannot be made a minion. */
+export interface FailureReport extends ShownTicket {
+  /** For a person. */
+  readonly reason: string;
+}
+
+export interface TicketClaimDeps {
+  readonly book: EnrolmentRepository;
+  readonly moves: EnrolmentTransitions;
+  readonly admission: Admission;
+  readonly rules: TicketRules;
+  /** Whether tickets are taken as grains. */
+  readonly takesGrains: boolean;
+  readonly tell: (news: EnrolmentEvent) => void;
+}
+
+const maxReasonLength = 500;
+
+export class TicketClaimHandler {
+  readonly #parts: TicketClaimDeps;
+
+  constructor(parts: TicketClaimDeps) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Accepts a key by id and fingerprint; durable when it resolves.
+   * @throws BridgeError ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_EXPIRED, ERR_TICKET_SPENT,
+   * ERR_ENROLL_TAKEN, ERR_ENROLL_ARGS
+   */
+  async claim(claim: KeyClaim): Promise<Enrolment> {
+    const { moves, rules } = this.#parts;
+    const fingerprint = tryParseFingerprint(claim.fingerprint);
+    if (fingerprint === undefined) {
+      throw new BridgeError('ERR_ENROLL_ARGS', 'fingerprint: expected a SHA-256 in 64 hex digits');
+    }
+    const claimed = findEnrolmentOfTicket(claim.ticket, rules);
+    checkTicketBinding(claimed, claim);
+    return moves.exclusive(claimed, async (enrolment) => {
+      if (enrolment === undefined) throw unknownTicketError();
+      this.#checkUse(enrolment, fingerprint);
+      this.#checkKey(enrolment.id, fingerprint);
+      return moves.accept(enrolment, fingerprint);
+    });
+  }
+
+  /**
+   * Gives up an enrolment whose machine has not signed in, by its ticket.
+   * @throws BridgeError ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_SPENT
+   */
+  async report({ reason, ...shown }: FailureReport): Promise<void> {
+    const { moves, rules } = this.#parts;
+    const reported = findEnrolmentOfTicket(shown.ticket, rules);
+    // A machine that fails may not know what it is called.
+    const { instance: _, ...binding } = reported;
+    checkTicketBinding(binding, shown);
+    await moves.exclusive(reported, async (enrolment) => {
+      if (enrolment?.state !== 'open' && enrolment?.state !== 'accepted') {
+        throw new BridgeError('ERR_TICKET_SPENT', 'this enrolment is over');
+      }
+      await moves.fail(enrolment, toSingleLine(reason).slice(0, maxReasonLength));
+    });
+  }
+
+  /** What is known of a key that is not the accepted one of its id. */
+  readonly advise: KeyAdvice = async (offered) => {
+    const known = this.#parts.book.liveOf(offered.id);
+    if (known === undefined) return undefined;
+    const fingerprint = fingerprintOf(offered.publicKey);
+    const ticket = this.#parts.takesGrains ? offered.grains[ticketGrain] : undefined;
+    if (typeof ticket === 'string' && known.by === 'grain') {
+      return this.#takeGrain(known, ticket, fingerprint, offered);
+    }
+    // protection: waiting-key-gives-way
+    if (known.state === 'open') return 'wait';
+    if (known.state !== 'accepted') return undefined;
+    if (fingerprint === known.fingerprint) return 'accept';
+    this.#alarm(known, 'another key was shown than the one that was claimed for');
+    // protection: ticket-another-key
+    return 'deny';
+  };
+
+  async #takeGrain(
+    known: Enrolment,
+    ticket: string,
+    fingerprint: string,
+    { id, address }: OfferedKey,
+  ): Promise<'accept' | 'deny' | 'wait' | undefined> {
+    const { moves, rules } = this.#parts;
+    if (known.state === 'accepted' && known.fingerprint === fingerprint) return 'accept';
+    try {
+      const enrolment = findEnrolmentOfTicket(ticket, rules);
+      checkTicketBinding(enrolment, { id, address });
+      if (enrolment.state === 'accepted' || enrolment.state === 'signed-in') {
+        // Which of the two is the machine, nobody can tell.
+        const reason = 'a second key was shown with the ticket; the first is rejected';
+        // protection: second-key-of-a-ticket
+        await moves.quarantine(enrolment, reason);
+        this.#alarm(enrolment, reason);
+        return 'deny';
+      }
+      checkTicketUnused(enrolment, rules);
+      await moves.accept(enrolment, fingerprint);
+      return 'accept';
+    } catch (error) {
+      if (error instanceof BridgeError) return known.state === 'open' ? 'wait' : undefined;
+      throw error;
+    }
+  }
+
+  #checkUse(enrolment: Enrolment, fingerprint: string): void {
+    try {
+      checkTicketUnused(enrolment, this.#parts.rules);
+    } catch (error) {
+      const isOther = enrolment.fingerprint !== undefined && enrolment.fingerprint !== fingerprint;
+      if (isOther) this.#alarm(enrolment, 'the ticket was shown again, for another key');
+      throw error;
+    }
+  }
+
+  /** An accepted or rejected key does not give way to a ticket. */
+  #checkKey(id: string, fingerprint: string): void {
+    const held = this.#parts.admission.keyOf(id);
+    if (held === undefined || held.state === 'pending') return;
+    if (held.state === 'accepted' && held.fingerprint === fingerprint) return;
+    throw new BridgeError('ERR_ENROLL_TAKEN', `the id has another key, which is ${held.state}`);
+  }
+
+  #alarm(enrolment: Enrolment, detail: string): void {
+    this.#parts.tell({ what: 'alarm', enrolment, detail });
+  }
+}
+
+/** What came from a machine, on one line. */
+function toSingleLine(text: string): string {
+  return text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
+}

@@ -1,0 +1,304 @@
+/**
+ * Enrolment tickets: who may bring which minion's key, once, until when. A ticket is text that
+ * anybody can read and only the bridge can make:
+ *
+ *     sbt1.<claims: base64url of JSON>.<Ed25519 signature of what stands before it: base64url>
+ */
+
+import { type KeyObject, createPrivateKey, createPublicKey, randomBytes, sign, verify } from 'node:crypto';
+import { Type } from '#typebox';
+import { Compile } from '#typebox/compile';
+import { readTextIfPresent, writeFileAtomically } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { Enrolment } from './enrolment.ts';
+import { type FileHandle, open, readFile } from 'node:fs/promises';
+
+/** What a ticket says. */
+export interface TicketClaims {
+  /** 22 characters that name the ticket and its enrolment. */
+  readonly number: string;
+  /** Id of the minion. */
+  readonly minion: string;
+  readonly project: string;
+  /** What the cloud calls the machine. Absent: not bound to one. */
+  readonly instance?: string;
+  /** Address that it must be shown from. Absent: from anywhere. */
+  readonly address?: string;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
+/** A ticket that was read; what it says is not to be believed before {@link verifyTicket}. */
+export interface ParsedTicket {
+  readonly claims: TicketClaims;
+  readonly signed: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+const ticketVersion = 'sbt1';
+const maxTicketLength = 2048;
+const ticketForm = /^(sbt1\.[A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{86})$/;
+
+const ClaimText = Type.String({ minLength: 1, maxLength: 255 });
+const claimsCheck = Compile(
+  Type.Object(
+    {
+      number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
+      minion: ClaimText,
+      project: ClaimText,
+      instance: Type.Optional(ClaimText),
+      address: Type.Optional(ClaimText),
+      expiresAt: Type.Integer({ minimum: 0 }),
+    },
+    { additionalProperties: false },
+  ),
+);
+
+/** Makes the text of a ticket. @param privateKey of Ed25519 */
+export function signTicket(claims: TicketClaims, privateKey: KeyObject): string {
+  const signed = `${ticketVersion}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
+  return `${signed}.${sign(null, Buffer.from(signed), privateKey).toString('base64url')}`;
+}
+
+/** Takes a ticket apart, cheaply: no signature is looked at. */
+export function tryParseTicket(ticket: string): ParsedTicket | undefined {
+  if (ticket.length > maxTicketLength) return undefined;
+  const [, signed = '', signature = ''] = ticketForm.exec(ticket) ?? [];
+  const claims = tryParseClaims(signed.slice(ticketVersion.length + 1));
+  if (!claimsCheck.Check(claims)) return undefined;
+  return {
+    claims,
+    signed: Buffer.from(signed),
+    signature: Buffer.from(signature, 'base64url'),
+  };
+}
+
+/** Whether the bridge made it. @param publicKey of Ed25519 */
+export function verifyTicket({ signed, signature }: ParsedTicket, publicKey: KeyObject): boolean {
+  return verify(null, signed, publicKey, signature);
+}
+
+function tryParseClaims(claims: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(claims, 'base64url').toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+// The key that tickets are signed with: in a file of its own, outside the store and its backups.
+
+/** An Ed25519 pair. */
+export interface TicketKey {
+  readonly publicKey: KeyObject;
+  readonly privateKey: KeyObject;
+}
+
+const seedLength = 32;
+/** What stands before the seed in PKCS #8 [RFC 8410]. */
+const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex');
+
+/**
+ * Reads the key (0600, 44 characters of base64), or makes it.
+ * @throws BridgeError ERR_TICKET_KEY for a file that holds none
+ */
+export async function openTicketKey(file: string): Promise<TicketKey> {
+  const text = await readTextIfPresent(file);
+  if (text === undefined) {
+    const seed = randomBytes(seedLength);
+    await writeFileAtomically(file, `${seed.toString('base64')}\n`, 0o600);
+    return ticketKeyOf(seed);
+  }
+  const seed = Buffer.from(text.trim(), 'base64');
+  if (seed.length !== seedLength) {
+    throw new BridgeError('ERR_TICKET_KEY', `${file}: expected ${seedLength} bytes in base64`);
+  }
+  return ticketKeyOf(seed);
+}
+
+function ticketKeyOf(seed: Buffer): TicketKey {
+  const der = Buffer.concat([pkcs8Prefix, seed]);
+  const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
+  return { privateKey, publicKey: createPublicKey(privateKey) };
+}
+
+// Whether a ticket is good for what it is shown for.
+
+/** A ticket as somebody shows it. */
+export interface ShownTicket {
+  readonly ticket: string;
+  /** Id that it is shown for. */
+  readonly id: string;
+  readonly instance?: string;
+  /** Where the request came from. */
+  readonly address: string;
+}
+
+/** What tickets are held against. */
+export interface TicketRules {
+  readonly publicKey: KeyObject;
+  readonly find: (number: string) => Enrolment | undefined;
+  readonly isSpent: (number: string) => boolean;
+  readonly now: () => number;
+}
+
+/**
+ * The enrolment that the bridge made a ticket for. Its number is looked up before any signature is
+ * verified, so that strangers cost nothing [THREATS B-12].
+ * @throws BridgeError ERR_TICKET for one that is not the bridge's, or is of another store
+ */
+export function findEnrolmentOfTicket(ticket: string, rules: TicketRules): Enrolment {
+  const read = tryParseTicket(ticket);
+  const enrolment = read && rules.find(read.claims.number);
+  if (read === undefined || enrolment === undefined) throw unknownTicketError();
+  // protection: genuine-tickets
+  if (!verifyTicket(read, rules.publicKey)) throw unknownTicketError();
+  return enrolment;
+}
+
+/** Of another bridge, made up, or of an enrolment that is long over. */
+export function unknownTicketError(): BridgeError {
+  return new BridgeError('ERR_TICKET', 'this is no ticket of this bridge');
+}
+
+/**
+ * Refuses what the ticket is not bound to.
+ * @throws BridgeError ERR_TICKET_BOUND
+ */
+export function checkTicketBinding(
+  enrolment: Pick<Enrolment, 'id' | 'instance' | 'address'>,
+  shown: Omit<ShownTicket, 'ticket'>,
+): void {
+  // protection: ticket-any-id
+  if (enrolment.id !== shown.id) throw ticketBoundError('another id');
+  if (enrolment.instance !== undefined && enrolment.instance !== shown.instance) {
+    throw ticketBoundError('another instance');
+  }
+  if (enrolment.address !== undefined && enrolment.address !== unmapIpv4(shown.address)) {
+    throw ticketBoundError('another address');
+  }
+}
+
+/**
+ * Refuses a ticket that has had its effect, or its time.
+ * @throws BridgeError ERR_TICKET_SPENT, ERR_TICKET_EXPIRED
+ */
+export function checkTicketUnused(enrolment: Enrolment, rules: TicketRules): void {
+  const { number, state, fingerprint, ticketExpiresAt = 0 } = enrolment;
+  const isUnused = state === 'open' || (state === 'failed' && fingerprint === undefined);
+  if (!isUnused) throw ticketUsedError();
+  // protection: ticket-late
+  if (rules.now() >= ticketExpiresAt) {
+    throw new BridgeError('ERR_TICKET_EXPIRED', 'this ticket has expired');
+  }
+  if (state === 'failed') throw ticketUsedError();
+  // Open in a store that was put back.
+  // protection: ticket-restored
+  if (rules.isSpent(number)) throw ticketUsedError();
+}
+
+function ticketUsedError(): BridgeError {
+  return new BridgeError('ERR_TICKET_SPENT', 'this ticket was used already');
+}
+
+function ticketBoundError(what: string): BridgeError {
+  return new BridgeError('ERR_TICKET_BOUND', `this ticket was made for ${what}`);
+}
+
+/** IPv4 as IPv6 sockets tell it is IPv4. */
+function unmapIpv4(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/i, '');
+}
+
+// The tickets that are no longer good, in a file beside the store: so that putting back a store, by
+// whatever means, makes no ticket good again.
+
+/** Milliseconds that a ticket is remembered after its end, in case the clock goes back. */
+const usedTicketRetentionMs = 7 * 86_400_000;
+
+/** A line: `<number> <milliseconds since 1970 until when it is remembered>`. */
+const usedTicketLine = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
+
+/** Tickets by number. */
+export class UsedTickets {
+  readonly #file: FileHandle;
+  /** Number → until when it is remembered. */
+  readonly #numbers: Map<string, number>;
+  readonly #now: () => number;
+  #waiting: string[] = [];
+  #writing: Promise<void> | undefined;
+
+  private constructor(file: FileHandle, numbers: Map<string, number>, now: () => number) {
+    this.#file = file;
+    this.#now = now;
+    this.#numbers = numbers;
+  }
+
+  /** Opens the file (0600), without the lines that have had their time. */
+  static async open(path: string, now: () => number): Promise<UsedTickets> {
+    const kept = new Map<string, number>();
+    const text = await readFile(path, 'utf8').catch(emptyIfMissing);
+    for (const each of text.split('\n')) {
+      const [, number = '', until = ''] = usedTicketLine.exec(each) ?? [];
+      if (Number(until) > now()) kept.set(number, Number(until));
+    }
+    await writeFileAtomically(
+      path,
+      [...kept].map(([it, until]) => `${it} ${until}\n`).join(''),
+      0o600,
+    );
+    return new UsedTickets(await open(path, 'a', 0o600), kept, now);
+  }
+
+  has(number: string): boolean {
+    return this.#numbers.has(number);
+  }
+
+  /** Remembers a ticket; on disk when it resolves. @param expiresAt of the ticket */
+  async add(number: string, expiresAt: number): Promise<void> {
+    const until = expiresAt + usedTicketRetentionMs;
+    if (until <= this.#now()) return;
+    if (this.#numbers.has(number)) return this.#writing;
+    this.#forgetOldest();
+    this.#numbers.set(number, until);
+    this.#waiting.push(`${number} ${until}\n`);
+    while (this.#waiting.length > 0) {
+      this.#writing ??= this.#writeWaiting().finally(() => {
+        this.#writing = undefined;
+      });
+      await this.#writing;
+    }
+  }
+
+  /** Waits for what is being written. */
+  async close(): Promise<void> {
+    await this.#writing;
+    await this.#file.close();
+  }
+
+  #forgetOldest(): void {
+    for (const [number, until] of this.#numbers) {
+      if (until > this.#now()) return;
+      this.#numbers.delete(number);
+    }
+  }
+
+  /** What has gathered meanwhile, at once: one synchronisation for all of it. */
+  async #writeWaiting(): Promise<void> {
+    const lines = this.#waiting;
+    this.#waiting = [];
+    try {
+      await this.#file.appendFile(lines.join(''));
+      await this.#file.datasync();
+    } catch (error) {
+      // The next one writes them too.
+      this.#waiting.unshift(...lines);
+      throw error;
+    }
+  }
+}
+
+function emptyIfMissing(error: unknown): string {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
+  throw error;
+}

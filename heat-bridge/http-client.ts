@@ -1,0 +1,282 @@
+/**
+ * One request to a listed service: resolved once, sent to the address that was checked, never
+ * redirected, no proxy, bounded in time and in what is read of the answer [THREATS B-08].
+ */
+
+import { isIP } from 'node:net';
+import { addressSet } from '../master/index.ts';
+import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import https from 'node:https';
+import { readFileSync } from 'node:fs';
+import { lookup } from 'node:dns/promises';
+
+// Which services may be asked: those that the operator lists, by scheme, host and port,
+// and of their addresses only what the list or common sense permits [THREATS B-08].
+
+/** A service that may be asked. */
+export interface EndpointOptions {
+  /** `https://heat.example.org:8004`; whatever path follows is for every request alike. */
+  readonly url: string;
+  /**
+   * Networks that its name may lead to (`10.0.0.0/8`, `fd00::/8`, one address). Default: public
+   * addresses, and the address itself where `url` has one in place of a name.
+   */
+  readonly addresses?: readonly string[];
+  /** The authorities that sign its certificate, PEM. Default: those of Node. */
+  readonly ca?: Buffer;
+}
+
+/** A listed service. */
+export interface AllowedEndpoint {
+  /** Scheme, host and port in their normal form. */
+  readonly origin: string;
+  readonly ca: Buffer | undefined;
+  /** Whether a connection may be made to this address. */
+  permits(address: string): boolean;
+}
+
+/** Neither public nor anybody's own to give: what no name leads to unless it is listed. */
+const nonPublicNetworks = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '224.0.0.0/3',
+  '::/127',
+  '64:ff9b::/96',
+  '64:ff9b:1::/48',
+  '2002::/16',
+  'fc00::/7',
+  'fe80::/10',
+  'fec0::/10',
+  'ff00::/8',
+];
+
+/** The listed services by their origin. @throws TypeError for an address or network that is none */
+export function parseAllowedEndpoints(
+  listed: readonly EndpointOptions[],
+): ReadonlyMap<string, AllowedEndpoint> {
+  const closed = addressSet(nonPublicNetworks);
+  return new Map(
+    listed.map(({ url, addresses, ca }) => {
+      const origin = originOf(url);
+      const own = isIP(hostOf(url)) === 0 ? [] : [hostOf(url)];
+      const open = addressSet(addresses ?? own);
+      const isNamed = addresses !== undefined || own.length > 0;
+      const permits = (address: string): boolean =>
+        isNamed ? open.has(address) : !closed.has(address);
+      return [origin, { origin, ca, permits }];
+    }),
+  );
+}
+
+/** @throws TypeError for what is no address of http or https */
+export function originOf(url: string): string {
+  const { origin, protocol } = new URL(url);
+  if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('expected http or https');
+  return origin;
+}
+
+/** The host without the brackets around an IPv6 address. */
+function hostOf(url: string): string {
+  return new URL(url).hostname.replace(/^\[|\]$/g, '');
+}
+
+/** A request as a transport wants it. */
+export interface OutgoingRequest {
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
+  /** Sent as it is written. */
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** JSON, made by us; of `POST` and `PUT`. */
+  readonly body?: string;
+  /** Bytes of the answer that are read; more is cut off. */
+  readonly maxAnswerBytes?: number;
+}
+
+/** What became of a request. */
+export type HttpResult =
+  | {
+      readonly kind: 'answer';
+      readonly status: number;
+      readonly headers: IncomingHttpHeaders;
+      readonly body: string;
+    }
+  /** Nobody answered, or not in time; whether the request arrived is not known. */
+  | { readonly kind: 'unreachable'; readonly reason: string }
+  /** It was not sent, and would not be the next time. */
+  | { readonly kind: 'forbidden'; readonly reason: string };
+
+/** Sends a request; never throws. The signal ends it early. */
+export type HttpClient = (request: OutgoingRequest, signal: AbortSignal) => Promise<HttpResult>;
+
+export interface HttpClientOptions {
+  readonly endpoints: ReadonlyMap<string, AllowedEndpoint>;
+  /** Milliseconds for the whole exchange. */
+  readonly timeoutMs: number;
+  /** All addresses of a host. @throws Error when there is none */
+  readonly resolve: (host: string) => Promise<readonly string[]>;
+}
+
+const defaultAnswerBytes = 65_536;
+
+export function createHttpClient({ endpoints, timeoutMs, resolve }: HttpClientOptions): HttpClient {
+  return async (request, signal) => {
+    const endpoint = endpoints.get(originOf(request.url));
+    if (endpoint === undefined) {
+      const reason = `${originOf(request.url)} is not listed under handles: endpoints`;
+      return { kind: 'forbidden', reason };
+    }
+    const host = hostOf(request.url);
+    const ends = new AbortController();
+    const end = (): void => ends.abort();
+    // Not AbortSignal.any: Node 20 may collect what it is made of before that fires.
+    const timer = setTimeout(end, timeoutMs);
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
+    try {
+      const addresses = isIP(host) === 0 ? await orAborted(resolve(host), ends.signal) : [host];
+      // protection: any-signal-address
+      const closed = addresses.find((address) => !endpoint.permits(address));
+      if (closed !== undefined) {
+        const reason = `${host} leads to ${closed}, which its endpoint does not list`;
+        return { kind: 'forbidden', reason };
+      }
+      const [address] = addresses;
+      if (address === undefined) return { kind: 'unreachable', reason: `${host} has no address` };
+      return await sendRequest(request, { address, host, endpoint }, ends.signal);
+    } catch (error) {
+      const reason = ends.signal.aborted ? `no answer within ${timeoutMs} ms` : connectionErrorText(error);
+      return { kind: 'unreachable', reason };
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+    }
+  };
+}
+
+/** Waits no longer than until the signal; looking a name up cannot be ended. */
+async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  return new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    work.then(resolve, reject);
+  });
+}
+
+interface ResolvedTarget {
+  readonly address: string;
+  readonly host: string;
+  readonly endpoint: AllowedEndpoint;
+}
+
+function sendRequest(request: OutgoingRequest, place: ResolvedTarget, signal: AbortSignal): Promise<HttpResult> {
+  const { method, url, headers, body = '' } = request;
+  const hasBody = method === 'POST' || method === 'PUT';
+  const { port, protocol } = new URL(url);
+  // As text, because reading and writing an address again may change what its signature covers.
+  const [, , authority = ''] = url.split('/');
+  const path = url.slice(url.indexOf('//') + 2 + authority.length) || '/';
+  const options = {
+    method,
+    path,
+    host: place.address,
+    ...(port === '' ? {} : { port }),
+    headers: {
+      host: authority,
+      accept: 'application/json',
+      'user-agent': 'saltbridge',
+      ...headers,
+      ...(hasBody
+        ? { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+        : {}),
+    },
+    agent: false,
+    signal,
+  };
+  return new Promise((resolve, reject) => {
+    const outgoing =
+      protocol === 'https:'
+        ? https.request({ ...options, ...tlsOptions(place) })
+        : http.request(options);
+    outgoing.once('response', (response) => {
+      readAnswer(response, request.maxAnswerBytes ?? defaultAnswerBytes).then(resolve, reject);
+    });
+    outgoing.once('error', reject);
+    outgoing.end(hasBody ? body : undefined);
+  });
+}
+
+/** The certificate is that of the name, whatever address it led to. */
+function tlsOptions({ host, endpoint: { ca } }: ResolvedTarget): {
+  readonly servername: string;
+  readonly ca?: Buffer;
+} {
+  const servername = isIP(host) === 0 ? host : '';
+  return ca === undefined ? { servername } : { servername, ca };
+}
+
+async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<HttpResult> {
+  const parts: Buffer[] = [];
+  let left = maxBytes;
+  for await (const part of response) {
+    const bytes: Buffer = part;
+    parts.push(bytes.subarray(0, left));
+    left -= bytes.length;
+    // Leaving the loop destroys the connection.
+    if (left <= 0) break;
+  }
+  const { statusCode: status = 0, headers } = response;
+  return { kind: 'answer', status, headers, body: Buffer.concat(parts).toString('utf8') };
+}
+
+/** By its code alone: the text of some errors holds the address, which is a secret. */
+function connectionErrorText(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'ERR_UNKNOWN';
+  return `the service cannot be reached (${code})`;
+}
+
+/** A service as it stands in a section of the configuration. */
+export interface ConfiguredEndpoint {
+  readonly url: string;
+  readonly addresses?: readonly string[];
+  /** Path of a PEM file. */
+  readonly ca_file?: string;
+}
+
+/** Reads its file, once. @throws Error where that cannot be read */
+export function readEndpoint({
+  url,
+  addresses,
+  ca_file: file,
+}: ConfiguredEndpoint): EndpointOptions {
+  return {
+    url,
+    ...(addresses === undefined ? {} : { addresses }),
+    ...(file === undefined ? {} : { ca: readFileSync(file) }),
+  };
+}
+
+// Addresses of names, by the machine's own resolver.
+
+/**
+ * Node looks names up in a few threads that all of the process shares: a name that is being looked
+ * up already is not looked up once more.
+ */
+export function createDnsResolver(): (host: string) => Promise<readonly string[]> {
+  const underWay = new Map<string, Promise<readonly string[]>>();
+  return (host) => {
+    const known = underWay.get(host);
+    if (known !== undefined) return known;
+    const found = lookup(host, { all: true })
+      .then((all) => all.map(({ address }) => address))
+      .finally(() => underWay.delete(host));
+    underWay.set(host, found);
+    return found;
+  };
+}

@@ -1,0 +1,54 @@
+/** `/bridge/v1` over HTTP: what all its routes have. */
+
+import type { FastifyInstance } from 'fastify';
+import { AuthenticationError, TokenBuckets } from '../../master/index.ts';
+import { writeJson } from '../../runtime/index.ts';
+import type { BridgeModule } from '../bridge-module.ts';
+import type { HttpServerContext } from './http-server-context.ts';
+import { sendBridgeError } from '../errors.ts';
+
+// How many refused tokens an address may show: each may cost Keystone a question [THREATS A-04].
+
+/** Those beyond it wait until they would be permitted again. */
+const refusedTokenRate = { perSecond: 20, burst: 100 };
+
+/**
+ * Refuses requests (429) from an address that has shown too many tokens which were refused (401);
+ * nothing of them is looked at. Other addresses are as they were.
+ * @param now - milliseconds of a clock that only goes forward
+ */
+export function limitRefusedTokens(
+  app: FastifyInstance,
+  now: () => number = () => performance.now(),
+): void {
+  const refused = new TokenBuckets(refusedTokenRate, now);
+  app.addHook('onRequest', async ({ ip }) => {
+    if (refused.take(ip, 0) === 0) return;
+    const text = 'too many tokens from this address were refused; try again later';
+    throw new AuthenticationError('ERR_EAUTH_LIMIT', text);
+  });
+  app.addHook('onResponse', async ({ ip }, { statusCode }) => {
+    // protection: refused-tokens
+    if (statusCode === 401) refused.take(ip);
+  });
+}
+
+/** Where the routes are, for an HTTP server such as salt-api's. */
+export interface BridgePlugin {
+  readonly prefix: string;
+  register(app: FastifyInstance, doors: HttpServerContext): void;
+}
+
+/** @param parts - asked when a server is made */
+export function createBridgePlugin(parts: () => readonly BridgeModule<unknown>[]): BridgePlugin {
+  return {
+    prefix: '/bridge/v1',
+    register: (app, doors) => {
+      app.addContentTypeParser('application/json', doors.readJson);
+      app.setReplySerializer((payload) => writeJson(payload));
+      limitRefusedTokens(app);
+      app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
+      for (const { routes } of parts()) routes?.(app, doors);
+    },
+  };
+}

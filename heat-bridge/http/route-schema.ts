@@ -1,0 +1,46 @@
+/** What routes of the bridge say of themselves, for servers that describe theirs (OpenAPI). */
+
+import type { FastifyContextConfig } from 'fastify';
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { BridgeError } from '../errors.ts';
+
+/** As salt-api reads it from the `config` of a route. */
+export type RouteOperation = NonNullable<FastifyContextConfig['openapi']>;
+
+/** What every refusal of the bridge is. */
+const errorResponse: Readonly<Record<string, TSchema>> = {
+  'application/json': Type.Object({
+    error: Type.Object({ code: Type.String(), message: Type.String() }),
+  }),
+};
+
+/** The `config` of a route. @param operation - default access: a session, or a token of Keystone's */
+export function describeRoute(
+  operation: Omit<RouteOperation, 'access' | 'refusal'> & Partial<Pick<RouteOperation, 'access'>>,
+): { readonly openapi: RouteOperation } {
+  return { openapi: { access: 'session', refusal: errorResponse, ...operation } };
+}
+
+// Bodies by their schema.
+
+/** A schema that was compiled. */
+interface CompiledSchema<T> {
+  Errors(value: unknown): readonly {
+    readonly instancePath: string;
+    readonly keyword: string;
+    readonly message: string;
+  }[];
+  Parse(value: unknown): T;
+}
+
+/** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
+export function parseBody<T>(form: CompiledSchema<T>, body: unknown): T {
+  const [first] = form.Errors(body);
+  if (first === undefined) return form.Parse(body);
+  // What no schema describes is measured against the schema `false`; its name is the caller's.
+  const isUnknown = first.keyword === 'boolean';
+  const place = isUnknown ? 'a field' : first.instancePath.split('/')[1] || 'the body';
+  const problem = isUnknown ? 'there is no such field' : first.message;
+  throw new BridgeError('ERR_COMMAND_PARAMETERS', `${place}: ${problem}`);
+}

@@ -1,0 +1,250 @@
+/** A plan as somebody writes it: in a file of the catalog below `plans:`, or in a program. */
+
+import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { type JsonSchema, type JsonValue, catalogError, catalogNameForm, isPlainMap } from '../commands/command-definition.ts';
+
+/** Where the value of a command's parameter comes from. */
+export type StepSource =
+  /** The plan's parameter of this name. */
+  | { readonly parameter: string }
+  /** Always this. */
+  | { readonly value: JsonValue }
+  /** What a step that was needed returned, at a JSON pointer [RFC 6901]. */
+  | { readonly step: string; readonly path: string }
+  /** A map, each value of which comes from somewhere. */
+  | { readonly map: Readonly<Record<string, StepSource>> };
+
+/** By parameter of a command. */
+export type StepSources = Readonly<Record<string, StepSource>>;
+
+/** Minions that steps are for: given by the caller, or part of another group. */
+export interface GroupDefinition {
+  readonly description?: string;
+  /** Minions at least. Default 1; of a `rest` 0. */
+  readonly min?: number;
+  /** Minions at most. Default: any number. */
+  readonly max?: number;
+  /** The group that it is part of. Default: the caller gives it. */
+  readonly from?: string;
+  /** Which part: its first minion, or all but that. */
+  readonly select?: 'first' | 'rest';
+}
+
+/** What takes back a step. */
+export interface UndoDefinition {
+  readonly command: string;
+  /** Default: each of the plan's parameters under its own name. */
+  readonly params?: StepSources;
+  /** Also on minions where the step did not succeed. Default false. */
+  readonly failed?: boolean;
+}
+
+/** A named command on a group. */
+export interface StepDefinition {
+  readonly command: string;
+  /** Name of the group. */
+  readonly group: string;
+  /** Default: each of the plan's parameters under its own name. */
+  readonly params?: StepSources;
+  /** Steps that must have succeeded. Default: none. */
+  readonly needs?: readonly string[];
+  /** So many minions one after the other, or a part of them: `25%`. Default: all at once. */
+  readonly atATime?: number | string;
+  /** How many minions may fail before the step does. Default 0. */
+  readonly tolerate?: number;
+  /** Whether its failure ends the plan. Default `stop`. */
+  readonly onFailure?: 'stop' | 'continue';
+  readonly undo?: UndoDefinition;
+}
+
+/** Several commands as one. */
+export interface PlanDefinition {
+  /** In the form of a command's. */
+  readonly name: string;
+  /** What it does, for whoever calls it. */
+  readonly description: string;
+  /** It grows when callers must change something. Default 1. */
+  readonly version?: number;
+  /** JSON Schema of an object. Default: no parameters. */
+  readonly parameters?: JsonSchema;
+  readonly groups: Readonly<Record<string, GroupDefinition>>;
+  readonly steps: Readonly<Record<string, StepDefinition>>;
+  /** Seconds that its steps have, what takes them back not counted. Default 600. */
+  readonly timeout?: number;
+  /** Steps at a time. Default 8. */
+  readonly parallel?: number;
+  /** What to use instead. */
+  readonly deprecated?: string;
+}
+
+const strict = { additionalProperties: false };
+const Words = Type.String({ minLength: 1, maxLength: 4096 });
+/** Names of groups and steps. */
+const word = '^[a-z][a-z0-9-]{0,63}$';
+const Word = Type.String({ pattern: word });
+const Count = Type.Integer({ minimum: 0, maximum: 1_000_000 });
+const Sources = Type.Record(Type.String(), Type.Unknown());
+
+const Group = Type.Object(
+  {
+    description: Type.Optional(Words),
+    min: Type.Optional(Count),
+    max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+    from: Type.Optional(Word),
+    select: Type.Optional(Type.Union([Type.Literal('first'), Type.Literal('rest')])),
+  },
+  strict,
+);
+const Undo = Type.Object(
+  { command: Words, params: Type.Optional(Sources), failed: Type.Optional(Type.Boolean()) },
+  strict,
+);
+const Step = Type.Object(
+  {
+    command: Words,
+    group: Word,
+    params: Type.Optional(Sources),
+    needs: Type.Optional(Type.Array(Word)),
+    atATime: Type.Optional(
+      Type.Union([
+        Type.Integer({ minimum: 1, maximum: 1_000_000 }),
+        Type.String({ pattern: '^([1-9][0-9]?|100)%$' }),
+      ]),
+    ),
+    tolerate: Type.Optional(Count),
+    onFailure: Type.Optional(Type.Union([Type.Literal('stop'), Type.Literal('continue')])),
+    undo: Type.Optional(Undo),
+  },
+  strict,
+);
+/** What stands behind a name in a file. */
+const PlanBody = Type.Object(
+  {
+    description: Words,
+    version: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+    parameters: Type.Optional(Type.Object({})),
+    groups: Type.Record(Type.String({ pattern: word }), Group, {
+      ...strict,
+      minProperties: 1,
+      maxProperties: 32,
+    }),
+    steps: Type.Record(Type.String({ pattern: word }), Step, {
+      ...strict,
+      minProperties: 1,
+      maxProperties: 128,
+    }),
+    timeout: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 86_400 })),
+    parallel: Type.Optional(Type.Integer({ minimum: 1, maximum: 64 })),
+    deprecated: Type.Optional(Words),
+  },
+  strict,
+);
+const compiledPlanBody = Compile(PlanBody);
+const maxDepth = 16;
+
+/**
+ * Reads what stands behind a name. A parameter's source may be written as the name of a parameter.
+ * @throws BridgeError ERR_CATALOG
+ */
+export function parsePlanDefinition(name: string, value: unknown): PlanDefinition {
+  if (!catalogNameForm.test(name) || name.length > 128) {
+    throw catalogError(name, '', 'expected a name such as mysql.create-cluster');
+  }
+  const [first] = compiledPlanBody.Errors(value);
+  if (first !== undefined) {
+    const field = first.instancePath.slice(1).replaceAll('/', '.');
+    // What no schema describes is measured against the schema `false`.
+    throw catalogError(name, field, first.keyword === 'boolean' ? 'no such field' : first.message);
+  }
+  const { steps, ...rest }: Static<typeof PlanBody> = compiledPlanBody.Parse(value);
+  const read = Object.entries(steps).map(([key, { params, undo, ...step }]) => [
+    key,
+    {
+      ...step,
+      ...parseStepSources(name, `steps.${key}.params`, params),
+      ...(undo === undefined ? {} : { undo: parseUndo(name, `steps.${key}.undo`, undo) }),
+    },
+  ]);
+  return { ...rest, name, steps: Object.fromEntries(read) } as PlanDefinition; // optional, never undefined
+}
+
+function parseUndo(name: string, field: string, { params, ...undo }: Static<typeof Undo>): object {
+  return { ...undo, ...parseStepSources(name, `${field}.params`, params) };
+}
+
+function parseStepSources(
+  name: string,
+  field: string,
+  given: Readonly<Record<string, unknown>> | undefined,
+): { readonly params?: StepSources } {
+  if (given === undefined) return {};
+  const sources = Object.entries(given).map(([key, source]) => [
+    key,
+    parseStepSource(name, `${field}.${key}`, source, 0),
+  ]);
+  return { params: Object.fromEntries(sources) };
+}
+
+/** @throws BridgeError ERR_CATALOG */
+function parseStepSource(name: string, field: string, value: unknown, depth: number): StepSource {
+  if (typeof value === 'string') return { parameter: value };
+  const map = isPlainMap(value) && depth < maxDepth ? value : {};
+  const { parameter, step, path = '', map: inner } = map;
+  switch (Object.keys(map).sort().join()) {
+    case 'parameter':
+      if (typeof parameter === 'string') return { parameter };
+      break;
+    case 'value':
+      return { value: map.value as JsonValue }; // from YAML or a program's JSON
+    case 'step':
+    case 'path,step':
+      if (typeof step === 'string' && typeof path === 'string') return { step, path };
+      break;
+    case 'map':
+      if (isPlainMap(inner)) {
+        const entries = Object.entries(inner).map(([key, one]) => [
+          key,
+          parseStepSource(name, `${field}.${key}`, one, depth + 1),
+        ]);
+        return { map: Object.fromEntries(entries) };
+      }
+  }
+  const forms = 'the name of a parameter, {value: …}, {step: …, path: …} or {map: {…}}';
+  throw catalogError(name, field, `expected ${forms}`);
+}
+
+/** A plan whose parameters and groups are typed. */
+export interface TypedPlan<N extends string, P, G extends string> extends PlanDefinition {
+  readonly name: N;
+  /** Of types alone. */
+  readonly '~params'?: P;
+  /** Of types alone: the groups that a caller gives. */
+  readonly '~groups'?: G;
+}
+
+/** The groups of a definition that a caller gives. */
+type GivenGroups<G> = {
+  [K in keyof G & string]: G[K] extends { readonly from: string } ? never : K;
+}[keyof G & string];
+
+/**
+ * A plan in a program, typed by its TypeBox schema and its groups.
+ * @throws BridgeError ERR_CATALOG
+ */
+export function definePlan<
+  const N extends string,
+  S extends TSchema,
+  const G extends Readonly<Record<string, GroupDefinition>>,
+>(
+  name: N,
+  definition: Omit<PlanDefinition, 'name' | 'parameters' | 'groups'> & {
+    readonly parameters: S;
+    readonly groups: G;
+  },
+): TypedPlan<N, Static<S>, GivenGroups<G>> {
+  // The schema as JSON: what TypeBox knows of it besides is of types alone.
+  const parameters: unknown = JSON.parse(JSON.stringify(definition.parameters));
+  return parsePlanDefinition(name, { ...definition, parameters }) as TypedPlan<N, Static<S>, GivenGroups<G>>;
+}

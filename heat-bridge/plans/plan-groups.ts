@@ -1,0 +1,107 @@
+/** The groups of a plan: those that a caller gives, and parts of them. */
+
+import type { ExtensionHost, TargetBounds } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import { deniedForTarget } from '../commands/callers.ts';
+import { type CommandTarget, targetOf } from '../commands/command-api.ts';
+import type { GroupDefinition, PlanDefinition } from './plan-definition.ts';
+import { catalogError } from '../commands/command-definition.ts';
+
+/** The minions of each group, in their order. */
+export type Groups = Readonly<Record<string, readonly string[]>>;
+
+/** Whether it means one minion, whatever the caller gives. */
+export function isSingleMinionGroup({ select, max, min = 1 }: GroupDefinition): boolean {
+  return select === 'first' || (max === 1 && min === 1 && select === undefined);
+}
+
+/**
+ * Settles whom each group means: a list in its order, anything else by id.
+ * @param boundsOf - how the target of a group is evaluated; with a reach nothing that is told goes
+ * beyond it
+ * @throws BridgeError ERR_PLAN_GROUPS, ERR_COMMAND_DENIED; MasterError ERR_BAD_TGT
+ */
+export async function resolveGroups(
+  host: Pick<ExtensionHost, 'minionsOf'>,
+  { name: plan, groups }: PlanDefinition,
+  given: Readonly<Record<string, CommandTarget>>,
+  boundsOf: (group: string) => TargetBounds,
+): Promise<Groups> {
+  const problem = (text: string): BridgeError =>
+    new BridgeError('ERR_PLAN_GROUPS', `${plan}: ${text}`);
+  const names = Object.keys(groups).filter((name) => groups[name]?.from === undefined);
+  if (Object.keys(given).some((name) => !names.includes(name))) {
+    throw problem(`it has the groups ${names.join(', ')} and no other`);
+  }
+  const settled: Record<string, readonly string[]> = {};
+  for (const name of names) {
+    const target = Object.hasOwn(given, name) ? given[name] : undefined;
+    if (target === undefined) throw problem(`the group ${name} is missing`);
+    const bounds = boundsOf(name);
+    const minions = await resolveGroupTarget(host, target, bounds);
+    if (isOutOfReach(minions, bounds, groups[name])) throw deniedForTarget(plan);
+    if (minions === undefined) {
+      throw problem(`${name} names minions that are not accepted, or not for this caller`);
+    }
+    settled[name] = minions;
+  }
+  const all = Object.values(settled).flat();
+  if (new Set(all).size < all.length) throw problem('a minion is in two groups, or twice in one');
+  for (const [name, group] of Object.entries(groups)) {
+    const minions = settled[name] ?? selectPart(group, settled[group.from ?? ''] ?? []);
+    settled[name] = minions;
+    const { min = group.select === 'rest' ? 0 : 1, max = Infinity } = group;
+    if (minions.length < min || minions.length > max) {
+      const bounds = max === Infinity ? `${min} or more` : `${min} to ${max}`;
+      throw problem(`the group ${name} has ${minions.length} minions; expected ${bounds}`);
+    }
+  }
+  return settled;
+}
+
+function selectPart({ select }: GroupDefinition, minions: readonly string[]): readonly string[] {
+  return select === 'first' ? minions.slice(0, 1) : minions.slice(1);
+}
+
+/** A caller with limited rights is told the same as if no rule permitted it. */
+function isOutOfReach(
+  minions: readonly string[] | undefined,
+  { reach }: TargetBounds,
+  group: GroupDefinition | undefined,
+): boolean {
+  if (reach === undefined) return false;
+  return reach.isEmpty || (minions?.length === 0 && group?.min !== 0);
+}
+
+/** `undefined`: not all of a list are there. */
+async function resolveGroupTarget(
+  host: Pick<ExtensionHost, 'minionsOf'>,
+  target: CommandTarget,
+  bounds: TargetBounds,
+): Promise<readonly string[] | undefined> {
+  if (bounds.reach?.isEmpty === true) return [];
+  const request = targetOf(target);
+  const meant = await host.minionsOf(request, bounds);
+  if (bounds.reach !== undefined && meant.length === 0) return meant;
+  if (request.tgtType !== 'list' || typeof request.tgt === 'string') return meant;
+  return request.tgt.every((id) => meant.includes(id)) ? request.tgt : undefined;
+}
+
+// Whether the groups of a plan say what they must.
+
+/** @throws BridgeError ERR_CATALOG */
+export function checkGroups(plan: string, groups: Readonly<Record<string, GroupDefinition>>): void {
+  for (const [name, { from, select, min = 0, max = Infinity }] of Object.entries(groups)) {
+    const field = `groups.${name}`;
+    if (min > max) throw catalogError(plan, `${field}.min`, 'it is larger than max');
+    if ((from === undefined) !== (select === undefined)) {
+      throw catalogError(plan, field, 'expected both from and select, or neither');
+    }
+    if (from === undefined) continue;
+    const whole = Object.hasOwn(groups, from) ? groups[from] : undefined;
+    if (whole === undefined) throw catalogError(plan, `${field}.from`, `there is no group ${from}`);
+    if (whole.from !== undefined) {
+      throw catalogError(plan, `${field}.from`, `${from} is itself part of a group`);
+    }
+  }
+}

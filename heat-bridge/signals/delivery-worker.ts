@@ -1,0 +1,298 @@
+import { longestTimerMs } from '../../master/index.ts';
+import type { Logger } from 'pino';
+import { KeyedSemaphore } from '../../runtime/index.ts';
+import { type HttpClient, originOf } from '../http-client.ts';
+import { type Destination, secretsOf } from './destination.ts';
+import type { HandleInfo, HandleRegistry } from './handles.ts';
+import type { Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
+import type { Delivery, DeliveryOutcome } from './transports.ts';
+import { signalId } from './signal.ts';
+
+// How long to wait before a service is asked again.
+
+/** Milliseconds. */
+export interface RetryDelays {
+  /** After the first failure; doubled with each. */
+  readonly firstMs: number;
+  /** Never longer. */
+  readonly mostMs: number;
+}
+
+/** Half of it is certain, half is chance, so that what failed together does not come back together. */
+function retryDelayMs(
+  failures: number,
+  { firstMs, mostMs }: RetryDelays,
+  random: () => number,
+): number {
+  const whole = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 30));
+  return whole / 2 + (whole / 2) * random();
+}
+
+/** Waits so long, or until one of the signals. */
+function sleepUntilAborted(milliseconds: number, ...signals: readonly AbortSignal[]): Promise<void> {
+  if (signals.some(({ aborted }) => aborted)) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      for (const signal of signals) signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, Math.min(Math.max(0, milliseconds), longestTimerMs));
+    for (const signal of signals) signal.addEventListener('abort', end, { once: true });
+  });
+}
+
+export interface DeliveryWorkerOptions {
+  readonly handles: Pick<HandleRegistry, 'destinationOf' | 'find'>;
+  readonly outbox: Outbox;
+  readonly ask: HttpClient;
+  readonly deliver: (delivery: Delivery) => Promise<DeliveryOutcome>;
+  readonly backOff: RetryDelays;
+  /** Milliseconds before a service that works is asked again whether it is our turn. */
+  readonly turnMs: number;
+  /** Milliseconds between two signals under one id where the service stores after it answers. */
+  readonly sameIdMs: number;
+  /** Exchanges at a time with one service. */
+  readonly perEndpoint: number;
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly random: () => number;
+  readonly log: Logger;
+  /** Told of each signal that is over; must not throw. */
+  readonly onOver: (record: OutboxRecord, handle: HandleInfo | undefined, reason?: string) => void;
+}
+
+/** The signals of one handle. */
+interface HandleQueue {
+  readonly handle: string;
+  readonly queue: PendingSignal[];
+  /** The one that is delivered now. */
+  current: PendingSignal | undefined;
+  failures: number;
+  reason: string | undefined;
+  isSending: boolean;
+  /** Ends a pause early. */
+  wake: AbortController;
+  /** Until when the next signal under an id waits; by the id under which Heat counts. */
+  readonly resting: Map<string, number>;
+  /** Set while all that is queued rests; ends the rest. */
+  restOver: AbortController | undefined;
+}
+
+/** Brings the signals of the outbox to where they belong: those of a handle one after the other. */
+export class DeliveryWorker {
+  readonly #options: DeliveryWorkerOptions;
+  /** By the id of the handle. */
+  readonly #lanes = new Map<string, HandleQueue>();
+  readonly #endpoints: KeyedSemaphore;
+  readonly #work = new Set<Promise<void>>();
+
+  constructor(options: DeliveryWorkerOptions) {
+    this.#options = options;
+    this.#endpoints = new KeyedSemaphore(options.perEndpoint);
+  }
+
+  /** How it is with a signal that is not over. */
+  stateOf({ id, handle }: PendingSignal): {
+    readonly state: 'held' | 'sending' | 'waiting';
+    readonly failures: number;
+    readonly reason: string | undefined;
+  } {
+    if (handle === undefined) return { state: 'held', failures: 0, reason: undefined };
+    const lane = this.#lanes.get(handle);
+    if (lane === undefined || lane.current?.id !== id) {
+      return { state: 'waiting', failures: 0, reason: undefined };
+    }
+    const { failures, reason, isSending } = lane;
+    return { state: isSending ? 'sending' : 'waiting', failures, reason };
+  }
+
+  /**
+   * Tries the next signal of a handle now: it was changed or removed.
+   * @param handle - its id
+   */
+  wake(handle: string): void {
+    const lane = this.#lanes.get(handle);
+    lane?.wake.abort();
+    lane?.restOver?.abort();
+  }
+
+  /** Waits for what is under way, which the closing signal ends. */
+  async close(): Promise<void> {
+    await Promise.all(this.#work);
+  }
+
+  /**
+   * Delivers a signal behind the others of its handle.
+   * @param handle - its id
+   */
+  add(pending: PendingSignal, handle: string): void {
+    const known = this.#lanes.get(handle);
+    if (known !== undefined) {
+      known.queue.push(pending);
+      if (!known.resting.has(signalId(pending.minion, pending.member))) known.restOver?.abort();
+      return;
+    }
+    const lane: HandleQueue = {
+      handle,
+      queue: [pending],
+      current: undefined,
+      failures: 0,
+      reason: undefined,
+      isSending: false,
+      wake: new AbortController(),
+      resting: new Map(),
+      restOver: undefined,
+    };
+    this.#lanes.set(handle, lane);
+    const done = this.#run(pending.alias, lane)
+      .catch((error: unknown) => {
+        this.#options.log.error({ err: error }, 'signals were not delivered');
+      })
+      .finally(() => this.#work.delete(done));
+    this.#work.add(done);
+  }
+
+  /** One at a time: two under the same id would be stored in either order. */
+  async #run(alias: string, lane: HandleQueue): Promise<void> {
+    const { closing, log } = this.#options;
+    while (!closing.aborted) {
+      const next = this.#nextOf(lane);
+      if (next === undefined) {
+        if (lane.resting.size === 0) break;
+        await this.#rest(lane);
+        continue;
+      }
+      lane.current = next;
+      try {
+        if (!(await next.isWritten) || (await this.#isOver(next, lane))) {
+          lane.queue.splice(lane.queue.indexOf(next), 1);
+          lane.current = undefined;
+          lane.failures = 0;
+          lane.reason = undefined;
+        }
+      } catch (error) {
+        // The store, or a sealed row: what is in the outbox stays there.
+        log.error({ alias, err: error }, 'signal was not tried');
+        lane.failures += 1;
+        await this.#pause(lane, this.#backOff(lane));
+      }
+    }
+    if (!closing.aborted) this.#lanes.delete(lane.handle);
+  }
+
+  /** What is being delivered, or else the oldest signal whose id does not rest. */
+  #nextOf({ current, queue, resting }: HandleQueue): PendingSignal | undefined {
+    if (current !== undefined) return current;
+    const now = this.#options.now();
+    for (const [id, until] of resting) if (until <= now) resting.delete(id);
+    if (resting.size === 0) return queue[0];
+    return queue.find(({ minion, member }) => !resting.has(signalId(minion, member)));
+  }
+
+  /** Until the first id may be used again, or another signal comes. */
+  async #rest(lane: HandleQueue): Promise<void> {
+    const { closing, now } = this.#options;
+    lane.restOver = new AbortController();
+    await sleepUntilAborted(Math.min(...lane.resting.values()) - now(), closing, lane.restOver.signal);
+    lane.restOver = undefined;
+  }
+
+  /** @returns whether the signal is over; if not, as much time has passed as there must */
+  async #isOver(pending: PendingSignal, lane: HandleQueue): Promise<boolean> {
+    const { handles, outbox, now, closing, turnMs } = this.#options;
+    const record = await outbox.read(pending);
+    if (record === undefined) return true;
+    const handle = handles.find(lane.handle);
+    if (handle === undefined) {
+      return this.#bury(pending, record, undefined, 'the handle was removed');
+    }
+    if (handle.expiresAt <= now()) {
+      const last = lane.reason === undefined ? '' : `; last: ${lane.reason}`;
+      return this.#bury(pending, record, handle, `the handle has expired${last}`);
+    }
+    const destination = handles.destinationOf(lane.handle);
+    const outcome = await this.#try(record, handle, destination, lane);
+    if (outcome.kind === 'delivered') {
+      const { sameIdMs } = this.#options;
+      if (sameIdMs > 0 && storesAfterReply(destination)) {
+        lane.resting.set(signalId(record.minion, record.member), now() + sameIdMs);
+      }
+      await outbox.remove(pending);
+      this.#options.onOver(record, handle);
+      return true;
+    }
+    if (outcome.kind === 'final') return this.#bury(pending, record, handle, outcome.reason);
+    if (closing.aborted) return false;
+    lane.reason = outcome.reason;
+    if (outcome.isTurn !== true) lane.failures += 1;
+    const wait = outcome.isTurn === true ? turnMs : this.#backOff(lane);
+    await this.#pause(lane, Math.min(wait, handle.expiresAt - now()));
+    return false;
+  }
+
+  async #bury(
+    pending: PendingSignal,
+    record: OutboxRecord,
+    handle: HandleInfo | undefined,
+    reason: string,
+  ): Promise<true> {
+    await this.#options.outbox.moveToDeadLetter(pending, record, reason);
+    this.#options.onOver(record, handle, reason);
+    return true;
+  }
+
+  async #try(
+    record: OutboxRecord,
+    { expiresAt }: HandleInfo,
+    destination: Destination,
+    lane: HandleQueue,
+  ): Promise<DeliveryOutcome> {
+    const { ask, deliver, closing, now } = this.#options;
+    const { id: recordId, alias, minion, member, signal } = record;
+    lane.isSending = true;
+    try {
+      const outcome = await deliver({
+        destination,
+        recordId,
+        alias,
+        minion,
+        member,
+        signalId: signalId(minion, member),
+        signal,
+        failures: lane.failures,
+        expiresAt,
+        now,
+        ask: (request) => this.#endpoints.run(originOf(request.url), () => ask(request, closing)),
+      });
+      return redactSecrets(outcome, destination);
+    } finally {
+      lane.isSending = false;
+    }
+  }
+
+  #backOff({ failures }: HandleQueue): number {
+    const { backOff, random } = this.#options;
+    return retryDelayMs(failures, backOff, random);
+  }
+
+  async #pause(lane: HandleQueue, milliseconds: number): Promise<void> {
+    lane.wake = new AbortController();
+    const { closing } = this.#options;
+    await sleepUntilAborted(milliseconds, closing, lane.wake.signal);
+  }
+}
+
+/** Heat's API answers these before its engine has stored the signal, which it may do in another order. */
+function storesAfterReply({ transport }: Destination): boolean {
+  return transport === 'HEAT_SIGNAL' || transport === 'TOKEN_SIGNAL';
+}
+
+/** A service may repeat what it was asked with. */
+function redactSecrets(outcome: DeliveryOutcome, destination: Destination): DeliveryOutcome {
+  if (outcome.kind === 'delivered') return outcome;
+  let { reason } = outcome;
+  // protection: talking-services
+  for (const secret of secretsOf(destination)) reason = reason.replaceAll(secret, '(secret)');
+  return { ...outcome, reason };
+}

@@ -1,0 +1,265 @@
+/** Signals that reach Heat: handles, intake, outbox, held signals and courier, put together. */
+
+import Type from '#typebox';
+import type { BudgetLimits } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
+import { parseSection } from '../options.ts';
+import { type AllowedEndpoint, type ConfiguredEndpoint, createDnsResolver, createHttpClient, parseAllowedEndpoints, readEndpoint } from '../http-client.ts';
+import { DeliveryWorker, type RetryDelays } from './delivery-worker.ts';
+import { Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
+import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
+import type { BridgeModule } from '../bridge-module.ts';
+import { type HandlesApi, type SignalsApi, auditExpired, createOutboxApi, signalMethods, withAudit } from './signals-api.ts';
+import { type HandleInfo, HandleRegistry } from './handles.ts';
+import { HeldSignals, SignalIntake, SignalReporter } from './signal-intake.ts';
+import { createDeliverer } from './transports.ts';
+
+// `saltbridge: bridge: handles:`: what the operator says of signals.
+
+const Text = Type.String({ minLength: 1, maxLength: 4096 });
+const positiveInteger = (maximum: number) => Type.Optional(Type.Integer({ minimum: 1, maximum }));
+const tenMillion = 10_000_000;
+
+const SignalsSection = Type.Object(
+  {
+    endpoints: Type.Optional(
+      Type.Array(
+        Type.Union([
+          Text,
+          Type.Object(
+            {
+              url: Text,
+              addresses: Type.Optional(Type.Array(Text)),
+              ca_file: Type.Optional(Text),
+            },
+            { additionalProperties: false },
+          ),
+        ]),
+      ),
+    ),
+    timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 300 })),
+    life: positiveInteger(31_536_000),
+    held_ttl: Type.Optional(Type.Number({ minimum: 0, maximum: 86_400 })),
+    held_per_minion: positiveInteger(10_000),
+    handle_bytes: positiveInteger(10_000_000_000),
+    handle_bytes_per_owner: positiveInteger(10_000_000_000),
+    signal_bytes: Type.Optional(Type.Integer({ minimum: 1024, maximum: 1_000_000 })),
+    per_minion: positiveInteger(tenMillion),
+    per_stack: positiveInteger(tenMillion),
+    per_owner: positiveInteger(tenMillion),
+    bytes_per_owner: positiveInteger(100_000_000_000),
+    entries: positiveInteger(tenMillion),
+    bytes: positiveInteger(100_000_000_000),
+    retry_first: Type.Optional(Type.Number({ minimum: 0.01, maximum: 3600 })),
+    retry_most: Type.Optional(Type.Number({ minimum: 0.01, maximum: 86_400 })),
+    same_id_wait: Type.Optional(Type.Number({ minimum: 0, maximum: 60 })),
+    per_endpoint: positiveInteger(1_000),
+    keep_dead: positiveInteger(31_536_000),
+  },
+  { additionalProperties: false },
+);
+
+/** What signals are handled by; each has a default. */
+export interface SignalsOptions {
+  /** Services that signals may be sent to, by origin. Default: none, so nothing is ever sent. */
+  readonly endpoints: ReadonlyMap<string, AllowedEndpoint>;
+  /** Milliseconds for one exchange with a service. Default 10,000. */
+  readonly timeoutMs: number;
+  /** How long a handle lives that does not say so, milliseconds. Default 12 hours. */
+  readonly lifeMs: number;
+  /** How long a signal without a handle is held, milliseconds; 0: not at all. Default 10 minutes. */
+  readonly heldTtlMs: number;
+  /** Bytes of registered handles, in all and of one owner. Default 64 MiB and 16 MiB. */
+  readonly handleBytes: BudgetLimits;
+  /** Largest signal, bytes as JSON. Default 128 KiB: Zaqar takes 256. */
+  readonly maxBytes: number;
+  /**
+   * Defaults: 2,000 of one minion, of those 16 without a handle; 20,000 of one stack; 40,000 and
+   * 64 MiB of one owner; 120,000 and 256 MiB in all.
+   */
+  readonly quotas: OutboxQuotaOptions;
+  /** Defaults: 1,000 and 60,000. */
+  readonly backOff: RetryDelays;
+  /**
+   * Milliseconds between two signals of one id by HEAT_SIGNAL or TOKEN_SIGNAL, which Heat stores
+   * only after it has answered. Default 1,000.
+   */
+  readonly sameIdMs: number;
+  /** Exchanges at a time with one service. Default 8. */
+  readonly perEndpoint: number;
+  /** How long what was given up is kept, milliseconds. Default 7 days. */
+  readonly keepDeadMs: number;
+}
+
+/** The options that a section means. @throws BridgeError ERR_BRIDGE_OPTIONS */
+export function parseSignalsOptions(given: unknown = {}): SignalsOptions {
+  const section = parseSection('bridge:handles', SignalsSection, given);
+  const { endpoints = [], timeout = 10, life = 43_200, retry_first: first = 1 } = section;
+  return {
+    endpoints: parseSignalEndpoints(endpoints.map((it) => (typeof it === 'string' ? { url: it } : it))),
+    timeoutMs: timeout * 1000,
+    lifeMs: life * 1000,
+    heldTtlMs: (section.held_ttl ?? 600) * 1000,
+    handleBytes: {
+      total: section.handle_bytes ?? 67_108_864,
+      perOwner: section.handle_bytes_per_owner ?? 16_777_216,
+    },
+    maxBytes: section.signal_bytes ?? 131_072,
+    quotas: {
+      perMinion: section.per_minion ?? 2_000,
+      perStack: section.per_stack ?? 20_000,
+      perOwner: section.per_owner ?? 40_000,
+      ownerBytes: section.bytes_per_owner ?? 67_108_864,
+      heldPerMinion: section.held_per_minion ?? 16,
+      entries: section.entries ?? 120_000,
+      bytes: section.bytes ?? 268_435_456,
+    },
+    backOff: { firstMs: first * 1000, mostMs: (section.retry_most ?? 60) * 1000 },
+    sameIdMs: (section.same_id_wait ?? 1) * 1000,
+    perEndpoint: section.per_endpoint ?? 8,
+    keepDeadMs: (section.keep_dead ?? 604_800) * 1000,
+  };
+}
+
+function parseSignalEndpoints(endpoints: readonly ConfiguredEndpoint[]): ReadonlyMap<string, AllowedEndpoint> {
+  try {
+    return parseAllowedEndpoints(endpoints.map(readEndpoint));
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : 'unreadable';
+    const message = `saltbridge:bridge:handles:endpoints: ${problem}`;
+    throw new BridgeError('ERR_BRIDGE_OPTIONS', message, { cause });
+  }
+}
+
+/** Before a service that works is asked again whether it has taken the signal before. */
+const turnRetryMs = 1_000;
+
+/** What signals need of their master. */
+export type SignalsHost = Pick<
+  ExtensionHost,
+  'audit' | 'closing' | 'fire' | 'logger' | 'now' | 'state'
+> & {
+  /** `publish_session` says how long a request that was sent once can come again. */
+  readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
+  readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
+};
+
+/** The part of the bridge that signals. */
+export interface SignalsModule
+  extends Required<Pick<BridgeModule<SignalsApi>, 'api' | 'close' | 'intake' | 'rpc' | 'start'>> {
+  /** The same interface for somebody else than who may use the local socket. */
+  as(requester: AuditRequester): SignalsApi;
+  /** Lets a minion that is no more signal no handle; durable when it resolves. */
+  dismiss(minion: string): Promise<void>;
+}
+
+/**
+ * With what a process before this one left; nothing is delivered before `start`.
+ * @param section - `saltbridge: bridge: handles:`
+ * @throws BridgeError ERR_BRIDGE_OPTIONS, StoreError
+ */
+export async function openSignals(host: SignalsHost, section: unknown): Promise<SignalsModule> {
+  const { state, now, closing } = host;
+  const { endpoints, timeoutMs, lifeMs, heldTtlMs, handleBytes, maxBytes, ...more } =
+    parseSignalsOptions(section);
+  const { quotas, keepDeadMs, ...pace } = more;
+  const log = host.logger.child({ component: 'signals' });
+  const reports = new SignalReporter(host.fire, log);
+  const isListed = (origin: string): boolean => endpoints.has(origin);
+  const handles = await HandleRegistry.open({ state, isListed, lifeMs, bytes: handleBytes, now });
+  const keepMarksMs = host.config.publishSession * 1000;
+  const outbox = await Outbox.open({ state, quotas, keepMarksMs, keepDeadMs, now });
+  const courier = new DeliveryWorker({
+    ...pace,
+    handles,
+    outbox,
+    ask: createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() }),
+    deliver: createDeliverer(),
+    turnMs: turnRetryMs,
+    closing,
+    now,
+    random: Math.random,
+    log,
+    onOver: (record, handle, reason) => reports.over(record, handle, reason),
+  });
+  const keyOf = (minion: string): string | undefined => host.admission.keyOf(minion)?.fingerprint;
+  const held = new HeldSignals({
+    handles,
+    outbox,
+    ttlMs: heldTtlMs,
+    keyOf,
+    now,
+    log,
+    onGivenUp: (record, reason) => reports.over(record, undefined, reason),
+    onExpired: (record, reason) => auditExpired(host.audit, record, reason),
+  });
+  const route = (pending: PendingSignal): void => {
+    if (pending.handle === undefined) held.add(pending);
+    else courier.add(pending, pending.handle);
+  };
+  const intake = new SignalIntake({
+    handles,
+    outbox,
+    held: heldTtlMs === 0 ? undefined : held,
+    keyOf,
+    maxBytes,
+    now,
+    onAccepted: (minion, alias, id) => reports.accepted(minion, alias, id),
+    onHeld: (minion, alias, id) => reports.held(minion, alias, id),
+    onRefused: (minion, alias, refusal) => reports.refused(minion, alias, refusal),
+  });
+  const plain = {
+    handles: createHandlesApi(handles, courier, (handle) =>
+      held.releaseAll(handle).catch((error: unknown) => {
+        log.error({ alias: handle.alias, err: error }, 'held signals were not given to the handle');
+      }),
+    ),
+    outbox: createOutboxApi({ outbox, courier, handles }),
+  };
+  const api = withAudit(plain, host.audit);
+  return {
+    api,
+    as: (requester) => withAudit(plain, host.audit, requester),
+    intake,
+    rpc: signalMethods(api),
+    dismiss: async (minion) => {
+      await handles.dismiss(minion);
+      await held.dismiss(minion);
+    },
+    start: () => {
+      for (const pending of outbox.pending) route(pending);
+      outbox.onPending = route;
+      held.start().catch((error: unknown) => {
+        log.error({ err: error }, 'held signals were not given to their handles');
+      });
+    },
+    close: async () => {
+      await held.close();
+      await courier.close();
+    },
+  };
+}
+
+/** @param release - delivers what was held for a handle */
+function createHandlesApi(
+  handles: HandleRegistry,
+  courier: DeliveryWorker,
+  release: (handle: HandleInfo) => Promise<void>,
+): HandlesApi {
+  return {
+    add: async (registration, { replaces = false } = {}) => {
+      const info = await handles.add(registration, replaces);
+      courier.wake(info.id);
+      await release(info);
+      return info;
+    },
+    list: async ({ owner } = {}) =>
+      handles.list().filter((it) => owner === undefined || it.owner === owner),
+    show: async (alias, { owner } = {}) => handles.show(alias, owner),
+    remove: async (alias, { owner } = {}) => {
+      const info = await handles.remove(alias, owner);
+      courier.wake(info.id);
+      return info;
+    },
+  };
+}

@@ -1,0 +1,359 @@
+/** From what minions signal to the outbox. */
+
+import type { Occurrence, SignalIntake as TakesSignals } from '../../master/index.ts';
+import { type HandleInfo, type HandleRegistry, parseSignalTag, signalRefusalOf } from './handles.ts';
+import type { AcceptResult, FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
+import { type SignalProblem, parseSignal } from './signal.ts';
+import type { Logger } from 'pino';
+import type { WireMap } from '../../minion-protocol/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
+
+/** Why a permitted signal does not go to its handle. */
+export type SignalRefusal = FullQuota | SignalProblem | 'expired' | 'member' | 'unregistered';
+
+export interface SignalIntakeOptions {
+  readonly handles: Pick<HandleRegistry, 'findFor'>;
+  readonly outbox: Pick<Outbox, 'accept'>;
+  /** For signals without a handle; `undefined`: they are refused. */
+  readonly held: Pick<HeldSignals, 'has' | 'release'> | undefined;
+  /** Fingerprint of the key that a minion has. */
+  readonly keyOf: (minion: string) => string | undefined;
+  /** Largest signal, bytes as JSON. */
+  readonly maxBytes: number;
+  readonly now: () => number;
+  /** Told of each that was accepted; must not throw. */
+  readonly onAccepted: (minion: string, alias: string, id: string) => void;
+  /** Told of each that is held for its handle; must not throw. */
+  readonly onHeld: (minion: string, alias: string, id: string) => void;
+  /** Told of each that was refused; must not throw. */
+  readonly onRefused: (minion: string, alias: string, refusal: SignalRefusal) => void;
+}
+
+/** Takes what minions signal. */
+export class SignalIntake implements TakesSignals {
+  readonly #options: SignalIntakeOptions;
+
+  constructor(options: SignalIntakeOptions) {
+    this.#options = options;
+  }
+
+  /** Whether the tag names a handle, registered or not. */
+  isWanted(tag: string): boolean {
+    return parseSignalTag(tag) !== undefined;
+  }
+
+  /** A signal for a handle waits for its minion's rate like a request. */
+  isDelayed(tag: string): boolean {
+    return this.isWanted(tag);
+  }
+
+  /**
+   * Accepts a signal that the policy let in; it is durable when this resolves. One whose handle is
+   * not registered for its minion is held until it is. The same request again adds none.
+   * @throws StoreError when it cannot be kept
+   */
+  async take({ tag, sender, data, request }: Occurrence): Promise<void> {
+    const named = parseSignalTag(tag);
+    if (named === undefined || sender === undefined) return;
+    const { handles, held, maxBytes, now, onRefused } = this.#options;
+    const { alias, member } = named;
+    // What was held before comes first.
+    if (held?.has(alias, sender) && handles.findFor(alias, sender) !== undefined) {
+      await held.release(alias, sender);
+    }
+    const handle = handles.findFor(alias, sender);
+    const refusal =
+      handle === undefined ? this.#refusalWithoutHandle() : signalRefusalOf(handle, member, now());
+    if (refusal !== undefined) return onRefused(sender, alias, refusal);
+    const read = parseSignal(data, maxBytes);
+    if (!read.ok) return onRefused(sender, alias, read.complaint);
+    // protection: signals-twice
+    const mark =
+      request === undefined ? undefined : { request: request.mark, place: request.place };
+    const record = {
+      alias,
+      minion: sender,
+      ...(member === undefined ? {} : { member }),
+      ...(handle === undefined ? this.#heldFor(sender) : handleFieldsOf(handle)),
+      signal: read.signal,
+    };
+    const acceptance = await this.#options.outbox.accept(record, mark);
+    this.#report(sender, alias, acceptance, handle !== undefined);
+    // The handle may have come while it was written.
+    if (handle === undefined && handles.findFor(alias, sender) !== undefined) {
+      await held?.release(alias, sender);
+    }
+  }
+
+  #refusalWithoutHandle(): SignalRefusal | undefined {
+    return this.#options.held === undefined ? 'unregistered' : undefined;
+  }
+
+  #heldFor(minion: string): Pick<OutboxRecord, 'heldKey'> {
+    const key = this.#options.keyOf(minion);
+    return key === undefined ? {} : { heldKey: key };
+  }
+
+  #report(minion: string, alias: string, acceptance: AcceptResult, hasHandle: boolean): void {
+    const { onAccepted, onHeld, onRefused } = this.#options;
+    if (acceptance.kind === 'full') onRefused(minion, alias, acceptance.quota);
+    if (acceptance.kind !== 'accepted') return;
+    (hasHandle ? onAccepted : onHeld)(minion, alias, acceptance.id);
+  }
+}
+
+function handleFieldsOf({
+  id,
+  stack,
+  owner,
+}: HandleInfo): Pick<OutboxRecord, 'handle' | 'owner' | 'stack'> {
+  return { handle: id, stack, ...(owner === undefined ? {} : { owner }) };
+}
+
+/** Below `saltbridge/bridge/`, where minions cannot emit anything. */
+const signalTags = {
+  accepted: 'signal/accepted',
+  held: 'signal/held',
+  refused: 'signal/refused',
+  delivered: 'signal/delivered',
+  failed: 'signal/failed',
+};
+
+/** Why a signal is refused, as people read it. */
+const refusalTexts: Readonly<Record<SignalRefusal, string>> = {
+  bytes: 'it is larger than signal_bytes',
+  room: 'the outbox is full',
+  'data-no-json': 'data is no JSON',
+  'field-unknown': 'it has other fields than status, reason and data',
+  'not-a-map': 'it is no map',
+  'reason-no-text': 'reason is no text',
+  'status-unknown': 'status is neither SUCCESS nor FAILURE',
+  entries: 'the outbox is full',
+  expired: 'the handle has expired',
+  member: 'the handle is not for this member',
+  held: 'too many signals of this minion wait for handles that are not registered',
+  perMinion: 'too many signals of this minion wait',
+  perOwner: 'too many signals wait for the handles of this owner',
+  perStack: 'too many signals for this stack wait',
+  unregistered: 'no handle of this alias is registered for this minion',
+};
+
+/** What becomes of signals, on the bus and in the log: never what was signalled, or where to. */
+export class SignalReporter {
+  readonly #fire: (tag: string, data: WireMap) => void;
+  readonly #log: Logger;
+
+  constructor(fire: (tag: string, data: WireMap) => void, log: Logger) {
+    this.#fire = fire;
+    this.#log = log;
+  }
+
+  accepted(minion: string, handle: string, signal: string): void {
+    this.#fire(signalTags.accepted, { id: minion, handle, signal });
+  }
+
+  held(minion: string, handle: string, signal: string): void {
+    this.#fire(signalTags.held, { id: minion, handle, signal });
+    this.#log.info({ minion, handle, signal }, 'signal held until its handle is registered');
+  }
+
+  refused(minion: string, handle: string, refusal: SignalRefusal): void {
+    const reason = refusalTexts[refusal];
+    this.#fire(signalTags.refused, { id: minion, handle, reason });
+    this.#log.info({ minion, handle, code: refusal }, 'signal refused');
+  }
+
+  /** @param reason - why it was given up; `undefined`: it was delivered */
+  over(
+    { id: signal, alias: handle, minion }: OutboxRecord,
+    info: HandleInfo | undefined,
+    reason: string | undefined,
+  ): void {
+    const place = info === undefined ? {} : { transport: info.transport, origin: info.origin };
+    if (reason === undefined) {
+      this.#fire(signalTags.delivered, { id: minion, handle, signal });
+      this.#log.info({ minion, handle, signal, ...place }, 'signal delivered');
+    } else {
+      this.#fire(signalTags.failed, { id: minion, handle, signal, reason });
+      this.#log.warn({ minion, handle, signal, reason, ...place }, 'signal given up');
+    }
+  }
+}
+
+// Signals whose handle is not registered yet: a machine that boots may be quicker than whoever makes
+// its stack. They lie in the outbox until the handle is there, or their time is over.
+
+export interface HeldSignalsOptions {
+  readonly handles: Pick<HandleRegistry, 'findFor'>;
+  readonly outbox: Outbox;
+  /** How long one is held, milliseconds. */
+  readonly ttlMs: number;
+  /** Fingerprint of the key that a minion has. */
+  readonly keyOf: (minion: string) => string | undefined;
+  readonly now: () => number;
+  readonly log: Logger;
+  /** Told of each that is given up; must not throw. */
+  readonly onGivenUp: (record: OutboxRecord, reason: string) => void;
+  /** Told of each whose time is over; must not throw. */
+  readonly onExpired: (record: OutboxRecord, reason: string) => void;
+}
+
+/** Timers of Node.js take no longer delay. */
+const maxTimerMs = 2_147_483_647;
+
+/** Before a store that failed is asked again. */
+const storeRetryMs = 1_000;
+
+/** The signals of the outbox that have no handle. */
+export class HeldSignals {
+  readonly #options: HeldSignalsOptions;
+  /** By minion; those of one in the order of acceptance. */
+  readonly #held = new Map<string, Set<PendingSignal>>();
+  /** By age. */
+  readonly #queue = new Set<PendingSignal>();
+  /** What is done with those of one minion. */
+  readonly #turns = new KeyedMutex();
+  readonly #work = new Set<Promise<void>>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: HeldSignalsOptions) {
+    this.#options = options;
+  }
+
+  /** Holds a record of the outbox from its acceptance on. */
+  add(pending: PendingSignal): void {
+    const { minion, isWritten } = pending;
+    const others = this.#held.get(minion);
+    if (others === undefined) this.#held.set(minion, new Set([pending]));
+    else others.add(pending);
+    this.#queue.add(pending);
+    void isWritten.then((wasWritten) => wasWritten || this.#forget(pending));
+    this.#schedule();
+  }
+
+  /** Whether some of a minion are held for an alias. */
+  has(alias: string, minion: string): boolean {
+    return this.#of(alias, minion).length > 0;
+  }
+
+  /** Gives those that a process before this one held to the handles that there are. */
+  async start(): Promise<void> {
+    const { handles } = this.#options;
+    for (const { alias, minion } of [...this.#queue]) {
+      if (handles.findFor(alias, minion) !== undefined) await this.release(alias, minion);
+    }
+  }
+
+  /** Gives those of some minions to the handle of an alias; durable when it resolves. */
+  async releaseAll(handle: HandleInfo): Promise<void> {
+    const { alias, minions } = handle;
+    const waiting = minions.filter((minion) => this.has(alias, minion));
+    await Promise.all(waiting.map((minion) => this.release(alias, minion)));
+  }
+
+  /** Gives those of a minion to the handle of an alias, if it is there; durable when it resolves. */
+  async release(alias: string, minion: string): Promise<void> {
+    await this.#turns.run(minion, async () => {
+      for (const pending of this.#of(alias, minion)) await this.#settle(pending);
+    });
+  }
+
+  /** Gives up those of a minion that is no more; durable when it resolves. */
+  async dismiss(minion: string): Promise<void> {
+    await this.#turns.run(minion, async () => {
+      for (const pending of [...(this.#held.get(minion) ?? [])]) {
+        await this.#giveUp(pending, 'the minion was retired');
+      }
+    });
+  }
+
+  /** Holds no longer in this process; what is in the outbox stays there. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#queue.clear();
+    await Promise.all(this.#work);
+  }
+
+  #of(alias: string, minion: string): PendingSignal[] {
+    return [...(this.#held.get(minion) ?? [])].filter((pending) => pending.alias === alias);
+  }
+
+  /** Delivers one whose handle is there, and gives one up whose time is over. */
+  async #settle(pending: PendingSignal): Promise<void> {
+    const { handles, outbox, now, ttlMs, keyOf } = this.#options;
+    if (!(await pending.isWritten)) return;
+    const record = await outbox.read(pending);
+    if (record === undefined) return this.#forget(pending);
+    const { alias, minion, member, heldKey } = record;
+    const handle = handles.findFor(alias, minion);
+    if (handle === undefined) {
+      if (now() < pending.acceptedAt + ttlMs) return;
+      const reason = `no handle was registered for it within ${ttlMs / 1000} s`;
+      await this.#giveUp(pending, reason);
+      return this.#options.onExpired(record, reason);
+    }
+    // Another machine under this id is not the one that signalled.
+    // protection: held-for-one-key
+    if (keyOf(minion) !== heldKey) return this.#giveUp(pending, 'the minion has another key now');
+    const refusal = signalRefusalOf(handle, member, now());
+    if (refusal !== undefined) return this.#giveUp(pending, refusalTexts[refusal]);
+    this.#forget(pending);
+    const quota = await outbox.assign(pending, record, handle).catch((error: unknown) => {
+      this.add(pending);
+      throw error;
+    });
+    if (quota !== undefined) await this.#giveUp(pending, refusalTexts[quota]);
+  }
+
+  async #giveUp(pending: PendingSignal, reason: string): Promise<void> {
+    const { outbox, onGivenUp } = this.#options;
+    const record = await outbox.read(pending);
+    if (record !== undefined) {
+      await outbox.moveToDeadLetter(pending, record, reason);
+      onGivenUp(record, reason);
+    }
+    this.#forget(pending);
+  }
+
+  #forget(pending: PendingSignal): void {
+    this.#queue.delete(pending);
+    const own = this.#held.get(pending.minion);
+    own?.delete(pending);
+    if (own?.size === 0) this.#held.delete(pending.minion);
+  }
+
+  /** One timer, for the oldest. */
+  #schedule(shortestMs = 0): void {
+    const [oldest] = this.#queue;
+    if (this.#timer !== undefined || oldest === undefined) return;
+    const { now, ttlMs } = this.#options;
+    const delay = Math.max(shortestMs, oldest.acceptedAt + ttlMs - now());
+    this.#timer = setTimeout(
+      () => {
+        const work = this.#expire().then((shortest) => {
+          this.#work.delete(work);
+          this.#timer = undefined;
+          this.#schedule(shortest);
+        });
+        this.#work.add(work);
+      },
+      Math.min(delay, maxTimerMs),
+    );
+    this.#timer.unref();
+  }
+
+  /** @returns milliseconds before the next look */
+  async #expire(): Promise<number> {
+    const { now, ttlMs, log } = this.#options;
+    try {
+      for (const { alias, minion, acceptedAt } of [...this.#queue]) {
+        if (now() < acceptedAt + ttlMs) break;
+        await this.release(alias, minion);
+      }
+      return 0;
+    } catch (error) {
+      log.error({ err: error }, 'held signals that are over are still in the outbox');
+      return storeRetryMs;
+    }
+  }
+}

@@ -1,0 +1,214 @@
+/** Handles and outbox over HTTP, for services: each has its own, and sees no others. */
+
+import type { TSchema } from 'typebox';
+import Type from '#typebox';
+import { type RouteOperation, describeRoute } from '../http/route-schema.ts';
+import { type HandleInfo, type HandleRegistration, RegistrationSchema, ReplacementSchema, parseHandleRegistration } from './handles.ts';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Subject } from '../../acl/index.ts';
+import { type AuditRequester, AuthorizationError, type ExtensionHost, actorOf } from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
+import type { HttpServerContext } from '../http/http-server-context.ts';
+import type { SignalsModule } from './open-signals.ts';
+import type { SignalsApi } from './signals-api.ts';
+
+// What routes of handles and of the outbox take and give.
+
+const text: TSchema = Type.String();
+const texts: TSchema = Type.Array(text);
+const count: TSchema = Type.Integer();
+const literalUnion = (...names: readonly string[]): TSchema =>
+  Type.Union(names.map((name) => Type.Literal(name)));
+
+const HandleSchema = Type.Object({
+  alias: text,
+  id: text,
+  transport: text,
+  origin: text,
+  isListed: Type.Boolean(),
+  minions: texts,
+  members: texts,
+  stack: text,
+  owner: Type.Optional(text),
+  registeredAt: count,
+  expiresAt: count,
+});
+const EntriesSchema = Type.Array(
+  Type.Object({
+    id: text,
+    alias: text,
+    minion: text,
+    member: Type.Optional(text),
+    stack: Type.Optional(text),
+    owner: Type.Optional(text),
+    status: text,
+    state: literalUnion('dead', 'held', 'sending', 'waiting'),
+    acceptedAt: count,
+    failures: count,
+    reason: Type.Optional(text),
+  }),
+);
+
+/** Of each route, what it is. */
+const signalRouteConfigs: Readonly<
+  Record<
+    'add' | 'replace' | 'list' | 'show' | 'remove' | 'outbox' | 'drop' | 'retry',
+    { readonly openapi: RouteOperation }
+  >
+> = {
+  add: describeRoute({
+    summary: 'Registers a handle of Heat, or a webhook; it is of whoever asks',
+    body: RegistrationSchema,
+    answer: HandleSchema,
+  }),
+  replace: describeRoute({
+    summary: 'Registers a handle in the place of one of this alias',
+    body: ReplacementSchema,
+    answer: HandleSchema,
+  }),
+  list: describeRoute({ summary: "The caller's handles", answer: Type.Array(HandleSchema) }),
+  show: describeRoute({ summary: "A handle of the caller's", answer: HandleSchema }),
+  remove: describeRoute({ summary: 'Forgets a handle and its secrets', answer: HandleSchema }),
+  outbox: describeRoute({ summary: 'Signals of a handle that are not delivered', answer: EntriesSchema }),
+  drop: describeRoute({ summary: 'Forgets the signals of a handle', answer: EntriesSchema }),
+  retry: describeRoute({ summary: 'Tries the signals that were given up again', answer: EntriesSchema }),
+};
+
+/** What the routes ask of their master. */
+export type SignalRoutesHost = Pick<ExtensionHost, 'decide' | 'holdToken'>;
+
+/** What a rule of the action `command` calls the right to register handles. */
+const registerRight = 'bridge.handle.add';
+const bodyLimit = 1_048_576;
+
+interface AliasParams {
+  readonly Params: { readonly alias: string };
+}
+
+/**
+ * `POST handles` and `PUT handles/<alias>` (replaces), `GET handles`, `GET` and `DELETE
+ * handles/<alias>`; `GET`, `DELETE handles/<alias>/outbox` and `POST handles/<alias>/outbox/retry`.
+ * Whoever registers a handle must be permitted `command` of `bridge.handle.add` within all of its
+ * minions; the handle is theirs, and nobody else's over HTTP.
+ */
+export function addSignalRoutes(
+  app: FastifyInstance,
+  doors: HttpServerContext,
+  host: SignalRoutesHost,
+  signals: Pick<SignalsModule, 'as'>,
+): void {
+  const owned = async (request: FastifyRequest<AliasParams>): Promise<OwnedHandle> => {
+    const { subject, stop } = await tokenHolderOf(request, doors, host);
+    stop();
+    const api = signals.as({ who: actorOf(subject), rule: 'own-handle' });
+    const owner = ownerNameOf(subject);
+    // Another's is as unknown as one that is not there.
+    // protection: handles-of-others
+    const info = await api.handles.show(request.params.alias, { owner });
+    return { api, info, selection: { alias: info.alias, owner } };
+  };
+  const add = async (
+    request: FastifyRequest,
+    given: object,
+    replaces: boolean,
+  ): Promise<HandleInfo> => {
+    const { registration, by } = await authorizeRegistration(request, doors, host, given);
+    return signals.as(by).handles.add(registration, { replaces });
+  };
+  app.post('/handles', { bodyLimit, config: signalRouteConfigs.add }, (request) =>
+    add(request, requireMap(request.body), false),
+  );
+  app.put<AliasParams>('/handles/:alias', { bodyLimit, config: signalRouteConfigs.replace }, (request) =>
+    add(request, { ...requireMap(request.body), alias: request.params.alias }, true),
+  );
+  app.get('/handles', { config: signalRouteConfigs.list }, async (request) => {
+    const { subject, stop } = await tokenHolderOf(request, doors, host);
+    stop();
+    const api = signals.as({ who: actorOf(subject), rule: 'own-handle' });
+    return api.handles.list({ owner: ownerNameOf(subject) });
+  });
+  app.get<AliasParams>(
+    '/handles/:alias',
+    { config: signalRouteConfigs.show },
+    async (request) => (await owned(request)).info,
+  );
+  app.delete<AliasParams>('/handles/:alias', { config: signalRouteConfigs.remove }, async (request) => {
+    const { api, selection } = await owned(request);
+    return api.handles.remove(selection.alias, selection);
+  });
+  addOutboxRoutes(app, owned);
+}
+
+/** A handle of whoever asks. */
+interface OwnedHandle {
+  readonly api: SignalsApi;
+  readonly info: HandleInfo;
+  readonly selection: { readonly alias: string; readonly owner: string };
+}
+
+function addOutboxRoutes(
+  app: FastifyInstance,
+  owned: (request: FastifyRequest<AliasParams>) => Promise<OwnedHandle>,
+): void {
+  app.get<AliasParams>('/handles/:alias/outbox', { config: signalRouteConfigs.outbox }, async (request) => {
+    const { api, selection } = await owned(request);
+    return api.outbox.list(selection);
+  });
+  app.delete<AliasParams>('/handles/:alias/outbox', { config: signalRouteConfigs.drop }, async (request) => {
+    const { api, selection } = await owned(request);
+    return api.outbox.drop(selection);
+  });
+  app.post<AliasParams>('/handles/:alias/outbox/retry', { config: signalRouteConfigs.retry }, async (request) => {
+    const { api, selection } = await owned(request);
+    return api.outbox.retry(selection);
+  });
+}
+
+/** @throws AuthorizationError ERR_DENIED, BridgeError ERR_HANDLE_FORM */
+async function authorizeRegistration(
+  request: FastifyRequest,
+  doors: HttpServerContext,
+  host: SignalRoutesHost,
+  given: object,
+): Promise<{ readonly registration: HandleRegistration; readonly by: AuditRequester }> {
+  const { subject, policy, stop } = await tokenHolderOf(request, doors, host);
+  stop();
+  // Its form is looked at before anything is asked of it.
+  const registration = parseHandleRegistration({ ...given, owner: ownerNameOf(subject) });
+  const resource = {
+    call: { fun: registerRight, args: [], kwargs: new Map<string, string>() },
+    minions: registration.minions,
+  };
+  const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
+  if (effect === 'allow') return { registration, by: { who: actorOf(subject), rule } };
+  throw new AuthorizationError(`no rule permits ${registerRight} for all of these minions`);
+}
+
+function tokenHolderOf(
+  request: FastifyRequest,
+  doors: HttpServerContext,
+  host: SignalRoutesHost,
+): ReturnType<SignalRoutesHost['holdToken']> {
+  // What is no token of anybody is refused there, in the words for all of them.
+  return host.holdToken(doors.tokenOf(request) ?? '');
+}
+
+/** A name that no other subject has. */
+function ownerNameOf(subject: Subject): string {
+  switch (subject.kind) {
+    case 'minion':
+      return `minion:${subject.id}`;
+    case 'user':
+      return `user:${subject.eauth ?? ''}:${subject.name}`;
+    case 'project':
+      // Whoever acts for it.
+      return `project:${subject.project.id}`;
+    default:
+      return `${subject.kind}:${subject.name}`;
+  }
+}
+
+function requireMap(body: unknown): object {
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
+  throw new BridgeError('ERR_HANDLE_FORM', 'the body: expected a map');
+}

@@ -1,0 +1,406 @@
+/** What an answer of a service means for a signal. */
+
+import type { HttpResult, OutgoingRequest } from '../http-client.ts';
+import { writeJson } from '../../runtime/index.ts';
+import type { Credentials, Destination, Transport } from './destination.ts';
+import type { Signal } from './signal.ts';
+import { logInBody, tokensUrl } from '../../master/index.ts';
+import { createHmac, hash } from 'node:crypto';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+
+/** What became of one try to deliver a signal. */
+export type DeliveryOutcome =
+  | { readonly kind: 'delivered' }
+  /** It may be tried again, under the same id. */
+  | {
+      readonly kind: 'again';
+      readonly reason: string;
+      /** The service works; it is only not its turn. */
+      readonly isTurn?: true;
+    }
+  /** The service has said its last word, or we have. */
+  | { readonly kind: 'final'; readonly reason: string };
+
+/** Statuses after which a service may answer otherwise the next time. */
+const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
+const maxErrorText = 300;
+
+/** @param done - the statuses that mean success */
+function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[]): DeliveryOutcome {
+  if (exchange.kind === 'forbidden') return { kind: 'final', reason: exchange.reason };
+  if (exchange.kind === 'unreachable') return { kind: 'again', reason: exchange.reason };
+  const { status } = exchange;
+  if (done.includes(status)) return { kind: 'delivered' };
+  const reason = errorTextOf(exchange);
+  if (status >= 500 || retryableStatuses.has(status)) return { kind: 'again', reason };
+  return { kind: 'final', reason };
+}
+
+/**
+ * The status, and what the service says of it: the message of Heat's, Keystone's and Zaqar's JSON
+ * and of the XML of heat-api-cfn, else the first line of text.
+ */
+export function errorTextOf({ status, body }: Extract<HttpResult, { kind: 'answer' }>): string {
+  const words = jsonErrorMessage(body) ?? xmlErrorMessage(body) ?? plainTextOf(body);
+  const printable = words
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
+    .trim()
+    .slice(0, maxErrorText);
+  return printable === '' ? `answered ${status}` : `answered ${status}: ${printable}`;
+}
+
+function jsonErrorMessage(body: string): string | undefined {
+  if (!body.startsWith('{')) return undefined;
+  try {
+    const answer = JSON.parse(body);
+    const words = [
+      answer.error?.message,
+      answer.explanation,
+      answer.description,
+      answer.title,
+    ].filter((it) => typeof it === 'string' && it !== '');
+    return words.length === 0 ? undefined : words[0];
+  } catch {
+    return undefined;
+  }
+}
+
+function xmlErrorMessage(body: string): string | undefined {
+  const code = /<Code>([^<]*)<\/Code>/.exec(body)?.[1];
+  const message = /<Message>([^<]*)<\/Message>/.exec(body)?.[1];
+  const words = [code, message].filter((it) => it !== undefined && it !== '');
+  return words.length === 0 ? undefined : words.join(': ');
+}
+
+function plainTextOf(body: string): string {
+  // protection: words-in-linear-time
+  return body.replace(/<[^<>]*>/g, ' ').replace(/\s+/g, ' ');
+}
+
+// What every transport gets, and gives.
+
+/** A signal on its way. */
+export interface Delivery<D extends Destination = Destination> {
+  readonly destination: D;
+  /** The record's own name, the same at each try. */
+  readonly recordId: string;
+  readonly alias: string;
+  readonly minion: string;
+  readonly member: string | undefined;
+  /** The id under which Heat counts. */
+  readonly signalId: string;
+  readonly signal: Signal;
+  /** Tries before this one since the process started. */
+  readonly failures: number;
+  /** When the handle ends, milliseconds since 1970. */
+  readonly expiresAt: number;
+  readonly now: () => number;
+  ask(request: OutgoingRequest): Promise<HttpResult>;
+}
+
+/** Tries once to bring a signal to where it belongs. */
+type Deliver<D extends Destination> = (delivery: Delivery<D>) => Promise<DeliveryOutcome>;
+
+/** The destination of a transport. */
+type DestinationOf<T extends Transport> = Extract<Destination, { transport: T }>;
+
+/**
+ * The signal as an `OS::Heat::WaitConditionHandle` takes it. Always with its id: without one each
+ * try would count as one more.
+ */
+function heatBody({ signal, signalId }: Delivery): string {
+  return writeJson({ ...signal, id: signalId });
+}
+
+// Logging in with Keystone v3 as the user of a handle.
+
+/** Who is in, or why nobody is. */
+type LoginResult =
+  | { readonly isIn: true; readonly token: string; readonly body: string }
+  | { readonly isIn: false; readonly outcome: DeliveryOutcome };
+
+/** Catalogs of large clouds have some tens of kilobytes. */
+const maxCatalogBytes = 1_048_576;
+
+/** A refusal is final: the user goes with its stack. */
+async function logInToKeystone(ask: Delivery['ask'], who: Credentials): Promise<LoginResult> {
+  const { authUrl, userId, password, projectId } = who;
+  const exchange = await ask({
+    method: 'POST',
+    url: tokensUrl(authUrl),
+    body: logInBody({ id: userId, password }, { id: projectId }),
+    maxAnswerBytes: maxCatalogBytes,
+  });
+  const outcome = deliveryOutcomeOf(exchange, [201]);
+  if (outcome.kind === 'again' || exchange.kind !== 'answer') return { isIn: false, outcome };
+  if (outcome.kind === 'final') {
+    return { isIn: false, outcome: { ...outcome, reason: `log-in ${outcome.reason}` } };
+  }
+  const token = exchange.headers['x-subject-token'];
+  if (typeof token !== 'string') {
+    return { isIn: false, outcome: { kind: 'final', reason: 'log-in answered without a token' } };
+  }
+  return { isIn: true, token, body: exchange.body };
+}
+
+// TOKEN_SIGNAL and HEAT_SIGNAL: `POST` to the signal address of heat-api.
+
+/** The token is all there is: when it ends, so does the handle. */
+async function deliverTokenSignal(
+  delivery: Delivery<DestinationOf<'TOKEN_SIGNAL'>>,
+): Promise<DeliveryOutcome> {
+  const { url, token } = delivery.destination;
+  return deliveryOutcomeOf(await postSignal(delivery, url, token), [200]);
+}
+
+/** Tokens are kept in memory until heat-api refuses one; then one log-in more decides. */
+function createHeatSignalDeliverer(): Deliver<DestinationOf<'HEAT_SIGNAL'>> {
+  const tokens = new Map<string, string>();
+  return async (delivery) => {
+    const { alias, destination } = delivery;
+    const key = JSON.stringify([alias, destination.userId]);
+    const known = tokens.get(key);
+    if (known !== undefined) {
+      const exchange = await postSignal(delivery, destination.url, known);
+      if (exchange.kind !== 'answer' || exchange.status !== 401) return deliveryOutcomeOf(exchange, [200]);
+      tokens.delete(key);
+    }
+    const login = await logInToKeystone(delivery.ask, destination);
+    if (!login.isIn) return login.outcome;
+    const exchange = await postSignal(delivery, destination.url, login.token);
+    const outcome = deliveryOutcomeOf(exchange, [200]);
+    if (outcome.kind === 'delivered') rememberToken(tokens, key, login.token);
+    return outcome;
+  };
+}
+
+const maxCachedTokens = 10_000;
+
+/** The oldest goes: that handle logs in once more. */
+function rememberToken(tokens: Map<string, string>, key: string, token: string): void {
+  tokens.delete(key);
+  tokens.set(key, token);
+  const [oldest] = tokens.keys();
+  if (tokens.size > maxCachedTokens && oldest !== undefined) tokens.delete(oldest);
+}
+
+function postSignal(delivery: Delivery, url: string, token: string): Promise<HttpResult> {
+  return delivery.ask({
+    method: 'POST',
+    url,
+    headers: { 'x-auth-token': token },
+    body: heatBody(delivery),
+  });
+}
+
+// CFN_SIGNAL and the AWS handle: `PUT` to a pre-signed address of heat-api-cfn.
+
+/**
+ * heat-api-cfn answers 500 also where it will never take the signal, and takes a minute for some; a
+ * signal that it refuses so often is given up.
+ */
+const maxServerErrors = 4;
+
+function deliverCfnSignal(
+  delivery: Delivery<DestinationOf<'CFN_SIGNAL'>>,
+): Promise<DeliveryOutcome> {
+  return putPreSigned(delivery, delivery.destination.url, heatBody(delivery));
+}
+
+/** All four fields are required, and all are text [heat AWS::CloudFormation::WaitConditionHandle]. */
+function deliverAwsSignal(
+  delivery: Delivery<DestinationOf<'AWS_SIGNAL'>>,
+): Promise<DeliveryOutcome> {
+  const { status, reason = 'signal received', data = '' } = delivery.signal;
+  const body = JSON.stringify({
+    Status: status,
+    Reason: reason,
+    Data: typeof data === 'string' ? data : writeJson(data),
+    UniqueId: delivery.signalId,
+  });
+  return putPreSigned(delivery, delivery.destination.url, body);
+}
+
+async function putPreSigned(delivery: Delivery, url: string, body: string): Promise<DeliveryOutcome> {
+  const exchange = await delivery.ask({ method: 'PUT', url, body });
+  if (exchange.kind === 'answer' && exchange.status === 500 && delivery.failures + 1 >= maxServerErrors) {
+    return { kind: 'final', reason: errorTextOf(exchange) };
+  }
+  return deliveryOutcomeOf(exchange, [200]);
+}
+
+// TEMP_URL_SIGNAL: an object in Swift, which Heat looks at once a second.
+
+/** What Heat writes when it has taken a signal. */
+const unreadSignalEtag = hash('md5', 'in progress');
+
+/**
+ * Each `PUT` replaces what lies there, and one that comes while Heat reads is lost. So the next
+ * signal waits until Heat has taken the last one; `HEAD` tells by the digest of the object. Where our
+ * own lies there already, only its answer was lost.
+ */
+async function deliverTempUrlSignal(
+  delivery: Delivery<DestinationOf<'TEMP_URL_SIGNAL'>>,
+): Promise<DeliveryOutcome> {
+  const { url } = delivery.destination;
+  const body = heatBody(delivery);
+  const look = await delivery.ask({ method: 'HEAD', url });
+  if (look.kind === 'answer' && look.status === 200) {
+    const etag = look.headers.etag?.replaceAll('"', '');
+    if (etag === hash('md5', body)) return { kind: 'delivered' };
+    if (etag !== unreadSignalEtag) {
+      const reason = 'Heat has not taken the signal before this one';
+      return { kind: 'again', reason, isTurn: true };
+    }
+  }
+  // Where looking is refused, the answer to PUT has words for it; that to HEAD has none.
+  if (look.kind !== 'answer' || look.status >= 500) return deliveryOutcomeOf(look, []);
+  return deliveryOutcomeOf(await delivery.ask({ method: 'PUT', url, body }), [201]);
+}
+
+// WEBHOOK: a signed message in the form of Standard Webhooks 1.0.
+
+const webhookSuccess = [200, 201, 202, 204];
+
+/**
+ * The id stays the same at each try, so that a receiver can tell a message that comes again; it is
+ * signed with every key of the endpoint, so that either may be retired first.
+ */
+async function deliverWebhook(
+  delivery: Delivery<DestinationOf<'WEBHOOK'>>,
+): Promise<DeliveryOutcome> {
+  const { destination, recordId, alias, minion, member, signal, signalId, now } = delivery;
+  const seconds = Math.floor(now() / 1000);
+  const body = writeJson({
+    type: 'signal',
+    timestamp: new Date(seconds * 1000).toISOString(),
+    data: {
+      handle: alias,
+      id: signalId,
+      minion,
+      ...(member === undefined ? {} : { member }),
+      ...signal,
+    },
+  });
+  const exchange = await delivery.ask({
+    method: 'POST',
+    url: destination.url,
+    headers: {
+      'webhook-id': recordId,
+      'webhook-timestamp': String(seconds),
+      'webhook-signature': destination.keys
+        .map((key) => signWebhook(key, `${recordId}.${seconds}.${body}`))
+        .join(' '),
+    },
+    body,
+  });
+  return deliveryOutcomeOf(exchange, webhookSuccess);
+}
+
+function signWebhook(key: string, text: string): string {
+  const secret = Buffer.from(key.slice('whsec_'.length), 'base64');
+  return `v1,${createHmac('sha256', secret).update(text).digest('base64')}`;
+}
+
+// ZAQAR_SIGNAL: a message in a queue that Heat reads once a second.
+
+const isCatalog = Compile(
+  Type.Object({
+    token: Type.Object({
+      catalog: Type.Array(
+        Type.Object({
+          type: Type.String(),
+          endpoints: Type.Array(
+            Type.Object({
+              interface: Type.String(),
+              url: Type.String(),
+              region: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+            }),
+          ),
+        }),
+      ),
+    }),
+  }),
+);
+
+/** Zaqar's own bounds, seconds. */
+const [leastTtl, mostTtl] = [60, 1_209_600];
+
+/** Any UUID will do, as long as it stays the same. */
+const clientId = '6f0e2f0c-7a5e-4f0e-9c4e-5a17b41d6e00';
+
+/**
+ * Logs in for every signal: Zaqar takes messages for a while after their stack is gone, and the
+ * log-in is the only sign of that.
+ */
+async function deliverZaqarSignal(
+  delivery: Delivery<DestinationOf<'ZAQAR_SIGNAL'>>,
+): Promise<DeliveryOutcome> {
+  const { destination, signal, signalId, expiresAt, now } = delivery;
+  const login = await logInToKeystone(delivery.ask, destination);
+  if (!login.isIn) return login.outcome;
+  const service = messagingService(login.body, destination.regionName);
+  if (service === undefined) {
+    return { kind: 'final', reason: 'the log-in names no public messaging service of the region' };
+  }
+  const ttl = Math.ceil((expiresAt - now()) / 1000);
+  const exchange = await delivery.ask({
+    method: 'POST',
+    url: `${service.replace(/\/+$/, '')}/v2/queues/${encodeURIComponent(destination.queueId)}/messages`,
+    headers: { 'x-auth-token': login.token, 'client-id': clientId },
+    body: writeJson({
+      messages: [
+        {
+          body: { ...signal, id: signalId },
+          ttl: Math.min(mostTtl, Math.max(leastTtl, ttl)),
+        },
+      ],
+    }),
+  });
+  return deliveryOutcomeOf(exchange, [201]);
+}
+
+function messagingService(body: string, region: string | undefined): string | undefined {
+  const answer = tryParseJson(body);
+  if (!isCatalog.Check(answer)) return undefined;
+  const url = answer.token.catalog
+    .filter(({ type }) => type === 'messaging')
+    .flatMap(({ endpoints }) => endpoints)
+    .find((it) => it.interface === 'public' && (region === undefined || it.region === region))?.url;
+  return url !== undefined && /^https?:\/\//.test(url) && URL.canParse(url) ? url : undefined;
+}
+
+function tryParseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+// Every transport, by its name.
+
+/** Tries once, over the transport of the destination. */
+export function createDeliverer(): (delivery: Delivery) => Promise<DeliveryOutcome> {
+  const deliverHeatSignal: Deliver<DestinationOf<'HEAT_SIGNAL'>> = createHeatSignalDeliverer();
+  return (delivery) => {
+    const { destination } = delivery;
+    switch (destination.transport) {
+      case 'AWS_SIGNAL':
+        return deliverAwsSignal({ ...delivery, destination });
+      case 'CFN_SIGNAL':
+        return deliverCfnSignal({ ...delivery, destination });
+      case 'TEMP_URL_SIGNAL':
+        return deliverTempUrlSignal({ ...delivery, destination });
+      case 'TOKEN_SIGNAL':
+        return deliverTokenSignal({ ...delivery, destination });
+      case 'HEAT_SIGNAL':
+        return deliverHeatSignal({ ...delivery, destination });
+      case 'ZAQAR_SIGNAL':
+        return deliverZaqarSignal({ ...delivery, destination });
+      case 'WEBHOOK':
+        return deliverWebhook({ ...delivery, destination });
+    }
+  };
+}
