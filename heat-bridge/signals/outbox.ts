@@ -59,11 +59,11 @@ export interface OutboxEntry {
   readonly reason?: string;
 }
 
-function packRecord(record: OutboxRecord): Uint8Array {
+export function packRecord(record: OutboxRecord): Uint8Array {
   return Buffer.from(writeJson(record));
 }
 
-function unpackRecord<T extends OutboxRecord>(bytes: Uint8Array): T {
+export function unpackRecord<T extends OutboxRecord>(bytes: Uint8Array): T {
   return parseJson(Buffer.from(bytes).toString('utf8')) as unknown as T; // packed by packRecord
 }
 
