@@ -1,13 +1,5 @@
-import {
-  allow,
-  createPolicy,
-  decide,
-  deny,
-  type Policy,
-  type PolicyRule,
-  type Question,
-} from '../acl/index.ts';
-import { policySyntax } from '../master/policy/syntax.ts';
+import { type Policy, type PolicyRule, type Question, allow, createPolicy, decide, deny } from '../acl/index.ts';
+import { policySyntax } from '../master/config/policy-rules.ts';
 
 const rounds = 200_000;
 

@@ -1,7 +1,7 @@
 /** What the bridge is put together from: each part is opened with the master, and closed with it. */
 
 import type { FastifyInstance } from 'fastify';
-import type { ExtPillar, KeyAdvice, NamedCommands, OpenExtension, RpcMethod, SignalIntake } from '../master/index.ts';
+import type { ExtPillar, KeyAcceptanceHook, NamedCommands, OpenExtension, RpcMethod, SignalIntake } from '../master/index.ts';
 import type { HttpServerContext } from './http/http-server-context.ts';
 
 /** A part of the bridge that was opened. */
@@ -15,7 +15,7 @@ export interface BridgeModule<Api> {
   /** For reactions; of one part at most. */
   readonly commands?: NamedCommands;
   /** What it knows of keys that minions show; of one part at most. */
-  readonly advice?: KeyAdvice;
+  readonly advice?: KeyAcceptanceHook;
   /** Ends what hangs on the accepted key of an id. */
   onKeyLost?(id: string): Promise<void>;
   /** Methods at the local socket, called there as `bridge.<name>`. */

@@ -19,13 +19,13 @@ export type { EnrollApi, Machine, KnownMinion } from './enroll/enrolment-service
 export type { Enrolment, EnrolmentState, EnrolmentWay, EnrolRequest, NewEnrolment } from './enroll/enrolment.ts';
 export type { ConfigValue, MinionConfig, UserDataFormat } from './enroll/user-data.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
-export type { HttpServerContext as HttpDoors } from './http/http-server-context.ts';
+export type { HttpServerContext } from './http/http-server-context.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
 export { type GroupDefinition, type PlanDefinition, definePlan, type StepDefinition, type StepSource, type StepSources, type TypedPlan, type UndoDefinition } from './plans/plan-definition.ts';
 export { describePlan, type PlanInfo, type StepInfo, PlanCatalog } from './plans/plan-catalog.ts';
 export type { Groups } from './plans/plan-groups.ts';
-export type { PlanHandle, PlanOutcome, PlanRequest, PlanUpdate, StepKind, StepOutcome, StepProgress, PlanStarted as BegunPlan } from './plans/plan-api.ts';
-export type { CommandCaller, CommandHandle, CommandOutcome, CommandRequest, CommandResult, CommandTarget, CommandUpdate, RunStarted as BegunRun } from './commands/command-api.ts';
+export type { PlanHandle, PlanOutcome, PlanRequest, PlanUpdate, StepKind, StepOutcome, StepProgress, PlanStarted } from './plans/plan-api.ts';
+export type { CommandCaller, CommandHandle, CommandOutcome, CommandRequest, CommandResult, CommandTarget, CommandUpdate, RunStarted } from './commands/command-api.ts';
 export type { Transport } from './signals/destination.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { OutboxEntry } from './signals/outbox.ts';

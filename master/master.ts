@@ -1,34 +1,20 @@
 /** A master from its parts: made in order, started in order, closed in reverse. */
+
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import { describeSystemError } from '../runtime/index.ts';
 import type { Store } from '../store/index.ts';
-import type {
-  AclApi,
-  AuditApi,
-  EventsApi,
-  FunctionsApi,
-  JobsApi,
-  KeysApi,
-  LoginsApi,
-  MasterApi,
-  MasterStatus,
-  PillarApi,
-  ReactionsApi,
-  StoreApi,
-  UserApi,
-} from './api.ts';
-import type { Assembly, assemble } from './assembly.ts';
+import type { AclApi, AuditApi, EventsApi, FunctionsApi, JobsApi, KeysApi, LoginsApi, MasterApi, MasterStatus, PillarApi, ReactionsApi, StoreApi, UserApi } from './api/master-api.ts';
+import type { Assembly, assemble } from './create-master.ts';
 import type { ReloadReport } from './config/live-config.ts';
 import type { MasterConfig } from './config/options.ts';
-import { MasterError } from './errors.ts';
-import type { MasterExtension } from './extensions/extension.ts';
-import type { FileServerOptions } from './fileserver/open.ts';
-import { createSilentLogger } from './log.ts';
-import type { ExtPillar } from './pillar/ext-pillar.ts';
-import type { PresentMinion } from './presence/present.ts';
-import type { PillarProvider } from './requests/pillar.ts';
-import type { TopsProvider } from './requests/tops.ts';
+import { MasterError } from './api/errors.ts';
+import type { MasterExtension } from './requests/extensions.ts';
+import type { FileServerOptions } from './files/file-server.ts';
+import { createSilentLogger } from './api/log.ts';
+import type { ExtPillar } from './data/ext-pillar.ts';
+import type { PresentMinion } from './jobs/presence.ts';
+import type { PillarProvider, TopsProvider } from './requests/minion-requests.ts';
 
 /** What a master is made of; everything but the configuration has a default. */
 export interface MasterParts {
@@ -206,7 +192,7 @@ class MasterInProcess implements Master {
 
 /** Loads what serves minions when it is first needed: most commands start no master. */
 async function open(parts: Parameters<typeof assemble>[0]): Promise<Assembly> {
-  const { assemble } = await import('./assembly.ts');
+  const { assemble } = await import('./create-master.ts');
   try {
     return await assemble(parts);
   } catch (cause) {

@@ -1,14 +1,7 @@
 import type { Logger } from 'pino';
-import {
-  createTcpListener,
-  createWebsocketListener,
-  createZeromqListener,
-  type MasterTransport,
-  type TlsOptions,
-} from '../minion-protocol/index.ts';
+import { type MasterTransport, type TlsOptions, createTcpListener, createWebsocketListener, createZeromqListener } from '../minion-protocol/index.ts';
 import type { MasterConfig } from './config/options.ts';
-import type { SslOptions } from './config/ssl.ts';
-import { type ServedTransport, servedTransports } from './config/transport-opts.ts';
+import { type ServedTransport, type SslOptions, servedTransports } from './config/transport-options.ts';
 
 /** The transports that the configuration asks for, not yet bound; `transport` is the first. */
 export function createTransports(config: MasterConfig, log: Logger): readonly MasterTransport[] {

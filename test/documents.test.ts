@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
-import { doctorCodes } from '../master/doctor/report.ts';
+import { doctorCodes } from '../ops/diagnostics/run-doctor.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import type {
-  BegunPlan,
-  BegunRun,
+  PlanStarted,
+  RunStarted,
   CommandInfo,
   CommandUpdate,
   PlanInfo,
@@ -93,7 +93,7 @@ function parseGroupTarget(text: string, before: GroupTargets = {}): GroupTargets
 }
 
 async function printPlanUpdates(
-  updates: AsyncIterable<BegunPlan | PlanUpdate>,
+  updates: AsyncIterable<PlanStarted | PlanUpdate>,
   { json }: Pick<PlanOptions, 'json'>,
   context: CommandContext,
 ): Promise<void> {
@@ -110,7 +110,7 @@ async function printPlanUpdates(
 }
 
 async function printPlanUpdate(
-  update: BegunPlan | PlanUpdate,
+  update: PlanStarted | PlanUpdate,
   context: CommandContext,
 ): Promise<void> {
   switch (update.type) {
@@ -270,7 +270,7 @@ function addRun(bridge: Command, context: CommandContext): void {
         throw new CommandError('ERR_ARGS', 'expected -t for a command, or -g for a plan');
       }
       const api = await context.openExtension(options.configDir, 'bridge');
-      const updates = api.stream<BegunRun | CommandUpdate>(
+      const updates = api.stream<RunStarted | CommandUpdate>(
         'run',
         toRunParameters(command, { ...options, target }),
       );
@@ -295,7 +295,7 @@ function toRunParameters(
 }
 
 async function printCommandUpdate(
-  update: BegunRun | CommandUpdate,
+  update: RunStarted | CommandUpdate,
   { json }: RunOptions,
   context: CommandContext,
 ): Promise<void> {

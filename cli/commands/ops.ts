@@ -5,7 +5,7 @@ import {
   checkMigration,
   type DoctorFinding,
   type DoctorReport,
-  examine,
+  runDoctor,
   type MigrationFinding,
   type MigrationOutcome,
   type MigrationReport,
@@ -63,7 +63,7 @@ export function addDoctorCommand(program: Command, context: CommandContext): voi
     .addOption(logLevelOption())
     .action(async ({ configDir, json }: DoctorOptions) => {
       await rejectTenants(context, configDir);
-      const report = await examine({
+      const report = await runDoctor({
         directory: configDir,
         openApi: () => context.openApi(configDir),
       });

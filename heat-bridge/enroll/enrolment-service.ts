@@ -2,7 +2,7 @@
 
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
-import { type Admission, type LinkedSignal, linkSignals } from '../../master/index.ts';
+import { type KeyLifecycle, type LinkedSignal, linkSignals } from '../../master/index.ts';
 import { type KeyPairText, generateKeyPair, parsePublicKey } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
 import { type EnrolRequest, type Enrolment, type NewEnrolment, fingerprintOf, isLive, tryParseFingerprint } from './enrolment.ts';
@@ -14,7 +14,7 @@ import type { UserDataWriter } from './user-data.ts';
 export interface EnrolmentServiceDeps {
   readonly book: EnrolmentRepository;
   readonly moves: EnrolmentTransitions;
-  readonly admission: Admission;
+  readonly admission: KeyLifecycle;
   readonly keyPairs: KeyPairs;
   /** Signs tickets. */
   readonly privateKey: KeyObject;
@@ -177,7 +177,7 @@ export interface KnownMinion {
 interface ImportDeps {
   readonly book: EnrolmentRepository;
   readonly moves: EnrolmentTransitions;
-  readonly admission: Admission;
+  readonly admission: KeyLifecycle;
   readonly defaultProtocol: 0 | 1 | 2 | 3;
   readonly tell: (news: EnrolmentEvent) => void;
   readonly now: () => number;

@@ -1,6 +1,6 @@
 /** What befalls an enrolment: kept first, then carried out at the keys, then told. */
 
-import type { Admission, AuditActor, AuditBursts, AuditEntry, ExtensionHost } from '../../master/index.ts';
+import type { KeyLifecycle, AuditActor, AuditBursts, AuditEntry, ExtensionHost } from '../../master/index.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { UsedTickets } from './tickets.ts';
@@ -17,7 +17,7 @@ export interface EnrolmentEvent {
 export interface TransitionDeps {
   readonly book: EnrolmentRepository;
   readonly spent: Pick<UsedTickets, 'add'>;
-  readonly admission: Admission;
+  readonly admission: KeyLifecycle;
   /** What ends besides, with whatever an id had; done before anything else is. */
   readonly onRetire: (id: string) => Promise<void>;
   readonly tell: (news: EnrolmentEvent) => void;

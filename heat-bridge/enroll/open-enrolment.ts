@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { AuditBursts, type ExtensionHost, type KeyAdvice, type MasterConfig } from '../../master/index.ts';
+import { AuditBursts, type ExtensionHost, type KeyAcceptanceHook, type MasterConfig } from '../../master/index.ts';
 import { makeDirectory } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { BridgeModule } from '../bridge-module.ts';
@@ -20,7 +20,7 @@ import { parseSection } from '../options.ts';
 /** The part of the bridge that enrols. */
 export interface EnrolmentModule extends BridgeModule<EnrollApi> {
   /** What is known of keys that minions show. */
-  readonly advice: KeyAdvice;
+  readonly advice: KeyAcceptanceHook;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What machines say with their tickets. */
 
-import type { Admission, KeyAdvice, OfferedKey } from '../../master/index.ts';
+import type { KeyLifecycle, KeyAcceptanceHook, OfferedKey } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import { type Enrolment, fingerprintOf, tryParseFingerprint } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
@@ -23,7 +23,7 @@ export interface FailureReport extends ShownTicket {
 export interface TicketClaimDeps {
   readonly book: EnrolmentRepository;
   readonly moves: EnrolmentTransitions;
-  readonly admission: Admission;
+  readonly admission: KeyLifecycle;
   readonly rules: TicketRules;
   /** Whether tickets are taken as grains. */
   readonly takesGrains: boolean;
@@ -79,7 +79,7 @@ export class TicketClaimHandler {
   }
 
   /** What is known of a key that is not the accepted one of its id. */
-  readonly advise: KeyAdvice = async (offered) => {
+  readonly advise: KeyAcceptanceHook = async (offered) => {
     const known = this.#parts.book.liveOf(offered.id);
     if (known === undefined) return undefined;
     const fingerprint = fingerprintOf(offered.publicKey);

@@ -1,6 +1,6 @@
 /** From what minions signal to the outbox. */
 
-import type { Occurrence, SignalIntake as TakesSignals } from '../../master/index.ts';
+import type { TriggerEvent, SignalIntake as TakesSignals } from '../../master/index.ts';
 import { type HandleInfo, type HandleRegistry, parseSignalTag, signalRefusalOf } from './handles.ts';
 import type { AcceptResult, FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
 import { type SignalProblem, parseSignal } from './signal.ts';
@@ -52,7 +52,7 @@ export class SignalIntake implements TakesSignals {
    * not registered for its minion is held until it is. The same request again adds none.
    * @throws StoreError when it cannot be kept
    */
-  async take({ tag, sender, data, request }: Occurrence): Promise<void> {
+  async take({ tag, sender, data, request }: TriggerEvent): Promise<void> {
     const named = parseSignalTag(tag);
     if (named === undefined || sender === undefined) return;
     const { handles, held, maxBytes, now, onRefused } = this.#options;

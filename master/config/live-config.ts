@@ -1,15 +1,58 @@
 /** The configuration of a master that runs, some of which can change. */
+
+import type { Limits, MasterConfig } from './options.ts';
 import { isDeepStrictEqual } from 'node:util';
-import { eauthOptions } from './eauth-options.ts';
-import {
-  aclOptions,
-  limitOptions,
-  ownOptions,
-  rightsOptions,
-  saltOptions,
-} from './option-table.ts';
-import type { MasterConfig } from './options.ts';
-import { reloadableLimits, reloadableOptions } from './reloadable.ts';
+import { aclOptions, eauthOptions, limitOptions, ownOptions, rightsOptions, saltOptions } from './option-table.ts';
+
+// What can change while a master runs; everything else needs a restart.
+
+/** Options that a running master takes over (docs/configuration.md has the same list). */
+export const reloadableOptions: readonly (keyof MasterConfig)[] = [
+  'autoAccept',
+  'openMode',
+  'confirmOpenMode',
+  'autosignFile',
+  'autorejectFile',
+  'autosignGrainsDir',
+  'autosignTimeout',
+  'permissivePkiAccess',
+  'authEvents',
+  'maxMinions',
+  'minionIds',
+  'acl',
+  'publisherAcl',
+  'publisherAclBlacklist',
+  'externalAuth',
+  'permissiveAcl',
+  'eauth',
+  'confirmAutoEauth',
+  'reactions',
+  'reactor',
+  'allowMinionKeyRevoke',
+  'rotateAesKey',
+  'pingOnRotate',
+  'nodegroups',
+  'minionDataCacheEvents',
+  'timeout',
+  'gatherJobTimeout',
+  'keepJobs',
+  'keepJobsSeconds',
+  // The logger belongs to whoever made it: `saltbridge master` sets its levels.
+  'logLevel',
+  'logLevelLogfile',
+];
+
+/** Limits that a running master takes over. */
+export const reloadableLimits: readonly (keyof Limits)[] = [
+  'requestsPerSecond',
+  'eventsPerSecond',
+  'burst',
+  'returnBytes',
+  'eventBytes',
+  'authsPerSecond',
+  'pendingKeys',
+  'pendingKeysPerAddress',
+];
 
 /** What became of another configuration, by the names of options in files. */
 export interface ReloadReport {

@@ -2,12 +2,12 @@
  * Expressions of `peer`, `peer_run` and `mine_get` that mean less here than in Salt. Salt looks
  * whether they mean the beginning of a text (`re.match`), this master whether they mean all of it.
  */
+
 import type { Grant, GrantSyntax } from '../../acl/index.ts';
 import type { MasterConfig } from './options.ts';
-import { compilePermissions, type Permissions } from './permissions.ts';
-import { placeOf } from './place.ts';
-import { isSettings, type Settings } from './settings.ts';
-import type { ConfigWarning } from './warnings.ts';
+import { type Permissions, compilePermissions } from './policy-rules.ts';
+import { placeOf } from './load.ts';
+import { type ConfigWarning, type Settings, isSettings } from './option-kinds.ts';
 
 /** Expressions that one warning names. */
 const maxNamed = 5;

@@ -1,36 +1,238 @@
-import { hostname } from 'node:os';
-import { auditDefaults, auditOptions } from './audit-options.ts';
-import { eventRing } from './event-ring-options.ts';
-import { extPillarEntries } from './ext-pillar-entries.ts';
-import { fileRoots, flagOrNames, patternList, plainMap } from './file-options.ts';
-import { httpApi } from './http-api-options.ts';
-import { learnActions } from './learn-actions.ts';
-import { nodegroups } from './nodegroups.ts';
-import {
-  authVersion,
-  duration,
-  flag,
-  integer,
-  number,
-  numericText,
-  type OptionKind,
-  oneOf,
-  passphrase,
-  path,
-  pathOrUrl,
-  text,
-  textList,
-} from './option-kinds.ts';
+import { type OptionKind, type SectionTable, type Settings, authVersion, duration, entriesOf, filePath, flag, integer, isSettings, number, numericText, oneOf, passphrase, pathOrUrl, readSection, text, textList, toPlain } from './option-kinds.ts';
+import type { EventRingOptions } from '../events/event-ring.ts';
 import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
-import { functionPermissions, publishPermissions } from './permissions.ts';
-import { policyRules } from './policy-rules.ts';
+import { type Nodegroups, type WireMap, type WireValue, compileSearchPattern } from '../../minion-protocol/index.ts';
+import path from 'node:path';
+import { hostname } from 'node:os';
+import { extPillarEntries } from './ext-pillar.ts';
+import { httpApi } from './http-api-options.ts';
+import { functionPermissions, policyRules, publishPermissions, rights, signalRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
-import { reactor } from './reactor.ts';
-import { signalRules } from './signal-rules.ts';
-import { ssl } from './ssl.ts';
-import { tenantDirectories } from './tenant-directories.ts';
-import { transportName, transportOpts } from './transport-opts.ts';
-import { rights } from './user-rights.ts';
+import { ssl, transportName, transportOpts } from './transport-options.ts';
+import { tenantDirectories } from './tenants.ts';
+
+// `saltbridge: audit:`
+
+/** What is kept of who did what. */
+export interface AuditOptions {
+  /** `enabled`: write the audit log. Default true. */
+  readonly enabled: boolean;
+  /** `file_bytes`: size of a file before the next one is begun. Default 64 MiB. */
+  readonly fileBytes: number;
+  /** `keep_files`: files that are kept, the oldest goes first. Default 16. */
+  readonly keepFiles: number;
+}
+
+const auditTable: SectionTable<AuditOptions> = {
+  enabled: { name: 'enabled', kind: flag },
+  fileBytes: { name: 'file_bytes', kind: integer(4096, 2 ** 40) },
+  keepFiles: { name: 'keep_files', kind: integer(1, 100_000) },
+};
+
+/** What is so where nothing is said. */
+export const auditDefaults: AuditOptions = {
+  enabled: true,
+  fileBytes: 64 * 1_048_576,
+  keepFiles: 16,
+};
+
+/** A map; what is not in it has its default. */
+export const auditOptions: OptionKind<AuditOptions> = {
+  expected:
+    'a map with any of enabled (true or false), file_bytes (4096 or more), keep_files (1 or more)',
+  isPath: false,
+  parse: (value) => {
+    const section = readSection(auditTable, value);
+    return section && Object.freeze({ ...auditDefaults, ...section });
+  },
+};
+
+// `saltbridge: event_ring:`
+
+const eventRingTable: SectionTable<EventRingOptions> = {
+  entries: { name: 'entries', kind: integer(0, 10_000_000) },
+  bytes: { name: 'bytes', kind: integer(65_536, 2 ** 40) },
+};
+
+const defaults: EventRingOptions = { entries: 10_000, bytes: 32 * 1_048_576 };
+
+/** A map; what is not in it has its default. */
+export const eventRing: OptionKind<EventRingOptions> = {
+  expected: 'a map with any of entries (0: none are kept), bytes (65536 or more)',
+  isPath: false,
+  parse: (value) => {
+    const section = readSection(eventRingTable, value);
+    return section && Object.freeze({ ...defaults, ...section });
+  },
+};
+
+/** How much is kept of the events; `undefined`: nothing. */
+export function eventRingSize(
+  config: Pick<MasterConfig, 'eventRing' | 'api' | 'restCherrypy'>,
+): EventRingOptions | undefined {
+  // Who reads events over HTTP is who loses a connection.
+  const isServed = (config.api ?? config.restCherrypy)?.port !== undefined;
+  const size = config.eventRing ?? (isServed ? defaults : undefined);
+  return size === undefined || size.entries === 0 ? undefined : size;
+}
+
+// How the options of the file server and of states are checked, where they are more than a word.
+
+/** Directories by environment. */
+export type FileRoots = Readonly<Record<string, readonly string[]>>;
+
+/** Absolute paths by environment; an environment without any is one with nothing in it. */
+export const fileRoots: OptionKind<FileRoots> = {
+  expected: 'a map of environments to lists of absolute paths',
+  isPath: false,
+  parse: (value) => {
+    const entries = entriesOf(value);
+    if (entries === undefined) return undefined;
+    const roots: [string, readonly string[]][] = [];
+    for (const [env, places] of entries) {
+      const list = textList.parse(places);
+      if (!list?.every((place) => place.startsWith('/'))) return undefined;
+      roots.push([env, list]);
+    }
+    return Object.fromEntries(roots);
+  },
+};
+
+/** Regular expressions with Python's meaning. */
+export const patternList: OptionKind<readonly string[]> = {
+  expected: 'a regular expression or a list of them, each of which can be read',
+  isPath: false,
+  parse: (value) => {
+    const list = textList.parse(value);
+    return list?.every(isPattern) ? list : undefined;
+  },
+};
+
+/** Whatever a file can say, for minions to make sense of. */
+export const plainMap: OptionKind<WireMap> = {
+  expected: 'a map',
+  isPath: false,
+  parse: (value) => {
+    const entries = entriesOf(value);
+    return entries && Object.fromEntries(entries.map(([key, inner]) => [key, plain(inner)]));
+  },
+};
+
+/** True, false, or names of state modules. */
+export const flagOrNames: OptionKind<boolean | readonly string[]> = {
+  expected: 'true, false, or a list of names',
+  isPath: false,
+  parse: (value) => flag.parse(value) ?? (Array.isArray(value) ? textList.parse(value) : undefined),
+};
+
+function isPattern(pattern: string): boolean {
+  try {
+    compileSearchPattern(pattern);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function plain(value: unknown): WireValue {
+  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
+    return value;
+  }
+  if (Array.isArray(value)) return value.map(plain);
+  const entries = entriesOf(value);
+  return entries === undefined
+    ? null
+    : Object.fromEntries(entries.map(([key, inner]) => [key, plain(inner)]));
+}
+
+/** What minions ask for that rules decide. */
+export type LearnAction = 'signal' | 'publish' | 'runner' | 'mine' | 'file-send' | 'key';
+
+const word = oneOf<LearnAction>(['signal', 'publish', 'runner', 'mine', 'file-send', 'key']);
+
+/** A list of actions. */
+export const learnActions: OptionKind<readonly LearnAction[]> = {
+  expected: `a list, each ${word.expected}`,
+  isPath: false,
+  parse: (value) => {
+    const list: unknown[] = Array.isArray(value) ? value : [value];
+    const words = list.map((item) => word.parse(item)).filter((item) => item !== undefined);
+    return words.length === list.length ? words : undefined;
+  },
+};
+
+/** Names with a compound expression each, as text or as a list of words. */
+export const nodegroups: OptionKind<Nodegroups> = {
+  expected: 'a map of names to expressions, each as text or as a list of words',
+  isPath: false,
+  parse: (value) => {
+    const entries = nodegroupEntries(value)?.map(([name, group]) => [name, definition(group)] as const);
+    const isComplete = entries?.every(([, group]) => group !== undefined);
+    // An entry without a definition was refused in the line above.
+    return isComplete ? (Object.fromEntries(entries ?? []) as Nodegroups) : undefined;
+  },
+};
+
+/** From a file, or from a program. */
+function nodegroupEntries(value: unknown): [string, unknown][] | undefined {
+  if (isSettings(value)) return [...value].map(([name, setting]) => [name, setting.value]);
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject ? Object.entries(value) : undefined;
+}
+
+function definition(value: unknown): string | readonly string[] | undefined {
+  if (typeof value === 'string') return value;
+  const isList = Array.isArray(value) && value.every((word) => isWord(word));
+  return isList ? value.map(String) : undefined;
+}
+
+function isWord(value: unknown): boolean {
+  return typeof value === 'string' || typeof value === 'number';
+}
+
+// Salt's option `reactor`: files that say what follows from events, by globs on tags.
+
+/** What follows from events of some tags. */
+export interface ReactorEntry {
+  /** A glob on tags. */
+  readonly tag: string;
+  /** Files: `salt://…`, or absolute paths, which may have globs. */
+  readonly sls: readonly string[];
+}
+
+/** As in Salt: a list of maps with one tag each. */
+export const reactor: OptionKind<readonly ReactorEntry[]> = {
+  expected:
+    'a list of maps, each with one tag and its files (salt://…, or absolute paths) as a list',
+  isPath: false,
+  parse: (value) => {
+    const plain = toPlain(value);
+    if (!Array.isArray(plain)) return undefined;
+    const entries = plain.map(entryOf).filter((entry) => entry !== undefined);
+    return entries.length === plain.length ? entries : undefined;
+  },
+};
+
+/** From a file, or from a program. */
+function entryOf(item: unknown): ReactorEntry | undefined {
+  if (typeof item !== 'object' || item === null || Array.isArray(item)) return undefined;
+  if ('tag' in item && 'sls' in item && Array.isArray(item.sls)) {
+    return entry(String(item.tag), item.sls);
+  }
+  const [[tag, files] = ['', undefined], ...others] = Object.entries(item);
+  return others.length > 0 ? undefined : entry(tag, files ?? []);
+}
+
+function entry(tag: string, files: unknown): ReactorEntry | undefined {
+  const sls = [files].flat();
+  const isComplete = tag !== '' && sls.every(isReference);
+  return isComplete ? { tag, sls } : undefined;
+}
+
+function isReference(file: unknown): file is string {
+  if (typeof file !== 'string' || /\p{C}/u.test(file)) return false;
+  return path.isAbsolute(file) || /^salt:\/\/[^/]/.test(file);
+}
 
 /** An option, how it is called in files and how it is checked. */
 interface OptionRow<T> {
@@ -103,12 +305,12 @@ export const saltOptions: OptionTable<SaltOptions> = {
   id: row('id', numericText, `${hostname()}_master`),
   masterId: row('master_id', numericText, null),
   user: row('user', numericText, null),
-  pidfile: row('pidfile', path, '/var/run/salt-master.pid'),
+  pidfile: row('pidfile', filePath, '/var/run/salt-master.pid'),
   rootDir: row('root_dir', text, '/'),
   confFile: row('conf_file', text, '/etc/salt/master'),
-  pkiDir: row('pki_dir', path, '/etc/salt/pki/master'),
-  cachedir: row('cachedir', path, '/var/cache/salt/master'),
-  sockDir: row('sock_dir', path, '/var/run/salt/master'),
+  pkiDir: row('pki_dir', filePath, '/etc/salt/pki/master'),
+  cachedir: row('cachedir', filePath, '/var/cache/salt/master'),
+  sockDir: row('sock_dir', filePath, '/var/run/salt/master'),
   keysize: row('keysize', integer(2048, 8192), 2048),
   keyPass: row('key_pass', passphrase, null),
   signingKeyPass: row('signing_key_pass', passphrase, null),
@@ -119,9 +321,9 @@ export const saltOptions: OptionTable<SaltOptions> = {
   ),
   autoAccept: row('auto_accept', flag, false),
   openMode: row('open_mode', flag, false),
-  autosignFile: row('autosign_file', path, null),
-  autorejectFile: row('autoreject_file', path, null),
-  autosignGrainsDir: row('autosign_grains_dir', path, null),
+  autosignFile: row('autosign_file', filePath, null),
+  autorejectFile: row('autoreject_file', filePath, null),
+  autosignGrainsDir: row('autosign_grains_dir', filePath, null),
   autosignTimeout: row('autosign_timeout', duration('minutes'), 120),
   permissivePkiAccess: row('permissive_pki_access', flag, false),
   authEvents: row('auth_events', flag, true),
@@ -227,8 +429,8 @@ export const rightsOptions: OptionTable<Pick<MasterConfig, RightsOptionName>> = 
 
 /** Our own options. */
 export const ownOptions: OptionTable<Pick<MasterConfig, OwnOptionName>> = {
-  stateDir: row('state_dir', path, '/var/lib/saltbridge'),
-  socket: row('socket', path, 'saltbridge.sock'),
+  stateDir: row('state_dir', filePath, '/var/lib/saltbridge'),
+  socket: row('socket', filePath, 'saltbridge.sock'),
   api: row('api', httpApi, null),
   eventRing: row('event_ring', eventRing, null),
   audit: row('audit', auditOptions, auditDefaults),
@@ -281,4 +483,183 @@ function row<T>(name: string, kind: OptionKind<T>, defaultValue: NoInfer<T>): Op
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: null): OptionRow<T | null>;
 function row<T>(name: string, kind: OptionKind<T>, defaultValue: T | null): OptionRow<T | null> {
   return { name, kind, default: defaultValue };
+}
+
+// Options of log-ins and tokens. They are Salt's, and stand at the top of a file.
+
+/** Who may choose how long their token lives: everybody, nobody, or these by their eauth. */
+export type ExpireOverride = boolean | Readonly<Record<string, readonly string[]>>;
+
+/** Options of log-ins and tokens. */
+export interface EauthOptions {
+  /** `token_expire`: seconds that a token lives. Default 43200. */
+  readonly tokenExpire: number;
+  /** `token_expire_user_override`: who may choose themselves. Default false. */
+  readonly tokenExpireUserOverride: ExpireOverride;
+  /** `keep_acl_in_token`: a token keeps what was granted when it was made. Default false. */
+  readonly keepAclInToken: boolean;
+  /** `sudo_acl`: who came by sudo may what `publisher_acl` says, if it is set. Default false. */
+  readonly sudoAcl: boolean;
+  /** `sharedsecret`: everybody's password, for the back end of that name. Default `null`. Secret. */
+  readonly sharedsecret: string | null;
+  /** `auth.pam.service`: the PAM service. Default `login`. */
+  readonly pamService: string;
+  /** `keystone.auth_url`: Keystone, version 3. Default `http://localhost:5000/v3`. */
+  readonly keystoneAuthUrl: string;
+  /** `auth.ldap.uri`: the server's address. Default `null`: from the next four. */
+  readonly ldapUri: string | null;
+  /** `auth.ldap.server`. Default `localhost`. */
+  readonly ldapServer: string;
+  /** `auth.ldap.port`. Default 389. */
+  readonly ldapPort: number;
+  /** `auth.ldap.starttls`: TLS on that port, before anything is said. Default false. */
+  readonly ldapStarttls: boolean;
+  /** `auth.ldap.tls`: TLS from the first byte (`ldaps`). Default false. */
+  readonly ldapTls: boolean;
+  /** `auth.ldap.no_verify`: take any certificate. Default false. */
+  readonly ldapNoVerify: boolean;
+  /** `auth.ldap.binddn`: account that searches; or, without a password, the user's own name. */
+  readonly ldapBinddn: string | null;
+  /** `auth.ldap.bindpw`: its password. Default `null`. Secret. */
+  readonly ldapBindpw: string | null;
+  /** `auth.ldap.filter`: finds the user; `{{ username }}` stands for the name. */
+  readonly ldapFilter: string | null;
+  /** `auth.ldap.basedn`: below which everything lies. Default: the root. */
+  readonly ldapBasedn: string;
+  /** `auth.ldap.scope`: 0 base, 1 one level, 2 all below. Default 2. */
+  readonly ldapScope: number;
+  /** `auth.ldap.anonymous`: search without an account. Default false. */
+  readonly ldapAnonymous: boolean;
+  /** `auth.ldap.auth_by_group_membership_only`: not served; it would ask for no password. */
+  readonly ldapByGroupOnly: boolean;
+  /** `auth.ldap.groupou`: below which groups lie. Default `Groups`; empty: the base. */
+  readonly ldapGroupou: string;
+  /** `auth.ldap.group_basedn`: the same, with `freeipa`. */
+  readonly ldapGroupBasedn: string | null;
+  /** `auth.ldap.group_filter`: finds the user's groups, with `freeipa`. */
+  readonly ldapGroupFilter: string | null;
+  /** `auth.ldap.accountattributename`: of a group: its members. Default `memberUid`. */
+  readonly ldapAccountAttribute: string;
+  /** `auth.ldap.groupattribute`: of a person: their groups. Default `memberOf`. */
+  readonly ldapGroupAttribute: string;
+  /** `auth.ldap.persontype`. Default `person`. */
+  readonly ldapPersontype: string;
+  /** `auth.ldap.groupclass`. Default `posixGroup`. */
+  readonly ldapGroupclass: string;
+  /** `auth.ldap.activedirectory`: groups as Active Directory has them. Default false. */
+  readonly ldapActivedirectory: boolean;
+  /** `auth.ldap.freeipa`: groups as FreeIPA has them. Default false. */
+  readonly ldapFreeipa: boolean;
+}
+
+/** A number is one whose quotes were forgotten. */
+const secretText: OptionKind<string> = {
+  ...passphrase,
+  parse: (value) => passphrase.parse(typeof value === 'number' ? String(value) : value),
+};
+
+/** The name of a file in /etc/pam.d. */
+const serviceName: OptionKind<string> = {
+  ...text,
+  expected: 'the name of a PAM service',
+  parse: (value) => (/^\w[\w.-]*$/.test(String(value)) ? text.parse(value) : undefined),
+};
+
+/** Salt writes it as text, too. */
+const port: OptionKind<number> = {
+  ...integer(1, 65_535),
+  parse: (value) => integer(1, 65_535).parse(typeof value === 'string' ? Number(value) : value),
+};
+
+/** Text that may be empty. */
+const anyText: OptionKind<string> = {
+  expected: 'text',
+  isPath: false,
+  parse: (value) => (value === '' || value === false ? '' : text.parse(value)),
+};
+
+const expireOverride: OptionKind<ExpireOverride> = {
+  expected: 'true, false, or a map of eauths to lists of users',
+  isPath: false,
+  parse: (value) => {
+    const plain = toPlain(value);
+    if (typeof plain !== 'object' || plain === null || Array.isArray(plain)) {
+      return flag.parse(plain);
+    }
+    const lists = Object.entries(plain).map(
+      ([name, list]) => [name, textList.parse(list)] as const,
+    );
+    const read = lists.flatMap(([name, list]) =>
+      list === undefined ? [] : [[name, list] as const],
+    );
+    return read.length === lists.length ? Object.fromEntries(read) : undefined;
+  },
+};
+
+/** A row for each. */
+export const eauthOptions: OptionTable<EauthOptions> = {
+  tokenExpire: { name: 'token_expire', kind: integer(1, 1_000_000_000), default: 43_200 },
+  tokenExpireUserOverride: {
+    name: 'token_expire_user_override',
+    kind: expireOverride,
+    default: false,
+  },
+  keepAclInToken: { name: 'keep_acl_in_token', kind: flag, default: false },
+  sudoAcl: { name: 'sudo_acl', kind: flag, default: false },
+  sharedsecret: { name: 'sharedsecret', kind: secretText, default: null },
+  pamService: { name: 'auth.pam.service', kind: serviceName, default: 'login' },
+  keystoneAuthUrl: { name: 'keystone.auth_url', kind: text, default: 'http://localhost:5000/v3' },
+  ldapUri: { name: 'auth.ldap.uri', kind: text, default: null },
+  ldapServer: { name: 'auth.ldap.server', kind: text, default: 'localhost' },
+  ldapPort: { name: 'auth.ldap.port', kind: port, default: 389 },
+  ldapStarttls: { name: 'auth.ldap.starttls', kind: flag, default: false },
+  ldapTls: { name: 'auth.ldap.tls', kind: flag, default: false },
+  ldapNoVerify: { name: 'auth.ldap.no_verify', kind: flag, default: false },
+  ldapBinddn: { name: 'auth.ldap.binddn', kind: text, default: null },
+  ldapBindpw: { name: 'auth.ldap.bindpw', kind: secretText, default: null },
+  ldapFilter: { name: 'auth.ldap.filter', kind: text, default: null },
+  ldapBasedn: { name: 'auth.ldap.basedn', kind: anyText, default: '' },
+  ldapScope: { name: 'auth.ldap.scope', kind: integer(0, 2), default: 2 },
+  ldapAnonymous: { name: 'auth.ldap.anonymous', kind: flag, default: false },
+  ldapByGroupOnly: {
+    name: 'auth.ldap.auth_by_group_membership_only',
+    kind: flag,
+    default: false,
+  },
+  ldapGroupou: { name: 'auth.ldap.groupou', kind: anyText, default: 'Groups' },
+  ldapGroupBasedn: { name: 'auth.ldap.group_basedn', kind: text, default: null },
+  ldapGroupFilter: { name: 'auth.ldap.group_filter', kind: text, default: null },
+  ldapAccountAttribute: {
+    name: 'auth.ldap.accountattributename',
+    kind: text,
+    default: 'memberUid',
+  },
+  ldapGroupAttribute: { name: 'auth.ldap.groupattribute', kind: text, default: 'memberOf' },
+  ldapPersontype: { name: 'auth.ldap.persontype', kind: text, default: 'person' },
+  ldapGroupclass: { name: 'auth.ldap.groupclass', kind: text, default: 'posixGroup' },
+  ldapActivedirectory: { name: 'auth.ldap.activedirectory', kind: flag, default: false },
+  ldapFreeipa: { name: 'auth.ldap.freeipa', kind: flag, default: false },
+};
+
+// Options that no master acts on and that SaltGUI reads from the wheel function `config.values`.
+
+const own = /^saltgui_/;
+const ofSalt: ReadonlySet<string> = new Set([
+  'cluster_id',
+  'cluster_peers',
+  'order_masters',
+  'reactor',
+  'state_compress_ids',
+  'state_output',
+  'state_output_pct',
+  'state_verbose',
+  'syndic_master',
+  'test_providers_target',
+]);
+
+/** Those that are set, as they stand there. */
+export function readPassedOn(settings: Settings): WireMap {
+  const found = [...settings].filter(([name]) => own.test(name) || ofSalt.has(name));
+  // What a file can hold is made of Salt's values.
+  return Object.fromEntries(found.map(([name, { value }]) => [name, toPlain(value) as WireValue]));
 }

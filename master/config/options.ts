@@ -7,18 +7,13 @@
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { EventRingOptions } from '../events/event-ring.ts';
-import type { Reaction } from '../reactions/reaction.ts';
-import type { AuditOptions } from './audit-options.ts';
-import type { EauthOptions } from './eauth-options.ts';
-import type { ExtPillarEntry } from './ext-pillar-entries.ts';
-import type { FileRoots } from './file-options.ts';
+import type { Reaction } from '../reactor/reaction.ts';
+import type { AuditOptions, EauthOptions, FileRoots, LearnAction, ReactorEntry } from './option-table.ts';
+import type { ExtPillarEntry } from './ext-pillar.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
-import type { LearnAction } from './learn-actions.ts';
-import type { Permissions } from './permissions.ts';
-import type { ReactorEntry } from './reactor.ts';
-import type { SslOptions } from './ssl.ts';
-import type { TenantDirectories } from './tenant-directories.ts';
-import type { TransportName, TransportOpts } from './transport-opts.ts';
+import type { Permissions } from './policy-rules.ts';
+import type { SslOptions, TransportName, TransportOpts } from './transport-options.ts';
+import type { TenantDirectories } from './tenants.ts';
 
 /** Salt's `log_level`. */
 export type LogLevel =

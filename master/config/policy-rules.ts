@@ -1,12 +1,108 @@
 /** `saltbridge: acl: rules:`, and every other option that permits something, as rules of one policy. */
-import { allow, grantRules, PolicyError, type PolicyRule, parseRule } from '../../acl/index.ts';
-import { ConfigError, type OptionOrigin } from './errors.ts';
-import type { OptionKind } from './option-kinds.ts';
+
+import { type Grant, type GrantSyntax, PolicyError, type PolicyRule, type PolicySyntax, type UserRights, allow, createPolicy, grantRules, isSpecificTagGlob, parseGrants, parseRule, readUserRights } from '../../acl/index.ts';
+import { compileGlob, compileLinearPattern, compileSearchPattern, compileWholePattern } from '../../minion-protocol/index.ts';
+import { ConfigError, type ConfigWarning, type OptionKind, type OptionOrigin, type Setting, type Settings, isSettings, overrideSettings, toPlain } from './option-kinds.ts';
+import { isNarrowed } from './narrowed-patterns.ts';
 import type { MasterConfig, SignalRule } from './options.ts';
-import { compilePermissions } from './permissions.ts';
-import { toPlain } from './plain-data.ts';
-import { isSettings, type Setting } from './settings.ts';
-import { userRightsOf } from './user-rights.ts';
+import { completeSettings, mainFileOf, parseConfigFile, placeOf, readConfigFiles } from './load.ts';
+import { compileRightTarget } from '../jobs/targets.ts';
+import { readFile } from 'node:fs/promises';
+
+/** The value of `peer`, `peer_run` or `mine_get`, as it was written. */
+export type Permissions = Readonly<Record<string, unknown>>;
+
+/** Who may have which function: maps in the list are functions with conditions on arguments. */
+export const functionPermissions: OptionKind<Permissions> = permissions('function');
+
+/** Who may publish which function: maps in the list are targets with functions. */
+export const publishPermissions: OptionKind<Permissions> = permissions('target');
+
+/** Reads permissions that were checked. */
+export function compilePermissions(value: Permissions, mapKey: GrantSyntax['mapKey']): Grant[] {
+  return parseGrants(value, { compile: compileWholePattern, mapKey });
+}
+
+function permissions(mapKey: GrantSyntax['mapKey']): OptionKind<Permissions> {
+  return {
+    expected:
+      'a map of regular expressions on ids to lists of regular expressions on functions ' +
+      '(lookaround and back-references are not taken)',
+    isPath: false,
+    parse: (value) => {
+      const plain = toPlain(value);
+      if (!isPermissions(plain)) return undefined;
+      try {
+        compilePermissions(plain, mapKey);
+        return plain;
+      } catch (error) {
+        if (error instanceof SyntaxError) return undefined;
+        throw error;
+      }
+    },
+  };
+}
+
+/** Whether it is plain data with names. */
+export function isPermissions(value: unknown): value is Permissions {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+// Salt's rights of users, as a configuration has them.
+
+/** Rights of users, as they were written: what cannot be read of them is told, and refuses no start. */
+export const rights: OptionKind<Permissions> = {
+  expected: 'a map',
+  isPath: false,
+  parse: (value) => {
+    const plain = toPlain(value);
+    return isPermissions(plain) ? plain : undefined;
+  },
+};
+
+type RightsConfig = Pick<
+  MasterConfig,
+  'externalAuth' | 'permissiveAcl' | 'publisherAcl' | 'publisherAclBlacklist'
+>;
+
+/** The rights that a configuration gives to users. */
+export function userRightsOf(config: RightsConfig): UserRights {
+  return readUserRights(config, compileWholePattern);
+}
+
+/** What in them permits more than it seems to, less than in Salt, or nothing. */
+export function warnOfRights(config: RightsConfig, settings: Settings): ConfigWarning[] {
+  const { rules, warnings } = userRightsOf(config);
+  const narrowed = new Set<string>();
+  for (const { effect, name, resource } of rules) {
+    const fun = 'fun' in resource ? resource.fun : [];
+    const isShort = [fun].flat().some((it) => typeof it !== 'string' && isNarrowed(it.regex));
+    if (effect === 'allow' && isShort) narrowed.add(name);
+  }
+  return [
+    ...warnings.map(({ path, text }) => warning(path, text, settings)),
+    ...[...narrowed].map((name) => {
+      const text =
+        'expressions mean whole functions here, in Salt their beginning; end them with .*';
+      return warning(name.split(': '), text, settings);
+    }),
+  ];
+}
+
+function warning(path: readonly string[], text: string, settings: Settings): ConfigWarning {
+  const origin = originOfRight(path, settings) ?? { file: 'options', line: 0, key: path.join(':') };
+  return { kind: 'rights', ...origin, message: `${placeOf(origin)}: ${path.join(': ')}: ${text}` };
+}
+
+/** The place of the nearest key that is there. */
+function originOfRight(
+  [name = '', ...rest]: readonly string[],
+  settings: Settings,
+): OptionOrigin | undefined {
+  const setting = settings.get(name);
+  const inner = isSettings(setting?.value) ? originOfRight(rest, setting.value) : undefined;
+  return inner ?? setting?.origin;
+}
 
 const key = 'saltbridge:acl:rules';
 
@@ -91,4 +187,153 @@ function placed<T>(name: string, origin: OptionOrigin | undefined, read: () => T
     const field = cause.field === '' ? '' : `${cause.field}: `;
     throw new ConfigError('ERR_OPTION_TYPE', where, `${field}${cause.problem}`, { cause });
   }
+}
+
+const names: ReadonlySet<string> = new Set([
+  'name',
+  'tag',
+  'minions',
+  'schema',
+  'bytes',
+  'rate',
+  'expires',
+]);
+
+/** A list of maps with `tag`; whom they are for and what is permitted of them may stand beside it. */
+export const signalRules: OptionKind<readonly SignalRule[]> = {
+  expected:
+    'a list of maps, each with tag (a glob with a letter or a digit of its own) and, if not all minions are meant, minions (a glob on ids); name, schema, bytes, rate and expires may be there as well',
+  isPath: false,
+  parse: (value) => {
+    if (!Array.isArray(value)) return undefined;
+    const rules = value.map(toRule).filter((rule) => rule !== undefined);
+    return rules.length === value.length ? rules : undefined;
+  },
+};
+
+function toRule(value: unknown): SignalRule | undefined {
+  const fields = fieldsOf(value);
+  if (fields === undefined || [...fields.keys()].some((name) => !names.has(name))) return undefined;
+  const tag = fields.get('tag');
+  const minions = fields.get('minions') ?? '*';
+  const isRule =
+    typeof tag === 'string' && isSpecificTagGlob(tag) && typeof minions === 'string' && minions !== '';
+  const more = isRule ? readMore(fields) : undefined;
+  return isRule && more !== undefined ? { tag, minions, ...more } : undefined;
+}
+
+/** What stands beside tag and minions, if it does. */
+function readMore(
+  fields: ReadonlyMap<string, unknown>,
+): Omit<SignalRule, 'minions' | 'tag'> | undefined {
+  const schema = toPlain(fields.get('schema'));
+  const bytes = fields.get('bytes');
+  const texts = ['name', 'rate', 'expires'].flatMap((name) => {
+    const text = toPlain(fields.get(name));
+    return text === undefined ? [] : [[name, text] as const];
+  });
+  const isCount = bytes === undefined || (Number.isInteger(bytes) && Number(bytes) > 0);
+  if (!isCount || texts.some(([, text]) => typeof text !== 'string')) return undefined;
+  return {
+    ...Object.fromEntries(texts),
+    ...(schema === undefined ? {} : { schema }),
+    ...(bytes === undefined ? {} : { bytes: Number(bytes) }),
+  };
+}
+
+/** From a file, or from a program. */
+function fieldsOf(value: unknown): Map<string, unknown> | undefined {
+  if (value instanceof Map)
+    return new Map([...value].map(([name, field]) => [String(name), field]));
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject ? new Map(Object.entries(value)) : undefined;
+}
+
+// How the patterns of a policy are read.
+
+/** All but targets, which ask for minions. */
+export const policySyntax: Omit<PolicySyntax, 'target'> = {
+  glob: compileGlob,
+  regex: compileWholePattern,
+  search: (pattern) => {
+    // Refuses what the other engine would have to run: the text is a minion's.
+    compileLinearPattern(pattern);
+    return compileSearchPattern(pattern);
+  },
+};
+
+// Whether the rules of a configuration can be used: all of them, before anything takes effect.
+
+/** @throws ConfigError ERR_OPTION_TYPE with the place of the rule that cannot be used */
+export function checkPolicy(config: MasterConfig, acl: Settings): void {
+  const target: PolicySyntax['target'] = (tgt, tgtType) => {
+    compileRightTarget({ tgt, tgtType }, config.nodegroups);
+    const nobody = (): boolean => false;
+    return { isEntitled: nobody, claims: nobody, mayMean: nobody };
+  };
+  const world = { ...policySyntax, target, pillarOf: () => undefined, now: () => 0 };
+  for (const rule of rulesOf(config)) {
+    try {
+      createPolicy([rule], world);
+    } catch (cause) {
+      if (!(cause instanceof PolicyError)) throw cause;
+      throw new ConfigError('ERR_OPTION_TYPE', originOfRule(rule, acl), describe(cause, rule), {
+        cause,
+      });
+    }
+  }
+}
+
+/** Rules have places of their own; signals have that of the list. */
+function originOfRule({ name, origin }: PolicyRule, acl: Settings): OptionOrigin {
+  if (origin !== undefined) return { ...origin, key: `saltbridge:acl:rules:${name}` };
+  return acl.get('signals')?.origin ?? { file: 'options', line: 0, key: 'acl' };
+}
+
+function describe({ message, field, problem }: PolicyError, { origin }: PolicyRule): string {
+  return origin === undefined || field === '' ? message : `${field}: ${problem}`;
+}
+
+// A policy that is not in force: a file whose rules stand in the place of those configured.
+
+/** A configuration with another policy. */
+export interface CandidatePolicy {
+  readonly config: MasterConfig;
+  readonly rules: readonly PolicyRule[];
+}
+
+/**
+ * Reads a file as it would stand in `master.d`, but for `saltbridge: acl:`, where it replaces all
+ * that the configuration says. Options that permit something (`peer`, `mine_get`, …) are those of
+ * the file where it has them, else those of the configuration.
+ * @throws ConfigError, see {@link configErrors}
+ */
+export async function loadCandidatePolicy(
+  directory: string,
+  file: string,
+): Promise<CandidatePolicy> {
+  const mainFile = mainFileOf(directory);
+  const { settings } = await readConfigFiles(mainFile);
+  const candidate = parseConfigFile(await read(file), file);
+  forgetRules(settings);
+  overrideSettings(settings, candidate);
+  const config = completeSettings(settings, mainFile);
+  return { config, rules: rulesOf(config) };
+}
+
+async function read(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    const origin = { file, line: 0, key: '' };
+    throw new ConfigError('ERR_CONFIG_READ', origin, 'the file could not be read', { cause });
+  }
+}
+
+function forgetRules(settings: Settings): void {
+  const own = settings.get('saltbridge')?.value;
+  const acl = isSettings(own) ? own.get('acl')?.value : undefined;
+  if (!isSettings(acl)) return;
+  acl.delete('rules');
+  acl.delete('signals');
 }

@@ -1,17 +1,13 @@
 /** `saltbridge: reactions:`, and whether all of them can be used, before anything takes effect. */
+
 import { PolicyError, parseRate } from '../../acl/index.ts';
-import { isKeywordText } from '../arguments/arguments.ts';
-import { isFunctionName } from '../jobs/arguments.ts';
-import { parseReaction, withProgramNames } from '../reactions/parse-reaction.ts';
-import { type CallValue, type Reaction, targetedOf, valuesOf } from '../reactions/reaction.ts';
-import { neededValues, vouchingRules } from '../reactions/vouching.ts';
-import { compileRightTarget } from '../targeting/resolve.ts';
-import { ConfigError, type OptionOrigin } from './errors.ts';
-import type { OptionKind } from './option-kinds.ts';
+import { isKeywordText } from '../functions/arguments.ts';
+import { isFunctionName } from '../jobs/job-arguments.ts';
+import { type CallValue, type Reaction, neededValues, parseReaction, schemaGuarantees, targetedOf, valuesOf, withProgramNames } from '../reactor/reaction.ts';
+import { compileRightTarget } from '../jobs/targets.ts';
+import { ConfigError, type OptionKind, type OptionOrigin, isSettings, toPlain } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
-import { toPlain } from './plain-data.ts';
 import { rulesOf } from './policy-rules.ts';
-import { isSettings } from './settings.ts';
 
 const key = 'saltbridge:reactions';
 
@@ -99,7 +95,7 @@ function dataProblem(reaction: Reaction, config: MasterConfig): string | undefin
   if (positional !== undefined) return `${positional[0]}: text of an event goes by name, in kwargs`;
   const needed = neededValues(reaction);
   const rules = rulesOf(config);
-  const unmet = needed.find((value) => vouchingRules(reaction, [value], rules).size === 0);
+  const unmet = needed.find((value) => schemaGuarantees(reaction, [value], rules).size === 0);
   if (unmet !== undefined) {
     const path = ['data', ...unmet.path].join('.');
     const types = unmet.mayBeText
@@ -107,7 +103,7 @@ function dataProblem(reaction: Reaction, config: MasterConfig): string | undefin
       : 'a number, or true or false';
     return `${unmet.field}: no signal rule for this tag has a schema that requires ${path}, as ${types}`;
   }
-  if (needed.length === 0 || vouchingRules(reaction, needed, rules).size > 0) return undefined;
+  if (needed.length === 0 || schemaGuarantees(reaction, needed, rules).size > 0) return undefined;
   return 'no signal rule for this tag has a schema that requires all that is taken from the event';
 }
 

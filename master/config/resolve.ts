@@ -1,17 +1,118 @@
-import { completeConfig } from './complete.ts';
-import { eauthOptions } from './eauth-options.ts';
-import type { OptionOrigin } from './errors.ts';
-import {
-  aclOptions,
-  limitOptions,
-  type OptionTable,
-  ownOptions,
-  rightsOptions,
-  saltOptions,
-} from './option-table.ts';
+import path from 'node:path';
 import type { MasterConfig, MasterOptions } from './options.ts';
-import { typeError, unknownOption } from './refusals.ts';
-import type { Settings } from './settings.ts';
+import { ConfigError, type GivenOptions, type OptionOrigin, type Settings, typeError, unknownOption } from './option-kinds.ts';
+import { findNodegroupLoop } from '../../minion-protocol/index.ts';
+import { type OptionTable, aclOptions, eauthOptions, limitOptions, ownOptions, readPassedOn, rightsOptions, saltOptions } from './option-table.ts';
+import { checkExtPillar } from './ext-pillar.ts';
+import { checkPolicy } from './policy-rules.ts';
+import { checkReactions } from './reactions.ts';
+import { findSharedPort, servedTransports } from './transport-options.ts';
+
+/** Puts every path below `root_dir`, as Salt does. [salt.config.apply_master_config] */
+export function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
+  const root = path.resolve(config.rootDir);
+  const join = (value: string): string => below(root, value);
+  const joinOptional = (value: string | null): string | null => value && join(value);
+  const isTooLong = config.sockDir.length > config.cachedir.length + 10;
+  const sockDir = join(isTooLong ? `${config.cachedir}/.salt-unix` : config.sockDir);
+  const isLogAddress = /^[a-z][a-z0-9+.-]*:/i.test(config.logFile);
+  return {
+    ...config,
+    rootDir: root,
+    confFile: path.resolve(config.confFile),
+    pkiDir: join(config.pkiDir),
+    cachedir: join(config.cachedir),
+    sockDir,
+    pidfile: join(config.pidfile),
+    autosignFile: joinOptional(config.autosignFile),
+    autorejectFile: joinOptional(config.autorejectFile),
+    autosignGrainsDir: joinOptional(config.autosignGrainsDir),
+    logFile: isLogAddress ? config.logFile : join(config.logFile),
+    stateDir: join(config.stateDir),
+    socket: given.own.has('socket') ? join(config.socket) : path.join(sockDir, config.socket),
+  };
+}
+
+/** Absolute paths too, unless they are below already. [salt.config.prepend_root_dir] */
+function below(root: string, value: string): string {
+  const isBelow = value === root || value.startsWith(`${root}/`);
+  return isBelow ? path.resolve(value) : path.join(root, value);
+}
+
+/**
+ * Checks what was given and adds what was not.
+ * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT
+ */
+export function completeConfig(given: GivenOptions): MasterConfig {
+  const salt = readTable(saltOptions, given.salt);
+  const rights = readTable(rightsOptions, given.salt);
+  const eauth = Object.freeze(readTable(eauthOptions, given.salt));
+  const own = readTable(ownOptions, given.own);
+  const limits = Object.freeze(readTable(limitOptions, given.limits));
+  const acl = Object.freeze(readTable(aclOptions, given.acl));
+  const saltgui = readPassedOn(given.salt);
+  const rooted = joinRootDir({ ...salt, ...rights, ...own, eauth, saltgui, limits, acl }, given);
+  const config: MasterConfig = { ...rooted, keepJobsSeconds: keepJobsSeconds(rooted, given) };
+  refuseConflicts(config, given);
+  checkPolicy(config, given.acl);
+  checkReactions(config);
+  checkExtPillar(config.extPillar, given.salt);
+  return Object.freeze(config);
+}
+
+function readTable<T extends object>(table: OptionTable<T>, given: Settings): T {
+  const values: Partial<T> = {};
+  for (const member in table) {
+    const { name, kind, default: defaultValue } = table[member];
+    const setting = given.get(name);
+    // A key without a value is one that somebody commented the value of.
+    if (setting === undefined || setting.value === null) {
+      values[member] = defaultValue;
+      continue;
+    }
+    const value = kind.parse(setting.value);
+    if (value === undefined) throw typeError(setting.origin, setting.value, kind.expected);
+    values[member] = value;
+  }
+  return values as T; // every member of the table has been set
+}
+
+function keepJobsSeconds(config: MasterConfig, { salt }: GivenOptions): number {
+  const isOlderForm = salt.has('keep_jobs') && !salt.has('keep_jobs_seconds');
+  return isOlderForm ? config.keepJobs * 3600 : config.keepJobsSeconds;
+}
+
+function refuseConflicts(config: MasterConfig, { salt }: GivenOptions): void {
+  if (config.openMode && !config.confirmOpenMode) {
+    throw new ConfigError(
+      'ERR_OPTION_CONFLICT',
+      originOfSetting(salt, 'open_mode'),
+      'accepts any key for any minion, also in place of a known one; ' +
+        'if that is meant, set confirm_open_mode: true under saltbridge:',
+    );
+  }
+  const loop = findNodegroupLoop(config.nodegroups);
+  if (loop !== undefined) {
+    throw new ConfigError(
+      'ERR_OPTION_CONFLICT',
+      originOfSetting(salt, 'nodegroups'),
+      `a nodegroup contains itself: ${loop.join(' > ')}; take one N@ of these out`,
+    );
+  }
+  const shared = findSharedPort(servedTransports(config));
+  if (shared !== undefined) {
+    const key = ['transport_opts', 'ret_port'].find((name) => salt.has(name)) ?? 'publish_port';
+    throw new ConfigError(
+      'ERR_OPTION_CONFLICT',
+      originOfSetting(salt, key),
+      `${shared} are the same; expected different ports`,
+    );
+  }
+}
+
+function originOfSetting(settings: Settings, key: string): OptionOrigin {
+  return settings.get(key)?.origin ?? { file: 'options', line: 0, key };
+}
 
 /**
  * A complete configuration from the options that a program passes. They are checked like those

@@ -1,8 +1,146 @@
 /** Several masters of one process, each with a configuration directory of its own. */
+
+import { realpath } from 'node:fs/promises';
 import path from 'node:path';
-import { ConfigError } from './errors.ts';
+import type { MasterConfig } from './options.ts';
+import { servedTransports } from './transport-options.ts';
+import { ConfigError, type OptionKind, numericText, sectionEntries } from './option-kinds.ts';
 import { type LoadedConfig, loadMasterConfig } from './load.ts';
-import { findSharedBetween } from './tenant-conflicts.ts';
+
+// What two masters in one process must not share.
+
+/** A master and what it is called. */
+interface Named {
+  readonly name: string;
+  readonly config: MasterConfig;
+}
+
+/** Something that a master takes for itself, as its file calls it. */
+interface Claim {
+  readonly option: string;
+  readonly place: string;
+}
+
+/** What is one master's own; what lies within is too. */
+const ownPlaces: readonly (readonly [option: string, of: (config: MasterConfig) => string])[] = [
+  ['pki_dir', (config) => config.pkiDir],
+  ['cachedir', (config) => config.cachedir],
+  ['saltbridge: state_dir', (config) => config.stateDir],
+  ['saltbridge: socket', (config) => config.socket],
+];
+
+/**
+ * The first thing that two of them would share, with both names and files; `undefined`: nothing.
+ * Links are followed; what does not exist yet is compared as it is written.
+ */
+export async function findSharedBetween(masters: readonly Named[]): Promise<string | undefined> {
+  const claims = await Promise.all(masters.map(claimsOf));
+  for (const [index, one] of masters.entries()) {
+    for (const [before, other] of masters.slice(0, index).entries()) {
+      const [first, second] = [claims[before], claims[index]];
+      const shared =
+        first && second && (findSharedPlace(first, second) ?? findShownFiles(first, second));
+      const problem = shared ?? findSharedPort(other.config, one.config);
+      // protection: shared-folders
+      if (problem !== undefined) return describe(problem, other, one);
+    }
+  }
+  return undefined;
+}
+
+/** Of the one, and of the other. */
+type Shared = readonly [one: string, other: string];
+
+function describe([one, other]: Shared, first: Named, second: Named): string {
+  const named = (option: string, { name, config }: Named): string =>
+    `${option} of ${name} (${config.confFile})`;
+  return `${named(one, first)} and ${named(other, second)} meet; give each its own`;
+}
+
+interface Claims {
+  readonly places: readonly Claim[];
+  readonly shown: readonly Claim[];
+}
+
+async function claimsOf({ config }: Named): Promise<Claims> {
+  const places = ownPlaces.map(async ([option, of]) => ({
+    option,
+    place: await trueName(of(config)),
+  }));
+  const roots = Object.values(config.fileRoots).flat();
+  const shown = roots.map(async (root) => ({ option: 'file_roots', place: await trueName(root) }));
+  return { places: await Promise.all(places), shown: await Promise.all(shown) };
+}
+
+function findSharedPlace(first: Claims, second: Claims): Shared | undefined {
+  return findPair(first.places, second.places, (a, b) => contains(a, b) || contains(b, a));
+}
+
+/** What the one serves to its minions must not be what the other keeps for itself. */
+function findShownFiles(first: Claims, second: Claims): Shared | undefined {
+  return (
+    findPair(first.shown, second.places, contains) ??
+    findPair(first.places, second.shown, (place, root) => contains(root, place))
+  );
+}
+
+function findPair(
+  some: readonly Claim[],
+  others: readonly Claim[],
+  meet: (a: string, b: string) => boolean,
+): Shared | undefined {
+  for (const one of some) {
+    const other = others.find(({ place }) => meet(one.place, place));
+    if (other !== undefined) return [one.option, other.option];
+  }
+  return undefined;
+}
+
+function contains(folder: string, place: string): boolean {
+  return place === folder || place.startsWith(folder.endsWith('/') ? folder : `${folder}/`);
+}
+
+async function trueName(place: string): Promise<string> {
+  const whole = path.resolve(place);
+  try {
+    return await realpath(whole);
+  } catch {
+    const parent = path.dirname(whole);
+    return parent === whole ? whole : path.join(await trueName(parent), path.basename(whole));
+  }
+}
+
+function findSharedPort(first: MasterConfig, second: MasterConfig): Shared | undefined {
+  for (const one of portsOf(first)) {
+    const other = portsOf(second).find(
+      (it) => it.port === one.port && isSameHost(it.host, one.host),
+    );
+    if (other !== undefined) return [one.option, other.option];
+  }
+  return undefined;
+}
+
+interface Port {
+  readonly option: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Port 0 is any that is free. */
+function portsOf(config: MasterConfig): Port[] {
+  return servedTransports(config).flatMap((it) =>
+    [
+      { option: 'publish_port', host: it.interface, port: it.publishPort },
+      { option: 'ret_port', host: it.interface, port: it.retPort },
+    ].filter(({ port }) => port !== 0),
+  );
+}
+
+const everywhere: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+
+function isSameHost(a: string, b: string): boolean {
+  return a === b || everywhere.has(a) || everywhere.has(b);
+}
 
 /** A tenant: a master beside others, with nothing in common with them. */
 export interface Tenant extends LoadedConfig {
@@ -47,3 +185,23 @@ function findUnfit({ config }: LoadedConfig, tenants: readonly Tenant[]): string
   }
   return undefined;
 }
+
+/** Configuration directories by the names of tenants. */
+export type TenantDirectories = Readonly<Record<string, string>>;
+
+const tenantName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
+
+/** Names that can stand in a log, each with a directory; relative ones are told from the main file. */
+export const tenantDirectories: OptionKind<TenantDirectories> = {
+  expected: 'a map of names (letters, digits, _ . -) to configuration directories',
+  isPath: false,
+  parse: (value) => {
+    const directories: [string, string][] = [];
+    for (const [name, given] of sectionEntries(value) ?? []) {
+      const directory = numericText.parse(given);
+      if (directory === undefined || !tenantName.test(name)) return undefined;
+      directories.push([name, directory]);
+    }
+    return sectionEntries(value) === undefined ? undefined : Object.fromEntries(directories);
+  },
+};

@@ -3,18 +3,12 @@
  * after a restart. They are told at once and kept in groups a moment later; where a crash took
  * some, readers are told that some are missing.
  */
+
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import {
-  formatEventStamp,
-  isWireMap,
-  packLocal,
-  unpackLocal,
-  type WireMap,
-} from '../../minion-protocol/index.ts';
+import { type WireMap, formatEventStamp, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
-import type { MasterEvent } from './bus.ts';
-import { tags } from './tags.ts';
+import { type MasterEvent, tags } from './event-bus.ts';
 
 /** How much a ring holds; what is older goes. */
 export interface EventRingOptions {
@@ -25,7 +19,7 @@ export interface EventRingOptions {
 }
 
 /** What {@link EventRing.open} needs. */
-export interface EventRingParts {
+export interface EventRingDeps {
   readonly store: Store;
   readonly size: EventRingOptions;
   /** Milliseconds since 1970. */
@@ -82,7 +76,7 @@ export function missedBySlowReader(now: number = Date.now()): MasterEvent {
 }
 
 export class EventRing {
-  readonly #parts: EventRingParts;
+  readonly #parts: EventRingDeps;
   readonly #run: string;
   /** What is in the store, the oldest first. */
   readonly #held: Held[];
@@ -95,7 +89,7 @@ export class EventRing {
   #writing: Promise<void> = Promise.resolve();
   #isClosed = false;
 
-  private constructor(parts: EventRingParts, held: Held[], isComplete: boolean) {
+  private constructor(parts: EventRingDeps, held: Held[], isComplete: boolean) {
     this.#parts = parts;
     this.#run = parts.run ?? randomBytes(6).toString('hex');
     this.#held = held;
@@ -104,7 +98,7 @@ export class EventRing {
   }
 
   /** @throws StoreError */
-  static async open(parts: EventRingParts): Promise<EventRing> {
+  static async open(parts: EventRingDeps): Promise<EventRing> {
     const { store } = parts;
     const held: Held[] = [];
     for (let after = 0; ; ) {

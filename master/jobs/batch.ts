@@ -1,10 +1,86 @@
 /** A job on so many minions at a time [salt cli/batch.py]. */
-import { MasterError } from '../errors.ts';
-import { Coolings, Places, type StartTimer, startTimer } from './batch-places.ts';
-import type { JobUpdate } from './follow.ts';
-import { ParallelJobs } from './parallel-jobs.ts';
-import { isFailureCode } from './retcode.ts';
-import type { RunRequest } from './run.ts';
+
+import { MasterError } from '../api/errors.ts';
+import { type FollowDeps, type JobUpdate, createJobEventQueue, followJob } from './follow-job.ts';
+import { type JobDispatcher, ParallelJobs, type PublishRequest } from './dispatcher.ts';
+import { isFailureCode } from './job.ts';
+
+// The places of a batch: how many minions may be at it at once.
+
+/** Who is at it, who has yet to be, and how many more may. */
+export class BatchSlots {
+  readonly #left: string[];
+  readonly #active = new Set<string>();
+  #free: number;
+
+  constructor(minions: readonly string[], count: number) {
+    this.#left = [...minions];
+    this.#free = count;
+  }
+
+  /** Minions that nothing was sent to. */
+  get left(): readonly string[] {
+    return this.#left;
+  }
+
+  /** As many minions as there are free places, which are theirs from now on. */
+  take(): string[] {
+    const next = this.#left.splice(0, this.#free);
+    this.#free -= next.length;
+    for (const minion of next) this.#active.add(minion);
+    return next;
+  }
+
+  /** These minions are done. @returns how many places they had */
+  leave(minions: readonly string[]): number {
+    return minions.filter((minion) => this.#active.delete(minion)).length;
+  }
+
+  /** Places may be taken again. */
+  free(count: number): void {
+    this.#free += count;
+  }
+}
+
+/** Calls back after a time; gives the function that calls it off. */
+export type StartTimer = (milliseconds: number, onEnd: () => void) => () => void;
+
+/** Node's timers. */
+export const startTimer: StartTimer = (milliseconds, onEnd) => {
+  const timer = setTimeout(onEnd, milliseconds);
+  return () => clearTimeout(timer);
+};
+
+/** Keeps places empty for a while after their minions are done (`--batch-wait`). */
+export class BatchWait {
+  readonly #waitMs: number;
+  readonly #onEnd: (count: number) => void;
+  readonly #start: StartTimer;
+  readonly #stops = new Set<() => void>();
+
+  constructor(waitMs: number, onEnd: (count: number) => void, start: StartTimer) {
+    this.#waitMs = waitMs;
+    this.#onEnd = onEnd;
+    this.#start = start;
+  }
+
+  add(count: number): void {
+    if (count === 0) return;
+    if (this.#waitMs === 0) {
+      this.#onEnd(count);
+      return;
+    }
+    const stop = this.#start(this.#waitMs, () => {
+      this.#stops.delete(stop);
+      this.#onEnd(count);
+    });
+    this.#stops.add(stop);
+  }
+
+  stop(): void {
+    for (const stop of this.#stops) stop();
+  }
+}
 
 /** A job, and how it is spread. */
 export interface BatchRequest extends RunRequest {
@@ -58,7 +134,7 @@ export async function* runBatch(
   yield gathered;
   const { delimiter: _delimiter, ...job } = target;
   const { minions } = gathered;
-  const places = new Places(minions, placesOf(size, minions.length));
+  const places = new BatchSlots(minions, placesOf(size, minions.length));
   const end = new AbortController();
   const jobs = new ParallelJobs((ids) => {
     const stop = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
@@ -68,7 +144,7 @@ export async function* runBatch(
     places.free(count);
     jobs.wake();
   };
-  const coolings = new Coolings(waitSeconds * 1000, makeRoom, start);
+  const coolings = new BatchWait(waitSeconds * 1000, makeRoom, start);
   try {
     jobs.start(places.take());
     while (jobs.isBusy || places.left.length > 0) {
@@ -119,4 +195,90 @@ async function gather(
     if (update.type === 'finished') silent.push(...update.silent, ...update.reconnecting);
   }
   return { type: 'gathered', minions: minions.sort(), silent };
+}
+
+/** Publishes one job and follows it. */
+type RunOnce = (request: RunRequest) => AsyncIterable<JobUpdate>;
+
+/**
+ * Asks the target which functions it has, chooses among those that have this one, and runs the
+ * job there [salt client/__init__.py cmd_subset]. Only the job itself is told.
+ * @param random a whole number from 0 on, below its argument
+ * @throws MasterError ERR_BAD_TGT, ERR_ARGS
+ */
+export async function* runSubset(
+  run: RunOnce,
+  { subset = 1, ...request }: RunRequest,
+  random: (below: number) => number,
+): AsyncGenerator<JobUpdate, void, void> {
+  if (!Number.isSafeInteger(subset) || subset < 1) {
+    throw new MasterError('ERR_ARGS', 'subset is not a number of minions from 1 on');
+  }
+  const { fun, arg: _arg, kwarg: _kwarg, jid: _jid, ...question } = request;
+  const having: string[] = [];
+  for await (const update of run({ ...question, fun: 'sys.list_functions' })) {
+    if (update.type !== 'return' || !Array.isArray(update.return)) continue;
+    const functions = new Set(update.return);
+    if ([fun].flat().every((name) => functions.has(name))) having.push(update.minion);
+  }
+  const { delimiter: _delimiter, ...job } = request;
+  yield* run({ ...job, tgt: choose(having, subset, random), tgtType: 'list' });
+}
+
+function choose(
+  ids: readonly string[],
+  count: number,
+  random: (below: number) => number,
+): string[] {
+  const left = [...ids];
+  const chosen: string[] = [];
+  while (chosen.length < count && left.length > 0) {
+    chosen.push(...left.splice(random(left.length), 1));
+  }
+  return chosen;
+}
+
+/** A job with the patience of whoever waits for it. */
+export interface RunRequest extends PublishRequest {
+  /** Seconds without news after which the silent minions are asked whether they still run it. */
+  readonly timeout?: number;
+  /** Seconds that they have for that answer. */
+  readonly gatherJobTimeout?: number;
+  /** Run on so many minions only, chosen at random among those that have the function. */
+  readonly subset?: number;
+}
+
+/** What {@link runJob} works with. */
+export interface RunDeps extends FollowDeps {
+  readonly dispatcher: JobDispatcher;
+}
+
+/**
+ * Publishes a job and follows it to its end, as Salt's LocalClient does [WIRE 15.5]: after
+ * `timeout` without news it asks the silent minions with `saltutil.find_job`; those that still
+ * run it are waited for, the others are not.
+ * @throws MasterError ERR_BAD_TGT, ERR_ARGS
+ */
+export async function* runJob(
+  parts: RunDeps,
+  request: RunRequest,
+  signal?: AbortSignal,
+): AsyncGenerator<JobUpdate, void, void> {
+  const { timeout = parts.defaults.timeout } = request;
+  const { gatherJobTimeout = parts.defaults.gatherJobTimeout } = request;
+  const news = createJobEventQueue();
+  const { job, record, delivery, problem, stopListening } = await parts.dispatcher.publish(
+    request,
+    (result) => news.push({ type: 'return', result }),
+  );
+  try {
+    const { jid, minions, missing } = record;
+    const broken = problem === undefined ? {} : { problem };
+    yield { type: 'published', jid, minions, missing, skipped: delivery.skipped, ...broken };
+    const patience = { firstMs: timeout * 1000, quietMs: timeout * 1000 };
+    const gatherMs = gatherJobTimeout * 1000;
+    yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);
+  } finally {
+    stopListening();
+  }
 }

@@ -1,26 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
-import {
-  isJid,
-  type PublicationLoad,
-  type PublishOutcome,
-  type TargetExpression,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
+import { type MasterTransport, type OutgoingPublication, type PublicationLoad, type PublishOutcome, type SigningAlgorithm, type TargetExpression, type WireMap, type WireValue, isJid, publicationEnvelope, sealPublication } from '../../minion-protocol/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
-import { type AuditTrail, named } from '../audit/record.ts';
-import { type AuditRequester, auditOf } from '../audit/requester.ts';
-import { MasterError } from '../errors.ts';
-import type { EventBus } from '../events/bus.ts';
-import { tags } from '../events/tags.ts';
-import type { Reconnecting } from '../presence/reconnecting.ts';
-import type { Addressees, Publisher } from '../publisher.ts';
-import type { TargetRequest } from '../targeting/parse.ts';
-import type { TargetResolver } from '../targeting/resolve.ts';
-import { toArguments } from './arguments.ts';
-import { freshJid } from './fresh-jid.ts';
-import { Job, type JobRecord, type JobReturn, newJobEvent } from './job.ts';
+import { type AuditRequester, type AuditTrail, auditOf, named } from '../audit/audit-log.ts';
+import { MasterError } from '../api/errors.ts';
+import { type EventBus, tags } from '../events/event-bus.ts';
+import type { Reconnecting } from './presence.ts';
+import type { TargetRequest, TargetResolver } from './targets.ts';
+import { toArguments } from './job-arguments.ts';
+import { Job, type JobRecord, type JobReturn, freshJid, newJobEvent } from './job.ts';
 import type { AddedJob, JobCache } from './job-cache.ts';
+import { BoundedQueue } from '../../runtime/bounded-queue.ts';
+import type { JobUpdate } from './follow-job.ts';
+import type { PublishKey } from '../auth/publish-key.ts';
 
 /** What a caller wants done. */
 export interface PublishRequest extends TargetRequest {
@@ -286,4 +277,137 @@ function onlyOf(
   return (result) => {
     if (slice.has(result.minion)) onReturn(result);
   };
+}
+
+/** More than any fleet has minions. */
+const maxWaitingUpdates = 1_000_000;
+
+/** What happened in one of the jobs. */
+export type JobsEvent =
+  | { readonly type: 'update'; readonly update: JobUpdate }
+  | { readonly type: 'ended'; readonly minions: readonly string[] }
+  | { readonly type: 'failed'; readonly error: unknown }
+  | { readonly type: 'woken' };
+
+/** Follows several jobs at once, as one stream. */
+export class ParallelJobs {
+  readonly #run: (minions: readonly string[]) => AsyncIterable<JobUpdate>;
+  readonly #events = new BoundedQueue<JobsEvent>(maxWaitingUpdates, tooManyUpdates);
+  #running = 0;
+
+  constructor(run: (minions: readonly string[]) => AsyncIterable<JobUpdate>) {
+    this.#run = run;
+  }
+
+  get isBusy(): boolean {
+    return this.#running > 0;
+  }
+
+  start(minions: readonly string[]): void {
+    if (minions.length === 0) return;
+    this.#running += 1;
+    void this.#follow(minions);
+  }
+
+  /** Makes {@link next} resolve without news. */
+  wake(): void {
+    this.#events.push({ type: 'woken' });
+  }
+
+  /** @throws what a job failed with */
+  async next(): Promise<JobsEvent> {
+    const { value, done } = await this.#events.next();
+    if (done) return { type: 'woken' };
+    if (value.type === 'failed') throw value.error;
+    if (value.type === 'ended') this.#running -= 1;
+    return value;
+  }
+
+  async #follow(minions: readonly string[]): Promise<void> {
+    try {
+      for await (const update of this.#run(minions)) this.#events.push({ type: 'update', update });
+      this.#events.push({ type: 'ended', minions });
+    } catch (error) {
+      this.#events.push({ type: 'failed', error });
+    }
+  }
+}
+
+function tooManyUpdates(): Error {
+  return new MasterError('ERR_JOB_LIMIT', 'the reader of this batch does not read its returns');
+}
+
+/** Whom a publication is for. */
+export type Addressees = Omit<OutgoingPublication, 'envelope'>;
+
+/** What {@link Publisher} needs. */
+export interface PublisherOptions {
+  readonly publishKey: PublishKey;
+  readonly transports: readonly MasterTransport[];
+  /** Signs with the master's key off the main thread; `undefined`: `sign_pub_messages` is off. */
+  readonly sign: ((bytes: Uint8Array) => Promise<Uint8Array>) | undefined;
+  /** `publish_signing_algorithm`. */
+  readonly signingAlgorithm: SigningAlgorithm;
+}
+
+/**
+ * Publications that are being signed at the same time: waiting for a thread takes longer than it
+ * works, so that one after the other would be a few hundred a second.
+ */
+const signedAtOnce = 16;
+
+/**
+ * Brings publications to the minions, encrypted once whatever their number [WIRE 11]. They are
+ * signed side by side and leave in the order of their serials, because a minion drops whatever
+ * comes with a lower one.
+ */
+export class Publisher {
+  readonly #options: PublisherOptions;
+  #lastTaken: Promise<unknown> = Promise.resolve();
+  #lastSent: Promise<unknown> = Promise.resolve();
+  /** Those that have begun, and not left. */
+  readonly #underWay: Promise<unknown>[] = [];
+
+  constructor(options: PublisherOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Publishes with the next serial; resolves when it has been handed to every transport.
+   * @param to whom to deliver to, and how long to hold it for those who subscribe later
+   */
+  publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
+    const room = this.#underWay.length < signedAtOnce ? undefined : this.#underWay.shift();
+    const taken = Promise.all([this.#lastTaken, room]).then(() => this.#options.publishKey.take());
+    const envelope = taken.then((it) => this.#sign(load, it));
+    const turn = Promise.allSettled([envelope, this.#lastSent]).then(async () =>
+      this.#send({ ...to, envelope: await envelope }),
+    );
+    // What fails is told to the caller of this publication; the next one is not affected.
+    this.#lastTaken = taken.catch(() => {});
+    this.#lastSent = turn.catch(() => {});
+    this.#underWay.push(this.#lastSent);
+    return turn;
+  }
+
+  async #sign(
+    load: PublicationLoad,
+    { key, serial }: Awaited<ReturnType<PublishKey['take']>>,
+  ): Promise<Uint8Array> {
+    const { sign, signingAlgorithm } = this.#options;
+    const blob = sealPublication({ ...load, serial }, key);
+    const signature = sign === undefined ? undefined : await sign(blob);
+    return publicationEnvelope(blob, signature, signingAlgorithm);
+  }
+
+  #send(publication: OutgoingPublication): PublishOutcome {
+    let queued = 0;
+    let skipped = 0;
+    for (const transport of this.#options.transports) {
+      const outcome = transport.publish(publication);
+      queued += outcome.queued;
+      skipped += outcome.skipped;
+    }
+    return { queued, skipped };
+  }
 }

@@ -1,14 +1,10 @@
 /** Jobs that are kept: what they were, what came back, what became of the rest. */
+
 import type { WireValue } from '../../minion-protocol/index.ts';
-import { MasterError } from '../errors.ts';
+import { MasterError } from '../api/errors.ts';
 import type { JobRecord, JobReturn } from './job.ts';
 import type { JobCache } from './job-cache.ts';
-import {
-  type Delivery,
-  type DeliveryState,
-  describeDeliveries,
-  type MinionFacts,
-} from './ledger.ts';
+import { type Delivery, type DeliveryState, type MinionFacts, describeDeliveries } from './follow-job.ts';
 
 /** A job without what came back. */
 export interface JobSummary {
@@ -40,7 +36,7 @@ export interface JobListRequest {
 }
 
 /** What the history is read from. */
-export interface HistoryParts {
+export interface HistoryDeps {
   readonly cache: JobCache;
   readonly facts: MinionFacts;
   /** How long a job's minions are waited for when nobody follows it, milliseconds. */
@@ -53,7 +49,7 @@ const defaultLimit = 50;
 
 /** The jobs that are kept, the latest first. */
 export async function listJobs(
-  parts: HistoryParts,
+  parts: HistoryDeps,
   { limit = defaultLimit }: JobListRequest = {},
 ): Promise<JobSummary[]> {
   const summaries: JobSummary[] = [];
@@ -70,13 +66,13 @@ export async function listJobs(
 }
 
 /** @throws MasterError ERR_JOB_UNKNOWN */
-export async function showJob(parts: HistoryParts, jid: string): Promise<JobReport> {
+export async function showJob(parts: HistoryDeps, jid: string): Promise<JobReport> {
   const record = await parts.cache.record(jid);
   if (record === undefined) throw new MasterError('ERR_JOB_UNKNOWN', 'no job of this jid is kept');
   return report(parts, record);
 }
 
-async function report(parts: HistoryParts, record: JobRecord): Promise<JobReport> {
+async function report(parts: HistoryDeps, record: JobRecord): Promise<JobReport> {
   const { cache, facts, patienceMs, now } = parts;
   const returns: JobReturn[] = [];
   for await (const result of cache.returns(record.jid)) returns.push(result);

@@ -1,7 +1,6 @@
 import { KeyedMutex } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
-import { Job, type JobRecord, type JobReturn } from './job.ts';
-import { packRecord, packReturn, unpackRecord, unpackReturn } from './job-format.ts';
+import { Job, type JobRecord, type JobReturn, packRecord, packReturn, unpackRecord, unpackReturn } from './job.ts';
 
 const jobKey = (jid: string): Key => ['jobs', jid];
 const markKey = (minionId: string, mark: string): Key => ['self-made', minionId, mark];

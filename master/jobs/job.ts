@@ -1,4 +1,9 @@
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { StoreError } from '../../store/index.ts';
+import { tags } from '../events/event-bus.ts';
+import type { JobCache } from './job-cache.ts';
 
 /** A published job, as it is kept [WIRE 15.4]. */
 export interface JobRecord {
@@ -185,4 +190,130 @@ export function newJobEvent(record: JobRecord): WireMap {
     minions: [...record.minions],
     missing: [...record.missing],
   };
+}
+
+// How jobs and returns lie in the store: maps in Salt's local MessagePack encoding.
+
+const Texts = Type.Array(Type.String());
+const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
+
+const recordSchema = Compile(
+  Type.Object({
+    jid: Type.String(),
+    fun: Type.Union([Type.String(), Texts]),
+    arg: Type.Array(AnyValue),
+    tgt: Type.Union([Type.String(), Texts]),
+    tgtType: Type.String(),
+    user: Type.String(),
+    minions: Texts,
+    missing: Texts,
+    publishedAt: Type.Number(),
+    selfMade: Type.Boolean(),
+    skipped: Type.Optional(Type.Number()),
+    metadata: Type.Optional(Type.Unsafe<WireMap>(Type.Object({}))),
+    requestedBy: Type.Optional(Type.String()),
+  }),
+);
+
+const returnSchema = Compile(
+  Type.Object({
+    minion: Type.String(),
+    resource: Type.Optional(Type.String()),
+    fun: Type.Union([Type.String(), Texts]),
+    return: AnyValue,
+    retcode: AnyValue,
+    success: AnyValue,
+    out: Type.Optional(Type.String()),
+    receivedAt: Type.Number(),
+  }),
+);
+
+export function packRecord(record: JobRecord): Buffer {
+  const map: WireMap = {
+    ...record,
+    fun: typeof record.fun === 'string' ? record.fun : [...record.fun],
+    arg: [...record.arg],
+    tgt: typeof record.tgt === 'string' ? record.tgt : [...record.tgt],
+    minions: [...record.minions],
+    missing: [...record.missing],
+  };
+  return packLocal(map);
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+export function unpackRecord(bytes: Uint8Array): JobRecord {
+  const value = unpackLocal(bytes);
+  if (recordSchema.Check(value)) return value;
+  throw new StoreError('ERR_STORE_CORRUPT', 'a stored job has an unknown form');
+}
+
+export function packReturn(result: JobReturn): Buffer {
+  const map: WireMap = {
+    ...result,
+    fun: typeof result.fun === 'string' ? result.fun : [...result.fun],
+  };
+  return packLocal(map);
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+export function unpackReturn(bytes: Uint8Array): JobReturn {
+  const value = unpackLocal(bytes);
+  if (returnSchema.Check(value)) return value;
+  throw new StoreError('ERR_STORE_CORRUPT', 'a stored return has an unknown form');
+}
+
+/**
+ * Whether a minion's `retcode` says that it failed: not 0, or, where several functions ran, a map
+ * with one that is not [salt cli/salt.py _get_retcode].
+ */
+export function isFailureCode(retcode: WireValue): boolean {
+  if (retcode instanceof Map) return [...retcode.values()].some(isFailureCode);
+  if (isWireMap(retcode)) return Object.values(retcode).some(isFailureCode);
+  return retcode !== 0 && retcode !== false && retcode !== null;
+}
+
+// The events that name each failed state of a highstate or sls return [WIRE 14.3].
+
+const stateFunctions: ReadonlySet<WireValue> = new Set(['state.highstate', 'state.sls']);
+
+interface NamedEvent {
+  readonly tag: string;
+  readonly data: WireMap;
+}
+
+/** Two events a failed state: Salt's old form, and the one under the job's tag. */
+export function stateErrorEvents(load: WireMap, jid: string, minionId: string): NamedEvent[] {
+  const { fun, retcode } = load;
+  const results = load.return;
+  if (!stateFunctions.has(fun ?? null) || !retcode || !isWireMap(results)) return [];
+  return Object.entries(results).flatMap(([key, entry]) => {
+    if (!isWireMap(entry) || entry.result !== false) return [];
+    const parts = key.split('_|-');
+    const failed = `${parts[0] ?? ''}.${parts.at(-1) ?? ''}`;
+    const data: WireMap = {
+      ...entry,
+      jid,
+      id: minionId,
+      retcode,
+      success: false,
+      return: `Error: ${failed}`,
+      fun: fun ?? null,
+      user: load.user ?? null,
+    };
+    return [
+      { tag: failed, data },
+      { tag: tags.stateError(jid, minionId, String(fun)), data },
+    ];
+  });
+}
+
+/** A job id that no job has: the clock may have gone back since an earlier run of the master. */
+export async function freshJid(
+  nextJid: () => string,
+  jobs: Pick<JobCache, 'find'>,
+): Promise<string> {
+  for (;;) {
+    const jid = nextJid();
+    if ((await jobs.find(jid)) === undefined) return jid;
+  }
 }

@@ -1,13 +1,11 @@
-import { decide, type ReturnResource } from '../../acl/index.ts';
+import { type ReturnResource, decide } from '../../acl/index.ts';
 import type { ReturnLoad, WireMap } from '../../minion-protocol/index.ts';
-import type { EventBus } from '../events/bus.ts';
-import { tags } from '../events/tags.ts';
-import type { HourlyLimit } from '../limits/hourly-limit.ts';
-import type { Meter } from '../metrics/meter.ts';
-import type { KnownResources } from '../targeting/resources.ts';
-import type { Job, JobRecord, JobReturn } from './job.ts';
+import { type EventBus, tags } from '../events/event-bus.ts';
+import type { HourlyLimit } from '../../runtime/token-bucket.ts';
+import type { Meter } from '../metrics/metrics.ts';
+import type { KnownResources } from './resources.ts';
+import { type Job, type JobRecord, type JobReturn, stateErrorEvents } from './job.ts';
 import type { JobCache } from './job-cache.ts';
-import { stateErrorEvents } from './state-errors.ts';
 
 /** What became of a return. Only `stored` and `told` reach anybody. */
 export type ReturnOutcome =

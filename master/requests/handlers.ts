@@ -1,50 +1,80 @@
 /** What minions may ask for, from the parts of a master. */
 
-import type { Logger } from 'pino';
+import type { RequestCounters } from '../metrics/metrics.ts';
+import { HourlyLimit, type Rate, Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
+import { type ActiveHandlers, DropConnectionError, type RequestTable, type VerifiedRequest, createRequestTable } from './request-channel.ts';
 import type { MasterConfig } from '../config/options.ts';
-import type { EventBus } from '../events/bus.ts';
-import { tags } from '../events/tags.ts';
-import type { SignalIntake } from '../extensions/extension.ts';
-import type { FileServer } from '../fileserver/file-server.ts';
-import type { PushedFiles } from '../fileserver/pushed-files.ts';
-import type { Foundations } from '../foundations.ts';
+import type { Logger } from 'pino';
+import { type EventBus, tags } from '../events/event-bus.ts';
+import type { SignalIntake } from './extensions.ts';
+import type { FileServer } from '../files/file-server.ts';
+import type { PushedFiles } from '../files/pushed-files.ts';
+import type { CoreServices } from '../core-services.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
-import type { MinionFacts } from '../jobs/ledger.ts';
+import type { MinionFacts } from '../jobs/follow-job.ts';
 import { ReturnKeeper } from '../jobs/returns.ts';
-import type { RequestCounters } from '../limits/counters.ts';
-import { HourlyLimit } from '../limits/hourly-limit.ts';
-import { Throttle } from '../limits/throttle.ts';
-import { TokenBuckets } from '../limits/token-bucket.ts';
-import type { MineReader } from '../mine/mine-reader.ts';
-import type { MineStore } from '../mine/mine-store.ts';
-import type { WordReader } from '../peers/peer-load.ts';
-import { PeerPublisher } from '../peers/peer-publisher.ts';
-import { PeerRunner } from '../peers/peer-runner.ts';
-import type { PillarSource } from '../pillar/answer.ts';
-import type { PolicyGate } from '../policy/gate.ts';
-import type { SessionKeys } from '../secrets/session-keys.ts';
-import type { Services } from '../services.ts';
-import type { FactsOfMinion } from '../targeting/minion-facts.ts';
-import type { TargetResolver } from '../targeting/resolve.ts';
-import type { DenialLog } from './denial-log.ts';
-import { FileMeter } from './file-meter.ts';
-import { fileRecvHandler } from './file-recv.ts';
-import { type FileCommand, fileHandlers } from './files.ts';
-import type { LastHeard } from './last-heard.ts';
-import { masterOptsHandler } from './master-opts.ts';
-import { mineHandlers } from './mine.ts';
+import type { MineReader, MineStore } from '../data/mine.ts';
+import { PeerPublisher, PeerRunner, type WordReader } from '../functions/peers.ts';
+import type { PillarSource } from '../data/pillar.ts';
+import type { PolicyGate } from '../users/policy.ts';
+import type { SessionKeys } from '../auth/session-keys.ts';
+import type { Services } from '../functions/services.ts';
+import type { FactsOfMinion } from '../jobs/minion-facts.ts';
+import type { TargetResolver } from '../jobs/targets.ts';
+import { type FileCommand, fileHandlers, fileRecvHandler } from './file-requests.ts';
+import type { LastHeard } from '../auth/last-heard.ts';
+import { type PeerHandlerOptions, type TopsProvider, masterOptsHandler, mineHandlers, peerHandlers, pillarHandler, resourcesHandler, returnHandler, revokeHandler, topsHandler } from './minion-requests.ts';
 import { minionEventHandler } from './minion-event.ts';
-import { type PeerHandlerOptions, peerHandlers } from './peers.ts';
-import { pillarHandler } from './pillar.ts';
-import { rateOf } from './reloadable-rate.ts';
-import type { VerifiedRequest } from './request.ts';
-import { resourcesHandler } from './resources.ts';
-import { returnHandler } from './return.ts';
-import { revokeHandler } from './revoke.ts';
-import { SignatureCheck } from './signature-check.ts';
-import { type ActiveHandlers, createRequestTable, type RequestTable } from './table.ts';
-import { type TopsProvider, topsHandler } from './tops.ts';
+import { SignatureCheck } from '../auth/signature-check.ts';
+import type { Decision } from '../../acl/index.ts';
+
+/** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
+const leastBytes = 16 * 1024;
+/** A highstate asks for much at once, and then for nothing. */
+const burstSeconds = 2;
+/** Many minions may share an address. */
+const maxWaiting = 10_000;
+
+/**
+ * Delays requests for files over `file_bytes_per_second`, before their answer is made and takes
+ * memory. A highstate asks hundreds of times, so they count against no other rate.
+ */
+export class FileMeter {
+  readonly #throttle: Throttle;
+  readonly #counters: RequestCounters;
+
+  /** @param bytesPerSecond 0: without limit */
+  constructor(bytesPerSecond: number, counters: RequestCounters) {
+    const perSecond = bytesPerSecond;
+    const buckets = new TokenBuckets({ perSecond, burst: burstSeconds * bytesPerSecond });
+    this.#throttle = new Throttle(buckets, maxWaiting);
+    this.#counters = counters;
+  }
+
+  /** Resolves when the minion may have so many bytes. @throws Unanswered */
+  async pass({ isProven, minionId = '', address }: VerifiedRequest, bytes: number): Promise<void> {
+    // An id that is only claimed might be another's, who would pay for it.
+    const owner = isProven ? `id ${minionId}` : `address ${address}`;
+    const count = Math.max(bytes, leastBytes);
+    const isNext = await this.#throttle.pass(owner, count, () => {
+      this.#counters.count('file-delayed');
+    });
+    if (!isNext) throw new DropConnectionError('too-many-waiting');
+  }
+}
+
+/** A rate that is read anew each time, because limits can change while the master runs. */
+export function rateOf(config: MasterConfig, name: 'requestsPerSecond' | 'eventsPerSecond'): Rate {
+  return {
+    get perSecond() {
+      return config.limits[name];
+    },
+    get burst() {
+      return config.limits.burst;
+    },
+  };
+}
 
 /** Self-made jobs (`jid: req`) that a minion may report in an hour. */
 const selfMadeJobsPerHour = 600;
@@ -53,11 +83,11 @@ const selfMadeJobsPerHour = 600;
 const maxWaitingSignals = 64;
 
 /** What the handlers are made from. */
-export interface HandlerParts {
+export interface HandlerDeps {
   readonly config: MasterConfig;
   /** Decides what minions may. */
   readonly gate: PolicyGate;
-  readonly foundations: Foundations;
+  readonly foundations: CoreServices;
   readonly bus: EventBus;
   readonly jobs: JobCache;
   readonly mine: MineStore;
@@ -87,7 +117,7 @@ export interface HandlerParts {
 }
 
 /** Every handler that does something in this master, in its table. */
-export function createHandlers(parts: HandlerParts): RequestTable {
+export function createHandlers(parts: HandlerDeps): RequestTable {
   const { config, foundations, bus, jobs, counters, pillar, now, log } = parts;
   const keeper = new ReturnKeeper({
     cache: jobs,
@@ -167,7 +197,7 @@ function createFileHandlers({
   counters,
   log,
   pushed,
-}: HandlerParts): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
+}: HandlerDeps): Pick<ActiveHandlers, FileCommand | '_file_recv'> {
   const { limits, hashType, fileBufferSize: bufferBytes } = config;
   const meter = new FileMeter(limits.fileBytesPerSecond, counters);
   return {
@@ -183,7 +213,7 @@ function createFileHandlers({
 }
 
 /** What minions may ask of others, and of the master itself. */
-function openPeers(parts: HandlerParts): PeerHandlerOptions {
+function openPeers(parts: HandlerDeps): PeerHandlerOptions {
   const { config, counters, dispatcher, jobs: cache, targets, log } = parts;
   const publisher = new PeerPublisher({
     dispatcher,
@@ -210,7 +240,7 @@ function openPeers(parts: HandlerParts): PeerHandlerOptions {
 /** Keeps the facts of a minion, and tells it [WIRE 9.3]. */
 function factsKeeper(
   config: MasterConfig,
-  { facts }: Foundations,
+  { facts }: CoreServices,
   bus: EventBus,
 ): (minion: FactsOfMinion) => Promise<void> {
   return async (minion) => {
@@ -235,4 +265,68 @@ function replayCheck(
     const madeAt = sessions.madeAt(minionId);
     return madeAt !== undefined && madeAt < startedAt;
   };
+}
+
+/** A refused signal, for whoever asks why something did not happen. */
+export interface Denial {
+  readonly minion: string;
+  readonly tag: string;
+  readonly rule: string;
+  readonly reason: string;
+  /** How often in this burst. */
+  readonly count: number;
+  /** Milliseconds since 1970. */
+  readonly firstAt: number;
+  readonly lastAt: number;
+}
+
+const burstMs = 60_000;
+const maxRemembered = 1_000;
+/** How often a minion may be noted for another tag: a flood of tags is no more than this in the log. */
+const notes: Rate = { perSecond: 1, burst: 20 };
+
+/**
+ * Remembers the latest refused signals and logs each (minion, tag) once a burst: a minion that
+ * repeats itself a thousand times a second costs one line a minute.
+ */
+export class DenialLog {
+  readonly #log: Logger;
+  readonly #now: () => number;
+  readonly #rate: TokenBuckets;
+  readonly #denials = new Map<string, Denial>();
+
+  constructor(log: Logger, now: () => number) {
+    this.#log = log;
+    this.#now = now;
+    this.#rate = new TokenBuckets(notes, now);
+  }
+
+  /** @returns whether it is the first of a burst, and was logged */
+  note(minion: string, tag: string, { rule, reason }: Decision): boolean {
+    const now = this.#now();
+    const key = JSON.stringify([minion, tag]);
+    const known = this.#denials.get(key);
+    if (known !== undefined && now - known.firstAt < burstMs) {
+      this.#denials.delete(key);
+      this.#denials.set(key, { ...known, count: known.count + 1, lastAt: now });
+      return false;
+    }
+    // protection: flood-of-lines
+    if (!this.#rate.tryTake(minion)) return false;
+    this.#denials.delete(key);
+    this.#denials.set(key, { minion, tag, rule, reason, count: 1, firstAt: now, lastAt: now });
+    this.#log.info({ minion, tag, rule, reason }, 'signal denied');
+    this.#forgetOldest();
+    return true;
+  }
+
+  /** The latest ones, oldest first. */
+  list(): Denial[] {
+    return [...this.#denials.values()];
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#denials.keys();
+    if (this.#denials.size > maxRemembered && oldest !== undefined) this.#denials.delete(oldest);
+  }
 }

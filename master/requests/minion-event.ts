@@ -1,26 +1,17 @@
 import type { Decision, EventResource } from '../../acl/index.ts';
-import {
-  isWireMap,
-  type MinionEventLoad,
-  parseMinionEventLoad,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
+import { type MinionEventLoad, type WireMap, type WireValue, isWireMap, parseMinionEventLoad } from '../../minion-protocol/index.ts';
 import { StoreError } from '../../store/index.ts';
-import type { EventBus } from '../events/bus.ts';
-import { tags } from '../events/tags.ts';
-import type { SignalIntake } from '../extensions/extension.ts';
+import { type EventBus, tags } from '../events/event-bus.ts';
+import type { SignalIntake } from './extensions.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
-import type { RequestCounters } from '../limits/counters.ts';
-import type { Throttle } from '../limits/throttle.ts';
-import type { TokenBuckets } from '../limits/token-bucket.ts';
-import type { Meter } from '../metrics/meter.ts';
-import type { PolicyGate } from '../policy/gate.ts';
-import { jidOf } from '../reactions/own-events.ts';
-import { atOnce } from './at-once.ts';
-import type { DenialLog } from './denial-log.ts';
-import { type Handler, send, Unanswered, type VerifiedRequest } from './request.ts';
-import { requestMark } from './request-mark.ts';
+import type { Meter, RequestCounters } from '../metrics/metrics.ts';
+import type { Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
+import type { PolicyGate } from '../users/policy.ts';
+import { jidOf } from '../reactor/reactions.ts';
+import { mapMaybePromise } from '../../runtime/map-maybe-promise.ts';
+import type { DenialLog } from './handlers.ts';
+import { DropConnectionError, type Handler, type VerifiedRequest, send } from './request-channel.ts';
+import { requestDigest } from '../auth/replay-cache.ts';
 
 /** What the handler of `_minion_event` needs. */
 export interface MinionEventOptions {
@@ -87,10 +78,10 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       ({ tag }) => !isOld || isWanted(options, minionId, tag),
     );
     const jids = ownJids(options, minionId, asked);
-    const permitted = atOnce(jids, (own) => judgeAll(options, request, minionId, asked, own));
-    const due = atOnce(permitted, (events) => whenDue(options, minionId, events));
-    const kept = atOnce(due, (events) => keepWanted(options, minionId, request, events));
-    return atOnce(kept, (events) => {
+    const permitted = mapMaybePromise(jids, (own) => judgeAll(options, request, minionId, asked, own));
+    const due = mapMaybePromise(permitted, (events) => whenDue(options, minionId, events));
+    const kept = mapMaybePromise(due, (events) => keepWanted(options, minionId, request, events));
+    return mapMaybePromise(kept, (events) => {
       if (isOld) return send(null);
       for (const { tag, data } of events) options.bus.fire(tag, data, 'minion');
       return send(null);
@@ -171,7 +162,7 @@ async function waitForRate(
 ): Promise<void> {
   for (let signal = 0; signal < signals; signal += 1) {
     const isDue = await delayed.pass(minionId, 1, () => counters.count('signal-delayed'));
-    if (!isDue) throw new Unanswered('signal-rate');
+    if (!isDue) throw new DropConnectionError('signal-rate');
   }
 }
 
@@ -194,7 +185,7 @@ async function keep(
   request: VerifiedRequest,
   wanted: readonly Permitted[],
 ): Promise<void> {
-  const mark = requestMark(request);
+  const mark = requestDigest(request);
   try {
     for (const { tag, data: body, said, rule, place } of wanted) {
       const data = withoutPublication(said);
@@ -204,7 +195,7 @@ async function keep(
       }
     }
   } catch (cause) {
-    if (cause instanceof StoreError) throw new Unanswered('signal-not-kept', { cause });
+    if (cause instanceof StoreError) throw new DropConnectionError('signal-not-kept', { cause });
     throw cause;
   }
 }

@@ -2,13 +2,14 @@
  * The library's interface as methods with a name, for the local socket: what each takes, and
  * whether it gives one value or a stream. The client is made from the same table.
  */
+
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import type { MasterApi, UserApi } from '../api.ts';
-import type { AuditRequester } from '../audit/requester.ts';
+import type { MasterApi, UserApi } from '../api/master-api.ts';
+import type { AuditRequester } from '../audit/audit-log.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Object({}));
@@ -466,3 +467,37 @@ export const rpcMethods: ReadonlyMap<string, RpcMethod> = new Map([
   ['pillar.diff', method({ parameters: OfPillar, call: (api, p) => api.pillar.diff(p) })],
   ['events.denials', method({ parameters: Nothing, call: (api) => api.events.denials() })],
 ]);
+
+// Who may call which method of the interface over the network. The local socket asks nobody.
+
+/**
+ * `anybody`: what it takes is a proof by itself. `user`: whoever has a token, by what the policy
+ * lets them do. `everything`: whoever may do everything. `host`: nobody; it is about files of the
+ * master's host.
+ */
+export type RpcAccess = 'anybody' | 'user' | 'everything' | 'host';
+
+const exceptions: ReadonlyMap<string, RpcAccess> = new Map([
+  ['logins.login', 'anybody'],
+  ['logins.identify', 'anybody'],
+  ['logins.logout', 'anybody'],
+  ['logins.follow', 'anybody'],
+  ['jobs.publish', 'user'],
+  ['jobs.run', 'user'],
+  ['jobs.batch', 'user'],
+  ['runners.run', 'user'],
+  ['runners.start', 'user'],
+  ['wheel.run', 'user'],
+  ['wheel.start', 'user'],
+  ['keys.create', 'user'],
+  ['events.subscribe', 'user'],
+  ['events.fire', 'user'],
+  ['users.requireFullRights', 'user'],
+  ['acl.permits', 'user'],
+  ['store.backup', 'host'],
+]);
+
+/** What a method that nobody thought of asks for is everything. */
+export function rpcAccess(method: string): RpcAccess {
+  return exceptions.get(method) ?? 'everything';
+}

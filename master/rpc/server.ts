@@ -3,16 +3,213 @@
  * `POST /rpc/<method>` with the parameters as JSON; one value comes as `{"result": …}`, a stream
  * as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
  */
+
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Logger } from 'pino';
+import type { WireValue } from '../../minion-protocol/index.ts';
+import { JsonError, type JsonOptions, SendPool, type SendQueue, StepScheduler, isSmallJson, makeDirectory, readJsonInSteps, textInSteps, writeJson, writeJsonInSteps } from '../../runtime/index.ts';
+import type { MasterApi } from '../api/master-api.ts';
+import type { AuditRequester } from '../audit/audit-log.ts';
+import { MasterError } from '../api/errors.ts';
+import { missedBySlowReader } from '../events/event-ring.ts';
+import { markedForm, markedJson, toJson } from './json-values.ts';
+import { type RpcMethod, rpcMethods } from './methods.ts';
 import { chmod, mkdtemp, rename, rm } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import path from 'node:path';
-import type { Logger } from 'pino';
-import { makeDirectory, SendPool, StepScheduler } from '../../runtime/index.ts';
-import type { MasterApi } from '../api.ts';
-import { MasterError } from '../errors.ts';
-import { type RpcMethod, rpcMethods } from './methods.ts';
-import { failCall, parseParameters, refuseMethod, serveCall } from './serve-call.ts';
+
+// Calls of the interface over HTTP, whatever they came in by: see server.ts for the form.
+
+/** A call that was found. */
+export interface ServedCall {
+  readonly name: string;
+  readonly method: RpcMethod;
+  readonly api: MasterApi;
+  readonly response: ServerResponse;
+  readonly log: Logger;
+  /** Writes what is large. */
+  readonly steps: Pick<StepScheduler, 'run'>;
+  /** What waits for the readers of streams. */
+  readonly sendPool: SendPool;
+}
+
+/** What came with it. */
+interface CallInput {
+  readonly parameters: unknown;
+  readonly signal: AbortSignal;
+  /** Who asks, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
+}
+
+/** What a caller gets for an error: never a stack. */
+interface ErrorBody {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Codes that say that somebody may not. */
+const refusals = /^ERR_(?:DENIED|EAUTH.*)$/;
+
+/** Bytes that wait for a reader before a stream that loses nothing waits for it. */
+const maxUnreadBytes = 65_536;
+
+/** Does a call and answers it, whatever becomes of it; never fails. */
+export async function serveCall(call: ServedCall & CallInput): Promise<void> {
+  const { name, method, parameters } = call;
+  try {
+    const complaint = method.complaint(parameters);
+    if (complaint !== undefined) throw new MasterError('ERR_ARGS', `${name}: ${complaint}`);
+    await answer(call);
+  } catch (error) {
+    failCall(call, error);
+  }
+}
+
+/** Answers a call that failed. */
+export function failCall(
+  { name, response, log }: Pick<ServedCall, 'name' | 'response' | 'log'>,
+  error: unknown,
+): void {
+  const shown = shownError({ name, log }, error);
+  if (response.headersSent) response.end(lineOf({ error: shown }));
+  else sendError(response, statusOf(shown, error), shown);
+}
+
+/** What the caller is told; a fault of this program is told to the log. */
+function shownError({ name, log }: Pick<ServedCall, 'name' | 'log'>, error: unknown): ErrorBody {
+  const body = describe(error);
+  if (body !== undefined) return body;
+  log.error({ cmd: name, err: error }, 'request of the interface failed');
+  return { code: 'ERR_INTERNAL', message: 'the master failed; see its log' };
+}
+
+/** Answers a call of a method that is none. */
+export function refuseMethod(response: ServerResponse, name: string): void {
+  const message = `no method ${JSON.stringify(name)}`;
+  sendError(response, 404, { code: 'ERR_RPC_UNKNOWN_METHOD', message });
+}
+
+function statusOf(body: ErrorBody, error: unknown): number {
+  if (body.code === 'ERR_INTERNAL') return 500;
+  // Errors of HTTP know theirs.
+  if (error instanceof Error && 'status' in error) return Number(error.status);
+  return refusals.test(body.code) ? 401 : 400;
+}
+
+async function answer(call: ServedCall & CallInput): Promise<void> {
+  const { method, api, parameters, response, signal, by, sendPool } = call;
+  // Before the head goes out: who reads it knows that what happens from now on is in the stream.
+  const result = await method.invoke(api, parameters, signal, by);
+  if (!isStream(result)) {
+    response.setHeader('content-type', 'application/json');
+    await writeResult(result, call);
+    return;
+  }
+  response.setHeader('content-type', 'application/x-ndjson');
+  // A stream may be silent for long: the reader must know at once that it holds.
+  response.flushHeaders();
+  const queue = sendPool.open(response, slowReaderLines);
+  try {
+    await writeItems(queue, result, call);
+    queue.push(endLine);
+  } catch (error) {
+    queue.push(lineOf({ error: shownError(call, error) }));
+  }
+  queue.end();
+}
+
+async function writeResult(result: unknown, { response, steps }: ServedCall): Promise<void> {
+  if (isSmallJson(result)) {
+    response.end(writeJson({ result: asJson(result) }));
+    return;
+  }
+  const chunks: Buffer[] = [];
+  const take = (piece: string): unknown => chunks.push(Buffer.from(piece));
+  await steps.run(writeJsonInSteps({ result }, markedForm, take));
+  await pipeline(Readable.from(chunks), response);
+}
+
+/** Events are not held up for a reader, who is ended when too much waits; everything else is. */
+async function writeItems(
+  queue: SendQueue,
+  items: AsyncIterable<unknown>,
+  { method: { isLive = false }, signal }: ServedCall & CallInput,
+): Promise<void> {
+  for await (const item of items) {
+    if (!queue.push(isLive ? sharedLine(item) : itemLine(item)) || signal.aborted) return;
+    if (!isLive && queue.waitingBytes > maxUnreadBytes) await queue.flushed();
+  }
+}
+
+const endLine = Buffer.from('{"end":true}\n');
+
+/** What a reader of events is told that is ended because it is too slow. */
+function slowReaderLines(): Buffer[] {
+  const code = 'ERR_READER_DROPPED';
+  const message = 'more waited for the reader than may; it was dropped';
+  return [itemLine(missedBySlowReader()), lineOf({ error: { code, message } })];
+}
+
+/** Lines of events, which are the same for all who read them. */
+const lines = new WeakMap<object, Buffer>();
+
+function sharedLine(item: unknown): Buffer {
+  if (typeof item !== 'object' || item === null) return itemLine(item);
+  const line = lines.get(item) ?? itemLine(item);
+  lines.set(item, line);
+  return line;
+}
+
+function itemLine(item: unknown): Buffer {
+  return lineOf({ item: asJson(item) });
+}
+
+function lineOf(value: object): Buffer {
+  return Buffer.from(`${writeJson(value)}\n`);
+}
+
+function isStream(result: unknown): result is AsyncIterable<unknown> {
+  return typeof result === 'object' && result !== null && Symbol.asyncIterator in result;
+}
+
+/** Everything in the interface is made of Salt's values; members that are not set are left out. */
+function asJson(value: unknown): unknown {
+  return toJson((value ?? null) as WireValue);
+}
+
+/**
+ * The parameters of a call as its body has them, read in steps.
+ * @throws MasterError ERR_ARGS
+ */
+export async function parseParameters(
+  body: readonly Uint8Array[],
+  scheduler: Pick<StepScheduler, 'run'>,
+  limits: Pick<JsonOptions, 'maxValues' | 'maxDepth'> = {},
+): Promise<WireValue> {
+  if (body.length === 0) return {};
+  const text = await scheduler.run(textInSteps(body));
+  if (text === undefined) throw new MasterError('ERR_ARGS', 'expected the parameters in UTF-8');
+  try {
+    return await scheduler.run(readJsonInSteps(text, { ...markedJson, ...limits }));
+  } catch (cause) {
+    const why = cause instanceof JsonError ? cause.message : 'a mark that holds something else';
+    throw new MasterError('ERR_ARGS', `expected the parameters as JSON: ${why}`, { cause });
+  }
+}
+
+/** Errors with a code of ours are for the caller; anything else is a fault of this program. */
+function describe(error: unknown): ErrorBody | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  const { code, message } = error;
+  return typeof code === 'string' && code.startsWith('ERR_') ? { code, message } : undefined;
+}
+
+function sendError(response: ServerResponse, status: number, error: ErrorBody): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ error }));
+}
 
 const maxBodyBytes = 64 * 1024 * 1024;
 

@@ -1,13 +1,6 @@
 import test from 'ava';
-import {
-  allow,
-  deny,
-  isUnlimited,
-  type PolicyRule,
-  rightsOfUser,
-  type UserSubject,
-} from '../../acl/index.ts';
-import { policySyntax } from '../../master/policy/syntax.ts';
+import { type PolicyRule, type UserSubject, allow, deny, isUnlimited, rightsOfUser } from '../../acl/index.ts';
+import { policySyntax } from '../../master/config/policy-rules.ts';
 import { policyOf } from '../helpers/policies.ts';
 
 const fred: UserSubject = { kind: 'user', name: 'fred', groups: ['ops'], eauth: 'pam' };

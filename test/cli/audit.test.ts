@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '../../client/index.ts';
-import { auditFiles } from '../../master/audit/files.ts';
+import { auditFiles } from '../../master/audit/audit-log.ts';
 import { createMaster, resolveMasterConfig } from '../../master/index.ts';
 import { createMemoryTransport } from '../../minion-protocol/index.ts';
 import { directories } from '../helpers/vector-master.ts';

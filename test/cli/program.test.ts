@@ -1,7 +1,7 @@
 import test from 'ava';
 import { exitCodeOf } from '../../cli/errors.ts';
 import { RemoteError } from '../../client/index.ts';
-import { masterErrors } from '../../master/errors.ts';
+import { masterErrors } from '../../master/api/errors.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 
 function failWith(error: Error, ...argv: string[]): Promise<CliOutcome> {

@@ -1,7 +1,7 @@
 /** Runs that are under way when their master is killed: the same key goes on with them. */
 import test, { type ExecutionContext } from 'ava';
 import { connectExtension } from '../../client/index.ts';
-import type { BegunPlan, BegunRun, CommandUpdate, PlanUpdate } from '../../heat-bridge/index.ts';
+import type { PlanStarted, RunStarted, CommandUpdate, PlanUpdate } from '../../heat-bridge/index.ts';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
@@ -101,7 +101,7 @@ test('the same key has the results from before and after the crash, and asks nob
   const call = { command: 'site.held', tgt: 'web*', idempotencyKey: 'k' };
   const first = field.stream<CommandUpdate>('run', call);
   await killWhenHalfDone(field, first, (it) => 'result' in it);
-  const again = collect(field.stream<BegunRun | CommandUpdate>('run', call));
+  const again = collect(field.stream<RunStarted | CommandUpdate>('run', call));
   field.goOn();
   const updates = await within('the run', again, 60_000);
   t.like(updates[0], { type: 'begun', isRepeated: true });
@@ -128,7 +128,7 @@ test('a plan goes on where it was: what is done is not done again', async (t) =>
     first,
     (it) => 'result' in it && 'step' in it && it.step === 'held',
   );
-  const again = collect(field.stream<BegunPlan | PlanUpdate>('runPlan', call));
+  const again = collect(field.stream<PlanStarted | PlanUpdate>('runPlan', call));
   field.goOn();
   const updates = await within('the plan', again, 60_000);
   t.like(updates[0], { type: 'begun', isRepeated: true });
@@ -156,7 +156,7 @@ test('a plan that takes back what is done goes on with that, and with nothing el
     first,
     (it) => 'result' in it && 'kind' in it && it.kind === 'undo',
   );
-  const again = collect(field.stream<BegunPlan | PlanUpdate>('runPlan', call));
+  const again = collect(field.stream<PlanStarted | PlanUpdate>('runPlan', call));
   field.goOn();
   const last = (await within('the plan', again, 60_000)).at(-1);
   if (last?.type !== 'outcome') return t.fail('no outcome');

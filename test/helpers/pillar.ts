@@ -2,15 +2,10 @@
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '../../master/config/resolve.ts';
-import { noFiles } from '../../master/fileserver/backend.ts';
-import { createSilentLogger } from '../../master/log.ts';
-import { openPillar } from '../../master/pillar/open.ts';
-import type {
-  OwnPillar,
-  PillarConfig,
-  PillarSurroundings,
-} from '../../master/pillar/own-pillar.ts';
-import { PillarSources } from '../../master/pillar/sources.ts';
+import { noFiles } from '../../master/files/file-server.ts';
+import { createSilentLogger } from '../../master/api/log.ts';
+import { type OwnPillar, type PillarConfig, type PillarDeps, openPillar } from '../../master/data/pillar.ts';
+import { PillarSources } from '../../master/data/pillar-sources.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
@@ -32,7 +27,7 @@ export async function openTree(
   t: ExecutionContext,
   tree: FileTree,
   options: Partial<PillarConfig> = {},
-  openSurroundings: () => Promise<Partial<PillarSurroundings>> = async () => ({}),
+  openSurroundings: () => Promise<Partial<PillarDeps>> = async () => ({}),
 ): Promise<OpenedPillar> {
   const directory = temporaryDirectory(t);
   layOut(directory, tree);

@@ -1,15 +1,9 @@
-import {
-  createPolicy,
-  type MinionTest,
-  type Policy,
-  type PolicyRule,
-  type PolicyEnvironment,
-} from '../../acl/index.ts';
-import { noAudit } from '../../master/audit/record.ts';
-import { RuledDecisions } from '../../master/audit/ruled-decisions.ts';
-import { PolicyGate } from '../../master/policy/gate.ts';
-import { policySyntax } from '../../master/policy/syntax.ts';
-import { compileRightTarget } from '../../master/targeting/resolve.ts';
+import { type MinionTest, type Policy, type PolicyEnvironment, type PolicyRule, createPolicy } from '../../acl/index.ts';
+import { noAudit } from '../../master/audit/audit-log.ts';
+import { RuledDecisions } from '../../master/audit/audited.ts';
+import { PolicyGate } from '../../master/users/policy.ts';
+import { policySyntax } from '../../master/config/policy-rules.ts';
+import { compileRightTarget } from '../../master/jobs/targets.ts';
 
 /** What a policy of a test knows. */
 export interface World {

@@ -6,7 +6,7 @@ import { connectMaster } from '../../client/index.ts';
 import {
   checkMigration,
   type DoctorReport,
-  examine,
+  runDoctor,
   loadMasterConfig,
 } from '../../master/index.ts';
 import { until } from '../helpers/deadline.ts';
@@ -44,6 +44,6 @@ for (const [index, program] of programs.entries()) {
 async function codes({ configDirectory }: RealMaster): Promise<string[]> {
   const { config } = await loadMasterConfig(configDirectory);
   const openApi = async () => connectMaster({ socketPath: config.socket });
-  const report: DoctorReport = await examine({ directory: configDirectory, openApi });
+  const report: DoctorReport = await runDoctor({ directory: configDirectory, openApi });
   return report.findings.map(({ code }) => code);
 }

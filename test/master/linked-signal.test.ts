@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import test from 'ava';
-import { linkSignals } from '../../master/linked-signal.ts';
+import { linkSignals } from '../../runtime/time-limit.ts';
 
 const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 

@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { createServer, type Server } from 'node:tls';
+import { type Server, createServer } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
-import { createBackends } from '../../master/eauth/backends.ts';
-import { createKeystoneBackend } from '../../master/eauth/keystone.ts';
+import { createBackends } from '../../master/users/backends.ts';
+import { createKeystoneBackend } from '../../master/users/keystone.ts';
 import { type EauthOptions, resolveMasterConfig } from '../../master/index.ts';
 
 const credentials = { username: 'fred', password: 'planted-password' };

@@ -1,6 +1,6 @@
 /** What somebody who holds the private key of one accepted minion can read, write and fire. */
 import test, { type ExecutionContext } from 'ava';
-import { examine, type MasterEvent } from '../../master/index.ts';
+import { runDoctor, type MasterEvent } from '../../master/index.ts';
 import {
   isWireMap,
   openCrypticle,
@@ -196,7 +196,7 @@ test('of an id that has not proved protocol 3, these stay forgeable, and the doc
   }
   t.deepEqual(forgeable.sort(), ['_pillar', '_return']);
   const directory = temporaryDirectory(t);
-  const report = await examine({ directory, openApi: async () => site.operator.master });
+  const report = await runDoctor({ directory, openApi: async () => site.operator.master });
   const finding = report.findings.find(({ code }) => code === 'protocol-low');
   t.is(finding?.subject, VICTIM);
 });

@@ -8,7 +8,7 @@ import type { Enrolment } from '../../../heat-bridge/enroll/enrolment.ts';
 import { EnrolmentRepository } from '../../../heat-bridge/enroll/enrolment-repository.ts';
 import { signTicket } from '../../../heat-bridge/enroll/tickets.ts';
 import { BridgeError } from '../../../heat-bridge/index.ts';
-import { type Admission, AuditBursts, type HeldKey } from '../../../master/index.ts';
+import { type KeyLifecycle, AuditBursts, type HeldKey } from '../../../master/index.ts';
 import { KeyedMutex } from '../../../runtime/index.ts';
 import { type Steps, createSteps } from '../../helpers/steps.ts';
 import { pem } from '../../helpers/vectors.ts';
@@ -62,7 +62,7 @@ async function createWorld(steps: Steps): Promise<World> {
     lost.push(moves.keyLost(id));
   };
   const lost: Promise<void>[] = [];
-  const admission: Admission = {
+  const admission: KeyLifecycle = {
     exclusive: (whose, work) => mutex.run(whose, work),
     takesId: () => true,
     keyOf: () => held,

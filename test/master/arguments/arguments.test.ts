@@ -1,5 +1,5 @@
 import test from 'ava';
-import { parseArgument, parseArguments } from '../../../master/arguments/arguments.ts';
+import { parseArgument, parseArguments } from '../../../master/functions/arguments.ts';
 import { fromJson } from '../../../master/rpc/json-values.ts';
 import { readCases } from '../../cli/fixture.ts';
 

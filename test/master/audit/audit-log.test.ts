@@ -7,11 +7,11 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { named } from '../../../master/audit/record.ts';
+import { named } from '../../../master/audit/audit-log.ts';
 import { until } from '../../helpers/deadline.ts';
 import { canMount, mountSmallDisk } from '../../helpers/small-disk.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { entry, type TestLog, testLog } from './helpers.ts';
+import { type TestLog, entry, testLog } from './helpers.ts';
 
 const endless = fileURLToPath(new URL('./endless-audit.js', import.meta.url));
 const onSmallDisk = canMount ? test : test.skip;

@@ -1,12 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { ExecutionContext } from 'ava';
-import { AuditLog, type AuditLogOptions } from '../../../master/audit/audit-log.ts';
-import { auditFiles } from '../../../master/audit/files.ts';
-import { readHead } from '../../../master/audit/head.ts';
-import type { AuditEntry } from '../../../master/audit/record.ts';
+import { type AuditEntry, AuditLog, type AuditLogOptions, auditFiles, readHead } from '../../../master/audit/audit-log.ts';
 import { type AuditReport, verifyAudit } from '../../../master/audit/verify.ts';
-import { createLogger } from '../../../master/log.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { createLogger } from '../../../master/api/log.ts';
+import { type Store, createMemoryStore } from '../../../store/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 /** A log that a test opens and closes as it likes. */

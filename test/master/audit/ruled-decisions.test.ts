@@ -1,7 +1,7 @@
 /** However many a minion is refused, the log grows by so much. */
 import test from 'ava';
-import type { AuditEntry } from '../../../master/audit/record.ts';
-import { RuledDecisions } from '../../../master/audit/ruled-decisions.ts';
+import type { AuditEntry } from '../../../master/audit/audit-log.ts';
+import { RuledDecisions } from '../../../master/audit/audited.ts';
 
 const denied = { effect: 'deny', rule: 'default-deny', reason: '' } as const;
 const allowed = { effect: 'allow', rule: 'deploys', reason: '' } as const;

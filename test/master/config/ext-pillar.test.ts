@@ -1,7 +1,7 @@
 /** `ext_pillar` as files and programs have it: what is asked, and what is refused. */
 import test, { type ExecutionContext } from 'ava';
-import { extPillarAdvice } from '../../../master/config/advice/ext-pillar.ts';
-import type { ExtPillarEntry } from '../../../master/config/ext-pillar-entries.ts';
+import { extPillarAdvice } from '../../../master/config/advice.ts';
+import type { ExtPillarEntry } from '../../../master/config/ext-pillar.ts';
 import { saltValues } from '../../../master/config/salt-values.ts';
 import { ConfigError, loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts';
 import { configDirectory } from './files.ts';

@@ -1,6 +1,6 @@
 /** `rest_cherrypy:`, `saltbridge: api:`, and what SaltGUI reads of a configuration. */
 import test from 'ava';
-import { ConfigError } from '../../../master/config/errors.ts';
+import { ConfigError } from '../../../master/config/option-kinds.ts';
 import { loadMasterConfig } from '../../../master/config/load.ts';
 import { saltValues } from '../../../master/config/salt-values.ts';
 import { resolveMasterConfig } from '../../../master/index.ts';

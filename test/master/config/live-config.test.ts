@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
-import { LiveConfig } from '../../../master/config/live-config.ts';
+import { LiveConfig, reloadableLimits, reloadableOptions } from '../../../master/config/live-config.ts';
 import { limitOptions, ownOptions, saltOptions } from '../../../master/config/option-table.ts';
 import type { MasterConfig } from '../../../master/config/options.ts';
-import { reloadableLimits, reloadableOptions } from '../../../master/config/reloadable.ts';
 import { resolveMasterConfig } from '../../../master/config/resolve.ts';
 
 /** Another value of the same kind. */

@@ -4,7 +4,7 @@ import test from 'ava';
 import fc from 'fast-check';
 import { loadMasterConfig } from '../../../master/config/load.ts';
 import { warnOfNarrowed } from '../../../master/config/narrowed-patterns.ts';
-import type { Settings } from '../../../master/config/settings.ts';
+import type { Settings } from '../../../master/config/option-kinds.ts';
 import { configDirectory } from './files.ts';
 
 const origin = { file: 'master', line: 1, key: 'peer' };

@@ -1,12 +1,7 @@
 /** `saltbridge: reactions:` as files and programs have it. */
 import test, { type ExecutionContext } from 'ava';
-import { parseConfigFile } from '../../../master/config/parse-file.ts';
-import {
-  ConfigError,
-  loadMasterConfig,
-  reaction,
-  resolveMasterConfig,
-} from '../../../master/index.ts';
+import { parseConfigFile } from '../../../master/config/load.ts';
+import { ConfigError, loadMasterConfig, reaction, resolveMasterConfig } from '../../../master/index.ts';
 import { configDirectory } from './files.ts';
 
 const signals = `

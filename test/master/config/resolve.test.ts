@@ -1,5 +1,5 @@
 import test from 'ava';
-import { ConfigError } from '../../../master/config/errors.ts';
+import { ConfigError } from '../../../master/config/option-kinds.ts';
 import type { MasterOptions } from '../../../master/config/options.ts';
 import { resolveMasterConfig } from '../../../master/config/resolve.ts';
 

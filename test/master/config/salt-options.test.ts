@@ -1,12 +1,8 @@
 /** Every option of Salt's master is served, or there is advice what to do instead. */
 import { readFileSync } from 'node:fs';
 import test from 'ava';
-import { anyValue } from '../../../master/config/advice/group.ts';
-import { notNeeded } from '../../../master/config/advice/not-needed.ts';
-import { notServed } from '../../../master/config/advice/not-served.ts';
-import { notYet } from '../../../master/config/advice/not-yet.ts';
-import { eauthOptions } from '../../../master/config/eauth-options.ts';
-import { rightsOptions, saltOptions } from '../../../master/config/option-table.ts';
+import { anyValue, notNeeded, notServed, notYet } from '../../../master/config/advice.ts';
+import { eauthOptions, rightsOptions, saltOptions } from '../../../master/config/option-table.ts';
 import { findUnserved, unservedNames } from '../../../master/config/unserved-options.ts';
 
 interface SaltOption {

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { ConfigError } from '../../../master/config/errors.ts';
+import { ConfigError } from '../../../master/config/option-kinds.ts';
 import { loadMasterConfig } from '../../../master/config/load.ts';
 import { resolveMasterConfig } from '../../../master/config/resolve.ts';
 import { configDirectory } from './files.ts';

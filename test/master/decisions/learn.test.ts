@@ -1,21 +1,12 @@
 /** What is learned permits what was asked for, and nothing else. */
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import {
-  deny,
-  explain,
-  isGrantable,
-  lintPolicy,
-  type Policy,
-  type RuleAction,
-} from '../../../acl/index.ts';
-import { completeSettings } from '../../../master/config/load.ts';
-import { parseConfigFile } from '../../../master/config/parse-file.ts';
+import { type Policy, type RuleAction, deny, explain, isGrantable, lintPolicy } from '../../../acl/index.ts';
+import { completeSettings, parseConfigFile } from '../../../master/config/load.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
-import { learnPolicy } from '../../../master/decisions/learn.ts';
-import { learnedText } from '../../../master/decisions/learn-text.ts';
-import { shapeOf } from '../../../master/decisions/shape.ts';
-import type { MinionQuestion } from '../../../master/policy/gate.ts';
+import { learnPolicy, learnedText } from '../../../master/users/learn.ts';
+import { shapeOf } from '../../../master/users/decisions.ts';
+import type { MinionQuestion } from '../../../master/users/policy.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { type JournalOptions, openJournal, signal } from './helpers.ts';

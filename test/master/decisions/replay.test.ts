@@ -1,7 +1,7 @@
 /** Another policy over what was decided. */
 import test from 'ava';
-import { allow, deny, type PolicyRule } from '../../../acl/index.ts';
-import { replay } from '../../../master/decisions/replay.ts';
+import { type PolicyRule, allow, deny } from '../../../acl/index.ts';
+import { replay } from '../../../master/users/learn.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';

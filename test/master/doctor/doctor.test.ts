@@ -4,8 +4,8 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { doctorCodes } from '../../../master/doctor/report.ts';
-import { type DiskRoom, type DoctorWorld, examine } from '../../../master/index.ts';
+import { doctorCodes } from '../../../ops/diagnostics/run-doctor.ts';
+import { type DiskRoom, type SystemInfo, runDoctor } from '../../../master/index.ts';
 import { generateKeyPair } from '../../../minion-protocol/index.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
 import { encodeKey, packNumber } from '../../../store/encoding.ts';
@@ -30,9 +30,9 @@ test.before(async () => {
 test.after.always(() => rmSync(template, { recursive: true, force: true }));
 
 /** The codes that are found, each once. */
-async function found(site: Site, world: Partial<DoctorWorld> = {}): Promise<string[]> {
+async function found(site: Site, world: Partial<SystemInfo> = {}): Promise<string[]> {
   const { directory, openApi } = site;
-  const report = await examine({ directory, openApi, world: { diskOf: roomy, ...world } });
+  const report = await runDoctor({ directory, openApi, world: { diskOf: roomy, ...world } });
   return [...new Set(report.findings.map(({ code }) => code))].sort();
 }
 
@@ -42,7 +42,7 @@ const planted = new Set<string>();
 function fault(
   code: string,
   what: string,
-  plant: (site: Site, t: ExecutionContext) => Promise<Partial<DoctorWorld> | undefined>,
+  plant: (site: Site, t: ExecutionContext) => Promise<Partial<SystemInfo> | undefined>,
 ): void {
   planted.add(code);
   test(`${code}: ${what}`, async (t) => {
@@ -76,7 +76,7 @@ test('what a master left behind has no fault', async (t) => {
 test('a running master has no fault, and its versions are told', async (t) => {
   const site = await copyOf(t, template);
   const master = await start(t, site);
-  const report = await examine({ ...site, world: { diskOf: roomy } });
+  const report = await runDoctor({ ...site, world: { diskOf: roomy } });
   t.deepEqual(report.findings, []);
   t.true(report.isRunning);
   t.is(report.versions.saltbridge, (await master.status()).version);
@@ -351,7 +351,7 @@ test('a running master is asked for its limits, its ports and its pins', async (
 test('a fault above several directories is told once', async (t) => {
   const site = await copyOf(t, template);
   chmodSync(site.root, 0o777);
-  const report = await examine({ ...site, world: { diskOf: roomy } });
+  const report = await runDoctor({ ...site, world: { diskOf: roomy } });
   t.deepEqual(
     report.findings.map(({ code, subject }) => [code, subject]),
     [['directory-writable', site.root]],
@@ -362,7 +362,7 @@ test('several faults are all found, errors first', async (t) => {
   const site = await copyOf(t, template);
   site.set({ auto_accept: true, timeout: 'long' });
   chmodSync(pki(site, 'master.pem'), 0o444);
-  const report = await examine({ ...site, world: { diskOf: roomy } });
+  const report = await runDoctor({ ...site, world: { diskOf: roomy } });
   t.deepEqual(
     report.findings.map(({ code }) => code),
     ['config-problem', 'secret-readable', 'auto-accept'],

@@ -7,8 +7,8 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import test, { type ExecutionContext } from 'ava';
-import { AuthenticationError } from '../../../master/eauth/errors.ts';
-import { createKeystoneBackend } from '../../../master/eauth/keystone.ts';
+import { AuthenticationError } from '../../../master/users/errors.ts';
+import { createKeystoneBackend } from '../../../master/users/keystone.ts';
 
 const file = process.env.KEYSTONE_ENV;
 const withKeystone = file === undefined ? test.skip : test;

@@ -1,8 +1,8 @@
 import test from 'ava';
 import fc from 'fast-check';
-import type { Standing } from '../../../master/eauth/backend.ts';
-import { AuthenticationError } from '../../../master/eauth/errors.ts';
-import type { LoginRequest } from '../../../master/eauth/logins.ts';
+import type { Standing } from '../../../master/users/backend.ts';
+import { AuthenticationError } from '../../../master/users/errors.ts';
+import type { LoginRequest } from '../../../master/users/logins.ts';
 import { openBench, passwordBackend, startAt } from './clocks.ts';
 
 const good = { username: 'fred', password: 'right', eauth: 'file' };

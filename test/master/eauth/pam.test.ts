@@ -4,8 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import test from 'ava';
-import { createPamBackend } from '../../../master/eauth/pam.ts';
-import { runProgram } from '../../../master/eauth/program.ts';
+import { createPamBackend, runProgram } from '../../../master/users/pam.ts';
 
 const isThere = existsSync('/usr/bin/pamtester');
 const withPam = isThere ? test : test.skip;

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { createBackends } from '../../../master/eauth/backends.ts';
+import { createBackends } from '../../../master/users/backends.ts';
 import { resolveMasterConfig } from '../../../master/index.ts';
 
 const signal = AbortSignal.timeout(30_000);

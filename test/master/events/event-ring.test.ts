@@ -1,10 +1,9 @@
 /** Events that are kept, so that a reader can go on where it stopped. */
 import test from 'ava';
-import { EventBus, type MasterEvent } from '../../../master/events/bus.ts';
-import { type BusApi, createBusApi } from '../../../master/events/bus-api.ts';
+import { type BusApi, EventBus, type MasterEvent, createBusApi } from '../../../master/events/event-bus.ts';
 import { EventRing } from '../../../master/events/event-ring.ts';
 import { createSilentLogger } from '../../../master/index.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { type Store, createMemoryStore } from '../../../store/index.ts';
 
 const missed = 'saltbridge/events/missed';
 const usual = { entries: 1000, bytes: 1_048_576 };

@@ -10,7 +10,7 @@ import {
   extensionMethod,
   MasterError,
   type MasterExtension,
-  type Occurrence,
+  type TriggerEvent,
   type OpenExtension,
   StoreError,
 } from '../../../master/index.ts';
@@ -166,7 +166,7 @@ test('what one extension seals, another cannot open', async (t) => {
 });
 
 test('a signal that an extension wants is taken before it is answered, once', async (t) => {
-  const taken: Occurrence[] = [];
+  const taken: TriggerEvent[] = [];
   const { one } = extension({
     intake: {
       isWanted: (wanted, sender) => wanted === tag && sender === keys.minionId,
@@ -192,7 +192,7 @@ test('a signal that an extension wants is taken before it is answered, once', as
 });
 
 test('a signal that no rule permits is not handed to an extension', async (t) => {
-  const taken: Occurrence[] = [];
+  const taken: TriggerEvent[] = [];
   const { one } = extension({
     intake: {
       isWanted: () => true,

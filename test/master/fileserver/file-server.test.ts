@@ -1,9 +1,8 @@
 /** Several backends as one, and files from memory. */
 import test from 'ava';
-import { type FileLists, noFiles } from '../../../master/fileserver/backend.ts';
-import { FileServer } from '../../../master/fileserver/file-server.ts';
-import { createMemoryFiles } from '../../../master/fileserver/memory-files.ts';
-import { PackedLists } from '../../../master/fileserver/packed-lists.ts';
+import { type FileLists, FileServer, noFiles } from '../../../master/files/file-server.ts';
+import { createMemoryFiles } from '../../../master/files/memory-files.ts';
+import { PackedLists } from '../../../master/files/roots.ts';
 import { unpackWire } from '../../../minion-protocol/index.ts';
 
 const modules = { '_modules/guest.py': 'def version():\n    return 1\n' };

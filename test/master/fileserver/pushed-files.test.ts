@@ -1,16 +1,8 @@
 /** What minions push, and where it may not go. */
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { PushedFiles } from '../../../master/fileserver/pushed-files.ts';
+import { PushedFiles } from '../../../master/files/pushed-files.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { relativePath, requestedFile } from '../../../master/fileserver/requested-path.ts';
+import { relativePath, requestedFile } from '../../../master/files/file-server.ts';
 
 test('a path is read with the environment of its load', (t) => {
   t.deepEqual(requestedFile('a/b.sls', 'dev'), { path: 'a/b.sls', saltenv: 'dev' });

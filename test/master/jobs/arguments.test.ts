@@ -1,6 +1,6 @@
 /** Arguments as they are given, and as they are published. */
 import test from 'ava';
-import { separateKeywords, toArguments } from '../../../master/jobs/arguments.ts';
+import { separateKeywords, toArguments } from '../../../master/jobs/job-arguments.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 
 const fun = 'test.arg';

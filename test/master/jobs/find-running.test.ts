@@ -1,6 +1,6 @@
 /** The question whether silent minions still run a job. */
 import test from 'ava';
-import { findRunning } from '../../../master/jobs/find-running.ts';
+import { findRunning } from '../../../master/jobs/follow-job.ts';
 import type { JobReturn } from '../../../master/jobs/job.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
 

@@ -1,23 +1,7 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { KeyError } from '../../../master/keys/errors.ts';
-import {
-  type KeyStore,
-  type KeyStoreOptions,
-  openKeyStore,
-} from '../../../master/keys/key-store.ts';
-import type { KeyChange } from '../../../master/keys/key-table.ts';
+import { type KeyChange, KeyError, type KeyStore, type KeyStoreOptions, openKeyStore } from '../../../master/auth/key-store.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { keyText, plainRules } from './rules.ts';
 

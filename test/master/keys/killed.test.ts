@@ -4,7 +4,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
-import { openKeyStore } from '../../../master/keys/key-store.ts';
+import { openKeyStore } from '../../../master/auth/key-store.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { keyText, plainRules } from './rules.ts';
 

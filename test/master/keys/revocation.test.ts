@@ -1,6 +1,6 @@
 /** What a deleted key could do ends with it; the shared key is replaced, at most once a minute. */
 import test, { type ExecutionContext } from 'ava';
-import type { Admission, MasterExtension } from '../../../master/index.ts';
+import type { KeyLifecycle, MasterExtension } from '../../../master/index.ts';
 import {
   isWireMap,
   parsePrivateKey,
@@ -56,7 +56,7 @@ test('what a key leaves behind ends at once, so that the next one of the id keep
     if (endsSession) await gate;
     return write(operations);
   };
-  let admission: Admission | undefined;
+  let admission: KeyLifecycle | undefined;
   const extension: MasterExtension = {
     name: 'admits',
     open: async (host) => {

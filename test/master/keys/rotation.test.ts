@@ -1,16 +1,15 @@
 /** How often deleted keys have the shared key replaced. */
 import { randomBytes } from 'node:crypto';
-import { setTimeout as nextTimer, setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as nextTimer } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
-import { EventBus } from '../../../master/events/bus.ts';
-import { Revocation } from '../../../master/keys/revocation.ts';
-import { createSilentLogger } from '../../../master/log.ts';
-import { LastHeard } from '../../../master/requests/last-heard.ts';
-import { RepeatGuard } from '../../../master/requests/repeats.ts';
-import { VersionPins } from '../../../master/requests/version-pins.ts';
-import { PublishKey } from '../../../master/secrets/publish-key.ts';
-import { createSeal } from '../../../master/secrets/seal.ts';
-import { SessionKeys } from '../../../master/secrets/session-keys.ts';
+import { EventBus } from '../../../master/events/event-bus.ts';
+import { Revocation } from '../../../master/auth/key-lifecycle.ts';
+import { createSilentLogger } from '../../../master/api/log.ts';
+import { LastHeard } from '../../../master/auth/last-heard.ts';
+import { ReplayCache } from '../../../master/auth/replay-cache.ts';
+import { VersionPins } from '../../../master/auth/version-pins.ts';
+import { PublishKey } from '../../../master/auth/publish-key.ts';
+import { SessionKeys, createSeal } from '../../../master/auth/session-keys.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 
 interface Setting {
@@ -30,7 +29,7 @@ async function start(t: ExecutionContext): Promise<Setting> {
   const revocation = new Revocation({
     sessions: await SessionKeys.open({ store, seal, lifetimeMs: 0, now }, () => true),
     pins: await VersionPins.open(store, 'auto'),
-    repeats: new RepeatGuard({ ttlSeconds: 300, now }),
+    repeats: new ReplayCache({ ttlSeconds: 300, now }),
     lastHeard: new LastHeard(),
     transports: [],
     publishKey: await PublishKey.open({ store, seal, sign, serialBlock: 10, now }),

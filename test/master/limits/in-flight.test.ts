@@ -1,5 +1,5 @@
 import test from 'ava';
-import { InFlight } from '../../../master/limits/in-flight.ts';
+import { InFlight } from '../../../runtime/in-flight.ts';
 
 function gate(): { readonly passed: Promise<void>; readonly open: () => void } {
   let open = (): void => {};

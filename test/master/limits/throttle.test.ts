@@ -1,6 +1,5 @@
 import test, { type ExecutionContext } from 'ava';
-import { Throttle } from '../../../master/limits/throttle.ts';
-import { TokenBuckets } from '../../../master/limits/token-bucket.ts';
+import { Throttle, TokenBuckets } from '../../../runtime/token-bucket.ts';
 
 /** One at once, then one each 20 ms; its clock stands still. */
 function throttle(t: ExecutionContext, maxWaiting: number): Throttle {

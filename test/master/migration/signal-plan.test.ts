@@ -4,14 +4,8 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { decide, isReservedTag } from '../../../acl/index.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
-import {
-  checkMigration,
-  loadMasterConfig,
-  policyText,
-  resolveMasterConfig,
-} from '../../../master/index.ts';
-import type { Listening } from '../../../master/migration/listeners.ts';
-import { planSignals, type SignalPlan } from '../../../master/migration/signal-plan.ts';
+import { checkMigration, loadMasterConfig, policyText, resolveMasterConfig } from '../../../master/index.ts';
+import { type Listening, type SignalPlan, planSignals } from '../../../ops/migration/signal-plan.ts';
 import { compileGlob } from '../../../minion-protocol/index.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { configDirectory } from '../config/files.ts';

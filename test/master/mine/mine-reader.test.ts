@@ -3,10 +3,9 @@ import test from 'ava';
 import { allow } from '../../../acl/index.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
 import { resolveMasterConfig } from '../../../master/index.ts';
-import { MineReader, type MineReaderOptions } from '../../../master/mine/mine-reader.ts';
-import { MineStore } from '../../../master/mine/mine-store.ts';
-import { TargetResolver } from '../../../master/targeting/resolve.ts';
-import { factsOf, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import { MineReader, type MineReaderOptions, MineStore } from '../../../master/data/mine.ts';
+import { TargetResolver } from '../../../master/jobs/targets.ts';
+import { type WireMap, type WireValue, factsOf } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { gateOf, policyOf } from '../../helpers/policies.ts';
 

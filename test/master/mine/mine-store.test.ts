@@ -1,6 +1,6 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { MineStore, type MineStoreOptions } from '../../../master/mine/mine-store.ts';
+import { MineStore, type MineStoreOptions } from '../../../master/data/mine.ts';
 import { packLocal } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 

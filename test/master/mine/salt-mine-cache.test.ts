@@ -1,9 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { createSilentLogger } from '../../../master/log.ts';
-import { MineStore } from '../../../master/mine/mine-store.ts';
-import { takeOverMines } from '../../../master/mine/salt-mine-cache.ts';
+import { createSilentLogger } from '../../../master/api/log.ts';
+import { MineStore, takeOverMines } from '../../../master/data/mine.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

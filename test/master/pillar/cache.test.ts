@@ -1,7 +1,6 @@
 /** How much is kept of pillars that were made. */
 import test from 'ava';
-import { PillarCache, type PillarKey } from '../../../master/pillar/cache.ts';
-import { Reads } from '../../../master/pillar/reads.ts';
+import { PillarCache, type PillarKey, Reads } from '../../../master/data/pillar.ts';
 import { traverseFacts } from '../../../minion-protocol/index.ts';
 import { noSources } from '../../helpers/pillar.ts';
 

@@ -1,6 +1,6 @@
 /** Where a value comes from, whatever the size of a tree. */
 import test from 'ava';
-import { originsOf } from '../../../master/pillar/explain.ts';
+import { originsOf } from '../../../master/data/pillar.ts';
 import { openTree } from '../../helpers/pillar.ts';
 
 const request = { id: 'web1', grains: { id: 'web1' }, saltenv: undefined, pillarenv: undefined };

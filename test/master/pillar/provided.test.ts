@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { createLogger } from '../../../master/index.ts';
-import type { OwnPillar } from '../../../master/pillar/own-pillar.ts';
+import type { OwnPillar } from '../../../master/data/pillar.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
 import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';

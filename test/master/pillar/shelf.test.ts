@@ -1,21 +1,14 @@
 /** Pillars after a restart: what is given again, what is made again, and what a thief finds. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { KeptPillar } from '../../../master/pillar/kept-pillar.ts';
-import type { PillarMap } from '../../../master/pillar/merge.ts';
-import type { OwnPillar, PillarConfig } from '../../../master/pillar/own-pillar.ts';
-import { Reads } from '../../../master/pillar/reads.ts';
-import { PillarShelf } from '../../../master/pillar/shelf.ts';
-import { createSeal, type Seal } from '../../../master/secrets/seal.ts';
-import { packLocal, type WireMap } from '../../../minion-protocol/index.ts';
-import {
-  createMemoryStore,
-  type Entry,
-  openEmbeddedStore,
-  type Store,
-} from '../../../store/index.ts';
-import { noSources, type OpenedPillar, openTree } from '../../helpers/pillar.ts';
+import { type KeptPillar, PersistentPillarCache } from '../../../master/data/pillar-cache.ts';
+import type { PillarMap } from '../../../master/data/compile-pillar.ts';
+import { type OwnPillar, type PillarConfig, Reads } from '../../../master/data/pillar.ts';
+import { type Seal, createSeal } from '../../../master/auth/session-keys.ts';
+import { type WireMap, packLocal } from '../../../minion-protocol/index.ts';
+import { type Entry, type Store, createMemoryStore, openEmbeddedStore } from '../../../store/index.ts';
+import { type OpenedPillar, noSources, openTree } from '../../helpers/pillar.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const seal = createSeal(new Uint8Array(32).fill(7));
@@ -47,7 +40,7 @@ function openStored(
   store: Store = createMemoryStore(),
 ): Promise<OpenedPillar> {
   return openTree(t, files, { nodegroups: { group: 'L@web1' } }, async () => ({
-    shelf: await PillarShelf.open({ store, seal, hasKey: () => true }),
+    shelf: await PersistentPillarCache.open({ store, seal, hasKey: () => true }),
   }));
 }
 
@@ -144,7 +137,7 @@ test('neither the files of the store nor a backup hold a word of a pillar', asyn
 
 test('a record opens under no other seal key, and under no other id', async (t) => {
   const store = createMemoryStore();
-  const shelf = await PillarShelf.open({ store, seal, hasKey: () => true });
+  const shelf = await PersistentPillarCache.open({ store, seal, hasKey: () => true });
   await shelf.put('web1', [kept('secret')]);
   const [entry] = await entriesIn(store);
   await store.write([{ op: 'put', key: [...prefix, 'web2'], value: entry?.value ?? Buffer.of() }]);
@@ -156,14 +149,14 @@ test('a record opens under no other seal key, and under no other id', async (t) 
 
 test('records of ids without a key are gone after the start, and bounds hold', async (t) => {
   const store = createMemoryStore();
-  const shelf = await PillarShelf.open({ store, seal, hasKey: () => true, maxBytes: 3000 });
+  const shelf = await PersistentPillarCache.open({ store, seal, hasKey: () => true, maxBytes: 3000 });
   for (const id of ['a', 'b', 'c']) await shelf.put(id, [kept(id.repeat(1000))]);
   t.deepEqual(await keysIn(store), ['b', 'c']);
   t.true(shelf.bytes <= 3000);
   t.deepEqual(await shelf.get('a'), []);
-  await PillarShelf.open({ store, seal, hasKey: (id) => id === 'c' });
+  await PersistentPillarCache.open({ store, seal, hasKey: (id) => id === 'c' });
   t.deepEqual(await keysIn(store), ['c']);
-  const small = await PillarShelf.open({ store, seal, hasKey: () => true, maxRecordBytes: 500 });
+  const small = await PersistentPillarCache.open({ store, seal, hasKey: () => true, maxRecordBytes: 500 });
   await small.put('c', [kept('c'.repeat(1000))]);
   t.deepEqual(await keysIn(store), []);
 });
@@ -173,8 +166,8 @@ async function written(store: Store): Promise<void> {
   await store.write([{ op: 'delete', key: ['nothing'] }]);
 }
 
-function reopened(store: Store, its: Seal = seal): Promise<PillarShelf> {
-  return PillarShelf.open({ store, seal: its, hasKey: () => true });
+function reopened(store: Store, its: Seal = seal): Promise<PersistentPillarCache> {
+  return PersistentPillarCache.open({ store, seal: its, hasKey: () => true });
 }
 
 function kept(text: string): KeptPillar {

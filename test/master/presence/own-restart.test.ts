@@ -1,6 +1,5 @@
 import test from 'ava';
-import { needingOwnRestart } from '../../../master/presence/own-restart.ts';
-import type { PresentMinion } from '../../../master/presence/present.ts';
+import { type PresentMinion, needingOwnRestart } from '../../../master/jobs/presence.ts';
 import { factsOf } from '../../../minion-protocol/index.ts';
 
 function present(id: string, transport: string): PresentMinion {

@@ -1,13 +1,8 @@
 /** Who is there, and how that is known. */
 import test from 'ava';
-import { presentMinions } from '../../../master/presence/present.ts';
-import type { HeardFrom } from '../../../master/requests/last-heard.ts';
-import {
-  createMemoryTransport,
-  type MasterTransport,
-  minionTopic,
-  type SubscriberInfo,
-} from '../../../minion-protocol/index.ts';
+import { presentMinions } from '../../../master/jobs/presence.ts';
+import type { HeardFrom } from '../../../master/auth/last-heard.ts';
+import { type MasterTransport, type SubscriberInfo, createMemoryTransport, minionTopic } from '../../../minion-protocol/index.ts';
 
 /** A transport with these subscribers. */
 function transport(name: string, subscribers: readonly Partial<SubscriberInfo>[]): MasterTransport {
@@ -35,7 +30,7 @@ function present(
   ids: readonly string[],
   heard: Readonly<Record<string, HeardFrom>> = {},
 ) {
-  return presentMinions(transports, { acceptedIds: () => ids, whence: (id) => heard[id] });
+  return presentMinions(transports, { acceptedIds: () => ids, lastRemote: (id) => heard[id] });
 }
 
 const here = { address: '10.0.0.1', transport: 'zeromq' };

@@ -1,8 +1,8 @@
 import test from 'ava';
 import fc from 'fast-check';
 import { compileDataSchema } from '../../../acl/data-schema.ts';
-import { policySyntax } from '../../../master/policy/syntax.ts';
-import { requiredTypes } from '../../../master/reactions/required-value.ts';
+import { policySyntax } from '../../../master/config/policy-rules.ts';
+import { requiredTypes } from '../../../master/reactor/reaction.ts';
 
 const syntax = {
   ...policySyntax,

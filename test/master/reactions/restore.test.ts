@@ -1,12 +1,8 @@
 import path from 'node:path';
 import test from 'ava';
-import {
-  backupOfflineStore,
-  resolveMasterConfig,
-  restoreMasterStore,
-} from '../../../master/index.ts';
-import { storeDirectory } from '../../../master/own-store.ts';
-import { openRunsPrefix, ReactionQueue } from '../../../master/reactions/reaction-queue.ts';
+import { backupOfflineStore, resolveMasterConfig, restoreMasterStore } from '../../../master/index.ts';
+import { storeDirectory } from '../../../master/core-services.ts';
+import { ReactionQueue, openRunsPrefix } from '../../../master/reactor/reaction-queue.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories } from '../../helpers/vector-master.ts';

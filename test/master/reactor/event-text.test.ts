@@ -2,7 +2,7 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import type { Plan, PlannedCall } from '../../../master/reactions/planner.ts';
+import type { Plan, PlannedCall } from '../../../master/reactor/reaction-planner.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
 import { planFiles } from './plan-files.ts';
 

@@ -1,7 +1,7 @@
 /** Which files the reactor reads, and what becomes of those that it cannot use. */
 import path from 'node:path';
 import test from 'ava';
-import type { ReactionEvent } from '../../../master/reactions/planner.ts';
+import type { ReactionEvent } from '../../../master/reactor/reaction-planner.ts';
 import { planFiles } from './plan-files.ts';
 
 const event: ReactionEvent = {

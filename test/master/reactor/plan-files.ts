@@ -1,12 +1,10 @@
 /** Files for the reactor, and what they plan for an event. */
 import type { ExecutionContext } from 'ava';
-import { FileServer } from '../../../master/fileserver/file-server.ts';
-import { createMemoryFiles } from '../../../master/fileserver/memory-files.ts';
-import type { Plan, ReactionEvent } from '../../../master/reactions/planner.ts';
-import type { Takes } from '../../../master/reactor/calls.ts';
-import { openReactorFiles } from '../../../master/reactor/files.ts';
-import { createReactorPlanner } from '../../../master/reactor/planner.ts';
-import { Renderer } from '../../../master/rendering/renderer.ts';
+import { FileServer } from '../../../master/files/file-server.ts';
+import { createMemoryFiles } from '../../../master/files/memory-files.ts';
+import type { Plan, ReactionEvent } from '../../../master/reactor/reaction-planner.ts';
+import { type Takes, createReactorPlanner, openReactorFiles } from '../../../master/reactor/reactor-files.ts';
+import { Renderer } from '../../../master/data/renderer.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import type { PlannedCall } from '../../../master/reactions/planner.ts';
+import type { PlannedCall } from '../../../master/reactor/reaction-planner.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { planFiles } from './plan-files.ts';
 

@@ -1,18 +1,7 @@
 /** Rendering on the main thread and beside it: the same comes of it, and nobody else waits. */
 import test, { type ExecutionContext } from 'ava';
-import { type SourceFile, toSourceFile } from '../../../master/pillar/source-file.ts';
-import { KeptData } from '../../../master/rendering/kept-data.ts';
-import {
-  type Imports,
-  Renderer,
-  type RendererOptions,
-} from '../../../master/rendering/renderer.ts';
-import {
-  makeNotes,
-  type Notes,
-  type PillarTask,
-  type ReactionTask,
-} from '../../../master/rendering/task.ts';
+import { type SourceFile, toSourceFile } from '../../../master/data/pillar-sources.ts';
+import { type Imports, type Notes, ParsedFileCache, type PillarTask, type ReactionTask, Renderer, type RendererOptions, makeNotes } from '../../../master/data/renderer.ts';
 import { Float, TemplateError } from '../../../template/index.ts';
 
 const whitespace = { trimBlocks: false, lstripBlocks: false };
@@ -208,7 +197,7 @@ test('one more than may wait is given up, and a closed renderer does nothing mor
 test('a text that many ask for at once is read once', async (t) => {
   const renderer = makeRenderer(t);
   let count = 0;
-  const kept = new KeptData({
+  const kept = new ParsedFileCache({
     read: (task) => {
       count += 1;
       return renderer.read(task);

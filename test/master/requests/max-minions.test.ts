@@ -1,9 +1,9 @@
 /** `max_minions`, beyond what is recorded: who is let in all the same. */
 import test, { type ExecutionContext } from 'ava';
-import { createFullnessCheck } from '../../../master/requests/max-minions.ts';
+import { createFullnessCheck } from '../../../master/auth/sign-in.ts';
 import { unpackWire } from '../../../minion-protocol/index.ts';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
-import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { type VectorMaster, startVectorMaster } from '../../helpers/vector-master.ts';
 import { base64, cases, keys, pem, text, vectorFile } from '../../helpers/vectors.ts';
 
 const signIn = cases(vectorFile('auth'), 'cases').find(

@@ -1,9 +1,7 @@
 import test from 'ava';
 import fc from 'fast-check';
-import { MarkPool, marksPerBlock } from '../../../master/requests/mark-pool.ts';
-import { MarkQueue } from '../../../master/requests/mark-queue.ts';
-import { RepeatGuard } from '../../../master/requests/repeats.ts';
-import { type Reply, send, type VerifiedRequest } from '../../../master/requests/request.ts';
+import { DigestPool, DigestQueue, ReplayCache, marksPerBlock } from '../../../master/auth/replay-cache.ts';
+import { type Reply, type VerifiedRequest, send } from '../../../master/requests/request-channel.ts';
 
 const ttlSeconds = 300;
 const startedAt = 1_700_000_000;
@@ -29,7 +27,7 @@ function request(nonce: string, more: Partial<VerifiedRequest> = {}): VerifiedRe
 
 /** A guard with a clock in seconds, and a handler that counts its runs. */
 function guardAt(clock: { seconds: number }, reply: Reply = usual) {
-  const guard = new RepeatGuard({ ttlSeconds, now: () => clock.seconds * 1000 });
+  const guard = new ReplayCache({ ttlSeconds, now: () => clock.seconds * 1000 });
   let runs = 0;
   const run = async (): Promise<Reply> => {
     runs += 1;
@@ -92,7 +90,7 @@ test('a request without a time stamp is known however late it comes again', asyn
 });
 
 test('a request that failed is tried again', async (t) => {
-  const guard = new RepeatGuard({ ttlSeconds, now: () => startedAt * 1000 });
+  const guard = new ReplayCache({ ttlSeconds, now: () => startedAt * 1000 });
   const failed = guard.once(request('n'), () => Promise.reject(new Error('broken')));
   await t.throwsAsync(async () => failed, { message: 'broken' });
   t.deepEqual(await guard.once(request('n'), async () => usual), usual);
@@ -127,9 +125,9 @@ test('queues hold the latest marks that have not expired, each as a list of its 
   );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 400 }), (steps) => {
-      const pool = new MarkPool();
-      const fresh = (): { readonly queue: MarkQueue; list: readonly Mark[] } => {
-        return { queue: new MarkQueue(pool, 20), list: [] };
+      const pool = new DigestPool();
+      const fresh = (): { readonly queue: DigestQueue; list: readonly Mark[] } => {
+        return { queue: new DigestQueue(pool, 20), list: [] };
       };
       const all = [fresh(), fresh(), fresh()];
       let now = 0;
@@ -166,8 +164,8 @@ test('queues hold the latest marks that have not expired, each as a list of its 
 });
 
 test('what is added after the end of a queue takes no memory', (t) => {
-  const pool = new MarkPool();
-  const queue = new MarkQueue(pool, 20);
+  const pool = new DigestPool();
+  const queue = new DigestQueue(pool, 20);
   queue.add(digestOf(1), 10);
   queue.release();
   queue.add(digestOf(2), 10);

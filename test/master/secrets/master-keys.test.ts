@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { MasterError } from '../../../master/errors.ts';
-import { type MasterKeyOptions, openMasterKeys } from '../../../master/secrets/master-keys.ts';
+import { MasterError } from '../../../master/api/errors.ts';
+import { type MasterKeyOptions, openMasterKeys } from '../../../master/auth/master-keys.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 function optionsOf(t: ExecutionContext): MasterKeyOptions {

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import test from 'ava';
 import fc from 'fast-check';
-import { PublishKey } from '../../../master/secrets/publish-key.ts';
-import { createSeal } from '../../../master/secrets/seal.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { PublishKey } from '../../../master/auth/publish-key.ts';
+import { createSeal } from '../../../master/auth/session-keys.ts';
+import { type Store, createMemoryStore } from '../../../store/index.ts';
 
 const seal = createSeal(new Uint8Array(randomBytes(32)));
 

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { RecentKeys } from '../../../master/secrets/recent-keys.ts';
+import { RecentKeys } from '../../../master/auth/session-keys.ts';
 import { generateKeyString } from '../../../minion-protocol/index.ts';
 
 test('a key that was used lately is ready, one with another text is made ready', (t) => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'ava';
 import { MasterError } from '../../../master/index.ts';
-import { createSeal, openSeal } from '../../../master/secrets/seal.ts';
+import { createSeal, openSeal } from '../../../master/auth/session-keys.ts';
 
 const secret = Buffer.from('a key that nobody else may read');
 

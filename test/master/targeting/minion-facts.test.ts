@@ -1,9 +1,8 @@
 import test from 'ava';
-import { createSeal } from '../../../master/secrets/seal.ts';
-import { KnownFacts, type KnownFactsOptions } from '../../../master/targeting/minion-facts.ts';
-import { SharedNames } from '../../../master/targeting/packed-facts.ts';
+import { createSeal } from '../../../master/auth/session-keys.ts';
+import { KnownFacts, type KnownFactsOptions, SharedNames } from '../../../master/jobs/minion-facts.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
-import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { type Store, createMemoryStore } from '../../../store/index.ts';
 
 const seal = createSeal(new Uint8Array(32).fill(7));
 const grains: WireMap = { os: 'Debian', nested: { a: ['x', 1] } };

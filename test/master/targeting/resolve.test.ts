@@ -1,13 +1,8 @@
 import test from 'ava';
 import { MasterError } from '../../../master/index.ts';
-import {
-  everyone,
-  type TargetPlan,
-  TargetResolver,
-  type TargetResolverOptions,
-} from '../../../master/targeting/resolve.ts';
-import { SlowPatternRunner } from '../../../master/targeting/slow-patterns.ts';
-import { factsOf, type MinionFacts, type WireMap } from '../../../minion-protocol/index.ts';
+import { type TargetPlan, TargetResolver, type TargetResolverOptions, everyone } from '../../../master/jobs/targets.ts';
+import { SlowPatternRunner } from '../../../master/jobs/slow-patterns.ts';
+import { type MinionFacts, type WireMap, factsOf } from '../../../minion-protocol/index.ts';
 
 const unknown: MinionFacts = { grains: undefined, pillar: undefined };
 

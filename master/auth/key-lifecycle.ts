@@ -1,0 +1,361 @@
+/** Who becomes a minion, and what ends with it: for what enrols machines by itself. */
+
+import { type MasterTransport, cleanKeyText, keyFingerprint, parsePublicKey } from '../../minion-protocol/index.ts';
+import type { MasterConfig } from '../config/options.ts';
+import type { PushedFiles } from '../files/pushed-files.ts';
+import type { CoreServices } from '../core-services.ts';
+import type { MineStore } from '../data/mine.ts';
+import type { LastHeard } from './last-heard.ts';
+import { AcceptedKeys, KeyError, type KeyStore } from './key-store.ts';
+import type { Logger } from 'pino';
+import { type EventBus, tags } from '../events/event-bus.ts';
+import type { ReplayCache } from './replay-cache.ts';
+import type { VersionPins } from './version-pins.ts';
+import type { PublishKey } from './publish-key.ts';
+import type { SessionKeys } from './session-keys.ts';
+import type { Key, Store } from '../../store/index.ts';
+
+/** The key that an id has. */
+export interface HeldKey {
+  readonly state: 'accepted' | 'pending' | 'rejected';
+  /** PEM text. */
+  readonly publicKey: string;
+  /** SHA-256, whatever `hash_type` says: hex pairs joined by `:`. */
+  readonly fingerprint: string;
+}
+
+/** A key to accept. */
+export interface AdmittedKey {
+  readonly id: string;
+  /** PEM text of an RSA key. */
+  readonly publicKey: string;
+  /** Lowest protocol version that the id is heard in from now on; 0: any. */
+  readonly protocol: 0 | 1 | 2 | 3;
+}
+
+/** Who becomes a minion, and who is none any more. */
+export interface KeyLifecycle {
+  /**
+   * Runs work that decides about an id and then changes what it has. Sign-ins of the id, operations
+   * on its key and other such work come before or after it, so that what it reads stays true. Not
+   * to be called from inside of such work for the same id, which {@link KeyAdvice} is.
+   */
+  exclusive<T>(id: string, work: () => Promise<T>): Promise<T>;
+  /** Whether an id may have a key: it has an accepted one, or `minion_ids` takes it. */
+  takesId(id: string): boolean;
+  /** The accepted, pending or rejected key of an id. */
+  keyOf(id: string): HeldKey | undefined;
+  /**
+   * Accepts a key that its minion need not have shown; a pending one gives way to it. Durable when
+   * it resolves.
+   * @throws KeyError ERR_KEY_STATE when the id has another accepted key or a rejected one;
+   * ProtocolError ERR_BAD_KEY for what is no such key; KeyError ERR_KEY_ID, ERR_PKI_DIR
+   */
+  admit(key: AdmittedKey): Promise<void>;
+  /** Hears an id in no lower protocol version from now on; durable when it resolves. */
+  pin(id: string, protocol: AdmittedKey['protocol']): Promise<void>;
+  /** Rejects an accepted key, so that nobody signs in with it until it is deleted. */
+  quarantine(id: string): Promise<void>;
+  /**
+   * Ends all that an id has: key, session, connections, pin, grains, pillar, mine, files that it
+   * pushed; jobs that were published to it take no return from a later owner. The id may have no key.
+   */
+  retire(id: string): Promise<void>;
+  /** Whether the minion was heard, with a proof of its key, since it has this key or the start. */
+  isHeard(id: string): boolean;
+  /** Calls the listener when that becomes true of an id, until the function given is called. */
+  onHeard(listener: (id: string) => void): () => void;
+}
+
+/** What {@link createKeyLifecycle} needs. */
+export interface KeyLifecycleDeps {
+  readonly config: MasterConfig;
+  readonly foundations: Pick<CoreServices, 'keys' | 'pins' | 'facts'>;
+  readonly revocation: Revocation;
+  readonly lastHeard: LastHeard;
+  readonly mine: MineStore;
+  readonly pushed: PushedFiles;
+  readonly formerOwners: RetiredIds;
+  readonly nextJid: () => string;
+  readonly now: () => number;
+}
+
+export function createKeyLifecycle(parts: KeyLifecycleDeps): KeyLifecycle {
+  const { config, foundations, revocation, lastHeard, mine, pushed, formerOwners } = parts;
+  const { keys, pins, facts } = foundations;
+  return {
+    exclusive: (id, work) => keys.exclusive(id, work),
+    takesId: (id) => keys.takesId(id),
+    keyOf: (id) => {
+      const held = keys.get(id);
+      return held && { ...describe(held.pem), state: held.state };
+    },
+    admit: async ({ id, publicKey, protocol }) => {
+      parsePublicKey(publicKey);
+      // First, so that there is no moment in which the key is good for a lower one.
+      await pins.prove(id, protocol);
+      await keys.admit(id, cleanKeyText(publicKey));
+    },
+    pin: (id, protocol) => pins.prove(id, protocol),
+    quarantine: async (id) => {
+      await keys.reject(id, { includeAccepted: true });
+      await revocation.ended();
+    },
+    retire: async (id) => {
+      const now = parts.now();
+      const expiresAt = now + config.keepJobsSeconds * 1000;
+      // protection: former-owner
+      await formerOwners.note(id, parts.nextJid(), { now, expiresAt });
+      await keys.delete(id).catch(unlessUnknown);
+      // Begun by the loss of the key.
+      await revocation.ended();
+      // Also of an id that was pinned for a key that never came.
+      await pins.forget([id]);
+      await Promise.all([facts.forget(id), mine.forget(id), pushed.forget(id)]);
+    },
+    isHeard: (id) => lastHeard.of(id) !== undefined,
+    onHeard: (listener) => lastHeard.onFirst(listener),
+  };
+}
+
+function describe(pem: string): Omit<HeldKey, 'state'> {
+  return { publicKey: pem, fingerprint: keyFingerprint(pem, 'sha256') };
+}
+
+function unlessUnknown(error: unknown): void {
+  if (!(error instanceof KeyError && error.code === 'ERR_KEY_UNKNOWN')) throw error;
+}
+
+/** What ends when a key is no longer good. */
+export interface RevocationOptions {
+  readonly sessions: SessionKeys;
+  readonly pins: VersionPins;
+  readonly repeats: ReplayCache;
+  readonly lastHeard: LastHeard;
+  readonly transports: readonly MasterTransport[];
+  readonly publishKey: PublishKey;
+  readonly bus: EventBus;
+  /** `rotate_aes_key`. */
+  readonly rotates: boolean;
+  /** Called after each rotation (`ping_on_rotate`). */
+  readonly onRotated: () => Promise<void>;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** Rotations for deleted keys are at least so far apart: each costs every minion a sign-in. */
+const rotationIntervalMs = 60_000;
+
+/**
+ * Ends what a deleted or rejected key could still do [THREATS C-15]: session, pin and connections
+ * at once; the shared publish key by a rotation, at most one a minute.
+ */
+export class Revocation {
+  readonly #options: RevocationOptions;
+  #lastRotation = Number.NEGATIVE_INFINITY;
+  #planned: NodeJS.Timeout | undefined;
+  #underWay: Promise<void> = Promise.resolve();
+  readonly #ending = new Set<Promise<void>>();
+
+  constructor(options: RevocationOptions) {
+    this.#options = options;
+  }
+
+  /** Ends everything of these ids, whose keys were accepted until now. */
+  async revoke(ids: readonly string[]): Promise<void> {
+    const ending = this.#revoke(ids);
+    this.#ending.add(ending);
+    try {
+      await ending;
+    } finally {
+      this.#ending.delete(ending);
+    }
+  }
+
+  /** Resolves when what is being ended has ended. @throws StoreError when that failed */
+  async ended(): Promise<void> {
+    await Promise.all(this.#ending);
+  }
+
+  async #revoke(ids: readonly string[]): Promise<void> {
+    const { sessions, pins, repeats, lastHeard, transports } = this.#options;
+    lastHeard.forget(ids);
+    for (const id of ids) {
+      repeats.forget(id);
+      for (const transport of transports) transport.disconnect(id);
+    }
+    // Both at once, in memory: what a new key of the id gets meanwhile is not forgotten with it.
+    // protection: session-of-a-deleted-key
+    await Promise.all([sessions.forget(ids), pins.forget(ids)]);
+    if (!this.#options.rotates) return;
+    // The master may be gone before the rotation comes.
+    await this.#options.publishKey.retire();
+    this.#planRotation();
+  }
+
+  /**
+   * Ends everything of ids whose keys were lost while the master was not running. Resolves when
+   * the publish key is another one, so that nobody is served before; nobody is there yet to be
+   * pinged.
+   */
+  async revokeLost(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    await this.#options.sessions.forget(ids);
+    await this.#options.pins.forget(ids);
+    if (this.#options.rotates) await this.#replaceKey();
+  }
+
+  /** Replaces the publish key now. */
+  async rotate(): Promise<void> {
+    await this.#replaceKey();
+    await this.#options.onRotated();
+  }
+
+  /** Leaves a planned rotation to the next start and waits for one under way. */
+  async close(): Promise<void> {
+    clearTimeout(this.#planned);
+    await this.#underWay;
+  }
+
+  async #replaceKey(): Promise<void> {
+    const { publishKey, bus, now, log } = this.#options;
+    this.#lastRotation = now();
+    await publishKey.rotate();
+    bus.fire(tags.rotation, { rotate_aes_key: true });
+    log.info('publish key rotated');
+  }
+
+  #planRotation(): void {
+    if (this.#planned !== undefined) return;
+    const waitMs = Math.max(0, this.#lastRotation + rotationIntervalMs - this.#options.now());
+    this.#planned = setTimeout(() => {
+      this.#planned = undefined;
+      this.#underWay = this.rotate().catch((error: unknown) => {
+        this.#options.log.error({ err: error }, 'publish key rotation failed');
+      });
+    }, waitMs);
+    this.#planned.unref();
+  }
+}
+
+/** Who is concerned when a key changes. */
+export interface KeyFollowers {
+  readonly keys: KeyStore;
+  readonly bus: EventBus;
+  readonly revocation: Revocation;
+  readonly accepted: AcceptedKeys;
+  /** Ends what hangs on the accepted key of an id, outside of this room. */
+  readonly onKeyLost: (id: string) => Promise<void>;
+  readonly log: Logger;
+}
+
+/** What `salt/key` tells of keys that were there; new and denied ones are `salt/auth`'s [WIRE 14.2]. */
+const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
+
+/** Tells every change of a key, and ends what a key could do that is no longer accepted. */
+export function followKeys(followers: KeyFollowers): void {
+  const { keys, bus, revocation, accepted, onKeyLost, log } = followers;
+  keys.onChange(({ id, from, to, act }) => {
+    log.info({ minion: id, from, to }, 'key changed');
+    if (operatorActs.has(act) && from !== null && from !== to) {
+      bus.fire(tags.key, { result: true, act, id });
+    }
+    // Also when another key takes its place, such as a denied one: what the old one could do ends.
+    const endsKey = from === 'accepted' || (from === 'denied' && to !== null);
+    if (!endsKey && to !== 'accepted') return;
+    const ended = endsKey ? [revocation.revoke([id]), onKeyLost(id)] : [];
+    Promise.all(ended)
+      // Noted only then, so that a start after a crash in between makes up for it.
+      .then(() => accepted.note(id, keys.acceptedPem(id)))
+      .catch((error: unknown) => {
+        log.error({ minion: id, err: error }, 'revocation failed');
+      });
+  });
+}
+
+/** What the watch over lost keys needs. */
+export interface LostKeysOptions {
+  readonly foundations: Pick<CoreServices, 'keys' | 'store' | 'storeKeeper'>;
+  readonly bus: EventBus;
+  readonly revocation: Revocation;
+  /** Ends what hangs on the accepted key of an id, outside of this room. */
+  readonly onKeyLost: (id: string) => Promise<void>;
+  readonly log: Logger;
+}
+
+/** Revokes what went while no master ran, now, and from now on what goes. */
+export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
+  const { bus, revocation, onKeyLost, log } = options;
+  const { keys, store, storeKeeper } = options.foundations;
+  const accepted = new AcceptedKeys(store);
+  const revokeLost = async (): Promise<void> => {
+    const lost = await accepted.lost(keys.list().accepted);
+    await revocation.revokeLost(lost);
+    for (const id of lost) await onKeyLost(id);
+    await accepted.replace(keys.list().accepted);
+  };
+  await revokeLost();
+  storeKeeper.onChange((isFull) => {
+    bus.fire(isFull ? tags.storeFull : tags.storeRoom, {});
+    if (isFull) return;
+    // Keys that went while nothing could be written are as those that went before the start.
+    revokeLost().catch((error: unknown) => log.error({ err: error }, 'revocation failed'));
+  });
+  followKeys({ keys, bus, revocation, accepted, onKeyLost, log });
+}
+
+const prefix: Key = ['former-owners'];
+
+/** Of an id's last owner. */
+interface End {
+  /** The one that was next when it went. */
+  readonly jid: string;
+  readonly expiresAt: number;
+}
+
+/** Milliseconds since 1970. */
+interface Span {
+  readonly now: number;
+  readonly expiresAt: number;
+}
+
+/**
+ * Ids that a machine had which is gone: what was published to it is none of the next owner's
+ * business [THREATS B-14].
+ */
+export class RetiredIds {
+  readonly #store: Store;
+  readonly #ends: Map<string, End>;
+
+  private constructor(store: Store, ends: Map<string, End>) {
+    this.#store = store;
+    this.#ends = ends;
+  }
+
+  static async open(store: Store): Promise<RetiredIds> {
+    const ends = new Map<string, End>();
+    for await (const { key, value, expiresAt = 0 } of store.list(prefix)) {
+      ends.set(key.at(-1) ?? '', { jid: Buffer.from(value).toString(), expiresAt });
+    }
+    return new RetiredIds(store, ends);
+  }
+
+  /** Whether a job was published before the last owner of the id went. */
+  has(id: string, jid: string): boolean {
+    const end = this.#ends.get(id);
+    return end !== undefined && jid.length === end.jid.length && jid <= end.jid;
+  }
+
+  /**
+   * Ends the jobs of an id; durable when it resolves.
+   * @param jid one that no job has
+   * @param span until when the jobs before it are kept
+   */
+  async note(id: string, jid: string, { now, expiresAt }: Span): Promise<void> {
+    for (const [known, end] of this.#ends) if (end.expiresAt <= now) this.#ends.delete(known);
+    this.#ends.set(id, { jid, expiresAt });
+    await this.#store.write([
+      { op: 'put', key: [...prefix, id], value: Buffer.from(jid), expiresAt },
+    ]);
+  }
+}

@@ -1,0 +1,655 @@
+/** Stands for whatever is set: no value of the option is the one that is in force anyway. */
+export const anyValue: unique symbol = Symbol('any value');
+
+/** Options of Salt's master with one and the same advice. */
+export interface AdviceGroup {
+  /** What to do instead, or why nothing is lost. */
+  readonly advice: string;
+  /**
+   * The options by name. A value that is Salt's default asks for nothing that is not so here, and
+   * needs no advice; `anyValue` always does.
+   */
+  readonly options: Readonly<Record<string, unknown>>;
+}
+
+// Salt's modules of `ext_pillar`, and what to do instead [salt/pillar/].
+
+const repositories =
+  'check the repository out by a timer or a hook, and name the folder in pillar_roots';
+const commands =
+  'nothing runs commands for pillar: let a timer write what they give to a file for each minion, for minion_files';
+const overHttp = 'minion_http asks a service, with {id} in the address and its host under hosts';
+const trees =
+  'write it as files of pillar_roots, or let the tool write a file for each minion, for minion_files';
+const services =
+  'let a program fetch the data: one that answers over HTTP for minion_http, one that writes files for minion_files, or a source of extPillar in a program that makes the master';
+const own =
+  'files of pillar_roots see the grains, and match.compound knows the nodegroups (N@name)';
+
+const advice: ReadonlyMap<string, string> = new Map([
+  ...rows(repositories, 'git hg svn'),
+  ...rows(commands, 'cmd_json cmd_yaml cmd_yamlex'),
+  ...rows(overHttp, 'http_json http_yaml'),
+  ...rows(trees, 'csv file_tree hiera makostack pepa reclass saltclass stack varstack'),
+  ...rows(
+    services,
+    'cobbler confidant consul digicert django_orm ec2_pillar etcd foreman gpg libvirt mongo mysql',
+  ),
+  ...rows(
+    services,
+    'nacl netbox neutron pillar_ldap postgres puppet redis rethinkdb s3 sql_base sqlcipher sqlite3',
+  ),
+  ...rows(services, 'vault venafi virtkey vmware'),
+  ...rows(own, 'extra_minion_data_in_pillar nodegroups'),
+]);
+
+/** What to do instead of one of Salt's modules; `undefined` where Salt has none of that name. */
+export function extPillarAdvice(module: string): string | undefined {
+  return advice.get(module);
+}
+
+function rows(text: string, modules: string): [module: string, advice: string][] {
+  return modules.split(' ').map((module) => [module, text]);
+}
+
+/** Options of Salt's minion that its master does not read, for files that serve both. */
+export const minionOptions: readonly string[] = [
+  'acceptance_wait_time',
+  'acceptance_wait_time_max',
+  'add_proxymodule_to_opts',
+  'always_verify_signature',
+  'append_minionid_config_dirs',
+  'auth_timeout',
+  'auth_tries',
+  'autoload_dynamic_modules',
+  'backup_mode',
+  'beacons_before_connect',
+  'bootstrap_delay',
+  'cache_jobs',
+  'cmd_safe',
+  'disable_modules',
+  'disable_returners',
+  'disabled_requisites',
+  'enable_fqdns_grains',
+  'enable_legacy_startup_events',
+  'enable_lspci',
+  'enable_zip_modules',
+  'encryption_algorithm',
+  'global_state_conditions',
+  'grains',
+  'grains_blacklist',
+  'grains_dirs',
+  'grains_refresh_every',
+  'grains_refresh_pre_exec',
+  'id_function',
+  'master',
+  'master_alive_interval',
+  'master_failback',
+  'master_failback_interval',
+  'master_finger',
+  'master_port',
+  'master_shuffle',
+  'master_tries',
+  'master_type',
+  'master_uri_format',
+  'mine_enabled',
+  'mine_interval',
+  'mine_return_job',
+  'minion_id_caching',
+  'minion_id_lowercase',
+  'minion_id_remove_domain',
+  'minion_jid_queue_hwm',
+  'minion_restart_command',
+  'minion_sign_messages',
+  'modules_max_memory',
+  'multifunc_ordered',
+  'multiprocessing',
+  'no_proxy',
+  'pass_to_ext_pillars',
+  'password',
+  'pillarenv_from_saltenv',
+  'ping_interval',
+  'process_count_max',
+  'providers',
+  'proxy_always_alive',
+  'proxy_deep_merge_pillar_in_opts',
+  'proxy_host',
+  'proxy_keep_alive',
+  'proxy_keep_alive_interval',
+  'proxy_merge_grains_in_module',
+  'proxy_merge_pillar_in_opts',
+  'proxy_merge_pillar_in_opts_strategy',
+  'proxy_mines_pillar',
+  'proxy_password',
+  'proxy_port',
+  'proxy_username',
+  'pub_ret',
+  'random_master',
+  'random_reauth_delay',
+  'random_startup_delay',
+  'recon_default',
+  'recon_max',
+  'recon_randomize',
+  'rejected_retry',
+  'render_dirs',
+  'request_channel_timeout',
+  'request_channel_tries',
+  'resolve_dns_fallback',
+  'retry_dns',
+  'retry_dns_count',
+  'return_retry_timer',
+  'return_retry_timer_max',
+  'return_retry_tries',
+  'returner_dirs',
+  'scheduler_before_connect',
+  'signing_algorithm',
+  'sls_list',
+  'snapper_states',
+  'snapper_states_config',
+  'source_address',
+  'source_interface_name',
+  'source_publish_port',
+  'source_ret_port',
+  'ssh_merge_pillar',
+  'startup_states',
+  'state_queue',
+  'states_dirs',
+  'sudo_user',
+  'syndic_finger',
+  'tcp_authentication_retries',
+  'tcp_pub_port',
+  'tcp_pull_port',
+  'tcp_reconnect_backoff',
+  'update_restart_services',
+  'update_url',
+  'use_master_when_local',
+  'username',
+  'verify_master_pubkey_sign',
+  'whitelist_modules',
+  'winrepo_cache_expire_max',
+  'winrepo_cache_expire_min',
+];
+
+// Options of Salt's master that nothing is lost without.
+
+export const notNeeded: readonly AdviceGroup[] = [
+  // One process.
+  {
+    advice: "one process does the work of all of salt-master's; there is nothing to tune",
+    options: {
+      worker_threads: 5,
+      event_publisher_niceness: null,
+      fileserver_update_niceness: null,
+      maintenance_niceness: null,
+      mworker_niceness: null,
+      mworker_queue_niceness: null,
+      pub_server_niceness: null,
+      reactor_niceness: null,
+      reactor_refresh_interval: 60,
+      req_server_niceness: null,
+      ipc_mode: 'ipc',
+      ipc_write_buffer: anyValue,
+      tcp_master_pub_port: 4512,
+      tcp_master_publish_pull: 4514,
+      tcp_master_pull_port: 4513,
+      tcp_master_workers: 4515,
+      sock_pool_size: 1,
+      reactor_worker_hwm: 10000,
+      reactor_worker_threads: 10,
+      con_cache: false,
+      memcache_debug: false,
+      memcache_expire_seconds: 0,
+      memcache_full_cleanup: false,
+      memcache_max_items: 1024,
+      zmq_monitor: false,
+      cython_enable: false,
+      optimization_order: [0, 1, 2],
+      maintenance_interval: 3600,
+    },
+  },
+  // Salt's own machinery.
+  {
+    advice: "Salt's own machinery, which is not here",
+    options: {
+      local: true,
+      cache_sreqs: true,
+      dummy_pub: false,
+      serial: 'msgpack',
+      auth_mode: 1,
+      auth_safemode: anyValue,
+      request_server_aes_session: 0,
+      verify_env: true,
+      features: {},
+      event_match_type: 'startswith',
+      clean_dynamic_modules: true,
+      detect_remote_minions: false,
+      remote_minions_port: 22,
+      master_stats: false,
+      master_stats_event_iter: 60,
+      file_client: 'local',
+      enable_gpu_grains: false,
+    },
+  },
+  // Log-ins.
+  {
+    advice:
+      'tokens are kept in the store, by their digests, and no files of keys are made for users',
+    options: {
+      client_acl_verify: true,
+      eauth_tokens: 'localfs',
+      token_dir: anyValue,
+    },
+  },
+  // Requests of Salt's own to the web.
+  {
+    advice: 'the master fetches nothing from the web',
+    options: {
+      http_connect_timeout: 20.0,
+      http_max_body: 107374182400,
+      http_request_timeout: 3600.0,
+    },
+  },
+];
+
+// Options of Salt's master that are not served, and what to do instead.
+
+export const notServed: readonly AdviceGroup[] = [
+  // Files from elsewhere.
+  {
+    advice:
+      'files come from folders alone: check the repository out, or mount it, and name the folder in file_roots',
+    options: {
+      gitfs_base: 'master',
+      gitfs_disable_saltenv_mapping: false,
+      gitfs_fallback: '',
+      gitfs_global_lock: true,
+      gitfs_insecure_auth: false,
+      gitfs_mountpoint: '',
+      gitfs_passphrase: '',
+      gitfs_password: '',
+      gitfs_privkey: '',
+      gitfs_provider: anyValue,
+      gitfs_pubkey: '',
+      gitfs_ref_types: ['branch', 'tag', 'sha'],
+      gitfs_refspecs: ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'],
+      gitfs_remotes: [],
+      gitfs_root: '',
+      gitfs_saltenv: [],
+      gitfs_saltenv_blacklist: [],
+      gitfs_saltenv_whitelist: [],
+      gitfs_ssl_verify: true,
+      gitfs_update_interval: 60,
+      gitfs_user: '',
+      hgfs_base: 'default',
+      hgfs_branch_method: 'branches',
+      hgfs_mountpoint: '',
+      hgfs_remotes: [],
+      hgfs_root: '',
+      hgfs_saltenv_blacklist: [],
+      hgfs_saltenv_whitelist: [],
+      hgfs_update_interval: 60,
+      svnfs_branches: 'branches',
+      svnfs_mountpoint: '',
+      svnfs_remotes: [],
+      svnfs_root: '',
+      svnfs_saltenv_blacklist: [],
+      svnfs_saltenv_whitelist: [],
+      svnfs_tags: 'tags',
+      svnfs_trunk: 'trunk',
+      svnfs_update_interval: 60,
+      s3fs_update_interval: 60,
+      azurefs: anyValue,
+      azurefs_update_interval: 60,
+      minionfs_blacklist: [],
+      minionfs_env: 'base',
+      minionfs_mountpoint: '',
+      minionfs_update_interval: 60,
+      minionfs_whitelist: [],
+    },
+  },
+  // Pillar from git.
+  {
+    advice:
+      "pillar comes from folders and from the service's own provider: check the repository out and name the folder in pillar_roots",
+    options: {
+      git_pillar_base: 'master',
+      git_pillar_branch: 'master',
+      git_pillar_env: '',
+      git_pillar_fallback: '',
+      git_pillar_global_lock: true,
+      git_pillar_includes: true,
+      git_pillar_insecure_auth: false,
+      git_pillar_passphrase: '',
+      git_pillar_password: '',
+      git_pillar_privkey: '',
+      git_pillar_provider: anyValue,
+      pillar_gitfs_ssl_verify: anyValue,
+      git_pillar_pubkey: '',
+      git_pillar_refspecs: ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'],
+      git_pillar_root: '',
+      git_pillar_ssl_verify: true,
+      git_pillar_update_interval: 60,
+      git_pillar_user: '',
+      git_pillar_verify_config: true,
+    },
+  },
+  // Windows packages.
+  {
+    advice:
+      "the master's copy of the Windows package definitions is not kept: put the files into file_roots, minions do the rest",
+    options: {
+      winrepo_branch: 'master',
+      winrepo_cachefile: 'winrepo.p',
+      winrepo_dir: '/srv/salt/win/repo',
+      winrepo_dir_ng: '/srv/salt/win/repo-ng',
+      winrepo_fallback: '',
+      winrepo_mastercachefile: anyValue,
+      winrepo_insecure_auth: false,
+      winrepo_passphrase: '',
+      winrepo_password: '',
+      winrepo_privkey: '',
+      winrepo_provider: anyValue,
+      winrepo_pubkey: '',
+      winrepo_refspecs: ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'],
+      winrepo_remotes: ['https://github.com/saltstack/salt-winrepo.git'],
+      winrepo_remotes_ng: ['https://github.com/saltstack/salt-winrepo-ng.git'],
+      winrepo_source_dir: anyValue,
+      winrepo_ssl_verify: true,
+      winrepo_user: '',
+    },
+  },
+  // `salt-ssh`.
+  {
+    advice: 'salt-ssh does not run here: use it from a Salt of its own, with its roster',
+    options: {
+      ssh_config_file: anyValue,
+      ssh_identities_only: false,
+      ssh_list_nodegroups: {},
+      ssh_log_file: '/var/log/salt/ssh',
+      ssh_minion_opts: anyValue,
+      ssh_minions_list: anyValue,
+      ssh_passwd: '',
+      ssh_port: '22',
+      ssh_priv_passwd: '',
+      ssh_run_pre_flight: anyValue,
+      ssh_scan_ports: '22',
+      ssh_scan_timeout: 0.01,
+      ssh_sudo: false,
+      ssh_sudo_user: '',
+      ssh_timeout: 60,
+      ssh_update_roster: anyValue,
+      ssh_use_home_key: false,
+      ssh_user: 'root',
+      roster: anyValue,
+      roster_defaults: anyValue,
+      roster_file: anyValue,
+      rosters: anyValue,
+      enable_ssh_minions: false,
+      regen_thin: false,
+      thin_exclude_saltexts: false,
+      thin_extra_mods: '',
+      thin_saltext_allowlist: null,
+      thin_saltext_blocklist: [],
+      min_extra_mods: '',
+    },
+  },
+  // Thorium.
+  {
+    advice: 'thorium does not run here: let a service subscribe to the events',
+    options: {
+      thorium_interval: 0.5,
+      thorium_roots: { base: ['/srv/thorium'] },
+      thorium_top: 'top.sls',
+      thoriumenv: null,
+    },
+  },
+  // Modules in Python.
+  {
+    advice:
+      'modules of the master in Python do not run here: do their work in the service that makes the master, and modules of minions lie in file_roots',
+    options: {
+      module_dirs: [],
+      outputter_dirs: [],
+      queue_dirs: [],
+      runner_dirs: [],
+      utils_dirs: [],
+      extension_modules: anyValue,
+      extmod_blacklist: {},
+      extmod_whitelist: {},
+      engines: [],
+      master_tops: {},
+      master_tops_first: false,
+      external_nodes: anyValue,
+      search: '',
+      master_roots: { base: ['/srv/salt-master'] },
+      sqlite_queue_dir: anyValue,
+      sdb: anyValue,
+      pass_dir: '',
+      pass_gnupghome: '',
+      pass_strict_fetch: false,
+      pass_variable_prefix: '',
+      django_auth_path: '',
+      django_auth_settings: '',
+      eauth_acl_module: '',
+    },
+  },
+  // Renamed in Salt 2016.11.
+  {
+    advice: 'it is called publisher_acl',
+    options: { client_acl: anyValue },
+  },
+  // Jobs, keys and data elsewhere.
+  {
+    advice:
+      'jobs and events are kept in the store alone: let a service subscribe to the events and write them where they shall go',
+    options: {
+      event_return: '',
+      event_return_blacklist: [],
+      event_return_niceness: null,
+      event_return_queue: 0,
+      event_return_queue_max_seconds: anyValue,
+      event_return_whitelist: [],
+      ext_job_cache: '',
+      master_job_cache: 'local_cache',
+      archive_jobs: false,
+      cache: 'localfs',
+      key_cache: '',
+      'keys.cache_driver': 'localfs_key',
+      job_cache_store_endtime: false,
+    },
+  },
+  // Several masters.
+  {
+    advice:
+      'masters do not share a cluster yet: run one, or several with minions that know them all',
+    options: {
+      cluster_id: null,
+      cluster_key_pass: null,
+      cluster_mode: false,
+      cluster_peers: [],
+      cluster_pki_dir: null,
+      cluster_pool_port: 4520,
+    },
+  },
+  // A master below another.
+  {
+    advice: 'a syndic does not run here: let the upper service call this master',
+    options: {
+      syndic_dir: anyValue,
+      syndic_event_forward_timeout: 0.5,
+      syndic_failover: 'random',
+      syndic_forward_all_events: false,
+      syndic_jid_forward_cache_hwm: 100,
+      syndic_log_file: '/var/log/salt/syndic',
+      syndic_master: 'masterofmasters',
+      syndic_master_port: anyValue,
+      syndic_pidfile: '/var/run/salt-syndic.pid',
+      syndic_user: anyValue,
+      syndic_wait: 5,
+      order_masters: false,
+    },
+  },
+  // The form of log lines.
+  {
+    advice:
+      'log lines are JSON, each with its time, level and component: let a reader such as jq or journald give them their form',
+    options: {
+      log_fmt_console: '[%(levelname)-8s] %(message)s',
+      log_fmt_jid: '[JID: %(jid)s]',
+      log_fmt_logfile:
+        '%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s',
+      log_datefmt: '%H:%M:%S',
+      log_datefmt_logfile: '%Y-%m-%d %H:%M:%S',
+    },
+  },
+  // Levels by module.
+  {
+    advice:
+      'there are no Python modules whose level could be set: filter the lines by their component',
+    options: {
+      log_granular_levels: {},
+    },
+  },
+  // Rotation of the log.
+  {
+    advice: 'let logrotate move the file and send SIGUSR1',
+    options: {
+      log_rotate_backup_count: 0,
+      log_rotate_max_bytes: 0,
+    },
+  },
+  // The log of `salt-key`.
+  {
+    advice: 'changes of keys are in log_file and among the events',
+    options: {
+      key_logfile: '/var/log/salt/key',
+    },
+  },
+  // Keep-alive.
+  {
+    advice:
+      'Node.js sends ten probes, a second apart, and lets nobody change that; tcp_keepalive and tcp_keepalive_idle are served',
+    options: {
+      tcp_keepalive_cnt: -1,
+      tcp_keepalive_intvl: -1,
+    },
+  },
+  // Range.
+  {
+    advice: 'targets of type range are not there: name the minions in nodegroups',
+    options: {
+      range_server: 'range:80',
+    },
+  },
+  // Open files.
+  {
+    advice: 'set it where the master is started: LimitNOFILE= in its unit, or ulimit -n',
+    options: {
+      max_open_files: 100000,
+    },
+  },
+  // `salt-cp`.
+  {
+    advice: 'salt-cp is not there: lay the file into file_roots and call cp.get_file',
+    options: {
+      salt_cp_chunk_size: 98304,
+    },
+  },
+  // FIPS.
+  {
+    advice: 'run Node.js in its FIPS mode (--force-fips) and set the algorithms in the minions',
+    options: {
+      fips_mode: false,
+    },
+  },
+  // Discovery.
+  {
+    advice: 'set the master in the minions',
+    options: {
+      discovery: false,
+    },
+  },
+  // Flags of commands.
+  {
+    advice: 'give the flag to the command instead',
+    options: {
+      batch_safe_limit: anyValue,
+      batch_safe_size: anyValue,
+      cli_summary: false,
+      color: true,
+      output: anyValue,
+      output_file: anyValue,
+      return: '',
+      state_compress_ids: false,
+      state_output_pct: false,
+      show_jid: false,
+      show_timeout: true,
+      state_output: 'full',
+      state_output_diff: false,
+      state_output_profile: true,
+      state_verbose: true,
+      test: false,
+    },
+  },
+];
+
+// Options of Salt's master that are being built. Whoever serves one deletes its line here, and
+// gives it a row in option-table.ts.
+
+export const notYet: readonly AdviceGroup[] = [
+  // Files for minions.
+  {
+    advice: 'the file server has the backend roots (file_roots) alone',
+    options: {
+      fileserver_backend: anyValue,
+      fileserver_events: false,
+      fileserver_interval: 3600,
+      fileserver_limit_traversal: false,
+      fileserver_verify_config: true,
+      roots_update_interval: 60,
+      top_file: anyValue,
+      saltenv: null,
+      lock_saltenv: false,
+      environment: anyValue,
+      renderer_blacklist: [],
+      renderer_whitelist: [],
+    },
+  },
+  // Schedule.
+  {
+    advice: 'let cron or a timer run saltbridge salt',
+    options: {
+      schedule: {},
+    },
+  },
+  // Users' rights.
+  // Other HTTP APIs of Salt's.
+  {
+    advice: "Salt's HTTP API is served by the options of rest_cherrypy, without the client ssh",
+    options: {
+      rest_tornado: anyValue,
+      rest_wsgi: anyValue,
+      netapi_allow_raw_shell: false,
+      halite: anyValue,
+    },
+  },
+  // Pillar.
+  {
+    advice: "pillar is what pillar_roots or the service's pillar provider give; see docs/pillar.md",
+    options: {
+      pillar_cache: false,
+      pillar_cache_backend: 'disk',
+      pillar_cache_ttl: 3600,
+      pillar_version: 2,
+      decrypt_pillar: [],
+      decrypt_pillar_default: 'gpg',
+      decrypt_pillar_delimiter: ':',
+      decrypt_pillar_renderers: ['gpg'],
+      gpg_cache: false,
+      gpg_cache_backend: 'disk',
+      gpg_cache_ttl: 86400,
+      gpg_decrypt_must_succeed: true,
+      on_demand_ext_pillar: ['libvirt', 'virtkey'],
+    },
+  },
+];

@@ -1,0 +1,210 @@
+/** Salt's option `ext_pillar`: sources of pillar beside the files. */
+
+import { MasterError } from '../api/errors.ts';
+import type { PillarTextFormat } from '../data/ext-pillar.ts';
+import { ConfigError, type ConfigWarning, type OptionKind, type SectionTable, type Settings, entriesOf, flag, integer, number, oneOf, readSection, text, textList, toPlain } from './option-kinds.ts';
+import { extPillarAdvice } from './advice.ts';
+import { placeOf } from './load.ts';
+
+/** An address with `{id}` in it, and what may be asked. */
+export interface PillarAddress {
+  readonly url: string;
+  readonly hosts: readonly string[];
+  readonly allowsPlainHttp?: boolean;
+}
+
+/** The address for some minion. @throws MasterError ERR_ARGS for one that may not be asked */
+export function checkPillarAddress({ url, hosts, allowsPlainHttp = false }: PillarAddress): URL {
+  const address = tryUrl(url.replaceAll('{id}', 'id'));
+  // An id must not choose the host.
+  if (address === undefined || address.host !== tryUrl(url.replaceAll('{id}', 'other'))?.host) {
+    throw new MasterError('ERR_ARGS', 'url: expected an address with {id} behind the host');
+  }
+  if (address.protocol !== 'https:' && !(allowsPlainHttp && address.protocol === 'http:')) {
+    throw new MasterError('ERR_ARGS', 'url: expected https (or http, where that is allowed)');
+  }
+  if (address.username !== '' || address.password !== '') {
+    throw new MasterError('ERR_ARGS', 'url: user and password go into headers');
+  }
+  if (!hosts.includes(address.host)) {
+    throw new MasterError('ERR_ARGS', 'url: its host is not among hosts');
+  }
+  return address;
+}
+
+function tryUrl(text: string): URL | undefined {
+  return URL.canParse(text) ? new URL(text) : undefined;
+}
+
+/** `minion_files`: a directory with a file for each minion. */
+interface MinionFilesEntry {
+  readonly module: 'minion_files';
+  /** `directory`: absolute. In it `<id>.json`, `<id>.yaml` or `<id>.yml`. */
+  readonly directory: string;
+  /** `max_bytes`: largest file. Default 4 MiB. */
+  readonly maxBytes?: number;
+}
+
+/** `minion_http`: a service that answers with a minion's pillar. */
+interface MinionHttpEntry {
+  readonly module: 'minion_http';
+  /** `url`: with `{id}` where the minion's id stands, behind the host. */
+  readonly url: string;
+  /** `hosts`: those that may be asked, with the port if it is named in the address. */
+  readonly hosts: readonly string[];
+  /** `format`: Default `json`. */
+  readonly format?: PillarTextFormat;
+  /** `headers`: sent with each request. Default: none. Secret. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** `timeout`: seconds for the whole answer. Default 10. */
+  readonly timeout?: number;
+  /** `max_bytes`: largest answer. Default 4 MiB. */
+  readonly maxBytes?: number;
+  /** `allow_plain_http`: whether `http:` will do. Default false. */
+  readonly allowPlainHttp?: boolean;
+}
+
+/** One source of `ext_pillar`. */
+export type ExtPillarEntry = MinionFilesEntry | MinionHttpEntry;
+
+/** The modules that an entry may name. */
+export const extPillarModules: readonly string[] = ['minion_files', 'minion_http'];
+
+/**
+ * As in Salt a list of maps, from modules to their options. Modules that are not served are passed
+ * over in files, where a warning names them; a program is refused.
+ */
+export const extPillarEntries: OptionKind<readonly ExtPillarEntry[]> = {
+  expected:
+    'a list of maps: minion_files with directory (absolute) and max_bytes, minion_http with url, ' +
+    'hosts, format (json or yaml), headers, timeout, max_bytes and allow_plain_http',
+  isPath: false,
+  parse: (value) => {
+    const list = toPlain(value);
+    if (!Array.isArray(list)) return undefined;
+    const read = list.flatMap(readItem);
+    const entries = read.filter((entry) => entry !== undefined);
+    return entries.length === read.length ? entries : undefined;
+  },
+};
+
+/** @throws ConfigError ERR_OPTION_TYPE for an address that may not be asked */
+export function checkExtPillar(entries: readonly ExtPillarEntry[], settings: Settings): void {
+  for (const entry of entries) {
+    if (entry.module !== 'minion_http') continue;
+    const { url, hosts, allowPlainHttp = false } = entry;
+    try {
+      checkPillarAddress({ url, hosts, allowsPlainHttp: allowPlainHttp });
+    } catch (cause) {
+      if (!(cause instanceof MasterError)) throw cause;
+      const key = 'ext_pillar';
+      const origin = settings.get(key)?.origin ?? { file: 'options', line: 0, key };
+      throw new ConfigError('ERR_OPTION_TYPE', origin, `minion_http: ${cause.message}`, { cause });
+    }
+  }
+}
+
+const bytes = integer(1, 100_000_000);
+
+const absolutePath: OptionKind<string> = {
+  ...text,
+  parse: (value) => {
+    const place = text.parse(value);
+    return place?.startsWith('/') ? place : undefined;
+  },
+};
+
+const headers: OptionKind<Readonly<Record<string, string>>> = {
+  expected: 'a map of names to texts',
+  isPath: false,
+  parse: (value) => {
+    const pairs = entriesOf(value);
+    const texts = pairs?.flatMap(([name, inner]): [string, string][] =>
+      typeof inner === 'string' ? [[name, inner]] : [],
+    );
+    if (texts === undefined || texts.length !== pairs?.length) return undefined;
+    return areHeaders(texts) ? Object.fromEntries(texts) : undefined;
+  },
+};
+
+function areHeaders(pairs: [string, string][]): boolean {
+  try {
+    new Headers(pairs);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const filesTable: SectionTable<Omit<MinionFilesEntry, 'module'>> = {
+  directory: { name: 'directory', kind: absolutePath },
+  maxBytes: { name: 'max_bytes', kind: bytes },
+};
+
+const httpTable: SectionTable<Omit<MinionHttpEntry, 'module'>> = {
+  url: { name: 'url', kind: text },
+  hosts: { name: 'hosts', kind: textList },
+  format: { name: 'format', kind: oneOf(['json', 'yaml']) },
+  headers: { name: 'headers', kind: headers },
+  timeout: { name: 'timeout', kind: number(0.1, 300) },
+  maxBytes: { name: 'max_bytes', kind: bytes },
+  allowPlainHttp: { name: 'allow_plain_http', kind: flag },
+};
+
+/** From a program, or from a file; `undefined` for what cannot be read. */
+function readItem(item: unknown): (ExtPillarEntry | undefined)[] {
+  const pairs = entriesOf(item);
+  if (pairs === undefined || pairs.length === 0) return [undefined];
+  const module = new Map(pairs).get('module');
+  if (typeof module === 'string') {
+    const options = Object.fromEntries(pairs.filter(([name]) => name !== 'module'));
+    return [readEntry(module, options)];
+  }
+  return pairs
+    .filter(([name]) => extPillarModules.includes(name))
+    .map(([name, options]) => readEntry(name, asSettings(options)));
+}
+
+function readEntry(module: string, options: unknown): ExtPillarEntry | undefined {
+  if (module === 'minion_files') {
+    const { directory, ...rest } = readSection(filesTable, options) ?? {};
+    return directory === undefined ? undefined : { module, directory, ...rest };
+  }
+  if (module !== 'minion_http') return undefined;
+  const { url, hosts, ...rest } = readSection(httpTable, options) ?? {};
+  return url === undefined || hosts === undefined ? undefined : { module, url, hosts, ...rest };
+}
+
+/** A text alone is the directory, as modules of Salt's take a text. */
+function asSettings(options: unknown): unknown {
+  const pairs: readonly (readonly [string, unknown])[] | undefined =
+    typeof options === 'string' ? [['directory', options]] : entriesOf(options);
+  const origin = { file: 'options', line: 0, key: 'ext_pillar' };
+  return pairs && new Map(pairs.map(([name, value]) => [name, { value, origin }]));
+}
+
+// What of `ext_pillar` is not asked, told at the start.
+
+/** The modules of an option `ext_pillar` that are not served, each once. */
+export function unservedExtPillars(value: unknown): readonly string[] {
+  const names = [value].flat().flatMap((item) => (entriesOf(item) ?? []).map(([name]) => name));
+  return [...new Set(names)].filter((name) => !extPillarModules.includes(name));
+}
+
+/** One for each module that is not served: minions get nothing from it. */
+export function warnOfExtPillar(settings: Settings): ConfigWarning[] {
+  const setting = settings.get('ext_pillar');
+  if (setting === undefined) return [];
+  return unservedExtPillars(setting.value).map((name) => ({
+    kind: 'not-served',
+    ...setting.origin,
+    message: `${placeOf(setting.origin)}: ext_pillar: ${name} ${describe(name)}`,
+  }));
+}
+
+function describe(name: string): string {
+  const advice = extPillarAdvice(name);
+  return advice === undefined
+    ? `is none of the modules that are served, which are ${extPillarModules.join(' and ')}`
+    : `is not served: ${advice}`;
+}

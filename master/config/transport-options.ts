@@ -1,0 +1,152 @@
+import { type OptionKind, type SectionTable, flag, integer, oneOf, readSection, sectionEntries, text } from './option-kinds.ts';
+import type { MasterConfig } from './options.ts';
+
+/** Salt's `ssl`: TLS on the ports of `tcp` and `ws`. Paths are taken as they are. */
+export interface SslOptions {
+  /** `certfile`: the certificate with its chain, PEM. */
+  readonly certfile: string;
+  /** `keyfile`: its key, PEM. Default: in `certfile`. */
+  readonly keyfile?: string;
+  /** `ca_certs`: who signs the certificates of minions, PEM. */
+  readonly caCerts?: string;
+  /**
+   * `cert_reqs`: whether a minion has to show a certificate. Default `CERT_NONE`; the others need
+   * `ca_certs`. The name in it is not the minion's id.
+   */
+  readonly certReqs?: 'CERT_NONE' | 'CERT_OPTIONAL' | 'CERT_REQUIRED';
+  /** `ssl_version`, by the names of Python. Default: TLS 1.2 and later. */
+  readonly sslVersion?:
+    | 'PROTOCOL_TLS'
+    | 'PROTOCOL_TLS_SERVER'
+    | 'PROTOCOL_SSLv23'
+    | 'PROTOCOL_TLSv1_2';
+  /** `ciphers`: OpenSSL's list. */
+  readonly ciphers?: string;
+}
+
+const sslTable: SectionTable<SslOptions> = {
+  certfile: { name: 'certfile', kind: text },
+  keyfile: { name: 'keyfile', kind: text },
+  caCerts: { name: 'ca_certs', kind: text },
+  certReqs: {
+    name: 'cert_reqs',
+    kind: oneOf(['CERT_NONE', 'CERT_OPTIONAL', 'CERT_REQUIRED']),
+  },
+  sslVersion: {
+    name: 'ssl_version',
+    kind: oneOf(['PROTOCOL_TLS', 'PROTOCOL_TLS_SERVER', 'PROTOCOL_SSLv23', 'PROTOCOL_TLSv1_2']),
+  },
+  ciphers: { name: 'ciphers', kind: text },
+};
+
+/** A map, or false. */
+export const ssl: OptionKind<SslOptions | false> = {
+  expected:
+    'false, or a map with certfile and any of keyfile, ca_certs, cert_reqs (CERT_NONE; ' +
+    'CERT_OPTIONAL or CERT_REQUIRED with ca_certs), ssl_version (PROTOCOL_TLS, ' +
+    'PROTOCOL_TLS_SERVER, PROTOCOL_SSLv23 or PROTOCOL_TLSv1_2) and ciphers',
+  isPath: false,
+  parse: (value) => (flag.parse(value) === false ? false : parseMap(value)),
+};
+
+/** Without a certificate no TLS can be spoken; without `ca_certs` nobody's could be checked. */
+function parseMap(value: unknown): SslOptions | undefined {
+  const { certfile, ...rest } = readSection(sslTable, value) ?? {};
+  if (certfile === undefined) return undefined;
+  const checksPeers = rest.certReqs !== undefined && rest.certReqs !== 'CERT_NONE';
+  return checksPeers && rest.caCerts === undefined ? undefined : { certfile, ...rest };
+}
+
+/** Salt's names of the transports that are served. */
+export type TransportName = 'zeromq' | 'tcp' | 'ws';
+
+/** Options that each transport may have for itself; the others are the master's. */
+export type TransportOptions = Pick<
+  MasterConfig,
+  | 'interface'
+  | 'ipv6'
+  | 'publishPort'
+  | 'retPort'
+  | 'ssl'
+  | 'zmqFiltering'
+  | 'zmqBacklog'
+  | 'pubHwm'
+  | 'tcpKeepalive'
+  | 'tcpKeepaliveIdle'
+>;
+
+/** Salt's `transport_opts`: transports that are served besides `transport`, or otherwise. */
+export type TransportOpts = { readonly [Name in TransportName]?: Partial<TransportOptions> };
+
+/** One of the three. */
+export const transportName: OptionKind<TransportName> = oneOf(['zeromq', 'tcp', 'ws']);
+
+const port = integer(0, 65_535);
+
+const transportTable: SectionTable<TransportOptions> = {
+  interface: { name: 'interface', kind: text },
+  ipv6: { name: 'ipv6', kind: flag },
+  publishPort: { name: 'publish_port', kind: port },
+  retPort: { name: 'ret_port', kind: port },
+  ssl: { name: 'ssl', kind: ssl },
+  zmqFiltering: { name: 'zmq_filtering', kind: flag },
+  zmqBacklog: { name: 'zmq_backlog', kind: integer(1, 65_535) },
+  pubHwm: { name: 'pub_hwm', kind: integer(1, 1_000_000_000) },
+  tcpKeepalive: { name: 'tcp_keepalive', kind: flag },
+  tcpKeepaliveIdle: { name: 'tcp_keepalive_idle', kind: integer(-1, 1_000_000_000) },
+};
+
+/** A map from transports to options of their own. */
+export const transportOpts: OptionKind<TransportOpts> = {
+  expected: `a map of zeromq, tcp or ws to a map with any of ${Object.values(transportTable)
+    .map(({ name }) => name)
+    .join(', ')}`,
+  isPath: false,
+  parse: (value) => {
+    const opts: { -readonly [Name in keyof TransportOpts]: TransportOpts[Name] } = {};
+    const entries = sectionEntries(value);
+    for (const [name, given] of entries ?? []) {
+      const transport = transportName.parse(name);
+      const own = isNothing(given) ? {} : readSection(transportTable, given);
+      if (transport === undefined || own === undefined) return undefined;
+      opts[transport] = own;
+    }
+    return entries === undefined ? undefined : opts;
+  },
+};
+
+/** Salt's own example has an empty list where a transport has nothing of its own. */
+function isNothing(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+/** A transport with the options that apply to it. */
+export interface ServedTransport extends TransportOptions {
+  readonly name: TransportName;
+}
+
+/** The transports that are served: `transport` first, then the others of `transport_opts`. */
+export function servedTransports(
+  config: TransportOptions & Pick<MasterConfig, 'transport' | 'transportOpts'>,
+): readonly ServedTransport[] {
+  const { transport, transportOpts: opts } = config;
+  const names = new Set<TransportName>([transport]);
+  for (const name of ['zeromq', 'tcp', 'ws'] as const)
+    if (opts[name] !== undefined) names.add(name);
+  return Array.from(names, (name) => ({ ...config, ...opts[name], name }));
+}
+
+/** A port that two listeners would share, in words; `undefined`: there is none. */
+export function findSharedPort(transports: readonly ServedTransport[]): string | undefined {
+  const taken = new Map<string, string>();
+  for (const transport of transports) {
+    for (const option of ['publishPort', 'retPort'] as const) {
+      const place = `${transport.interface} ${transport[option]}`;
+      const claim = `${option === 'publishPort' ? 'publish_port' : 'ret_port'} of ${transport.name}`;
+      const other = taken.get(place);
+      if (transport[option] !== 0 && other !== undefined) return `${other} and ${claim}`;
+      taken.set(place, claim);
+    }
+  }
+  return undefined;
+}

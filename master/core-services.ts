@@ -1,0 +1,322 @@
+/** What a master stands on: its store, its secrets, and the keys of its minions. */
+
+import type { Logger } from 'pino';
+import { type BackupReceipt, type EmbeddedStore, type RestoreReceipt, type Store, StoreError, type StoreInspection, inspectStore, openEmbeddedStore, restoreStore } from '../store/index.ts';
+import type { MasterConfig } from './config/options.ts';
+import { type Audit, openAudit } from './audit/audited.ts';
+import type { Closers } from '../runtime/closers.ts';
+import { DecisionRecorder } from './users/decisions.ts';
+import { type MasterKeyPair, openMasterKeys, preparePrivateDirectories, readMasterSignature } from './auth/master-keys.ts';
+import { type AutoAccept, openAutoAccept } from './auth/auto-accept.ts';
+import { type KeyStore, openConfiguredKeys } from './auth/key-store.ts';
+import type { MasterParts } from './master.ts';
+import { Meter, meteredStore } from './metrics/metrics.ts';
+import { VersionPins } from './auth/version-pins.ts';
+import { PublishKey, secretsPrefix } from './auth/publish-key.ts';
+import { RsaPool } from './auth/rsa-pool.ts';
+import { type Seal, SessionKeys, openSeal } from './auth/session-keys.ts';
+import { KnownFacts, takeOverFacts } from './jobs/minion-facts.ts';
+import { KnownResources } from './jobs/resources.ts';
+import { openRunsPrefix } from './reactor/reaction-queue.ts';
+import type { Logins } from './users/logins.ts';
+import type { Revocation } from './auth/key-lifecycle.ts';
+
+// The store that a master opens for itself, and what is to be told of its disk.
+
+/** Backups of the store, and whether its disk is full. */
+export interface StoreKeeper {
+  readonly isFull: () => boolean;
+  /** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL */
+  readonly backup: (target: string) => Promise<BackupReceipt>;
+  /** Calls the listener when the disk is found full, and when there is room again. */
+  readonly onChange: (listener: (isFull: boolean) => void) => void;
+}
+
+/** For a store that somebody else opened, who keeps its backups too. */
+export const foreignStore: StoreKeeper = {
+  isFull: () => false,
+  backup: async () => {
+    throw new StoreError('ERR_STORE_BACKUP', 'this master was given its store by its program');
+  },
+  onChange: () => {},
+};
+
+/**
+ * Opens the store in `state_dir`.
+ * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_VERSION, and what else opening may meet
+ */
+export async function openOwnStore(
+  { stateDir }: Pick<MasterConfig, 'stateDir'>,
+  { now, log }: { readonly now: () => number; readonly log: Logger },
+): Promise<{ readonly store: EmbeddedStore; readonly keeper: StoreKeeper }> {
+  const directory = storeDirectory(stateDir);
+  let tell: (isFull: boolean) => void = () => {};
+  const store = await openEmbeddedStore({
+    directory,
+    now,
+    onFull: (isFull) => {
+      if (isFull) log.error({ directory }, 'disk of the store is full: nothing new is kept');
+      else log.info({ directory }, 'disk of the store has room again');
+      tell(isFull);
+    },
+    onUpgrade: ({ from, to, old }) =>
+      log.warn(
+        { from, to, old: old.file, bytes: old.bytes },
+        'store upgraded; the old one is kept',
+      ),
+  });
+  const keeper: StoreKeeper = {
+    isFull: () => store.isFull,
+    backup: (target) => store.backup(target),
+    onChange: (listener) => {
+      tell = listener;
+    },
+  };
+  return { store, keeper };
+}
+
+/** Where a master's own store lies. */
+export function storeDirectory(stateDir: string): string {
+  return `${stateDir}/store`;
+}
+
+/** Opened in this order. */
+export interface CoreServices {
+  readonly store: Store;
+  readonly storeKeeper: StoreKeeper;
+  readonly meter: Meter;
+  /** Over what the store holds of secrets. */
+  readonly seal: Seal;
+  /** Who did what. */
+  readonly audit: Audit;
+  /** What was decided about minions. */
+  readonly decisions: DecisionRecorder;
+  readonly rsa: RsaPool;
+  readonly masterKeys: MasterKeyPair;
+  /** With `master_sign_pubkey`: what vouches for the master's key. */
+  readonly voucher: MasterKeySigner | undefined;
+  readonly keys: KeyStore;
+  /** Which keys need no operator. */
+  readonly autoAccept: AutoAccept;
+  readonly publishKey: PublishKey;
+  readonly sessions: SessionKeys;
+  readonly pins: VersionPins;
+  /** Grains and pillar of minions. */
+  readonly facts: KnownFacts;
+  /** What minions manage besides themselves. */
+  readonly resources: KnownResources;
+}
+
+/** A key pair that signs the master's key for each minion, or a signature that was made beforehand. */
+export type MasterKeySigner =
+  | { readonly kind: 'keys'; readonly keys: MasterKeyPair }
+  | { readonly kind: 'signature'; readonly signature: string };
+
+export async function openCoreServices(
+  parts: MasterParts & { readonly logger: Logger },
+  closers: Closers,
+  now: () => number,
+): Promise<CoreServices> {
+  const { config } = parts;
+  await preparePrivateDirectories([config.stateDir, config.pkiDir]);
+  const meter = new Meter();
+  const { store: bare, storeKeeper } = await openStore(parts, closers, now);
+  const store = meteredStore(bare, meter);
+  const seal = await openSeal(config.stateDir);
+  const auditLog = parts.logger.child({ component: 'audit' });
+  const audit = closers.add(await openAudit({ config, store, seal, now, log: auditLog }), (it) =>
+    it.close(),
+  );
+  const decisions = closers.add(
+    await DecisionRecorder.open({
+      store,
+      seal,
+      keepsValues: () => config.acl.recordData,
+      now,
+      log: auditLog,
+    }),
+    (it) => it.close(),
+  );
+  const rsa = closers.add(new RsaPool(), (it) => it.close());
+  const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
+  const voucher = await openVoucher(config, masterKeys.publicPem);
+  const keys = closers.add(await openConfiguredKeys(config, now), (it) => it.close());
+  const autoAccept = closers.add(await openAutoAccept({ ...config, now }), (it) => it.close());
+  const publishKey = await PublishKey.open({
+    store,
+    seal,
+    sign: (keyString) =>
+      rsa.run({ kind: 'sign-key-string', masterKey: masterKeys.privateKey, keyString }),
+    serialBlock: config.publishSerialBlock,
+    now,
+  });
+  const sessions = await SessionKeys.open(
+    { store, seal, lifetimeMs: config.publishSession * 1000, now },
+    (id) => keys.isAccepted(id),
+  );
+  const pins = await VersionPins.open(store, config.minimumAuthVersion);
+  const facts = await openFacts(parts, { store, seal, keys });
+  const resources = await KnownResources.open({
+    store,
+    maxBytes: config.limits.grainsBytes,
+    hasKey: (id) => keys.get(id) !== undefined,
+  });
+  return {
+    store,
+    storeKeeper,
+    meter,
+    seal,
+    audit,
+    decisions,
+    rsa,
+    masterKeys,
+    voucher,
+    keys,
+    autoAccept,
+    publishKey,
+    sessions,
+    pins,
+    facts,
+    resources,
+  };
+}
+
+async function openStore(
+  { config, store, logger }: MasterParts & { readonly logger: Logger },
+  closers: Closers,
+  now: () => number,
+): Promise<Pick<CoreServices, 'store' | 'storeKeeper'>> {
+  if (store !== undefined) return { store, storeKeeper: foreignStore };
+  const own = await openOwnStore(config, { now, log: logger.child({ component: 'store' }) });
+  closers.add(own.store, (it) => it.close());
+  return { store: own.store, storeKeeper: own.keeper };
+}
+
+/** Where nothing is known yet, what a salt-master knew is taken over. */
+async function openFacts(
+  { config, logger }: MasterParts & { readonly logger: Logger },
+  { store, seal, keys }: { readonly store: Store; readonly seal: Seal; readonly keys: KeyStore },
+): Promise<KnownFacts> {
+  const maxBytes = config.limits.grainsBytes;
+  const facts = await KnownFacts.open({
+    store,
+    seal,
+    isOn: config.minionDataCache,
+    maxBytes,
+    hasKey: (id) => config.preserveMinionCache || keys.get(id) !== undefined,
+  });
+  if (!config.minionDataCache || facts.size > 0) return facts;
+  const log = logger.child({ component: 'targeting' });
+  const ids = keys.acceptedIds();
+  const count = await takeOverFacts(facts, {
+    cachedir: config.cachedir,
+    ids,
+    maxBytes: 2 * maxBytes,
+    log,
+  });
+  if (count > 0) log.info({ minions: count }, 'minion data taken over from salt-master');
+  return facts;
+}
+
+async function openVoucher(
+  config: MasterConfig,
+  masterPublicPem: string,
+): Promise<MasterKeySigner | undefined> {
+  if (!config.masterSignPubkey) return undefined;
+  if (config.masterUsePubkeySignature) {
+    return { kind: 'signature', signature: await readMasterSignature(config, masterPublicPem) };
+  }
+  const keys = await openOwnKeys(config, config.masterSignKeyName, config.signingKeyPass);
+  return { kind: 'keys', keys };
+}
+
+function openOwnKeys(
+  config: MasterConfig,
+  name: string,
+  passphrase: string | null,
+): Promise<MasterKeyPair> {
+  return openMasterKeys({
+    pkiDir: config.pkiDir,
+    name,
+    bits: config.keysize,
+    ...(passphrase === null ? {} : { passphrase }),
+  });
+}
+
+// The store without a running master.
+
+/**
+ * Makes a backup of the store of a master that is not running.
+ * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_BACKUP, ERR_STORE_FULL
+ */
+export async function backupOfflineStore(
+  { stateDir }: MasterConfig,
+  target: string,
+): Promise<BackupReceipt> {
+  const store = await openEmbeddedStore({ directory: storeDirectory(stateDir) });
+  try {
+    return await store.backup(target);
+  } finally {
+    await store.close();
+  }
+}
+
+/**
+ * Puts a backup in the place of the store of a master that is not running. The publish key and
+ * the session keys in it are dropped: minions hold higher serials of that key by now and would
+ * take no publication, and what was revoked since must not serve again. So every minion signs in
+ * once more. Runs of reactions that waited then are dropped as well: they have been done since.
+ * @throws StoreError ERR_STORE_LOCKED while a master runs; ERR_STORE_CORRUPT, ERR_STORE_VERSION,
+ * ERR_STORE_BACKUP, ERR_STORE_FULL: the store is as it was
+ */
+export async function restoreMasterStore(
+  { stateDir }: MasterConfig,
+  file: string,
+): Promise<RestoreReceipt> {
+  return restoreStore({
+    file,
+    directory: storeDirectory(stateDir),
+    adapt: async (store) => {
+      await store.write([
+        { op: 'delete-prefix', prefix: secretsPrefix },
+        { op: 'delete-prefix', prefix: openRunsPrefix },
+      ]);
+    },
+  });
+}
+
+/**
+ * Reads the whole store, also while the master runs; changes nothing.
+ * @throws StoreError ERR_STORE_CORRUPT, ERR_STORE_UNAVAILABLE
+ */
+export function inspectMasterStore({ stateDir }: MasterConfig): Promise<StoreInspection> {
+  return inspectStore(storeDirectory(stateDir));
+}
+
+/** What is looked at every `loop_interval`. */
+export interface MaintenanceOptions {
+  readonly config: MasterConfig;
+  readonly foundations: CoreServices;
+  readonly revocation: Revocation;
+  readonly logins: Pick<Logins, 'sweep'>;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** Replaces the publish key when it is older than `publish_session`; drops expired tokens. */
+export function startMaintenance(options: MaintenanceOptions): { stop: () => void } {
+  const { config, foundations, revocation, logins, now, log } = options;
+  const lifetimeMs = config.publishSession * 1000;
+  const round = (): void => {
+    logins.sweep().catch((error: unknown) => {
+      log.error({ err: error }, 'expired tokens were not dropped');
+    });
+    if (lifetimeMs === 0 || now() - foundations.publishKey.current.madeAt < lifetimeMs) return;
+    revocation.rotate().catch((error: unknown) => {
+      log.error({ err: error }, 'publish key rotation failed');
+    });
+  };
+  const timer = setInterval(round, config.loopInterval * 1000);
+  timer.unref();
+  return { stop: () => clearInterval(timer) };
+}

@@ -1,0 +1,319 @@
+/** Pillars that outlive the master: sealed in the store, one record a minion. */
+
+import { type FactMap, type PayloadLimits, type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
+import { GrainReads, type PillarMap, isPillarMap } from './compile-pillar.ts';
+import type { PillarSources } from './pillar-sources.ts';
+import type { Key, Operation, Store } from '../../store/index.ts';
+import type { Seal } from '../auth/session-keys.ts';
+import { Float, type PlainData } from '../../template/index.ts';
+
+// What a pillar was made from: as long as that is the same, so is the pillar.
+
+/** A file that was looked for. */
+export interface FileRead {
+  readonly path: string;
+  readonly saltenv: string;
+  /** `undefined`: it was not there. */
+  readonly digest: string | undefined;
+}
+
+/** The SLS of an environment, where a pattern went through their names. */
+interface ListRead {
+  readonly saltenv: string;
+  /** Of the names. */
+  readonly digest: string;
+}
+
+/** See above. It holds no text of the files. */
+export interface CacheDependencies {
+  readonly files: readonly FileRead[];
+  readonly lists: readonly ListRead[];
+  readonly grains: GrainReads;
+}
+
+/** Whether a pillar made now, with these grains, would be made from the same. */
+export async function isCurrent(
+  { files, lists, grains: read }: CacheDependencies,
+  sources: PillarSources,
+  grains: WireMap,
+): Promise<boolean> {
+  if (!read.agreeWith(grains)) return false;
+  const looks = [
+    ...files.map(async ({ path, saltenv, digest }) => {
+      return (await sources.digest(path, saltenv)) === digest;
+    }),
+    ...lists.map(async ({ saltenv, digest }) => {
+      return sources.namesDigest(await sources.lists(saltenv)) === digest;
+    }),
+  ];
+  return (await Promise.all(looks)).every((isSame) => isSame);
+}
+
+/** As it is stored; {@link unpackDependencies} reads it. */
+export function packDependencies({ files, lists, grains }: CacheDependencies): WireMap {
+  return {
+    files: files.map(({ saltenv, path, digest }) => [saltenv, path, digest ?? null]),
+    lists: lists.map(({ saltenv, digest }) => [saltenv, digest]),
+    grains: Array.from(grains.values, ([name, value]) => [name, value]),
+    whole: grains.whole ?? null,
+  };
+}
+
+/** @returns `undefined` for what is none */
+export function unpackDependencies(value: WireValue | undefined): CacheDependencies | undefined {
+  if (!isWireMap(value)) return undefined;
+  const grains = new GrainReads();
+  for (const [name, read] of tuples(value.grains)) {
+    if (typeof name === 'string') grains.values.set(name, bytesOf(read) ?? null);
+  }
+  grains.whole = bytesOf(value.whole);
+  return {
+    files: tuples(value.files).map(([saltenv, path, digest]) => ({
+      saltenv: String(saltenv),
+      path: String(path),
+      digest: typeof digest === 'string' ? digest : undefined,
+    })),
+    lists: tuples(value.lists).map(([saltenv, digest]) => ({
+      saltenv: String(saltenv),
+      digest: String(digest),
+    })),
+    grains,
+  };
+}
+
+function tuples(value: WireValue | undefined): (readonly WireValue[])[] {
+  return Array.isArray(value) ? value.filter((item) => Array.isArray(item)) : [];
+}
+
+function bytesOf(value: WireValue | undefined): Buffer | undefined {
+  return value instanceof Uint8Array ? Buffer.from(value) : undefined;
+}
+
+/** A pillar with what it is good for. */
+export interface KeptPillar {
+  readonly saltenv: string | undefined;
+  readonly pillarenv: string | undefined;
+  readonly lower: string;
+  readonly rules: string;
+  readonly madeFrom: CacheDependencies;
+  /** Packed, because as objects they take some ten times the room. */
+  readonly pillar: Uint8Array;
+  /** The same object where it is the same. */
+  readonly proven: Uint8Array;
+}
+
+/** What was packed here is read again, whatever a peer may send. */
+export const keptLimits: PayloadLimits = {
+  maxBytes: Number.POSITIVE_INFINITY,
+  maxDepth: 1000,
+  maxElements: Number.POSITIVE_INFINITY,
+};
+
+/** As it is stored; {@link unpackKept} reads it. */
+export function packKept({
+  saltenv,
+  pillarenv,
+  lower,
+  rules,
+  madeFrom,
+  pillar,
+  proven,
+}: KeptPillar): WireMap {
+  return {
+    saltenv: saltenv ?? null,
+    pillarenv: pillarenv ?? null,
+    lower,
+    rules,
+    from: packDependencies(madeFrom),
+    pillar,
+    ...(proven === pillar ? {} : { proven }),
+  };
+}
+
+/** @returns `undefined` for what is none */
+export function unpackKept(value: WireValue): KeptPillar | undefined {
+  if (!isWireMap(value)) return undefined;
+  const { saltenv, pillarenv, lower, rules, from, pillar, proven = pillar } = value;
+  const madeFrom = unpackDependencies(from);
+  if (madeFrom === undefined || typeof lower !== 'string' || typeof rules !== 'string') {
+    return undefined;
+  }
+  if (!(pillar instanceof Uint8Array) || !(proven instanceof Uint8Array)) return undefined;
+  return {
+    saltenv: typeof saltenv === 'string' ? saltenv : undefined,
+    pillarenv: typeof pillarenv === 'string' ? pillarenv : undefined,
+    lower,
+    rules,
+    madeFrom,
+    pillar,
+    proven,
+  };
+}
+
+const prefix: Key = ['pillar-cache'];
+
+/** What {@link PersistentPillarCache} needs. */
+export interface PersistentPillarCacheOptions {
+  readonly store: Store;
+  readonly seal: Seal;
+  /** Whether an id has a key in any state; what there is of others is forgotten. */
+  readonly hasKey: (id: string) => boolean;
+  /** Of all records together. Default 256 MiB. */
+  readonly maxBytes?: number;
+  /** Of one; sealing takes some 13 ms for a MiB. Default 2 MiB. */
+  readonly maxRecordBytes?: number;
+}
+
+/**
+ * See above. Bounded in bytes; what was put there longest ago goes first. A record opens under the
+ * id alone that it was sealed for.
+ */
+export class PersistentPillarCache {
+  readonly #store: Store;
+  readonly #seal: Seal;
+  readonly #maxBytes: number;
+  readonly #maxRecordBytes: number;
+  /** Bytes by id, those put there longest ago first. */
+  readonly #sizes = new Map<string, number>();
+  #bytes = 0;
+
+  private constructor({
+    store,
+    seal,
+    maxBytes = 256 * 1024 * 1024,
+    maxRecordBytes = 2 * 1024 * 1024,
+  }: PersistentPillarCacheOptions) {
+    this.#store = store;
+    this.#seal = seal;
+    this.#maxBytes = maxBytes;
+    this.#maxRecordBytes = maxRecordBytes;
+  }
+
+  /** Counts what is there, and forgets what belongs to no key any more. @throws StoreError */
+  static async open(options: PersistentPillarCacheOptions): Promise<PersistentPillarCache> {
+    const shelf = new PersistentPillarCache(options);
+    const stale: string[] = [];
+    for await (const { key, value } of options.store.list(prefix)) {
+      const id = key.at(-1) ?? '';
+      if (options.hasKey(id)) shelf.#note(id, value.length);
+      else stale.push(id);
+    }
+    await shelf.#write([...stale.map(deletion), ...shelf.#trim()]);
+    return shelf;
+  }
+
+  /** Forgets all, for a master that is to keep nothing. @throws StoreError */
+  static async clear(store: Store): Promise<void> {
+    await store.write([{ op: 'delete-prefix', prefix }]);
+  }
+
+  /** Bytes of all records. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** What is kept of a minion; nothing where it cannot be read. @throws StoreError */
+  async get(id: string): Promise<readonly KeptPillar[]> {
+    if (!this.#sizes.has(id)) return [];
+    const entry = await this.#store.get([...prefix, id]);
+    if (entry === undefined || !this.#sizes.has(id)) return [];
+    return this.#read(id, entry.value);
+  }
+
+  /** Keeps these in place of what was there; on disk when it resolves. @throws StoreError */
+  async put(id: string, pillars: readonly KeptPillar[]): Promise<void> {
+    const plain = packLocal({ id, pillars: pillars.map(packKept) });
+    if (plain.length > this.#maxRecordBytes) return this.forget(id);
+    // protection: unsealed-pillars-1
+    const value = this.#seal.seal(plain);
+    this.#note(id, value.length);
+    await this.#write([{ op: 'put', key: [...prefix, id], value }, ...this.#trim()]);
+  }
+
+  /** Forgets a minion. @throws StoreError */
+  async forget(id: string): Promise<void> {
+    if (!this.#sizes.has(id)) return;
+    this.#unnote(id);
+    await this.#write([deletion(id)]);
+  }
+
+  #note(id: string, bytes: number): void {
+    this.#unnote(id);
+    this.#sizes.set(id, bytes);
+    this.#bytes += bytes;
+  }
+
+  #unnote(id: string): void {
+    this.#bytes -= this.#sizes.get(id) ?? 0;
+    this.#sizes.delete(id);
+  }
+
+  #trim(): Operation[] {
+    const operations: Operation[] = [];
+    for (const oldest of this.#sizes.keys()) {
+      if (this.#bytes <= this.#maxBytes) break;
+      this.#unnote(oldest);
+      operations.push(deletion(oldest));
+    }
+    return operations;
+  }
+
+  async #write(operations: readonly Operation[]): Promise<void> {
+    if (operations.length > 0) await this.#store.write(operations);
+  }
+
+  /** Another seal key, another id, another form: all the same, it is made again. */
+  #read(id: string, sealed: Uint8Array): readonly KeptPillar[] {
+    try {
+      // protection: unsealed-pillars-2
+      const record = unpackLocal(this.#seal.open(sealed), keptLimits);
+      // protection: pillar-of-another-record
+      if (!isWireMap(record) || record.id !== id || !Array.isArray(record.pillars)) return [];
+      return record.pillars.map(unpackKept).filter((it) => it !== undefined);
+    } catch {
+      return [];
+    }
+  }
+}
+
+function deletion(id: string): Operation {
+  return { op: 'delete', key: [...prefix, id] };
+}
+
+// Pillar data as they are sent.
+
+/** A float without a fraction is sent as an integer: our MessagePack knows one kind of number. */
+export function toWire(data: PlainData): WireValue {
+  if (typeof data !== 'object' || data === null) return data;
+  if (data instanceof Float) return data.value;
+  if (data instanceof Uint8Array) return data;
+  return isPillarMap(data) ? toWirePillar(data) : listOf(data).map(toWire);
+}
+
+/** A map: an object, unless keys are no text, or an object would change their order. */
+export function toWirePillar(pillar: PillarMap): FactMap {
+  const entries = Array.from(pillar, ([key, value]): [WireValue, WireValue] => {
+    return [toWire(key), toWire(value)];
+  });
+  if (!entries.every(([key]) => typeof key === 'string' && !/^\d+$/.test(key))) {
+    return new Map(entries);
+  }
+  const map: WireMap = Object.create(null);
+  for (const [key, value] of entries) map[String(key)] = value;
+  return map;
+}
+
+function listOf(data: PlainData): readonly PlainData[] {
+  return Array.isArray(data) ? data : [];
+}
+
+/** What a minion sent, as pillar data. */
+export function fromWire(value: WireValue): PlainData {
+  if (typeof value !== 'object' || value === null) return value;
+  if (value instanceof Uint8Array) return value;
+  if (Array.isArray(value)) return value.map(fromWire);
+  if (value instanceof Map) {
+    return new Map(Array.from(value, ([key, inner]) => [fromWire(key), fromWire(inner)]));
+  }
+  return new Map(Object.entries(value).map(([key, inner]) => [key, fromWire(inner)]));
+}

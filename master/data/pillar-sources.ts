@@ -1,0 +1,360 @@
+/** The files of pillar, each read and parsed once for all minions as long as it does not change. */
+
+import { type PlainData, type Template, TemplateError, parseTemplate } from '../../template/index.ts';
+import { createHash } from 'node:crypto';
+import { MasterError } from '../api/errors.ts';
+import { type FileLists, type FileServerBackend, type FoundFile, relativePath } from '../files/file-server.ts';
+import { EventText } from './render-template.ts';
+import { type PillarTask, type Rendered, isTransient } from './renderer.ts';
+import { type PillarSetting, type Reads, isEmpty } from './pillar.ts';
+import type { PillarMap } from './compile-pillar.ts';
+
+/** What tells a file that was read from all others. */
+export interface SourceText {
+  /** Below its root. */
+  readonly path: string;
+  /** Tells this content from every other. */
+  readonly digest: string;
+  readonly text: string;
+}
+
+/** A file as it was when it was read. */
+export interface SourceFile extends SourceText {
+  /** Parsed once. @throws TemplateError */
+  template(): Template;
+}
+
+/** How templates are read. */
+export interface TemplateWhitespace {
+  /** `jinja_trim_blocks`. */
+  readonly trimBlocks: boolean;
+  /** `jinja_lstrip_blocks`. */
+  readonly lstripBlocks: boolean;
+}
+
+/** @param onParse called before it is parsed */
+export function toSourceFile(
+  { path, digest, text }: SourceText,
+  whitespace: TemplateWhitespace,
+  onParse: () => void = () => {},
+): SourceFile {
+  let template: Template | undefined;
+  return {
+    path,
+    digest,
+    text,
+    template: () => {
+      if (template !== undefined) return template;
+      onParse();
+      template = parseTemplate(text, { ...whitespace, name: path });
+      return template;
+    },
+  };
+}
+
+/** What {@link PillarSources} needs. */
+export interface PillarSourcesOptions extends TemplateWhitespace {
+  /** Serves `pillar_roots`. */
+  readonly backend: FileServerBackend;
+}
+
+/** Largest file, bytes. */
+const maxFileBytes = 16 * 1024 * 1024;
+/** Files that are kept parsed. */
+const maxKept = 5000;
+
+/** The files below `pillar_roots`. */
+export class PillarSources {
+  readonly #options: PillarSourcesOptions;
+  readonly #kept = new Map<string, Promise<SourceFile>>();
+  readonly #names = new WeakMap<FileLists, ReadonlySet<string>>();
+  readonly #digests = new WeakMap<FileLists, string>();
+  #parsed = 0;
+
+  constructor(options: PillarSourcesOptions) {
+    this.#options = options;
+  }
+
+  /** How many files were parsed since the start. */
+  get parsed(): number {
+    return this.#parsed;
+  }
+
+  /** The digest of a file as it is now; `undefined` where there is none. */
+  async digest(path: string, saltenv: string): Promise<string | undefined> {
+    return (await this.#find(path, saltenv))?.hash('sha256');
+  }
+
+  /** A file as it is now. @throws MasterError ERR_PILLAR_FILE */
+  async read(path: string, saltenv: string): Promise<SourceFile | undefined> {
+    const found = await this.#find(path, saltenv);
+    if (found === undefined) return undefined;
+    const digest = await found.hash('sha256');
+    const mark = `${digest} ${path}`;
+    const known = this.#kept.get(mark);
+    if (known !== undefined) return known;
+    const reading = this.#load(found, path, digest);
+    this.#kept.set(mark, reading);
+    reading.catch(() => this.#kept.delete(mark));
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
+    return reading;
+  }
+
+  /** What an environment has; the same object as long as nothing comes or goes. */
+  lists(saltenv: string): Promise<FileLists> {
+    return this.#options.backend.lists(saltenv);
+  }
+
+  /** The SLS of an environment by their names, sorted [salt/fileclient.py list_states]. */
+  names(lists: FileLists): ReadonlySet<string> {
+    const known = this.#names.get(lists);
+    if (known !== undefined) return known;
+    const names = lists.files
+      .filter((file) => file.endsWith('.sls'))
+      .map((file) => file.replace(/(?:\/init)?\.sls$/, '').replaceAll('/', '.'));
+    const set = new Set(names.sort());
+    this.#names.set(lists, set);
+    return set;
+  }
+
+  /** Tells the names of an environment's SLS from all others. */
+  namesDigest(lists: FileLists): string {
+    const known = this.#digests.get(lists);
+    if (known !== undefined) return known;
+    const names = JSON.stringify([...this.names(lists)]);
+    const digest = createHash('sha256').update(names).digest('hex');
+    this.#digests.set(lists, digest);
+    return digest;
+  }
+
+  close(): Promise<void> {
+    return this.#options.backend.close();
+  }
+
+  async #find(path: string, saltenv: string): Promise<FoundFile | undefined> {
+    const place = relativePath(path);
+    return place === undefined ? undefined : this.#options.backend.find(place, saltenv);
+  }
+
+  async #load(found: FoundFile, path: string, digest: string): Promise<SourceFile> {
+    if (found.stat.size > maxFileBytes) {
+      throw new MasterError('ERR_PILLAR_FILE', `${path} has more than ${maxFileBytes} bytes`);
+    }
+    const text = decode(await found.read(0, found.stat.size), path);
+    return toSourceFile({ path, digest, text }, this.#options, () => {
+      this.#parsed += 1;
+    });
+  }
+}
+
+function decode(bytes: Uint8Array, path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (cause) {
+    throw new MasterError('ERR_PILLAR_FILE', `${path} is not UTF-8`, { cause });
+  }
+}
+
+// Which renderers a file asks for: its first line, or `renderer` [salt/template.py].
+
+/** What is done with a file, in this order. */
+export interface RenderPipe {
+  readonly isTemplate: boolean;
+  readonly format: 'yaml' | 'json';
+}
+
+const pipes: Readonly<Record<string, RenderPipe>> = {
+  yaml: { isTemplate: false, format: 'yaml' },
+  json: { isTemplate: false, format: 'json' },
+  'jinja|yaml': { isTemplate: true, format: 'yaml' },
+  'jinja|json': { isTemplate: true, format: 'json' },
+  yaml_jinja: { isTemplate: true, format: 'yaml' },
+  json_jinja: { isTemplate: true, format: 'json' },
+};
+
+const noCode =
+  'it runs code in the master; write it in Jinja, or give createMaster a pillar function';
+const noKeys =
+  'the master decrypts nothing; keep the secrets elsewhere, and give createMaster a pillar function';
+
+/** What to do instead, by renderer. */
+const waysOut: Readonly<Record<string, string>> = {
+  py: noCode,
+  pydsl: noCode,
+  pyobjects: noCode,
+  gpg: noKeys,
+  nacl: noKeys,
+};
+const otherWayOut = 'jinja|yaml, jinja|json, yaml and json are';
+
+/**
+ * The renderers of a file. @param standard `renderer`
+ * @throws MasterError ERR_RENDERER for others, by name
+ */
+export function pipeOf(text: string, standard: string): RenderPipe {
+  const [line = ''] = text.split('\n', 1);
+  const isMarked = line.startsWith('#!') && !line.startsWith('#!/');
+  const names = (isMarked ? line.trim().slice(2) : standard).split('|').map((name) => name.trim());
+  const pipe = names.join('|');
+  const known = Object.hasOwn(pipes, pipe) ? pipes[pipe] : undefined;
+  if (known !== undefined) return known;
+  const [strange = ''] = names.filter((name) => !['jinja', 'yaml', 'json'].includes(name));
+  const [name = ''] = (strange || pipe).split(' ', 1);
+  const wayOut = Object.hasOwn(waysOut, name) ? waysOut[name] : otherWayOut;
+  throw new MasterError('ERR_RENDERER', `the renderer "${name}" is not served: ${wayOut}`);
+}
+
+// One file of pillar to data, as Salt's renderers make it [salt/renderers/{jinja,yaml,json}.py].
+
+/** What a file is rendered as. */
+export interface RenderedAs {
+  readonly saltenv: string;
+  /** Its name, `web.common`; empty for a top file. */
+  readonly sls: string;
+  /** More variables: `defaults` of an include. */
+  readonly defaults: PillarMap;
+}
+
+/** What files are rendered with. */
+export type SlsRendering = Pick<
+  PillarSetting,
+  | 'id'
+  | 'grains'
+  | 'opts'
+  | 'pillar'
+  | 'foreign'
+  | 'raisesOnMissing'
+  | 'nodegroups'
+  | 'renderer'
+  | 'trimBlocks'
+  | 'lstripBlocks'
+  | 'limits'
+  | 'rendering'
+  | 'data'
+  | 'now'
+>;
+
+/** Renders the files of one pillar, or of one orchestration. */
+export class SlsRenderer {
+  readonly #setting: SlsRendering;
+  readonly #reads: Reads;
+
+  constructor(setting: SlsRendering, reads: Reads) {
+    this.#setting = setting;
+    this.#reads = reads;
+  }
+
+  /**
+   * The data of a file; an empty map for one with nothing in it.
+   * @throws TemplateError, MasterError ERR_RENDERER, ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP
+   */
+  async render(file: SourceFile, as: RenderedAs): Promise<PlainData> {
+    if (file.text.trim() === '') return new Map();
+    const pipe = pipeOf(file.text, this.#setting.renderer);
+    try {
+      const data = pipe.isTemplate
+        ? await this.#readRendered(await this.#renderTemplate(file, as), file.path, pipe)
+        : await this.#read(file.text, file.path, pipe);
+      return isEmpty(data) ? new Map() : data;
+    } catch (error) {
+      if (isTransient(error)) this.#reads.isVolatile = true;
+      throw error;
+    }
+  }
+
+  /** What was marked is put in its place once its text has been read. */
+  async #readRendered(
+    { text, marked }: Rendered,
+    name: string,
+    pipe: RenderPipe,
+  ): Promise<PlainData> {
+    const data = await this.#read(text, name, pipe);
+    const { foreign } = this.#setting;
+    return foreign === undefined ? data : new EventText(foreign.secret, marked).restoreAll(data);
+  }
+
+  async #renderTemplate(file: SourceFile, as: RenderedAs): Promise<Rendered> {
+    const { id, grains, opts, pillar, raisesOnMissing, nodegroups, ...setting } = this.#setting;
+    const { trimBlocks, lstripBlocks, limits, now, rendering, foreign } = setting;
+    // Member by member: nothing else is copied to another thread.
+    const task: PillarTask = {
+      kind: 'pillar',
+      ...as,
+      ...{ id, grains, opts, pillar, raisesOnMissing, nodegroups },
+      ...{ trimBlocks, lstripBlocks, limits },
+      now: now(),
+      foreign,
+    };
+    const imports = this.#reads.imports(as.saltenv);
+    return rendering.render(file, task, imports, this.#reads);
+  }
+
+  async #read(text: string, name: string, { format }: RenderPipe): Promise<PlainData> {
+    const { data } = this.#setting;
+    if (format === 'yaml') return data.read({ kind: 'read', format, text, name });
+    const [line = ''] = text.split('\n', 1);
+    const json = line.startsWith('#!') ? text.slice(line.length + 1) : text;
+    return json.trim() === '' ? new Map() : data.read({ kind: 'read', format, text: json, name });
+  }
+}
+
+/** The file of an SLS: `web.common` is `web/common.sls` or `web/common/init.sls`. */
+export async function findSls(
+  reads: Reads,
+  sls: string,
+  saltenv: string,
+): Promise<SourceFile | undefined> {
+  const place = sls.replaceAll('.', '/');
+  return (
+    (await reads.read(`${place}.sls`, saltenv)) ?? (await reads.read(`${place}/init.sls`, saltenv))
+  );
+}
+
+// What Salt tells a template about its own place [salt/utils/templates.py generate_sls_context].
+
+/** @param file below its root: `web/init.sls` */
+export function slsNames(file: string): Readonly<Record<string, string>> {
+  const directory = file.includes('/') ? file.slice(0, file.lastIndexOf('/')) : '';
+  return {
+    slspath: directory,
+    slsdotpath: directory.replaceAll('/', '.'),
+    slscolonpath: directory.replaceAll('/', ':'),
+    sls_path: directory.replaceAll('/', '_'),
+  };
+}
+
+/**
+ * Reads JSON as data.
+ * @throws TemplateError ERR_YAML, the code of a text that holds no data
+ */
+export function parseJson(text: string, name: string): PlainData {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return toData(parsed);
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw cause;
+    throw new TemplateError('ERR_YAML', {
+      place: { file: name, line: lineOf(cause, text) },
+      kind: 'JSONDecodeError',
+      detail: 'this is not JSON',
+      cause,
+    });
+  }
+}
+
+/** Of keys that are there twice the last one counts, as in Python. */
+function toData(parsed: unknown): PlainData {
+  if (typeof parsed === 'string' || typeof parsed === 'number' || typeof parsed === 'boolean') {
+    return parsed;
+  }
+  if (Array.isArray(parsed)) return parsed.map(toData);
+  if (typeof parsed !== 'object' || parsed === null) return null;
+  return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value)]));
+}
+
+/** The engine tells the position in its message, and nowhere else. */
+function lineOf({ message }: SyntaxError, text: string): number {
+  const [, position] = /at position (\d+)/.exec(message) ?? [];
+  return text.slice(0, Number(position ?? text.length)).split('\n').length;
+}

@@ -1,0 +1,795 @@
+import { type FactMap, type Nodegroups, type WireMap, type WireValue, isWireMap, packLocal, traverseFacts, unpackLocal } from '../../minion-protocol/index.ts';
+import { MasterError } from '../api/errors.ts';
+import type { PillarProvider, PillarRequest } from '../requests/minion-requests.ts';
+import { type CompiledPillar, GrainReads, type MergeOptions, type PillarLayer, type PillarMap, compilePillar, withMasterOptions } from './compile-pillar.ts';
+import { type CacheDependencies, type FileRead, type KeptPillar, PersistentPillarCache, isCurrent, keptLimits, packKept, toWire, toWirePillar, unpackKept } from './pillar-cache.ts';
+import { PillarSources, type SourceFile } from './pillar-sources.ts';
+import { type FileLists, hiddenDirectories } from '../files/file-server.ts';
+import { type Imports, type Notes, ParsedFileCache, Renderer, type UntrustedInput } from './renderer.ts';
+import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { MasterConfig } from '../config/options.ts';
+import { SlowPatternRunner } from '../jobs/slow-patterns.ts';
+import { version } from '../api/version.ts';
+import type { Closers } from '../../runtime/closers.ts';
+import { openRoots } from '../files/roots.ts';
+import type { CoreServices } from '../core-services.ts';
+import type { MasterParts } from '../master.ts';
+import { openExtPillars, withExtPillar } from './ext-pillar.ts';
+import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { PillarApi } from '../api/master-api.ts';
+import type { KnownFacts } from '../jobs/minion-facts.ts';
+
+/** A minion's pillar, with what of it the minion's own word has no part in. */
+export interface PillarAnswer {
+  readonly pillar: FactMap;
+  /** The pillar that it would have without its grains: all that rights may go by [THREATS M-09]. */
+  readonly proven: FactMap;
+}
+
+/** Gives minions their pillar. */
+export interface PillarSource {
+  /** @param lower what templates see as `pillar`. Default: nothing */
+  provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
+  /** A pillar file by file, made for whoever wants to know; a program's has no files. */
+  compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
+}
+
+/** The pillar of a program, which answers for what it makes of a minion's grains. */
+export function fromProvider(provider: PillarProvider): PillarSource {
+  return {
+    provide: async (request) => {
+      const pillar = await provider(request);
+      return { pillar, proven: pillar };
+    },
+  };
+}
+
+/** A pillar file by file. @throws MasterError ERR_NOT_SERVED where a program gives it */
+export async function compiledOf(
+  pillar: PillarSource,
+  request: PillarRequest,
+): Promise<CompiledPillar> {
+  if (pillar.compile !== undefined) return pillar.compile(request);
+  throw new MasterError('ERR_NOT_SERVED', 'pillar comes from a program here, and not from files');
+}
+
+/** What a pillar was made for, besides the grains. */
+export interface PillarKey {
+  readonly id: string;
+  readonly saltenv: string | undefined;
+  readonly pillarenv: string | undefined;
+  /** Tells apart what external pillar gave before; empty: nothing. */
+  readonly lower: string;
+  /** Tells apart the options, and the program, that it was made by. */
+  readonly rules: string;
+}
+
+/** What {@link PillarCache} needs. */
+export interface PillarCacheOptions {
+  /** What a pillar was made from is looked up in them. */
+  readonly sources: PillarSources;
+  /** Where pillars outlive the master. Default: nowhere. */
+  readonly shelf?: PersistentPillarCache | undefined;
+  /** Of what is in memory. Default 256 MiB. */
+  readonly maxBytes?: number;
+}
+
+/** Environments of one minion that are kept. */
+const maxPerMinion = 4;
+/** What a minion's entry takes besides its bytes. */
+const bytesPerMinion = 400;
+
+/**
+ * Pillars that were made, each good as long as what it was made from is the same. In memory, packed
+ * with all that is known of them, because as objects even empty ones take a kilobyte each; with a
+ * shelf behind it that is asked where a minion has nothing there. Bounded in bytes; the one that
+ * was not asked for longest goes first.
+ */
+export class PillarCache {
+  readonly #sources: PillarSources;
+  readonly #shelf: PersistentPillarCache | undefined;
+  readonly #maxBytes: number;
+  readonly #entries = new Map<string, Uint8Array>();
+  #bytes = 0;
+
+  constructor({ sources, shelf, maxBytes = 256 * 1024 * 1024 }: PillarCacheOptions) {
+    this.#sources = sources;
+    this.#shelf = shelf;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Bytes of all that is in memory. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** A pillar that would be the same if it were made now. */
+  async find(key: PillarKey, grains: WireMap): Promise<PillarAnswer | undefined> {
+    if (!this.#entries.has(key.id)) await this.#fetch(key.id);
+    const entry = this.#kept(key.id).find((it) => isFor(it, key));
+    if (entry === undefined) return undefined;
+    if (!(await isCurrent(entry.madeFrom, this.#sources, grains))) return undefined;
+    this.#use(key.id);
+    const pillar = unpack(entry.pillar);
+    return { pillar, proven: entry.proven === entry.pillar ? pillar : unpack(entry.proven) };
+  }
+
+  /** In memory at once; resolves when it is on the shelf. @throws StoreError */
+  async keep(
+    { id, ...key }: PillarKey,
+    { pillar, proven }: PillarAnswer,
+    madeFrom: CacheDependencies,
+  ): Promise<void> {
+    const packed = packLocal(pillar);
+    const entry: KeptPillar = {
+      ...key,
+      madeFrom,
+      pillar: packed,
+      proven: proven === pillar ? packed : packLocal(proven),
+    };
+    const others = this.#kept(id).filter((it) => !isFor(it, { id, ...key }));
+    const entries = [entry, ...others].slice(0, maxPerMinion);
+    this.#put(id, entries);
+    await this.#shelf?.put(id, entries);
+  }
+
+  /** Forgets a minion, on the shelf as well. @throws StoreError */
+  async forget(id: string): Promise<void> {
+    this.#drop(id);
+    await this.#shelf?.forget(id);
+  }
+
+  async #fetch(id: string): Promise<void> {
+    const entries = (await this.#shelf?.get(id)) ?? [];
+    // What was made meanwhile is newer.
+    if (entries.length > 0 && !this.#entries.has(id)) this.#put(id, entries);
+  }
+
+  #kept(id: string): readonly KeptPillar[] {
+    const packed = this.#entries.get(id);
+    if (packed === undefined) return [];
+    const entries = unpackLocal(packed, keptLimits);
+    return Array.isArray(entries) ? entries.map(unpackKept).filter((it) => it !== undefined) : [];
+  }
+
+  #put(id: string, entries: readonly KeptPillar[]): void {
+    this.#drop(id);
+    // A copy: the packed form is a part of a larger buffer.
+    this.#entries.set(id, new Uint8Array(packLocal(entries.map(packKept))));
+    this.#bytes += this.#bytesOf(id);
+    for (const oldest of this.#entries.keys()) {
+      if (this.#bytes <= this.#maxBytes) return;
+      this.#drop(oldest);
+    }
+  }
+
+  #drop(id: string): void {
+    this.#bytes -= this.#bytesOf(id);
+    this.#entries.delete(id);
+  }
+
+  #use(id: string): void {
+    const packed = this.#entries.get(id);
+    if (packed === undefined) return;
+    this.#entries.delete(id);
+    this.#entries.set(id, packed);
+  }
+
+  #bytesOf(id: string): number {
+    const packed = this.#entries.get(id);
+    return packed === undefined ? 0 : bytesPerMinion + packed.length;
+  }
+}
+
+function isFor(entry: KeptPillar, { saltenv, pillarenv, lower, rules }: PillarKey): boolean {
+  const isSameEnv = entry.saltenv === saltenv && entry.pillarenv === pillarenv;
+  return isSameEnv && entry.lower === lower && entry.rules === rules;
+}
+
+function unpack(bytes: Uint8Array): FactMap {
+  return unpackLocal(bytes, keptLimits) as FactMap; // it was packed as one, above
+}
+
+type Contents = Map<string, SourceFile | undefined>;
+
+/** What one pillar is made from, noted while it is made. */
+export class Reads implements Notes {
+  readonly grains: GrainReads = new GrainReads();
+  /** It looked at the clock or at chance: it is another one each time. */
+  isVolatile = false;
+  readonly #sources: PillarSources;
+  readonly #files: Map<string, FileRead>;
+  /** By environment and path. */
+  readonly #contents: Map<string, Contents>;
+  readonly #lists: Map<string, FileLists>;
+
+  /** @param beside one whose files these are too */
+  constructor(sources: PillarSources, beside?: Reads) {
+    this.#sources = sources;
+    this.#files = beside === undefined ? new Map() : beside.#files;
+    this.#contents = beside === undefined ? new Map() : beside.#contents;
+    this.#lists = beside === undefined ? new Map() : beside.#lists;
+  }
+
+  /** For another pillar of the same minion at the same moment: the same files, other grains. */
+  beside(): Reads {
+    return new Reads(this.#sources, this);
+  }
+
+  /** A file; within one pillar it does not change. @throws MasterError ERR_PILLAR_FILE */
+  async read(path: string, saltenv: string): Promise<SourceFile | undefined> {
+    const contents = this.#contentsOf(saltenv);
+    if (contents.has(path)) return contents.get(path);
+    const file = await this.#sources.read(path, saltenv);
+    this.#files.set(`${saltenv}\0${path}`, { path, saltenv, digest: file?.digest });
+    contents.set(path, file);
+    return file;
+  }
+
+  /** The SLS of an environment. */
+  async names(saltenv: string): Promise<ReadonlySet<string>> {
+    const lists = this.#lists.get(saltenv) ?? (await this.#sources.lists(saltenv));
+    this.#lists.set(saltenv, lists);
+    return this.#sources.names(lists);
+  }
+
+  /** What templates of an environment include and import. */
+  imports(saltenv: string): Imports {
+    return {
+      known: this.#contentsOf(saltenv),
+      read: (path) => this.read(path, saltenv),
+    };
+  }
+
+  /** What was read until now, without the texts. */
+  get madeFrom(): CacheDependencies {
+    return {
+      files: [...this.#files.values()],
+      lists: Array.from(this.#lists, ([saltenv, lists]) => {
+        return { saltenv, digest: this.#sources.namesDigest(lists) };
+      }),
+      grains: this.grains,
+    };
+  }
+
+  #contentsOf(saltenv: string): Contents {
+    const known = this.#contents.get(saltenv);
+    if (known !== undefined) return known;
+    const contents: Contents = new Map();
+    this.#contents.set(saltenv, contents);
+    return contents;
+  }
+}
+
+// The pillar of a master's own files: `pillar_roots`, rendered for each minion.
+
+/** Options of `MasterConfig` that pillar goes by. */
+export type PillarConfig = Pick<
+  MasterConfig,
+  | 'pillarRoots'
+  | 'pillarenv'
+  | 'pillarSourceMergingStrategy'
+  | 'pillarMergeLists'
+  | 'pillarIncludesOverrideSls'
+  | 'pillarSafeRenderError'
+  | 'pillarRaiseOnMissing'
+  | 'pillarTrustsGrains'
+  | 'stateTop'
+  | 'renderer'
+  | 'jinjaTrimBlocks'
+  | 'jinjaLstripBlocks'
+  | 'nodegroups'
+  | 'limits'
+  | 'fileIgnoreGlob'
+  | 'fileIgnoreRegex'
+  | 'fileserverFollowsymlinks'
+  | 'fileserverIgnoresymlinks'
+  | 'fileserverListCacheTime'
+  | 'pkiDir'
+  | 'stateDir'
+  | 'cachedir'
+>;
+
+/** What else it is opened with. */
+export interface PillarDeps {
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Where pillars outlive the master. Default: nowhere. */
+  readonly shelf?: PersistentPillarCache | undefined;
+  /** Closed with the pillar. Default: one of its own. */
+  readonly rendering?: Renderer;
+  /** Whether what was made for an id is kept. Default: of all. */
+  readonly isKept?: (id: string) => boolean;
+}
+
+/**
+ * What the steps foresee badly, for instance regular expressions over long texts. Far more than
+ * any file takes, so that a busy machine fails none.
+ */
+export const renderMs = 1000;
+
+/** Messages that are remembered as told. */
+const maxTold = 1000;
+const anyEnv = '__env__';
+
+/** Makes pillars of files, or gives those that were made from the same. */
+export class OwnPillar implements PillarSource {
+  readonly #config: PillarConfig;
+  readonly #sources: PillarSources;
+  readonly #surroundings: PillarDeps;
+  readonly #cache: PillarCache;
+  readonly #rendering: Renderer;
+  readonly #data: ParsedFileCache;
+  readonly #slowPatterns: SlowPatternRunner = new SlowPatternRunner();
+  readonly #told = new Set<string>();
+  #rules: { readonly nodegroups: PillarConfig['nodegroups']; readonly mark: string } | undefined;
+  #made = 0;
+
+  constructor(config: PillarConfig, sources: PillarSources, surroundings: PillarDeps) {
+    this.#config = config;
+    this.#sources = sources;
+    this.#surroundings = surroundings;
+    this.#rendering = surroundings.rendering ?? new Renderer();
+    this.#data = new ParsedFileCache(this.#rendering);
+    this.#cache = new PillarCache({ sources, shelf: surroundings.shelf });
+  }
+
+  /** How many files were parsed since the start. */
+  get parsed(): number {
+    return this.#sources.parsed;
+  }
+
+  /** How many pillars were made since the start, those that were kept not counted. */
+  get made(): number {
+    return this.#made;
+  }
+
+  /** A minion's pillar, with `_errors` where something is wrong with its files. */
+  async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
+    const { id, saltenv, pillarenv } = request;
+    const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark() };
+    const kept = await this.#find(key, request);
+    if (kept !== undefined) return kept;
+    const reads = new Reads(this.#sources);
+    const answer = await this.#make(request, lower, reads);
+    this.#keep(key, answer, reads);
+    return answer;
+  }
+
+  /** Forgets what was made for a minion. */
+  forget(id: string): void {
+    this.#tellFailure(this.#cache.forget(id), id, 'pillar was not forgotten');
+  }
+
+  /** A pillar as it is made, file by file; nothing of it is kept. */
+  compile(request: PillarRequest, lower: PillarMap = new Map()): Promise<CompiledPillar> {
+    return this.#compile(request, lower, new Reads(this.#sources));
+  }
+
+  async close(): Promise<void> {
+    await this.#rendering.close();
+    await this.#sources.close();
+  }
+
+  /** Of the options: a running master takes over new nodegroups, by which top files go. */
+  #rulesMark(): string {
+    const { nodegroups } = this.#config;
+    if (this.#rules?.nodegroups !== nodegroups) {
+      this.#rules = { nodegroups, mark: markOfRules(this.#config) };
+    }
+    return this.#rules.mark;
+  }
+
+  async #find(key: PillarKey, { grains }: PillarRequest): Promise<PillarAnswer | undefined> {
+    try {
+      return await this.#cache.find(key, grains);
+    } catch (err) {
+      this.#surroundings.log.error({ minion: key.id, err }, 'kept pillar was not found');
+      return undefined;
+    }
+  }
+
+  /** Nobody waits for the disk: what is lost there is made again. */
+  #keep(key: PillarKey, answer: PillarAnswer, { isVolatile, madeFrom }: Reads): void {
+    const { isKept = () => true } = this.#surroundings;
+    if (isVolatile || !isKept(key.id)) return;
+    const keeping = this.#cache.keep(key, answer, madeFrom);
+    this.#tellFailure(keeping, key.id, 'pillar was not kept');
+  }
+
+  #tellFailure(work: Promise<void>, minion: string, message: string): void {
+    work.catch((err: unknown) => this.#surroundings.log.error({ minion, err }, message));
+  }
+
+  #compile(request: PillarRequest, lower: PillarMap, reads: Reads): Promise<CompiledPillar> {
+    return compilePillar({ ...this.#settingOf(request), pillar: lower }, reads);
+  }
+
+  async #make(request: PillarRequest, lower: PillarMap, reads: Reads): Promise<PillarAnswer> {
+    this.#made += 1;
+    const compiled = await this.#compile(request, lower, reads);
+    this.#tell(compiled, request.id);
+    const pillar = answerOf(compiled);
+    if (reads.grains.isEmpty) return { pillar, proven: pillar };
+    const unclaimed = { ...request, grains: { id: request.id } };
+    const beside = reads.beside();
+    const proven = await this.#compile(unclaimed, lower, beside);
+    if (beside.isVolatile) reads.isVolatile = true;
+    return { pillar, proven: answerOf(proven) };
+  }
+
+  /** The same fault of a file is told once, however many minions meet it. */
+  #tell({ errors, failures }: CompiledPillar, minion: string): void {
+    const { log } = this.#surroundings;
+    const causes = failures.map((err) => ({ mark: String(err), fields: { minion, err } }));
+    const others = errors.map((error) => ({ mark: error, fields: { minion, reason: error } }));
+    for (const { mark, fields } of [...causes, ...others]) {
+      if (this.#told.has(mark)) continue;
+      if (this.#told.size >= maxTold) this.#told.clear();
+      this.#told.add(mark);
+      log.error(fields, 'pillar has errors');
+    }
+  }
+
+  #settingOf({
+    id,
+    grains,
+    saltenv,
+    pillarenv: asked,
+  }: PillarRequest): Omit<PillarSetting, 'pillar'> {
+    const config = this.#config;
+    const pillarenv = asked ?? config.pillarenv ?? undefined;
+    return {
+      ...rulesOf(config),
+      id,
+      grains: config.pillarTrustsGrains ? grains : { id },
+      saltenv,
+      pillarenv,
+      ...environments(config.pillarRoots, pillarenv ?? saltenv ?? 'base'),
+      opts: { id, minion_id: id, saltenv, pillarenv, file_client: 'local' },
+      rendering: this.#rendering,
+      data: this.#data,
+      slowPatterns: this.#slowPatterns,
+      now: this.#surroundings.now,
+    };
+  }
+}
+
+/** The same for the same data, and of no use to who would read it. */
+function markOf(lower: PillarMap): string {
+  if (lower.size === 0) return '';
+  return createHash('sha256')
+    .update(packLocal(toWirePillar(lower)))
+    .digest('hex');
+}
+
+/** The same for the same options of the same program. */
+function markOfRules(config: PillarConfig): string {
+  const { pillarRoots, pillarTrustsGrains } = config;
+  const all = [version, rulesOf(config), pillarRoots, pillarTrustsGrains];
+  return createHash('sha256').update(JSON.stringify(all)).digest('hex');
+}
+
+/** What the operator decided. */
+export function rulesOf(config: PillarConfig): PillarRules {
+  return {
+    strategy: config.pillarSourceMergingStrategy,
+    mergeLists: config.pillarMergeLists,
+    includesOverride: config.pillarIncludesOverrideSls,
+    isErrorSafe: config.pillarSafeRenderError,
+    raisesOnMissing: config.pillarRaiseOnMissing,
+    top: config.stateTop.replace(/^salt:\/\/|^\//, ''),
+    renderer: config.renderer,
+    trimBlocks: config.jinjaTrimBlocks,
+    lstripBlocks: config.jinjaLstripBlocks,
+    nodegroups: config.nodegroups,
+    limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
+  };
+}
+
+/** `__env__` stands for the one environment that is asked for, where that has no roots of its own. */
+function environments(
+  roots: PillarConfig['pillarRoots'],
+  asked: string,
+): Pick<PillarSetting, 'envs' | 'rooted'> {
+  const named = Object.keys(roots).filter((env) => env !== anyEnv);
+  const isOther = Object.hasOwn(roots, anyEnv) && !Object.hasOwn(roots, asked);
+  const rooted = named.filter((env) => (roots[env] ?? []).length > 0);
+  return {
+    envs: [...new Set(['base', ...named, ...(isOther ? [asked] : [])])],
+    rooted: new Set(isOther ? [...rooted, asked] : rooted),
+  };
+}
+
+function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
+  return toWirePillar(errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]));
+}
+
+// The pillar of a master: that of its files, or of a program, with that from elsewhere.
+
+/** What a master's pillar is opened with. */
+export interface PillarSourceDeps extends PillarDeps {
+  readonly closers: Closers;
+  readonly foundations: Pick<CoreServices, 'store' | 'seal' | 'keys'>;
+}
+
+/** Opens the pillar files of a configuration. The caller closes it. */
+export async function openPillar(
+  config: PillarConfig,
+  surroundings: PillarDeps,
+): Promise<OwnPillar> {
+  const hidden = hiddenDirectories(config);
+  const { log } = surroundings;
+  const backend = await openRoots(
+    { ...config, fileRoots: config.pillarRoots },
+    { hidden, logger: log },
+  );
+  const sources = new PillarSources({
+    backend,
+    trimBlocks: config.jinjaTrimBlocks,
+    lstripBlocks: config.jinjaLstripBlocks,
+  });
+  return new OwnPillar(config, sources, surroundings);
+}
+
+/**
+ * A program's pillar where there is one, else that of the configuration's files; those of
+ * `ext_pillar` over or under it, and a program's own sources over all.
+ */
+export async function openPillarSource(
+  config: MasterConfig,
+  { pillar, extPillar = [] }: Pick<MasterParts, 'pillar' | 'extPillar'>,
+  surroundings: PillarSourceDeps,
+): Promise<PillarSource> {
+  const { closers, log } = surroundings;
+  const rendering = closers.add(new Renderer(), (it) => it.close());
+  const base =
+    pillar === undefined
+      ? await openLastingPillar(config, { ...surroundings, rendering })
+      : fromProvider(pillar);
+  const { strategy, mergeLists } = rulesOf(config);
+  const merge = { strategy, mergeLists, log };
+  const configured = withExtPillar(base, {
+    ...merge,
+    sources: await openExtPillars(config.extPillar, new ParsedFileCache(rendering)),
+    areFirst: config.extPillarFirst,
+  });
+  const whole = withExtPillar(configured, { ...merge, sources: extPillar });
+  return config.pillarOpts ? withMasterOptions(whole, config) : whole;
+}
+
+/** The pillar files of a master: what was made before a restart is good after it. */
+async function openLastingPillar(
+  config: MasterConfig,
+  { closers, foundations, ...surroundings }: PillarSourceDeps,
+): Promise<OwnPillar> {
+  const { store, keys } = foundations;
+  const hasKey = (id: string): boolean => keys.get(id) !== undefined;
+  if (!config.minionDataCache) await PersistentPillarCache.clear(store);
+  const shelf = config.minionDataCache
+    ? await PersistentPillarCache.open({ ...foundations, hasKey })
+    : undefined;
+  const pillar = await openPillar(config, { ...surroundings, shelf, isKept: hasKey });
+  const unsubscribe = keys.onChange(({ id }) => {
+    // protection: pillar-outlives-key
+    if (!hasKey(id)) pillar.forget(id);
+  });
+  closers.add(pillar, (it) => {
+    unsubscribe();
+    return it.close();
+  });
+  return pillar;
+}
+
+/** What the operator decided, the same for all minions. */
+export interface PillarRules extends MergeOptions {
+  /** `pillar_includes_override_sls`: what is included lies over the file that includes it. */
+  readonly includesOverride: boolean;
+  /** `pillar_safe_render_error`: minions are not told what is wrong with a file. */
+  readonly isErrorSafe: boolean;
+  /** `pillar_raise_on_missing`: `pillar.get` without a default fails where there is nothing. */
+  readonly raisesOnMissing: boolean;
+  /** `state_top`. */
+  readonly top: string;
+  /** `renderer`. */
+  readonly renderer: string;
+  readonly trimBlocks: boolean;
+  readonly lstripBlocks: boolean;
+  readonly nodegroups: Nodegroups;
+  readonly limits: Partial<TemplateLimits>;
+}
+
+/** One minion's pillar in the making. */
+export interface PillarSetting extends PillarRules {
+  readonly id: string;
+  readonly grains: WireMap;
+  readonly saltenv: string | undefined;
+  readonly pillarenv: string | undefined;
+  /** Environments, `base` first. */
+  readonly envs: readonly string[];
+  /** Those of them that have directories. */
+  readonly rooted: ReadonlySet<string>;
+  /** What templates see as `opts`. */
+  readonly opts: Readonly<Record<string, unknown>>;
+  /** What templates see as `pillar`: as in Salt what external pillar gave before, else nothing. */
+  readonly pillar: PillarMap;
+  /** Words of somebody who may not do everything: they stay values, whatever they say. */
+  readonly foreign?: UntrustedInput | undefined;
+  readonly rendering: Renderer;
+  readonly data: ParsedFileCache;
+  readonly slowPatterns: SlowPatternRunner;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** What counts as nothing in Python. */
+export function isEmpty(data: PlainData): boolean {
+  if (typeof data === 'object' && data !== null) {
+    if (Array.isArray(data)) return data.length === 0;
+    return data instanceof Map && data.size === 0;
+  }
+  return data === null || data === false || data === 0 || data === '';
+}
+
+/**
+ * What is wrong with a file, for whoever may know.
+ * @throws what is no fault of the file
+ */
+export function reasonOf(error: unknown): string {
+  if (error instanceof TemplateError || error instanceof MasterError) return error.message;
+  throw error;
+}
+
+// Where a value of a pillar comes from.
+
+/** A file that says something of a value. */
+export interface PillarOrigin {
+  readonly saltenv: string;
+  readonly sls: string;
+  /** Below its root. */
+  readonly file: string;
+  /** From 1; where the key stands in one line of the file only. */
+  readonly line?: number;
+  readonly value: WireValue;
+}
+
+/** The value at a path of keys (`a:b`); of the empty path, all of it. */
+export function valueAt(data: WireValue, path: string): WireValue | undefined {
+  return path === '' ? data : traverseFacts(data, path.split(':'));
+}
+
+/** Where a value comes from. */
+export interface PillarOrigins {
+  /** In the order in which they lie over each other. */
+  readonly files: PillarOrigin[];
+  /** How many more lie under them. */
+  readonly omitted: number;
+}
+
+/** Files that an explanation names. */
+const maxFiles = 200;
+
+/** The files that give something at a path, each where it lies uppermost. */
+export function originsOf(layers: readonly PillarLayer[], path: string): PillarOrigins {
+  const files: PillarOrigin[] = [];
+  const seen = new Set<string>();
+  for (const layer of layers.toReversed()) {
+    const mark = `${layer.saltenv}\0${layer.sls}`;
+    if (seen.has(mark)) continue;
+    const value = valueAt(toWire(layer.data), path);
+    if (value === undefined) continue;
+    seen.add(mark);
+    if (files.length < maxFiles) files.push(originOf(layer, path, value));
+  }
+  return { files: files.reverse(), omitted: seen.size - files.length };
+}
+
+function originOf(
+  { saltenv, sls, file }: PillarLayer,
+  path: string,
+  value: WireValue,
+): PillarOrigin {
+  const line = lineOf(file.text, path);
+  return { saltenv, sls, file: file.path, ...(line === undefined ? {} : { line }), value };
+}
+
+function lineOf(text: string, path: string): number | undefined {
+  const key = path.split(':').at(-1) ?? '';
+  const lines = text.split('\n');
+  const found = lines.flatMap((line, index) => (keyOf(line) === key ? [index + 1] : []));
+  return found.length === 1 ? found[0] : undefined;
+}
+
+/** The key that a line of YAML or JSON begins with. */
+function keyOf(line: string): string | undefined {
+  const form = /^[\s-]*(?:"([^"]+)"|'([^']+)'|([^\s"'#:{][^:]*))\s*:(?:\s|$)/;
+  const [, double, single, plain] = form.exec(line) ?? [];
+  return double ?? single ?? plain?.trimEnd();
+}
+
+// What changes from one pillar to another.
+
+/** A value that is another one. */
+export interface PillarDifference {
+  /** Keys with `:` between them. */
+  readonly path: string;
+  /** Absent: it was not there. */
+  readonly before?: WireValue;
+  /** Absent: it is not there any more. */
+  readonly after?: WireValue;
+}
+
+/** All values that differ, maps level by level, in the order of their paths. */
+export function differences(before: WireValue, after: WireValue, path = ''): PillarDifference[] {
+  const [left, right] = [entriesOf(before), entriesOf(after)];
+  if (left === undefined || right === undefined) {
+    return isDeepStrictEqual(before, after) ? [] : [{ path, before, after }];
+  }
+  const names = [...new Set([...left.keys(), ...right.keys()])].sort();
+  return names.flatMap((name) => {
+    const inner = path === '' ? name : `${path}:${name}`;
+    const [was, is] = [left.get(name), right.get(name)];
+    if (was === undefined) return is === undefined ? [] : [{ path: inner, after: is }];
+    return is === undefined ? [{ path: inner, before: was }] : differences(was, is, inner);
+  });
+}
+
+function entriesOf(value: WireValue): ReadonlyMap<string, WireValue> | undefined {
+  if (value instanceof Map) return new Map([...value].map(([key, inner]) => [String(key), inner]));
+  return isWireMap(value) ? new Map(Object.entries(value)) : undefined;
+}
+
+// The interface to pillar: see ../api.ts for what each call promises.
+
+/** What {@link createPillarApi} needs. */
+export interface PillarApiDeps {
+  readonly pillar: PillarSource;
+  readonly facts: KnownFacts;
+}
+
+export function createPillarApi({ pillar, facts }: PillarApiDeps): PillarApi {
+  return {
+    show: async (question) => (await pillar.provide(pillarRequestOf(facts, question))).pillar,
+    explain: async ({ key = '', ...question }) => {
+      const request = pillarRequestOf(facts, question);
+      const { layers } = await compiledOf(pillar, request);
+      const { pillar: whole, proven } = await pillar.provide(request);
+      const [value = null, provenValue = null] = [valueAt(whole, key), valueAt(proven, key)];
+      const followsFromGrains = differences(provenValue, value).length > 0;
+      return { value, followsFromGrains, ...originsOf(layers, key) };
+    },
+    diff: async (question) => {
+      const { pillar: now } = await pillar.provide(pillarRequestOf(facts, question));
+      return differences(facts.of(question.minion).pillar?.whole() ?? {}, now);
+    },
+  };
+}
+
+/** Who is asked about; as the minion itself would ask. */
+interface Asked {
+  readonly minion: string;
+  readonly saltenv?: string | undefined;
+  readonly pillarenv?: string | undefined;
+}
+
+/**
+ * The request that a minion would send, with the grains that it sent last.
+ * @param more put over them
+ */
+export function pillarRequestOf(
+  facts: KnownFacts,
+  { minion: id, saltenv, pillarenv }: Asked,
+  more: WireMap = {},
+): PillarRequest {
+  const known = textKeys(facts.of(id).grains?.whole() ?? { fqdn: id });
+  return { id, grains: { ...known, ...more, id }, saltenv, pillarenv };
+}
+
+/** The grains that can be asked for by name. */
+function textKeys(map: FactMap): WireMap {
+  if (!(map instanceof Map)) return map;
+  return Object.fromEntries([...map].filter(([key]) => typeof key === 'string'));
+}

@@ -1,0 +1,307 @@
+/** What minions are served, from all backends together [salt/fileserver/__init__.py]. */
+
+import type { HashType, MasterConfig } from '../config/options.ts';
+import type { WireValue } from '../../minion-protocol/index.ts';
+import type { Logger } from 'pino';
+import { expandRoot, isBelow, openRoots } from './roots.ts';
+
+// What files are served from. Salt calls it a fileserver backend; the file server asks its
+// backends one after the other, and the first that has a file serves it.
+
+/** A place that files come from. Everything may be called at the same time. */
+export interface FileServerBackend {
+  /** Told to minions as `back`: `roots`, or a word of the service. */
+  readonly name: string;
+  /** The environments that it has. */
+  envs(): readonly string[];
+  /**
+   * One file.
+   * @param path relative, `/` between names, none of which is empty, `.` or `..`; no NUL
+   * @param saltenv as the minion says: any text
+   * @returns `undefined` when there is none, or what is there is no file
+   */
+  find(path: string, saltenv: string): Promise<FoundFile | undefined>;
+  /**
+   * Everything in an environment; of an unknown one, {@link noFiles}. As long as nothing has
+   * changed it is the same object: what is made from it is kept by that.
+   */
+  lists(saltenv: string): Promise<FileLists>;
+  /**
+   * Makes its lists anew, for changes that nobody told of. One whose lists are always those of
+   * now needs none.
+   * @param saltenvs default: all environments whose lists it keeps
+   * @returns those whose lists it made anew
+   */
+  refresh?(saltenvs?: readonly string[]): Promise<readonly string[]>;
+  /** Lets go of what it holds. */
+  close(): Promise<void>;
+}
+
+/** A file as it was when it was looked for. */
+export interface FoundFile {
+  readonly stat: FileStat;
+  /** Its digest, hexadecimal. */
+  hash(type: HashType): Promise<string>;
+  /** Up to `length` bytes from `offset`; none from its end on. The caller may keep them. */
+  read(offset: number, length: number): Promise<Uint8Array>;
+}
+
+/** What minions are told of a file [WIRE 9.8]. */
+export interface FileStat {
+  /** Type and permissions, as in `st_mode`. */
+  readonly mode: number;
+  readonly inode: number;
+  readonly device: number;
+  readonly links: number;
+  readonly uid: number;
+  readonly gid: number;
+  /** Bytes. */
+  readonly size: number;
+  /** Seconds since 1970, as the two below. */
+  readonly accessedAt: number;
+  readonly modifiedAt: number;
+  readonly changedAt: number;
+}
+
+/** The paths of an environment, relative to its roots, each list sorted by code point. */
+export interface FileLists {
+  readonly files: readonly string[];
+  readonly dirs: readonly string[];
+  /** Those of `dirs` with nothing in them. */
+  readonly emptyDirs: readonly string[];
+  /** Where each symbolic link points, as written. */
+  readonly links: ReadonlyMap<string, string>;
+}
+
+/** An environment with nothing in it. */
+export const noFiles: FileLists = { files: [], dirs: [], emptyDirs: [], links: new Map() };
+
+// What a minion asks for, before anything is looked up [WIRE 9.8, THREATS G-03, C-40].
+
+/** A file by its place in an environment. */
+export interface RequestedFile {
+  /** Relative, normalised: no empty, `.` or `..` segments. */
+  readonly path: string;
+  readonly saltenv: string;
+}
+
+/** As long as Linux takes a path. */
+const maxPathBytes = 4096;
+
+/**
+ * Reads the `path` and `saltenv` of a load: `dir/file`, with `?saltenv=NAME` behind it if it is
+ * not in the environment of the load; a path that begins with `|` has no such query. Bytes that
+ * are not UTF-8, absolute paths, those with `..` or NUL, and those that are too long name nothing.
+ * [salt/fileserver find_file, salt/utils/url.py]
+ */
+export function requestedFile(
+  path: WireValue | undefined,
+  saltenv: WireValue | undefined,
+): RequestedFile | undefined {
+  if (typeof path !== 'string') return undefined;
+  const isEscaped = path.startsWith('|');
+  const [place = '', query = ''] = isEscaped ? [path.slice(1)] : path.split('?', 2);
+  const relative = relativePath(place);
+  const env = saltenvInQuery(query) ?? saltenvName(saltenv);
+  return relative === undefined || env === undefined ? undefined : { path: relative, saltenv: env };
+}
+
+/** The name of an environment: text, or a number, which YAML makes of names such as `3`. */
+export function saltenvName(value: WireValue | undefined): string | undefined {
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** Normalises; `undefined` for what can be no file below a root. */
+export function relativePath(place: string): string | undefined {
+  if (place.startsWith('/') || place.includes('\0')) return undefined;
+  if (Buffer.byteLength(place) > maxPathBytes) return undefined;
+  const segments = place.split('/').filter((segment) => segment !== '' && segment !== '.');
+  // protection: pushed-anywhere-1
+  return segments.length === 0 || segments.includes('..') ? undefined : segments.join('/');
+}
+
+function saltenvInQuery(query: string): string | undefined {
+  for (const option of query.split('&')) {
+    if (option.startsWith('saltenv=')) return option.slice('saltenv='.length);
+  }
+  return undefined;
+}
+
+/** A file, and where it was found. */
+export interface ServedFile {
+  /** Relative, normalised. */
+  readonly path: string;
+  /** Name of the backend. */
+  readonly back: string;
+  readonly file: FoundFile;
+}
+
+interface Merged {
+  readonly parts: readonly FileLists[];
+  readonly lists: FileLists;
+}
+
+/** Asks backends in order: the first that has a file serves it; lists are those of all. */
+export class FileServer {
+  readonly #backends: readonly FileServerBackend[];
+  readonly #merged = new Map<string, Merged>();
+
+  constructor(backends: readonly FileServerBackend[]) {
+    this.#backends = backends;
+  }
+
+  get backends(): readonly FileServerBackend[] {
+    return this.#backends;
+  }
+
+  /** What some of its backends serve, in their order here; they stay its own. */
+  narrowedTo(isWanted: (backend: FileServerBackend) => boolean): FileServer {
+    return new FileServer(this.#backends.filter(isWanted));
+  }
+
+  /** The environments of all backends, sorted. */
+  envs(): string[] {
+    return [...new Set(this.#backends.flatMap((backend) => backend.envs()))].sort();
+  }
+
+  /** Finds a file by the `path` and `saltenv` of a load, whatever they are. */
+  async find(
+    path: WireValue | undefined,
+    saltenv: WireValue | undefined,
+  ): Promise<ServedFile | undefined> {
+    const requested = requestedFile(path, saltenv);
+    if (requested === undefined) return undefined;
+    for (const backend of this.#backends) {
+      const file = await backend.find(requested.path, requested.saltenv);
+      if (file !== undefined) return { path: requested.path, back: backend.name, file };
+    }
+    return undefined;
+  }
+
+  /** The lists of a load's `saltenv`; the same object as long as nothing has changed. */
+  async lists(saltenv: WireValue | undefined): Promise<FileLists> {
+    const env = saltenvName(saltenv);
+    if (env === undefined) return noFiles;
+    const all = await Promise.all(this.#backends.map((backend) => backend.lists(env)));
+    const parts = all.filter((lists) => lists !== noFiles);
+    const [only = noFiles, ...others] = parts;
+    if (others.length === 0) return only;
+    const known = this.#merged.get(env);
+    if (known !== undefined && isSame(known.parts, parts)) return known.lists;
+    const lists = merge(parts);
+    this.#merged.set(env, { parts, lists });
+    return lists;
+  }
+
+  /**
+   * Makes lists anew, for changes that nobody told of.
+   * @param saltenvs default: all
+   * @returns the environments whose lists were made anew, by backend
+   */
+  async refresh(saltenvs?: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> {
+    const refreshed = new Map<string, readonly string[]>();
+    for (const backend of this.#backends) {
+      const envs = (await backend.refresh?.(saltenvs)) ?? [];
+      if (envs.length > 0) refreshed.set(backend.name, [...envs].sort());
+    }
+    return refreshed;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#backends.map((backend) => backend.close()));
+  }
+}
+
+function isSame(left: readonly FileLists[], right: readonly FileLists[]): boolean {
+  return left.length === right.length && left.every((lists, index) => lists === right[index]);
+}
+
+function merge(parts: readonly FileLists[]): FileLists {
+  const files = new Set(parts.flatMap((part) => part.files));
+  const union = (pick: (lists: FileLists) => readonly string[]): string[] =>
+    [...new Set(parts.flatMap(pick))].sort();
+  // Nothing is empty that another backend has something in.
+  const inhabited = new Set([...files].map((file) => file.slice(0, file.lastIndexOf('/'))));
+  return {
+    files: [...files].sort(),
+    dirs: union(({ dirs }) => dirs),
+    emptyDirs: union(({ emptyDirs }) => emptyDirs).filter((dir) => !inhabited.has(dir)),
+    // The backend that comes first says where a link points.
+    links: new Map(parts.toReversed().flatMap(({ links }) => [...links])),
+  };
+}
+
+// The file server of a master, from its configuration.
+
+/** Where a master's files come from. */
+export interface FileServerOptions {
+  /**
+   * Asked in this order; they belong to the master from its start on, which closes them. With
+   * {@link openFileRoots} among them, `file_roots` are served as well.
+   */
+  readonly backends: readonly FileServerBackend[];
+}
+
+/** @param options default: the `file_roots` of the configuration */
+export async function openFileServer(
+  config: MasterConfig,
+  options: FileServerOptions | undefined,
+  logger: Logger,
+): Promise<FileServer> {
+  if (options !== undefined) return new FileServer(options.backends);
+  return new FileServer([await openFileRoots(config, logger)]);
+}
+
+/**
+ * The `file_roots` of a configuration. Never served, whatever root they lie in: keys, the store,
+ * what minions pushed, and the files of pillar.
+ */
+export async function openFileRoots(
+  config: MasterConfig,
+  logger?: Logger,
+): Promise<FileServerBackend> {
+  const hidden = [...hiddenDirectories(config), ...(await pillarDirectories(config))];
+  return openRoots(config, { hidden, ...(logger === undefined ? {} : { logger }) });
+}
+
+/** Keys, the store, and what minions pushed. */
+export function hiddenDirectories({
+  pkiDir,
+  stateDir,
+  cachedir,
+}: Pick<MasterConfig, 'pkiDir' | 'stateDir' | 'cachedir'>): readonly string[] {
+  return [pkiDir, stateDir, `${cachedir}/minions`];
+}
+
+/**
+ * The directories of `pillar_roots` and `ext_pillar` that are none of `file_roots` and have none
+ * below them: who keeps pillar among the states does not hand it to every minion.
+ */
+async function pillarDirectories({
+  pillarRoots,
+  extPillar,
+  fileRoots,
+}: Pick<MasterConfig, 'pillarRoots' | 'extPillar' | 'fileRoots'>): Promise<string[]> {
+  const [roots, files] = await Promise.all([placesOf(pillarRoots), placesOf(fileRoots)]);
+  const ext = extPillar.flatMap((entry) => ('directory' in entry ? [entry.directory] : []));
+  return [...roots, ...ext].filter((place) => !files.some((file) => isBelow(place, file)));
+}
+
+async function placesOf(roots: Readonly<Record<string, readonly string[]>>): Promise<string[]> {
+  const places = await Promise.all(Object.values(roots).flat().map(expandRoot));
+  return places.flat().map((place) => place.split('/__env__')[0] ?? place);
+}
+
+// The file server as a source of templates: what minions may read, the master may render.
+
+/** The file server is the master's, which closes it. */
+export function servedFiles(fileServer: FileServer): FileServerBackend {
+  return {
+    name: 'served',
+    envs: () => fileServer.envs(),
+    find: async (place, saltenv) => (await fileServer.find(place, saltenv))?.file,
+    lists: (saltenv) => fileServer.lists(saltenv),
+    close: async () => {},
+  };
+}

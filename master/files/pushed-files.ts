@@ -1,0 +1,188 @@
+/** What minions push with `cp.push` [WIRE 9.9; salt/master.py _file_recv, THREATS C-44, M-14]. */
+
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, readdir, realpath, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { type WireMap, isValidMinionId, wireBytes } from '../../minion-protocol/index.ts';
+import { makeDirectory } from '../../runtime/index.ts';
+import { ifPresent, isBelow } from './roots.ts';
+import { relativePath } from './file-server.ts';
+
+/** How much may be pushed, and where to. */
+export interface PushedFilesOptions {
+  /** `cachedir`: files go to `minions/<id>/files` below it. */
+  readonly cachedir: string;
+  /** `file_recv_max_size`: bytes of one file. */
+  readonly maxFileBytes: number;
+  /** `pushed_bytes`: bytes of all files of one minion. 0: without limit. */
+  readonly maxMinionBytes: number;
+  /** `pushed_files`: files and folders of one minion. 0: without limit. */
+  readonly maxMinionFiles: number;
+}
+
+/** What a minion's files take. */
+interface Use {
+  readonly files: number;
+  readonly bytes: number;
+}
+
+/** A small file takes this much room all the same, and so does a folder. */
+const leastFileBytes = 4096;
+
+/** Part of a file to be written. */
+interface Part {
+  /** Relative, normalised. */
+  readonly file: string;
+  readonly offset: number;
+  readonly data: Uint8Array;
+}
+
+/** Keeps pushed files, each minion's in a folder of its own. */
+export class PushedFiles {
+  readonly #options: PushedFilesOptions;
+  /** The latest write of each minion that has one under way: parts come in order. */
+  readonly #writing = new Map<string, Promise<boolean>>();
+  readonly #used = new Map<string, Use>();
+
+  constructor(options: PushedFilesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Writes one part. @param minionId verified
+   * @returns whether it was written; what leaves the folder, would leave a hole or is too large is
+   * not
+   */
+  async take(minionId: string, load: WireMap): Promise<boolean> {
+    const part = parsePart(load);
+    if (part === undefined || !isValidMinionId(minionId)) return false;
+    if (part.offset + part.data.length > this.#options.maxFileBytes) return false;
+    const before = this.#writing.get(minionId) ?? Promise.resolve(true);
+    const writing = before
+      // Told to whoever sent that part.
+      .catch(() => false)
+      .then(() => this.#write(minionId, part));
+    this.#writing.set(minionId, writing);
+    try {
+      return await writing;
+    } finally {
+      if (this.#writing.get(minionId) === writing) this.#writing.delete(minionId);
+    }
+  }
+
+  /** Removes all that a minion pushed. */
+  async forget(minionId: string): Promise<void> {
+    if (!isValidMinionId(minionId)) return;
+    // Whatever became of it.
+    await this.#writing.get(minionId)?.catch(() => false);
+    await rm(this.#folderOf(minionId), { recursive: true, force: true });
+    this.#used.delete(minionId);
+  }
+
+  #folderOf(minionId: string): string {
+    return path.join(this.#options.cachedir, 'minions', minionId, 'files');
+  }
+
+  async #write(minionId: string, { file, offset, data }: Part): Promise<boolean> {
+    const base = this.#folderOf(minionId);
+    const place = path.join(base, file);
+    const oldSize = (await ifPresent(stat(place)))?.size;
+    // A repeated part is written once more where it was; one beyond the end would leave a hole.
+    if (offset > (oldSize ?? 0)) return false;
+    const newSize = offset === 0 ? data.length : Math.max(oldSize ?? 0, offset + data.length);
+    const isNew = oldSize === undefined;
+    const folders = isNew ? await missingFolders(base, file) : 0;
+    const added = isNew ? folders + 1 : 0;
+    const growth = folders * leastFileBytes + roomOf(newSize) - (isNew ? 0 : roomOf(oldSize));
+    const before = await this.#usedBy(minionId, base);
+    const used = { files: before.files + added, bytes: before.bytes + growth };
+    if ((added > 0 || growth > 0) && !this.#fits(used)) return false;
+    // They are there even if the file cannot be made.
+    this.#used.set(minionId, {
+      files: before.files + folders,
+      bytes: before.bytes + folders * leastFileBytes,
+    });
+    const handle = await openBelow(base, place, offset === 0);
+    if (handle === undefined) return false;
+    try {
+      await handle.write(data, 0, data.length, offset);
+    } finally {
+      await handle.close();
+    }
+    this.#used.set(minionId, used);
+    return true;
+  }
+
+  #fits({ files, bytes }: Use): boolean {
+    const { maxMinionBytes, maxMinionFiles } = this.#options;
+    // protection: pushed-files
+    if (maxMinionFiles > 0 && files > maxMinionFiles) return false;
+    return maxMinionBytes === 0 || bytes <= maxMinionBytes;
+  }
+
+  /** Counted once a minion and start. */
+  async #usedBy(minionId: string, base: string): Promise<Use> {
+    const known = this.#used.get(minionId);
+    if (known !== undefined) return known;
+    const names = (await ifPresent(readdir(base, { recursive: true }))) ?? [];
+    let bytes = 0;
+    for (const name of names) {
+      const stats = await lstat(path.join(base, name));
+      bytes += roomOf(stats.isFile() ? stats.size : 0);
+    }
+    const used = { files: names.length, bytes };
+    this.#used.set(minionId, used);
+    return used;
+  }
+}
+
+/** How many folders are made with a file. */
+async function missingFolders(base: string, file: string): Promise<number> {
+  const folders = file.split('/').slice(0, -1);
+  for (let there = folders.length; there > 0; there -= 1) {
+    const place = path.join(base, ...folders.slice(0, there));
+    if ((await ifPresent(stat(place))) !== undefined) return folders.length - there;
+  }
+  return folders.length;
+}
+
+function roomOf(size: number): number {
+  return Math.max(size, leastFileBytes);
+}
+
+/** Where a pushed file is to lie, below its minion's folder; `undefined`: nowhere. */
+export function pushedPath({ path: names }: WireMap): string | undefined {
+  if (!Array.isArray(names) || !names.every((name) => typeof name === 'string')) return undefined;
+  return relativePath(names.join('/'));
+}
+
+function parsePart(load: WireMap): Part | undefined {
+  const { loc, data } = load;
+  const bytes = wireBytes(data);
+  const file = pushedPath(load);
+  const isOffset = typeof loc === 'number' && Number.isSafeInteger(loc) && loc >= 0;
+  if (file === undefined || bytes === undefined || !isOffset) return undefined;
+  return { file, offset: loc, data: bytes };
+}
+
+/** Opens a file whose folder, links followed, is in `base`; no file that is a link itself. */
+async function openBelow(
+  base: string,
+  place: string,
+  isNew: boolean,
+): Promise<FileHandle | undefined> {
+  await makeDirectory(base, 0o700);
+  const realBase = await realpath(base);
+  const existing = await nearestFolder(path.dirname(place));
+  // protection: pushed-anywhere-2
+  if (!isBelow(realBase, existing)) return undefined;
+  const making = mkdir(path.dirname(place), { recursive: true, mode: 0o700 }).then(() => true);
+  if ((await ifPresent(making)) === undefined) return undefined;
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW;
+  return ifPresent(open(place, isNew ? flags | constants.O_TRUNC : flags, 0o600));
+}
+
+/** The lowest folder on the way to `place` that is there, without links. */
+async function nearestFolder(place: string): Promise<string> {
+  return (await ifPresent(realpath(place))) ?? (await nearestFolder(path.dirname(place)));
+}

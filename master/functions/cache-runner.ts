@@ -1,0 +1,126 @@
+/** The `cache` runner, as far as it is about minions [salt/runners/cache.py]. */
+
+import type { FactSource, WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { MasterError } from '../api/errors.ts';
+import type { MineStore } from '../data/mine.ts';
+import type { KnownFacts } from '../jobs/minion-facts.ts';
+import type { TargetResolver } from '../jobs/targets.ts';
+import { type FunctionTable, type MasterFunction, ignored, masterFunction, optional, required, target, text } from './caller.ts';
+
+/** What these runners need. */
+export interface CacheRunnerDeps {
+  readonly facts: KnownFacts;
+  readonly mine: MineStore;
+  readonly targets: Pick<TargetResolver, 'resolve'>;
+  readonly acceptedIds: () => readonly string[];
+}
+
+type Part = 'grains' | 'pillar' | 'mine';
+
+export function cacheRunner(parts: CacheRunnerDeps): FunctionTable {
+  return {
+    'cache.grains': show(parts, 'grains', 'The grains that are known of minions.'),
+    'cache.pillar': show(parts, 'pillar', 'The pillar that minions last got.'),
+    'cache.mine': show(parts, 'mine', 'What minions have put into the mine.'),
+    'cache.clear_grains': clear(parts, ['grains'], 'Forgets the grains of minions.'),
+    'cache.clear_pillar': clear(parts, ['pillar'], 'Forgets the pillar of minions.'),
+    'cache.clear_mine': clear(parts, ['mine'], 'Empties the mine of minions.'),
+    'cache.clear_all': clear(
+      parts,
+      ['grains', 'pillar', 'mine'],
+      'Forgets grains, pillar and mine of minions.',
+    ),
+    'cache.clear_mine_func': masterFunction({
+      summary: 'Takes one function out of the mine of minions.',
+      parameters: {
+        tgt: optional(target),
+        tgt_type: optional(text, 'glob'),
+        clear_mine_func_flag: required(text),
+      },
+      call: async ({ tgt, tgt_type: tgtType, clear_mine_func_flag: fun }) => {
+        if (tgt === undefined) return false;
+        const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false });
+        for (const id of minions) await parts.mine.delete(id, fun, undefined);
+        return true;
+      },
+    }),
+    'cache.list': masterFunction({
+      summary: 'What there is in the bank minions, or minions/<id>.',
+      parameters: { bank: required(text), cachedir: ignored },
+      call: ({ bank }) => {
+        if (bank === 'minions') return parts.acceptedIds().filter((id) => isKnown(parts, id));
+        return isKnown(parts, minionOf(bank)) ? ['data', 'mine'] : [];
+      },
+    }),
+    'cache.fetch': masterFunction({
+      summary: 'data (grains and pillar) or mine of the bank minions/<id>.',
+      parameters: { bank: required(text), key: required(text), cachedir: ignored },
+      call: async ({ bank, key }) => {
+        const id = minionOf(bank);
+        if (key === 'mine') return parts.mine.all(id);
+        if (key !== 'data' || !isKnown(parts, id)) return {};
+        const { grains, pillar } = parts.facts.of(id);
+        return { grains: grains?.whole() ?? null, pillar: pillar?.whole() ?? null };
+      },
+    }),
+  };
+}
+
+function isKnown({ facts }: CacheRunnerDeps, id: string): boolean {
+  const { grains, pillar } = facts.of(id);
+  return grains !== undefined || pillar !== undefined;
+}
+
+/** @throws MasterError ERR_ARGS */
+function minionOf(bank: string): string {
+  const id = /^minions\/([^/]+)$/.exec(bank)?.[1];
+  if (id !== undefined) return id;
+  throw new MasterError('ERR_ARGS', 'only the banks minions and minions/<id> are served');
+}
+
+function show(parts: CacheRunnerDeps, part: Part, summary: string): MasterFunction {
+  return masterFunction({
+    summary,
+    parameters: { tgt: optional(target, '*'), tgt_type: optional(text, 'glob') },
+    takesMore: true,
+    call: async ({ tgt, tgt_type: tgtType }) => {
+      const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false });
+      const found: WireMap = Object.create(null);
+      for (const id of minions) {
+        const value = await read(parts, part, id);
+        if (value !== undefined) found[id] = value;
+      }
+      return found;
+    },
+  });
+}
+
+async function read(
+  { facts, mine }: CacheRunnerDeps,
+  part: Part,
+  id: string,
+): Promise<WireValue | undefined> {
+  if (part !== 'mine') {
+    const source: FactSource | undefined = facts.of(id)[part];
+    return source?.whole();
+  }
+  const all = await mine.all(id);
+  return Object.keys(all).length === 0 ? undefined : all;
+}
+
+function clear(parts: CacheRunnerDeps, what: readonly Part[], summary: string): MasterFunction {
+  return masterFunction({
+    summary,
+    parameters: { tgt: optional(target), tgt_type: optional(text, 'glob') },
+    call: async ({ tgt, tgt_type: tgtType }) => {
+      if (tgt === undefined) return false;
+      const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false });
+      for (const id of minions) {
+        for (const part of what) {
+          await (part === 'mine' ? parts.mine.flush(id) : parts.facts.forgetPart(id, part));
+        }
+      }
+      return true;
+    },
+  });
+}

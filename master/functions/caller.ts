@@ -1,0 +1,579 @@
+import type { Logger } from 'pino';
+import { type WireMap, type WireValue, isJid, isWireMap } from '../../minion-protocol/index.ts';
+import { type AuditRequester, type AuditTrail, auditOf } from '../audit/audit-log.ts';
+import { MasterError } from '../api/errors.ts';
+import { type EventBus, trimValues } from '../events/event-bus.ts';
+import { separateKeywords } from '../jobs/job-arguments.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import { codeOf } from '../../runtime/system.ts';
+
+/** Which function to run on the master. */
+export interface FunctionCall {
+  /** `module.function` */
+  readonly fun: string;
+  readonly arg?: readonly WireValue[];
+  readonly kwarg?: Readonly<Record<string, WireValue>>;
+  /** Told in the events. Default `saltbridge`. */
+  readonly user?: string;
+  /** Twenty digits, none that was used. Default: a new one. */
+  readonly jid?: string;
+  /** Leave out keywords that the function does not take. Default: such a call is refused. */
+  readonly dropUnknown?: boolean;
+  /** Seconds that minions have to answer, where it asks minions and is not told itself. */
+  readonly timeout?: number;
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
+}
+
+/** What came of it; the fields are those of the event `…/ret`. */
+export interface FunctionResult {
+  readonly jid: string;
+  /** With what it is before its name: `runner.jobs.list_jobs`. */
+  readonly fun: string;
+  readonly return: WireValue;
+  readonly success: boolean;
+  /** Only where it failed, or says so itself. */
+  readonly retcode?: number;
+}
+
+/** A call that was started and that nobody waits for. */
+export interface StartedCall {
+  readonly jid: string;
+  /** Its events begin with it: `<tag>/new`, `<tag>/ret`. */
+  readonly tag: string;
+}
+
+/** What {@link FunctionCaller} needs. */
+export interface FunctionCallerOptions {
+  readonly table: FunctionTable;
+  readonly kind: 'runner' | 'wheel';
+  /** Names of functions that Salt has; those that `table` has not are told from unknown ones. */
+  readonly notServed: ReadonlySet<string>;
+  readonly bus: EventBus;
+  readonly audit: AuditTrail;
+  readonly nextJid: () => string;
+  /** Keeps calls as jobs of the master's own; `undefined`: they are only told. */
+  readonly cache: JobCache | undefined;
+  /** The master's `id`: what kept jobs say they ran on. */
+  readonly masterId: string;
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/**
+ * Bytes of a call that is kept: `jobs.list_jobs` returns all of them, and would be kept with them.
+ */
+const maxKeptBytes = 65_536;
+
+interface Ready {
+  readonly call: BoundCall;
+  readonly succeeds: MasterFunction['succeeds'];
+  readonly jid: string;
+  readonly tag: string;
+  /** What both events have in common. */
+  readonly data: WireMap;
+  readonly user: string;
+  readonly timeout: number | undefined;
+  readonly isConfidential: boolean;
+  readonly by: AuditRequester | undefined;
+}
+
+/**
+ * Runs functions of a closed table on the master and tells it: `salt/run/<jid>/new` and `…/ret`,
+ * `salt/wheel/…` [WIRE 14.2; salt/client/mixins.py].
+ */
+export class FunctionCaller {
+  readonly #options: FunctionCallerOptions;
+
+  constructor(options: FunctionCallerOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Runs a function. One that fails is a result too.
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; nothing was run then
+   */
+  async run(call: FunctionCall): Promise<FunctionResult> {
+    const ready = await this.#prepare(call);
+    const result = await this.#finish(ready);
+    await this.#tryToKeep(ready, result);
+    return result;
+  }
+
+  /** The same, and waits for nothing. @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
+  async start(call: FunctionCall): Promise<StartedCall> {
+    const ready = await this.#prepare(call);
+    this.#finish(ready)
+      .then((result) => this.#tryToKeep(ready, result))
+      .catch((error: unknown) => {
+        this.#options.log.error({ jid: ready.jid, err: error }, 'function was not finished');
+      });
+    return { jid: ready.jid, tag: ready.tag };
+  }
+
+  /** Whether there is a function that takes a keyword of this name. */
+  takes(fun: string, name: string): boolean {
+    const { table } = this.#options;
+    return Object.hasOwn(table, fun) && table[fun]?.takes(name) === true;
+  }
+
+  /** Whether there is a function that has a parameter of this name. */
+  declares(fun: string, name: string): boolean {
+    const { table } = this.#options;
+    return Object.hasOwn(table, fun) && table[fun]?.declares(name) === true;
+  }
+
+  /** What the functions are for, by name: one, those of a module, or all. */
+  docs(prefix = ''): Record<string, string> {
+    const texts: Record<string, string> = Object.create(null);
+    for (const [name, { summary, signature }] of Object.entries(this.#options.table).sort()) {
+      if (prefix !== '' && name !== prefix && !name.startsWith(`${prefix}.`)) continue;
+      texts[name] = `${summary}\n\n${name}(${signature})`;
+    }
+    return texts;
+  }
+
+  async #prepare({ fun, arg: values = [], kwarg, ...call }: FunctionCall): Promise<Ready> {
+    const { table, kind, nextJid } = this.#options;
+    const found = Object.hasOwn(table, fun) ? table[fun] : undefined;
+    if (found === undefined) throw this.#unknown(fun);
+    if (call.jid !== undefined && !isJid(call.jid)) {
+      throw new MasterError('ERR_ARGS', 'jid is not a job id; expected 20 digits');
+    }
+    const { arg, kwarg: given } = separateKeywords(values, kwarg);
+    const taken = call.dropUnknown ? pick(given, found.takes) : given;
+    const bound = found.bind(arg, taken);
+    const jid = call.jid ?? nextJid();
+    const tag = `salt/${kind === 'runner' ? 'run' : 'wheel'}/${jid}`;
+    const user = call.user ?? 'saltbridge';
+    const keywords = Object.keys(taken).length > 0 ? [{ ...taken }] : [];
+    const { isConfidential, succeeds } = found;
+    // protection: told-arguments
+    const args = isConfidential ? [] : [...arg, ...keywords];
+    const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };
+    this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
+    const { timeout, by } = call;
+    return { call: bound, succeeds, jid, tag, data, user, timeout, isConfidential, by };
+  }
+
+  #unknown(fun: string): MasterError {
+    const { kind, notServed } = this.#options;
+    if (!notServed.has(fun)) {
+      return new MasterError('ERR_UNKNOWN_FUN', `'${fun}' is not available.`);
+    }
+    const reason = `${fun} is a ${kind} function of Salt's that this master does not serve`;
+    return new MasterError('ERR_NOT_SERVED', reason);
+  }
+
+  async #finish(ready: Ready): Promise<FunctionResult> {
+    const { jid, tag, data } = ready;
+    const outcome = await this.#call(ready);
+    const told = { ...outcome, return: toldOf(ready, outcome.return) };
+    const event = this.#options.kind === 'wheel' ? { ...data, tag, ...told } : { ...data, ...told };
+    this.#options.bus.fire(`${tag}/ret`, event);
+    await this.#tellAudit(ready, outcome.success);
+    return { jid, fun: String(data.fun), ...outcome };
+  }
+
+  async #tellAudit({ jid, data, user, by }: Ready, isDone: boolean): Promise<void> {
+    const { audit } = this.#options;
+    const args = data.fun_args;
+    const hasArguments = Array.isArray(args) && args.length > 0;
+    audit.append({
+      ...auditOf(by, user),
+      action: `${this.#options.kind}.run`,
+      what: String(data.fun),
+      ...(hasArguments ? { arguments: await audit.digest(args) } : {}),
+      outcome: isDone ? 'done' : 'failed',
+      jid,
+    });
+  }
+
+  async #call({
+    call,
+    succeeds,
+    jid,
+    tag,
+    user,
+    data,
+    timeout,
+    by,
+  }: Ready): Promise<Pick<FunctionResult, 'return' | 'success' | 'retcode'>> {
+    const { bus, closing, log } = this.#options;
+    const tell = (suffix: string, event: WireMap): void => bus.fire(`${tag}/${suffix}`, event);
+    try {
+      const value = await call({ jid, user, by, timeout, tell, closing });
+      return { return: value, success: succeeds(value) };
+    } catch (error) {
+      // Ours to look into, unless it tells what was wrong with the call.
+      if (codeOf(error) === undefined) {
+        log.error({ jid, fun: data.fun, err: error }, 'function failed');
+      }
+      const reason = error instanceof Error ? error.message : String(error);
+      const text = `Exception occurred in ${String(data.fun).replace('.', ' ')}: ${reason}`;
+      return { return: text, success: false, retcode: 1 };
+    }
+  }
+
+  /** What was done stays done where it cannot be kept. */
+  async #tryToKeep(ready: Ready, result: FunctionResult): Promise<void> {
+    try {
+      await this.#keep(ready, result);
+    } catch (error) {
+      this.#options.log.error({ jid: ready.jid, err: error }, 'function is not in the job list');
+    }
+  }
+
+  /** As Salt keeps it: a job of the master's own, which returned all of the event. */
+  async #keep(ready: Ready, result: FunctionResult): Promise<void> {
+    const { jid, data, user } = ready;
+    const { cache, masterId, now } = this.#options;
+    if (cache === undefined) return;
+    const fun = String(data.fun);
+    await cache.add({
+      jid,
+      fun,
+      arg: [],
+      tgt: masterId,
+      tgtType: 'list',
+      user,
+      minions: [],
+      missing: [],
+      publishedAt: now(),
+      selfMade: false,
+    });
+    await cache.addReturn(jid, {
+      minion: masterId,
+      fun,
+      return: trimValues(
+        { ...data, return: toldOf(ready, result.return), success: result.success },
+        maxKeptBytes,
+      ),
+      retcode: result.retcode ?? 0,
+      success: result.success,
+      receivedAt: now(),
+    });
+  }
+}
+
+/** What others than the caller may know of a returned value. */
+function toldOf({ isConfidential }: Ready, value: WireValue): WireValue {
+  // protection: told-values
+  return isConfidential ? null : value;
+}
+
+function pick(
+  kwarg: Readonly<Record<string, WireValue>>,
+  takes: (name: string) => boolean,
+): Record<string, WireValue> {
+  return Object.fromEntries(Object.entries(kwarg).filter(([name]) => takes(name)));
+}
+
+/** `{outputter, data}`: the way in which a function asks for an outputter. */
+export function withOutputter(outputter: string | undefined, data: WireValue): WireValue {
+  return outputter === undefined ? data : { outputter, data };
+}
+
+/** What a function may know of the call that it serves. */
+export interface CallContext {
+  readonly jid: string;
+  /** Who asked: an operator's name, or a minion's id. */
+  readonly user: string;
+  /** Who asked, and what permitted it, for the audit log; `undefined`: the local interface. */
+  readonly by: AuditRequester | undefined;
+  /** Seconds that minions have to answer; `undefined`: the master's own. */
+  readonly timeout: number | undefined;
+  /** Fires `<prefix>/<jid>/<suffix>`, for instance to tell how far it is. */
+  readonly tell: (suffix: string, data: WireMap) => void;
+  /** The master is being closed. */
+  readonly closing: AbortSignal;
+}
+
+/** A runner or wheel function as its author writes it. */
+export interface Definition<P extends Parameters> {
+  /** One sentence for whoever asks for documentation. */
+  readonly summary: string;
+  readonly parameters: P;
+  /** Keywords beyond the parameters. Default: refused. */
+  readonly takesMore?: true;
+  /** Positional values beyond the parameters. Default: refused. */
+  readonly takesRest?: true;
+  /**
+   * What it is given and what it returns are for the caller alone: not in events, in jobs that are
+   * kept, or in the audit log. Default: they are told.
+   */
+  readonly isConfidential?: true;
+  /** Whether what it returned is a success. Default: it is. */
+  readonly succeeds?: (value: WireValue) => boolean;
+  readonly call: (
+    values: ValuesOf<P>,
+    context: CallContext,
+    more: WireMap,
+    rest: readonly WireValue[],
+  ) => Promise<WireValue> | WireValue;
+}
+
+/** A runner or wheel function. */
+export interface MasterFunction {
+  readonly summary: string;
+  /** For instance `jid, returned=True`. */
+  readonly signature: string;
+  /** Whether it takes a keyword of this name. */
+  readonly takes: (name: string) => boolean;
+  /** Whether it has a parameter of this name, and does not only take whatever it is given. */
+  readonly declares: (name: string) => boolean;
+  /** See {@link Definition.isConfidential}. */
+  readonly isConfidential: boolean;
+  /** See {@link Definition.succeeds}. */
+  readonly succeeds: (value: WireValue) => boolean;
+  /** Checks the arguments. @throws MasterError ERR_ARGS */
+  readonly bind: (arg: readonly WireValue[], kwarg: Readonly<WireMap>) => BoundCall;
+}
+
+/** A function with arguments that fit. */
+export type BoundCall = (context: CallContext) => Promise<WireValue>;
+
+/** Functions by name: `module.function`. */
+export type FunctionTable = Readonly<Record<string, MasterFunction>>;
+
+/** Makes a function that can be called with whatever somebody typed. */
+export function masterFunction<const P extends Parameters>(
+  definition: Definition<P>,
+): MasterFunction {
+  const { parameters, takesMore = false, takesRest = false, call, summary } = definition;
+  const { isConfidential = false, succeeds = () => true } = definition;
+  return {
+    summary,
+    signature: Object.entries(parameters).map(describe).join(', '),
+    isConfidential,
+    succeeds,
+    takes: (name) => takesMore || Object.hasOwn(parameters, name),
+    declares: (name) => Object.hasOwn(parameters, name),
+    bind: (arg, kwarg) => {
+      const count = takesRest ? Object.keys(parameters).length : arg.length;
+      const rest = arg.slice(count);
+      const { values, more } = bindArguments(parameters, arg.slice(0, count), kwarg, takesMore);
+      // Every parameter has been parsed under its name.
+      return async (context) => call(values as ValuesOf<P>, context, more, rest);
+    },
+  };
+}
+
+function describe([name, { isRequired, fallback }]: [string, Parameter<unknown>]): string {
+  return isRequired || fallback === undefined ? name : `${name}=${JSON.stringify(fallback)}`;
+}
+
+function bindArguments(
+  parameters: Parameters,
+  arg: readonly WireValue[],
+  kwarg: Readonly<WireMap>,
+  takesMore: boolean,
+): { readonly values: Record<string, unknown>; readonly more: WireMap } {
+  const names = Object.keys(parameters);
+  if (arg.length > names.length) {
+    throw wrong(`${arg.length} positional arguments; at most ${names.length} are taken`);
+  }
+  const given = new Map(arg.map((value, index) => [names[index] ?? '', value]));
+  const more: WireMap = Object.create(null);
+  for (const [name, value] of Object.entries(kwarg)) {
+    if (given.has(name)) throw wrong(`${name} is given twice`);
+    if (Object.hasOwn(parameters, name)) given.set(name, value);
+    else if (takesMore) more[name] = value;
+    else throw wrong(`${name} is no argument of it`);
+  }
+  const values: Record<string, unknown> = Object.create(null);
+  for (const [name, parameter] of Object.entries(parameters)) {
+    values[name] = readArgument(name, parameter, given.get(name));
+  }
+  return { values, more };
+}
+
+function readArgument(name: string, parameter: Parameter<unknown>, given?: WireValue): unknown {
+  const isGiven = given !== undefined && (given !== null || parameter.isRequired);
+  if (!isGiven) {
+    if (parameter.isRequired) throw wrong(`${name} is missing; expected ${parameter.expected}`);
+    return parameter.fallback;
+  }
+  const value = parameter.parse(given);
+  if (value === undefined) throw wrong(`${name} is not ${parameter.expected}`);
+  return value;
+}
+
+function wrong(reason: string): MasterError {
+  return new MasterError('ERR_ARGS', reason);
+}
+
+// What the parameters of runners and wheel functions may be: named, typed, with defaults.
+
+/** One parameter. Its place in the record of parameters is its place among positional ones. */
+export interface Parameter<T> {
+  /** What is expected, in words. */
+  readonly expected: string;
+  readonly isRequired: boolean;
+  /** The value in its final form; `undefined` when it is not one. */
+  readonly parse: (value: WireValue) => T | undefined;
+  /** Used where nothing is given. */
+  readonly fallback: T | undefined;
+}
+
+/** The parameters of a function by name, in their order. */
+export type Parameters = Readonly<Record<string, Parameter<unknown>>>;
+
+/** The values of parameters. */
+export type ValuesOf<P extends Parameters> = {
+  readonly [Name in keyof P]: P[Name] extends Parameter<infer T> ? T : never;
+};
+
+/** How a value is read. */
+export interface Kind<T> {
+  readonly expected: string;
+  readonly parse: (value: WireValue) => T | undefined;
+}
+
+/** Text; numbers count, because a word of a command line may look like one. */
+export const text: Kind<string> = {
+  expected: 'text',
+  parse: (value) => {
+    if (typeof value === 'string') return value;
+    return typeof value === 'number' || typeof value === 'bigint' ? String(value) : undefined;
+  },
+};
+
+/** True or false. */
+export const flag: Kind<boolean> = {
+  expected: 'True or False',
+  parse: (value) => (typeof value === 'boolean' ? value : undefined),
+};
+
+/** A whole number from 0 on. */
+export const count: Kind<number> = {
+  expected: 'a whole number',
+  parse: (value) =>
+    typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined,
+};
+
+/** Seconds. */
+export const seconds: Kind<number> = {
+  expected: 'a number of seconds',
+  parse: (value) => (typeof value === 'number' && value >= 0 ? value : undefined),
+};
+
+/** Names: a list of texts, or one text with commas. */
+export const names: Kind<readonly string[]> = {
+  expected: 'a list of names, or names with commas between them',
+  parse: (value) => {
+    if (typeof value === 'string') return value.split(',').map((name) => name.trim());
+    const isList = Array.isArray(value) && value.every((item) => typeof item === 'string');
+    return isList ? value : undefined;
+  },
+};
+
+/** Text, or a list of texts. */
+export const target: Kind<string | readonly string[]> = {
+  expected: 'a target, as text or as a list of ids',
+  parse: (value) => {
+    const isList = Array.isArray(value) && value.every((item) => typeof item === 'string');
+    return isList ? value : text.parse(value);
+  },
+};
+
+/** A map with text keys. */
+export const map: Kind<WireMap> = {
+  expected: 'a map',
+  parse: (value) => (isWireMap(value) ? value : undefined),
+};
+
+/** Anything. */
+export const anything: Kind<WireValue> = { expected: 'a value', parse: (value) => value };
+
+/** It must be given. */
+export function required<T>(kind: Kind<T>): Parameter<T> {
+  return { ...kind, isRequired: true, fallback: undefined };
+}
+
+/** It has a default, and `None` means that. */
+export function optional<T>(kind: Kind<T>, fallback: NoInfer<T>): Parameter<T>;
+export function optional<T>(kind: Kind<T>): Parameter<T | undefined>;
+export function optional<T>(kind: Kind<T>, fallback?: T): Parameter<T | undefined> {
+  return { ...kind, isRequired: false, fallback };
+}
+
+/** Salt has it, and it changes nothing here. */
+export const ignored: Parameter<WireValue | undefined> = optional(anything);
+
+// Names of functions that Salt's master has (3007.8, without the modules of sites), so that one
+// which is not served is told from one that nobody has.
+
+const runners = `
+  asam.add_platform asam.list_platform_sets asam.list_platforms asam.remove_platform
+  auth.del_token auth.mk_token bgp.neighbors cache.clear_all cache.clear_git_lock
+  cache.clear_grains cache.clear_mine cache.clear_mine_func cache.clear_pillar cache.cloud
+  cache.fetch cache.flush cache.grains cache.list cache.mine cache.pillar cache.store
+  cloud.action cloud.create cloud.destroy cloud.full_query cloud.list_images
+  cloud.list_locations cloud.list_sizes cloud.map_run cloud.profile cloud.query
+  cloud.select_query config.get ddns.add_host ddns.create ddns.delete ddns.delete_host
+  ddns.update digicert.del_cached_domain digicert.gen_csr digicert.gen_key
+  digicert.get_certificate digicert.get_org_details digicert.list_domain_cache
+  digicert.list_domains digicert.list_orders digicert.list_organizations digicert.list_requests
+  digicert.order_certificate digicert.show_csrs digicert.show_organization digicert.show_rsa
+  doc.execution doc.runner doc.wheel drac.poweroff drac.poweron drac.pxe drac.reboot
+  drac.version error.error event.send f5.add_pool_member f5.check_member_pool f5.check_pool
+  f5.check_virtualserver f5.create_pool f5.create_vs fileserver.clear_cache
+  fileserver.clear_file_list_cache fileserver.clear_lock fileserver.dir_list
+  fileserver.empty_dir_list fileserver.envs fileserver.file_list fileserver.lock
+  fileserver.symlink_list fileserver.update git_pillar.update http.query http.update_ca_bundle
+  jobs.active jobs.exit_success jobs.last_run jobs.list_job jobs.list_jobs jobs.list_jobs_filter
+  jobs.lookup_jid jobs.master jobs.print_job launchd.write_launchd_plist lxc.cloud_init
+  lxc.find_guest lxc.find_guests lxc.freeze lxc.info lxc.init lxc.list lxc.purge lxc.start
+  lxc.stop lxc.unfreeze manage.alived manage.allowed manage.bootstrap manage.bootstrap_psexec
+  manage.down manage.joined manage.key_regen manage.list_not_state manage.list_state
+  manage.not_alived manage.not_allowed manage.not_joined manage.not_present manage.not_reaped
+  manage.present manage.reaped manage.safe_accept manage.status manage.up manage.versions
+  match.compound_matches mattermost.post_event mattermost.post_message mine.get mine.update
+  nacl.dec nacl.dec_file nacl.enc nacl.enc_file nacl.keygen nacl.sealedbox_decrypt
+  nacl.sealedbox_encrypt nacl.secretbox_decrypt nacl.secretbox_encrypt net.find net.findarp
+  net.findmac net.interfaces net.lldp net.multi_find network.wol network.wollist
+  network.wolmatch pagerduty.create_event pagerduty.list_incidents pagerduty.list_policies
+  pagerduty.list_schedules pagerduty.list_services pagerduty.list_users pagerduty.list_windows
+  pillar.clear_pillar_cache pillar.show_pillar pillar.show_pillar_cache pillar.show_top
+  pkg.list_upgrades queue.delete queue.insert queue.insert_runner queue.list_items
+  queue.list_length queue.list_queues queue.pop queue.process_queue queue.process_runner
+  reactor.add reactor.delete reactor.is_leader reactor.list reactor.set_leader salt.cmd
+  salt.execute saltutil.sync_all saltutil.sync_cache saltutil.sync_clouds
+  saltutil.sync_eauth_tokens saltutil.sync_engines saltutil.sync_executors
+  saltutil.sync_fileserver saltutil.sync_grains saltutil.sync_modules saltutil.sync_output
+  saltutil.sync_pillar saltutil.sync_proxymodules saltutil.sync_queues saltutil.sync_renderers
+  saltutil.sync_returners saltutil.sync_roster saltutil.sync_runners saltutil.sync_sdb
+  saltutil.sync_serializers saltutil.sync_states saltutil.sync_thorium saltutil.sync_tops
+  saltutil.sync_utils saltutil.sync_wheel saltutil.sync_wrapper sdb.delete sdb.get
+  sdb.get_or_set_hash sdb.set spacewalk.addGroupsToKey spacewalk.api
+  spacewalk.deleteAllActivationKeys spacewalk.deleteAllGroups spacewalk.deleteAllSystems
+  spacewalk.unregister ssh.cmd state.event state.orch state.orch_show_sls state.orchestrate
+  state.orchestrate_high state.orchestrate_show_sls state.orchestrate_single state.pause
+  state.resume state.rm_pause state.set_pause state.sls state.soft_kill survey.diff survey.hash test.arg test.get_opts test.metasyntactic test.raw_arg
+  test.sleep test.stdout_print test.stream thin.generate thin.generate_min vault.cleanup_auth
+  vault.clear_cache vault.generate_new_token vault.generate_secret_id vault.generate_token
+  vault.get_config vault.get_role_id vault.list_approles vault.list_entities vault.show_approle
+  vault.show_entity vault.show_policies vault.sync_approles vault.sync_entities vault.unseal
+  venafi.del_cached_domain venafi.list_domain_cache venafi.request venafi.show_cert
+  virt.force_off virt.host_info virt.init virt.list virt.migrate virt.next_host virt.pause
+  virt.purge virt.query virt.reset virt.resume virt.start virt.vm_info vistara.delete_device
+  vmadm.get vmadm.is_running vmadm.list vmadm.nodes vmadm.reboot vmadm.start vmadm.stop
+  winrepo.genrepo winrepo.update_git_repos
+`;
+
+const wheels = `
+  config.apply config.update_config config.values error.error file_roots.find
+  file_roots.list_env file_roots.list_roots file_roots.read file_roots.write key.accept
+  key.accept_dict key.delete key.delete_dict key.finger key.finger_master key.gen key.gen_accept
+  key.gen_keys key.gen_signature key.list key.list_all key.master_key_str key.name_match
+  key.print key.reject key.reject_dict minions.connected pillar_roots.find pillar_roots.list_env
+  pillar_roots.list_roots pillar_roots.read pillar_roots.write
+`;
+
+/** Salt's runners. */
+export const saltRunners: ReadonlySet<string> = new Set(runners.trim().split(/\s+/));
+
+/** Salt's wheel functions. */
+export const saltWheels: ReadonlySet<string> = new Set(wheels.trim().split(/\s+/));

@@ -1,0 +1,130 @@
+/** The `manage` runner [salt/runners/manage.py]. */
+
+import type { WireMap } from '../../minion-protocol/index.ts';
+import type { KeysApi } from '../api/master-api.ts';
+import { literalGlob } from '../auth/key-store.ts';
+import type { PresentMinion } from '../jobs/presence.ts';
+import { type CallContext, type FunctionTable, type MasterFunction, flag, masterFunction, names, optional, seconds, target, text } from './caller.ts';
+import { type MinionCalls, askMinions, countAnswers } from './runners.ts';
+
+/** What these runners need. */
+export interface ManageRunnerDeps extends MinionCalls {
+  readonly keys: Pick<KeysApi, 'delete'>;
+  readonly acceptedIds: () => readonly string[];
+  readonly present: () => readonly PresentMinion[];
+  /** What `manage.versions` gives for the master. */
+  readonly version: string;
+}
+
+/** Releases of Salt whose minions are served, first and last. */
+const served: readonly [number, number] = [3000, 3008];
+
+const asked = {
+  tgt: optional(target, '*'),
+  tgt_type: optional(text, 'glob'),
+  timeout: optional(seconds),
+  gather_job_timeout: optional(seconds),
+} as const;
+
+interface Asked {
+  readonly tgt: string | readonly string[];
+  readonly tgt_type: string;
+  readonly timeout: number | undefined;
+  readonly gather_job_timeout: number | undefined;
+}
+
+export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
+  const status = async (
+    { tgt, tgt_type: tgtType, timeout, gather_job_timeout: gatherJobTimeout }: Asked,
+    context: CallContext,
+  ): Promise<{ readonly up: string[]; readonly down: string[] }> => {
+    const times = {
+      ...(timeout === undefined ? {} : { timeout }),
+      ...(gatherJobTimeout === undefined ? {} : { gatherJobTimeout }),
+    };
+    const request = { tgt, tgtType, fun: 'test.ping', ...times };
+    const { answered, silent } = await countAnswers(parts, request, context);
+    return { up: [...answered], down: [...silent] };
+  };
+  return {
+    'manage.status': masterFunction({
+      summary: 'Which minions answer, and which do not.',
+      parameters: { output: optional(flag, true), ...asked },
+      call: (values, context) => status(values, context),
+    }),
+    'manage.up': masterFunction({
+      summary: 'The minions that answer.',
+      parameters: asked,
+      call: async (values, context) => (await status(values, context)).up,
+    }),
+    'manage.down': masterFunction({
+      summary: 'The minions that do not answer; with removekeys=True their keys are deleted.',
+      parameters: { removekeys: optional(flag, false), ...asked },
+      call: async ({ removekeys, ...values }, context) => {
+        const { down } = await status(values, context);
+        for (const id of removekeys ? down : [])
+          await parts.keys.delete({ match: literalGlob(id) });
+        return down;
+      },
+    }),
+    'manage.versions': masterFunction({
+      summary: 'The versions of the minions that answer.',
+      parameters: {},
+      call: (_values, context) => versions(parts, context),
+    }),
+    ...presenceFunctions(parts),
+  };
+}
+
+/** All ask the same under the names that Salt has for it. */
+const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
+
+function presenceFunctions({ acceptedIds, present: whoIsThere }: ManageRunnerDeps): FunctionTable {
+  const table: Record<string, MasterFunction> = {};
+  const parameters = { subset: optional(names), show_ip: optional(flag, false) } as const;
+  const present = masterFunction({
+    summary: 'The minions that are connected; nothing is sent to them.',
+    parameters,
+    call: ({ subset, show_ip: showIp }) => {
+      const found = whoIsThere().filter(({ id }) => subset?.includes(id) ?? true);
+      if (!showIp) return found.map(({ id }) => id).sort();
+      return Object.fromEntries(found.map(({ id, address }) => [id, address]));
+    },
+  });
+  const absent = masterFunction({
+    summary: 'The accepted minions that are not connected; nothing is sent to them.',
+    parameters,
+    call: ({ subset }) => {
+      const found = new Set(whoIsThere().map(({ id }) => id));
+      return acceptedIds().filter((id) => !found.has(id) && (subset?.includes(id) ?? true));
+    },
+  });
+  for (const state of states) {
+    table[`manage.${state === 'state' ? 'list_state' : state}`] = present;
+    table[`manage.${state === 'state' ? 'list_not_state' : `not_${state}`}`] = absent;
+  }
+  return table;
+}
+
+async function versions(parts: ManageRunnerDeps, context: CallContext): Promise<WireMap> {
+  const told = new Map<string, string | false>(parts.acceptedIds().map((id) => [id, false]));
+  const returns = await askMinions(parts, { tgt: '*', fun: 'test.version' }, context);
+  for (const { minion, return: version, retcode } of returns) {
+    told.set(minion, retcode === 0 && typeof version === 'string' ? version : false);
+  }
+  const groups = new Map<string, WireMap>();
+  for (const [minion, version] of [...told].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const label = versionLabel(version);
+    groups.set(label, { ...groups.get(label), [minion]: version });
+  }
+  return { ...Object.fromEntries(groups), Master: parts.version };
+}
+
+/** Compared with the releases that are served, for this master is none of Salt's. */
+function versionLabel(version: string | false): string {
+  if (version === false) return 'Minion offline';
+  const release = Number.parseInt(version, 10);
+  // 2019.2 and before were named after years.
+  if (release < served[0]) return 'Minion requires update';
+  return release > served[1] ? 'Minion newer than master' : 'Up to date';
+}

@@ -1,0 +1,157 @@
+/** A job of an orchestration, and what minions said to it [salt/modules/saltutil.py cmd, _exec]. */
+
+import { type WireMap, type WireValue, isWireMap } from '../../../minion-protocol/index.ts';
+import type { BatchUpdate, RunRequest } from '../../jobs/batch.ts';
+import type { JobUpdate } from '../../jobs/follow-job.ts';
+import { isFailureCode, returnerOf } from '../../jobs/job.ts';
+import { toWire } from '../../data/pillar-cache.ts';
+import { isList, textOf } from './high-data.ts';
+import { SlsError, type StateCall, isTrue } from './state-functions.ts';
+import { type World, requester, tellArguments } from './orchestrator.ts';
+
+/** Arguments that `salt.function` and `salt.state` have in common. */
+export const jobArguments: readonly string[] = [
+  'tgt_type',
+  'ret',
+  'ret_config',
+  'ret_kwargs',
+  'expect_minions',
+  'fail_minions',
+  'timeout',
+  'batch',
+  'subset',
+  'failhard',
+  'ssh',
+  'roster',
+];
+
+/** What a minion said. */
+export interface Answer {
+  /** `undefined`: nothing, though it was expected to. */
+  readonly value: WireValue | undefined;
+  readonly hasFailed: boolean;
+}
+
+/** What came of a job. */
+export interface JobAnswers {
+  /** By minion, in the order in which they answered. */
+  readonly answers: ReadonlyMap<string, Answer>;
+  /** `undefined`: it was more than one, or none. */
+  readonly jid: string | undefined;
+}
+
+/** What is run. */
+interface Work {
+  readonly fun: string;
+  readonly arg: readonly WireValue[];
+  readonly kwarg: WireMap;
+  /** Minions that do not answer have failed. */
+  readonly expectsAll: boolean;
+}
+
+/** @param kind told in the event @throws SlsError, MasterError */
+export async function runOnMinions(
+  world: World,
+  call: StateCall,
+  kind: 'function' | 'state',
+  work: Work,
+): Promise<JobAnswers> {
+  const { given } = call;
+  if (isTrue(given.get('ssh'))) throw new SlsError('ssh is not served');
+  const request = requestOf(world, call, work);
+  const batch = given.get('batch');
+  const told = toldOf(call, work);
+  tellArguments(world, {
+    type: kind,
+    tgt: toWire(given.get('tgt') ?? null),
+    name: call.name,
+    args: told,
+  });
+  const { jobs, signal } = world;
+  const isBatch = batch !== undefined && batch !== null;
+  const updates = isBatch
+    ? jobs.batch(
+        { ...request, size: textOf(batch), failHard: isTrue(given.get('failhard')) },
+        signal,
+      )
+    : jobs.run(request, signal);
+  const collected = await collect(updates, work.expectsAll, isBatch);
+  signal.throwIfAborted();
+  return collected;
+}
+
+function requestOf(world: World, { given }: StateCall, { fun, arg, kwarg }: Work): RunRequest {
+  const [timeout, subset, ret] = [given.get('timeout'), given.get('subset'), given.get('ret')];
+  const tgt = given.get('tgt') ?? null;
+  return {
+    tgt: isList(tgt) ? tgt.map(textOf) : textOf(tgt),
+    tgtType: textOf(given.get('tgt_type') ?? 'glob'),
+    fun,
+    arg,
+    kwarg,
+    ...requester(world),
+    ...(typeof timeout === 'number' ? { timeout } : {}),
+    ...(typeof subset === 'number' ? { subset } : {}),
+    ...(isTrue(ret) ? { ret: isList(ret) ? ret.map(textOf).join(',') : textOf(ret ?? '') } : {}),
+  };
+}
+
+/** What Salt gives its client, as it tells it. */
+function toldOf({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap {
+  const told: WireMap = {
+    arg: [...arg],
+    kwarg,
+    ret: toWire(given.get('ret') ?? ''),
+    timeout: toWire(given.get('timeout') ?? null),
+    tgt_type: toWire(given.get('tgt_type') ?? 'glob'),
+    ssh: false,
+    expect_minions: expectsAll,
+  };
+  const [batch, subset] = [given.get('batch') ?? null, given.get('subset') ?? null];
+  if (batch !== null) told.batch = textOf(batch);
+  if (subset !== null) told.subset = toWire(subset);
+  if (isTrue(given.get('failhard'))) told.failhard = true;
+  return told;
+}
+
+async function collect(
+  updates: AsyncIterable<JobUpdate | BatchUpdate>,
+  expectsAll: boolean,
+  isBatch: boolean,
+): Promise<JobAnswers> {
+  const answers = new Map<string, Answer>();
+  let jid: string | undefined;
+  for await (const update of updates) {
+    if (update.type === 'return') {
+      jid ??= update.jid;
+      // Of a batch, Salt has the values alone.
+      const hasFailed = !isBatch && isFailureCode(update.retcode);
+      answers.set(returnerOf(update), { value: update.return, hasFailed });
+    }
+    if (update.type !== 'finished' || !expectsAll || isBatch) continue;
+    for (const minion of [...update.silent, ...update.reconnecting]) {
+      answers.set(minion, { value: undefined, hasFailed: true });
+    }
+  }
+  return { answers, jid: isBatch ? undefined : jid };
+}
+
+/** The minions that may fail, and a warning where the list of them is none. */
+export function readFailMinions({ given }: StateCall): {
+  readonly mayFail: ReadonlySet<string>;
+  readonly warnings: readonly string[];
+} {
+  const said = given.get('fail_minions') ?? [];
+  if (typeof said === 'string') {
+    return { mayFail: new Set(said.split(',').map((id) => id.trim())), warnings: [] };
+  }
+  if (isList(said)) return { mayFail: new Set(said.map(textOf)), warnings: [] };
+  const warning = "'fail_minions' needs to be a list or a comma separated string. Ignored.";
+  return { mayFail: new Set(), warnings: [warning] };
+}
+
+/** The members of a map, whichever form it has. */
+export function membersOf(value: WireValue | undefined): readonly WireValue[] {
+  if (value instanceof Map) return [...value.values()];
+  return isWireMap(value) ? Object.values(value) : [];
+}

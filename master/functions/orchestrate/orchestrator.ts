@@ -1,0 +1,366 @@
+/** Orchestrations: states that act on minions and on the master [salt/runners/state.py]. */
+
+import { type WireMap, type WireValue, isJid } from '../../../minion-protocol/index.ts';
+import { MasterError } from '../../api/errors.ts';
+import { type Chunk, ChunkRun, type ChunkRunOptions, StateCaller, type StateResult, compileChunks, isSuccess, tagOf, toWireResult, verifyChunk } from './run-chunks.ts';
+import { type Body, type High, applyExclude, applyExtensions, splitFunction, verifyHigh } from './high-data.ts';
+import { listenersOf, turnRequisites } from './requisites.ts';
+import type { PlainData } from '../../../template/index.ts';
+import { toWire } from '../../data/pillar-cache.ts';
+import { type Compilation, type SlsFiles, type SlsRequest, compileSls, conditionsOf, openSetting } from './compile-sls.ts';
+import { setMaxListeners } from 'node:events';
+import type { AuditRequester } from '../../audit/audit-log.ts';
+import type { PillarMap } from '../../data/compile-pillar.ts';
+import { stateTable } from './state-functions.ts';
+import type { Logger } from 'pino';
+import type { MasterConfig } from '../../config/options.ts';
+import { type FileServer, servedFiles } from '../../files/file-server.ts';
+import { type PillarSource, renderMs } from '../../data/pillar.ts';
+import { PillarSources } from '../../data/pillar-sources.ts';
+import { ParsedFileCache, type Renderer } from '../../data/renderer.ts';
+import type { JobsApi } from '../../api/master-api.ts';
+import type { EventBus } from '../../events/event-bus.ts';
+import type { FunctionCaller } from '../caller.ts';
+
+// Runs high data to their end [salt/state.py call_high].
+
+/** How high data are run. */
+export interface HighRunOptions extends ChunkRunOptions {
+  /** States that it may have. */
+  readonly maxStates: number;
+}
+
+/**
+ * @returns what became of each state by its tag; or what is wrong with the data, in Salt's words
+ * @throws MasterError ERR_ORCHESTRATION for too many states; what the signal says
+ */
+export async function runHigh(high: High, options: HighRunOptions): Promise<WireValue> {
+  const problems = [...applyExtensions(high, high.extend, false), ...verifyHigh(high)];
+  if (problems.length > 0) return problems;
+  const turned = turnRequisites(high);
+  applyExclude(high);
+  if (turned.length > 0) return turned;
+  const chunks = compileChunks(high);
+  if (chunks.length > options.maxStates) {
+    const reason = `an orchestration has ${chunks.length} states; at most ${options.maxStates} are run`;
+    throw new MasterError('ERR_ORCHESTRATION', reason);
+  }
+  const results = await new ChunkRun(chunks, options).run();
+  const { chunks: listeners, errors } = listenersOf(chunks, results);
+  const listened = await new ChunkRun(listeners, options).run();
+  for (const error of errors.values()) options.caller.number(error);
+  return toWireResults([...results, ...listened, ...errors]);
+}
+
+function toWireResults(results: readonly (readonly [string, StateResult])[]): WireMap {
+  const map: WireMap = Object.create(null);
+  for (const [tag, result] of results) map[tag] = toWireResult(result);
+  return map;
+}
+
+// What SLS say, as `state.orchestrate_show_sls` tells it [salt/modules/state.py show_sls].
+
+/** By the master's id: what is said of each id, or what is wrong with it. */
+export type ShownHigh = WireMap;
+
+export function showHigh({ high, errors }: Compilation): WireValue {
+  const problems = [...errors, ...verifyHigh(high)];
+  if (problems.length > 0) return problems;
+  const { bodies, extend, exclude } = high;
+  const shown = new Map<PlainData, PlainData>(
+    Array.from(bodies, ([id, body]) => [id, toData(body)]),
+  );
+  if (extend.length > 0) {
+    shown.set(
+      '__extend__',
+      extend.map(({ id, body }) => new Map([[id, toData(body)]])),
+    );
+  }
+  if (exclude.length > 0) shown.set('__exclude__', [...exclude]);
+  return toWire(shown);
+}
+
+function toData({ states, sls, saltenv, includedFrom }: Body): PlainData {
+  const data = new Map<PlainData, PlainData>([...states, ['__sls__', sls], ['__env__', saltenv]]);
+  if (includedFrom.length > 0) data.set('__sls_included_from__', includedFrom);
+  return data;
+}
+
+// One state without an SLS [salt/modules/state.py single].
+
+/** @returns what became of it by its tag, or what is wrong with it */
+export async function runSingle(
+  { fun: full, name, args }: SingleRequest,
+  caller: StateCaller,
+): Promise<WireValue> {
+  if (!full.includes('.')) return 'Invalid function passed';
+  const [state, fun] = splitFunction(full);
+  const place = { sls: null, saltenv: 'base', includedFrom: [] };
+  const chunk: Chunk = { state, fun, id: name, name, ...place, args };
+  const problems = verifyChunk(chunk, caller.table);
+  if (problems.length > 0) return problems;
+  const result = await caller.call(chunk);
+  await result.pending;
+  const results: WireMap = { [tagOf(chunk)]: toWireResult(result) };
+  return results;
+}
+
+/** How much orchestrations may take; see `Limits`. */
+interface OrchestrationLimits {
+  readonly orchestrations: number;
+  readonly orchestrationStates: number;
+  readonly orchestrationSeconds: number;
+}
+
+/** What {@link Orchestrator} needs. */
+export interface OrchestratorOptions extends SlsFiles {
+  readonly limits: () => OrchestrationLimits;
+  /** There when the first one is run. */
+  readonly parts: () => OrchestrationDeps;
+  readonly closing: AbortSignal;
+}
+
+/** Who asks for an orchestration, and as what it is told. */
+export interface OrchestrationCaller {
+  readonly jid: string;
+  readonly user: string;
+  readonly by: AuditRequester | undefined;
+}
+
+/** Which SLS somebody asks for. */
+export type AskedSls = Omit<SlsRequest, 'isTrusted'>;
+
+/** An orchestration of SLS. */
+export interface OrchestrationRequest extends AskedSls {
+  /** Nothing is to be changed. */
+  readonly test: boolean;
+  /** SLS to leave out. */
+  readonly exclude: readonly PlainData[];
+  /** The one that this one is a part of. */
+  readonly orchestrationJid: string | undefined;
+}
+
+/** One state without an SLS. */
+export interface SingleRequest {
+  readonly fun: string;
+  readonly name: string;
+  readonly test: boolean;
+  readonly args: ReadonlyMap<string, PlainData>;
+  readonly pillar: PillarMap;
+}
+
+/** Runs orchestrations, so many at a time. */
+export class Orchestrator {
+  readonly #options: OrchestratorOptions;
+  /** Those under way: whose they are, by jid. */
+  readonly #underWay = new Map<string, string>();
+  readonly #work = new Set<Promise<unknown>>();
+
+  constructor(options: OrchestratorOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * @returns `{data: {<master id>: states by tag, or what is wrong}, outputter, retcode}`
+   * @throws MasterError ERR_ORCHESTRATION, ERR_MASTER_STOPPED
+   */
+  orchestrate(request: OrchestrationRequest, caller: OrchestrationCaller): Promise<WireMap> {
+    const { masterId } = this.#options;
+    return this.#within(caller, async (signal) => {
+      const world = this.#world(caller, this.#jidOf(request, caller), signal);
+      const asked = { ...request, isTrusted: isTrusted(caller) };
+      const compiled = await compileSls(this.#options, asked, signal);
+      const running = await this.#run(compiled, request, world);
+      const retcode = isSuccess({ [masterId]: running }) ? 0 : 1;
+      return { data: { [masterId]: running }, outputter: 'highstate', retcode };
+    });
+  }
+
+  /** What SLS say, without running anything. @throws MasterError ERR_ORCHESTRATION */
+  show(request: AskedSls, caller: OrchestrationCaller): Promise<ShownHigh> {
+    const { masterId } = this.#options;
+    return this.#within(caller, async (signal) => {
+      const asked = { ...request, isTrusted: isTrusted(caller) };
+      return { [masterId]: showHigh(await compileSls(this.#options, asked, signal)) };
+    });
+  }
+
+  /** One state, as if an SLS said it. @throws MasterError ERR_ORCHESTRATION, ERR_MASTER_STOPPED */
+  single(request: SingleRequest, caller: OrchestrationCaller): Promise<WireMap> {
+    const { masterId } = this.#options;
+    return this.#within(caller, async (signal) => {
+      const world = this.#world(caller, undefined, signal);
+      const asked = { ...request, saltenv: 'base', pillarenv: undefined, isTrusted: true };
+      const { setting } = await openSetting(this.#options, asked);
+      const state = this.#caller(world, request.test, conditionsOf(setting));
+      return { [masterId]: await runSingle(request, state) };
+    });
+  }
+
+  /** Waits for those under way, which the closing signal ends. */
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#work);
+  }
+
+  async #run(
+    { high, errors, conditions }: Compilation,
+    { exclude, test }: OrchestrationRequest,
+    world: World,
+  ): Promise<WireValue> {
+    if (errors.length > 0) return [...errors];
+    high.exclude.push(...exclude);
+    const { signal, now } = world;
+    const maxStates = this.#options.limits().orchestrationStates;
+    const caller = this.#caller(world, test, conditions);
+    return runHigh(high, { caller, test, signal, now, maxStates });
+  }
+
+  #caller(world: World, test: boolean, conditions: Compilation['conditions']): StateCaller {
+    const { signal, now } = world;
+    const { log } = this.#options;
+    return new StateCaller({ table: stateTable(world), conditions, test, signal, now, log });
+  }
+
+  #world({ user, by }: OrchestrationCaller, jid: string | undefined, signal: AbortSignal): World {
+    return { ...this.#options.parts(), jid, user, by, signal };
+  }
+
+  /** What is part of another one is told under it; nobody's events are told under a stranger's. */
+  #jidOf(
+    { orchestrationJid: given }: OrchestrationRequest,
+    { jid, user }: OrchestrationCaller,
+  ): string {
+    // protection: orchestrations-of-others
+    const isOwn = given !== undefined && isJid(given) && this.#underWay.get(given) === user;
+    return isOwn ? given : jid;
+  }
+
+  async #within<T>(
+    { jid, user }: OrchestrationCaller,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { orchestrations } = this.#options.limits();
+    // protection: orchestrations-at-once
+    if (this.#work.size >= orchestrations) {
+      throw tooMuch(`${orchestrations} orchestrations are under way already`);
+    }
+    this.#underWay.set(jid, user);
+    const end = this.#end();
+    const running = work(end.signal);
+    this.#work.add(running);
+    try {
+      return await running;
+    } finally {
+      end.release();
+      this.#work.delete(running);
+      this.#underWay.delete(jid);
+    }
+  }
+
+  /** Fires when the master is closed, or the time is over. */
+  #end(): { readonly signal: AbortSignal; readonly release: () => void } {
+    const { closing, limits } = this.#options;
+    const { orchestrationSeconds: seconds } = limits();
+    const end = new AbortController();
+    // Every job and every wait of it listens.
+    setMaxListeners(0, end.signal);
+    const stop = (): void => {
+      end.abort(new MasterError('ERR_MASTER_STOPPED', 'the master is being closed'));
+    };
+    if (closing.aborted) stop();
+    closing.addEventListener('abort', stop, { once: true });
+    const late = tooMuch(`an orchestration took more than ${seconds} s`);
+    const timer = setTimeout(() => end.abort(late), seconds * 1000);
+    const release = (): void => {
+      clearTimeout(timer);
+      closing.removeEventListener('abort', stop);
+    };
+    return { signal: end.signal, release };
+  }
+}
+
+/** Only the local interface, which may do everything. */
+function isTrusted({ by }: OrchestrationCaller): boolean {
+  // protection: words-in-orchestrations
+  return by === undefined || by.who.kind === 'local';
+}
+
+function tooMuch(what: string): MasterError {
+  return new MasterError('ERR_ORCHESTRATION', what);
+}
+
+// Orchestrations, from the parts of a master.
+
+/** What they are made from. */
+export interface OrchestratorDeps extends Pick<OrchestratorOptions, 'parts' | 'closing'> {
+  readonly config: MasterConfig;
+  readonly fileServer: FileServer;
+  readonly pillar: PillarSource;
+  readonly rendering: Renderer;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+export function openOrchestrator({
+  config,
+  fileServer,
+  rendering,
+  now,
+  ...parts
+}: OrchestratorDeps): Orchestrator {
+  const whitespace = {
+    trimBlocks: config.jinjaTrimBlocks,
+    lstripBlocks: config.jinjaLstripBlocks,
+  };
+  const data = new ParsedFileCache(rendering);
+  return new Orchestrator({
+    ...parts,
+    masterId: config.id,
+    sources: new PillarSources({ backend: servedFiles(fileServer), ...whitespace }),
+    envs: () => fileServer.envs(),
+    limits: () => config.limits,
+    rules: () => ({
+      ...whitespace,
+      raisesOnMissing: config.pillarRaiseOnMissing,
+      nodegroups: config.nodegroups,
+      renderer: config.renderer,
+      limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
+      rendering,
+      data,
+      now,
+    }),
+  });
+}
+
+// What orchestrations act by: jobs, runners and wheel functions of the master, and its events.
+
+/** The parts of the master that states act by. */
+export interface OrchestrationDeps {
+  readonly jobs: Pick<JobsApi, 'run' | 'batch'>;
+  readonly runners: Pick<FunctionCaller, 'run' | 'declares'>;
+  readonly wheel: Pick<FunctionCaller, 'run' | 'declares'>;
+  readonly bus: Pick<EventBus, 'fire' | 'subscribe'>;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** One orchestration: what its states do is done by its caller's leave, and told as theirs. */
+export interface World extends OrchestrationDeps {
+  /** Of its events; `undefined`: what its states are given is told nobody. */
+  readonly jid: string | undefined;
+  /** Told in the events of what it begins. */
+  readonly user: string;
+  /** Who asked for it, for the audit log. */
+  readonly by: AuditRequester | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Tells what a state's function is called with [salt/utils/event.py fire_args]. */
+export function tellArguments({ jid, bus }: World, what: WireMap): void {
+  if (jid !== undefined) bus.fire(`salt/run/${jid}/args`, what);
+}
+
+/** Who is asking, for whatever is begun. */
+export function requester({ user, by }: World): Pick<World, 'user'> & { by?: AuditRequester } {
+  return by === undefined ? { user } : { user, by };
+}

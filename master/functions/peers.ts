@@ -1,0 +1,357 @@
+/** What a minion asks others, or the master, to run [WIRE 9.10]. */
+
+import type { Call, Decision, MinionSubject } from '../../acl/index.ts';
+import { type WireMap, type WireValue, isJid, pythonStr } from '../../minion-protocol/index.ts';
+import type { ArgumentReader } from './argument-reader.ts';
+import { type FunctionArguments, isKeywordText } from './arguments.ts';
+import { MasterError } from '../api/errors.ts';
+import { checkArguments, isFunctionName, joinKeywords, separateKeywords } from '../jobs/job-arguments.ts';
+import type { TargetReach, TargetRequest, TargetResolver } from '../jobs/targets.ts';
+import type { Logger } from 'pino';
+import { minionActor } from '../audit/audit-log.ts';
+import type { JobDispatcher, PublishRequest } from '../jobs/dispatcher.ts';
+import { type JobReturn, returnerOf } from '../jobs/job.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import { type RunDeps, runJob } from '../jobs/batch.ts';
+import type { RequestCounters } from '../metrics/metrics.ts';
+import type { PolicyGate } from '../users/policy.ts';
+import type { FunctionCaller } from './caller.ts';
+
+/** A function with its arguments as a minion will take them. */
+export interface PeerCall {
+  readonly fun: string;
+  readonly arg: readonly WireValue[];
+  readonly kwarg: Readonly<Record<string, WireValue>>;
+}
+
+/** Functions that one job may have. */
+const maxFunctions = 100;
+
+/** Characters of their names. */
+const maxNames = 10_000;
+
+/** Reads what is typed as arguments. */
+export type WordReader = Pick<ArgumentReader, 'readWords'>;
+
+/** The functions of a load, by themselves; `undefined`: they are none. */
+export function functionsOf({ fun }: WireMap): readonly string[] | undefined {
+  if (typeof fun !== 'string' || fun.length > maxNames) return undefined;
+  const funs = fun.split(',');
+  return funs.length <= maxFunctions && funs.every(isFunctionName) ? funs : undefined;
+}
+
+/** Calls of functions without their arguments, which need not be read to refuse them. */
+export function bareCalls(funs: readonly string[]): readonly PeerCall[] {
+  return funs.map((fun) => ({ fun, arg: [], kwarg: {} }));
+}
+
+/**
+ * Functions with their arguments from a load: where there are several, each argument is a text with
+ * the words of one function's. `undefined`: it cannot be read.
+ */
+export async function readCalls(
+  funs: readonly string[],
+  load: WireMap,
+  reader: WordReader,
+): Promise<readonly PeerCall[] | undefined> {
+  const { arg } = load;
+  if (!Array.isArray(arg)) return undefined;
+  const noParse = textsOf(load.no_parse);
+  const [first = ''] = funs;
+  const ofEach: readonly (readonly WireValue[] | undefined)[] =
+    funs.length === 1 ? [arg] : arg.map(toWords);
+  if (ofEach.length !== funs.length) return undefined;
+  const calls: PeerCall[] = [];
+  for (const [index, inputs] of ofEach.entries()) {
+    const call = inputs && (await readCall(funs[index] ?? first, inputs, noParse, reader));
+    if (call === undefined) return undefined;
+    calls.push(call);
+  }
+  return calls;
+}
+
+function toWords(value: WireValue): readonly string[] | undefined {
+  return typeof value === 'string' ? value.split(/\s+/).filter(Boolean) : undefined;
+}
+
+/** Its target; `undefined` when it has none that can be read. */
+export function readTarget({ tgt, tgt_type: type }: WireMap): TargetRequest | undefined {
+  const isList = Array.isArray(tgt) && tgt.every((id) => typeof id === 'string');
+  if (typeof tgt !== 'string' && !isList) return undefined;
+  if (type === undefined || type === null) return { tgt };
+  if (typeof type !== 'string') return undefined;
+  return { tgt, tgtType: type.startsWith('node') ? 'nodegroup' : type.toLowerCase() };
+}
+
+/** The call as rules look at it. */
+export function toCall({ fun, arg, kwarg }: PeerCall): Call {
+  const kwargs = Object.entries(kwarg).map(([name, value]) => [name, pythonStr(value)] as const);
+  return { fun, args: arg.map(pythonStr), kwargs: new Map(kwargs) };
+}
+
+async function readCall(
+  fun: string,
+  inputs: readonly WireValue[],
+  noParse: readonly string[],
+  reader: WordReader,
+): Promise<PeerCall | undefined> {
+  try {
+    const given = separateKeywords(inputs);
+    const texts = given.arg.filter((input) => typeof input === 'string');
+    const typed = await tryToRead(reader, texts, noParse);
+    if (typed === undefined) return undefined;
+    const values = typed.arg.values();
+    const arg = given.arg
+      .filter((input) => typeof input !== 'string' || !isKeywordText(input))
+      .map((input) => (typeof input === 'string' ? (values.next().value ?? null) : input));
+    // Minions would make keywords of these, which no rule has looked at as such.
+    if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) return undefined;
+    return { fun, ...checkArguments({ arg, kwarg: { ...given.kwarg, ...typed.kwarg } }) };
+  } catch (error) {
+    if (error instanceof MasterError) return undefined;
+    throw error;
+  }
+}
+
+/** Nothing of a load that takes too long to read is used. */
+async function tryToRead(
+  reader: WordReader,
+  texts: readonly string[],
+  noParse: readonly string[],
+): Promise<FunctionArguments | undefined> {
+  try {
+    return await reader.readWords(texts, noParse);
+  } catch {
+    return undefined;
+  }
+}
+
+function textsOf(value: WireValue | undefined): string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+}
+
+/** What {@link PeerPublisher} needs. */
+export interface PeerPublisherOptions extends RunDeps {
+  readonly dispatcher: JobDispatcher;
+  readonly cache: JobCache;
+  readonly targets: Pick<TargetResolver, 'resolveWithin'>;
+  readonly gate: PolicyGate;
+  readonly counters: RequestCounters;
+  readonly reader: WordReader;
+  readonly log: Logger;
+}
+
+/** A job that may be published. */
+interface Permitted {
+  readonly calls: readonly PeerCall[];
+  readonly minions: readonly string[];
+  readonly decision: Decision;
+}
+
+/** Which calls a minion asks for. */
+interface PeerQuestion {
+  readonly subject: MinionSubject;
+  readonly action: 'publish';
+  readonly calls: readonly Call[];
+}
+
+/** Longest time that a minion may wait for a job in one request, seconds. */
+const maxWaitSeconds = 3600;
+
+/**
+ * Jobs that minions ask for [WIRE 9.10; THREATS M-06]. Nothing is permitted unless `peer` says so.
+ * Whom the target means of the minions that rules name for it is decided here, by what is known for
+ * certain, and the job goes to these by name: what was judged is what is published.
+ */
+export class PeerPublisher {
+  readonly #options: PeerPublisherOptions;
+
+  constructor(options: PeerPublisherOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Publishes, and waits for nobody.
+   * @param mark of the request: the same one again publishes nothing
+   * @returns `jid` and `minions`; nothing if it is refused, or means nobody
+   */
+  async publish(minionId: string, load: WireMap, mark: string | undefined): Promise<WireMap> {
+    const request = await this.#toRequest(minionId, load, mark);
+    if (request === undefined) return {};
+    const { record } = await this.#options.dispatcher.publish(request);
+    return { jid: record.jid, minions: [...record.minions] };
+  }
+
+  /** Publishes, and gives what comes back; with `form: full` all that is known of it. */
+  async publishAndWait(
+    minionId: string,
+    load: WireMap,
+    mark: string | undefined,
+  ): Promise<WireMap> {
+    const timeout = secondsOf(load.timeout ?? load.tmo);
+    if (timeout === undefined) return {};
+    const request = await this.#toRequest(minionId, load, mark);
+    if (request === undefined) return {};
+    const isFull = load.form === 'full';
+    const reply: WireMap = Object.create(null);
+    for await (const update of runJob(this.#options, { ...request, timeout })) {
+      if (isFull && update.type === 'published') reply.__jid__ = update.jid;
+      if (update.type !== 'return') continue;
+      reply[returnerOf(update)] = isFull ? fullReturn(update.jid, update) : update.return;
+    }
+    return reply;
+  }
+
+  /** What has come back for a job, if this minion asked for it. */
+  async returns(minionId: string, jid: WireValue | undefined): Promise<WireMap> {
+    const record = isJid(jid) ? await this.#options.cache.record(jid) : undefined;
+    if (record?.requestedBy !== minionId) return {};
+    const reply: WireMap = Object.create(null);
+    for await (const result of this.#options.cache.returns(record.jid)) {
+      const out: WireMap = result.out === undefined ? {} : { out: result.out };
+      reply[returnerOf(result)] = { ret: result.return, ...out };
+    }
+    return reply;
+  }
+
+  async #toRequest(
+    minionId: string,
+    load: WireMap,
+    mark: string | undefined,
+  ): Promise<PublishRequest | undefined> {
+    const permitted = await this.#judge(minionId, load);
+    if (permitted === undefined || permitted.minions.length === 0) return undefined;
+    // In the store before the job leaves, so that a crash between them loses the job at worst.
+    if (!(await this.#options.cache.addMark(minionId, mark))) return undefined;
+    const { calls, minions, decision } = permitted;
+    const fun = calls.map((call) => call.fun);
+    this.#options.log.info(
+      { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason },
+      'job published for a minion',
+    );
+    const by = { who: minionActor(minionId), rule: decision.rule };
+    const target = { tgt: minions, tgtType: 'list', user: minionId, requestedBy: minionId, by };
+    const [first, ...more] = calls;
+    if (first === undefined || more.length > 0) {
+      return { ...target, fun, arg: calls.map(joinKeywords) };
+    }
+    return { ...target, ...first };
+  }
+
+  async #judge(minionId: string, load: WireMap): Promise<Permitted | undefined> {
+    const { gate, reader } = this.#options;
+    // The common case, before anything that the minion wrote is looked at.
+    const subject = { kind: 'minion', id: minionId } as const;
+    // protection: default-allow-2
+    if (!gate.mayPermit(subject, 'publish')) return this.#refuse('peer-off');
+    const funs = functionsOf(load);
+    if (funs === undefined) return this.#refuse('peer-malformed');
+    // protection: function-first
+    const isWorthReading = gate.mayPermit(subject, 'publish', funs);
+    const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
+    const target = readTarget(load);
+    if (calls === undefined || target === undefined) return this.#refuse('peer-malformed');
+    const asked = { subject, action: 'publish', calls: calls.map(toCall) } as const;
+    const learning = gate.reachToLearn(asked);
+    const whole = learning && this.#permit(asked, calls, target, learning);
+    // protection: default-allow-3
+    return whole ?? this.#permit(asked, calls, target, gate.reach(asked));
+  }
+
+  #permit(
+    { subject, action, calls: judged }: PeerQuestion,
+    calls: readonly PeerCall[],
+    target: TargetRequest,
+    reach: TargetReach,
+  ): Permitted | undefined {
+    const { gate, counters, log } = this.#options;
+    const minions = this.#resolve(target, reach);
+    if (minions === undefined) return this.#refuse('peer-target');
+    const decision = gate.decide({ subject, action, resource: { calls: judged, minions } });
+    if (decision.effect === 'allow') return { calls, minions, decision };
+    counters.count(`peer-${decision.rule}`);
+    log.info({ minion: subject.id, rule: decision.rule }, 'job of a minion refused');
+    return undefined;
+  }
+
+  #refuse(reason: string): undefined {
+    this.#options.counters.count(reason);
+    return undefined;
+  }
+
+  #resolve(target: TargetRequest, reach: TargetReach): readonly string[] | undefined {
+    try {
+      return this.#options.targets.resolveWithin(target, reach);
+    } catch (error) {
+      if (error instanceof MasterError) return undefined;
+      throw error;
+    }
+  }
+}
+
+function secondsOf(value: WireValue | undefined): number | undefined {
+  if (value === undefined || value === null) return 5;
+  const seconds = Number(value);
+  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, maxWaitSeconds) : undefined;
+}
+
+function fullReturn(jid: string, result: JobReturn): WireMap {
+  const fun = typeof result.fun === 'string' ? result.fun : [...result.fun];
+  const { minion: id, return: ret, retcode, success } = result;
+  return { id, jid, fun, ret, retcode, success };
+}
+
+/** What {@link PeerRunner} needs. */
+export interface PeerRunnerOptions {
+  readonly runners: FunctionCaller;
+  readonly cache: JobCache;
+  readonly gate: PolicyGate;
+  readonly counters: RequestCounters;
+  readonly reader: WordReader;
+  readonly log: Logger;
+}
+
+/** Runners that minions ask for. Nothing is permitted unless `peer_run` says so. */
+export class PeerRunner {
+  readonly #options: PeerRunnerOptions;
+
+  constructor(options: PeerRunnerOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * @param mark of the request: the same one again runs nothing
+   * @returns what the runner gave; an empty map if it is refused
+   */
+  async run(minionId: string, load: WireMap, mark: string | undefined): Promise<WireValue> {
+    const { gate, counters, log, cache, runners, reader } = this.#options;
+    const subject = { kind: 'minion', id: minionId } as const;
+    if (!gate.mayPermit(subject, 'runner')) return this.#refuse('peer-off');
+    const funs = functionsOf(load) ?? [];
+    const isWorthReading = gate.mayPermit(subject, 'runner', funs);
+    const calls = isWorthReading ? await readCalls(funs, load, reader) : bareCalls(funs);
+    const [call, ...more] = calls ?? [];
+    if (call === undefined || more.length > 0) return this.#refuse('peer-malformed');
+    const resource = { call: toCall(call) };
+    const decision = gate.decide({ subject, action: 'runner', resource });
+    if (decision.effect === 'deny') {
+      counters.count(`runner-${decision.rule}`);
+      log.info({ minion: minionId, rule: decision.rule }, 'runner of a minion refused');
+      return {};
+    }
+    if (!(await cache.addMark(minionId, mark))) return {};
+    log.info({ minion: minionId, fun: call.fun, rule: decision.reason }, 'runner for a minion');
+    try {
+      const by = { who: minionActor(minionId), rule: decision.rule };
+      return (await runners.run({ ...call, user: minionId, by })).return;
+    } catch (error) {
+      if (error instanceof MasterError) return error.message;
+      throw error;
+    }
+  }
+
+  #refuse(reason: string): WireMap {
+    this.#options.counters.count(reason);
+    return {};
+  }
+}

@@ -1,0 +1,160 @@
+/** Keys, jobs, runners and wheel over their parts: what the interface gives, and minions may ask. */
+
+import type { Logger } from 'pino';
+import type { FunctionsApi, JobsApi, KeysApi, LoginsApi, PillarApi } from '../api/master-api.ts';
+import { auditedKeys } from '../audit/audited.ts';
+import type { MasterConfig } from '../config/options.ts';
+import type { EventBus } from '../events/event-bus.ts';
+import type { FileServer } from '../files/file-server.ts';
+import type { CoreServices } from '../core-services.ts';
+import type { JobDispatcher } from '../jobs/dispatcher.ts';
+import { type JobUpdate, type MinionFacts, resumeJob } from '../jobs/follow-job.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import { type JobsApiDeps, createJobsApi } from '../jobs/jobs.ts';
+import { type OwnKey, createKeysApi } from '../auth/keys-api.ts';
+import type { Mine } from '../data/mine.ts';
+import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
+import { type PillarSource, createPillarApi } from '../data/pillar.ts';
+import type { PresentMinion } from '../jobs/presence.ts';
+import type { Renderer } from '../data/renderer.ts';
+import { FunctionCaller, type FunctionCallerOptions, saltRunners, saltWheels } from './caller.ts';
+import { runnerTable } from './runners.ts';
+import type { TargetResolver } from '../jobs/targets.ts';
+import { version } from '../api/version.ts';
+import { wheelTable } from './wheel.ts';
+
+/** What they are made from. */
+export interface ServiceDeps extends Mine {
+  readonly config: MasterConfig;
+  readonly foundations: CoreServices;
+  readonly bus: EventBus;
+  readonly dispatcher: JobDispatcher;
+  readonly targets: TargetResolver;
+  readonly jobs: JobCache;
+  readonly facts: MinionFacts;
+  readonly present: () => readonly PresentMinion[];
+  /** There when functions are called. */
+  readonly logins: () => Pick<LoginsApi, 'login' | 'logout'>;
+  readonly fileServer: FileServer;
+  readonly pillar: PillarSource;
+  /** For the SLS of orchestrations. */
+  readonly rendering: Renderer;
+  readonly nextJid: () => string;
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** The services of a master. */
+export interface Services {
+  readonly keys: KeysApi;
+  readonly jobs: JobsApi;
+  /** See {@link resumeJob}. */
+  readonly resumeJob: (jid: string, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
+  readonly pillar: PillarApi;
+  readonly runners: FunctionCaller;
+  readonly wheel: FunctionCaller;
+  readonly orchestrator: Orchestrator;
+}
+
+export function createServices(parts: ServiceDeps): Services {
+  const { config, foundations, dispatcher, targets } = parts;
+  const ownKeys = ownKeysOf(parts);
+  const keys = auditedKeys(
+    createKeysApi({
+      keys: foundations.keys,
+      hashType: config.hashType,
+      protocolOf: (id) => foundations.pins.of(id),
+      unpin: (id) => foundations.pins.forget([id]),
+      ownKeys: async () => ownKeys,
+    }),
+    foundations.audit,
+  );
+  const jobParts: JobsApiDeps = {
+    dispatcher,
+    targets,
+    cache: parts.jobs,
+    defaults: config,
+    facts: parts.facts,
+    now: parts.now,
+  };
+  const jobs = createJobsApi(jobParts);
+  const resume: Services['resumeJob'] = (jid, signal) => resumeJob(jobParts, jid, signal);
+  const pillar = createPillarApi({ pillar: parts.pillar, facts: foundations.facts });
+  return {
+    keys,
+    jobs,
+    resumeJob: resume,
+    pillar,
+    ...createCallers(parts, { keys, jobs, ownKeys }),
+  };
+}
+
+/** The callers as the interface gives them. */
+export function toFunctionsApi(caller: FunctionCaller): FunctionsApi {
+  return {
+    run: (call) => caller.run(call),
+    start: (call) => caller.start(call),
+    docs: async (prefix) => caller.docs(prefix),
+  };
+}
+
+function createCallers(
+  parts: ServiceDeps,
+  own: Pick<Services, 'keys' | 'jobs'> & { readonly ownKeys: readonly OwnKey[] },
+): Pick<Services, 'runners' | 'wheel' | 'orchestrator'> {
+  const { config, foundations, bus, nextJid, closing, now, log } = parts;
+  const { facts } = foundations;
+  const acceptedIds = (): readonly string[] => foundations.keys.acceptedIds();
+  const common: Omit<FunctionCallerOptions, 'table' | 'kind' | 'notServed'> = {
+    bus,
+    audit: foundations.audit,
+    nextJid,
+    cache: config.runnerReturns ? parts.jobs : undefined,
+    masterId: config.id,
+    closing,
+    now,
+    log,
+  };
+  const orchestrator = openOrchestrator({
+    ...parts,
+    parts: () => ({ ...own, ...callers, bus, now }),
+  });
+  const runners = runnerTable({
+    ...parts,
+    ...own,
+    orchestrator,
+    cache: parts.jobs,
+    facts,
+    acceptedIds,
+    version: `saltbridge ${version}`,
+    docs: {
+      runner: (prefix) => callers.runners.docs(prefix),
+      wheel: (prefix) => callers.wheel.docs(prefix),
+    },
+  });
+  const wheel = wheelTable({
+    config,
+    keys: own.keys,
+    ownKeys: () => own.ownKeys,
+    present: parts.present,
+  });
+  const callers = {
+    orchestrator,
+    runners: new FunctionCaller({
+      ...common,
+      table: runners,
+      kind: 'runner',
+      notServed: saltRunners,
+    }),
+    wheel: new FunctionCaller({ ...common, table: wheel, kind: 'wheel', notServed: saltWheels }),
+  };
+  return callers;
+}
+
+function ownKeysOf({ config, foundations }: ServiceDeps): OwnKey[] {
+  const { masterKeys, voucher } = foundations;
+  const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
+  if (voucher?.kind !== 'keys') return own;
+  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: voucher.keys.publicPem }];
+}

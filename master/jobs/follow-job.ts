@@ -1,0 +1,440 @@
+/** A job from its publication to its end. */
+
+import type { WireValue } from '../../minion-protocol/index.ts';
+import type { JobDispatcher } from './dispatcher.ts';
+import { type Job, type JobRecord, type JobReturn, isFailureCode } from './job.ts';
+import { MasterError } from '../api/errors.ts';
+import { BoundedQueue } from '../../runtime/bounded-queue.ts';
+import type { JobCache } from './job-cache.ts';
+
+/**
+ * Which of these minions answer `saltutil.find_job` with more than an empty map. The round ends
+ * when all do so, or after its time: who says that it runs no such job may have ended it just now,
+ * with the return still on its way, or not have begun [salt/client/__init__.py get_iter_returns].
+ */
+export async function findRunning(
+  dispatcher: Pick<JobDispatcher, 'publishUnkept'>,
+  jid: string,
+  minions: readonly string[],
+  gatherMs: number,
+  end: AbortSignal,
+): Promise<Set<string>> {
+  const running = new Set<string>();
+  let finish = (): void => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const timer = setTimeout(finish, gatherMs);
+  end.addEventListener('abort', finish, { once: true });
+  const note = (result: JobReturn): void => {
+    if (isRunningJob(result.return)) running.add(result.minion);
+    if (running.size === minions.length) finish();
+  };
+  let stopListening = (): void => {};
+  try {
+    stopListening = await dispatcher.publishUnkept(minions, 'saltutil.find_job', [jid], note);
+    await finished;
+  } finally {
+    stopListening();
+    clearTimeout(timer);
+    end.removeEventListener('abort', finish);
+  }
+  return running;
+}
+
+function isRunningJob(value: WireValue): boolean {
+  if (value === null || typeof value !== 'object') return false;
+  return value instanceof Map ? value.size > 0 : Object.keys(value).length > 0;
+}
+
+// What became of a job at each minion that it was for, and, where nothing came, why.
+
+/** How a minion stands to a job. */
+export type DeliveryState =
+  /** It returned. */
+  | 'answered'
+  /** It returned, and says that it failed. */
+  | 'failed'
+  /** It said, when it was asked, that it is still at it. */
+  | 'running'
+  /** Somebody still waits for it. */
+  | 'waiting'
+  /** It had not come back from a restart of the master in time for the job. */
+  | 'reconnecting'
+  /** Nothing came, and nobody waits. */
+  | 'silent';
+
+/** Why nothing came, as far as a master can know. */
+export type SilenceReason =
+  /** Its key is not accepted, or no longer. */
+  | 'key-not-accepted'
+  /** Not heard since the start of this master. */
+  | 'never-heard'
+  /** Heard last before the job was published. */
+  | 'not-heard-since'
+  /** Some subscribers, perhaps this one, were passed over because their queue was full. */
+  | 'queue-full'
+  /** It was heard after the job was published, but returned nothing. */
+  | 'no-return';
+
+/** One minion's line in the ledger of a job. */
+export interface Delivery {
+  readonly minion: string;
+  readonly state: DeliveryState;
+  /** When its return was taken, milliseconds since 1970. */
+  readonly receivedAt?: number;
+  /** For silent ones. */
+  readonly reason?: SilenceReason;
+  /** When its last verified request came, milliseconds since 1970, for silent and reconnecting ones. */
+  readonly lastHeardAt?: number;
+}
+
+/** What the rest of the master knows of minions. */
+export interface MinionFacts {
+  readonly isAccepted: (minionId: string) => boolean;
+  /** Milliseconds since 1970; `undefined`: not since the start. */
+  readonly lastHeardAt: (minionId: string) => number | undefined;
+  /**
+   * Whether it is away after a restart of the master, or came back too late for a job that was
+   * published meanwhile.
+   * @param publishedAt milliseconds since 1970
+   */
+  readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;
+}
+
+/** What counts of a return. */
+export type LedgerReturn = Pick<JobReturn, 'minion' | 'resource' | 'retcode' | 'receivedAt'>;
+
+/** What is known of one job's returns. */
+export interface JobProgress {
+  readonly returns: readonly LedgerReturn[];
+  /** Minions that are known to be at it. */
+  readonly running: ReadonlySet<string>;
+  /** Whether somebody waits for the minions that have not returned. */
+  readonly isFollowed: boolean;
+}
+
+/** The ledger: a line for each minion that the job was for, in the order of the record. */
+export function describeDeliveries(
+  record: Pick<JobRecord, 'minions' | 'missing' | 'publishedAt' | 'skipped'>,
+  progress: JobProgress,
+  facts: MinionFacts,
+): Delivery[] {
+  const returns = decisiveReturns(progress.returns);
+  return [...record.minions, ...record.missing].map((minion) => {
+    const result = returns.get(minion);
+    if (result !== undefined) {
+      const state = isFailureCode(result.retcode) ? 'failed' : 'answered';
+      return { minion, state, receivedAt: result.receivedAt };
+    }
+    if (progress.running.has(minion)) return { minion, state: 'running' };
+    const isWaitedFor = progress.isFollowed && !record.missing.includes(minion);
+    return isWaitedFor ? { minion, state: 'waiting' } : explainSilence(minion, record, facts);
+  });
+}
+
+/** What counts of a return, without its value. */
+export function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): LedgerReturn {
+  return { minion, retcode, receivedAt, ...(resource === undefined ? {} : { resource }) };
+}
+
+/** A minion's own return, or one of its resources; one that failed counts before others. */
+function decisiveReturns(returns: readonly LedgerReturn[]): Map<string, LedgerReturn> {
+  const decisive = new Map<string, LedgerReturn>();
+  for (const result of returns) {
+    const isOwn = result.resource === undefined;
+    const known = decisive.get(result.minion);
+    const hasFailed = known !== undefined && isFailureCode(known.retcode);
+    if (known === undefined || isFailureCode(result.retcode) || (isOwn && !hasFailed)) {
+      decisive.set(result.minion, result);
+    }
+  }
+  return decisive;
+}
+
+function explainSilence(
+  minion: string,
+  { publishedAt, skipped = 0 }: Pick<JobRecord, 'publishedAt' | 'skipped'>,
+  { isAccepted, lastHeardAt, isReconnecting }: MinionFacts,
+): Delivery {
+  const heardAt = lastHeardAt(minion);
+  const heard = heardAt === undefined ? {} : { lastHeardAt: heardAt };
+  const silent = (reason: SilenceReason): Delivery => ({
+    minion,
+    state: 'silent',
+    reason,
+    ...heard,
+  });
+  if (!isAccepted(minion)) return silent('key-not-accepted');
+  if (isReconnecting(minion, publishedAt)) return { minion, state: 'reconnecting', ...heard };
+  if (heardAt !== undefined && heardAt >= publishedAt) return silent('no-return');
+  if (skipped > 0) return silent('queue-full');
+  return silent(heardAt === undefined ? 'never-heard' : 'not-heard-since');
+}
+
+/** What a running job tells, in this order: `published`, then the rest, `finished` last. */
+export type JobUpdate =
+  | {
+      readonly type: 'published';
+      readonly jid: string;
+      readonly minions: readonly string[];
+      readonly missing: readonly string[];
+      /** Subscribers that were passed over because their queue was full. */
+      readonly skipped: number;
+      /** Why the target is broken, and therefore means nobody. */
+      readonly problem?: string;
+    }
+  | ({ readonly type: 'return'; readonly jid: string } & JobReturn)
+  /** These minions said that they are still at it. */
+  | { readonly type: 'running'; readonly jid: string; readonly minions: readonly string[] }
+  | {
+      readonly type: 'finished';
+      readonly jid: string;
+      readonly answered: readonly string[];
+      /** Minions that neither returned nor said that they are still at it. */
+      readonly silent: readonly string[];
+      /** Those that had not come back from a restart of the master in time for the job. */
+      readonly reconnecting: readonly string[];
+      /** A line for each targeted minion, those of `missing` last. */
+      readonly deliveries: readonly Delivery[];
+    };
+
+/** Salt's defaults, seconds (`timeout`, `gather_job_timeout`). */
+interface RunDefaults {
+  readonly timeout: number;
+  readonly gatherJobTimeout: number;
+}
+
+/** More than any fleet has minions, each of which returns once. */
+const maxWaitingNews = 1_000_000;
+
+/** What befalls a job while it is followed. */
+type JobNews =
+  | { readonly type: 'return'; readonly result: JobReturn }
+  /** There was no news for a while. */
+  | { readonly type: 'quiet' }
+  /** These of those that were asked said that they are at it. */
+  | { readonly type: 'asked'; readonly asked: readonly string[]; readonly running: Set<string> }
+  | { readonly type: 'failed'; readonly error: unknown };
+
+/** What {@link followJob} works with. */
+export interface FollowDeps {
+  readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnkept'>;
+  readonly facts: MinionFacts;
+  readonly defaults: RunDefaults;
+}
+
+/** A job that was published. */
+export interface FollowedJob {
+  readonly job: Job;
+  readonly record: JobRecord;
+  /** Its returns, from its publication on. */
+  readonly news: BoundedQueue<JobNews>;
+  /** Milliseconds without news after which the silent minions are asked for the first time. */
+  readonly firstMs: number;
+  /** The same, once they were asked. */
+  readonly quietMs: number;
+  /** Milliseconds that they have for that answer. */
+  readonly gatherMs: number;
+}
+
+/** For the returns of a job, which come before it is followed. */
+export function createJobEventQueue(): BoundedQueue<JobNews> {
+  return new BoundedQueue(maxWaitingNews, tooManyNews);
+}
+
+/** What it tells after `published`; it ends too when the signal or the closing master says so. */
+export async function* followJob(
+  { dispatcher, facts }: FollowDeps,
+  { job, record, news, firstMs, quietMs, gatherMs }: FollowedJob,
+  signal?: AbortSignal,
+): AsyncGenerator<JobUpdate, void, void> {
+  const { jid } = record;
+  const waiting = new Awaited(record.minions, job);
+  const returns: LedgerReturn[] = [];
+  const unanswered: string[] = [];
+  let patienceMs = firstMs;
+  const quiet = new QuietTimer(() => news.push({ type: 'quiet' }));
+  const end = new AbortController();
+  const abort = (): void => {
+    end.abort();
+    news.close();
+  };
+  const reasons = signal === undefined ? [dispatcher.closing] : [dispatcher.closing, signal];
+  for (const reason of reasons) reason.addEventListener('abort', abort, { once: true });
+  if (reasons.some((reason) => reason.aborted)) abort();
+  // Beside the returns, which go on meanwhile.
+  const ask = (asked: readonly string[]): void => {
+    findRunning(dispatcher, jid, asked, gatherMs, end.signal).then(
+      (running) => news.push({ type: 'asked', asked, running }),
+      (error: unknown) => news.push({ type: 'failed', error }),
+    );
+  };
+  let isAsking = false;
+  try {
+    quiet.restart(patienceMs);
+    while (waiting.size > 0) {
+      const next = await news.next();
+      if (next.done || end.signal.aborted) break;
+      switch (next.value.type) {
+        case 'return': {
+          const { result } = next.value;
+          waiting.note(result);
+          returns.push(forLedger(result));
+          yield { type: 'return', jid, ...result };
+          if (!isAsking) quiet.restart(patienceMs);
+          break;
+        }
+        case 'quiet':
+          isAsking = true;
+          ask(waiting.minions);
+          break;
+        case 'asked': {
+          const { asked, running } = next.value;
+          isAsking = false;
+          patienceMs = quietMs;
+          job.noteRunning(asked, running);
+          for (const minion of asked) {
+            if (running.has(minion) || job.isOver(minion)) continue;
+            if (waiting.giveUp(minion)) unanswered.push(minion);
+          }
+          if (running.size > 0) yield { type: 'running', jid, minions: [...running] };
+          quiet.restart(patienceMs);
+          break;
+        }
+        case 'failed':
+          throw next.value.error;
+      }
+    }
+    const isAway = (minion: string): boolean => facts.isReconnecting(minion, record.publishedAt);
+    const left = [...unanswered, ...waiting.minions].filter((id) => !job.hasResourceAnswer(id));
+    const progress = { returns, running: job.running, isFollowed: false };
+    yield {
+      type: 'finished',
+      jid,
+      answered: [...new Set(returns.map(({ minion }) => minion))],
+      silent: left.filter((minion) => !isAway(minion)),
+      reconnecting: left.filter(isAway),
+      deliveries: describeDeliveries(record, progress, facts),
+    };
+  } finally {
+    end.abort();
+    quiet.stop();
+    for (const reason of reasons) reason.removeEventListener('abort', abort);
+  }
+}
+
+function tooManyNews(): Error {
+  return new MasterError('ERR_JOB_LIMIT', 'the reader of this job does not read its returns');
+}
+
+/** Who has not returned yet: for itself, or for each resource that the job is for. */
+class Awaited {
+  /** With the resources that are left, where it returns for those. */
+  readonly #left: Map<string, Set<string> | undefined>;
+
+  constructor(minions: readonly string[], job: Job) {
+    this.#left = new Map(
+      minions.map((id) => {
+        const expected = job.expectedOf(id);
+        return [id, expected && new Set(expected)];
+      }),
+    );
+  }
+
+  get size(): number {
+    return this.#left.size;
+  }
+
+  get minions(): string[] {
+    return [...this.#left.keys()];
+  }
+
+  note({ minion, resource }: JobReturn): void {
+    if (resource === undefined) {
+      this.#left.delete(minion);
+      return;
+    }
+    const resources = this.#left.get(minion);
+    resources?.delete(resource);
+    if (resources?.size === 0) this.#left.delete(minion);
+  }
+
+  /** No longer waits for it. @returns whether it was waited for */
+  giveUp(minion: string): boolean {
+    return this.#left.delete(minion);
+  }
+}
+
+/** Fires once after a time in which it was not restarted. */
+class QuietTimer {
+  readonly #onQuiet: () => void;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(onQuiet: () => void) {
+    this.#onQuiet = onQuiet;
+  }
+
+  restart(milliseconds: number): void {
+    this.stop();
+    this.#timer = setTimeout(this.#onQuiet, milliseconds);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+// A job of the master before this one, from what is kept of it to its end.
+
+/** What {@link resumeJob} works with. */
+export interface ResumeDeps extends FollowDeps {
+  readonly cache: Pick<JobCache, 'find' | 'record' | 'returns'>;
+}
+
+/**
+ * Milliseconds that minions have to come back before they are asked: they look for a master that
+ * was away every ten seconds at least (`recon_max`), and return meanwhile what they did.
+ */
+const reconnectMs = 30_000;
+
+/**
+ * Follows a job that was published before, as if it had been followed all the time: what came back
+ * meanwhile comes first.
+ * @throws MasterError ERR_JOB_UNKNOWN when none of this jid is kept
+ */
+export async function* resumeJob(
+  parts: ResumeDeps,
+  jid: string,
+  signal?: AbortSignal,
+): AsyncGenerator<JobUpdate, void, void> {
+  const { cache, defaults } = parts;
+  const [job, record] = [await cache.find(jid), await cache.record(jid)];
+  if (job === undefined || record === undefined) {
+    throw new MasterError('ERR_JOB_UNKNOWN', 'no job of this jid is kept');
+  }
+  const news = createJobEventQueue();
+  const heard = new Set<string>();
+  const note = (result: JobReturn): void => {
+    const name = [result.minion, result.resource].join('/');
+    if (heard.has(name)) return;
+    heard.add(name);
+    news.push({ type: 'return', result });
+  };
+  // Before what is kept is read, so that nothing falls between.
+  const stopListening = job.onReturn(note);
+  try {
+    const { minions, missing, skipped = 0 } = record;
+    yield { type: 'published', jid, minions, missing, skipped };
+    for await (const result of cache.returns(jid)) {
+      job.answer(result);
+      note(result);
+    }
+    const quietMs = defaults.timeout * 1000;
+    const patience = { firstMs: Math.max(reconnectMs, quietMs), quietMs };
+    const gatherMs = defaults.gatherJobTimeout * 1000;
+    yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);
+  } finally {
+    stopListening();
+  }
+}

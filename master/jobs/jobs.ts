@@ -1,0 +1,154 @@
+/** Jobs, from the parts of a master: whom they are for, how they are published, what is kept. */
+
+import { type MasterTransport, createJidSource } from '../../minion-protocol/index.ts';
+import type { MasterConfig } from '../config/options.ts';
+import type { EventBus } from '../events/event-bus.ts';
+import type { CoreServices } from '../core-services.ts';
+import { Reconnecting } from './presence.ts';
+import { JobDispatcher, Publisher } from './dispatcher.ts';
+import type { LastHeard } from '../auth/last-heard.ts';
+import { TargetResolver } from './targets.ts';
+import { JobCache } from './job-cache.ts';
+import type { MinionFacts } from './follow-job.ts';
+import { randomInt } from 'node:crypto';
+import type { JobProgress, JobsApi } from '../api/master-api.ts';
+import { type RunDeps, runBatch, runJob, runSubset } from './batch.ts';
+import { listJobs, showJob } from './history.ts';
+import type { Job } from './job.ts';
+
+/** What they are made from. */
+export interface JobDeps {
+  readonly config: MasterConfig;
+  readonly foundations: CoreServices;
+  readonly transports: readonly MasterTransport[];
+  readonly bus: EventBus;
+  readonly lastHeard: LastHeard;
+  /** Ends what follows jobs. */
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+}
+
+/** What the rest of a master needs of jobs. */
+export interface Jobs {
+  readonly jobs: JobCache;
+  /** What is known of minions, for what became of jobs at each. */
+  readonly facts: MinionFacts;
+  readonly targets: TargetResolver;
+  readonly dispatcher: JobDispatcher;
+  readonly nextJid: () => string;
+}
+
+export function openJobs(parts: JobDeps): Jobs {
+  const { config, foundations, transports, bus, lastHeard, closing, now } = parts;
+  const nextJid = createJidSource(
+    () => new Date(now()),
+    config.uniqueJid ? String(process.pid) : undefined,
+  );
+  const jobs = new JobCache({
+    store: foundations.store,
+    isOn: config.jobCache,
+    get keepMs() {
+      return config.keepJobsSeconds * 1000;
+    },
+    keepMarksMs: config.publishSession * 1000,
+    now,
+  });
+  const reconnecting = new Reconnecting({
+    signedIn: foundations.sessions.ids,
+    waitMs: config.reconnectWaitSeconds * 1000,
+    lastHeard,
+    now,
+  });
+  const facts: MinionFacts = {
+    isAccepted: (id) => foundations.keys.isAccepted(id),
+    lastHeardAt: (id) => lastHeard.of(id),
+    isReconnecting: (id, publishedAt) => reconnecting.isReconnecting(id, publishedAt),
+  };
+  const publisher = createPublisher(foundations, transports, config);
+  const targets = new TargetResolver({
+    acceptedIds: () => foundations.keys.acceptedIds(),
+    isAccepted: (id) => foundations.keys.get(id)?.state === 'accepted',
+    factsOf: (id) => foundations.facts.of(id),
+    rightsOf: (id) => foundations.facts.rightsOf(id),
+    resourcesOf: (id) => foundations.resources.of(id),
+    isDataCached: config.minionDataCache,
+    get nodegroups() {
+      return config.nodegroups;
+    },
+  });
+  const dispatcher = new JobDispatcher({
+    targets,
+    cache: jobs,
+    bus,
+    publisher,
+    reconnecting,
+    audit: foundations.audit,
+    nextJid,
+    masterId: config.masterId,
+    closing,
+    now,
+  });
+  return { jobs, facts, targets, dispatcher, nextJid };
+}
+
+function createPublisher(
+  { publishKey, rsa, masterKeys }: CoreServices,
+  transports: readonly MasterTransport[],
+  config: MasterConfig,
+): Publisher {
+  const algorithm = config.publishSigningAlgorithm;
+  const masterKey = masterKeys.privateKey;
+  return new Publisher({
+    publishKey,
+    transports,
+    signingAlgorithm: algorithm,
+    sign: config.signPubMessages
+      ? (bytes) => rsa.run({ kind: 'sign', masterKey, bytes, algorithm })
+      : undefined,
+  });
+}
+
+// The interface to jobs over their parts: see ../api.ts for what each call promises.
+
+/** What {@link createJobsApi} needs. */
+export interface JobsApiDeps extends RunDeps {
+  readonly cache: JobCache;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly targets: TargetResolver;
+}
+
+export function createJobsApi(parts: JobsApiDeps): JobsApi {
+  const { cache, dispatcher, targets, defaults } = parts;
+  const history = {
+    ...parts,
+    get patienceMs() {
+      return (defaults.timeout + defaults.gatherJobTimeout) * 1000;
+    },
+  };
+  const run: JobsApi['run'] = (request, signal) =>
+    request.subset === undefined
+      ? runJob(parts, request, signal)
+      : runSubset((one) => runJob(parts, one, signal), request, randomInt);
+  return {
+    publish: async (request) => {
+      const { record, delivery, problem } = await dispatcher.publish(request);
+      const { jid, minions, missing } = record;
+      const broken = problem === undefined ? {} : { problem };
+      return { jid, minions, missing, skipped: delivery.skipped, ...broken };
+    },
+    run,
+    batch: async function* (request, signal) {
+      const jid = request.jid ?? (await dispatcher.freshJid());
+      yield* runBatch(run, { ...request, jid }, signal);
+    },
+    list: (request) => listJobs(history, request),
+    underWay: async () => cache.underWay(history.patienceMs).map(progressOf),
+    plan: (request) => targets.plan(request),
+    show: (jid) => showJob(history, jid),
+  };
+}
+
+function progressOf({ jid, fun, minions, answered, publishedAt }: Job): JobProgress {
+  return { jid, fun, minions: minions.size, answered, publishedAt };
+}

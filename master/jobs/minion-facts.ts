@@ -1,0 +1,383 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type FactMap, type FactSource, type MinionFacts, type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
+import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import type { Seal } from '../auth/session-keys.ts';
+import { open } from 'node:fs/promises';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import { isMissing } from '../../runtime/system.ts';
+
+const endBytes = 4;
+/** Characters of all names of a list; longer ones are not shared. */
+const maxListLength = 8192;
+
+/**
+ * Names of grains and pillar keys, each kept once however many minions have it. Bounded, because
+ * minions may make names up: what comes after the last is not shared.
+ */
+export class SharedNames {
+  readonly #names = new Map<string, string>();
+  readonly #lists = new Map<string, readonly string[]>();
+  readonly #maxNames: number;
+  readonly #maxLists: number;
+
+  /**
+   * @param maxNames default 20,000, more than any fleet's grains and pillars have
+   * @param maxLists default 1000: minions of one kind have the same names
+   */
+  constructor(maxNames = 20_000, maxLists = 1000) {
+    this.#maxNames = maxNames;
+    this.#maxLists = maxLists;
+  }
+
+  /** How many are kept. */
+  get size(): number {
+    return this.#names.size;
+  }
+
+  share(name: string): string {
+    const known = this.#names.get(name);
+    if (known !== undefined) return known;
+    if (this.#names.size < this.#maxNames) this.#names.set(name, name);
+    return name;
+  }
+
+  /** The names, in one list for all minions that have just these. */
+  shareAll(names: readonly string[]): readonly string[] {
+    const text = JSON.stringify(names);
+    const known = this.#lists.get(text);
+    if (known !== undefined) return known;
+    const list = names.map((name) => this.share(name));
+    const isUsual = text.length <= maxListLength;
+    if (isUsual && this.#lists.size < this.#maxLists) this.#lists.set(text, list);
+    return list;
+  }
+}
+
+/**
+ * Grains or pillar of one minion as they lie in memory: the values stay packed, and only those
+ * that a target names are ever unpacked. As objects they take some ten times the room.
+ */
+export class PackedFacts implements FactSource {
+  readonly #names: readonly string[];
+  /** Where each value ends, in four bytes each; then the values. */
+  readonly #bytes: Buffer;
+
+  private constructor(names: readonly string[], values: readonly Uint8Array[]) {
+    this.#names = names;
+    const heads = values.length * endBytes;
+    const size = values.reduce((sum, value) => sum + value.length, heads);
+    this.#bytes = Buffer.allocUnsafeSlow(size);
+    let end = heads;
+    for (const [index, value] of values.entries()) {
+      this.#bytes.set(value, end);
+      end += value.length;
+      this.#bytes.writeUInt32LE(end, index * endBytes);
+    }
+  }
+
+  static from(map: FactMap, shared: SharedNames): PackedFacts {
+    const entries: [WireValue, WireValue][] = map instanceof Map ? [...map] : Object.entries(map);
+    return new PackedFacts(
+      shared.shareAll(entries.map(([key]) => String(key))),
+      entries.map(([, value]) => packLocal(value)),
+    );
+  }
+
+  /**
+   * What {@link PackedFacts.pack} gave.
+   * @throws StoreError ERR_STORE_CORRUPT
+   */
+  static unpack(bytes: Uint8Array, shared: SharedNames): PackedFacts {
+    const [names, values] = asList(unpackLocal(bytes));
+    return new PackedFacts(shared.shareAll(asList(names).map(String)), asList(values).map(asBytes));
+  }
+
+  /** Names and packed values, for the store. */
+  pack(): Uint8Array {
+    return packLocal([[...this.#names], this.#names.map((_, index) => this.#slice(index))]);
+  }
+
+  /** Bytes of the values. */
+  get size(): number {
+    return this.#bytes.length - this.#names.length * endBytes;
+  }
+
+  get(key: string): WireValue | undefined {
+    const index = this.#names.indexOf(key);
+    return index === -1 ? undefined : unpackLocal(this.#slice(index));
+  }
+
+  whole(): WireMap {
+    const map: WireMap = Object.create(null);
+    for (const [index, name] of this.#names.entries()) map[name] = unpackLocal(this.#slice(index));
+    return map;
+  }
+
+  isSame(other: PackedFacts): boolean {
+    return (
+      (this.#names === other.#names || isDeepStrictEqual(this.#names, other.#names)) &&
+      Buffer.compare(this.#bytes, other.#bytes) === 0
+    );
+  }
+
+  #slice(index: number): Uint8Array {
+    const start = index === 0 ? this.#names.length * endBytes : this.#endOf(index - 1);
+    return this.#bytes.subarray(start, this.#endOf(index));
+  }
+
+  #endOf(index: number): number {
+    return this.#bytes.readUInt32LE(index * endBytes);
+  }
+}
+
+function asList(value: WireValue | undefined): WireValue[] {
+  if (Array.isArray(value)) return value;
+  throw new StoreError('ERR_STORE_CORRUPT', 'stored minion data have an unknown form');
+}
+
+function asBytes(value: WireValue): Uint8Array {
+  if (value instanceof Uint8Array) return value;
+  throw new StoreError('ERR_STORE_CORRUPT', 'stored minion data have an unknown form');
+}
+
+const prefix: Key = ['minion-data'];
+
+const nothingKnown: MinionFacts = { grains: undefined, pillar: undefined };
+
+/** What {@link KnownFacts} needs. */
+export interface KnownFactsOptions {
+  readonly store: Store;
+  readonly seal: Seal;
+  /** `minion_data_cache`: whether anything is kept. */
+  readonly isOn: boolean;
+  /** `grains_bytes`: of grains, and of pillar, one by one; 0: any size. */
+  readonly maxBytes: number;
+  /** Whether an id has a key in any state; the facts of others are forgotten. */
+  readonly hasKey: (id: string) => boolean;
+}
+
+/** Grains and pillar of a minion, as it sent the ones and got the other. */
+export interface FactsOfMinion {
+  readonly id: string;
+  readonly grains: FactMap;
+  readonly pillar: FactMap;
+  /** The pillar that it would have got without its grains. Default: the same. */
+  readonly proven?: FactMap;
+}
+
+/**
+ * The minion data cache: what minions last said of themselves, and the pillar that they got
+ * [WIRE 9.3]. Pillar is sealed in the store. Grains are the minion's own word: they tell for whom
+ * to wait, and must not decide what anybody may do [THREATS M-09].
+ */
+export class KnownFacts {
+  readonly #options: KnownFactsOptions;
+  readonly #names = new SharedNames();
+  readonly #facts = new Map<string, Known>();
+
+  private constructor(options: KnownFactsOptions) {
+    this.#options = options;
+  }
+
+  /** Reads what is stored. @throws StoreError ERR_STORE_CORRUPT, MasterError ERR_SEAL */
+  static async open(options: KnownFactsOptions): Promise<KnownFacts> {
+    const known = new KnownFacts(options);
+    if (!options.isOn) return known;
+    const stale: string[] = [];
+    for await (const entry of options.store.list(prefix)) {
+      const id = entry.key.at(-1) ?? '';
+      if (options.hasKey(id)) known.#facts.set(id, known.#unpack(entry.value));
+      else stale.push(id);
+    }
+    for (const id of stale) await known.forget(id);
+    return known;
+  }
+
+  /** Of how many minions something is known. */
+  get size(): number {
+    return this.#facts.size;
+  }
+
+  /** What is known of a minion. */
+  of(id: string): MinionFacts {
+    return this.#facts.get(id) ?? nothingKnown;
+  }
+
+  /** What rights may go by: of pillar what a minion's own grains have no part in [THREATS M-09]. */
+  rightsOf(id: string): MinionFacts {
+    const known = this.#facts.get(id);
+    return known === undefined
+      ? nothingKnown
+      : { grains: known.grains, pillar: known.proven ?? known.pillar };
+  }
+
+  /**
+   * Keeps the facts of minions in place of what was known; on disk when it resolves. The same
+   * facts again cost no write. Of what is too big nothing is known afterwards.
+   */
+  async keep(minions: readonly FactsOfMinion[]): Promise<void> {
+    const writes = minions.flatMap((minion) => this.#note(minion));
+    if (writes.length > 0) await this.#options.store.write(writes);
+  }
+
+  /** Forgets a minion. */
+  async forget(id: string): Promise<void> {
+    this.#facts.delete(id);
+    await this.#options.store.write([{ op: 'delete', key: [...prefix, id] }]);
+  }
+
+  /** Forgets one of the two; the minion sends both again with its next request for pillar. */
+  async forgetPart(id: string, part: 'grains' | 'pillar'): Promise<void> {
+    const known = this.#facts.get(id);
+    if (known === undefined) return;
+    const rest: Known =
+      part === 'grains'
+        ? { ...known, grains: undefined }
+        : { ...known, pillar: undefined, proven: undefined };
+    this.#facts.set(id, rest);
+    await this.#options.store.write([{ op: 'put', key: [...prefix, id], value: this.#pack(rest) }]);
+  }
+
+  /** In memory at once, so that a key deleted meanwhile is forgotten after it and not before. */
+  #note({ id, grains, pillar, proven = pillar }: FactsOfMinion): Operation[] {
+    if (!this.#options.isOn || !this.#options.hasKey(id)) return [];
+    const known: Known = {
+      grains: this.#fit(grains),
+      pillar: this.#fit(pillar),
+      proven: proven === pillar ? undefined : (this.#fit(proven) ?? this.#fit({})),
+    };
+    if (isSame(known, this.#facts.get(id))) return [];
+    this.#facts.set(id, known);
+    return [{ op: 'put', key: [...prefix, id], value: this.#pack(known) }];
+  }
+
+  #fit(map: FactMap): PackedFacts | undefined {
+    const { maxBytes } = this.#options;
+    const packed = PackedFacts.from(map, this.#names);
+    return maxBytes > 0 && packed.size > maxBytes ? undefined : packed;
+  }
+
+  #pack({ grains, pillar, proven }: Known): Uint8Array {
+    return packLocal({
+      grains: grains?.pack() ?? null,
+      pillar: this.#sealed(pillar),
+      ...(proven === undefined ? {} : { proven: this.#sealed(proven) }),
+    });
+  }
+
+  #sealed(facts: PackedFacts | undefined): Uint8Array | null {
+    return facts === undefined ? null : this.#options.seal.seal(facts.pack());
+  }
+
+  #opened(sealed: WireValue | undefined): PackedFacts | undefined {
+    if (!(sealed instanceof Uint8Array)) return undefined;
+    return PackedFacts.unpack(this.#options.seal.open(sealed), this.#names);
+  }
+
+  #unpack(bytes: Uint8Array): Known {
+    const record = unpackLocal(bytes);
+    if (!isWireMap(record)) {
+      throw new StoreError('ERR_STORE_CORRUPT', 'stored minion data have an unknown form');
+    }
+    const { grains, pillar, proven } = record;
+    return {
+      grains: grains instanceof Uint8Array ? PackedFacts.unpack(grains, this.#names) : undefined,
+      pillar: this.#opened(pillar),
+      proven: this.#opened(proven),
+    };
+  }
+}
+
+interface Known {
+  readonly grains: PackedFacts | undefined;
+  readonly pillar: PackedFacts | undefined;
+  /** What of the pillar grains have no part in; `undefined`: all of it. */
+  readonly proven: PackedFacts | undefined;
+}
+
+function isSame(left: Known, right: Known | undefined): boolean {
+  return (
+    right !== undefined &&
+    isSamePart(left.grains, right.grains) &&
+    isSamePart(left.pillar, right.pillar) &&
+    isSamePart(left.proven, right.proven)
+  );
+}
+
+function isSamePart(left: PackedFacts | undefined, right: PackedFacts | undefined): boolean {
+  return left === undefined || right === undefined ? left === right : left.isSame(right);
+}
+
+// The minion data cache of a salt-master that was here before [salt/cache/localfs.py].
+
+/** Where to look, and for whom. */
+export interface SaltDataCache {
+  /** `cachedir` of that master. */
+  readonly cachedir: string;
+  /** Whose files are read. */
+  readonly ids: readonly string[];
+  /** Largest file, bytes. */
+  readonly maxBytes: number;
+  readonly log: Logger;
+}
+
+/** Minions that are written to the store at a time. */
+const batchSize = 200;
+
+/**
+ * Takes grains and pillar over from `<cachedir>/minions/<id>/data.p`. A file that cannot be read
+ * is named in a warning; its minion is then one of whom nothing is known.
+ * @returns how many minions were taken over
+ */
+export async function takeOverFacts(facts: KnownFacts, cache: SaltDataCache): Promise<number> {
+  for (let start = 0; start < cache.ids.length; start += batchSize) {
+    const ids = cache.ids.slice(start, start + batchSize);
+    const read = await Promise.all(ids.map((id) => readFacts(cache, id)));
+    await facts.keep(read.filter((minion) => minion !== undefined));
+  }
+  return facts.size;
+}
+
+async function readFacts(cache: SaltDataCache, id: string): Promise<FactsOfMinion | undefined> {
+  const file = path.join(cache.cachedir, 'minions', id, 'data.p');
+  try {
+    const bytes = await readBounded(file, cache.maxBytes);
+    return bytes && { id, ...parseFacts(bytes) };
+  } catch (error) {
+    cache.log.warn({ minion: id, file, err: error }, 'minion data were not taken over');
+    return undefined;
+  }
+}
+
+/**
+ * A file of Salt's cache; `undefined` when there is none.
+ * @throws RangeError when it is larger, TypeError when it is no file
+ */
+export async function readBounded(file: string, maxBytes: number): Promise<Buffer | undefined> {
+  const handle = await open(file).catch((error: unknown) => {
+    if (isMissing(error)) return undefined;
+    throw error;
+  });
+  try {
+    const stats = await handle?.stat();
+    if (stats?.isFile() === false) throw new TypeError('not a file');
+    if (stats !== undefined && stats.size > maxBytes) {
+      throw new RangeError(`${stats.size} bytes; at most ${maxBytes} are taken`);
+    }
+    return await handle?.readFile();
+  } finally {
+    await handle?.close();
+  }
+}
+
+function parseFacts(bytes: Uint8Array): { grains: FactMap; pillar: FactMap } {
+  const record = unpackLocal(bytes);
+  if (!isWireMap(record)) throw new TypeError('not a map');
+  return { grains: asMap(record.grains), pillar: asMap(record.pillar) };
+}
+
+function asMap(value: WireValue | undefined): FactMap {
+  if (value instanceof Map || isWireMap(value)) return value;
+  throw new TypeError('grains or pillar are not a map');
+}

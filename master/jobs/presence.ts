@@ -1,0 +1,291 @@
+import type { Logger } from 'pino';
+import { type CrypticleKey, type MasterTransport, type MinionFacts, type Peer, ProtocolError, type WireValue, isWireMap, minionTopic, openValue, unpackWire, wireBytes } from '../../minion-protocol/index.ts';
+import type { RequestCounters } from '../metrics/metrics.ts';
+import { type EventBus, tags } from '../events/event-bus.ts';
+import type { HeardFrom, LastHeard } from '../auth/last-heard.ts';
+
+/** What {@link Announcements} needs of the rest of the master. */
+export interface AnnouncementsOptions {
+  readonly publishKey: { readonly current: { readonly key: CrypticleKey } };
+  /** PEM text of an id's accepted key. */
+  readonly acceptedKey: (id: string) => string | undefined;
+  readonly tokens: { isGenuine(pem: string, token: Uint8Array): Promise<boolean> };
+  readonly counters: RequestCounters;
+  readonly log: Logger;
+}
+
+const limits = { maxBytes: 4096, maxDepth: 2, maxElements: 16 };
+
+/**
+ * What minions say of themselves on their publish connections: `{id, tok}` under the publish key,
+ * in every protocol version [WIRE 4.2; salt/channel/server.py]. An announcement that is not
+ * believed changes nothing: its connection stays anonymous and gets what everybody gets. It was
+ * perhaps made a moment before the key changed, and closing would cost the minion its life.
+ */
+export class Announcements {
+  readonly #options: AnnouncementsOptions;
+
+  constructor(options: AnnouncementsOptions) {
+    this.#options = options;
+  }
+
+  /** Never rejects: it is the transport's handler. */
+  async hear(bytes: Uint8Array, peer: Peer): Promise<void> {
+    try {
+      const minionId = await this.#verify(bytes);
+      if (minionId === undefined) this.#options.counters.count('announcement-refused');
+      else peer.identify(minionId);
+    } catch (error) {
+      this.#options.counters.count('announcement-failed');
+      this.#options.log.debug({ remote: peer.address, err: error }, 'announcement not verified');
+    }
+  }
+
+  async #verify(bytes: Uint8Array): Promise<string | undefined> {
+    const load = this.#open(bytes);
+    if (!isWireMap(load) || typeof load.id !== 'string') return undefined;
+    const { id } = load;
+    const tok = wireBytes(load.tok);
+    const accepted = this.#options.acceptedKey(id);
+    if (accepted === undefined || tok === undefined) return undefined;
+    // protection: announcements
+    const isGenuine = await this.#options.tokens.isGenuine(accepted, tok);
+    // The key may have been deleted while its token was looked at.
+    return isGenuine && this.#options.acceptedKey(id) === accepted ? id : undefined;
+  }
+
+  /** Unlike a request, the envelope has no id in version 3 either. */
+  #open(bytes: Uint8Array): WireValue | undefined {
+    try {
+      const envelope = unpackWire(bytes, limits);
+      const blob = isWireMap(envelope) ? wireBytes(envelope.load) : undefined;
+      if (blob === undefined) return undefined;
+      return openValue(this.#options.publishKey.current.key, blob, { limits });
+    } catch (error) {
+      if (error instanceof ProtocolError) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** The first release whose minions do not connect again over TCP [WIRE 4.2, 23.6]. */
+const firstRelease = 3007;
+
+/**
+ * The minions of these that do not connect again by themselves after a restart of the master, so
+ * that they need one of their own: all over WebSocket, and those of 3007 and later over TCP.
+ */
+export function needingOwnRestart(
+  present: readonly PresentMinion[],
+  factsOf: (id: string) => Pick<MinionFacts, 'grains'>,
+): string[] {
+  return present
+    .filter(({ id, transport }) => {
+      if (transport !== 'tcp') return transport === 'ws';
+      const release = Number.parseFloat(String(factsOf(id).grains?.get('saltversion') ?? ''));
+      return release >= firstRelease;
+    })
+    .map(({ id }) => id);
+}
+
+/** What {@link PresenceEvents} needs. */
+export interface PresenceEventsOptions {
+  readonly bus: EventBus;
+  /** Ids of the minions that are there. */
+  readonly present: () => readonly string[];
+}
+
+/** Tells who is there, as Salt's master does with `presence_events` [WIRE 14.2; salt/master.py]. */
+export class PresenceEvents {
+  readonly #options: PresenceEventsOptions;
+  #before: ReadonlySet<string> = new Set();
+
+  constructor(options: PresenceEventsOptions) {
+    this.#options = options;
+  }
+
+  /** One look: what has changed since the last one, if anything, and who is there. */
+  look(): void {
+    const { bus, present } = this.#options;
+    const now = new Set(present());
+    const appeared = [...now].filter((id) => !this.#before.has(id));
+    const lost = [...this.#before].filter((id) => !now.has(id));
+    if (appeared.length > 0 || lost.length > 0) {
+      bus.fire(tags.presenceChange, { new: appeared, lost });
+    }
+    bus.fire(tags.presencePresent, { present: [...now] });
+    this.#before = now;
+  }
+
+  /** Looks now and every so often. */
+  start(intervalMs: number): { stop: () => void } {
+    this.look();
+    const timer = setInterval(() => this.look(), intervalMs);
+    timer.unref();
+    return { stop: () => clearInterval(timer) };
+  }
+}
+
+/** How a master knows that a minion is there. */
+export type PresenceEvidence =
+  /** It said so over its publish connection, with its token (TCP). */
+  | 'announcement'
+  /** Somebody listens to its own topic (ZeroMQ with `zmq_filtering`). */
+  | 'topic'
+  /** Somebody listens at the address that its last authenticated request came from. */
+  | 'address';
+
+/** A minion that listens to publications. */
+export interface PresentMinion {
+  readonly id: string;
+  /** Salt's name of the transport. */
+  readonly transport: string;
+  /** Remote address without port. */
+  readonly address: string;
+  readonly by: PresenceEvidence;
+  /**
+   * Whether it is this minion, as far as a token or its own requests can tell. False by topic if
+   * its requests come from elsewhere, because anybody may ask for a topic; false by address where
+   * fewer connections come from an address than minions were heard from it: some of them are
+   * there, and which is not known.
+   */
+  readonly isSure: boolean;
+}
+
+/** What is known of minions. */
+export interface KnownMinions {
+  readonly acceptedIds: () => readonly string[];
+  /** Where its last authenticated request came from. */
+  readonly lastRemote: (id: string) => HeardFrom | undefined;
+}
+
+/** The minions with an accepted key that listen to publications, in the order of their keys. */
+export function presentMinions(
+  transports: readonly MasterTransport[],
+  { acceptedIds, lastRemote: whence }: KnownMinions,
+): PresentMinion[] {
+  const listeners = new Listeners(transports);
+  const heardFrom = new PlaceCounts();
+  const known = acceptedIds().map((id) => ({ id, from: whence(id) }));
+  for (const { from } of known) if (from !== undefined) heardFrom.add(from);
+  return known.flatMap(({ id, from }): PresentMinion[] => {
+    const announced = listeners.announced.get(id);
+    if (announced !== undefined) return [{ id, ...announced, isSure: true }];
+    const atTopic = listeners.ofTopic(id);
+    if (atTopic !== undefined) {
+      return [{ id, ...atTopic, isSure: from !== undefined && isSamePlace(from, atTopic) }];
+    }
+    if (from === undefined) return [];
+    const connections = listeners.anonymous.at(from);
+    if (connections === 0) return [];
+    return [{ id, ...from, by: 'address', isSure: connections >= heardFrom.at(from) }];
+  });
+}
+
+type Place = Omit<PresentMinion, 'id' | 'isSure'>;
+
+/** Who listens, by what is known of them. */
+class Listeners {
+  readonly announced = new Map<string, Place>();
+  /** How many connections listen to everything without having said whose they are, by place. */
+  readonly anonymous: PlaceCounts = new PlaceCounts();
+  readonly #topics = new Map<string, Place>();
+
+  constructor(transports: readonly MasterTransport[]) {
+    for (const transport of transports) this.#add(transport);
+  }
+
+  ofTopic(id: string): Place | undefined {
+    return this.#topics.size === 0 ? undefined : this.#topics.get(minionTopic(id));
+  }
+
+  #add(it: MasterTransport): void {
+    for (const { address, minionIds, topics } of it.subscribers()) {
+      const from = { transport: it.name, address };
+      for (const id of minionIds) this.announced.set(id, { ...from, by: 'announcement' });
+      for (const topic of topics) {
+        if (topic !== '') this.#topics.set(topic, { ...from, by: 'topic' });
+      }
+      if (minionIds.length === 0 && topics.includes('')) this.anonymous.add(from);
+    }
+  }
+}
+
+/** How many there are at each place. By transport and then address: this is asked at sign-ins. */
+class PlaceCounts {
+  readonly #counts = new Map<string, Map<string, number>>();
+
+  add({ transport, address }: HeardFrom): void {
+    const counts = this.#counts.get(transport) ?? new Map<string, number>();
+    this.#counts.set(transport, counts);
+    counts.set(address, (counts.get(address) ?? 0) + 1);
+  }
+
+  at({ transport, address }: HeardFrom): number {
+    return this.#counts.get(transport)?.get(address) ?? 0;
+  }
+}
+
+function isSamePlace(one: HeardFrom, other: HeardFrom): boolean {
+  return one.transport === other.transport && one.address === other.address;
+}
+
+/** What {@link Reconnecting} needs. */
+export interface ReconnectingOptions {
+  /** Minions that had signed in when the master started. */
+  readonly signedIn: readonly string[];
+  /** How long a publication waits for those that are away, milliseconds (`reconnect_wait`). */
+  readonly waitMs: number;
+  readonly lastHeard: Pick<LastHeard, 'onFirst'>;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/**
+ * From the start of the master until every release has reconnected by itself, milliseconds:
+ * minions over ZeroMQ wait up to 11 seconds (`recon_max`), 3006 over TCP a minute or more.
+ */
+const reconnectMs = 120_000;
+
+/** Minions that had signed in before the master was restarted, and have not been heard since. */
+export class Reconnecting {
+  readonly #waitMs: number;
+  readonly #now: () => number;
+  readonly #startedAt: number;
+  readonly #away: Set<string>;
+  /** When the others were heard first, milliseconds since 1970. */
+  readonly #backAt = new Map<string, number>();
+
+  constructor({ signedIn, waitMs, lastHeard, now }: ReconnectingOptions) {
+    this.#waitMs = waitMs;
+    this.#now = now;
+    this.#startedAt = now();
+    this.#away = new Set(signedIn);
+    const stopListening = lastHeard.onFirst((id) => {
+      if (this.#isOver()) stopListening();
+      else if (this.#away.delete(id)) this.#backAt.set(id, now());
+    });
+  }
+
+  /** How long a publication to these minions is held for those that subscribe later, milliseconds. */
+  holdMs(minionIds: readonly string[]): number {
+    if (this.#isOver() || this.#away.size === 0) return 0;
+    return minionIds.some((id) => this.#away.has(id)) ? this.#waitMs : 0;
+  }
+
+  /** Whether a minion is away, or came back too late for a job that was published meanwhile. */
+  isReconnecting(minionId: string, publishedAt: number): boolean {
+    if (this.#isOver()) return false;
+    if (this.#away.has(minionId)) return true;
+    const backAt = this.#backAt.get(minionId);
+    if (backAt === undefined || publishedAt < this.#startedAt) return false;
+    return backAt > publishedAt + this.#waitMs;
+  }
+
+  #isOver(): boolean {
+    if (this.#now() < this.#startedAt + reconnectMs) return false;
+    this.#away.clear();
+    this.#backAt.clear();
+    return true;
+  }
+}

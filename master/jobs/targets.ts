@@ -1,0 +1,471 @@
+import { type CompileTargetOptions, type CompiledTarget, type MinionFacts, type MinionResources, type Nodegroups, type TargetCandidate, type TargetExpression, type TargetTerm, compileLinearPattern, compileTarget, expandCompound, expandNodegroup, isTargetType, splitTargetWords } from '../../minion-protocol/index.ts';
+import { MasterError } from '../api/errors.ts';
+import type { MinionTest, Reach } from '../../acl/index.ts';
+import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
+
+/** A target as a caller names it. */
+export interface TargetRequest {
+  /** Who, in the form that `tgtType` says. */
+  readonly tgt: string | readonly string[];
+  /**
+   * `glob`, `pcre`, `list`, `grain`, `grain_pcre`, `pillar`, `pillar_exact`, `pillar_pcre`,
+   * `ipcidr`, `compound` or `nodegroup`. Default `glob`.
+   */
+  readonly tgtType?: string;
+  /** Between the keys of grains and pillar, outside of `compound`. Default `:`. */
+  readonly delimiter?: string;
+}
+
+/**
+ * Takes a target from a caller, in the form in which it is published: nodegroups become compound
+ * expressions, because minions do not know them [WIRE 12.1].
+ * @throws MasterError ERR_BAD_TGT, ERR_NODEGROUP_UNKNOWN
+ */
+export function parseTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
+  const { tgt, tgtType } = request;
+  const target = parseUnexpanded(request);
+  if (tgtType === 'nodegroup') return parseNodegroup(textOf(tgt, tgtType), nodegroups);
+  if (tgtType !== 'compound') return target;
+  return { ...target, tgt: withoutNodegroups(tgt, nodegroups) };
+}
+
+/**
+ * The same with nodegroups as they were named: what it refuses follows from the caller's words
+ * alone.
+ * @throws MasterError ERR_BAD_TGT
+ */
+export function parseUnexpanded(request: TargetRequest): TargetExpression {
+  const { tgt, tgtType = 'glob', delimiter = ':' } = request;
+  if (delimiter === '') throw badTarget('a delimiter is text of one character or more');
+  switch (tgtType) {
+    case 'nodegroup':
+      return { tgtType: 'compound', tgt: [`N@${textOf(tgt, tgtType)}`] };
+    case 'compound':
+      return { tgtType, tgt, delimiter };
+    case 'list':
+      return { tgtType, tgt: [...new Set(typeof tgt === 'string' ? splitList(tgt) : tgt)] };
+  }
+  if (isTargetType(tgtType)) return { tgtType, tgt: textOf(tgt, tgtType), delimiter };
+  throw badTarget(
+    `tgt_type "${tgtType}" is not served; expected glob, pcre, list, grain, grain_pcre, pillar, ` +
+      'pillar_exact, pillar_pcre, ipcidr, compound or nodegroup',
+  );
+}
+
+/** What callers are told of a target that cannot be used. */
+export function badTarget(reason: string, options?: ErrorOptions): MasterError {
+  return new MasterError('ERR_BAD_TGT', reason, options);
+}
+
+/** Without trimming, and without empty names, as Salt does. */
+function splitList(tgt: string): string[] {
+  return tgt.split(',').filter((id) => id !== '');
+}
+
+function textOf(tgt: string | readonly string[], tgtType: string): string {
+  if (typeof tgt === 'string') return tgt;
+  throw badTarget(`a target of type ${tgtType} is text, not a list`);
+}
+
+function parseNodegroup(name: string, nodegroups: Nodegroups): TargetExpression {
+  if (!Object.hasOwn(nodegroups, name)) {
+    throw new MasterError('ERR_NODEGROUP_UNKNOWN', `nodegroup "${name}" is not defined`);
+  }
+  return { tgtType: 'compound', tgt: explained(() => expandNodegroup(name, nodegroups)) };
+}
+
+/**
+ * An expression without nodegroups is published as it was written. One with a group that nobody
+ * defined is left as it is, and means nobody.
+ */
+function withoutNodegroups(
+  tgt: string | readonly string[],
+  nodegroups: Nodegroups,
+): string | readonly string[] {
+  const words = splitTargetWords(tgt);
+  const groups = words.filter((word) => word.startsWith('N@'));
+  const isResolvable = groups.every((word) => Object.hasOwn(nodegroups, word.slice(2)));
+  if (groups.length === 0 || !isResolvable) return tgt;
+  return explained(() => expandCompound(words, nodegroups));
+}
+
+function explained<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof SyntaxError) throw badTarget(error.message, { cause: error });
+    throw error;
+  }
+}
+
+/** Who a target means, among the accepted keys [WIRE 12.2]. */
+export interface ResolvedTarget {
+  /** The target as it is published. */
+  readonly target: TargetExpression;
+  readonly minions: readonly string[];
+  /** Listed names that have no accepted key. */
+  readonly missing: readonly string[];
+  /** Those of `minions` that match only because their facts are not known. */
+  readonly unknown: readonly string[];
+  /** What these of `minions` return for, in place of themselves: ids of resources. */
+  readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Why the expression is broken, and therefore means nobody. */
+  readonly problem: string | undefined;
+}
+
+/** Why a name is in a {@link TargetPlan}. */
+export type PlannedMinion =
+  | {
+      readonly id: string;
+      readonly reason: 'matched';
+      /** The conditions that are met; the whole target where it only takes others away. */
+      readonly by: readonly string[];
+    }
+  /** It may match: its grains or pillar are not known. */
+  | { readonly id: string; readonly reason: 'facts-unknown' }
+  /** It is listed, and has no accepted key. */
+  | { readonly id: string; readonly reason: 'missing' };
+
+/** What publishing to a target would mean. */
+export interface TargetPlan {
+  /** As it would be published: nodegroups are compound expressions by now. */
+  readonly tgt: string | readonly string[];
+  readonly tgtType: string;
+  readonly minions: readonly PlannedMinion[];
+  /** Why the expression is broken, and therefore means nobody. */
+  readonly problem?: string;
+}
+
+/** What {@link TargetResolver} needs. */
+export interface TargetResolverOptions {
+  readonly acceptedIds: () => readonly string[];
+  readonly isAccepted: (id: string) => boolean;
+  readonly factsOf: (id: string) => MinionFacts;
+  /** Those that rights may go by. Default: the same. */
+  readonly rightsOf?: (id: string) => MinionFacts;
+  /** What a minion manages besides itself. Default: nothing. */
+  readonly resourcesOf?: (id: string) => MinionResources | undefined;
+  /** `minion_data_cache`: without it, whatever depends on facts may match. */
+  readonly isDataCached: boolean;
+  readonly nodegroups: Nodegroups;
+  /** Default: one of its own. */
+  readonly slowPatterns?: SlowPatternRunner;
+}
+
+/** How {@link TargetResolver.resolve} counts minions whose facts are not known. */
+export interface ResolveOptions {
+  /**
+   * True, for publishing: they may match, so they do. False, for rights and the mine: they do
+   * not. Default true.
+   */
+  readonly greedy?: boolean;
+}
+
+/** How the target of somebody with limited rights is read. */
+const exact = { pillar: 'exact' } as const;
+
+/** Whom a target is evaluated over, and whose pillar it may ask for. */
+export type TargetReach = Pick<Reach, 'includes' | 'showsPillar'>;
+
+/** All minions, and whatever is known of them. */
+export const everyone: TargetReach = { includes: () => true, showsPillar: () => true };
+
+interface Matched {
+  readonly target: TargetExpression;
+  readonly compiled: CompiledTarget;
+  readonly sure: readonly string[];
+  readonly unknown: readonly string[];
+  readonly missing: readonly string[];
+  readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+/** Finds out who a target means. The minions have the last word: each matches for itself. */
+export class TargetResolver {
+  readonly #options: TargetResolverOptions;
+  readonly #slowPatterns: SlowPatternRunner;
+
+  constructor(options: TargetResolverOptions) {
+    this.#options = options;
+    this.#slowPatterns = options.slowPatterns ?? new SlowPatternRunner();
+  }
+
+  /** @throws MasterError ERR_BAD_TGT */
+  async resolve(
+    request: TargetRequest,
+    { greedy = true }: ResolveOptions = {},
+  ): Promise<ResolvedTarget> {
+    const { target, compiled, sure, unknown, missing, resources } = await this.#match(request);
+    const { problem } = compiled;
+    return greedy
+      ? { target, minions: [...sure, ...unknown].sort(), missing, unknown, resources, problem }
+      : { target, minions: sure, missing, unknown: [], resources, problem };
+  }
+
+  /**
+   * Who the target of somebody with limited rights means: those of its reach that match for
+   * certain. Nothing of any other minion is looked at, so that neither the answer nor the time that
+   * it takes says anything of them. Conditions on pillar are equality, expressions that may not end
+   * are not taken, and a nodegroup that is not defined is one without minions.
+   * @throws MasterError ERR_BAD_TGT
+   */
+  resolveWithin(request: TargetRequest, reach: TargetReach): readonly string[] {
+    return this.#within(this.#compileExact(request, reach), reach, this.#options.factsOf);
+  }
+
+  /**
+   * The same where secrets follow the target: no minion may come by them by what it says of itself.
+   * Grains are not asked for, nor pillar that follows from them.
+   * @throws MasterError ERR_BAD_TGT, also for a target that mixes in a grain
+   */
+  resolveProven(request: TargetRequest, reach: TargetReach): readonly string[] {
+    const compiled = this.#compileExact(request, reach, isProvable);
+    if (compiled.problem !== undefined) throw badTarget(compiled.problem);
+    // protection: secrets-by-grains
+    refuseTerm(
+      compiled,
+      ({ isSelfTold }) => isSelfTold,
+      'goes by grains, and a minion can claim any',
+    );
+    refuseTerm(compiled, ({ isPillarPattern }) => isPillarPattern, 'is a pattern on pillar');
+    const { factsOf, rightsOf = factsOf } = this.#options;
+    // protection: secrets-by-claims
+    return this.#within(compiled, reach, rightsOf);
+  }
+
+  /** @param isUsable whether a nodegroup means anybody */
+  #compileExact(
+    request: TargetRequest,
+    reach: TargetReach,
+    isUsable: (group: CompiledTarget) => boolean = () => true,
+  ): CompiledTarget {
+    // protection: pillar-equality
+    const compile = (
+      target: TargetExpression,
+      options: CompileTargetOptions = {},
+    ): CompiledTarget => compileTarget(target, compileLinearPattern, { ...exact, ...options });
+    const { nodegroups } = this.#options;
+    if (reach === everyone) return readTarget(() => compile(parseTarget(request, nodegroups)));
+    const groups = new Map<string, CompiledTarget | undefined>();
+    // protection: names-of-nodegroups
+    const groupOf = (name: string): CompiledTarget | undefined => {
+      if (!groups.has(name)) groups.set(name, tryToCompileGroup(name, nodegroups, compile));
+      const group = groups.get(name);
+      return group !== undefined && isUsable(group) ? group : undefined;
+    };
+    return readTarget(() => compile(parseUnexpanded(request), { groupOf }));
+  }
+
+  #within(
+    compiled: CompiledTarget,
+    { includes, showsPillar }: TargetReach,
+    factsOf: (id: string) => MinionFacts,
+  ): readonly string[] {
+    // What nobody knows matches nothing.
+    // protection: shown-pillar
+    const shownOf = (id: string): MinionFacts => ({
+      grains: factsOf(id).grains,
+      pillar: showsPillar(id) ? factsOf(id).pillar : undefined,
+    });
+    const { acceptedIds, resourcesOf } = this.#options;
+    const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
+    const own = acceptedIds().filter(includes);
+    return own.filter((id) => compiled.test(new LazyCandidate(id, sources)) === 'yes');
+  }
+
+  /**
+   * Whether a target gives this minion a right: see {@link CompiledTarget.isEntitled}. One that
+   * cannot be read gives none.
+   */
+  entitles(request: TargetRequest, minionId: string): boolean {
+    return this.#tryToRead(request)?.isEntitled(this.#rightful(minionId)) === true;
+  }
+
+  /**
+   * Whether a target means this minion for certain, by its own word where it asks for grains. One
+   * that cannot be read does not.
+   */
+  matches(request: TargetRequest, minionId: string): boolean {
+    return this.#tryToRead(request)?.test(this.#candidate(minionId)) === 'yes';
+  }
+
+  /** The minions that a target entitles; see {@link entitles}. */
+  entitled(request: TargetRequest): ReadonlySet<string> {
+    const compiled = this.#tryToRead(request);
+    const accepted = this.#options.acceptedIds();
+    return new Set(accepted.filter((id) => compiled?.isEntitled(this.#rightful(id)) === true));
+  }
+
+  /**
+   * A target that rights depend on, read once, to be asked about minions as they are known then.
+   * @throws SyntaxError
+   */
+  compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {
+    const compiled = compileRightTarget(request, nodegroups);
+    return {
+      isEntitled: (id) => this.#options.isAccepted(id) && compiled.isEntitled(this.#rightful(id)),
+      claims: (id) => compiled.test(this.#candidate(id)) === 'yes',
+      mayMean: (id) => compiled.test(this.#candidate(id)) !== 'no',
+    };
+  }
+
+  #tryToRead(request: TargetRequest): CompiledTarget | undefined {
+    try {
+      const target = parseTarget(request, this.#options.nodegroups);
+      return readTarget(() => compileTarget(target, compileLinearPattern));
+    } catch (error) {
+      if (error instanceof MasterError) return undefined;
+      throw error;
+    }
+  }
+
+  /** What {@link resolve} says, with the reason for each minion. @throws MasterError ERR_BAD_TGT */
+  async plan(request: TargetRequest): Promise<TargetPlan> {
+    const { target, compiled, sure, unknown, missing } = await this.#match(request);
+    const { tgt, tgtType } = target;
+    const whole = typeof tgt === 'string' ? tgt : tgt.join(tgtType === 'list' ? ',' : ' ');
+    const minions: PlannedMinion[] = [
+      ...sure.map((id) => {
+        const met = conditionsMet(compiled, this.#candidate(id));
+        return { id, reason: 'matched', by: met.length === 0 ? [whole] : met } as const;
+      }),
+      ...unknown.map((id) => ({ id, reason: 'facts-unknown' }) as const),
+      ...missing.map((id) => ({ id, reason: 'missing' }) as const),
+    ];
+    const { problem } = compiled;
+    return { tgt, tgtType, minions, ...(problem === undefined ? {} : { problem }) };
+  }
+
+  async #match(request: TargetRequest): Promise<Matched> {
+    const target = parseTarget(request, this.#options.nodegroups);
+    const accepted = this.#options.acceptedIds();
+    const compiled = await this.#compile(target, accepted);
+    const sure: string[] = [];
+    const unknown: string[] = [];
+    const resources = new Map<string, ReadonlySet<string>>();
+    for (const id of accepted) {
+      const candidate = this.#candidate(id);
+      const meant = compiled.resourcesMeant(candidate);
+      if (meant.size > 0) resources.set(id, meant);
+      const verdict = meant.size > 0 ? 'yes' : compiled.test(candidate);
+      if (verdict === 'yes') sure.push(id);
+      else if (verdict === 'unknown' && this.#mayMatch(compiled, candidate)) unknown.push(id);
+    }
+    const missing = missingFrom(accepted, compiled);
+    return { target, compiled, sure, unknown, missing, resources };
+  }
+
+  /** Salt leaves out minions that a `not` takes away, except where it has no data of anybody. */
+  #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
+    return !this.#options.isDataCached || compiled.isPossible(candidate);
+  }
+
+  async #compile(target: TargetExpression, accepted: readonly string[]): Promise<CompiledTarget> {
+    const slow = new SlowPatterns();
+    const compiled = readTarget(() => compileTarget(target, slow.compile));
+    if (!slow.isNeeded) return compiled;
+    for (const id of accepted) {
+      // All conditions, because the answer of one decides whether another is asked.
+      for (const term of compiled.terms) term.test(this.#candidate(id));
+    }
+    await slow.settle(this.#slowPatterns);
+    return compiled;
+  }
+
+  #rightful(id: string): TargetCandidate {
+    const { factsOf, rightsOf = factsOf } = this.#options;
+    return new LazyCandidate(id, { factsOf: rightsOf });
+  }
+
+  #candidate(id: string): TargetCandidate {
+    return new LazyCandidate(id, this.#options);
+  }
+}
+
+/** Facts and resources are looked up where a condition asks for them, facts once. */
+class LazyCandidate implements TargetCandidate {
+  readonly id: string;
+  readonly #sources: Pick<TargetResolverOptions, 'factsOf' | 'resourcesOf'>;
+  #facts: MinionFacts | undefined;
+
+  constructor(id: string, sources: Pick<TargetResolverOptions, 'factsOf' | 'resourcesOf'>) {
+    this.id = id;
+    this.#sources = sources;
+  }
+
+  get facts(): MinionFacts {
+    this.#facts ??= this.#sources.factsOf(this.id);
+    return this.#facts;
+  }
+
+  get resources(): MinionResources | undefined {
+    return this.#sources.resourcesOf?.(this.id);
+  }
+}
+
+/** Reads a target that rights depend on: what is broken gives none. @throws SyntaxError */
+export function compileRightTarget(request: TargetRequest, nodegroups: Nodegroups): CompiledTarget {
+  const compiled = compileTarget(readRightTarget(request, nodegroups), compileLinearPattern);
+  if (compiled.problem !== undefined) throw new SyntaxError(compiled.problem);
+  return compiled;
+}
+
+function readRightTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
+  try {
+    return parseTarget(request, nodegroups);
+  } catch (error) {
+    if (error instanceof MasterError) throw new SyntaxError(error.message, { cause: error });
+    throw error;
+  }
+}
+
+/** `undefined` for one that is not defined, or is broken: whoever may not know it learns neither. */
+function tryToCompileGroup(
+  name: string,
+  nodegroups: Nodegroups,
+  compile: (target: TargetExpression) => CompiledTarget,
+): CompiledTarget | undefined {
+  try {
+    return compile(parseTarget({ tgt: name, tgtType: 'nodegroup' }, nodegroups));
+  } catch (error) {
+    if (error instanceof MasterError || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function isProvable({ terms }: CompiledTarget): boolean {
+  return !terms.some(({ isSelfTold, isPillarPattern }) => isSelfTold || isPillarPattern);
+}
+
+function refuseTerm(
+  { terms }: CompiledTarget,
+  isRefused: (term: TargetTerm) => boolean,
+  reason: string,
+): void {
+  const found = terms.find(isRefused);
+  if (found === undefined) return;
+  throw badTarget(
+    `"${found.text}" ${reason}; where secrets are given, a target names minions by id, by a ` +
+      'nodegroup without grains, or by a value of pillar',
+  );
+}
+
+function readTarget(compile: () => CompiledTarget): CompiledTarget {
+  try {
+    return compile();
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw badTarget(`the target cannot be read: ${error.message}`, { cause: error });
+  }
+}
+
+function conditionsMet(compiled: CompiledTarget, candidate: TargetCandidate): string[] {
+  return compiled.terms
+    .filter((term) => term.test(candidate) === 'yes')
+    .map(({ text, ids }) => (ids.length > 0 ? candidate.id : text));
+}
+
+function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): string[] {
+  const listed = new Set(terms.flatMap((term) => term.ids));
+  for (const id of listed.size === 0 ? [] : accepted) listed.delete(id);
+  return [...listed];
+}

@@ -1,2 +1,0 @@
-/** Node fires longer timers at once. */
-export const longestTimerMs = 2_147_483_647;

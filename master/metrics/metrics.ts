@@ -1,0 +1,350 @@
+/** What a master measures, as families with a name each; docs/metrics.md explains them. */
+
+import type { KeyState, MasterStatus } from '../api/master-api.ts';
+import { performance } from 'node:perf_hooks';
+import type { Store } from '../../store/index.ts';
+
+/** A family of values. Names are in the manner of Prometheus; times are in seconds. */
+export type MetricFamily =
+  | {
+      readonly type: 'counter' | 'gauge';
+      readonly name: string;
+      readonly help: string;
+      /** Names of the labels. */
+      readonly labels: readonly string[];
+      readonly samples: readonly Sample[];
+    }
+  | {
+      readonly type: 'histogram';
+      readonly name: string;
+      readonly help: string;
+      readonly labels: readonly string[];
+      /** Upper ends of the buckets. */
+      readonly bounds: readonly number[];
+      readonly distributions: readonly Distribution[];
+    };
+
+/** What is measured when somebody asks. */
+export interface MeasuredNow {
+  readonly status: MasterStatus;
+  /** Minions that listen to publications. */
+  readonly present: number;
+  readonly events: EventFigures;
+  readonly queues: QueueDepths;
+}
+
+/** What the bus has done since the start, and its readers now. */
+export interface EventFigures {
+  /** Events that the master fired itself. */
+  readonly ofMaster: number;
+  readonly ofMinions: number;
+  readonly readers: number;
+  readonly dropped: number;
+}
+
+/** What waits, by where. */
+interface QueueDepths {
+  /** RSA operations that wait for a thread. */
+  readonly rsa: number;
+  /** Requests that wait because their minion is over its rate. */
+  readonly requests: number;
+  /** Events of the reader that has most of them waiting. */
+  readonly events: number;
+  /** Runs of reactions that have not begun. */
+  readonly reactions: number;
+}
+
+/** Every family of a master. */
+export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricFamily[] {
+  return [...counters(meter, now), ...gauges(now), ...histograms(meter)];
+}
+
+function counters(meter: Meter, { events, status }: MeasuredNow): MetricFamily[] {
+  return [
+    counter('authentications_total', 'Sign-ins of minions.', meter.authentications.samples(), [
+      'outcome',
+    ]),
+    counter('requests_total', 'Requests of minions.', meter.requests.samples(), ['cmd', 'outcome']),
+    counter('returns_total', 'Returns of jobs that were taken.', [bare(meter.returns)]),
+    counter('signals_denied_total', 'Signals that no rule permitted.', [bare(meter.signalsDenied)]),
+    counter(
+      'events_total',
+      'Events that were fired.',
+      [
+        { labels: { origin: 'master' }, value: events.ofMaster },
+        { labels: { origin: 'minion' }, value: events.ofMinions },
+      ],
+      ['origin'],
+    ),
+    counter('event_readers_dropped_total', 'Readers of events that were too slow.', [
+      bare(events.dropped),
+    ]),
+    counter('refusals_total', 'What was refused, delayed or dropped, whyever.', [
+      bare(Object.values(status.counters).reduce((sum, count) => sum + count, 0)),
+    ]),
+  ];
+}
+
+function gauges({ status, present, events, queues }: MeasuredNow): MetricFamily[] {
+  const states: readonly KeyState[] = ['accepted', 'denied', 'pending', 'rejected'];
+  return [
+    gauge(
+      'keys',
+      'Keys of minions.',
+      states.map((state) => ({ labels: { state }, value: status.keys[state] })),
+      ['state'],
+    ),
+    gauge(
+      'minions',
+      'Accepted minions, by whether they listen to publications.',
+      [
+        { labels: { state: 'present' }, value: present },
+        { labels: { state: 'absent' }, value: Math.max(0, status.keys.accepted - present) },
+      ],
+      ['state'],
+    ),
+    gauge(
+      'subscribers',
+      'Connections that listen to publications.',
+      status.transports.map(({ transport, subscribers }) => ({
+        labels: { transport },
+        value: subscribers,
+      })),
+      ['transport'],
+    ),
+    gauge('event_readers', 'Readers of events.', [bare(events.readers)]),
+    gauge(
+      'queue_depth',
+      'What waits.',
+      Object.entries(queues).map(([queue, value]) => ({ labels: { queue }, value })),
+      ['queue'],
+    ),
+    gauge('store_full', 'Whether the disk of the store is full.', [bare(Number(status.storeFull))]),
+    gauge('audit_full', 'Whether the audit log cannot be written.', [
+      bare(Number(status.auditFull)),
+    ]),
+    gauge('start_time_seconds', 'When the master started, seconds since 1970.', [
+      bare(status.startedAt / 1000),
+    ]),
+  ];
+}
+
+function histograms(meter: Meter): MetricFamily[] {
+  return [
+    histogram('job_first_return_seconds', 'From publishing a job to its first return.', {
+      bounds: meter.firstReturn.bounds,
+      distributions: [meter.firstReturn.distribution()],
+    }),
+    histogram('job_last_return_seconds', 'From publishing a job to the return that was missing.', {
+      bounds: meter.lastReturn.bounds,
+      distributions: [meter.lastReturn.distribution()],
+    }),
+    histogram(
+      'store_operation_seconds',
+      'How long single reads and writes of the store take.',
+      {
+        bounds: meter.storeReads.bounds,
+        distributions: [
+          meter.storeReads.distribution({ operation: 'read' }),
+          meter.storeWrites.distribution({ operation: 'write' }),
+        ],
+      },
+      ['operation'],
+    ),
+  ];
+}
+
+function bare(value: number): Sample {
+  return { labels: {}, value };
+}
+
+const prefix = 'saltbridge_';
+
+function counter(
+  name: string,
+  help: string,
+  samples: readonly Sample[],
+  labels: readonly string[] = [],
+): MetricFamily {
+  return { type: 'counter', name: `${prefix}${name}`, help, labels, samples };
+}
+
+function gauge(
+  name: string,
+  help: string,
+  samples: readonly Sample[],
+  labels: readonly string[] = [],
+): MetricFamily {
+  return { type: 'gauge', name: `${prefix}${name}`, help, labels, samples };
+}
+
+function histogram(
+  name: string,
+  help: string,
+  parts: { readonly bounds: readonly number[]; readonly distributions: readonly Distribution[] },
+  labels: readonly string[] = [],
+): MetricFamily {
+  return { type: 'histogram', name: `${prefix}${name}`, help, labels, ...parts };
+}
+
+// What a master counts on its way: an addition each, no I/O and nothing that grows with minions.
+
+/** A value with its labels. */
+export interface Sample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/**
+ * A count for each combination of labels. Labels are words of ours, or names from closed tables,
+ * never a minion's text: the number of combinations is bounded by the program.
+ */
+export class Counter<L extends string> {
+  readonly #labels: readonly L[];
+  readonly #counts = new Map<string, { readonly values: readonly string[]; count: number }>();
+
+  constructor(labels: readonly L[]) {
+    this.#labels = labels;
+  }
+
+  /** Adds one. @param values one for each label, in their order */
+  add(...values: string[]): void {
+    const key = values.join(' ');
+    const known = this.#counts.get(key);
+    if (known === undefined) this.#counts.set(key, { values, count: 1 });
+    else known.count += 1;
+  }
+
+  samples(): Sample[] {
+    return [...this.#counts.values()].map(({ values, count }) => ({
+      labels: Object.fromEntries(this.#labels.map((label, index) => [label, values[index] ?? ''])),
+      value: count,
+    }));
+  }
+}
+
+/** How many values there were up to each bound. */
+export interface Distribution {
+  readonly labels: Readonly<Record<string, string>>;
+  /** Cumulative, in the order of the bounds; the last is for all that is greater. */
+  readonly counts: readonly number[];
+  readonly sum: number;
+}
+
+/** Values by size: seconds, in buckets. */
+export class Histogram {
+  readonly bounds: readonly number[];
+  readonly #counts: number[];
+  #sum = 0;
+
+  /** @param bounds upper ends of the buckets, ascending */
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds;
+    this.#counts = Array.from({ length: bounds.length + 1 }, () => 0);
+  }
+
+  observe(value: number): void {
+    const index = this.bounds.findIndex((bound) => value <= bound);
+    const bucket = index === -1 ? this.bounds.length : index;
+    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1;
+    this.#sum += value;
+  }
+
+  distribution(labels: Readonly<Record<string, string>> = {}): Distribution {
+    let total = 0;
+    const counts = this.#counts.map((count) => {
+      total += count;
+      return total;
+    });
+    return { labels, counts, sum: this.#sum };
+  }
+}
+
+/** Upper ends, seconds: of jobs, from the fastest answer to the longest that is waited for. */
+const jobBounds = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
+/** Upper ends, seconds: of a read from memory to a write on a slow disk. */
+const storeBounds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
+
+/** What became of a request. */
+export type RequestOutcome = 'answered' | 'refused' | 'failed' | 'unanswered';
+
+/** Counts and durations of one master since its start. Always on: each is an addition. */
+export class Meter {
+  readonly authentications: Counter<'outcome'> = new Counter(['outcome']);
+  readonly requests: Counter<'cmd' | 'outcome'> = new Counter(['cmd', 'outcome']);
+  readonly firstReturn: Histogram = new Histogram(jobBounds);
+  readonly lastReturn: Histogram = new Histogram(jobBounds);
+  readonly storeReads: Histogram = new Histogram(storeBounds);
+  readonly storeWrites: Histogram = new Histogram(storeBounds);
+  #signalsDenied = 0;
+  #returns = 0;
+
+  /** Signals that no rule permitted. */
+  get signalsDenied(): number {
+    return this.#signalsDenied;
+  }
+
+  /** Returns that were kept, or told. */
+  get returns(): number {
+    return this.#returns;
+  }
+
+  /** @param cmd one of the table's, `_auth`, `ping`, `unknown`, or `unread` */
+  countRequest(cmd: string, outcome: RequestOutcome): void {
+    this.requests.add(cmd, outcome);
+  }
+
+  countDeniedSignal(): void {
+    this.#signalsDenied += 1;
+  }
+
+  countReturn(): void {
+    this.#returns += 1;
+  }
+
+  /** @param seconds since the job was published @param answered minions, this one among them */
+  noteReturn(seconds: number, answered: number, minions: number): void {
+    if (answered === 1) this.firstReturn.observe(seconds);
+    if (answered === minions) this.lastReturn.observe(seconds);
+  }
+}
+
+/** The same store; how long single reads and writes take is noted. */
+export function meteredStore(store: Store, { storeReads, storeWrites }: Meter): Store {
+  return {
+    get: async (key) => {
+      const begin = performance.now();
+      try {
+        return await store.get(key);
+      } finally {
+        storeReads.observe((performance.now() - begin) / 1000);
+      }
+    },
+    write: async (operations) => {
+      const begin = performance.now();
+      try {
+        return await store.write(operations);
+      } finally {
+        storeWrites.observe((performance.now() - begin) / 1000);
+      }
+    },
+    list: (prefix, options) => store.list(prefix, options),
+    watch: (prefix, signal) => store.watch(prefix, signal),
+    stream: (name) => store.stream(name),
+    close: () => store.close(),
+  };
+}
+
+/** Counts what was refused, delayed or dropped, by reason. The set of reasons is ours, not a peer's. */
+export class RequestCounters {
+  readonly #counts = new Map<string, number>();
+
+  count(reason: string): void {
+    this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
+  }
+
+  /** What was counted since the start. */
+  snapshot(): Record<string, number> {
+    return Object.fromEntries(this.#counts);
+  }
+}

@@ -1,0 +1,206 @@
+/** From an event to the calls that follow from it, as data. */
+
+import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../minion-protocol/index.ts';
+import type { TargetRequest, TargetResolver } from '../jobs/targets.ts';
+import { type CallValue, type MappedValue, type Reaction, type RunAction, globsOf, isMapped, neededValues, pathOf, schemaGuarantees } from './reaction.ts';
+import { RateLimiter, parseRate } from '../../acl/index.ts';
+import type { MasterConfig } from '../config/options.ts';
+import { rulesOf } from '../config/policy-rules.ts';
+import { reactorReactions } from './reactions.ts';
+
+/** An event that something may follow from. */
+export interface ReactionEvent {
+  readonly tag: string;
+  /** The minion that emitted it; `undefined`: the master itself. */
+  readonly sender: string | undefined;
+  /** What was said with it; it fits the schema of the rule that let it in. */
+  readonly data: WireValue | undefined;
+  /** All of the event, as listeners have it. */
+  readonly body: WireMap;
+}
+
+/** A call that is to be made. Nothing in it is looked up in the event any more. */
+export type PlannedCall = TargetedCall | MastersCall;
+
+interface AnyCall {
+  /** Function, or name of a command. */
+  readonly fun: string;
+  readonly arg: readonly WireValue[];
+  /** Keywords, or parameters of a command. */
+  readonly kwarg: Readonly<Record<string, WireValue>>;
+}
+
+/** What is for minions: a job, or a named command, which has no `arg`. */
+export interface TargetedCall extends AnyCall {
+  readonly kind: 'run' | 'command';
+  readonly target: TargetRequest;
+}
+
+/** What the master does itself. */
+export interface MastersCall extends AnyCall {
+  readonly kind: 'runner' | 'wheel';
+}
+
+/** Why nothing follows from an event; counted as `reaction-<reason>`. */
+export type PlanObstacle =
+  | 'no-sender'
+  | 'no-value'
+  | 'dash'
+  | 'positional-text'
+  /** The file is not there, cannot be rendered, or is not the form of one for the reactor. */
+  | 'no-file'
+  | 'render'
+  | 'form'
+  /** A call that runs in the master itself, or text of the event as a pattern or a function. */
+  | 'caller'
+  | 'pattern';
+
+/** Why a call is not made. */
+export interface Refusal {
+  readonly reason: PlanObstacle;
+  /** For a person: which file, and what in it. Nothing of the event. */
+  readonly why?: string;
+}
+
+/** What follows from an event, and what does not. */
+export interface Plan {
+  readonly calls: readonly PlannedCall[];
+  readonly refused: readonly Refusal[];
+}
+
+/** Says what follows from an event: any number of calls, each of which is queued by itself. */
+export type Planner = (event: ReactionEvent) => Plan | Promise<Plan>;
+
+/** A call that the reaction itself spells out. */
+export type PlainAction = Exclude<Reaction['do'], { sls: unknown }>;
+
+/** Ends the making of a plan. */
+class Obstacle extends Error {
+  readonly reason: PlanObstacle;
+
+  constructor(reason: PlanObstacle) {
+    super(reason);
+    this.name = new.target.name;
+    this.reason = reason;
+  }
+}
+
+/** The planner of a reaction: its one call, with the event's values in their places. */
+export function createPlanner(action: PlainAction): Planner {
+  return (event) => {
+    try {
+      return { calls: [planCall(action, event)], refused: [] };
+    } catch (error) {
+      if (error instanceof Obstacle) return { calls: [], refused: [{ reason: error.reason }] };
+      throw error;
+    }
+  };
+}
+
+/**
+ * A value of an event: text, a number, or true or false.
+ * @returns `undefined` where there is none
+ */
+export function valueAt(
+  from: string,
+  { sender, data }: ReactionEvent,
+): string | number | boolean | undefined {
+  if (from === 'sender') return sender;
+  let value: WireValue | undefined = data;
+  for (const name of pathOf(from)) {
+    value = isWireMap(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+  }
+  const isPlain = ['string', 'number', 'boolean'].includes(typeof value);
+  return isPlain ? (value as string | number | boolean) : undefined; // just looked at
+}
+
+function planCall(action: PlainAction, event: ReactionEvent): PlannedCall {
+  if ('command' in action) {
+    const { name: fun, params = {} } = action.command;
+    const target = targetOf(action.command, event);
+    return { kind: 'command', fun, target, arg: [], kwarg: named(params, event) };
+  }
+  const { fun, args = [], kwargs = {} } = 'run' in action ? action.run : action.runner;
+  const arg = args.map((value) => positional(value, event));
+  const kwarg = named(kwargs, event);
+  if ('runner' in action) return { kind: 'runner', fun, arg, kwarg };
+  return { kind: 'run', fun, target: targetOf(action.run, event), arg, kwarg };
+}
+
+function named(
+  values: Readonly<Record<string, CallValue>>,
+  event: ReactionEvent,
+): Readonly<Record<string, WireValue>> {
+  const entries = Object.entries(values);
+  return Object.fromEntries(entries.map(([name, value]) => [name, resolve(value, event)]));
+}
+
+function targetOf(
+  { target, tgtType = 'glob' }: Pick<RunAction, 'target' | 'tgtType'>,
+  event: ReactionEvent,
+): TargetRequest {
+  if (typeof target === 'string') return { tgt: target, tgtType };
+  const ids = 'list' in target ? target.list : [{ from: target.minion }];
+  // A list is of whole ids, so nothing in a value of the event is an expression.
+  return { tgt: ids.map((id) => String(resolve(id, event))), tgtType: 'list' };
+}
+
+/** A minion reads a positional text again: `name=value` becomes a keyword [WIRE 11.5]. */
+function positional(value: CallValue, event: ReactionEvent): WireValue {
+  const resolved = resolve(value, event);
+  if (isMapped(value) && typeof resolved === 'string') throw new Obstacle('positional-text');
+  return resolved;
+}
+
+function resolve(value: CallValue, event: ReactionEvent): WireValue {
+  return isMapped(value) ? mapped(value, event) : value;
+}
+
+function mapped({ from, dash = false }: MappedValue, event: ReactionEvent): WireValue {
+  const value = valueAt(from, event);
+  if (value === undefined) throw new Obstacle(from === 'sender' ? 'no-sender' : 'no-value');
+  if (typeof value === 'string' && value.startsWith('-') && !dash) throw new Obstacle('dash');
+  return value;
+}
+
+// Reactions made ready for being asked about events.
+
+/** A reaction that can be asked. */
+export interface CompiledReaction {
+  readonly reaction: Reaction;
+  readonly matches: (tag: string) => boolean;
+  /** @param sender `undefined`: the master itself */
+  readonly isFrom: (sender: string | undefined) => boolean;
+  /** Whether the rule that let an event in vouches for all that is taken from its data. */
+  readonly isVouchedFor: (rule: string | undefined) => boolean;
+  readonly plan: Planner;
+  readonly meter: RateLimiter;
+}
+
+/** @throws SyntaxError for a target that cannot be read, which the configuration would not have */
+export function compileReactions(
+  config: MasterConfig,
+  targets: Pick<TargetResolver, 'compileRight'>,
+  planSls: (reference: string) => Planner,
+): CompiledReaction[] {
+  const rules = rulesOf(config);
+  return [...config.reactions, ...reactorReactions(config.reactor)].map((reaction) => {
+    const { from, do: action } = reaction;
+    const globs = globsOf(reaction).map((glob) => compileGlob(glob));
+    const selector =
+      from === undefined
+        ? undefined
+        : targets.compileRight({ tgt: from, tgtType: 'compound' }, config.nodegroups);
+    const needed = neededValues(reaction);
+    const vouching = needed.length > 0 ? schemaGuarantees(reaction, needed, rules) : undefined;
+    return {
+      reaction,
+      matches: (tag) => globs.some((matches) => matches(tag)),
+      isFrom: (sender) =>
+        selector === undefined || (sender !== undefined && selector.isEntitled(sender)),
+      isVouchedFor: (rule) => vouching === undefined || (rule !== undefined && vouching.has(rule)),
+      plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
+      meter: new RateLimiter(parseRate(reaction.rate, reaction.name)),
+    };
+  });
+}

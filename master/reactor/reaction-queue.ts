@@ -1,0 +1,315 @@
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import { type WireMap, type WireValue, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
+import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import type { PlannedCall } from './reaction-planner.ts';
+import { createHash } from 'node:crypto';
+
+// One run of a reaction, and how it lies in the store.
+
+/** What became of a run. */
+export type ReactionOutcome =
+  /** Every minion answered, and none failed; or the runner did. */
+  | 'succeeded'
+  /** A minion failed or did not answer, or the runner failed. */
+  | 'failed'
+  /** It took longer than `timeout`; minions may still be at it. */
+  | 'timeout'
+  /** No rule lets the reaction do so. */
+  | 'denied'
+  /** The target means no minion. */
+  | 'nobody'
+  /** The call cannot be made: its target cannot be read, or there is no such function. */
+  | 'unusable'
+  /** The reaction is not in the configuration any more. */
+  | 'removed'
+  /** The master was stopped when the job had left, or the runner was under way. */
+  | 'interrupted';
+
+/** What became of a run, and why. */
+export interface ReactionResult {
+  readonly outcome: ReactionOutcome;
+  /** For a person. */
+  readonly reason?: string;
+}
+
+/** A run that is not over. */
+export interface OpenRun {
+  /**
+   * Of the job, the first job of the command, the runner or the wheel function; it is known before
+   * anything is done.
+   */
+  readonly jid: string;
+  readonly reaction: string;
+  /** Tag of the event that it follows from. */
+  readonly tag: string;
+  /** The minion that emitted the event. Absent: the master itself. */
+  readonly sender?: string;
+  /** How many runs led to the event that it follows from. */
+  readonly depth: number;
+  /** Milliseconds since 1970. */
+  readonly queuedAt: number;
+  readonly call: PlannedCall;
+  /** Whether the job has left, or the runner was started; it is not done again then. */
+  readonly isSent: boolean;
+}
+
+/** A run that is over. */
+export interface EndedRun extends Omit<OpenRun, 'isSent'> {
+  /** Milliseconds since 1970. */
+  readonly endedAt: number;
+  readonly outcome: ReactionOutcome;
+  /** Why, for a person. Absent: the outcome says it. */
+  readonly reason?: string;
+}
+
+const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
+const call = {
+  fun: Type.String(),
+  arg: Type.Array(AnyValue),
+  kwarg: Type.Record(Type.String(), AnyValue),
+};
+const Target = Type.Object({
+  tgt: Type.Union([Type.String(), Type.Array(Type.String())]),
+  tgtType: Type.Optional(Type.String()),
+});
+const base = {
+  jid: Type.String(),
+  reaction: Type.String(),
+  tag: Type.String(),
+  sender: Type.Optional(Type.String()),
+  depth: Type.Number(),
+  queuedAt: Type.Number(),
+  call: Type.Union([
+    Type.Object({
+      ...call,
+      kind: Type.Union([Type.Literal('run'), Type.Literal('command')]),
+      target: Target,
+    }),
+    Type.Object({ ...call, kind: Type.Union([Type.Literal('runner'), Type.Literal('wheel')]) }),
+  ]),
+};
+const openSchema = Compile(Type.Object({ ...base, isSent: Type.Boolean() }));
+const endedSchema = Compile(
+  Type.Object({
+    ...base,
+    endedAt: Type.Number(),
+    outcome: Type.Union([
+      Type.Literal('succeeded'),
+      Type.Literal('failed'),
+      Type.Literal('timeout'),
+      Type.Literal('denied'),
+      Type.Literal('nobody'),
+      Type.Literal('unusable'),
+      Type.Literal('removed'),
+      Type.Literal('interrupted'),
+    ]),
+    reason: Type.Optional(Type.String()),
+  }),
+);
+
+export function packRun(run: OpenRun | EndedRun): Buffer {
+  return packLocal({ ...run, call: packCall(run.call) });
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+export function unpackOpenRun(bytes: Uint8Array): OpenRun {
+  const value = unpackLocal(bytes);
+  if (openSchema.Check(value)) return value;
+  throw unknownForm();
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+export function unpackEndedRun(bytes: Uint8Array): EndedRun {
+  const value = unpackLocal(bytes);
+  if (endedSchema.Check(value)) return value;
+  throw unknownForm();
+}
+
+function packCall(planned: PlannedCall): WireMap {
+  const { kind, fun, arg, kwarg } = planned;
+  const common = { kind, fun, arg: [...arg], kwarg: { ...kwarg } };
+  if (!('target' in planned)) return common;
+  const { tgt, tgtType = 'glob' } = planned.target;
+  return { ...common, target: { tgt: typeof tgt === 'string' ? tgt : [...tgt], tgtType } };
+}
+
+function unknownForm(): StoreError {
+  return new StoreError('ERR_STORE_CORRUPT', 'a stored run of a reaction has an unknown form');
+}
+
+/** What the keys of all runs begin with that are not over. */
+export const openRunsPrefix: Key = ['reactions', 'open'];
+
+const openKey = (jid: string): Key => [...openRunsPrefix, jid];
+const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
+
+/** What a run depends on; each is written with it. */
+export interface QueueConditions {
+  /** The place of the run among all that follow from one request: the request again adds none. */
+  readonly mark:
+    | { readonly minion: string; readonly request: string; readonly place: string }
+    | undefined;
+  /** Only one run of these values in so many milliseconds. */
+  readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
+}
+
+/** What {@link ReactionQueue} needs. */
+export interface ReactionQueueOptions {
+  readonly store: Store;
+  /** How long runs that end from now on are kept, milliseconds. */
+  readonly keepMs: number;
+  /** As long as a request that was sent once can still be opened, milliseconds. */
+  readonly keepMarksMs: number;
+  readonly now: () => number;
+}
+
+/**
+ * The runs of reactions in the store: those that are not over, and for `keep_jobs_seconds` those
+ * that are. What is written together is either all there after a crash or not at all.
+ */
+export class ReactionQueue {
+  readonly #options: ReactionQueueOptions;
+  readonly #open = new Map<string, OpenRun>();
+
+  private constructor(options: ReactionQueueOptions) {
+    this.#options = options;
+  }
+
+  /** With what a master before this one left. @throws StoreError ERR_STORE_CORRUPT */
+  static async open(options: ReactionQueueOptions): Promise<ReactionQueue> {
+    const queue = new ReactionQueue(options);
+    for await (const { value } of options.store.list(openRunsPrefix)) {
+      const run = unpackOpenRun(value);
+      queue.#open.set(run.jid, run);
+    }
+    return queue;
+  }
+
+  /** Runs that are not over, the oldest first. */
+  get open(): readonly OpenRun[] {
+    return [...this.#open.values()];
+  }
+
+  /** How many of a reaction are not over. */
+  count(reaction: string): number {
+    let count = 0;
+    for (const run of this.#open.values()) if (run.reaction === reaction) count += 1;
+    return count;
+  }
+
+  /** Whether this place of a request led to something, or to nothing, before. */
+  async isKnown(mark: QueueConditions['mark']): Promise<boolean> {
+    return mark !== undefined && (await this.#options.store.get(markKey(mark))) !== undefined;
+  }
+
+  /** Remembers that nothing follows from this place of a request, also when it comes again. */
+  async remember(mark: QueueConditions['mark']): Promise<void> {
+    const { store } = this.#options;
+    const operations = this.#putMark(mark).map(({ ifRevision: _new, ...operation }) => operation);
+    if (operations.length > 0) await store.write(operations);
+  }
+
+  /** Whether a run of these values is in the window; the last word has {@link add}. */
+  async isWithin(reaction: string, window: QueueConditions['window']): Promise<boolean> {
+    if (window === undefined) return false;
+    return (await this.#options.store.get(onceKey(reaction, window))) !== undefined;
+  }
+
+  /**
+   * Keeps a run; durable when it resolves with `queued`.
+   * @returns `repeated`: it was kept for the same request before; `once`: there was one in the
+   * window of time
+   */
+  async add(run: OpenRun, conditions: QueueConditions): Promise<'queued' | 'repeated' | 'once'> {
+    const { store } = this.#options;
+    const mark = this.#putMark(conditions.mark);
+    const window = this.#putWindow(run.reaction, conditions.window);
+    // At once, so that what is counted meanwhile counts it.
+    this.#open.set(run.jid, run);
+    try {
+      await store.write([
+        ...mark,
+        ...window,
+        { op: 'put', key: openKey(run.jid), value: packRun(run) },
+      ]);
+      return 'queued';
+    } catch (error) {
+      this.#open.delete(run.jid);
+      if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
+      return (await this.isKnown(conditions.mark)) ? 'repeated' : 'once';
+    }
+  }
+
+  /** Durable when it resolves: after a crash the run is not done again. */
+  async markSent(jid: string): Promise<void> {
+    const run = this.#open.get(jid);
+    if (run === undefined) return;
+    const sent = { ...run, isSent: true };
+    await this.#options.store.write([{ op: 'put', key: openKey(jid), value: packRun(sent) }]);
+    this.#open.set(jid, sent);
+  }
+
+  /** Leaves a run in the store, for the next start. */
+  leave(jid: string): void {
+    this.#open.delete(jid);
+  }
+
+  /** Ends a run; durable when it resolves. */
+  async end(jid: string, outcome: ReactionOutcome, reason?: string): Promise<EndedRun | undefined> {
+    const run = this.#open.get(jid);
+    if (run === undefined) return undefined;
+    const { isSent: _isSent, ...rest } = run;
+    const endedAt = this.#options.now();
+    const ended = { ...rest, endedAt, outcome, ...(reason === undefined ? {} : { reason }) };
+    const expiresAt = endedAt + this.#options.keepMs;
+    // Where the store fails, the next start finds it again; until then it is over.
+    this.#open.delete(jid);
+    await this.#options.store.write([
+      { op: 'delete', key: openKey(jid) },
+      { op: 'put', key: endedKey(jid), value: packRun(ended), expiresAt },
+    ]);
+    return ended;
+  }
+
+  /** Runs that are over, the latest jid first. */
+  async *ended(): AsyncIterableIterator<EndedRun> {
+    const { store } = this.#options;
+    for await (const { value } of store.list(['reactions', 'ended'], { reverse: true })) {
+      yield unpackEndedRun(value);
+    }
+  }
+
+  /** The run of this jid, if it is kept. */
+  async find(jid: string): Promise<OpenRun | EndedRun | undefined> {
+    const open = this.#open.get(jid);
+    if (open !== undefined) return open;
+    const entry = await this.#options.store.get(endedKey(jid));
+    return entry === undefined ? undefined : unpackEndedRun(entry.value);
+  }
+
+  #putMark(mark: QueueConditions['mark']): (Operation & { readonly op: 'put' })[] {
+    if (mark === undefined) return [];
+    const expiresAt = this.#options.now() + this.#options.keepMarksMs;
+    return [{ op: 'put', key: markKey(mark), value: new Uint8Array(0), expiresAt, ifRevision: 0 }];
+  }
+
+  #putWindow(reaction: string, window: QueueConditions['window']): Operation[] {
+    if (window === undefined) return [];
+    const expiresAt = this.#options.now() + window.lengthMs;
+    const key = onceKey(reaction, window);
+    return [{ op: 'put', key, value: new Uint8Array(0), expiresAt, ifRevision: 0 }];
+  }
+}
+
+function markKey({ minion, request, place }: NonNullable<QueueConditions['mark']>): Key {
+  return ['reactions', 'requests', minion, request, digest([place])];
+}
+
+function onceKey(reaction: string, { values }: NonNullable<QueueConditions['window']>): Key {
+  return ['reactions', 'once', reaction, digest(values)];
+}
+
+function digest(values: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(values)).digest('base64');
+}

@@ -1,0 +1,436 @@
+/** Reactions, from the parts of a master. */
+
+import { type CompiledReaction, type PlannedCall, type Planner, type ReactionEvent, compileReactions, valueAt } from './reaction-planner.ts';
+import { type EndedRun, type OpenRun, type QueueConditions, ReactionQueue } from './reaction-queue.ts';
+import { ReactionReports, ReactionWorker } from './reaction-worker.ts';
+import type { WireMap } from '../../minion-protocol/index.ts';
+import { StoreError } from '../../store/index.ts';
+import { MasterError } from '../api/errors.ts';
+import type { EventBus } from '../events/event-bus.ts';
+import type { ReactionInfo, ReactionRun, ReactionsApi } from '../api/master-api.ts';
+import { setMaxListeners } from 'node:events';
+import type { Logger } from 'pino';
+import { type Policy, type RuleAction, hasRules } from '../../acl/index.ts';
+import type { MasterConfig } from '../config/options.ts';
+import type { NamedCommands } from '../requests/extensions.ts';
+import { type FileServer, hiddenDirectories } from '../files/file-server.ts';
+import type { CoreServices } from '../core-services.ts';
+import type { JobDispatcher } from '../jobs/dispatcher.ts';
+import { freshJid } from '../jobs/job.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import type { RequestCounters } from '../metrics/metrics.ts';
+import { renderMs } from '../data/pillar.ts';
+import { type Takes, createReactorPlanner, openReactorFiles } from './reactor-files.ts';
+import { Renderer } from '../data/renderer.ts';
+import type { Services } from '../functions/services.ts';
+import type { TargetResolver } from '../jobs/targets.ts';
+import { type Reaction, type ReactionAction, reaction, serviceOf } from './reaction.ts';
+import type { ReactorEntry } from '../config/option-table.ts';
+
+// From events to runs in the queue.
+
+/** How many runs may lead to one another; what goes on beyond it is a loop. */
+const maxDepth = 3;
+
+/** An event, and what is known of where it comes from. */
+export interface TriggerEvent extends ReactionEvent {
+  /** The rule that let it in; `undefined`: it needs none. */
+  readonly rule: string | undefined;
+  /** The job that it tells of, or was fired in. */
+  readonly jid: string | undefined;
+  /** The request that brought it, and its place there; `undefined`: it cannot come twice. */
+  readonly request: { readonly mark: string; readonly place: number } | undefined;
+}
+
+interface AskedCall {
+  readonly call: PlannedCall;
+  readonly depth: number;
+  readonly conditions: QueueConditions;
+}
+
+/** What {@link ReactionIntake} needs. */
+export interface ReactionIntakeOptions {
+  readonly reactions: () => readonly CompiledReaction[];
+  readonly queue: ReactionQueue;
+  readonly reports: ReactionReports;
+  /** A jid that no job has. */
+  readonly freshJid: () => Promise<string>;
+  readonly now: () => number;
+  /** Told of each run that is in the queue. */
+  readonly onQueued: (run: OpenRun) => void;
+}
+
+/** Finds what follows from events, and keeps it. */
+export class ReactionIntake {
+  readonly #options: ReactionIntakeOptions;
+
+  constructor(options: ReactionIntakeOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a reaction waits for events of this tag. */
+  isWanted(tag: string): boolean {
+    return this.#options.reactions().some((it) => it.matches(tag));
+  }
+
+  /**
+   * Keeps the runs that follow from an event; they are durable when it resolves. The same request
+   * again adds none.
+   * @throws StoreError when they cannot be kept
+   */
+  async take(occurrence: TriggerEvent): Promise<void> {
+    const wanting = this.#options
+      .reactions()
+      .filter((it) => it.matches(occurrence.tag) && it.isFrom(occurrence.sender));
+    for (const compiled of wanting) await this.#takeFor(compiled, occurrence);
+  }
+
+  async #takeFor(compiled: CompiledReaction, occurrence: TriggerEvent): Promise<void> {
+    const { reports } = this.#options;
+    const { name } = compiled.reaction;
+    const { tag } = occurrence;
+    if (!compiled.isVouchedFor(occurrence.rule)) return reports.dropped(name, 'no-schema', { tag });
+    const depth = await this.#depthOf(occurrence.jid);
+    if (depth > maxDepth) return reports.dropped(name, 'depth', { tag });
+    const plan = await compiled.plan(occurrence);
+    for (const { reason, ...more } of plan.refused) reports.dropped(name, reason, { tag, ...more });
+    for (const [place, call] of plan.calls.entries()) {
+      await this.#takeCall(compiled, occurrence, {
+        call,
+        depth,
+        conditions: conditionsOf(compiled, occurrence, place),
+      });
+    }
+  }
+
+  async #takeCall(
+    compiled: CompiledReaction,
+    { tag, sender }: TriggerEvent,
+    asked: AskedCall,
+  ): Promise<void> {
+    const { queue, reports, now } = this.#options;
+    const { name } = compiled.reaction;
+    const { mark, window } = asked.conditions;
+    if (await queue.isKnown(mark)) return reports.count('repeated');
+    if (await queue.isWithin(name, window)) reports.count('once');
+    else if (!compiled.meter.take('', now())) reports.dropped(name, 'rate', { tag });
+    else if (await this.#queue(compiled, { tag, sender }, asked)) return;
+    await queue.remember(mark);
+  }
+
+  /** @returns whether it is in the queue, or was before */
+  async #queue(
+    { reaction }: CompiledReaction,
+    { tag, sender }: Pick<TriggerEvent, 'tag' | 'sender'>,
+    { call, depth, conditions }: AskedCall,
+  ): Promise<boolean> {
+    const { queue, reports, now, onQueued } = this.#options;
+    const jid = await this.#options.freshJid();
+    if (queue.count(reaction.name) >= reaction.queue + reaction.atOnce) {
+      reports.dropped(reaction.name, 'queue', { tag });
+      return false;
+    }
+    const from = sender === undefined ? {} : { sender };
+    const run = {
+      jid,
+      reaction: reaction.name,
+      tag,
+      ...from,
+      depth,
+      queuedAt: now(),
+      call,
+      isSent: false,
+    };
+    const outcome = await queue.add(run, conditions);
+    reports.count(outcome);
+    if (outcome === 'queued') onQueued(run);
+    return outcome !== 'once';
+  }
+
+  /** How many runs led to an event. */
+  async #depthOf(jid: string | undefined): Promise<number> {
+    const cause = jid === undefined ? undefined : await this.#options.queue.find(jid);
+    return cause === undefined ? 0 : cause.depth + 1;
+  }
+}
+
+function conditionsOf(
+  { reaction }: CompiledReaction,
+  occurrence: TriggerEvent,
+  place: number,
+): QueueConditions {
+  const { name, oncePer, onceBy } = reaction;
+  const { sender, request } = occurrence;
+  const mark =
+    sender === undefined || request === undefined
+      ? undefined
+      : {
+          minion: sender,
+          request: request.mark,
+          place: JSON.stringify([name, request.place, place]),
+        };
+  const values = [place, ...onceBy.map((from) => valueAt(from, occurrence))];
+  const window = oncePer === 0 ? undefined : { values, lengthMs: oncePer * 1000 };
+  return { mark, window };
+}
+
+// Events that the master fires itself, for the reactions that wait for them.
+
+/** What {@link followOwnEvents} works with. */
+export interface OwnEventDeps {
+  readonly bus: EventBus;
+  readonly intake: ReactionIntake;
+  readonly reports: ReactionReports;
+  readonly closing: AbortSignal;
+}
+
+/**
+ * Hands on what the master fires until the signal comes. The bus only tells: what it has told and
+ * nobody has kept yet is lost with the process.
+ */
+export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
+  for (;;) {
+    try {
+      return await follow(parts);
+    } catch (error) {
+      if (!(error instanceof MasterError && error.code === 'ERR_READER_DROPPED')) throw error;
+      parts.reports.dropped('*', 'too-many-events', {});
+    }
+  }
+}
+
+/** What no event of the master's own has. */
+const nobodys = {
+  sender: undefined,
+  data: undefined,
+  rule: undefined,
+  request: undefined,
+} as const;
+
+async function follow({ bus, intake, reports, closing }: OwnEventDeps): Promise<void> {
+  const events = bus.subscribe({
+    accepts: (tag) => intake.isWanted(tag),
+    isOwnOnly: true,
+    signal: closing,
+  });
+  for await (const { tag, data } of events) {
+    try {
+      await intake.take({ ...nobodys, tag, body: data, jid: jidOf(tag, data) });
+    } catch (error) {
+      // A disk that is full has room again some day.
+      if (!(error instanceof StoreError)) throw error;
+      reports.dropped('*', 'not-kept', { tag, code: error.code });
+    }
+  }
+}
+
+/** The job that an event tells of: by its data, or by its tag. */
+export function jidOf(tag: string, data: WireMap): string | undefined {
+  if (typeof data.jid === 'string') return data.jid;
+  return /^salt\/(?:job|run|wheel)\/(\d{20}(?:_\w{1,64})?)\//.exec(tag)?.[1];
+}
+
+// The interface to reactions: see ../api.ts for what each call promises.
+
+/** What {@link createReactionsApi} needs. */
+export interface ReactionsApiDeps {
+  readonly reactions: () => readonly CompiledReaction[];
+  readonly queue: ReactionQueue;
+}
+
+export function createReactionsApi({ reactions, queue }: ReactionsApiDeps): ReactionsApi {
+  const describe = ({ reaction }: CompiledReaction): ReactionInfo => {
+    const open = queue.open.filter((run) => run.reaction === reaction.name);
+    const sent = open.filter(({ isSent }) => isSent).length;
+    return { ...reaction, waiting: open.length - sent, running: sent };
+  };
+  return {
+    list: async () => reactions().map(describe),
+    show: async (name) => {
+      const found = reactions().find(({ reaction }) => reaction.name === name);
+      if (found === undefined) {
+        throw new MasterError('ERR_REACTION_UNKNOWN', 'there is no reaction of this name');
+      }
+      return describe(found);
+    },
+    runs: async ({ reaction, limit = 100 } = {}) => {
+      const isMeant = (run: OpenRun | EndedRun): boolean =>
+        reaction === undefined || run.reaction === reaction;
+      const open = queue.open.filter(isMeant);
+      const runs: ReactionRun[] = [...open].reverse().slice(0, limit).map(toRun);
+      if (runs.length >= limit) return runs;
+      for await (const run of queue.ended()) {
+        if (isMeant(run)) runs.push(toRun(run));
+        if (runs.length >= limit) break;
+      }
+      return runs;
+    },
+  };
+}
+
+function toRun(run: OpenRun | EndedRun): ReactionRun {
+  const { call, depth: _depth, ...rest } = run;
+  const common = { jid: rest.jid, reaction: rest.reaction, tag: rest.tag, queuedAt: rest.queuedAt };
+  const sender = rest.sender === undefined ? {} : { sender: rest.sender };
+  const described = { ...common, ...sender, kind: call.kind, fun: call.fun };
+  if ('isSent' in rest) return { ...described, state: rest.isSent ? 'running' : 'waiting' };
+  const reason = rest.reason === undefined ? {} : { reason: rest.reason };
+  return { ...described, state: rest.outcome, endedAt: rest.endedAt, ...reason };
+}
+
+/** What they are made from. */
+export interface ReactionDeps {
+  readonly config: MasterConfig;
+  readonly policy: () => Policy;
+  readonly foundations: Pick<CoreServices, 'store'>;
+  readonly bus: EventBus;
+  readonly targets: TargetResolver;
+  readonly dispatcher: JobDispatcher;
+  readonly jobs: JobCache;
+  readonly services: Pick<Services, 'jobs' | 'runners' | 'wheel'>;
+  /** `undefined`: no extension has any. */
+  readonly commands: NamedCommands | undefined;
+  readonly fileServer: FileServer;
+  readonly nextJid: () => string;
+  readonly counters: RequestCounters;
+  readonly present: () => readonly { readonly id: string }[];
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** The reactions of a master. */
+export interface Reactions {
+  readonly api: ReactionsApi;
+  readonly intake: ReactionIntake;
+  /** Begins with what a master before this one left, and with the master's own events. */
+  start(): void;
+  /** Compiles those of another configuration. @returns puts them in force */
+  prepare(config: MasterConfig): () => void;
+  /** Waits for what is under way, which the closing signal ends. */
+  close(): Promise<void>;
+}
+
+/** @throws StoreError ERR_STORE_CORRUPT */
+export async function openReactions(parts: ReactionDeps): Promise<Reactions> {
+  const { config, foundations, targets, bus, jobs, nextJid, now, log } = parts;
+  const end = new AbortController();
+  const closing = AbortSignal.any([parts.closing, end.signal]);
+  // Every run that is under way listens to it.
+  setMaxListeners(0, closing);
+  const rendering = new Renderer();
+  const planSls = await openReactor(parts, rendering);
+  let compiled = compileReactions(config, targets, planSls);
+  const reactions = (): readonly CompiledReaction[] => compiled;
+  const reports = new ReactionReports(parts);
+  const queue = await ReactionQueue.open({
+    store: foundations.store,
+    get keepMs() {
+      return config.keepJobsSeconds * 1000;
+    },
+    keepMarksMs: config.publishSession * 1000,
+    now,
+  });
+  const left = queue.open;
+  const worker = new ReactionWorker({
+    ...parts,
+    reactions,
+    queue,
+    reports,
+    jobs: parts.services.jobs,
+    runners: parts.services.runners,
+    wheel: parts.services.wheel,
+    present: () => parts.present().map(({ id }) => id),
+    closing,
+  });
+  const intake = new ReactionIntake({
+    reactions,
+    queue,
+    reports,
+    freshJid: () => freshJid(nextJid, jobs),
+    now,
+    onQueued: (run) => worker.start(run),
+  });
+  let following = Promise.resolve();
+  return {
+    api: createReactionsApi({ reactions, queue }),
+    intake,
+    start: () => {
+      warnOfPowerless(compiled, parts);
+      worker.resume(left);
+      following = followOwnEvents({ bus, intake, reports, closing }).catch((error: unknown) => {
+        log.error({ err: error }, "the master's own events lead to no reactions any more");
+      });
+    },
+    prepare: (next) => {
+      const prepared = compileReactions(next, targets, planSls);
+      return () => {
+        compiled = prepared;
+      };
+    },
+    close: async () => {
+      end.abort();
+      await Promise.all([following, worker.close(), rendering.close()]);
+    },
+  };
+}
+
+/** Plans by the files of the option `reactor`. */
+async function openReactor(
+  { config, fileServer, services, now }: ReactionDeps,
+  rendering: Renderer,
+): Promise<(reference: string) => Planner> {
+  const whitespace = {
+    trimBlocks: config.jinjaTrimBlocks,
+    lstripBlocks: config.jinjaLstripBlocks,
+  };
+  const files = await openReactorFiles({
+    fileServer,
+    hidden: hiddenDirectories(config),
+    ...whitespace,
+  });
+  const rules = {
+    masterId: config.id,
+    renderer: config.renderer,
+    ...whitespace,
+    limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
+  };
+  const { runners, wheel } = services;
+  const takes: Takes = (kind, fun, name) => (kind === 'runner' ? runners : wheel).takes(fun, name);
+  return (reference) => createReactorPlanner(reference, { files, rules, rendering, takes, now });
+}
+
+/** What the policy is asked about. */
+function actionsOf(action: ReactionAction): readonly RuleAction[] {
+  if ('sls' in action) return ['publish', 'runner', 'wheel'];
+  if ('command' in action) return ['command'];
+  return 'run' in action ? ['publish'] : ['runner'];
+}
+
+/** A reaction is denied everything that no rule permits it. */
+function warnOfPowerless(
+  compiled: readonly CompiledReaction[],
+  { policy, log }: Pick<ReactionDeps, 'policy' | 'log'>,
+): void {
+  for (const { reaction } of compiled) {
+    const { name, do: action } = reaction;
+    const actions = actionsOf(action);
+    if (actions.some((one) => hasRules(serviceOf(name), one, policy()))) continue;
+    const fields = { reaction: name, action: actions.join(', ') };
+    log.warn(fields, 'no rule permits this reaction anything');
+  }
+}
+
+/** Salt has no such limits; these are as wide as its own queue, `reactor_worker_hwm`. */
+const wide = { atOnce: 1000, queue: 10_000, rate: '1000/second' } as const;
+
+/** The reactions of the option `reactor`: one for each of its files, called as it is written there. */
+export function reactorReactions(entries: readonly ReactorEntry[]): Reaction[] {
+  const tags = new Map<string, string[]>();
+  for (const { tag, sls } of entries) {
+    for (const file of sls) tags.set(file, [...(tags.get(file) ?? []), tag]);
+  }
+  return Array.from(tags, ([sls, globs]) => {
+    return reaction(sls, { on: [...new Set(globs)], do: { sls }, ...wide });
+  });
+}

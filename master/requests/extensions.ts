@@ -1,0 +1,388 @@
+/**
+ * What a program adds to a master from outside this room: something that keeps state of its own,
+ * takes signals, gives pillar, and has methods at the local socket. `saltbridge/bridge` is one.
+ */
+
+import type { Logger } from 'pino';
+import { type Decision, type Policy, type ProjectSubject, type Question, type Reach, type Subject, decide, questionText } from '../../acl/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { MasterApi } from '../api/master-api.ts';
+import type { AuditActor, AuditTrail } from '../audit/audit-log.ts';
+import type { MasterConfig } from '../config/options.ts';
+import type { JobUpdate } from '../jobs/follow-job.ts';
+import type { KeyLifecycle } from '../auth/key-lifecycle.ts';
+import type { ExtPillar } from '../data/ext-pillar.ts';
+import type { TriggerEvent } from '../reactor/reactions.ts';
+import type { ReactionResult } from '../reactor/reaction-queue.ts';
+import type { KeyAcceptanceHook } from '../auth/sign-in.ts';
+import type { RpcMethod } from '../rpc/methods.ts';
+import { type TargetRequest, type TargetResolver, everyone } from '../jobs/targets.ts';
+import type { Entry, Key, ListOptions, Operation, Store } from '../../store/index.ts';
+import { type Seal, createSeal } from '../auth/session-keys.ts';
+import type { RuledDecisions } from '../audit/audited.ts';
+import type { Closers } from '../../runtime/closers.ts';
+import type { UserSession } from '../users/user-api.ts';
+import { MasterError } from '../api/errors.ts';
+import type { EventBus } from '../events/event-bus.ts';
+import type { CoreServices } from '../core-services.ts';
+import { freshJid } from '../jobs/job.ts';
+import type { JobCache } from '../jobs/job-cache.ts';
+import type { LivePolicy } from '../users/policy.ts';
+
+/** Given to `createMaster`; opened with it, and closed with it. */
+export interface MasterExtension {
+  /** Letters, digits and `-`; none that another extension of the master has. */
+  readonly name: string;
+  /** Before any minion is served. What it throws ends the master's start. */
+  open(host: ExtensionHost): Promise<OpenExtension>;
+}
+
+/** Somebody who logged in. */
+export interface TokenHolder {
+  readonly subject: Subject;
+  /** What they may, now: see {@link ExtensionHost.decide}. */
+  readonly policy: Policy;
+  /** Fires when the token ends. */
+  readonly ended: AbortSignal;
+  /** Nothing that they began is under way any more. */
+  stop(): void;
+}
+
+/** What keeps a target from meaning more than it may. */
+export interface TargetBounds {
+  /** Default: all minions, and whatever is known of them. */
+  readonly reach?: Reach | undefined;
+  /**
+   * Secrets follow the target: it may go by ids, and by values of pillar that grains have no part
+   * in. Default false.
+   */
+  readonly hasSecrets?: boolean;
+}
+
+/** What a master does for an extension. */
+export interface ExtensionHost {
+  /** In force; its members change with a reload. */
+  readonly config: MasterConfig;
+  /** @throws MasterError ERR_MASTER_STOPPED before {@link OpenExtension.start} */
+  readonly master: () => MasterApi;
+  /** The policy in force, now. */
+  policy(): Policy;
+  /**
+   * The one decision. What is denied is told to the audit log.
+   * @param policy - default: the one in force
+   */
+  decide(question: Question, policy?: Policy): Decision;
+  /** The ids that a target means for certain. @throws MasterError ERR_BAD_TGT */
+  minionsOf(target: TargetRequest, bounds?: TargetBounds): Promise<readonly string[]>;
+  /** Whether a compound target of an operator's means all of these for certain. */
+  isWithin(minions: readonly string[], target: string): boolean;
+  /**
+   * Follows a job that was published before, also by the master before this one, to its end: what
+   * came back meanwhile comes first. @throws MasterError ERR_JOB_UNKNOWN
+   */
+  resumeJob(jid: string, signal?: AbortSignal): AsyncIterable<JobUpdate>;
+  /** Whom a token belongs to. @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE */
+  holdToken(token: string): Promise<TokenHolder>;
+  /** A job id that no job has. */
+  freshJid(): Promise<string>;
+  readonly state: StateArea;
+  readonly admission: KeyLifecycle;
+  readonly audit: AuditTrail;
+  /** Fires an event `saltbridge/<extension>/<tag>`. */
+  fire(tag: string, data: WireMap): void;
+  readonly logger: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Fires when the master is being closed, before {@link OpenExtension.close}. */
+  readonly closing: AbortSignal;
+}
+
+/** Takes signals that the policy let in. */
+export interface SignalIntake {
+  isWanted(tag: string, sender: string): boolean;
+  /**
+   * Whether one that its sender's rate does not allow waits, as requests do; it is dropped
+   * otherwise, as events are.
+   */
+  isDelayed?(tag: string, sender: string): boolean;
+  /**
+   * Durable when it resolves; only then the minion is answered. The same request again adds
+   * nothing.
+   * @throws StoreError when it cannot be kept: the minion sends again
+   */
+  take(occurrence: TriggerEvent): Promise<void>;
+}
+
+/** A named command that a reaction calls. */
+export interface NamedCall {
+  /** Of its first job. The same again is the same call. */
+  readonly jid: string;
+  /** The reaction, as rules name it. */
+  readonly caller: Subject;
+  readonly command: string;
+  readonly target: TargetRequest;
+  readonly params: Readonly<Record<string, WireValue>>;
+}
+
+/** Named commands, which reactions may call. */
+export interface NamedCommands {
+  /**
+   * Calls one, to its end, as far as rules permit it to the caller. What cannot be done is an
+   * outcome.
+   * @param deadline ends the wait, not the work
+   */
+  run(call: NamedCall, deadline: AbortSignal): Promise<ReactionResult>;
+}
+
+/** An extension of a master that was opened. */
+export interface OpenExtension {
+  readonly intake?: SignalIntake;
+  /** What it knows of keys that minions show. */
+  readonly advice?: KeyAcceptanceHook;
+  /**
+   * Called when the accepted key of an id was deleted, rejected or replaced, whoever did it, also
+   * while no master ran. After a crash it may be called again.
+   */
+  onKeyLost?(id: string): Promise<void>;
+  /** Put over each minion's pillar, last. */
+  readonly pillar?: ExtPillar;
+  /** Of one extension at most. */
+  readonly commands?: NamedCommands;
+  /** Methods at the local socket, by name; called there as `<extension>.<name>`. */
+  readonly rpc?: ReadonlyMap<string, RpcMethod>;
+  /**
+   * The ports are bound, and the master's interface is there; the local socket is not, yet. What it
+   * throws ends the master's start.
+   */
+  start?(): void | Promise<void>;
+  /** Waits for what is under way. */
+  close(): Promise<void>;
+}
+
+// A part of the store that belongs to one extension; rows of another are out of its reach.
+
+/** A row. */
+export type StateEntry = Entry;
+
+/** One step of {@link StateArea.write}: as the store's, without streams. */
+export type StateOperation = Exclude<Operation, { readonly op: 'append' }>;
+
+/** Rows of one extension, by keys that begin anew for each; and a seal of its own. */
+export interface StateArea {
+  /** @throws StoreError */
+  get(key: Key): Promise<StateEntry | undefined>;
+  /** Rows whose key begins with `prefix`, in key order. @throws StoreError */
+  list(prefix: Key, options?: ListOptions): AsyncIterable<StateEntry>;
+  /**
+   * All of it or nothing; on disk when it resolves. With `ifRevision: 0` a row is written only
+   * where there is none.
+   * @returns the revision that the rows have now
+   * @throws StoreError ERR_REVISION when an `ifRevision` does not hold; nothing was written
+   */
+  write(operations: readonly StateOperation[]): Promise<number>;
+  /** For what no copy of the store may give away; opens in this extension of this master alone. */
+  seal(plain: Uint8Array): Uint8Array;
+  /** @throws MasterError ERR_SEAL when it was sealed elsewhere, or altered */
+  unseal(sealed: Uint8Array): Uint8Array;
+}
+
+/** The part that belongs to the extension of this name. */
+export function openStateArea(store: Store, seal: Seal, name: string): StateArea {
+  const root = ['state', name];
+  const inside = (key: Key): Key => [...root, ...key];
+  const outside = (entry: Entry): StateEntry => ({ ...entry, key: entry.key.slice(root.length) });
+  const own = createSeal(seal.derive(`state ${name}`));
+  return {
+    get: async (key) => {
+      const entry = await store.get(inside(key));
+      return entry && outside(entry);
+    },
+    list: (prefix, options) => listed(store.list(inside(prefix), within(options, inside)), outside),
+    write: (operations) => store.write(operations.map((one) => placed(one, inside))),
+    seal: (plain) => own.seal(plain),
+    unseal: (sealed) => own.open(sealed),
+  };
+}
+
+function within(options: ListOptions | undefined, inside: (key: Key) => Key): ListOptions {
+  const { after } = options ?? {};
+  return { ...options, ...(after === undefined ? {} : { after: inside(after) }) };
+}
+
+function placed(operation: StateOperation, inside: (key: Key) => Key): Operation {
+  return operation.op === 'delete-prefix'
+    ? { ...operation, prefix: inside(operation.prefix) }
+    : { ...operation, key: inside(operation.key) };
+}
+
+async function* listed(
+  entries: AsyncIterable<Entry>,
+  outside: (entry: Entry) => StateEntry,
+): AsyncGenerator<StateEntry, void, void> {
+  for await (const entry of entries) yield outside(entry);
+}
+
+// The extensions of a master, from its parts.
+
+/** What they are opened with. */
+export interface ExtensionDeps {
+  readonly config: MasterConfig;
+  readonly foundations: Pick<CoreServices, 'audit' | 'seal' | 'store'>;
+  readonly policy: Pick<LivePolicy, 'current'>;
+  readonly ruled: RuledDecisions;
+  readonly targets: Pick<
+    TargetResolver,
+    'entitled' | 'resolve' | 'resolveProven' | 'resolveWithin'
+  >;
+  readonly admission: KeyLifecycle;
+  readonly jobs: Pick<JobCache, 'find'>;
+  readonly nextJid: () => string;
+  readonly bus: EventBus;
+  readonly closing: AbortSignal;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** What is there once the ports are bound. */
+interface RunningMaster {
+  readonly api: MasterApi;
+  readonly resumeJob: ExtensionHost['resumeJob'];
+  readonly holdToken: (token: string) => Promise<UserSession>;
+}
+
+/** The extensions of a master. */
+export interface Extensions {
+  readonly intakes: readonly SignalIntake[];
+  readonly pillars: readonly ExtPillar[];
+  readonly advice: KeyAcceptanceHook;
+  /** See {@link OpenExtension.onKeyLost}; of all of them. */
+  readonly onKeyLost: (id: string) => Promise<void>;
+  readonly commands: NamedCommands | undefined;
+  /** By their names at the local socket. */
+  readonly methods: ReadonlyMap<string, RpcMethod>;
+  start(running: RunningMaster): Promise<void>;
+}
+
+interface Named {
+  readonly name: string;
+  readonly open: OpenExtension;
+}
+
+/** Opens one after the other; the closers close them. */
+export async function openExtensions(
+  extensions: readonly MasterExtension[],
+  parts: ExtensionDeps,
+  closers: Closers,
+): Promise<Extensions> {
+  let running: RunningMaster | undefined;
+  const there = (): RunningMaster => {
+    if (running !== undefined) return running;
+    throw new MasterError('ERR_MASTER_STOPPED', 'this master is starting');
+  };
+  const opened: Named[] = [];
+  for (const extension of extensions) {
+    const { name } = extension;
+    checkName(name, opened);
+    const open = await extension.open(createHost(name, parts, there));
+    opened.push({ name, open: closers.add(open, (it) => it.close()) });
+  }
+  return {
+    intakes: opened.flatMap(({ open }) => open.intake ?? []),
+    pillars: opened.flatMap(({ open }) => open.pillar ?? []),
+    advice: joinAdvice(opened.flatMap(({ open }) => open.advice ?? [])),
+    onKeyLost: async (id) => {
+      await Promise.all(opened.map(({ open }) => open.onKeyLost?.(id)));
+    },
+    commands: opened.flatMap(({ open }) => open.commands ?? [])[0],
+    methods: new Map(opened.flatMap(methodsOf)),
+    start: async (master) => {
+      running = master;
+      for (const { open } of opened) await open.start?.();
+    },
+  };
+}
+
+/** Whoever knows something says it; the strongest word counts. */
+function joinAdvice(advices: readonly KeyAcceptanceHook[]): KeyAcceptanceHook {
+  return async (offered) => {
+    const said = await Promise.all(advices.map((advice) => advice(offered)));
+    return (['deny', 'accept', 'wait'] as const).find((word) => said.includes(word));
+  };
+}
+
+function checkName(name: string, others: readonly Named[]): void {
+  if (!/^[a-z][a-z0-9-]{0,63}$/.test(name)) throw new TypeError('no name of an extension');
+  if (others.some((it) => it.name === name)) throw new TypeError(`two extensions ${name}`);
+}
+
+function methodsOf({ name, open }: Named): (readonly [string, RpcMethod])[] {
+  return [...(open.rpc ?? [])].map(([method, definition]) => [`${name}.${method}`, definition]);
+}
+
+function createHost(
+  name: string,
+  parts: ExtensionDeps,
+  running: () => RunningMaster,
+): ExtensionHost {
+  const { config, foundations, policy, ruled, targets, jobs, nextJid, bus } = parts;
+  return {
+    config,
+    master: () => running().api,
+    policy: () => policy.current,
+    decide: (question, by = policy.current) => {
+      const decision = decide(question, by);
+      if (decision.effect === 'deny') ruled.note(askedOf(question), decision);
+      return decision;
+    },
+    minionsOf: async (target, { reach, hasSecrets = false } = {}) => {
+      if (hasSecrets) return targets.resolveProven(target, reach ?? everyone);
+      if (reach !== undefined) return targets.resolveWithin(target, reach);
+      const { minions, problem } = await targets.resolve(target, { greedy: false });
+      if (problem !== undefined) throw new MasterError('ERR_BAD_TGT', problem);
+      return minions;
+    },
+    isWithin: (minions, tgt) => {
+      const allowed = targets.entitled({ tgt, tgtType: 'compound' });
+      return minions.every((id) => allowed.has(id));
+    },
+    resumeJob: (jid, signal) => running().resumeJob(jid, signal),
+    holdToken: (token) => running().holdToken(token),
+    freshJid: () => freshJid(nextJid, jobs),
+    state: openStateArea(foundations.store, foundations.seal, name),
+    admission: parts.admission,
+    audit: foundations.audit,
+    fire: (tag, data) => bus.fire(`saltbridge/${name}/${tag}`, data),
+    logger: parts.log.child({ component: name }),
+    now: parts.now,
+    closing: parts.closing,
+  };
+}
+
+function askedOf(question: Question): Parameters<RuledDecisions['note']>[0] {
+  const { subject, action } = question;
+  const what = question.action === 'return' ? question.resource.jid : questionText(question);
+  return { who: actorOf(subject), action, what };
+}
+
+/** A subject as the audit log names it. */
+export function actorOf(subject: Subject): AuditActor {
+  switch (subject.kind) {
+    case 'minion':
+      return { kind: 'minion', name: subject.id };
+    case 'user': {
+      const { name, eauth } = subject;
+      return { kind: 'user', name, ...(eauth === undefined ? {} : { eauth }) };
+    }
+    case 'project':
+      return { kind: subject.kind, name: projectName(subject) };
+    case 'service':
+    case 'token':
+      return { kind: subject.kind, name: subject.name };
+  }
+}
+
+/** Ids first: they are Keystone's, and names are anybody's. */
+function projectName({ project, user }: ProjectSubject): string {
+  const names = [project, user].map(({ name, domain }) => `${domain.name}/${name}`);
+  return `${project.id}/${user.id} (${names.join(', ')})`;
+}

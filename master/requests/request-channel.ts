@@ -1,0 +1,497 @@
+/**
+ * The corridor that every request walks: envelope, decryption, identity, rate, handler, reply.
+ * The steps and their order are those of Salt's master [WIRE 5.2, salt/channel/server.py], with
+ * its reply values; each refusal is counted by reason. Whatever goes wrong, there is one answer,
+ * but for what is left without on purpose: see {@link DropConnectionError}.
+ */
+
+import { type CheckedRequest, type ClearEnvelope, type CrypticleKey, type EncryptionAlgorithm, type FactMap, type PayloadLimits, type Peer, ProtocolError, type ProtocolVersion, type RequestEnvelope, type RequestSlot, type SealedEnvelope, type SigningAlgorithm, type WireMap, type WireValue, checkLoad, crypticleMac, decodeEnvelope, encodeClearReply, encodePackedReply, encodeSendReply, isEncryptionAlgorithm, isSigningAlgorithm, openPacked } from '../../minion-protocol/index.ts';
+import type { Logger } from 'pino';
+import { StoreError } from '../../store/index.ts';
+import { MasterError } from '../api/errors.ts';
+import type { Meter, RequestCounters } from '../metrics/metrics.ts';
+import type { Throttle } from '../../runtime/token-bucket.ts';
+import type { PublishKey } from '../auth/publish-key.ts';
+import type { SessionKeys } from '../auth/session-keys.ts';
+import { mapMaybePromise } from '../../runtime/map-maybe-promise.ts';
+import type { LastHeard } from '../auth/last-heard.ts';
+import type { ReplayCache } from '../auth/replay-cache.ts';
+import type { TokenCheck } from '../auth/token-check.ts';
+import type { VersionCheck, VersionPins } from '../auth/version-pins.ts';
+import type { FileCommand } from './file-requests.ts';
+import type { MineHandlers, PeerHandlers } from './minion-requests.ts';
+import type { SignIn } from '../auth/sign-in.ts';
+
+/** An encrypted request after every check of the corridor: handlers never see ciphertext. */
+export interface VerifiedRequest {
+  /**
+   * Who sent it. In protocol 3 the key that opened it says so; in 0 to 2 the token does, and
+   * where those minions send none the id is only claimed by a holder of the shared key.
+   * `undefined`: protocols 0 to 2, and the load has no id.
+   */
+  readonly minionId: string | undefined;
+  /** Whether the minion's own key vouches for `minionId`. */
+  readonly isProven: boolean;
+  readonly version: ProtocolVersion;
+  readonly nonce: string | undefined;
+  /** Seconds since 1970 by the minion's clock; protocol 3 only. */
+  readonly ts: number | undefined;
+  /** Address of whoever sent it. */
+  readonly address: string;
+  /** Size of the load as it was sent, encrypted. */
+  readonly bytes: number;
+  /** The HMAC of what was sent: only the very same bytes have it again. A view into them. */
+  readonly mac: Buffer;
+  /** The load without `tok` and `nonce`. */
+  readonly load: WireMap;
+  /** The load as it came, with everything in it; a view into the plaintext. */
+  readonly packed: Uint8Array;
+  readonly encAlgo: EncryptionAlgorithm;
+  readonly sigAlgo: SigningAlgorithm;
+}
+
+/** What a handler answers; the corridor encrypts it as the request's version asks [WIRE 8]. */
+export type Reply =
+  | {
+      readonly kind: 'send';
+      readonly value: WireValue;
+      /** What the asker has to wait for; default: nothing. */
+      readonly after?: Promise<true>;
+    }
+  /** The same of a value that was packed already, in pieces. */
+  | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
+  /** Under a key of its own, signed, for the asker alone. */
+  | { readonly kind: 'private'; readonly pillar: FactMap };
+
+/**
+ * Thrown where there must be no answer, because any would be an acknowledgement, or because so much
+ * waits for the minion's rate that answering would be work for whoever floods. The connection is
+ * closed a little later, and the minion sends again by itself.
+ */
+export class DropConnectionError extends Error {
+  /** What is counted. */
+  readonly reason: string;
+
+  constructor(reason: string, options?: ErrorOptions) {
+    super(`not answered: ${reason}`, options);
+    this.name = new.target.name;
+    this.reason = reason;
+  }
+}
+
+/** Answers one `cmd`: at once, where nothing is waited for. @throws Unanswered */
+export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
+
+/** A reply of the usual kind. */
+export function send(value: WireValue): Reply {
+  return { kind: 'send', value };
+}
+
+/** The same when it is the asker's turn. */
+export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply {
+  return isNext === true ? send(value) : { kind: 'send', value, after: isNext };
+}
+
+/** What the corridor needs of the rest of the master. */
+export interface RequestChannelOptions {
+  readonly clear: ClearRequests;
+  readonly table: RequestTable;
+  readonly publishKey: PublishKey;
+  readonly sessions: SessionKeys;
+  /** PEM text of an id's accepted key. */
+  readonly acceptedKey: (id: string) => string | undefined;
+  readonly tokens: TokenCheck;
+  readonly pins: VersionPins;
+  readonly versions: VersionCheck;
+  readonly lastHeard: LastHeard;
+  readonly repeats: ReplayCache;
+  readonly rate: Throttle;
+  readonly counters: RequestCounters;
+  readonly meter: Meter;
+  /** Encrypts a reply for the asker alone, off the main thread. */
+  readonly sealPrivate: (
+    request: VerifiedRequest,
+    minionPem: string,
+    pillar: FactMap,
+  ) => Promise<Uint8Array>;
+  /** `request_server_ttl`, seconds; 0: the age of requests is not looked at. */
+  readonly ttlSeconds: number;
+  /** How large a request may be, envelope and all. */
+  readonly envelopeLimits: PayloadLimits;
+  /** How large and deep an encrypted load may be. */
+  readonly loadLimits: PayloadLimits;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+const badLoad = 'bad load';
+const outermostFailure = 'Some exception handling minion payload';
+
+/** Requests whose repetition must not have a second effect; returns are known by their job. */
+const onceOnly: ReadonlySet<string> = new Set([
+  '_mine',
+  '_mine_delete',
+  '_mine_flush',
+  // protection: replays
+  '_minion_event',
+  '_register_resources',
+  'minion_pub',
+]);
+/**
+ * What minions of protocols 0 to 2 put their token into as well [WIRE 9.1]. Without it anybody who
+ * knows the shared key could act for another, so it is refused as Salt's masters up to 3006.11 did.
+ */
+const provenOnly: ReadonlySet<string> = new Set([
+  '_ext_nodes',
+  '_file_recv',
+  '_master_tops',
+  '_mine',
+  '_mine_delete',
+  '_mine_flush',
+  '_mine_get',
+  '_minion_event',
+  '_register_resources',
+  'minion_pub',
+  'minion_publish',
+  'minion_runner',
+  'pub_ret',
+  'revoke_auth',
+]);
+
+/**
+ * What is done as soon as it is stored or told. Others do not wait for any other request: an RSA
+ * operation, a provider of pillar or a job of a minion may take as long as it likes.
+ */
+const brief: ReadonlySet<string> = new Set(['_mine', '_minion_event', '_return']);
+
+/** Requests that are metered by their handlers instead of here. */
+const selfMetered: ReadonlySet<string> = new Set([
+  '_return',
+  '_serve_file',
+  '_file_hash',
+  '_file_hash_and_stat',
+  '_file_find',
+  '_file_list',
+  '_file_list_emptydirs',
+  '_dir_list',
+  '_symlink_list',
+  '_file_envs',
+  '_file_recv',
+]);
+
+/** A refusal on the way, to be answered with `reply`. */
+class Refusal extends Error {
+  readonly reason: string;
+  readonly reply: WireValue;
+
+  constructor(reason: string, reply: WireValue = badLoad) {
+    super(reason);
+    this.reason = reason;
+    this.reply = reply;
+  }
+}
+
+/** Answers packed requests with packed replies. */
+export class RequestChannel {
+  readonly #options: RequestChannelOptions;
+
+  constructor(options: RequestChannelOptions) {
+    this.#options = options;
+  }
+
+  /** The transport's request handler. @throws Unanswered, and nothing else */
+  handle(bytes: Uint8Array, peer: Peer, turn: RequestSlot): Uint8Array | Promise<Uint8Array> {
+    try {
+      const answer = this.#answer(bytes, peer, turn);
+      if (!(answer instanceof Promise)) return answer;
+      return answer.catch((error: unknown) => this.#answerError(error, peer));
+    } catch (error) {
+      return this.#answerError(error, peer);
+    }
+  }
+
+  /** @throws Unanswered */
+  #answerError(error: unknown, peer: Peer): Uint8Array {
+    if (error instanceof DropConnectionError) {
+      this.#options.counters.count(error.reason);
+      throw error;
+    }
+    if (error instanceof Refusal) return this.#refuse(error.reason, error.reply, peer);
+    if (error instanceof MasterError && error.code === 'ERR_RSA_OVERLOAD') {
+      return this.#refuse(error.code, badLoad, peer);
+    }
+    this.#options.log.error({ remote: peer.address, err: error }, 'request failed');
+    return this.#refuse('failed', outermostFailure, peer);
+  }
+
+  #answer(bytes: Uint8Array, peer: Peer, turn: RequestSlot): Uint8Array | Promise<Uint8Array> {
+    const decoded = decodeEnvelope(bytes, this.#options.envelopeLimits);
+    if (!decoded.ok) throw new Refusal(decoded.code, decoded.reply);
+    const { envelope } = decoded;
+    if (envelope.enc === 'clear') {
+      this.#check(envelope, envelope.load);
+      turn.release();
+      return this.#options.clear.answer(envelope, peer);
+    }
+    const key = this.#keyFor(envelope);
+    const verified = this.#verify(envelope, key, peer);
+    return mapMaybePromise(verified, (request) => this.#serve(request, key, peer, turn));
+  }
+
+  #serve(
+    request: VerifiedRequest,
+    key: CrypticleKey,
+    peer: Peer,
+    turn: RequestSlot,
+  ): Uint8Array | Promise<Uint8Array> {
+    const met = this.#meet(request, peer);
+    const reply = mapMaybePromise(met, () => this.#dispatch(request, turn));
+    return mapMaybePromise(reply, (given) => this.#encode(request, key, given, turn));
+  }
+
+  /** Notes who asks; the first time, that it can speak its version. */
+  #meet({ minionId, isProven, version }: VerifiedRequest, peer: Peer): undefined | Promise<void> {
+    if (!isProven || minionId === undefined) return undefined;
+    const { lastHeard, now, pins } = this.#options;
+    peer.identify(minionId);
+    lastHeard.note(minionId, now(), peer);
+    return version > pins.of(minionId) ? this.#prove(minionId, version) : undefined;
+  }
+
+  /** A pin that cannot be kept now holds until the next start: no reason to refuse the request. */
+  async #prove(minionId: string, version: ProtocolVersion): Promise<void> {
+    try {
+      await this.#options.pins.prove(minionId, version);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      this.#options.log.warn({ minion: minionId, code: error.code }, 'version not kept');
+    }
+  }
+
+  /** Protocol 3 has a key for each minion, which exists only while its RSA key is accepted. */
+  #keyFor(envelope: SealedEnvelope): CrypticleKey {
+    if (envelope.version < 3) return this.#options.publishKey.current.key;
+    const id = envelope.id ?? '';
+    const isAccepted = this.#options.acceptedKey(id) !== undefined;
+    const session = isAccepted ? this.#options.sessions.get(id) : undefined;
+    if (session === undefined) throw new Refusal('no-session');
+    return session;
+  }
+
+  #verify(
+    envelope: SealedEnvelope,
+    key: CrypticleKey,
+    peer: Peer,
+  ): VerifiedRequest | Promise<VerifiedRequest> {
+    const { loadLimits, versions, tokens } = this.#options;
+    const { encAlgo, sigAlgo } = envelope;
+    const { value, packed } = openLoad(key, envelope.load, loadLimits);
+    const checked = this.#check(envelope, value);
+    if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
+      throw new Refusal('algorithm');
+    }
+    const { id, nonce, tok, load } = checked;
+    if (id !== undefined && !versions.permits(id, envelope.version, peer.address)) {
+      throw new Refusal('version');
+    }
+    const accepted = id === undefined ? undefined : this.#acceptedKey(id);
+    const isProven = accepted !== undefined && tok !== undefined;
+    const request: VerifiedRequest = {
+      minionId: id,
+      isProven,
+      version: envelope.version,
+      nonce,
+      ts: typeof load.ts === 'number' ? load.ts : undefined,
+      address: peer.address,
+      bytes: envelope.load.length,
+      mac: crypticleMac(envelope.load),
+      load,
+      packed,
+      encAlgo,
+      sigAlgo,
+    };
+    if (!isProven || tokens.isRemembered(accepted, tok)) return request;
+    return this.#checkToken(accepted, tok).then(() => request);
+  }
+
+  #check(envelope: RequestEnvelope, load: WireValue): CheckedRequest {
+    const { now, ttlSeconds } = this.#options;
+    const checked = checkLoad(envelope, load, { nowSeconds: now() / 1000, ttlSeconds });
+    if (!checked.ok) throw new Refusal(checked.code, checked.reply);
+    return checked.request;
+  }
+
+  /** Whoever names an id must at least name an accepted one. */
+  #acceptedKey(id: string): string {
+    const accepted = this.#options.acceptedKey(id);
+    if (accepted === undefined) throw new Refusal('not-accepted');
+    return accepted;
+  }
+
+  /** A token must be right wherever there is one. */
+  async #checkToken(accepted: string, tok: Uint8Array): Promise<void> {
+    // protection: id-of-the-load-2
+    if (!(await this.#options.tokens.isGenuine(accepted, tok))) throw new Refusal('token');
+  }
+
+  #dispatch(request: VerifiedRequest, turn: RequestSlot): Reply | Promise<Reply> {
+    const { table, rate, counters, meter } = this.#options;
+    const { cmd } = request.load;
+    if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
+    const handler = table.get(cmd);
+    if (handler === undefined) {
+      counters.count('unknown-cmd');
+      meter.countRequest('unknown', 'refused');
+      return send({});
+    }
+    // protection: unproven
+    if (!request.isProven && provenOnly.has(cmd)) {
+      counters.count('unproven');
+      meter.countRequest(cmd, 'refused');
+      return send({});
+    }
+    const isNext = selfMetered.has(cmd) || rate.pass(request.minionId ?? '');
+    if (isNext !== true || !brief.has(cmd)) turn.release();
+    return mapMaybePromise(isNext, (isItsTurn) => {
+      if (isItsTurn) return this.#run(cmd, handler, request);
+      meter.countRequest(cmd, 'unanswered');
+      throw new DropConnectionError('too-many-waiting');
+    });
+  }
+
+  #run(cmd: string, handler: Handler, request: VerifiedRequest): Reply | Promise<Reply> {
+    try {
+      const reply = onceOnly.has(cmd)
+        ? this.#options.repeats.once(request, () => handler(request))
+        : handler(request);
+      if (reply instanceof Promise) return this.#follow(cmd, request, reply);
+      this.#options.meter.countRequest(cmd, 'answered');
+      return reply;
+    } catch (error) {
+      return this.#handlerError(cmd, request, error);
+    }
+  }
+
+  async #follow(cmd: string, request: VerifiedRequest, reply: Promise<Reply>): Promise<Reply> {
+    try {
+      const given = await reply;
+      this.#options.meter.countRequest(cmd, 'answered');
+      return given;
+    } catch (error) {
+      return this.#handlerError(cmd, request, error);
+    }
+  }
+
+  /** @throws Unanswered */
+  #handlerError(cmd: string, { minionId }: VerifiedRequest, error: unknown): Reply {
+    const { counters, log, meter } = this.#options;
+    meter.countRequest(cmd, error instanceof DropConnectionError ? 'unanswered' : 'failed');
+    if (error instanceof DropConnectionError) throw error;
+    // protection: failure-without-answer
+    counters.count('handler-failed');
+    log.error({ minion: minionId, cmd, err: error }, 'request failed');
+    return send('');
+  }
+
+  #encode(
+    request: VerifiedRequest,
+    key: CrypticleKey,
+    reply: Reply,
+    turn: RequestSlot,
+  ): Uint8Array | Promise<Uint8Array> {
+    if (reply.kind === 'send') {
+      if (reply.after === undefined) return encodeSendReply(key, reply.value, request);
+      turn.release();
+      return reply.after.then(() => encodeSendReply(key, reply.value, request));
+    }
+    if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);
+    // protection: pillar-to-any-key
+    const accepted = this.#options.acceptedKey(request.minionId ?? '');
+    if (accepted === undefined) return encodeClearReply({ error: 'AES key not found' });
+    return this.#options.sealPrivate(request, accepted, reply.pillar);
+  }
+
+  #refuse(reason: string, reply: WireValue, peer: Peer): Uint8Array {
+    this.#options.counters.count(reason);
+    this.#options.meter.countRequest('unread', 'refused');
+    this.#options.log.debug({ remote: peer.address, code: reason }, 'request refused');
+    return encodeClearReply(reply);
+  }
+}
+
+function openLoad(
+  key: CrypticleKey,
+  blob: Uint8Array,
+  limits: PayloadLimits,
+): ReturnType<typeof openPacked> {
+  try {
+    return openPacked(key, blob, { limits });
+  } catch (error) {
+    if (error instanceof ProtocolError) throw new Refusal(error.code);
+    throw error;
+  }
+}
+
+// Every function that a minion may ask for. The table is exhaustive and closed: what is not in it
+// cannot be called, whatever it is called [THREATS G-02, C-23].
+
+/** The handlers that do something in this master; they need its parts. */
+export interface ActiveHandlers
+  extends Readonly<Record<FileCommand, Handler>>,
+    MineHandlers,
+    PeerHandlers {
+  readonly _return: Handler;
+  readonly _minion_event: Handler;
+  readonly _pillar: Handler;
+  readonly revoke_auth: Handler;
+  readonly _file_recv: Handler;
+  readonly _register_resources: Handler;
+  readonly _master_opts: Handler;
+  readonly _master_tops: Handler;
+}
+
+/** `cmd` → handler. Salt's `verify_minion` is in its list too, and answers an empty text. */
+export type RequestTable = ReadonlyMap<string, Handler>;
+
+export function createRequestTable(active: ActiveHandlers): RequestTable {
+  const handlers: Record<string, Handler> = {
+    ...active,
+    // The name that minions 3000 to 3002 use for _master_tops.
+    _ext_nodes: active._master_tops,
+    verify_minion: async () => send(''),
+  };
+  // protection: table-is-an-object
+  return new Map(Object.entries(handlers));
+}
+
+/**
+ * Requests in the clear: `_auth` and `ping`, nothing else [THREATS C-23]. Whatever Salt's own
+ * command line would ask here has another door.
+ */
+export class ClearRequests {
+  readonly #signIn: SignIn;
+  readonly #counters: RequestCounters;
+  readonly #meter: Meter;
+
+  constructor(signIn: SignIn, counters: RequestCounters, meter: Meter) {
+    this.#signIn = signIn;
+    this.#counters = counters;
+    this.#meter = meter;
+  }
+
+  async answer(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
+    const { cmd } = envelope.load;
+    this.#measure(cmd);
+    if (cmd === '_auth') return this.#signIn.answer(envelope, peer);
+    // protection: clear-commands
+    if (cmd === 'ping') return encodeClearReply(envelope.load);
+    this.#counters.count('unknown-clear-cmd');
+    return encodeClearReply({});
+  }
+
+  #measure(cmd: WireValue | undefined): void {
+    const isServed = cmd === '_auth' || cmd === 'ping';
+    this.#meter.countRequest(isServed ? cmd : 'unknown', isServed ? 'answered' : 'refused');
+  }
+}

@@ -1,0 +1,63 @@
+/** Why somebody is not let in, or may not do what they ask for. */
+
+import type { ErrorEntry } from '../api/errors.ts';
+
+export type AuthenticationErrorCode =
+  | 'ERR_EAUTH'
+  | 'ERR_EAUTH_LIMIT'
+  | 'ERR_EAUTH_UNAVAILABLE'
+  | 'ERR_EAUTH_TOKEN';
+
+/** What each code means to the person who meets it. */
+export const authenticationErrors: Readonly<Record<AuthenticationErrorCode, ErrorEntry>> = {
+  ERR_EAUTH: {
+    meaning: 'The log-in failed: another user name, password or eauth is needed.',
+    action: 'Check all three; the eauth must stand under external_auth. Which it was is not told.',
+    retry: false,
+  },
+  ERR_EAUTH_LIMIT: {
+    meaning: 'Too many log-ins: failed ones of this user from there, or ones under way at once.',
+    action: 'Wait a minute; others, and this user from elsewhere, can log in meanwhile.',
+    retry: true,
+  },
+  ERR_EAUTH_UNAVAILABLE: {
+    meaning: 'What authenticates this user cannot be asked now, or not on this machine.',
+    action: 'Do what the message says; the tokens that were given stay as they are.',
+    retry: true,
+  },
+  ERR_EAUTH_TOKEN: {
+    meaning: 'The token is none, has expired, was revoked, or its user may no longer log in.',
+    action: 'Log in again.',
+    retry: false,
+  },
+};
+
+/** Somebody is not who they say, as far as the master can tell. */
+export class AuthenticationError extends Error {
+  readonly code: AuthenticationErrorCode;
+
+  constructor(code: AuthenticationErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}
+
+/** What `ERR_DENIED` means to the person who meets it. */
+export const authorizationErrors: Readonly<Record<'ERR_DENIED', ErrorEntry>> = {
+  ERR_DENIED: {
+    meaning: 'No rule lets this user do so, or one forbids it; nothing was done.',
+    action: 'saltbridge acl explain user:NAME says which rule decides; see docs/policy.md.',
+    retry: false,
+  },
+};
+
+/** A user may not do what they asked for. The rule that decided is in the master's log. */
+export class AuthorizationError extends Error {
+  readonly code = 'ERR_DENIED';
+
+  constructor(message: string) {
+    super(message);
+    this.name = new.target.name;
+  }
+}

@@ -1,0 +1,90 @@
+/** `acl.explain`: what the policy in force says of a request that somebody describes. */
+
+import { type Call, type Explanation, type Policy, type Subject, explain, reachOf } from '../../acl/index.ts';
+import { type WireMap, type WireValue, pythonStr } from '../../minion-protocol/index.ts';
+import { parseArguments } from '../functions/arguments.ts';
+import { type TargetRequest, type TargetResolver, everyone } from '../jobs/targets.ts';
+
+/** A request as somebody describes it. Nothing of it is done. */
+export interface ExplainRequest {
+  readonly subject: Subject;
+  readonly action:
+    | 'signal'
+    | 'publish'
+    | 'runner'
+    | 'wheel'
+    | 'command'
+    | 'mine'
+    | 'file-send'
+    | 'pillar'
+    | 'key'
+    | 'subscribe';
+  /** Tag, function, path or operation. Several functions of one job are separated by commas. */
+  readonly resource: string;
+  /** Arguments as on a command line, `name=value` among them; the same for every function. */
+  readonly arg?: readonly string[];
+  /** Whom a job is for. Default: not told; rules with `within` do not hold then. */
+  readonly target?: TargetRequest;
+  /** What is said with a signal. */
+  readonly data?: WireValue;
+  /** Bytes of a signal. Default 0. */
+  readonly bytes?: number;
+  /** Whose mine it is. */
+  readonly owner?: string;
+}
+
+/** What {@link explainRequest} asks. */
+export interface ExplainDeps {
+  readonly policy: () => Policy;
+  readonly targets: Pick<TargetResolver, 'resolveWithin'>;
+}
+
+/** @throws MasterError ERR_BAD_TGT */
+export function explainRequest(
+  { policy, targets }: ExplainDeps,
+  request: ExplainRequest,
+): Explanation {
+  const { subject, action, resource: text, target } = request;
+  /** Those that it would go to; where that is nobody, those whom it lacks. */
+  const meant = (calls: readonly Call[]): { readonly minions?: readonly string[] } => {
+    if (target === undefined || (action !== 'publish' && action !== 'command')) return {};
+    const own = targets.resolveWithin(target, reachOf({ subject, action, calls }, policy()));
+    return { minions: own.length > 0 ? own : targets.resolveWithin(target, everyone) };
+  };
+  switch (action) {
+    case 'signal': {
+      const { data, bytes = 0 } = request;
+      const resource = { tag: text, data, bytes: () => bytes, wasPublishedToSubject: () => false };
+      return explain({ subject, action, resource }, policy());
+    }
+    case 'publish': {
+      const calls = text.split(',').map((fun) => toCall(fun, request));
+      return explain({ subject, action, resource: { calls, ...meant(calls) } }, policy());
+    }
+    case 'command': {
+      const call = toCall(text, request);
+      return explain({ subject, action, resource: { call, ...meant([call]) } }, policy());
+    }
+    case 'mine': {
+      const owner = request.owner === undefined ? {} : { owner: request.owner };
+      return explain({ subject, action, resource: { fun: text, ...owner } }, policy());
+    }
+    case 'file-send':
+      return explain({ subject, action, resource: { path: text } }, policy());
+    case 'pillar':
+      return explain({ subject, action, resource: { environment: text } }, policy());
+    case 'key':
+      return explain({ subject, action, resource: { operation: text } }, policy());
+    case 'subscribe':
+      return explain({ subject, action, resource: { tag: text } }, policy());
+    default:
+      return explain({ subject, action, resource: { call: toCall(text, request) } }, policy());
+  }
+}
+
+function toCall(fun: string, { arg: texts = [] }: ExplainRequest): Call {
+  const { arg, kwarg }: { arg: readonly WireValue[]; kwarg: Readonly<WireMap> } =
+    parseArguments(texts);
+  const kwargs = Object.entries(kwarg).map(([name, value]) => [name, pythonStr(value)] as const);
+  return { fun, args: arg.map(pythonStr), kwargs: new Map(kwargs) };
+}

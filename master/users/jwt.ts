@@ -1,0 +1,57 @@
+/** Tokens of an identity provider (OpenID Connect): the password is a signed JWT [RFC 7519]. */
+
+import type { JWTPayload, JWTVerifyGetKey, errors as JoseErrors } from 'jose';
+import type { JwtBackendSettings } from '../config/external-auth.ts';
+import type { LoginBackend } from './backend.ts';
+import { AuthenticationError } from './errors.ts';
+
+/** Seconds that the provider's clock may be off. */
+const clockTolerance = 30;
+
+export function createJwtBackend(settings: JwtBackendSettings, now: () => number): LoginBackend {
+  const { issuer, audience, userClaim, groupsClaim } = settings;
+  let keys: JWTVerifyGetKey | undefined;
+  const verify = async (token: string): Promise<JWTPayload | undefined> => {
+    // Loaded where it is needed: few masters have a provider.
+    const { createRemoteJWKSet, errors, jwtVerify } = await import('jose');
+    keys ??= createRemoteJWKSet(new URL(settings.jwksUri), { timeoutDuration: 5000 });
+    try {
+      const { payload } = await jwtVerify(token, keys, {
+        issuer,
+        audience,
+        // Those of the configuration, never the token's own word.
+        // protection: tokens-choose-algorithms
+        algorithms: [...settings.algorithms],
+        requiredClaims: ['exp', userClaim],
+        currentDate: new Date(now()),
+        clockTolerance,
+      });
+      return payload;
+    } catch (error) {
+      if (isRefusal(errors, error)) return undefined;
+      const reason = error instanceof Error ? error.name : 'unknown';
+      const text = `the keys of the identity provider cannot be had (${reason})`;
+      throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text, { cause: error });
+    }
+  };
+  return {
+    name: 'jwt',
+    authenticate: async ({ username, password }) => {
+      const payload = await verify(password);
+      if (payload?.exp === undefined || payload[userClaim] !== username) return undefined;
+      const claimed = payload[groupsClaim];
+      const groups = Array.isArray(claimed) ? claimed.filter((it) => typeof it === 'string') : [];
+      return { user: username, groups, until: payload.exp * 1000 };
+    },
+  };
+}
+
+/** Whether it is the token's fault. */
+function isRefusal(errors: typeof JoseErrors, error: unknown): boolean {
+  return (
+    error instanceof errors.JOSEError &&
+    !(error instanceof errors.JWKSTimeout) &&
+    !(error instanceof errors.JWKSInvalid) &&
+    error.code !== 'ERR_JOSE_GENERIC'
+  );
+}

@@ -1,0 +1,287 @@
+/** Users of a directory, by Salt's `auth.ldap.…` options [salt/auth/ldap.py]. */
+
+import type { Client, Entry } from 'ldapts';
+import type { EauthOptions } from '../config/option-table.ts';
+import type { LoginBackend } from './backend.ts';
+import { AuthenticationError } from './errors.ts';
+
+// Names of users inside filters [RFC 4515] and distinguished names [RFC 4514].
+
+const placeholder = /\{\{\s*username\s*\}\}/g;
+
+/** A filter in which `{{ username }}` stands for a name: nothing in the name means anything. */
+export function fillFilter(template: string, username: string): string {
+  return template.replace(placeholder, () => escapeFilter(username));
+}
+
+/** The attributes that a filter compares with `{{ username }}`, in its order. */
+export function attributesOfFilter(template: string): string[] {
+  const comparison = /\(\s*([^()=~<>:\s]+)\s*=\s*\{\{\s*username\s*\}\}\s*\)/g;
+  return [...template.matchAll(comparison)].map(([, attribute = '']) => attribute);
+}
+
+/** A name in which `{{ username }}` stands for another one. */
+export function fillName(template: string, username: string): string {
+  return template.replace(placeholder, () => escapeName(username));
+}
+
+/** Text as the value of a filter. */
+export function escapeFilter(text: string): string {
+  return text.replace(/[\0()*\\]/g, (it) => `\\${it.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}
+
+/** Text as the value in a distinguished name. */
+export function escapeName(text: string): string {
+  return text
+    .replace(/[\\"+,;<=>]/g, (it) => `\\${it}`)
+    .replace(/^[ #]/, (it) => `\\${it}`)
+    .replace(/ $/, '\\ ');
+}
+
+/** The value of the first part of a distinguished name: `cn=admins,ou=…` → `admins`. */
+export function firstValue(name: string): string {
+  const [, value = ''] = /^[^=]*=((?:\\.|[^,\\])*)/s.exec(name) ?? [];
+  return value
+    .replace(/\\([0-9a-fA-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replace(/\\(.)/gs, '$1');
+}
+
+// Groups of a user, in the three ways in which directories keep them [salt/auth/ldap.py groups].
+
+/** A directory that has more groups for one user is not asked for the rest. */
+const maxGroups = 1000;
+
+/** @throws ResultCodeError of ldapts */
+export async function findGroups(
+  client: Client,
+  username: string,
+  options: EauthOptions,
+): Promise<readonly string[]> {
+  if (options.ldapActivedirectory) return ofActiveDirectory(client, username, options);
+  return options.ldapFreeipa
+    ? ofFreeIpa(client, username, options)
+    : ofOpenLdap(client, username, options);
+}
+
+async function ofActiveDirectory(
+  client: Client,
+  username: string,
+  { ldapAccountAttribute, ldapPersontype, ldapGroupclass, ldapBasedn }: EauthOptions,
+): Promise<string[]> {
+  const name = `(${ldapAccountAttribute}=${escapeFilter(username)})`;
+  const isPerson = `(&${name}(objectClass=${ldapPersontype}))`;
+  const [person, ...more] = await search(client, ldapBasedn, isPerson, ['1.1']);
+  if (person === undefined || more.length > 0) return [];
+  const isMember = `(&(member=${escapeFilter(person.dn)})(objectClass=${ldapGroupclass}))`;
+  const groups = await search(client, ldapBasedn, isMember, ['cn']);
+  return groups.flatMap((group) => valuesOf(group, 'cn').slice(0, 1));
+}
+
+async function ofFreeIpa(
+  client: Client,
+  username: string,
+  options: EauthOptions,
+): Promise<string[]> {
+  const { ldapAccountAttribute, ldapGroupAttribute, ldapGroupBasedn, ldapGroupFilter } = options;
+  if (ldapGroupFilter === null) return [];
+  const groups = await search(
+    client,
+    ldapGroupBasedn ?? options.ldapBasedn,
+    fillFilter(ldapGroupFilter, username),
+    [ldapAccountAttribute, ldapGroupAttribute],
+  );
+  const names = [username, escapeName(username)];
+  return groups
+    .filter((group) =>
+      [ldapAccountAttribute, ldapGroupAttribute]
+        .flatMap((attribute) => valuesOf(group, attribute))
+        .some((member) => names.includes(member) || firstValue(member) === username),
+    )
+    .map((group) => firstValue(group.dn));
+}
+
+/** Groups that name their members, and people who name their groups. */
+async function ofOpenLdap(
+  client: Client,
+  username: string,
+  options: EauthOptions,
+): Promise<string[]> {
+  const { ldapAccountAttribute, ldapGroupAttribute, ldapGroupclass, ldapGroupou } = options;
+  const { ldapBasedn } = options;
+  const base = ldapGroupou === '' ? ldapBasedn : `ou=${escapeName(ldapGroupou)},${ldapBasedn}`;
+  const name = `(${ldapAccountAttribute}=${escapeFilter(username)})`;
+  const entries = await search(client, base, `(&${name}(objectClass=${ldapGroupclass}))`, [
+    ldapAccountAttribute,
+    'cn',
+    ldapGroupAttribute,
+  ]);
+  const naming = entries
+    .filter((entry) => valuesOf(entry, ldapAccountAttribute).includes(username))
+    .flatMap((entry) => valuesOf(entry, 'cn').slice(0, 1));
+  const named = entries
+    .filter((entry) => firstValue(entry.dn) === username)
+    .flatMap((entry) => valuesOf(entry, ldapGroupAttribute).map(firstValue));
+  return [...new Set([...naming, ...named])].sort();
+}
+
+async function search(
+  client: Client,
+  base: string,
+  filter: string,
+  attributes: string[],
+): Promise<readonly Entry[]> {
+  const options = { scope: 'sub', filter, attributes, sizeLimit: maxGroups } as const;
+  return (await client.search(base, options)).searchEntries;
+}
+
+/** The texts of an attribute, however its name is spelled. */
+export function valuesOf(entry: Entry, attribute: string): string[] {
+  const name = Object.keys(entry).find((it) => it.toLowerCase() === attribute.toLowerCase());
+  const value = name === undefined ? undefined : entry[name];
+  return [value].flat().filter((it) => typeof it === 'string');
+}
+
+const timeoutMs = 5000;
+
+/** What says in one directory or another that somebody may not log in. */
+const lockAttributes = ['userAccountControl', 'nsAccountLock', 'pwdAccountLockedTime'];
+
+const scopes = ['base', 'one', 'sub'] as const;
+
+export function createLdapBackend(options: EauthOptions): LoginBackend {
+  const searches = options.ldapAnonymous || options.ldapBindpw !== null;
+  const backend: LoginBackend = {
+    name: 'ldap',
+    authenticate: ({ username, password }) =>
+      connected(options, async (client) => {
+        const found = searches ? await findUser(client, username, options) : undefined;
+        const dn = searches ? found?.dn : fillName(options.ldapBinddn ?? '', username);
+        // Without a password a server lets in anybody, as nobody [RFC 4513 5.1.2].
+        if (dn === undefined || password === '') return undefined;
+        if (!(await binds(client, dn, password))) return undefined;
+        // protection: ldap-name-of-account
+        const user = searches ? found?.name : await ownName(client);
+        if (user === undefined) return undefined;
+        if (searches) await bindForSearch(client, options);
+        return { user, groups: await findGroups(client, user, options) };
+      }),
+  };
+  if (!searches) return backend;
+  return {
+    ...backend,
+    standingOf: ({ user }) =>
+      connected(options, async (client) => {
+        const found = await findUser(client, user, options);
+        if (found?.name !== user) return { state: 'gone' };
+        return { state: 'valid', groups: await findGroups(client, user, options) };
+      }),
+  };
+}
+
+/** An account, and what it is called itself: directories compare names without regard to case. */
+interface FoundUser {
+  readonly dn: string;
+  readonly name: string;
+}
+
+/** A user that may log in; `undefined` where it is not exactly one, or has not exactly one name. */
+async function findUser(
+  client: Client,
+  username: string,
+  options: EauthOptions,
+): Promise<FoundUser | undefined> {
+  await bindForSearch(client, options);
+  const filter = options.ldapFilter ?? '';
+  const naming = [...attributesOfFilter(filter), options.ldapAccountAttribute];
+  const { searchEntries } = await client.search(options.ldapBasedn, {
+    scope: scopes[options.ldapScope] ?? 'sub',
+    filter: fillFilter(filter, username),
+    attributes: [...naming, ...lockAttributes],
+    sizeLimit: 3,
+  });
+  const [entry, ...more] = searchEntries;
+  if (entry === undefined || more.length > 0 || isLocked(entry)) return undefined;
+  const name = nameOf(entry, naming);
+  return name === undefined ? undefined : { dn: entry.dn, name };
+}
+
+/**
+ * The value of the first of these attributes that the account has. Of several values the one in its
+ * distinguished name counts; without that the account has no name of its own.
+ */
+function nameOf(entry: Entry, attributes: readonly string[]): string | undefined {
+  for (const attribute of attributes) {
+    const [value, ...others] = valuesOf(entry, attribute);
+    if (value === undefined) continue;
+    if (others.length === 0) return value;
+    const isInDn = entry.dn.toLowerCase().startsWith(`${attribute.toLowerCase()}=`);
+    return isInDn ? firstValue(entry.dn) : undefined;
+  }
+  return undefined;
+}
+
+/** "Who am I?": whom the server let in, as the account is called itself [RFC 4532]. */
+async function ownName(client: Client): Promise<string | undefined> {
+  const { value = '' } = await client.exop('1.3.6.1.4.1.4203.1.11.3');
+  if (value.startsWith('dn:')) return firstValue(value.slice('dn:'.length)) || undefined;
+  // Active Directory: u:DOMAIN\\name
+  return /^u:(?:[^\\]*\\)?(.+)$/s.exec(value)?.[1];
+}
+
+function isLocked(entry: Entry): boolean {
+  const [control, lock, lockedAt] = lockAttributes.map((name) => String(entry[name] ?? ''));
+  // Bit 2: ADS_UF_ACCOUNTDISABLE.
+  return (Number(control) & 2) !== 0 || lock?.toLowerCase() === 'true' || lockedAt !== '';
+}
+
+async function bindForSearch(client: Client, options: EauthOptions): Promise<void> {
+  const { ldapBinddn, ldapBindpw } = options;
+  if (ldapBinddn !== null && ldapBindpw !== null) await client.bind(ldapBinddn, ldapBindpw);
+  else await client.bind('', '');
+}
+
+async function binds(client: Client, name: string, password: string): Promise<boolean> {
+  try {
+    await client.bind(name, password);
+    return true;
+  } catch (error) {
+    const { InvalidCredentialsError } = await import('ldapts');
+    if (error instanceof InvalidCredentialsError) return false;
+    throw error;
+  }
+}
+
+/** Does the work over a connection of its own. @throws AuthenticationError ERR_EAUTH_UNAVAILABLE */
+async function connected<T>(
+  options: EauthOptions,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  // protection: unverified-directories
+  const tlsOptions = { rejectUnauthorized: !options.ldapNoVerify };
+  const url = urlOf(options);
+  // Loaded where it is needed: few masters have a directory.
+  const { Client } = await import('ldapts');
+  const client = new Client({
+    url,
+    timeout: timeoutMs,
+    connectTimeout: timeoutMs,
+    strictDN: false,
+    ...(url.startsWith('ldaps:') ? { tlsOptions } : {}),
+  });
+  try {
+    if (options.ldapStarttls) await client.startTLS(tlsOptions);
+    return await work(client);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.name : 'unknown';
+    const text = `the LDAP server cannot be asked (${reason})`;
+    throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text, { cause });
+  } finally {
+    await client.unbind().catch(() => {
+      // It was gone already.
+    });
+  }
+}
+
+function urlOf({ ldapUri, ldapTls, ldapServer, ldapPort }: EauthOptions): string {
+  return ldapUri ?? `${ldapTls ? 'ldaps' : 'ldap'}://${ldapServer}:${ldapPort}`;
+}

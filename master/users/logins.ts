@@ -1,0 +1,598 @@
+/** Log-ins and their tokens: who somebody is, for as long as it holds [salt/auth/__init__.py]. */
+
+import { addressSet } from '../../runtime/address-set.ts';
+import type { ApiAcl } from '../config/http-api-options.ts';
+import { Budget, KeyedSemaphore } from '../../runtime/index.ts';
+import { AuthenticationError } from './errors.ts';
+import type { Authenticated, KnownUser, LoginBackend, Standing } from './backend.ts';
+import { RecentAnswers } from '../../runtime/recent-answers.ts';
+import type { Logger } from 'pino';
+import type { LoginAudit } from '../audit/audited.ts';
+import type { AuditRequester } from '../audit/audit-log.ts';
+import type { MasterConfig } from '../config/options.ts';
+import { type Backends, createBackends } from './backends.ts';
+import { type KnownToken, type TokenTable, TokenWatch, type Watched } from './tokens.ts';
+
+// The form of a log-in [THREATS A-04, C-14]: two short texts, and the name of a back end.
+
+/** What somebody proves who they are with. */
+export interface Credentials {
+  /** 1 to 256 characters, none of them a control character, no space at either end. */
+  readonly username: string;
+  /** 1 to 1,024 characters (16,384 for `jwt`), no NUL or line break. */
+  readonly password: string;
+}
+
+const maxName = 256;
+const maxPassword = 1024;
+/** Tokens of identity providers with many groups. */
+const maxToken = 16_384;
+
+/** Whether both have the form that back ends may be asked about. Anything may be given. */
+export function areCredentials(
+  { username, password }: { readonly username: unknown; readonly password: unknown },
+  eauth: string,
+): boolean {
+  return isUserName(username) && isPassword(password, eauth === 'jwt' ? maxToken : maxPassword);
+}
+
+/**
+ * Whether a text can be the name of a user: nothing in it ends a field, a line or an option of the
+ * files and programs that it is looked up in.
+ */
+function isUserName(name: unknown): name is string {
+  return (
+    typeof name === 'string' &&
+    name.length > 0 &&
+    name.length <= maxName &&
+    name === name.trim() &&
+    !name.startsWith('-') &&
+    !hasControl(name)
+  );
+}
+
+function isPassword(password: unknown, maxLength: number): boolean {
+  return (
+    typeof password === 'string' &&
+    password.length > 0 &&
+    password.length <= maxLength &&
+    !/[\0\r\n]|\p{Cs}/u.test(password)
+  );
+}
+
+function hasControl(text: string): boolean {
+  return /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u.test(text);
+}
+
+// Failed log-ins, counted by user and source: others are not held up by them [THREATS A-04].
+
+/** How {@link FailedLogins} counts. */
+export interface FailedLoginsOptions {
+  /** Milliseconds of a monotonic clock. */
+  readonly now: () => number;
+  /** Failures of a user from a source in `windowMs`. Default 5. */
+  readonly max?: number;
+  /** Default 60,000. */
+  readonly windowMs?: number;
+  /** Users that are told apart for each source; default 1000. */
+  readonly maxUsers?: number;
+  /** Sources that are told apart; default 10,000. */
+  readonly maxSources?: number;
+}
+
+/**
+ * The attempts of a user from a source that have not succeeded. Memory is bounded for each source,
+ * so that nobody makes another's failures forgotten by failing elsewhere.
+ */
+export class FailedLogins {
+  readonly #now: () => number;
+  readonly #max: number;
+  readonly #windowMs: number;
+  readonly #maxUsers: number;
+  readonly #maxSources: number;
+  /** By source, then by user: when the attempts were begun. */
+  readonly #attempts = new Map<string, Map<string, number[]>>();
+
+  constructor(options: FailedLoginsOptions) {
+    this.#now = options.now;
+    this.#max = options.max ?? 5;
+    this.#windowMs = options.windowMs ?? 60_000;
+    this.#maxUsers = options.maxUsers ?? 1000;
+    this.#maxSources = options.maxSources ?? 10_000;
+  }
+
+  /**
+   * Counts an attempt before it is made, so that many at once are no way around.
+   * @returns takes it back, because it was no failure; `undefined`: it may not be made
+   */
+  begin(user: string, source: string): (() => void) | undefined {
+    const users = this.#usersOf(source);
+    const since = this.#now() - this.#windowMs;
+    const recent = (users.get(user) ?? []).filter((at) => at > since);
+    // protection: endless-guesses
+    if (recent.length >= this.#max) return undefined;
+    const at = this.#now();
+    recent.push(at);
+    users.delete(user);
+    if (users.size >= this.#maxUsers) deleteOldest(users);
+    users.set(user, recent);
+    return () => {
+      const index = recent.indexOf(at);
+      if (index >= 0) recent.splice(index, 1);
+    };
+  }
+
+  #usersOf(source: string): Map<string, number[]> {
+    const known = this.#attempts.get(source);
+    if (known !== undefined) {
+      // The last to be heard of is the last to be forgotten.
+      this.#attempts.delete(source);
+      this.#attempts.set(source, known);
+      return known;
+    }
+    if (this.#attempts.size >= this.#maxSources) deleteOldest(this.#attempts);
+    const users = new Map<string, number[]>();
+    this.#attempts.set(source, users);
+    return users;
+  }
+}
+
+function deleteOldest(map: Map<string, unknown>): void {
+  const [oldest] = map.keys();
+  if (oldest !== undefined) map.delete(oldest);
+}
+
+// `api_acl`: from where a user may log in [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool].
+
+/** Whether a user may log in from an address. */
+export type LoginPlaces = (user: string, address: string) => boolean;
+
+/** @param acl `undefined`: everybody may from everywhere */
+export function loginPlaces(acl: ApiAcl | undefined): LoginPlaces {
+  if (acl === undefined) return () => true;
+  const places = new Map(
+    Object.entries(acl.users).map(([user, list]) => {
+      const named = addressSet(list.filter((address) => address !== '*'));
+      return [user, list.includes('*') ? () => true : named.has] as const;
+    }),
+  );
+  return (user, address) => (places.get(user) ?? places.get('*'))?.(address) ?? false;
+}
+
+// Log-ins that are under way, and how many may be.
+
+/** Log-ins that may be under way: of one address, and of all addresses of its kind. */
+const limits = { perOwner: 16, total: 256 };
+
+/** Log-ins that a back end is asked about at once, for each kind of address. */
+const maxAtBackend = 8;
+
+/** Addresses that are remembered because somebody has logged in from there. */
+const maxKnown = 10_000;
+
+/** What a log-in holds while it is under way. */
+export interface LoginSlot {
+  /** Asks a back end when its turn comes. */
+  ask<T>(eauth: string, question: () => Promise<T>): Promise<T>;
+  leave(): void;
+}
+
+/**
+ * Slots for log-ins. Addresses that somebody has logged in from have slots, and turns at the back
+ * ends, of their own: strangers take nothing from them, however many addresses they have.
+ */
+export class LoginSlots {
+  readonly #known = new Set<string>();
+  readonly #budgets = { known: new Budget(limits), strangers: new Budget(limits) };
+  readonly #backends = new KeyedSemaphore(maxAtBackend);
+
+  /** @throws AuthenticationError ERR_EAUTH_LIMIT */
+  enter(source: string): LoginSlot {
+    // protection: slots-of-known-addresses
+    const kind = this.#known.has(source) ? 'known' : 'strangers';
+    const budget = this.#budgets[kind];
+    // protection: log-ins-under-way
+    if (!budget.tryTake(source)) {
+      throw new AuthenticationError('ERR_EAUTH_LIMIT', 'too many log-ins are under way');
+    }
+    return {
+      ask: (eauth, question) => this.#backends.run(`${kind} ${eauth}`, question),
+      leave: () => budget.release(source),
+    };
+  }
+
+  /** Somebody has logged in from there. */
+  succeeded(source: string): void {
+    this.#known.delete(source);
+    const [oldest] = this.#known.size >= maxKnown ? this.#known : [];
+    if (oldest !== undefined) this.#known.delete(oldest);
+    this.#known.add(source);
+  }
+}
+
+// Whether users who logged in may still: asked of the back ends now and then [THREATS C-35].
+
+/** How long an answer holds; with the round of {@link TokenWatch} it is well within a minute. */
+const maxAgeMs = 30_000;
+
+/** Users that are remembered. */
+const maxUsers = 10_000;
+
+/** How long a back end has. */
+const standingTimeoutMs = 10_000;
+
+/** The latest answers of back ends. One question about a user is asked at a time. */
+export class UserStatusChecks {
+  readonly #answers: RecentAnswers<Standing>;
+
+  /** @param monotonic milliseconds */
+  constructor(monotonic: () => number) {
+    this.#answers = new RecentAnswers({ maxAgeMs, maxAnswers: maxUsers, monotonic });
+  }
+
+  /** What was just found out by a log-in. */
+  note(backend: LoginBackend, user: KnownUser): void {
+    this.#answers.note(keyOf(backend, user), { state: 'valid', groups: user.groups });
+  }
+
+  /**
+   * What the back end says, half a minute ago at most.
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE; the next call asks again
+   */
+  async of(backend: LoginBackend, user: KnownUser): Promise<Standing> {
+    const { standingOf } = backend;
+    if (standingOf === undefined) return { state: 'valid', groups: user.groups };
+    return this.#answers.of(keyOf(backend, user), () =>
+      standingOf(user, AbortSignal.timeout(standingTimeoutMs)),
+    );
+  }
+
+  /** Forgets all: the back ends have changed. */
+  clear(): void {
+    this.#answers.clear();
+  }
+}
+
+function keyOf(backend: LoginBackend, { user }: KnownUser): string {
+  return `${backend.name} ${user}`;
+}
+
+/** A log-in as somebody asks for it. Nothing else of what they send is looked at. */
+export interface LoginRequest {
+  readonly username: string;
+  readonly password: string;
+  /** One of those under `external_auth`. */
+  readonly eauth: string;
+  /** Seconds that the token shall live, where `token_expire_user_override` lets the user choose. */
+  readonly tokenExpire?: number;
+  /** Where they are, for counting failures: an address. Default `local`. */
+  readonly source?: string;
+}
+
+/** A token without the token. */
+export interface TokenInfo {
+  /** Names it to operators; nobody can log in with it. */
+  readonly id: string;
+  readonly user: string;
+  readonly eauth: string;
+  readonly groups: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly start: number;
+  /** Milliseconds since 1970. */
+  readonly expire: number;
+}
+
+/** What a log-in gives. */
+export interface Login extends TokenInfo {
+  /** 64 hexadecimal digits, told this once. */
+  readonly token: string;
+  /** Entries of `external_auth` that are this user's: texts first, sorted, then maps. */
+  readonly perms: readonly unknown[];
+}
+
+/** Which tokens to revoke: all that fit everything that is named. */
+export interface TokenSelection {
+  readonly id?: string;
+  readonly user?: string;
+  readonly eauth?: string;
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
+}
+
+/** Rights of a user in `external_auth`, as they stand there. */
+type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
+
+/** What {@link Logins} needs. */
+export interface LoginsOptions {
+  /** Its members change with a reload. */
+  readonly config: MasterConfig;
+  readonly tokens: TokenTable;
+  readonly rightsOf: RightsOf;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly monotonic: () => number;
+  /** Waits so many milliseconds. */
+  readonly delay: (milliseconds: number) => Promise<void>;
+  readonly audit: LoginAudit;
+  readonly log: Logger;
+  /** Default: those of the configuration. */
+  readonly backends?: Backends;
+}
+
+/** What a failed log-in takes, or twice or three times that, but nothing in between. */
+const failureStepMs = 250;
+
+/** Answers that take longer are no measure of what failures take: the back end was in trouble. */
+const longestMeasureMs = 2000;
+
+/** How long a back end has. */
+const loginTimeoutMs = 15_000;
+
+/** Where a back end cannot tell whether a user may still log in. */
+const longestWithoutStanding = 3_600_000;
+
+/** Whoever logs in is one of these. */
+export class Logins {
+  readonly #options: LoginsOptions;
+  readonly #failures: FailedLogins;
+  readonly #standings: UserStatusChecks;
+  readonly #watch: TokenWatch;
+  readonly #isLet: LoginPlaces;
+  readonly #slots = new LoginSlots();
+  /** What failures take at least, in steps: as long as the slowest answer of a back end so far. */
+  #failureSteps = 1;
+  #backends: Backends;
+
+  constructor(options: LoginsOptions) {
+    this.#options = options;
+    this.#failures = new FailedLogins({ now: options.monotonic });
+    this.#standings = new UserStatusChecks(options.monotonic);
+    const { api, restCherrypy } = options.config;
+    this.#isLet = loginPlaces((api ?? restCherrypy)?.apiAcl);
+    this.#backends = options.backends ?? createBackends(options.config, options.now);
+    this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
+  }
+
+  /** Takes over the back ends of another configuration. */
+  configure(backends?: Backends): void {
+    const { config, now } = this.#options;
+    this.#backends = backends ?? createBackends(config, now, this.#backends);
+    this.#standings.clear();
+  }
+
+  /** Back ends that cannot let in everybody on this machine, and why. */
+  async obstacles(): Promise<readonly (readonly [eauth: string, reason: string])[]> {
+    const found = [...this.#backends].map(async ([name, backend]) => {
+      const reason = await backend.obstacle?.();
+      return reason === undefined ? [] : [[name, reason] as const];
+    });
+    return (await Promise.all(found)).flat();
+  }
+
+  /**
+   * Makes a token for whoever the credentials belong to.
+   * @throws AuthenticationError ERR_EAUTH after a quarter of a second at least, or as long as the slowest answer took,
+   * whatever was wrong;
+   * ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
+   */
+  async login(request: LoginRequest): Promise<Login> {
+    const { source = 'local', eauth } = request;
+    const slot = this.#slots.enter(source);
+    const startedAt = this.#options.monotonic();
+    try {
+      const found = await this.#authenticate(request, source, slot);
+      const took = this.#options.monotonic() - startedAt;
+      const steps = Math.floor(took / failureStepMs) + 1;
+      if (took <= longestMeasureMs) this.#failureSteps = Math.max(steps, this.#failureSteps);
+      if (found !== undefined) {
+        this.#slots.succeeded(source);
+        return await this.#createToken(found, request);
+      }
+      // protection: failures-take-alike
+      const least = Math.max(steps, this.#failureSteps);
+      // protection: failures-wait
+      await this.#options.delay(least * failureStepMs - took);
+    } finally {
+      slot.leave();
+    }
+    const known = this.#backends.has(eauth) ? { eauth } : {};
+    this.#options.log.info({ ...known, remote: source }, 'log-in failed');
+    this.#options.audit.failed(known.eauth, source);
+    throw new AuthenticationError('ERR_EAUTH', 'Authentication failure occurred');
+  }
+
+  /**
+   * Whom a token belongs to, now.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
+   */
+  async identify(secret: string): Promise<KnownToken> {
+    const found = this.#options.tokens.find(secret);
+    const token = found && (await this.#validate(found.hash));
+    if (token === undefined) {
+      await this.#options.tokens.dropExpired(secret);
+      throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token is not valid (any more)');
+    }
+    return token;
+  }
+
+  /**
+   * The same, for something that is held open: what it gives is to be stopped in the end.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
+   */
+  async hold(secret: string): Promise<{ readonly token: KnownToken } & Watched> {
+    const token = await this.identify(secret);
+    const watched = this.#watch.watch(token.hash);
+    return { token, ...watched };
+  }
+
+  /** Ends a token. @returns whether it was valid */
+  async logout(secret: string): Promise<boolean> {
+    const token = this.#options.tokens.find(secret);
+    if (token === undefined) return false;
+    await this.#end([token]);
+    return true;
+  }
+
+  /** The tokens that are valid. */
+  list(): TokenInfo[] {
+    return this.#options.tokens.list().map(toInfo);
+  }
+
+  /** Ends tokens. @returns those that it ended */
+  async revoke({ id, user, eauth, by }: TokenSelection): Promise<readonly TokenInfo[]> {
+    const chosen = this.#options.tokens
+      .list()
+      .filter(
+        (it) =>
+          (id === undefined || idOf(it) === id) &&
+          (user === undefined || it.user === user) &&
+          (eauth === undefined || it.eauth === eauth),
+      );
+    const revoked = chosen.map(toInfo);
+    this.#options.audit.revoked(revoked, by);
+    await this.#end(chosen);
+    return revoked;
+  }
+
+  /** Deletes expired tokens from the store. */
+  async sweep(): Promise<void> {
+    this.#watch.end(await this.#options.tokens.sweep());
+  }
+
+  close(): void {
+    this.#watch.close();
+  }
+
+  /** The token, if it is valid and its user may still log in. Ends it if not. */
+  async #validate(hash: string): Promise<KnownToken | undefined> {
+    const { tokens } = this.#options;
+    const token = tokens.get(hash);
+    if (token === undefined) return undefined;
+    // As in Salt: what is no longer under external_auth lets nobody in, old tokens included.
+    const backend = this.#backends.get(token.eauth);
+    if (backend === undefined) return undefined;
+    const standing = await this.#standings.of(backend, token);
+    // protection: locked-accounts
+    if (standing.state === 'gone') {
+      await this.#end([token]);
+      return undefined;
+    }
+    if (!isSame(standing.groups, token.groups)) await tokens.setGroups(hash, standing.groups);
+    // Asking takes time: it may have been revoked meanwhile.
+    return tokens.get(hash);
+  }
+
+  async #end(tokens: readonly KnownToken[]): Promise<void> {
+    const hashes = tokens.map(({ hash }) => hash);
+    const done = this.#options.tokens.revoke(hashes);
+    // protection: deaf-streams
+    this.#watch.end(hashes);
+    await done;
+    this.#options.audit.ended(tokens.map(toInfo));
+  }
+
+  async #authenticate(
+    request: LoginRequest,
+    source: string,
+    slot: LoginSlot,
+  ): Promise<{ readonly backend: LoginBackend; readonly identity: Authenticated } | undefined> {
+    const { username, password, eauth } = request;
+    // protection: any-backend
+    const backend = this.#backends.get(eauth);
+    // protection: any-credentials
+    if (backend === undefined || !areCredentials({ username, password }, eauth)) return undefined;
+    // protection: failures-by-folded-name
+    const succeed = this.#failures.begin(foldName(username), source);
+    if (succeed === undefined) throw limit('too many failed log-ins of this user from there');
+    if (!this.#mayComeFrom(request.source, username)) return undefined;
+    try {
+      const identity = await slot.ask(eauth, () =>
+        backend.authenticate({ username, password }, AbortSignal.timeout(loginTimeoutMs)),
+      );
+      // The back end may know them by another name than they gave.
+      if (identity === undefined || !this.#mayComeFrom(request.source, identity.user)) {
+        return undefined;
+      }
+      succeed();
+      return { backend, identity };
+    } catch (error) {
+      // Nobody was found to be wrong.
+      succeed();
+      throw error;
+    }
+  }
+
+  /** @param source - none: on this host, without HTTP */
+  #mayComeFrom(source: string | undefined, user: string): boolean {
+    // protection: any-place
+    return source === undefined || this.#isLet(user, source);
+  }
+
+  async #createToken(
+    { backend, identity }: { readonly backend: LoginBackend; readonly identity: Authenticated },
+    request: LoginRequest,
+  ): Promise<Login> {
+    const { tokens, config, now, log, audit, rightsOf } = this.#options;
+    const eauth = backend.name;
+    const start = now();
+    const expire = Math.min(
+      start + this.#lifeSeconds(eauth, identity.user, request) * 1000,
+      backend.standingOf === undefined ? start + longestWithoutStanding : Infinity,
+      identity.until ?? Infinity,
+    );
+    const user = { ...identity, eauth };
+    const perms = rightsOf(user);
+    const record = {
+      user: identity.user,
+      eauth,
+      groups: [...identity.groups],
+      start,
+      expire,
+      ...(config.eauth.keepAclInToken ? { rights: [...perms] } : {}),
+    };
+    const { secret, hash } = await tokens.create(record);
+    this.#standings.note(backend, identity);
+    const info = toInfo({ ...record, hash });
+    const { source: remote = 'local' } = request;
+    log.info({ user: identity.user, eauth, remote, tokenId: info.id }, 'logged in');
+    audit.loggedIn(info, remote);
+    return { ...info, token: secret, perms };
+  }
+
+  /** [salt/auth/__init__.py _allow_custom_expire] */
+  #lifeSeconds(eauth: string, user: string, { tokenExpire }: LoginRequest): number {
+    const { tokenExpire: usual, tokenExpireUserOverride: override } = this.#options.config.eauth;
+    const mayChoose =
+      typeof override === 'boolean'
+        ? override
+        : Object.hasOwn(override, eauth) && override[eauth]?.includes(user) === true;
+    const isLife = tokenExpire !== undefined && tokenExpire >= 1 && tokenExpire <= 1e9;
+    // protection: chosen-lives
+    return mayChoose && isLife ? tokenExpire : usual;
+  }
+}
+
+/** Back ends that compare names without regard to case or width know one user by many spellings. */
+function foldName(username: string): string {
+  return username.normalize('NFKC').toUpperCase().toLowerCase().replace(/\s+/g, ' ').trim();
+}
+
+/** A token as operators see it. */
+export function toInfo(token: KnownToken): TokenInfo {
+  const { user, eauth, groups, start, expire } = token;
+  return { id: idOf(token), user, eauth, groups, start, expire };
+}
+
+/** The beginning of the digest: says nothing of the token. */
+function idOf({ hash }: Pick<KnownToken, 'hash'>): string {
+  return hash.slice(0, 16);
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((group) => b.includes(group));
+}
+
+function limit(text: string): AuthenticationError {
+  return new AuthenticationError('ERR_EAUTH_LIMIT', text);
+}

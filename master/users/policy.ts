@@ -1,0 +1,266 @@
+import { type Decision, type LintFinding, type MinionSubject, type Policy, type PolicyEnvironment, type Question, type Reach, type ReachQuestion, type RuleAction, createPolicy, decide, hasRules, isGrantable, isLifecycleDecision, lintPolicy, questionText, reachOf } from '../../acl/index.ts';
+import { type MinionFacts, type Nodegroups, traverseFacts } from '../../minion-protocol/index.ts';
+import type { AclOptions, MasterConfig } from '../config/options.ts';
+import { policySyntax, rulesOf } from '../config/policy-rules.ts';
+import type { TargetResolver } from '../jobs/targets.ts';
+import { minionActor } from '../audit/audit-log.ts';
+import { RuledDecisions } from '../audit/audited.ts';
+import type { Logger } from 'pino';
+import type { Closers } from '../../runtime/closers.ts';
+import type { CoreServices } from '../core-services.ts';
+
+/** What {@link LivePolicy} needs. */
+export interface LivePolicyOptions {
+  readonly config: MasterConfig;
+  readonly targets: Pick<TargetResolver, 'compileRight'>;
+  readonly factsOf: (id: string) => MinionFacts;
+  readonly now: () => number;
+}
+
+/** Policies that are remembered for tokens. */
+const maxOfTokens = 100;
+
+/** The policy of a running master: compiled at the start and at each reload, never between. */
+export class LivePolicy {
+  readonly #options: Omit<LivePolicyOptions, 'config'>;
+  #policy: Policy;
+  #config: MasterConfig;
+  /** Policies of tokens that keep their rights, by these. */
+  readonly #ofTokens = new Map<string, Policy>();
+
+  /** @throws PolicyError */
+  constructor({ config, ...options }: LivePolicyOptions) {
+    this.#options = options;
+    this.#config = config;
+    this.#policy = this.#compile(config);
+  }
+
+  /** The policy in force. */
+  get current(): Policy {
+    return this.#policy;
+  }
+
+  /** What the rules look at besides the question, as it is now. */
+  get world(): PolicyEnvironment {
+    return this.#world(this.#config.nodegroups);
+  }
+
+  /**
+   * Compiles what another configuration permits.
+   * @returns puts it in force; until then, the one before is
+   * @throws PolicyError
+   */
+  prepare(config: MasterConfig): () => void {
+    const next = this.#compile(config);
+    return () => {
+      this.#policy = next;
+      this.#config = config;
+      this.#ofTokens.clear();
+    };
+  }
+
+  /**
+   * The policy in force, but for what `external_auth` grants to those whom `eauth` authenticated:
+   * to them it is these entries. It is for one of them alone (`keep_acl_in_token`).
+   * @throws PolicyError
+   */
+  withRights(eauth: string, rights: readonly unknown[]): Policy {
+    const key = JSON.stringify([eauth, rights]);
+    const known = this.#ofTokens.get(key);
+    if (known !== undefined) return known;
+    const externalAuth = { ...this.#config.externalAuth, [eauth]: { '*': rights } };
+    const policy = this.#compile({ ...this.#config, externalAuth });
+    if (this.#ofTokens.size >= maxOfTokens) this.#ofTokens.clear();
+    this.#ofTokens.set(key, policy);
+    return policy;
+  }
+
+  #compile(config: MasterConfig): Policy {
+    return createPolicy(rulesOf(config), this.#world(config.nodegroups));
+  }
+
+  #world(nodegroups: Nodegroups): PolicyEnvironment {
+    const { targets, factsOf, now } = this.#options;
+    return {
+      ...policySyntax,
+      target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, nodegroups),
+      pillarOf: (id, path) => pillarText(factsOf(id), path),
+      now,
+    };
+  }
+}
+
+/** A text or number in a minion's pillar; lists and maps stand for nothing. */
+function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
+  const [first = '', ...rest] = path.split(':');
+  const value = traverseFacts(pillar?.get(first), rest);
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
+}
+
+// What minions ask for meets the policy here: decided, and told to who keeps account of it.
+
+/** What a minion asks for that rules are about. */
+export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
+  readonly subject: MinionSubject;
+};
+
+/** Whom a minion may reach. */
+type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };
+
+/** Keeps decisions, so that another policy can be asked the same. */
+interface DecisionNotes {
+  note(question: MinionQuestion, decision: Decision): void;
+}
+
+/** What {@link PolicyGate} needs. */
+export interface PolicyGateOptions {
+  readonly policy: () => Policy;
+  /** The mode, and what it permits, as they are now. */
+  readonly options: () => Pick<AclOptions, 'learnActions' | 'mode'>;
+  readonly ruled: RuledDecisions;
+  readonly recorder: DecisionNotes;
+}
+
+/** The rule that decides where no rule does. */
+const nobodysRule = 'default-deny';
+
+/** Asked by every handler of minions' requests. */
+export class PolicyGate {
+  readonly #options: PolicyGateOptions;
+
+  constructor(options: PolicyGateOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Whether it is worth to read what a minion wants: some rule may permit it, or it is noted.
+   * @param functions that it asks for; default: any
+   */
+  mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
+    const { policy, options } = this.#options;
+    return options().mode === 'learn' || hasRules(subject, action, policy(), functions);
+  }
+
+  /** Whom a minion may do something to: what its target is evaluated over. */
+  reach(question: MinionReachQuestion): Reach {
+    return reachOf(question, this.#options.policy());
+  }
+
+  /**
+   * What its target is evaluated over before that, so that all it means is recorded: everybody whom
+   * no rule forbids. `undefined`: nothing is being learned.
+   */
+  reachToLearn(question: MinionReachQuestion): Reach | undefined {
+    if (this.#options.options().mode !== 'learn') return undefined;
+    const { denies } = this.reach(question);
+    return { isEmpty: false, includes: (id) => !denies(id), denies, showsPillar: () => true };
+  }
+
+  decide(question: MinionQuestion): Decision {
+    const { policy, ruled, recorder } = this.#options;
+    const decision = decide(question, policy());
+    if (isLifecycleDecision(decision) || isEverydayReading(question, decision)) return decision;
+    recorder.note(question, decision);
+    const outcome = this.#isLearned(question, decision) ? learned(decision) : decision;
+    if (!isAuditedElsewhere(question, outcome)) {
+      const { subject, action } = question;
+      ruled.note({ who: minionActor(subject.id), action, what: questionText(question) }, outcome);
+    }
+    return outcome;
+  }
+
+  /** What a rule denies, and what no rule could permit, stays denied. */
+  // protection: learning-permits-all
+  #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
+    if (effect === 'allow' || rule !== nobodysRule) return false;
+    const { mode, learnActions } = this.#options.options();
+    const isMeant = mode === 'learn' && learnActions.some((it) => it === question.action);
+    return isMeant && isGrantable(question);
+  }
+}
+
+function learned({ reason }: Decision): Decision {
+  return { effect: 'allow', rule: 'learning', reason: `permitted while learning: ${reason}` };
+}
+
+/**
+ * Pillar is read all the time, and so are mines, each owner's by itself: that a function may be read
+ * is enough.
+ */
+function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
+  if (effect === 'deny') return false;
+  if (question.action === 'pillar') return true;
+  return question.action === 'mine' && question.resource.owner !== undefined;
+}
+
+/** Jobs and runners are audited where they are run; reading mines is no news. */
+function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
+  return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');
+}
+
+// The policy of a master, and who keeps account of what it decides.
+
+/** What it is made from. */
+export interface PolicyDeps {
+  /** Its members change with a reload. */
+  readonly config: MasterConfig;
+  readonly foundations: CoreServices;
+  readonly targets: TargetResolver;
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** What decides, and asks. */
+export interface OpenPolicy {
+  readonly policy: LivePolicy;
+  /** Asked by every handler of minions' requests. */
+  readonly gate: PolicyGate;
+  readonly ruled: RuledDecisions;
+}
+
+/** @throws PolicyError */
+export function openPolicy(parts: PolicyDeps, closers: Closers): OpenPolicy {
+  const { config, foundations, targets, now, log } = parts;
+  const policy = new LivePolicy({
+    config,
+    targets,
+    factsOf: (id) => foundations.facts.rightsOf(id),
+    now,
+  });
+  const { audit, decisions } = foundations;
+  const ruled = closers.add(new RuledDecisions({ audit, now }), (it) => it.flush());
+  const gate = new PolicyGate({
+    policy: () => policy.current,
+    options: () => config.acl,
+    ruled,
+    recorder: decisions,
+  });
+  logPolicyMode(config.acl, log);
+  return { policy, gate, ruled };
+}
+
+/** A master that learns is no border: nobody may forget it. */
+export function logPolicyMode({ mode, learnActions }: AclOptions, log: Logger): void {
+  if (mode !== 'learn') return;
+  log.warn({ actions: learnActions }, 'acl is learning: what no rule permits is permitted');
+}
+
+/**
+ * Rules of a configuration that do nothing, or not what they seem to. No master need run.
+ * @param minionIds the accepted ones; `undefined`: not known
+ */
+export function lintConfiguredPolicy(
+  config: MasterConfig,
+  minionIds: readonly string[] | undefined,
+  now: () => number = Date.now,
+): readonly LintFinding[] {
+  const nobody = (): boolean => false;
+  const policy = createPolicy(rulesOf(config), {
+    ...policySyntax,
+    // What is known of minions is another question than what the rules say.
+    target: () => ({ isEntitled: nobody, claims: nobody, mayMean: nobody }),
+    pillarOf: () => undefined,
+    now,
+  });
+  return lintPolicy(policy, minionIds);
+}

@@ -1,0 +1,255 @@
+/** Tokens of users who logged in: 256 random bits, of which only the digest is kept. */
+
+import { createHash, randomBytes } from 'node:crypto';
+import { Type } from '#typebox';
+import { Value } from '#typebox/value';
+import type { Key, Store } from '../../store/index.ts';
+
+const StoredToken = Type.Object({
+  user: Type.String(),
+  eauth: Type.String(),
+  groups: Type.Array(Type.String()),
+  start: Type.Number(),
+  expire: Type.Number(),
+  rights: Type.Optional(Type.Array(Type.Unknown())),
+});
+
+/** A token as it is kept: everything but the token. */
+export interface TokenRecord {
+  readonly user: string;
+  readonly eauth: string;
+  readonly groups: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly start: number;
+  /** Milliseconds since 1970. */
+  readonly expire: number;
+  /** `keep_acl_in_token`: what `external_auth` granted at the log-in. */
+  readonly rights?: readonly unknown[];
+}
+
+/** A token that is known. */
+export interface KnownToken extends TokenRecord {
+  /** Its SHA-256, hexadecimal. */
+  readonly hash: string;
+}
+
+/** The clocks that tokens end by. */
+export interface TokenClocks {
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly monotonic: () => number;
+}
+
+interface Held {
+  readonly token: KnownToken;
+  /** By the monotonic clock: turning back the other one makes no token last longer. */
+  readonly endsAt: number;
+}
+
+const prefix: Key = ['tokens'];
+const form = /^[0-9a-f]{64}$/;
+
+/** Tokens that are valid at the same time; the oldest go first. */
+const maxTokens = 100_000;
+
+/**
+ * The tokens of a master, in its store and by heart: what is revoked is gone for everybody at
+ * once, and a look-up reads nothing. One ends by whichever clock comes first.
+ */
+export class TokenTable {
+  readonly #store: Store;
+  readonly #clocks: TokenClocks;
+  readonly #held = new Map<string, Held>();
+
+  private constructor(store: Store, clocks: TokenClocks) {
+    this.#store = store;
+    this.#clocks = clocks;
+  }
+
+  static async open(store: Store, clocks: TokenClocks): Promise<TokenTable> {
+    const table = new TokenTable(store, clocks);
+    const broken: string[] = [];
+    const known: KnownToken[] = [];
+    for await (const entry of store.list(prefix)) {
+      const hash = entry.key.at(-1) ?? '';
+      const record = unpack(entry.value);
+      // One of the future: the clock was turned back while no master ran, so nobody knows its age.
+      if (record === undefined || record.start > clocks.now()) broken.push(hash);
+      else known.push({ ...record, hash });
+    }
+    for (const token of known.sort((a, b) => a.start - b.start)) table.#hold(token);
+    await table.#delete(broken);
+    await table.sweep();
+    return table;
+  }
+
+  /** Makes a token; durable when it resolves. Nobody can be told it again. */
+  async create(record: TokenRecord): Promise<{ readonly secret: string; readonly hash: string }> {
+    // protection: guessable-tokens
+    const secret = randomBytes(32).toString('hex');
+    const token = { ...record, hash: digest(secret) };
+    await this.#put(token);
+    this.#hold(token);
+    if (this.#held.size > maxTokens) await this.#forgetOldest();
+    return { secret, hash: token.hash };
+  }
+
+  /** The token, if it is valid. Anything may be asked about; what has no form of one is none. */
+  // protection: tokens-of-any-form
+  find(secret: unknown): KnownToken | undefined {
+    if (typeof secret !== 'string' || !form.test(secret)) return undefined;
+    return this.get(digest(secret));
+  }
+
+  /** Deletes this one if its time is over, so that no clock brings it back [THREATS C-25]. */
+  async dropExpired(secret: unknown): Promise<void> {
+    if (typeof secret !== 'string' || !form.test(secret)) return;
+    const held = this.#held.get(digest(secret));
+    // protection: revived-tokens
+    if (held !== undefined && this.#isOver(held)) await this.revoke([held.token.hash]);
+  }
+
+  /** That of a digest, if it is valid. */
+  get(hash: string): KnownToken | undefined {
+    const held = this.#held.get(hash);
+    return held === undefined || this.#isOver(held) ? undefined : held.token;
+  }
+
+  /** Takes over what else its user's groups are now. */
+  async setGroups(hash: string, groups: readonly string[]): Promise<void> {
+    const held = this.#held.get(hash);
+    if (held === undefined) return;
+    const token = { ...held.token, groups: [...groups] };
+    this.#held.set(hash, { ...held, token });
+    await this.#put(token);
+  }
+
+  /** Those that are valid, the oldest first. */
+  list(): KnownToken[] {
+    return [...this.#held.values()].filter((held) => !this.#isOver(held)).map(({ token }) => token);
+  }
+
+  /** Ends tokens: for everybody at once, for good when it resolves. */
+  async revoke(hashes: readonly string[]): Promise<void> {
+    await this.#delete(hashes.filter((hash) => this.#held.delete(hash)));
+  }
+
+  /** Deletes the expired ones, so that no clock brings them back. @returns which they were */
+  async sweep(): Promise<readonly string[]> {
+    const over = [...this.#held].filter(([, held]) => this.#isOver(held)).map(([hash]) => hash);
+    await this.revoke(over);
+    return over;
+  }
+
+  #hold(token: KnownToken): void {
+    const { now, monotonic } = this.#clocks;
+    // Never more than it was given for, whatever the clock says meanwhile.
+    const left = Math.min(token.expire - now(), token.expire - token.start);
+    this.#held.set(token.hash, { token, endsAt: monotonic() + left });
+  }
+
+  #isOver({ token, endsAt }: Held): boolean {
+    const { now, monotonic } = this.#clocks;
+    // protection: expired-tokens
+    return now() >= token.expire || monotonic() >= endsAt;
+  }
+
+  async #put({ hash, ...record }: KnownToken): Promise<void> {
+    const value = Buffer.from(JSON.stringify(record));
+    const key = [...prefix, hash];
+    await this.#store.write([{ op: 'put', key, value, expiresAt: record.expire }]);
+  }
+
+  async #delete(hashes: readonly string[]): Promise<void> {
+    if (hashes.length === 0) return;
+    await this.#store.write(hashes.map((hash) => ({ op: 'delete', key: [...prefix, hash] })));
+  }
+
+  async #forgetOldest(): Promise<void> {
+    const [oldest] = this.#held.keys();
+    if (oldest !== undefined) await this.revoke([oldest]);
+  }
+}
+
+function digest(secret: string): string {
+  // protection: tokens-in-the-store
+  return createHash('sha256').update(secret).digest('hex');
+}
+
+function unpack(value: Uint8Array): TokenRecord | undefined {
+  try {
+    const record: unknown = JSON.parse(Buffer.from(value).toString('utf8'));
+    return Value.Check(StoredToken, record) ? record : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+// Tells those who hold something open for a token that it has ended [THREATS A-05].
+
+const roundMs = 1000;
+
+/** Something that is open for a token. */
+export interface Watched {
+  /** Fires when the token ends. */
+  readonly ended: AbortSignal;
+  /** It is closed; call it in any case. */
+  stop(): void;
+}
+
+/** Looks every second at the tokens that something is open for, and at no others. */
+export class TokenWatch {
+  readonly #isValid: (hash: string) => Promise<boolean>;
+  readonly #watched = new Map<string, Set<AbortController>>();
+  #timer: NodeJS.Timeout | undefined;
+  #isLooking = false;
+
+  constructor(isValid: (hash: string) => Promise<boolean>) {
+    this.#isValid = isValid;
+  }
+
+  watch(hash: string): Watched {
+    const controller = new AbortController();
+    const same = this.#watched.get(hash) ?? new Set();
+    this.#watched.set(hash, same.add(controller));
+    this.#timer ??= setInterval(() => void this.round(), roundMs).unref();
+    return {
+      ended: controller.signal,
+      stop: () => {
+        same.delete(controller);
+        if (same.size === 0 && this.#watched.get(hash) === same) this.#watched.delete(hash);
+        if (this.#watched.size === 0) this.close();
+      },
+    };
+  }
+
+  /** These tokens have ended. */
+  end(hashes: readonly string[]): void {
+    for (const hash of hashes) {
+      for (const controller of this.#watched.get(hash) ?? []) controller.abort();
+      this.#watched.delete(hash);
+    }
+  }
+
+  /** Looks at all of them once; never fails. */
+  async round(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      await Promise.all(
+        [...this.#watched.keys()].map(async (hash) => {
+          // What cannot be found out counts as over: a user may have been disabled.
+          if (!(await this.#isValid(hash).catch(() => false))) this.end([hash]);
+        }),
+      );
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}

@@ -1,0 +1,122 @@
+/** Log-ins, from the parts of a master, and the interface that users have by them. */
+
+import { once } from 'node:events';
+import type { Logger } from 'pino';
+import { rightsOfUser } from '../../acl/index.ts';
+import type { JobsApi, LoginsApi, UserApi } from '../api/master-api.ts';
+import { LoginAudit } from '../audit/audited.ts';
+import type { MasterConfig } from '../config/options.ts';
+import type { CoreServices } from '../core-services.ts';
+import { delay, linkSignals } from '../../runtime/time-limit.ts';
+import type { LivePolicy } from './policy.ts';
+import { policySyntax } from '../config/policy-rules.ts';
+import { Logins, type TokenInfo, toInfo } from './logins.ts';
+import { type UserApiDeps, type UserSession, createUserApi, enforceSudoAcl } from './user-api.ts';
+import { TokenTable } from './tokens.ts';
+
+/** What they are made from. */
+export interface UsersDeps extends UserApiDeps {
+  /** Its members change with a reload. */
+  readonly config: MasterConfig;
+  readonly foundations: Pick<CoreServices, 'store' | 'audit'>;
+  readonly policy: LivePolicy;
+  readonly now: () => number;
+}
+
+/** Users, as the rest of a master sees them. */
+export interface Users {
+  readonly logins: Logins;
+  readonly api: LoginsApi;
+  readonly asUser: (token: string) => UserApi;
+  /** Whom a token belongs to, for as long as it holds. */
+  readonly holdToken: (token: string) => Promise<UserSession>;
+  /** The local socket's jobs, some of which are users'. */
+  readonly jobs: JobsApi;
+}
+
+/** Opens the tokens that were given, and tells what nobody can log in by on this machine. */
+export async function openUsers(parts: UsersDeps): Promise<Users> {
+  const logins = await openLogins(parts);
+  const holdToken = tokenHolder({ ...parts, logins });
+  return {
+    logins,
+    api: createLoginsApi(logins),
+    asUser: (token) => createUserApi(parts, () => holdToken(token)),
+    holdToken,
+    jobs: enforceSudoAcl(parts),
+  };
+}
+
+async function openLogins(parts: UsersDeps): Promise<Logins> {
+  const { config, foundations, ruled, now, log } = parts;
+  const { store, audit } = foundations;
+  const monotonic = (): number => performance.now();
+  const logins = new Logins({
+    config,
+    tokens: await TokenTable.open(store, { now, monotonic }),
+    rightsOf: ({ user, groups, eauth }) =>
+      rightsOfUser(config, { kind: 'user', name: user, groups, eauth }, policySyntax),
+    now,
+    monotonic,
+    delay,
+    audit: new LoginAudit(audit, ruled),
+    log,
+  });
+  await warnAboutBackends(logins, log);
+  return logins;
+}
+
+/** Names the back ends that are configured and cannot serve. */
+export async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
+  for (const [eauth, reason] of await logins.obstacles()) {
+    log.warn({ eauth, reason }, 'eauth is not available, or not to all');
+  }
+}
+
+/** See ../api.ts. */
+function createLoginsApi(logins: Logins): LoginsApi {
+  return {
+    login: (request) => logins.login(request),
+    identify: async (token) => toInfo(await logins.identify(token)),
+    logout: (token) => logins.logout(token),
+    list: async () => logins.list(),
+    revoke: (selection) => logins.revoke(selection),
+    follow: (token, signal) => follow(logins, token, signal),
+  };
+}
+
+/** Whoever has a token; the policy is the one in force, or the token's own. */
+function tokenHolder({
+  logins,
+  policy,
+}: Pick<UsersDeps, 'policy'> & { readonly logins: Logins }): Users['holdToken'] {
+  // protection: token-unasked
+  return async (secret) => {
+    const { token, ended, stop } = await logins.hold(secret);
+    const { user: name, groups, eauth, rights } = token;
+    return {
+      subject: { kind: 'user', name, groups, eauth },
+      get policy() {
+        return rights === undefined ? policy.current : policy.withRights(eauth, rights);
+      },
+      ended,
+      stop,
+    };
+  };
+}
+
+async function* follow(
+  logins: Logins,
+  secret: string,
+  signal?: AbortSignal,
+): AsyncGenerator<TokenInfo, void, void> {
+  const { token, ended, stop } = await logins.hold(secret);
+  const end = linkSignals(ended, signal);
+  try {
+    yield toInfo(token);
+    if (!end.signal.aborted) await once(end.signal, 'abort');
+  } finally {
+    end.unlink();
+    stop();
+  }
+}

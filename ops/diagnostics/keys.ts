@@ -1,0 +1,163 @@
+import path from 'node:path';
+import { isNewMinionId } from '../../minion-protocol/index.ts';
+import { keyMarks } from '../../master/auth/keys-api.ts';
+import { type SurveyedKey, surveyOwnKeys } from '../../master/auth/key-survey.ts';
+import { type DiagnosticsInput, type DoctorFinding, formatList } from './run-doctor.ts';
+
+const dayMs = 86_400_000;
+const pendingDays = 7;
+
+/** The master's own pairs, and the signature that may stand for the second one. */
+export async function checkOwnKeys({ config: { config } }: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const findings: DoctorFinding[] = [];
+  for (const { name, fault } of await surveyOwnKeys(config)) {
+    // Without a pair, and without a trace of one, the first start makes it.
+    if (fault === undefined || !fault.isFatal) continue;
+    findings.push({
+      code: `own-key-${fault.kind}`,
+      severity: 'error',
+      subject: path.resolve(config.pkiDir, name),
+      problem: `${fault.problem}.`,
+      remedy: `${fault.remedy}.`,
+    });
+  }
+  return findings;
+}
+
+/** Minions' keys: each that cannot be used, and what an operator has left undecided. */
+export async function checkMinionKeys({
+  keys: survey,
+  world,
+  config: { config },
+}: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const { keys, unreadable } = survey;
+  return [
+    ...unreadable.map((directory) => unusable(directory, 'The directory cannot be read.')),
+    ...keys.flatMap(faulty),
+    ...duplicates(keys),
+    ...lookalikes(keys),
+    ...(config.minionIds === 'salt' ? [] : unusual(keys)),
+    ...denied(keys),
+    ...pending(keys, world.now()),
+  ];
+}
+
+function faulty({ file, fault }: SurveyedKey): DoctorFinding[] {
+  switch (fault) {
+    case undefined:
+      return [];
+    case 'unreadable':
+      return [unusable(file, 'The file cannot be read, or is too large for a key.')];
+    case 'no-key':
+      return [unusable(file, 'It is not the text of a public RSA key.')];
+    case 'small':
+      return [
+        {
+          code: 'minion-key-small',
+          severity: 'error',
+          subject: file,
+          problem: 'The key has less than 2048 bits: the minion cannot sign in.',
+          remedy: 'Delete the key here and the pair on the minion; it makes a new one.',
+        },
+      ];
+  }
+}
+
+function unusable(subject: string, problem: string): DoctorFinding {
+  return {
+    code: 'minion-key-unusable',
+    severity: 'error',
+    subject,
+    problem,
+    remedy: 'Restore it from a backup, or delete the key so that the minion is enrolled anew.',
+  };
+}
+
+/** One key under two ids: a machine that was renamed, or cloned. */
+function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
+  const idsByKey = new Map<string, Set<string>>();
+  for (const { id, pem, fault } of keys) {
+    if (fault !== undefined) continue;
+    const text = pem.replace(/\s+/g, '');
+    idsByKey.set(text, (idsByKey.get(text) ?? new Set()).add(id));
+  }
+  // protection: cloned-keys
+  return [...idsByKey.values()]
+    .filter((ids) => ids.size > 1)
+    .map((ids) => ({
+      code: 'minion-key-duplicate',
+      severity: 'warning',
+      subject: formatList([...ids].sort()),
+      problem: 'These ids have one key: each of the machines can speak for the others.',
+      remedy: 'Delete the ids that are no more; give cloned machines a pair of their own.',
+    }));
+}
+
+/** Ids that a person would read as one, at least one of them accepted. */
+function lookalikes(keys: readonly SurveyedKey[]): DoctorFinding[] {
+  const marksOf = keyMarks(keys.filter(({ place }) => place === 'accepted'));
+  const ids = new Set(
+    keys.flatMap((key) => {
+      const { alike = [] } = marksOf(key);
+      return alike.length === 0 ? [] : [key.id, ...alike];
+    }),
+  );
+  if (ids.size === 0) return [];
+  return [
+    {
+      code: 'minion-id-alike',
+      severity: 'warning',
+      subject: formatList([...ids].sort()),
+      problem:
+        'Accepted ids differ from others in case only: they are easily taken for each other.',
+      remedy:
+        'Find out which machines have these ids; delete the keys of those that are not yours.',
+    },
+  ];
+}
+
+/** Ids that were accepted before, or with `minion_ids: salt`. */
+function unusual(keys: readonly SurveyedKey[]): DoctorFinding[] {
+  const ids = keys.map(({ id }) => id).filter((id) => !isNewMinionId(id));
+  if (ids.length === 0) return [];
+  return [
+    {
+      code: 'minion-id-unusual',
+      severity: 'warning',
+      subject: formatList([...new Set(ids)].map((id) => JSON.stringify(id))),
+      problem:
+        'No new minion may have such an id: as a target it may mean others, or look like one.',
+      remedy: 'Accepted ones go on working; give the machines other ids, and delete the rest.',
+    },
+  ];
+}
+
+function denied(keys: readonly SurveyedKey[]): DoctorFinding[] {
+  const ids = keys.filter(({ place }) => place === 'denied').map(({ id }) => id);
+  if (ids.length === 0) return [];
+  return [
+    {
+      code: 'minion-key-denied',
+      severity: 'warning',
+      subject: formatList(ids),
+      problem: 'Somebody signed in under the id with another key than that of the id.',
+      remedy: 'Find the machine; delete the denied key, or accept it in place of the other.',
+    },
+  ];
+}
+
+function pending(keys: readonly SurveyedKey[], now: number): DoctorFinding[] {
+  const ids = keys
+    .filter(({ place, since }) => place === 'pending' && now - since > pendingDays * dayMs)
+    .map(({ id }) => id);
+  if (ids.length === 0) return [];
+  return [
+    {
+      code: 'minion-key-pending',
+      severity: 'warning',
+      subject: formatList(ids),
+      problem: `The keys have waited for more than ${pendingDays} days.`,
+      remedy: 'Accept, reject or delete them; too many of them keep new machines out.',
+    },
+  ];
+}

@@ -1,0 +1,287 @@
+import { readFile, readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { version } from '../../master/api/version.ts';
+import type { DiagnosticsInput, DiskRoom, DoctorFinding } from './run-doctor.ts';
+import type { Stats } from 'node:fs';
+import type { MasterConfig } from '../../master/config/options.ts';
+import { placeDirectories } from '../../master/auth/pki-directory.ts';
+import { isMissing } from '../../runtime/system.ts';
+
+const mebibyte = 1_048_576;
+const toleranceMs = 300_000;
+/** The store, keys, the log, worker threads and the local socket. */
+const ownDescriptors = 256;
+/** A minion keeps one connection for publications and one for requests. */
+const connectionsPerMinion = 2;
+const minNode = [20, 12] as const;
+
+/** Versions of what the master runs on. */
+export async function checkVersions({ world, running }: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const findings: DoctorFinding[] = [];
+  const [major = 0, minor = 0] = world.nodeVersion.split('.').map(Number);
+  if (major < minNode[0] || (major === minNode[0] && minor < minNode[1])) {
+    findings.push({
+      code: 'node-version',
+      severity: 'error',
+      subject: `Node ${world.nodeVersion}`,
+      problem: `It is older than ${minNode.join('.')}.`,
+      remedy: 'Install a version that is supported.',
+    });
+  }
+  if (!world.canSignSha1()) {
+    findings.push({
+      code: 'sha1-refused',
+      severity: 'error',
+      subject: `OpenSSL ${process.versions.openssl}`,
+      problem: 'The system forbids signatures over SHA-1, which minions expect.',
+      remedy:
+        'Permit them for this service: a crypto policy with SHA1, or an OpenSSL configuration.',
+    });
+  }
+  if (running !== undefined && running.status.version !== version) {
+    findings.push({
+      code: 'version-differs',
+      severity: 'warning',
+      subject: `saltbridge ${running.status.version}`,
+      problem: `The running master is of another version than this program (${version}).`,
+      remedy: 'Restart the master.',
+    });
+  }
+  return findings;
+}
+
+/** Files from the future, or jobs: the clock stands behind what it once showed. */
+export async function checkClock({
+  config,
+  keys,
+  store,
+  world,
+}: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const { pkiDir, stateDir } = config.config;
+  const now = world.now();
+  const times = [
+    ...keys.keys.map(({ file, since }) => ({ subject: file, at: since })),
+    ...(await timesOf([path.join(pkiDir, 'master.pem'), path.join(stateDir, 'store/data.mdb')])),
+    ...(store?.latestJobAt === undefined ? [] : [{ subject: 'latest job', at: store.latestJobAt }]),
+  ].sort((left, right) => right.at - left.at);
+  const [latest] = times;
+  if (latest === undefined || latest.at - now <= toleranceMs) return [];
+  return [
+    {
+      code: 'clock-behind',
+      severity: 'error',
+      subject: latest.subject,
+      problem: `It is of ${new Date(latest.at).toISOString()}, and the clock says ${new Date(now).toISOString()}.`,
+      remedy: 'Set the clock (NTP): requests of minions more than five minutes off are refused.',
+    },
+  ];
+}
+
+async function timesOf(
+  files: readonly string[],
+): Promise<{ readonly subject: string; readonly at: number }[]> {
+  const times = await Promise.all(
+    files.map(async (subject) => {
+      const stats = await stat(subject).catch(() => undefined);
+      return stats === undefined ? [] : [{ subject, at: stats.mtimeMs }];
+    }),
+  );
+  return times.flat();
+}
+
+/** Open files, of which every connection is one. */
+export async function checkFileLimit({ keys, running, world }: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const subject = path.join(world.procDirectory, String(running?.status.pid ?? 'self'), 'limits');
+  const limit = openFileLimit(await readFile(subject, 'utf8').catch(() => ''));
+  const minions = keys.keys.filter(({ place }) => place === 'accepted').length;
+  const needed = minions * connectionsPerMinion + ownDescriptors;
+  if (limit === undefined || limit >= needed) return [];
+  return [
+    {
+      code: 'file-limit',
+      severity: 'error',
+      subject,
+      problem: `${limit} files may be open; ${minions} minions need some ${needed}.`,
+      remedy: `Start the master with a larger limit (LimitNOFILE=${Math.max(65_536, needed * 2)}, ulimit -n).`,
+    },
+  ];
+}
+
+/** The soft limit; `undefined` where the text does not say. */
+function openFileLimit(limits: string): number | undefined {
+  const [, soft] = /^Max open files\s+(\S+)/m.exec(limits) ?? [];
+  if (soft === 'unlimited') return Number.POSITIVE_INFINITY;
+  return soft === undefined || !/^\d+$/.test(soft) ? undefined : Number(soft);
+}
+
+/** Room for what must be kept. */
+export async function checkDisk({ config, world }: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const { pkiDir, stateDir } = config.config;
+  const findings: DoctorFinding[] = [];
+  for (const directory of [pkiDir, stateDir]) {
+    findings.push(...judgeRoom(directory, await world.diskOf(directory)));
+  }
+  return findings;
+}
+
+function judgeRoom(subject: string, room: DiskRoom): DoctorFinding[] {
+  const findings: DoctorFinding[] = [];
+  const isLow = room.freeBytes < 1024 * mebibyte && room.freeBytes < room.totalBytes / 20;
+  if (room.freeBytes < 64 * mebibyte || isLow) {
+    findings.push({
+      code: 'disk-full',
+      severity: room.freeBytes < 64 * mebibyte ? 'error' : 'warning',
+      subject,
+      problem: `${Math.floor(room.freeBytes / mebibyte)} MiB are free: soon neither keys nor returns are kept.`,
+      remedy: 'Free space, or move the directory.',
+    });
+  }
+  if (room.totalInodes > 0 && room.freeInodes < room.totalInodes / 50) {
+    findings.push({
+      code: 'inodes-full',
+      severity: 'warning',
+      subject,
+      problem: `${room.freeInodes} inodes are free: soon no file can be made.`,
+      remedy: 'Remove many small files, for instance an old job cache of salt-master.',
+    });
+  }
+  return findings;
+}
+
+const sticky = 0o1000;
+const groupWrites = 0o020;
+const othersWrite = 0o002;
+const groupReads = 0o040;
+const othersReadOrWrite = 0o006;
+const minuteMs = 60_000;
+
+/** What writing a file beside it and renaming it leaves behind when the process is killed. */
+const temporaryName = /^\.saltbridge-.*\.tmp$|\.[0-9a-f]{12}\.tmp$/;
+
+/** Who could read or replace what is the master's alone, and what lies about. */
+export async function checkPermissions(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const { config } = patient.config;
+  const directories = [
+    config.pkiDir,
+    ...Object.values(placeDirectories).map((name) => path.join(config.pkiDir, name)),
+    config.stateDir,
+    path.join(config.stateDir, 'store'),
+    config.sockDir,
+  ];
+  const found = await Promise.all([
+    ...directories.map((directory) => checkDirectory(directory, config)),
+    ...[config.pkiDir, config.stateDir].map((directory) => checkParents(directory)),
+    ...secretsOf(config).map((file) => checkSecret(file, config)),
+    checkOwners(directories, patient),
+    ...[config.pkiDir, config.stateDir].map((directory) => checkLeftovers(directory, patient)),
+  ]);
+  return found.flat();
+}
+
+function secretsOf({ pkiDir, stateDir, masterSignKeyName }: MasterConfig): string[] {
+  return [
+    path.join(pkiDir, 'master.pem'),
+    path.join(pkiDir, `${masterSignKeyName}.pem`),
+    path.join(stateDir, 'seal.key'),
+    path.join(stateDir, 'store', 'data.mdb'),
+  ];
+}
+
+async function checkDirectory(
+  directory: string,
+  { permissivePkiAccess, pkiDir }: MasterConfig,
+): Promise<DoctorFinding[]> {
+  const stats = await statIfThere(directory);
+  if (stats === undefined) return [];
+  const isPki = directory === pkiDir || directory.startsWith(`${pkiDir}/`);
+  const forbidden = othersWrite | (isPki && permissivePkiAccess ? 0 : groupWrites);
+  if ((stats.mode & forbidden) === 0) return [];
+  const who = (stats.mode & othersWrite) !== 0 ? 'Everybody' : 'The group';
+  return [writable(directory, `${who} may write to it, and so replace keys or state.`)];
+}
+
+/** Who can write to a directory above can put another one in its place. */
+async function checkParents(directory: string): Promise<DoctorFinding[]> {
+  const parent = path.dirname(directory);
+  if (parent === directory) return [];
+  const { mode } = (await statIfThere(parent)) ?? { mode: 0 };
+  const isOpen = (mode & othersWrite) !== 0 && (mode & sticky) === 0;
+  const own = isOpen ? [writable(parent, `Everybody may replace what lies below.`)] : [];
+  return [...own, ...(await checkParents(parent))];
+}
+
+function writable(subject: string, problem: string): DoctorFinding {
+  return {
+    code: 'directory-writable',
+    severity: 'error',
+    subject,
+    problem,
+    remedy: `chmod go-w ${subject}`,
+  };
+}
+
+async function checkSecret(file: string, config: MasterConfig): Promise<DoctorFinding[]> {
+  const stats = await statIfThere(file);
+  if (stats === undefined) return [];
+  const isShared = config.permissivePkiAccess && file.startsWith(`${config.pkiDir}/`);
+  const forbidden = othersReadOrWrite | groupWrites | (isShared ? 0 : groupReads);
+  if ((stats.mode & forbidden) === 0) return [];
+  return [
+    {
+      code: 'secret-readable',
+      severity: 'error',
+      subject: file,
+      problem: `Others than its owner have access to it (mode ${(stats.mode & 0o777).toString(8)}).`,
+      remedy: `chmod go= ${file}; if others had access to the machine, make new keys`,
+    },
+  ];
+}
+
+/** All belong to one user: the one that is asked for, or whoever has `pki_dir`. */
+async function checkOwners(
+  directories: readonly string[],
+  { config, world }: DiagnosticsInput,
+): Promise<DoctorFinding[]> {
+  const owner = world.uid ?? (await statIfThere(config.config.pkiDir))?.uid;
+  const findings: DoctorFinding[] = [];
+  for (const directory of directories) {
+    const stats = await statIfThere(directory);
+    if (stats === undefined || owner === undefined || stats.uid === owner) continue;
+    findings.push({
+      code: 'directory-owner',
+      severity: 'error',
+      subject: directory,
+      problem: `It belongs to user ${stats.uid}, the master's other files to ${owner}.`,
+      remedy: `Run everything as one user; chown -R ${owner} ${directory}, if it is that one.`,
+    });
+  }
+  return findings;
+}
+
+async function checkLeftovers(directory: string, { world }: DiagnosticsInput): Promise<DoctorFinding[]> {
+  const names = await readdir(directory).catch(() => []);
+  const findings: DoctorFinding[] = [];
+  for (const name of names.filter((it) => temporaryName.test(it))) {
+    const subject = path.join(directory, name);
+    const stats = await statIfThere(subject);
+    // A younger one may be about to be renamed.
+    if (stats === undefined || world.now() - stats.mtimeMs < minuteMs) continue;
+    findings.push({
+      code: 'leftover-file',
+      severity: 'warning',
+      subject,
+      problem: 'A process was ended while it wrote this file; nobody uses it.',
+      remedy: 'Remove it.',
+    });
+  }
+  return findings;
+}
+
+async function statIfThere(file: string): Promise<Stats | undefined> {
+  try {
+    return await stat(file);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}

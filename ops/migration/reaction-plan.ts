@@ -1,0 +1,318 @@
+/** The least rules under which the files of Salt's reactor do what they call. */
+
+import { TemplateError, parseYaml } from '../../template/index.ts';
+import { MasterError } from '../../master/api/errors.ts';
+import { isFunctionName } from '../../master/jobs/job-arguments.ts';
+import { pipeOf } from '../../master/data/pillar-sources.ts';
+import { type Chunk, FormError, chunksOf } from '../../master/reactor/reactor-files.ts';
+import path from 'node:path';
+import { expandGlob, placeOf } from '../../master/config/load.ts';
+import type { ConfigWarning, Settings } from '../../master/config/option-kinds.ts';
+import { pairsOf, textsOf } from './check-migration.ts';
+import { readStart, rootsOf } from './site-files.ts';
+import { compileGlob } from '../../minion-protocol/index.ts';
+import type { MasterConfig } from '../../master/config/options.ts';
+import { rulesOf } from '../../master/config/policy-rules.ts';
+import { enginePrefixes, planSignals, reactorPatterns } from './signal-plan.ts';
+
+// What a file of the reactor calls, read without an event: templates in it are not rendered.
+
+/** A call whose function, and whose target if it has one, stands in the file as it is. */
+export interface ReactorCall {
+  readonly action: 'publish' | 'runner' | 'wheel';
+  readonly fun: string;
+  /** A compound target; of `publish` only. */
+  readonly within?: string;
+}
+
+/** What a file calls. */
+export interface ReactorFileCalls {
+  readonly calls: readonly ReactorCall[];
+  /** Of each call, or part of the file, that no rule can be derived of: which, and why. */
+  readonly underivable: readonly string[];
+}
+
+/** Stands for what a template writes; no file has it. */
+const templated = 'saltbridge-templated';
+
+/**
+ * Reads a file. Of all branches of its templates each is read, because an event may take any.
+ * @param renderer - `renderer` of the master
+ * @param nodegroups - of the master, by name
+ */
+export function callsIn(
+  text: string,
+  renderer: string,
+  nodegroups: ReadonlyMap<string, string>,
+): ReactorFileCalls {
+  const calls: ReactorCall[] = [];
+  const underivable: string[] = [];
+  try {
+    const { isTemplate } = pipeOf(text, renderer);
+    const plain = isTemplate ? withoutTemplates(text) : text;
+    if (isTemplate && /\{%-?\s*(?:include|extends|import|from|call)\b/.test(text)) {
+      underivable.push('it has parts of other files, or macros; what they call is not looked at');
+    }
+    for (const block of blocksOf(plain)) readBlock(block, nodegroups, calls, underivable);
+  } catch (error) {
+    if (!(error instanceof MasterError)) throw error;
+    underivable.push(error.message);
+  }
+  return { calls, underivable };
+}
+
+const comments = /\{#(?:(?!#\})[\s\S])*#\}/g;
+const statement = String.raw`\{%(?:(?!%\})[\s\S])*%\}`;
+const statementLines = new RegExp(String.raw`^[ \t]*(?:${statement}[ \t]*)+$`, 'gm');
+const written = new RegExp(String.raw`${statement}|\{\{(?:(?!\}\})[\s\S])*\}\}`, 'g');
+
+/** Statements on lines of their own go; all else that a template writes is marked. */
+function withoutTemplates(text: string): string {
+  return text.replace(comments, '').replace(statementLines, '').replace(written, templated);
+}
+
+/** Each key of the first level with what stands below it: branches may have the same one. */
+function blocksOf(text: string): string[] {
+  const blocks: string[][] = [[]];
+  for (const line of text.split('\n')) {
+    if (/^[^\s#-]/.test(line) && !line.startsWith('---')) blocks.push([]);
+    if (!line.startsWith('#!') && !line.startsWith('---')) blocks.at(-1)?.push(line);
+  }
+  return blocks.map((lines) => lines.join('\n')).filter((block) => block.trim() !== '');
+}
+
+function readBlock(
+  block: string,
+  nodegroups: ReadonlyMap<string, string>,
+  calls: ReactorCall[],
+  underivable: string[],
+): void {
+  const [first = ''] = block.trim().split('\n', 1);
+  const name = first.replaceAll(templated, '{{ … }}').slice(0, 100);
+  try {
+    const data = parseYaml(block, { name: 'reactor' });
+    if (data === null) return;
+    for (const chunk of chunksOf(data)) {
+      const call = callOf(chunk, isChosen(block), nodegroups);
+      if (typeof call === 'string') underivable.push(`${name} ${call}`);
+      else calls.push(call);
+    }
+  } catch (error) {
+    if (!(error instanceof FormError || error instanceof TemplateError)) throw error;
+    underivable.push(`${name} cannot be read without an event`);
+  }
+}
+
+/** Whether branches of a template name several targets of one call. */
+function isChosen(block: string): boolean {
+  const targets = block.match(/^\s*(?:-\s+)?tgt\s*:/gm) ?? [];
+  const functions = block.match(/^\s+(?:local|cmd)(?:\.[\w.]+)?\s*:/gm) ?? [];
+  return targets.length > Math.max(1, functions.length);
+}
+
+/** @returns why no rule can be derived, where none can */
+function callOf(
+  chunk: Chunk,
+  isChosenTarget: boolean,
+  nodegroups: ReadonlyMap<string, string>,
+): ReactorCall | string {
+  const [state, fun] = [chunk.get('state'), chunk.get('fun')];
+  if (typeof fun !== 'string' || typeof state !== 'string') return 'names no function';
+  if (fun.includes(templated) || state.includes(templated)) {
+    return 'takes its function from a template';
+  }
+  if (!isFunctionName(fun)) return 'names no function';
+  if (state === 'runner' || state === 'wheel') return { action: state, fun };
+  if (state !== 'local' && state !== 'cmd') return `is for ${state}, which is not served`;
+  if (isChosenTarget) return 'has a target that a template chooses';
+  const target = targetOf(chunk, nodegroups);
+  return 'problem' in target ? target.problem : { action: 'publish', fun, ...target };
+}
+
+/** As a compound target, or why there is none. */
+function targetOf(
+  chunk: Chunk,
+  nodegroups: ReadonlyMap<string, string>,
+): { readonly within: string } | { readonly problem: string } {
+  const [given, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
+  const tgt = Array.isArray(given) ? given.join(',') : given;
+  if (typeof tgt !== 'string' || tgt === '' || typeof type !== 'string') {
+    return { problem: 'has no target' };
+  }
+  if (`${tgt}${type}`.includes(templated)) return { problem: 'takes its target from a template' };
+  const kind = Array.isArray(given) ? 'list' : type.toLowerCase();
+  const within = kind.startsWith('node') ? `N@${tgt}` : compoundOf(tgt, kind);
+  if (within === undefined) {
+    return { problem: `has a target of the type ${type}, which no rule can name` };
+  }
+  if (usesGrains(within, nodegroups)) {
+    return { problem: 'has a target by grains, which give no right' };
+  }
+  return { within };
+}
+
+const letters: Readonly<Record<string, string>> = {
+  pcre: 'E',
+  list: 'L',
+  pillar: 'I',
+  ipcidr: 'S',
+};
+
+function compoundOf(tgt: string, kind: string): string | undefined {
+  if (kind === 'compound') return tgt;
+  // A compound target is read word by word.
+  if (/[\s()]/.test(tgt) || /^.@/.test(tgt)) return undefined;
+  if (kind === 'glob') return tgt;
+  if (kind === 'grain' || kind === 'grain_pcre') return `G@${tgt}`;
+  const letter = Object.hasOwn(letters, kind) ? letters[kind] : undefined;
+  return letter === undefined ? undefined : `${letter}@${tgt}`;
+}
+
+/** Grains are the minion's own word. */
+function usesGrains(
+  target: string,
+  nodegroups: ReadonlyMap<string, string>,
+  seen: ReadonlySet<string> = new Set(),
+): boolean {
+  if (/(?:^|[\s(])[GP]@/.test(target)) return true;
+  const groups = [...target.matchAll(/(?:^|[\s(])N@([^\s()]+)/g)].map(([, group = '']) => group);
+  return groups.some((group) => {
+    const definition = nodegroups.get(group);
+    if (definition === undefined || seen.has(group)) return false;
+    return usesGrains(definition, nodegroups, new Set([...seen, group]));
+  });
+}
+
+/** What the data of an option says of nodegroups, as text. */
+export function nodegroupTexts(
+  pairs: readonly (readonly [string, unknown])[],
+): ReadonlyMap<string, string> {
+  return new Map(pairs.map(([name, value]) => [name, [value].flat().join(' ')]));
+}
+
+/** What a rule of the policy permits a file of the reactor. */
+export interface PlannedReactionRule {
+  /** As the option `reactor` names it; the rule is for `service: reaction:<reference>`. */
+  readonly reference: string;
+  readonly action: ReactorCall['action'];
+  readonly functions: readonly string[];
+  /** A compound target; of `publish` only. */
+  readonly within?: string;
+}
+
+/** A call, or a file, that no rule can be derived of. */
+export interface UnderivableReaction {
+  readonly reference: string;
+  /** '' where there is none. */
+  readonly file: string;
+  readonly reason: string;
+}
+
+/** What is to be granted to the files of the reactor, and what is not. */
+export interface ReactionPlan {
+  readonly rules: readonly PlannedReactionRule[];
+  readonly underivable: readonly UnderivableReaction[];
+}
+
+const maxFileBytes = 262_144;
+
+/** Reads each file that `reactor` names; a file that cannot be read is underivable. */
+export async function planReactions(settings: Settings): Promise<ReactionPlan> {
+  const renderer = textsOf(settings.get('renderer')?.value)[0] ?? 'jinja|yaml';
+  const nodegroups = nodegroupTexts(pairsOf(settings.get('nodegroups')?.value));
+  const rules: PlannedReactionRule[] = [];
+  const underivable: UnderivableReaction[] = [];
+  for (const reference of referencesIn(settings)) {
+    const files = await filesOf(reference, settings);
+    if (files.length === 0) {
+      underivable.push({ reference, file: '', reason: 'there is no such file' });
+    }
+    const calls: ReactorCall[] = [];
+    for (const file of files) {
+      const text = await readStart(file, maxFileBytes);
+      const found =
+        text === undefined || text.length >= maxFileBytes
+          ? { calls: [], underivable: ['it cannot be read, or is too large'] }
+          : callsIn(text, renderer, nodegroups);
+      calls.push(...found.calls);
+      underivable.push(...found.underivable.map((reason) => ({ reference, file, reason })));
+    }
+    rules.push(...rulesFor(reference, calls));
+  }
+  return { rules, underivable };
+}
+
+/** Each file, or pattern of files, of the option `reactor`, once. */
+function referencesIn(settings: Settings): ReadonlySet<string> {
+  const { value } = settings.get('reactor') ?? {};
+  const entries = Array.isArray(value) ? value.flatMap((item) => pairsOf(item)) : [];
+  return new Set(entries.flatMap(([, files]) => textsOf(files)));
+}
+
+async function filesOf(reference: string, settings: Settings): Promise<readonly string[]> {
+  if (!reference.startsWith('salt://')) {
+    return path.isAbsolute(reference) ? expandGlob(reference) : [];
+  }
+  const [place = ''] = reference.slice('salt://'.length).split('?');
+  for (const { directory, saltenv } of rootsOf(settings, 'file_roots')) {
+    const file = path.join(directory, place);
+    const isInside = file.startsWith(`${path.resolve(directory)}/`);
+    const isThere = isInside && saltenv === 'base' && (await readStart(file, 1)) !== undefined;
+    if (isThere) return [file];
+  }
+  return [];
+}
+
+/** One for each action and target. */
+function rulesFor(reference: string, calls: readonly ReactorCall[]): PlannedReactionRule[] {
+  const rules = new Map<string, PlannedReactionRule>();
+  for (const { action, fun, within } of calls) {
+    const key = `${action} ${within ?? ''}`;
+    const functions = [...new Set([...(rules.get(key)?.functions ?? []), fun])].sort();
+    const target = within === undefined ? {} : { within };
+    rules.set(key, { reference, action, functions, ...target });
+  }
+  return [...rules.values()];
+}
+
+// Tags that a site's reactor listens for, and that nobody may emit.
+
+const maxNamed = 5;
+
+/**
+ * One warning where Salt's `reactor:` has tags that need a rule and have none. Tags that the master
+ * fires itself, that minions emit without any rule, and that a template decides are no such ones.
+ */
+export function warnOfReactorTags(config: MasterConfig, settings: Settings): ConfigWarning[] {
+  const setting = settings.get('reactor');
+  const patterns = reactorPatterns(settings);
+  if (setting === undefined || patterns.length === 0) return [];
+  const permitted = rulesOf(config).flatMap((rule) =>
+    rule.action === 'signal' && rule.effect === 'allow' ? [rule.resource.tag] : [],
+  );
+  const unheard = planSignals(patterns, enginePrefixes(settings))
+    .rules.map(({ tag }) => tag)
+    .filter((tag) => !permitted.some((rule) => mayMeet(withoutPlaceholders(rule), tag)));
+  if (unheard.length === 0) return [];
+  const named = unheard.slice(0, maxNamed).join(', ');
+  const more = unheard.length > maxNamed ? ', …' : '';
+  const text = `reactor: nobody may emit ${unheard.length} of its tags (${named}${more}); saltbridge migrate check writes rules for them`;
+  const { origin } = setting;
+  return [{ kind: 'unheard', ...origin, message: `${placeOf(origin)}: ${text}` }];
+}
+
+/** Whether some tag may be meant by both; where wildcards stand in both, by what they begin with. */
+function mayMeet(rule: string, pattern: string): boolean {
+  if (literalBegin(pattern) === pattern) return compileGlob(rule)(pattern);
+  if (literalBegin(rule) === rule) return compileGlob(pattern)(rule);
+  const [begin, other] = [literalBegin(rule), literalBegin(pattern)];
+  return begin.startsWith(other) || other.startsWith(begin);
+}
+
+function literalBegin(glob: string): string {
+  return glob.replace(/[*?[].*$/s, '');
+}
+
+function withoutPlaceholders(tag: string): string {
+  return tag.replace(/\$\{[^}]*\}/g, '*');
+}

@@ -1,0 +1,60 @@
+import { randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { open, readFile, rename, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import { withFileInErrors } from './index.ts';
+import { isMissing } from './system.ts';
+
+/**
+ * Writes a file that appears whole or not at all, with the given mode from its first moment: a new
+ * file beside it, synchronised, then renamed into place [THREATS G-10].
+ */
+export async function writeFileAtomically(
+  file: string,
+  content: string | Uint8Array,
+  mode: number,
+): Promise<void> {
+  await withFileInErrors(file, () => writeWhole(file, content, mode));
+  await syncDirectory(path.dirname(file));
+}
+
+async function writeWhole(file: string, content: string | Uint8Array, mode: number): Promise<void> {
+  const temporary = `${file}.${randomBytes(6).toString('hex')}.tmp`;
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+  const handle = await open(temporary, flags, mode);
+  try {
+    // protection: readable-secrets
+    await handle.chmod(mode);
+    await handle.writeFile(content);
+    await handle.sync();
+    await handle.close();
+    await rename(temporary, file);
+  } catch (error) {
+    await handle.close().catch(() => {
+      // Already closed: the failure to report is the one that brought us here.
+    });
+    await unlink(temporary).catch(() => {
+      // Nothing was left behind.
+    });
+    throw error;
+  }
+}
+
+async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, constants.O_RDONLY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The file's text, or `undefined` if there is none. */
+export async function readTextIfPresent(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}

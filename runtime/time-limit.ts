@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** What comes; `undefined` where the signal fires first. */
+export function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T | undefined> {
+  const ended = new Promise<undefined>((resolve) => {
+    if (end.aborted) resolve(undefined);
+    end.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
+  return Promise.race([coming, ended]);
+}
+
+/**
+ * One signal of several. `AbortSignal.any` does the same, but in Node 20 what it makes and somebody
+ * listens to stays in memory for as long as the signals that it was made of.
+ */
+export interface LinkedSignal {
+  /** Aborted as soon as one of the others is, with its reason. */
+  readonly signal: AbortSignal;
+  /** Lets go of the others; also done when one is aborted. */
+  unlink(): void;
+}
+
+/** @param signals - those that may be missing are left out */
+export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): LinkedSignal {
+  const controller = new AbortController();
+  const sources = signals.filter((signal) => signal !== undefined);
+  const unlink = (): void => {
+    for (const source of sources) source.removeEventListener('abort', onAbort);
+  };
+  const onAbort = (event: Event): void => abort(event.target);
+  const abort = (source: unknown): void => {
+    unlink();
+    controller.abort(source instanceof AbortSignal ? source.reason : undefined);
+  };
+  const aborted = sources.find((source) => source.aborted);
+  if (aborted === undefined) for (const it of sources) it.addEventListener('abort', onAbort);
+  else abort(aborted);
+  return { signal: controller.signal, unlink };
+}
+
+/** Node fires longer timers at once. */
+export const longestTimerMs = 2_147_483_647;
+
+/** A time that passes. */
+export interface TimeLimit {
+  /** Fires when it has. */
+  readonly signal: AbortSignal;
+  /** It is waited for no longer. */
+  clear(): void;
+}
+
+/** Begins now. @param milliseconds longer ones end where timers do, after 24 days */
+export function timeLimit(milliseconds: number): TimeLimit {
+  const time = new AbortController();
+  const left = Math.min(Math.max(0, milliseconds), longestTimerMs);
+  const timer = setTimeout(() => time.abort(), left);
+  return { signal: time.signal, clear: () => clearTimeout(timer) };
+}
+
+/**
+ * Waits `milliseconds`; without a detour if there is nothing to wait for. A process that has nothing
+ * else to do does not live for it.
+ */
+export async function delay(milliseconds: number): Promise<void> {
+  if (milliseconds > 0) await sleep(milliseconds, undefined, { ref: false });
+}
