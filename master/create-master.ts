@@ -1,14 +1,16 @@
 /** How a running master is put together; the only place that sees all its parts. */
 
+
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import type { MasterApi } from './api/master-api.ts';
 import { ArgumentReader } from './functions/argument-reader.ts';
 import { auditedEvents, auditedReload, startAudit } from './audit/audited.ts';
-import type { AuditRequester } from './audit/audit-log.ts';
+import type { AuditRequester } from './api/audit.ts';
 import { Closers } from '../runtime/closers.ts';
-import { LiveConfig, type ReloadReport } from './config/live-config.ts';
+import { LiveConfig } from './config/live-config.ts';
+import type { ReloadReport } from './api/events.ts';
 import type { MasterConfig } from './config/options.ts';
 import type { Logins } from './users/logins.ts';
 import { openUsers, warnAboutBackends } from './users/users.ts';
@@ -27,7 +29,8 @@ import type { MasterParts } from './master.ts';
 import { type MineStore, openMine } from './data/mine.ts';
 import { openPillarSource } from './data/pillar.ts';
 import { type LivePolicy, logPolicyMode, openPolicy } from './users/policy.ts';
-import { PresenceEvents, type PresentMinion, needingOwnRestart, presentMinions } from './jobs/presence.ts';
+import { PresenceEvents, needingOwnRestart, presentMinions } from './jobs/presence.ts';
+import type { PresentMinion } from './api/jobs.ts';
 import { type Reactions, openReactions } from './reactor/reactions.ts';
 import { Renderer } from './data/renderer.ts';
 import { LastHeard } from './auth/last-heard.ts';
@@ -36,7 +39,6 @@ import { ReplayCache } from './auth/replay-cache.ts';
 import { RpcServer } from './rpc/server.ts';
 import { createServices, toFunctionsApi } from './functions/services.ts';
 import { createTransports } from './transports.ts';
-
 /** Values of the arguments that a minion gives to one function. */
 const maxArgumentValues = 100_000;
 

@@ -10,39 +10,34 @@ export { ArgumentReader, isReaderBusy } from './functions/argument-reader.ts';
 export { type FunctionArguments, isKeywordText, parseArgument, parseArguments, maxPlainDepth, toPlainValue } from './functions/arguments.ts';
 /** @internal */
 export { isPlainYamlText, parseYaml } from './functions/yaml.ts';
-export { AuditBursts, type AuditBurstsOptions, type AuditHead, type StoredHead, type AuditActor, type AuditEntry, type AuditOutcome, type AuditRecord, type AuditTrail, type AuditRequester } from './audit/audit-log.ts';
+export { AuditBursts, type AuditBurstsOptions, type AuditEntry, type AuditOutcome, type AuditRecord, type AuditTrail } from './audit/audit-log.ts';
+export { type AuditHead, type StoredHead, type AuditActor, type AuditRequester } from './api/audit.ts';
 export { type AuditFilter, readAuditLog, verifyAuditLog, type AuditProblem, type AuditReport, type ExpectedLog, verifyAudit } from './audit/verify.ts';
 export { type CandidatePolicy, loadCandidatePolicy } from './config/policy-rules.ts';
 export type { EauthOptions, ExpireOverride } from './config/option-table.ts';
 export { ConfigError, type ConfigErrorCode, configErrors, type ConfigWarning } from './config/option-kinds.ts';
 export type { HttpApiOptions } from './config/http-api-options.ts';
-export type { ReloadReport } from './config/live-config.ts';
+export { type ReloadReport } from './api/events.ts';
 export { type LoadedConfig, loadMasterConfig } from './config/load.ts';
-export type {
-  AclOptions,
-  HashType,
-  Limits,
-  LogLevel,
-  MasterConfig,
-  MasterOptions,
-  SignalRule,
-} from './config/options.ts';
+export { type AclOptions, type HashType, type Limits, type MasterConfig, type MasterOptions, type SignalRule } from './config/options.ts';
+export { type LogLevel } from './api/log.ts';
 export { resolveMasterConfig } from './config/resolve.ts';
 export type { SslOptions, TransportName, TransportOptions, TransportOpts } from './config/transport-options.ts';
 export { type LoadedTenants, loadTenants, type Tenant } from './config/tenants.ts';
-export { type LearnedPolicy, type LearnedRule, learnedText, type ReplayChange, type ReplayReport } from './users/learn.ts';
-export type { RecordedDecision } from './users/decisions.ts';
+export { type LearnedPolicy, type LearnedRule, type ReplayChange, type ReplayReport } from './api/users.ts';
+export { learnedText } from './users/learn.ts';
+export { type RecordedDecision } from './api/users.ts';
 export { type DoctorOptions, runDoctor, type DiskRoom, type SystemInfo, type DoctorCode, type DoctorFinding, type DoctorReport } from '../ops/diagnostics/run-doctor.ts';
 export { AuthenticationError, type AuthenticationErrorCode, AuthorizationError, authenticationErrors, authorizationErrors } from './users/errors.ts';
 /** @internal */
 export { type EntityReference, type IdentityToken, logInBody, readToken, tokensUrl } from './users/keystone.ts';
-export type { Login, LoginRequest, TokenInfo, TokenSelection } from './users/logins.ts';
+export { type Login, type LoginRequest, type TokenInfo, type TokenSelection } from './api/users.ts';
 /** @internal */
 export { RecentAnswers } from '../runtime/recent-answers.ts';
 /** @internal */
 export { TokenWatch } from './users/tokens.ts';
 export { type ErrorEntry, MasterError, type MasterErrorCode, masterErrors } from './api/errors.ts';
-export type { MasterEvent } from './events/event-bus.ts';
+export { type MasterEvent } from './api/events.ts';
 /** @internal */
 export { missedBySlowReader } from './events/event-ring.ts';
 export { type ExtensionHost, type MasterExtension, type NamedCall, type NamedCommands, type OpenExtension, type SignalIntake, type TargetBounds, type TokenHolder, actorOf, type StateArea, type StateEntry, type StateOperation } from './requests/extensions.ts';
@@ -52,43 +47,48 @@ export { createMemoryFiles, type MemoryContent, type MemoryFiles } from './files
 /** @internal */
 export { inTime, type LinkedSignal, linkSignals, longestTimerMs, type TimeLimit, timeLimit } from '../runtime/time-limit.ts';
 export { joinKeywords, separateKeywords } from './jobs/job-arguments.ts';
-export type { BatchRequest, BatchUpdate, RunRequest } from './jobs/batch.ts';
-export type { PublishRequest } from './jobs/dispatcher.ts';
-export type { JobUpdate, Delivery, DeliveryState, SilenceReason } from './jobs/follow-job.ts';
-export type { JobListRequest, JobReport, JobSummary } from './jobs/history.ts';
-export { type JobReturn, returnerOf, isFailureCode } from './jobs/job.ts';
+export { type BatchRequest, type BatchUpdate, type RunRequest } from './api/jobs.ts';
+export { type PublishRequest } from './api/jobs.ts';
+export { type JobUpdate, type Delivery, type DeliveryState, type SilenceReason } from './api/jobs.ts';
+export { type JobListRequest, type JobReport, type JobSummary } from './api/jobs.ts';
+export { type JobReturn } from './api/jobs.ts';
+export { returnerOf, isFailureCode } from './jobs/job.ts';
 export type { KeyLifecycle, AdmittedKey, HeldKey } from './auth/key-lifecycle.ts';
 export { KeyError, type KeyErrorCode, keyErrors, literalGlob } from './auth/key-store.ts';
 /** @internal */
 export { TokenBuckets } from '../runtime/token-bucket.ts';
 export { createLogger, createRootLog, createSilentLogger, type LogTarget, logLevels, type RootLog } from './api/log.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
-export type { MetricFamily, Distribution, Sample } from './metrics/metrics.ts';
+export { type MetricFamily, type Distribution, type Sample } from './api/events.ts';
 export { checkMigration, type MigrationFinding, type MigrationOutcome, type MigrationReport } from '../ops/migration/check-migration.ts';
 export { type Listening, policyText, type PlannedRule, type SignalPlan, type UnplannedPattern } from '../ops/migration/signal-plan.ts';
 export type { PlannedReactionRule, ReactionPlan, UnderivableReaction } from '../ops/migration/reaction-plan.ts';
 export { type OfflineKeys, openOfflineKeys } from './auth/keys-api.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './core-services.ts';
-export type { PillarDifference, PillarOrigin } from './data/pillar.ts';
-export { type ExtPillarFilesOptions, extPillarFiles, type ExtPillarHttpOptions, extPillarHttp, type ExtPillar, type ExtPillarRequest, type PillarTextFormat } from './data/ext-pillar.ts';
-export type { ExplainRequest } from './users/explain.ts';
+export { type PillarDifference, type PillarOrigin } from './api/pillar.ts';
+export { type ExtPillarFilesOptions, extPillarFiles, type ExtPillarHttpOptions, extPillarHttp, type ExtPillar, type ExtPillarRequest } from './data/ext-pillar.ts';
+export { type PillarTextFormat } from './api/pillar.ts';
+export { type ExplainRequest } from './api/users.ts';
 export { lintConfiguredPolicy } from './users/policy.ts';
-export type { PresenceEvidence, PresentMinion } from './jobs/presence.ts';
+export { type PresenceEvidence, type PresentMinion } from './api/jobs.ts';
 export type { TriggerEvent } from './reactor/reactions.ts';
-export { type CallValue, type CommandAction, type MappedCall, type MappedValue, type Reaction, type ReactionAction, type ReactionOptions, type ReactionTarget, type RunAction, reaction } from './reactor/reaction.ts';
-export type { ReactionOutcome, ReactionResult } from './reactor/reaction-queue.ts';
+export { type CallValue, type CommandAction, type MappedCall, type MappedValue, type Reaction, type ReactionAction, type ReactionOptions, type ReactionTarget, type RunAction } from './api/reactions.ts';
+export { reaction } from './reactor/reaction.ts';
+export { type ReactionOutcome } from './api/reactions.ts';
+export { type ReactionResult } from './reactor/reaction-queue.ts';
 export type { KeyAcceptanceHook, OfferedKey } from './auth/sign-in.ts';
-export type { Denial } from './requests/handlers.ts';
-export type { PillarProvider, PillarRequest, Tops, TopsProvider, TopsRequest } from './requests/minion-requests.ts';
+export { type Denial } from './api/events.ts';
+export { type PillarProvider, type PillarRequest } from './api/pillar.ts';
+export { type Tops, type TopsProvider, type TopsRequest } from './requests/minion-requests.ts';
 /** @internal */
 export { type RpcAccess, rpcAccess, type MethodDefinition, method as extensionMethod, type RpcMethod, rpcMethods } from './rpc/methods.ts';
 /** @internal */
 export { fromJson, readMarkedJson, toJson, writeMarkedJson } from './rpc/json-values.ts';
 /** @internal */
 export { failCall, parseParameters, refuseMethod, serveCall } from './rpc/server.ts';
-export type { FunctionCall, FunctionResult, StartedCall } from './functions/caller.ts';
+export { type FunctionCall, type FunctionResult, type StartedCall } from './api/functions.ts';
 /** @internal */
 export { readTextIfPresent, writeFileAtomically } from '../runtime/private-file.ts';
-export type { TargetRequest, PlannedMinion, TargetPlan } from './jobs/targets.ts';
+export { type TargetRequest, type PlannedMinion, type TargetPlan } from './api/jobs.ts';
 /** @internal */
 export { version } from './api/version.ts';

@@ -1,11 +1,10 @@
 /** The master's interface over its parts: see api.ts for what each call promises. */
 
-import path from 'node:path';
 import type { BoundPorts, MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
 import type { LoginsApi, MasterApi, MinionInfo, ReactionsApi, TransportStatus, UserApi } from './api/master-api.ts';
-import type { AuditRequester } from './audit/audit-log.ts';
-import type { ReloadReport } from './config/live-config.ts';
+import type { AuditRequester } from './api/audit.ts';
+import type { ReloadReport } from './api/events.ts';
 import type { MasterConfig } from './config/options.ts';
 import { createDecisionsApi } from './users/decisions.ts';
 import { MasterError } from './api/errors.ts';
@@ -14,10 +13,12 @@ import type { CoreServices } from './core-services.ts';
 import { type RequestCounters, metricFamilies } from './metrics/metrics.ts';
 import { type ExplainDeps, explainRequest } from './users/explain.ts';
 import type { LivePolicy } from './users/policy.ts';
-import { type PresentMinion, needingOwnRestart } from './jobs/presence.ts';
+import type { PresentMinion } from './api/jobs.ts';
+import { needingOwnRestart } from './jobs/presence.ts';
 import type { DenialLog } from './requests/handlers.ts';
 import { type Services, toFunctionsApi } from './functions/services.ts';
 import { version } from './api/version.ts';
+import path from 'node:path';
 
 /** A transport that is served, with its real ports. */
 export interface BoundTransport extends BoundPorts {

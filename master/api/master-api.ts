@@ -3,28 +3,17 @@
  * socket to commands on the same host: both are this one interface.
  */
 
+
 import type { Explanation, PolicyRule } from '../../acl/index.ts';
 import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { BackupReceipt } from '../../store/index.ts';
-import type { AuditRequester, StoredHead } from '../audit/audit-log.ts';
-import type { ReloadReport } from '../config/live-config.ts';
-import type { LearnedPolicy, ReplayReport } from '../users/learn.ts';
-import type { Login, LoginRequest, TokenInfo, TokenSelection } from '../users/logins.ts';
-import type { MasterEvent } from '../events/event-bus.ts';
-import type { BatchRequest, BatchUpdate, RunRequest } from '../jobs/batch.ts';
-import type { PublishRequest } from '../jobs/dispatcher.ts';
-import type { JobUpdate } from '../jobs/follow-job.ts';
-import type { JobListRequest, JobReport, JobSummary } from '../jobs/history.ts';
-import type { MetricFamily } from '../metrics/metrics.ts';
-import type { PillarDifference, PillarOrigin } from '../data/pillar.ts';
-import type { ExplainRequest } from '../users/explain.ts';
-import type { PresentMinion } from '../jobs/presence.ts';
-import type { Reaction } from '../reactor/reaction.ts';
-import type { ReactionOutcome } from '../reactor/reaction-queue.ts';
-import type { Denial } from '../requests/handlers.ts';
-import type { FunctionCall, FunctionResult, StartedCall } from '../functions/caller.ts';
-import type { TargetPlan, TargetRequest } from '../jobs/targets.ts';
-
+import type { AuditRequester, StoredHead } from './audit.ts';
+import type { Denial, MasterEvent, MetricFamily, ReloadReport } from './events.ts';
+import type { ExplainRequest, LearnedPolicy, Login, LoginRequest, ReplayReport, TokenInfo, TokenSelection } from './users.ts';
+import type { BatchRequest, BatchUpdate, JobListRequest, JobReport, JobSummary, JobUpdate, PresentMinion, PublishRequest, RunRequest, TargetPlan, TargetRequest } from './jobs.ts';
+import type { PillarDifference, PillarOrigin } from './pillar.ts';
+import type { Reaction, ReactionOutcome } from './reactions.ts';
+import type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
 /** A minion with an accepted key, and whether it is there. */
 export interface MinionInfo {
   readonly id: string;

@@ -1,33 +1,18 @@
 /** The audit log of a running master. */
 
 import { createHash, createHmac } from 'node:crypto';
-import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { constants, createReadStream } from 'node:fs';
 import { type FileHandle, open, readdir, rm, stat, truncate } from 'node:fs/promises';
-import path from 'node:path';
 import { isMissing } from '../../runtime/system.ts';
 import type { Store } from '../../store/index.ts';
 import { writeFileAtomically } from '../../runtime/private-file.ts';
 import { type JsonForm, StepScheduler, isSmallJson, makeDirectory, writeJsonInSteps } from '../../runtime/index.ts';
 import type { Logger } from 'pino';
 import { TokenBuckets } from '../../runtime/token-bucket.ts';
-
-// What the audit log holds: who did what, on whom, by which rule, and what became of it.
-
-/** Who did it, as far as the master can know. */
-export interface AuditActor {
-  /**
-   * `minion`: its key opened the request. `local`: whoever may use the local socket, or the program
-   * that the master runs in; `name` is what they call themselves. `project`: a user of Keystone's who
-   * acts for one. `master`: the master by itself.
-   */
-  readonly kind: 'minion' | 'local' | 'user' | 'project' | 'service' | 'token' | 'master';
-  /** Id of the minion or token, or name; never a token itself. */
-  readonly name: string;
-  /** What authenticated a user. */
-  readonly eauth?: string;
-}
+import type { AuditActor, AuditHead, AuditRequester, StoredHead } from '../api/audit.ts';
+import Type from '#typebox';
+import path from 'node:path';
 
 /** What became of it. */
 export type AuditOutcome = 'done' | 'failed' | 'permitted' | 'denied' | 'expired';
@@ -120,15 +105,6 @@ function clip(text: string): string {
 
 /** Where nothing is audited. */
 export const noAudit: AuditTrail = { append: () => {}, digest: async () => '' };
-
-// The chain of the audit log: each line holds the hash of the one before and its own, which is made
-// of the line's very bytes. Nothing has to be written again to be checked.
-
-/** The last record of a log. */
-export interface AuditHead {
-  readonly sequence: number;
-  readonly hash: string;
-}
 
 /** Before the first record. */
 export const chainStart: AuditHead = { sequence: 0, hash: '0'.repeat(64) };
@@ -267,14 +243,6 @@ export async function* linesOf(file: string, start = 0): AsyncGenerator<FileLine
   if (rest.length > 0) yield line(Buffer.alloc(0), false);
 }
 
-// What the store knows of the audit log, so that a tail that was cut off is missed.
-
-/** The log as it was when it was last synchronised. */
-export interface StoredHead extends AuditHead {
-  /** Sequence of the first record that is kept: what was before it has been rotated away. */
-  readonly first: number;
-}
-
 const key = ['audit', 'head'] as const;
 
 /** `undefined`: there was none, or it is none. */
@@ -288,13 +256,6 @@ export async function readHead(store: Pick<Store, 'get'>): Promise<StoredHead | 
 export async function writeHead(store: Store, head: StoredHead): Promise<void> {
   const value = Buffer.from(`${head.sequence} ${head.first} ${head.hash}`);
   await store.write([{ op: 'put', key, value }]);
-}
-
-/** Who asked for something, and the rule by which they may. */
-export interface AuditRequester {
-  readonly who: AuditActor;
-  /** Name of the rule. */
-  readonly rule: string;
 }
 
 /** @param user - what somebody at the local interface calls themselves; nobody vouches for it */

@@ -1,8 +1,9 @@
 import { type BusApi, type EventBus, tags } from '../events/event-bus.ts';
-import { type AuditActor, AuditBursts, type AuditBurstsOptions, AuditLog, type AuditRequester, type AuditTrail, type StoredHead, auditDirectory, auditOf, named, noAudit } from './audit-log.ts';
+import type { AuditActor, AuditRequester, StoredHead } from '../api/audit.ts';
+import { AuditBursts, type AuditBurstsOptions, AuditLog, type AuditTrail, auditDirectory, auditOf, named, noAudit } from './audit-log.ts';
 import type { KeyChange, KeySelection, KeysApi } from '../api/master-api.ts';
 import type { KeyChange as KeyTransition } from '../auth/key-store.ts';
-import type { ReloadReport } from '../config/live-config.ts';
+import type { ReloadReport } from '../api/events.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { Decision } from '../../acl/index.ts';
 import type { Logger } from 'pino';

@@ -1,10 +1,11 @@
 /** Whether an audit log is as it was written. */
 
-import { type AuditHead, type AuditRecord, type StoredHead, auditDirectory, auditFiles, linesOf, readHead, readLine } from './audit-log.ts';
+
+import type { AuditHead, StoredHead } from '../api/audit.ts';
+import { type AuditRecord, auditDirectory, auditFiles, linesOf, readHead, readLine } from './audit-log.ts';
 import { readStore } from '../../store/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { storeDirectory } from '../core-services.ts';
-
 /** Something that is not as it was written. */
 export interface AuditProblem {
   readonly kind: /** A line is not what its hash says. */

@@ -13,7 +13,7 @@ import type { PublishKey } from './publish-key.ts';
 import type { RsaPool } from './rsa-pool.ts';
 import type { SessionKeys } from './session-keys.ts';
 import type { VersionCheck } from './version-pins.ts';
-import type { PresentMinion } from '../jobs/presence.ts';
+import type { PresentMinion } from '../api/jobs.ts';
 import type { LastHeard } from './last-heard.ts';
 
 /** What a sign-in needs of the master. */

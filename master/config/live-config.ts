@@ -3,6 +3,7 @@
 import type { Limits, MasterConfig } from './options.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { aclOptions, eauthOptions, limitOptions, ownOptions, rightsOptions, saltOptions } from './option-table.ts';
+import type { ReloadReport } from '../api/events.ts';
 
 // What can change while a master runs; everything else needs a restart.
 
@@ -53,16 +54,6 @@ export const reloadableLimits: readonly (keyof Limits)[] = [
   'pendingKeys',
   'pendingKeysPerAddress',
 ];
-
-/** What became of another configuration, by the names of options in files. */
-export interface ReloadReport {
-  /** What is other than before, and in force now. */
-  readonly applied: readonly string[];
-  /** What is other than before, and will be in force after a restart. */
-  readonly needRestart: readonly string[];
-  /** Files of certificates that were renewed, and are in force now. */
-  readonly certificates: readonly string[];
-}
 
 /** Hands a configuration to the parts of a master, and changes it under them. */
 export class LiveConfig {

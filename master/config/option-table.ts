@@ -1,8 +1,8 @@
 import { type OptionKind, type SectionTable, type Settings, authVersion, duration, entriesOf, filePath, flag, integer, isSettings, number, numericText, oneOf, passphrase, pathOrUrl, readSection, text, textList, toPlain } from './option-kinds.ts';
 import type { EventRingOptions } from '../events/event-ring.ts';
-import type { AclOptions, Limits, LogLevel, MasterConfig } from './options.ts';
+import type { AclOptions, Limits, MasterConfig } from './options.ts';
+import type { LogLevel } from '../api/log.ts';
 import { type Nodegroups, type WireMap, type WireValue, compileSearchPattern } from '../../minion-protocol/index.ts';
-import path from 'node:path';
 import { hostname } from 'node:os';
 import { extPillarEntries } from './ext-pillar.ts';
 import { httpApi } from './http-api-options.ts';
@@ -10,6 +10,7 @@ import { functionPermissions, policyRules, publishPermissions, rights, signalRul
 import { reactions } from './reactions.ts';
 import { ssl, transportName, transportOpts } from './transport-options.ts';
 import { tenantDirectories } from './tenants.ts';
+import path from 'node:path';
 
 // `saltbridge: audit:`
 

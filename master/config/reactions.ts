@@ -3,7 +3,8 @@
 import { PolicyError, parseRate } from '../../acl/index.ts';
 import { isKeywordText } from '../functions/arguments.ts';
 import { isFunctionName } from '../jobs/job-arguments.ts';
-import { type CallValue, type Reaction, neededValues, parseReaction, schemaGuarantees, targetedOf, valuesOf, withProgramNames } from '../reactor/reaction.ts';
+import type { CallValue, Reaction } from '../api/reactions.ts';
+import { neededValues, parseReaction, schemaGuarantees, targetedOf, valuesOf, withProgramNames } from '../reactor/reaction.ts';
 import { compileRightTarget } from '../jobs/targets.ts';
 import { ConfigError, type OptionKind, type OptionOrigin, isSettings, toPlain } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';

@@ -1,9 +1,10 @@
 /** Pillar from elsewhere, put over that of the files in the order in which it is listed. */
 
+
 import type { Logger } from 'pino';
 import type { FactMap } from '../../minion-protocol/index.ts';
 import type { PlainData } from '../../template/index.ts';
-import type { PillarRequest } from '../requests/minion-requests.ts';
+import type { PillarRequest, PillarTextFormat } from '../api/pillar.ts';
 import type { PillarAnswer, PillarSource } from './pillar.ts';
 import { type MergeOptions, type PillarMap, isPillarMap, mergePillar } from './compile-pillar.ts';
 import { fromWire, toWirePillar } from './pillar-cache.ts';
@@ -12,7 +13,6 @@ import { type ParsedFileCache, readData } from './renderer.ts';
 import { HiddenDirectories } from '../files/roots.ts';
 import { DiskFiles } from '../files/disk-files.ts';
 import { type ExtPillarEntry, checkPillarAddress } from '../config/ext-pillar.ts';
-
 /**
  * Whose pillar is asked for. The id is verified; grains are not told, so that nothing a minion
  * says of itself decides what it gets [THREATS M-09].
@@ -128,9 +128,6 @@ function asMap(pillar: FactMap): PillarMap {
   const data = fromWire(pillar);
   return isPillarMap(data) ? data : new Map();
 }
-
-/** How pillar from elsewhere is written. */
-export type PillarTextFormat = 'json' | 'yaml';
 
 /** Reads texts as data. */
 export type TextReader = Pick<ParsedFileCache, 'read'>;

@@ -1,15 +1,16 @@
 /** One value of a mine, as minions send it [WIRE 9.6; salt/utils/mine.py]. */
 
 import { type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import { type TargetReach, type TargetRequest, type TargetResolver, everyone } from '../jobs/targets.ts';
+import { type TargetReach, type TargetResolver, everyone } from '../jobs/targets.ts';
+import type { TargetRequest } from '../api/jobs.ts';
 import { MasterError } from '../api/errors.ts';
 import type { PolicyGate } from '../users/policy.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
-import path from 'node:path';
 import { type SaltDataCache, readBounded } from '../jobs/minion-facts.ts';
 import type { Logger } from 'pino';
 import type { MasterConfig } from '../config/options.ts';
+import path from 'node:path';
 
 /** A value, and who may read it. */
 export interface MineEntry {

@@ -1,6 +1,6 @@
 import { type FactMap, type Nodegroups, type WireMap, type WireValue, isWireMap, packLocal, traverseFacts, unpackLocal } from '../../minion-protocol/index.ts';
 import { MasterError } from '../api/errors.ts';
-import type { PillarProvider, PillarRequest } from '../requests/minion-requests.ts';
+import type { PillarDifference, PillarOrigin, PillarProvider, PillarRequest } from '../api/pillar.ts';
 import { type CompiledPillar, GrainReads, type MergeOptions, type PillarLayer, type PillarMap, compilePillar, withMasterOptions } from './compile-pillar.ts';
 import { type CacheDependencies, type FileRead, type KeptPillar, PersistentPillarCache, isCurrent, keptLimits, packKept, toWire, toWirePillar, unpackKept } from './pillar-cache.ts';
 import { PillarSources, type SourceFile } from './pillar-sources.ts';
@@ -643,19 +643,6 @@ export function reasonOf(error: unknown): string {
   throw error;
 }
 
-// Where a value of a pillar comes from.
-
-/** A file that says something of a value. */
-export interface PillarOrigin {
-  readonly saltenv: string;
-  readonly sls: string;
-  /** Below its root. */
-  readonly file: string;
-  /** From 1; where the key stands in one line of the file only. */
-  readonly line?: number;
-  readonly value: WireValue;
-}
-
 /** The value at a path of keys (`a:b`); of the empty path, all of it. */
 export function valueAt(data: WireValue, path: string): WireValue | undefined {
   return path === '' ? data : traverseFacts(data, path.split(':'));
@@ -708,18 +695,6 @@ function keyOf(line: string): string | undefined {
   const form = /^[\s-]*(?:"([^"]+)"|'([^']+)'|([^\s"'#:{][^:]*))\s*:(?:\s|$)/;
   const [, double, single, plain] = form.exec(line) ?? [];
   return double ?? single ?? plain?.trimEnd();
-}
-
-// What changes from one pillar to another.
-
-/** A value that is another one. */
-export interface PillarDifference {
-  /** Keys with `:` between them. */
-  readonly path: string;
-  /** Absent: it was not there. */
-  readonly before?: WireValue;
-  /** Absent: it is not there any more. */
-  readonly after?: WireValue;
 }
 
 /** All values that differ, maps level by level, in the order of their paths. */

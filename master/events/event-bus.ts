@@ -9,6 +9,7 @@ import type { Closers } from '../../runtime/closers.ts';
 import { eventRingSize } from '../config/option-table.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { CoreServices } from '../core-services.ts';
+import type { MasterEvent } from '../api/events.ts';
 
 // Keeps events on the bus within `max_event_size`, as salt/utils/dicttrim.py does.
 
@@ -45,15 +46,6 @@ function sizeOf(value: WireValue): number {
     (sum, [key, item]) => sum + key.length + sizeOf(item),
     3,
   );
-}
-
-/** An event as every reader sees it. */
-export interface MasterEvent {
-  readonly tag: string;
-  /** Always has `_stamp`: UTC, ISO 8601 with microseconds, without zone. */
-  readonly data: WireMap;
-  /** Where events are kept to be read again (`saltbridge: event_ring`): what names this one. */
-  readonly id?: string;
 }
 
 /** How a reader subscribes. */

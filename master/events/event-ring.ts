@@ -4,12 +4,13 @@
  * some, readers are told that some are missing.
  */
 
+
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type WireMap, formatEventStamp, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
-import { type MasterEvent, tags } from './event-bus.ts';
-
+import type { MasterEvent } from '../api/events.ts';
+import { tags } from './event-bus.ts';
 /** How much a ring holds; what is older goes. */
 export interface EventRingOptions {
   /** `entries`: events. */

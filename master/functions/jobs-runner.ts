@@ -1,12 +1,13 @@
 /** The `jobs` runner [salt/runners/jobs.py]. */
 
+
 import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../minion-protocol/index.ts';
 import { MasterError } from '../api/errors.ts';
-import { type JobRecord, type JobReturn, returnerOf } from '../jobs/job.ts';
+import { type JobRecord, returnerOf } from '../jobs/job.ts';
+import type { JobReturn } from '../api/jobs.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { type CallContext, type FunctionTable, count, flag, ignored, map, masterFunction, names, optional, required, text, withOutputter } from './caller.ts';
 import { type MinionCalls, askMinions } from './runners.ts';
-
 /** What a job must be like to be listed; all that is given must hold. */
 export interface JobFilter {
   /** Globs, one of which means its function. */

@@ -1,22 +1,23 @@
 /** What a minion asks others, or the master, to run [WIRE 9.10]. */
 
+
 import type { Call, Decision, MinionSubject } from '../../acl/index.ts';
 import { type WireMap, type WireValue, isJid, pythonStr } from '../../minion-protocol/index.ts';
 import type { ArgumentReader } from './argument-reader.ts';
 import { type FunctionArguments, isKeywordText } from './arguments.ts';
 import { MasterError } from '../api/errors.ts';
 import { checkArguments, isFunctionName, joinKeywords, separateKeywords } from '../jobs/job-arguments.ts';
-import type { TargetReach, TargetRequest, TargetResolver } from '../jobs/targets.ts';
+import type { TargetReach, TargetResolver } from '../jobs/targets.ts';
+import type { JobReturn, PublishRequest, TargetRequest } from '../api/jobs.ts';
 import type { Logger } from 'pino';
 import { minionActor } from '../audit/audit-log.ts';
-import type { JobDispatcher, PublishRequest } from '../jobs/dispatcher.ts';
-import { type JobReturn, returnerOf } from '../jobs/job.ts';
+import type { JobDispatcher } from '../jobs/dispatcher.ts';
+import { returnerOf } from '../jobs/job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { type RunDeps, runJob } from '../jobs/batch.ts';
 import type { RequestCounters } from '../metrics/metrics.ts';
 import type { PolicyGate } from '../users/policy.ts';
 import type { FunctionCaller } from './caller.ts';
-
 /** A function with its arguments as a minion will take them. */
 export interface PeerCall {
   readonly fun: string;

@@ -3,8 +3,7 @@
 import type { JobsApi, LoginsApi } from '../api/master-api.ts';
 import { AuthenticationError } from '../users/errors.ts';
 import { type CallContext, type FunctionTable, type MasterFunction, anything, flag, ignored, map, masterFunction, names, optional, required, seconds, target, text } from './caller.ts';
-import type { JobReturn } from '../jobs/job.ts';
-import type { RunRequest } from '../jobs/batch.ts';
+import type { JobReturn, RunRequest } from '../api/jobs.ts';
 import { type WireMap, type WireValue, isWireMap } from '../../minion-protocol/index.ts';
 import type { EventBus } from '../events/event-bus.ts';
 import { MasterError } from '../api/errors.ts';

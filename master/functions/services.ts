@@ -1,5 +1,6 @@
 /** Keys, jobs, runners and wheel over their parts: what the interface gives, and minions may ask. */
 
+
 import type { Logger } from 'pino';
 import type { FunctionsApi, JobsApi, KeysApi, LoginsApi, PillarApi } from '../api/master-api.ts';
 import { auditedKeys } from '../audit/audited.ts';
@@ -8,21 +9,20 @@ import type { EventBus } from '../events/event-bus.ts';
 import type { FileServer } from '../files/file-server.ts';
 import type { CoreServices } from '../core-services.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
-import { type JobUpdate, type MinionFacts, resumeJob } from '../jobs/follow-job.ts';
+import type { JobUpdate, PresentMinion } from '../api/jobs.ts';
+import { type MinionFacts, resumeJob } from '../jobs/follow-job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import { type JobsApiDeps, createJobsApi } from '../jobs/jobs.ts';
 import { type OwnKey, createKeysApi } from '../auth/keys-api.ts';
 import type { Mine } from '../data/mine.ts';
 import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
 import { type PillarSource, createPillarApi } from '../data/pillar.ts';
-import type { PresentMinion } from '../jobs/presence.ts';
 import type { Renderer } from '../data/renderer.ts';
 import { FunctionCaller, type FunctionCallerOptions, saltRunners, saltWheels } from './caller.ts';
 import { runnerTable } from './runners.ts';
 import type { TargetResolver } from '../jobs/targets.ts';
 import { version } from '../api/version.ts';
 import { wheelTable } from './wheel.ts';
-
 /** What they are made from. */
 export interface ServiceDeps extends Mine {
   readonly config: MasterConfig;

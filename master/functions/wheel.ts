@@ -8,12 +8,12 @@ import { HiddenDirectories, expandRoot, walkRoots } from '../files/roots.ts';
 import { DiskFiles } from '../files/disk-files.ts';
 import { type FunctionTable, count, flag, map, masterFunction, optional, required, text } from './caller.ts';
 import type { CreatedKey, KeyInfo, KeySelection, KeyState, KeysApi } from '../api/master-api.ts';
-import type { AuditRequester } from '../audit/audit-log.ts';
+import type { AuditRequester } from '../api/audit.ts';
 import type { OwnKey } from '../auth/keys-api.ts';
 import { literalGlob } from '../auth/key-store.ts';
 import { userInfo } from 'node:os';
 import { saltValues } from '../config/salt-values.ts';
-import type { PresentMinion } from '../jobs/presence.ts';
+import type { PresentMinion } from '../api/jobs.ts';
 
 // The `file_roots` wheel module, as far as it reads [salt/wheel/file_roots.py].
 

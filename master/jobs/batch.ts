@@ -1,8 +1,9 @@
 /** A job on so many minions at a time [salt cli/batch.py]. */
 
 import { MasterError } from '../api/errors.ts';
-import { type FollowDeps, type JobUpdate, createJobEventQueue, followJob } from './follow-job.ts';
-import { type JobDispatcher, ParallelJobs, type PublishRequest } from './dispatcher.ts';
+import { type FollowDeps, createJobEventQueue, followJob } from './follow-job.ts';
+import type { BatchRequest, BatchUpdate, JobUpdate, RunRequest } from '../api/jobs.ts';
+import { type JobDispatcher, ParallelJobs } from './dispatcher.ts';
 import { isFailureCode } from './job.ts';
 
 // The places of a batch: how many minions may be at it at once.
@@ -81,34 +82,6 @@ export class BatchWait {
     for (const stop of this.#stops) stop();
   }
 }
-
-/** A job, and how it is spread. */
-export interface BatchRequest extends RunRequest {
-  /** Minions at a time: a number, or a part of those that answered, such as `25%`. */
-  readonly size: number | string;
-  /** Seconds that a place stays empty after its minion is done. Default 0. */
-  readonly waitSeconds?: number;
-  /** Whether the first failure ends it; what runs by then is not waited for. Default false. */
-  readonly failHard?: boolean;
-}
-
-/** What a batch tells: `gathered`, then what its jobs tell, `ended` last. */
-export type BatchUpdate =
-  | {
-      readonly type: 'gathered';
-      /** Minions that answered a ping; the job is for them. */
-      readonly minions: readonly string[];
-      /** Minions that did not; nothing will be sent to them. */
-      readonly silent: readonly string[];
-    }
-  | JobUpdate
-  | {
-      readonly type: 'ended';
-      /** The minion whose failure ended it (`failHard`). */
-      readonly failed?: string;
-      /** Minions that nothing was sent to because of that. */
-      readonly left: readonly string[];
-    };
 
 /** Publishes one job and follows it. */
 type Run = (request: RunRequest, signal?: AbortSignal) => AsyncIterable<JobUpdate>;
@@ -236,16 +209,6 @@ function choose(
     chosen.push(...left.splice(random(left.length), 1));
   }
   return chosen;
-}
-
-/** A job with the patience of whoever waits for it. */
-export interface RunRequest extends PublishRequest {
-  /** Seconds without news after which the silent minions are asked whether they still run it. */
-  readonly timeout?: number;
-  /** Seconds that they have for that answer. */
-  readonly gatherJobTimeout?: number;
-  /** Run on so many minions only, chosen at random among those that have the function. */
-  readonly subset?: number;
 }
 
 /** What {@link runJob} works with. */

@@ -1,47 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type MasterTransport, type OutgoingPublication, type PublicationLoad, type PublishOutcome, type SigningAlgorithm, type TargetExpression, type WireMap, type WireValue, isJid, publicationEnvelope, sealPublication } from '../../minion-protocol/index.ts';
+import { type MasterTransport, type OutgoingPublication, type PublicationLoad, type PublishOutcome, type SigningAlgorithm, type TargetExpression, type WireValue, isJid, publicationEnvelope, sealPublication } from '../../minion-protocol/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
-import { type AuditRequester, type AuditTrail, auditOf, named } from '../audit/audit-log.ts';
+import { type AuditTrail, auditOf, named } from '../audit/audit-log.ts';
 import { MasterError } from '../api/errors.ts';
 import { type EventBus, tags } from '../events/event-bus.ts';
 import type { Reconnecting } from './presence.ts';
-import type { TargetRequest, TargetResolver } from './targets.ts';
+import type { TargetResolver } from './targets.ts';
 import { toArguments } from './job-arguments.ts';
-import { Job, type JobRecord, type JobReturn, freshJid, newJobEvent } from './job.ts';
+import { Job, type JobRecord, freshJid, newJobEvent } from './job.ts';
+import type { JobReturn, JobUpdate, PublishRequest } from '../api/jobs.ts';
 import type { AddedJob, JobCache } from './job-cache.ts';
 import { BoundedQueue } from '../../runtime/bounded-queue.ts';
-import type { JobUpdate } from './follow-job.ts';
 import type { PublishKey } from '../auth/publish-key.ts';
-
-/** What a caller wants done. */
-export interface PublishRequest extends TargetRequest {
-  /** The minion's function, `module.function`; a list: several in one job, one after the other. */
-  readonly fun: string | readonly string[];
-  /**
-   * Positional arguments. For several functions a list for each, in their order; keywords are
-   * then its last value, a map with `__kwarg__: true`.
-   */
-  readonly arg?: readonly WireValue[];
-  /** Keyword arguments; not for several functions. */
-  readonly kwarg?: Readonly<Record<string, WireValue>>;
-  /** Shown in the job and given back by the minion. Default `saltbridge`. */
-  readonly user?: string;
-  /** Returners that run on the minion, comma separated. */
-  readonly ret?: string;
-  /** Copied into the return. */
-  readonly metadata?: WireMap;
-  /** Whether minions of 3008 and later tell `salt/job/<jid>/start/<id>` before they begin. */
-  readonly startEvent?: boolean;
-  /**
-   * The job's id: twenty digits, and `_` with more behind them if you like. That of another job
-   * only if this is the same for minions that it was not for. Default: a new one.
-   */
-  readonly jid?: string;
-  /** The minion that asks for it; told to the minions, as Salt does. */
-  readonly requestedBy?: string;
-  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
-  readonly by?: AuditRequester;
-}
 
 /** A job that is on its way. */
 export interface PublishedJob {

@@ -1,12 +1,13 @@
 /** A job from its publication to its end. */
 
+
 import type { WireValue } from '../../minion-protocol/index.ts';
 import type { JobDispatcher } from './dispatcher.ts';
-import { type Job, type JobRecord, type JobReturn, isFailureCode } from './job.ts';
+import { type Job, type JobRecord, isFailureCode } from './job.ts';
+import type { Delivery, JobReturn, JobUpdate, SilenceReason } from '../api/jobs.ts';
 import { MasterError } from '../api/errors.ts';
 import { BoundedQueue } from '../../runtime/bounded-queue.ts';
 import type { JobCache } from './job-cache.ts';
-
 /**
  * Which of these minions answer `saltutil.find_job` with more than an empty map. The round ends
  * when all do so, or after its time: who says that it runs no such job may have ended it just now,
@@ -45,48 +46,6 @@ export async function findRunning(
 function isRunningJob(value: WireValue): boolean {
   if (value === null || typeof value !== 'object') return false;
   return value instanceof Map ? value.size > 0 : Object.keys(value).length > 0;
-}
-
-// What became of a job at each minion that it was for, and, where nothing came, why.
-
-/** How a minion stands to a job. */
-export type DeliveryState =
-  /** It returned. */
-  | 'answered'
-  /** It returned, and says that it failed. */
-  | 'failed'
-  /** It said, when it was asked, that it is still at it. */
-  | 'running'
-  /** Somebody still waits for it. */
-  | 'waiting'
-  /** It had not come back from a restart of the master in time for the job. */
-  | 'reconnecting'
-  /** Nothing came, and nobody waits. */
-  | 'silent';
-
-/** Why nothing came, as far as a master can know. */
-export type SilenceReason =
-  /** Its key is not accepted, or no longer. */
-  | 'key-not-accepted'
-  /** Not heard since the start of this master. */
-  | 'never-heard'
-  /** Heard last before the job was published. */
-  | 'not-heard-since'
-  /** Some subscribers, perhaps this one, were passed over because their queue was full. */
-  | 'queue-full'
-  /** It was heard after the job was published, but returned nothing. */
-  | 'no-return';
-
-/** One minion's line in the ledger of a job. */
-export interface Delivery {
-  readonly minion: string;
-  readonly state: DeliveryState;
-  /** When its return was taken, milliseconds since 1970. */
-  readonly receivedAt?: number;
-  /** For silent ones. */
-  readonly reason?: SilenceReason;
-  /** When its last verified request came, milliseconds since 1970, for silent and reconnecting ones. */
-  readonly lastHeardAt?: number;
 }
 
 /** What the rest of the master knows of minions. */
@@ -171,33 +130,6 @@ function explainSilence(
   if (skipped > 0) return silent('queue-full');
   return silent(heardAt === undefined ? 'never-heard' : 'not-heard-since');
 }
-
-/** What a running job tells, in this order: `published`, then the rest, `finished` last. */
-export type JobUpdate =
-  | {
-      readonly type: 'published';
-      readonly jid: string;
-      readonly minions: readonly string[];
-      readonly missing: readonly string[];
-      /** Subscribers that were passed over because their queue was full. */
-      readonly skipped: number;
-      /** Why the target is broken, and therefore means nobody. */
-      readonly problem?: string;
-    }
-  | ({ readonly type: 'return'; readonly jid: string } & JobReturn)
-  /** These minions said that they are still at it. */
-  | { readonly type: 'running'; readonly jid: string; readonly minions: readonly string[] }
-  | {
-      readonly type: 'finished';
-      readonly jid: string;
-      readonly answered: readonly string[];
-      /** Minions that neither returned nor said that they are still at it. */
-      readonly silent: readonly string[];
-      /** Those that had not come back from a restart of the master in time for the job. */
-      readonly reconnecting: readonly string[];
-      /** A line for each targeted minion, those of `missing` last. */
-      readonly deliveries: readonly Delivery[];
-    };
 
 /** Salt's defaults, seconds (`timeout`, `gather_job_timeout`). */
 interface RunDefaults {

@@ -1,40 +1,11 @@
 /** Jobs that are kept: what they were, what came back, what became of the rest. */
 
-import type { WireValue } from '../../minion-protocol/index.ts';
+
 import { MasterError } from '../api/errors.ts';
-import type { JobRecord, JobReturn } from './job.ts';
+import type { JobRecord } from './job.ts';
+import type { Delivery, DeliveryState, JobListRequest, JobReport, JobReturn, JobSummary } from '../api/jobs.ts';
 import type { JobCache } from './job-cache.ts';
-import { type Delivery, type DeliveryState, type MinionFacts, describeDeliveries } from './follow-job.ts';
-
-/** A job without what came back. */
-export interface JobSummary {
-  readonly jid: string;
-  readonly fun: string | readonly string[];
-  readonly tgt: string | readonly string[];
-  readonly tgtType: string;
-  readonly user: string;
-  /** Milliseconds since 1970. */
-  readonly publishedAt: number;
-  /** Whether a minion started it itself. */
-  readonly selfMade: boolean;
-  /** How many minions there are in each state. */
-  readonly counts: Readonly<Record<DeliveryState, number>>;
-}
-
-/** A job and what is known of it. */
-export interface JobReport extends JobSummary {
-  readonly arg: readonly WireValue[];
-  readonly deliveries: readonly Delivery[];
-  /** What came back until now, late returns too. */
-  readonly returns: readonly JobReturn[];
-}
-
-/** Which jobs to list. */
-export interface JobListRequest {
-  /** At most so many, the latest first. Default 50. */
-  readonly limit?: number;
-}
-
+import { type MinionFacts, describeDeliveries } from './follow-job.ts';
 /** What the history is read from. */
 export interface HistoryDeps {
   readonly cache: JobCache;

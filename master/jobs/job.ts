@@ -1,9 +1,10 @@
 import { type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { StoreError } from '../../store/index.ts';
 import { tags } from '../events/event-bus.ts';
 import type { JobCache } from './job-cache.ts';
+import type { JobReturn } from '../api/jobs.ts';
+import Type from '#typebox';
 
 /** A published job, as it is kept [WIRE 15.4]. */
 export interface JobRecord {
@@ -31,21 +32,6 @@ export interface JobRecord {
   readonly metadata?: WireMap;
   /** The minion that asked for it. Absent: an operator, or a service. */
   readonly requestedBy?: string;
-}
-
-/** What a minion returned for a job. */
-export interface JobReturn {
-  readonly minion: string;
-  /** The id of what it is the result of, where the minion ran the job on what it manages. */
-  readonly resource?: string;
-  readonly fun: string | readonly string[];
-  readonly return: WireValue;
-  readonly retcode: WireValue;
-  readonly success: WireValue;
-  /** Name of the outputter that the function asked for. */
-  readonly out?: string;
-  /** Milliseconds since 1970. */
-  readonly receivedAt: number;
 }
 
 /** The name that a result is shown under: that of the minion, or of what it manages. */

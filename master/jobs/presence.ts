@@ -3,6 +3,7 @@ import { type CrypticleKey, type MasterTransport, type MinionFacts, type Peer, P
 import type { RequestCounters } from '../metrics/metrics.ts';
 import { type EventBus, tags } from '../events/event-bus.ts';
 import type { HeardFrom, LastHeard } from '../auth/last-heard.ts';
+import type { PresentMinion } from '../api/jobs.ts';
 
 /** What {@link Announcements} needs of the rest of the master. */
 export interface AnnouncementsOptions {
@@ -124,32 +125,6 @@ export class PresenceEvents {
     timer.unref();
     return { stop: () => clearInterval(timer) };
   }
-}
-
-/** How a master knows that a minion is there. */
-export type PresenceEvidence =
-  /** It said so over its publish connection, with its token (TCP). */
-  | 'announcement'
-  /** Somebody listens to its own topic (ZeroMQ with `zmq_filtering`). */
-  | 'topic'
-  /** Somebody listens at the address that its last authenticated request came from. */
-  | 'address';
-
-/** A minion that listens to publications. */
-export interface PresentMinion {
-  readonly id: string;
-  /** Salt's name of the transport. */
-  readonly transport: string;
-  /** Remote address without port. */
-  readonly address: string;
-  readonly by: PresenceEvidence;
-  /**
-   * Whether it is this minion, as far as a token or its own requests can tell. False by topic if
-   * its requests come from elsewhere, because anybody may ask for a topic; false by address where
-   * fewer connections come from an address than minions were heard from it: some of them are
-   * there, and which is not known.
-   */
-  readonly isSure: boolean;
 }
 
 /** What is known of minions. */

@@ -4,7 +4,8 @@ import { type EventBus, tags } from '../events/event-bus.ts';
 import type { HourlyLimit } from '../../runtime/token-bucket.ts';
 import type { Meter } from '../metrics/metrics.ts';
 import type { KnownResources } from './resources.ts';
-import { type Job, type JobRecord, type JobReturn, stateErrorEvents } from './job.ts';
+import { type Job, type JobRecord, stateErrorEvents } from './job.ts';
+import type { JobReturn } from '../api/jobs.ts';
 import type { JobCache } from './job-cache.ts';
 
 /** What became of a return. Only `stored` and `told` reach anybody. */

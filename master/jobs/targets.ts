@@ -2,19 +2,7 @@ import { type CompileTargetOptions, type CompiledTarget, type MinionFacts, type 
 import { MasterError } from '../api/errors.ts';
 import type { MinionTest, Reach } from '../../acl/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
-
-/** A target as a caller names it. */
-export interface TargetRequest {
-  /** Who, in the form that `tgtType` says. */
-  readonly tgt: string | readonly string[];
-  /**
-   * `glob`, `pcre`, `list`, `grain`, `grain_pcre`, `pillar`, `pillar_exact`, `pillar_pcre`,
-   * `ipcidr`, `compound` or `nodegroup`. Default `glob`.
-   */
-  readonly tgtType?: string;
-  /** Between the keys of grains and pillar, outside of `compound`. Default `:`. */
-  readonly delimiter?: string;
-}
+import type { PlannedMinion, TargetPlan, TargetRequest } from '../api/jobs.ts';
 
 /**
  * Takes a target from a caller, in the form in which it is published: nodegroups become compound
@@ -111,29 +99,6 @@ export interface ResolvedTarget {
   readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
   /** Why the expression is broken, and therefore means nobody. */
   readonly problem: string | undefined;
-}
-
-/** Why a name is in a {@link TargetPlan}. */
-export type PlannedMinion =
-  | {
-      readonly id: string;
-      readonly reason: 'matched';
-      /** The conditions that are met; the whole target where it only takes others away. */
-      readonly by: readonly string[];
-    }
-  /** It may match: its grains or pillar are not known. */
-  | { readonly id: string; readonly reason: 'facts-unknown' }
-  /** It is listed, and has no accepted key. */
-  | { readonly id: string; readonly reason: 'missing' };
-
-/** What publishing to a target would mean. */
-export interface TargetPlan {
-  /** As it would be published: nodegroups are compound expressions by now. */
-  readonly tgt: string | readonly string[];
-  readonly tgtType: string;
-  readonly minions: readonly PlannedMinion[];
-  /** Why the expression is broken, and therefore means nobody. */
-  readonly problem?: string;
 }
 
 /** What {@link TargetResolver} needs. */

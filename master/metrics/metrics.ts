@@ -1,29 +1,10 @@
 /** What a master measures, as families with a name each; docs/metrics.md explains them. */
 
+
 import type { KeyState, MasterStatus } from '../api/master-api.ts';
 import { performance } from 'node:perf_hooks';
 import type { Store } from '../../store/index.ts';
-
-/** A family of values. Names are in the manner of Prometheus; times are in seconds. */
-export type MetricFamily =
-  | {
-      readonly type: 'counter' | 'gauge';
-      readonly name: string;
-      readonly help: string;
-      /** Names of the labels. */
-      readonly labels: readonly string[];
-      readonly samples: readonly Sample[];
-    }
-  | {
-      readonly type: 'histogram';
-      readonly name: string;
-      readonly help: string;
-      readonly labels: readonly string[];
-      /** Upper ends of the buckets. */
-      readonly bounds: readonly number[];
-      readonly distributions: readonly Distribution[];
-    };
-
+import type { Distribution, MetricFamily, Sample } from '../api/events.ts';
 /** What is measured when somebody asks. */
 export interface MeasuredNow {
   readonly status: MasterStatus;
@@ -187,14 +168,6 @@ function histogram(
   return { type: 'histogram', name: `${prefix}${name}`, help, labels, ...parts };
 }
 
-// What a master counts on its way: an addition each, no I/O and nothing that grows with minions.
-
-/** A value with its labels. */
-export interface Sample {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
-}
-
 /**
  * A count for each combination of labels. Labels are words of ours, or names from closed tables,
  * never a minion's text: the number of combinations is bounded by the program.
@@ -221,14 +194,6 @@ export class Counter<L extends string> {
       value: count,
     }));
   }
-}
-
-/** How many values there were up to each bound. */
-export interface Distribution {
-  readonly labels: Readonly<Record<string, string>>;
-  /** Cumulative, in the order of the bounds; the last is for all that is greater. */
-  readonly counts: readonly number[];
-  readonly sum: number;
 }
 
 /** Values by size: seconds, in buckets. */

@@ -1,13 +1,15 @@
 /** From an event to the calls that follow from it, as data. */
 
+
 import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../minion-protocol/index.ts';
-import type { TargetRequest, TargetResolver } from '../jobs/targets.ts';
-import { type CallValue, type MappedValue, type Reaction, type RunAction, globsOf, isMapped, neededValues, pathOf, schemaGuarantees } from './reaction.ts';
+import type { TargetRequest } from '../api/jobs.ts';
+import type { TargetResolver } from '../jobs/targets.ts';
+import type { CallValue, MappedValue, Reaction, RunAction } from '../api/reactions.ts';
+import { globsOf, isMapped, neededValues, pathOf, schemaGuarantees } from './reaction.ts';
 import { RateLimiter, parseRate } from '../../acl/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { rulesOf } from '../config/policy-rules.ts';
 import { reactorReactions } from './reactions.ts';
-
 /** An event that something may follow from. */
 export interface ReactionEvent {
   readonly tag: string;

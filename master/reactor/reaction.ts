@@ -1,93 +1,11 @@
 /** What a reaction is: an event that is waited for, and a call that follows from it. */
 
-import type { PolicyRule, RuleOrigin } from '../../acl/index.ts';
-import { type WireValue, compileGlob } from '../../minion-protocol/index.ts';
-import Type from '#typebox';
+import type { PolicyRule } from '../../acl/index.ts';
+import { compileGlob } from '../../minion-protocol/index.ts';
 import { Compile } from '#typebox/compile';
 import { ConfigError, type OptionOrigin } from '../config/option-kinds.ts';
-
-/**
- * A value of the event in place of a fixed one: `sender`, the id of the minion that emitted it, or
- * `data.env`, where the schema of the signal's rule requires such a text, number, or true or false.
- */
-export interface MappedValue {
-  readonly from: string;
-  /** Whether a text may begin with `-`, which programs take for an option. Default false. */
-  readonly dash?: boolean;
-}
-
-/** A value of a call. A map with `from` is always a {@link MappedValue}. */
-export type CallValue = MappedValue | WireValue;
-
-/** Whom a job is for: an expression, the minion that emitted the event, or exact ids. */
-export type ReactionTarget =
-  | string
-  | { readonly minion: 'sender' }
-  | { readonly list: readonly (string | MappedValue)[] };
-
-/** A call with what is taken from the event. */
-export interface MappedCall {
-  /** `module.function`; never from the event. */
-  readonly fun: string;
-  /** Text of the event is not among them: a minion would take `name=value` for a keyword. */
-  readonly args?: readonly CallValue[];
-  readonly kwargs?: Readonly<Record<string, CallValue>>;
-}
-
-/** A job for minions. */
-export interface RunAction extends MappedCall {
-  readonly target: ReactionTarget;
-  /** `tgt_type`: what kind of expression `target` is. Default `glob`. */
-  readonly tgtType?: string;
-}
-
-/** A named command of an extension of the master, such as the bridge. */
-export interface CommandAction {
-  /** Its name in the catalog; never from the event. */
-  readonly name: string;
-  readonly target: ReactionTarget;
-  /** `tgt_type`: what kind of expression `target` is. Default `glob`. */
-  readonly tgtType?: string;
-  /** Its parameters, by name. */
-  readonly params?: Readonly<Record<string, CallValue>>;
-}
-
-/** What a reaction does. */
-export type ReactionAction =
-  | { readonly run: RunAction }
-  | { readonly runner: MappedCall }
-  | { readonly command: CommandAction }
-  /** What a file of Salt's option `reactor` says: `salt://…`, or an absolute path. */
-  | { readonly sls: string };
-
-/** What may be said of a reaction; see {@link reaction}. */
-export interface ReactionOptions {
-  /** A glob, or several, on the tags of events that the policy let in, or the master fired itself. */
-  readonly on: string | readonly string[];
-  /** A compound target: only events of these minions. Grains in it give no right. Default: any. */
-  readonly from?: string;
-  readonly do: ReactionAction;
-  /** `once_per`: seconds in which only the first event counts. Default 0: each one counts. */
-  readonly oncePer?: number;
-  /** `once_by`: what tells events apart for `oncePer`, as in {@link MappedValue}. Default: nothing. */
-  readonly onceBy?: readonly string[];
-  /** `at_once`: runs at the same time. Default 1. */
-  readonly atOnce?: number;
-  /** `queue`: runs that may wait; more are dropped and counted. Default 100. */
-  readonly queue?: number;
-  /** `timeout`: seconds that a run may take. Default 300. */
-  readonly timeout?: number;
-  /** `rate`: runs that may be asked for, as in rules. Default `60/minute`. */
-  readonly rate?: string;
-}
-
-/** A reaction, complete. */
-export interface Reaction extends Omit<Required<ReactionOptions>, 'from'> {
-  readonly name: string;
-  readonly from?: string;
-  /** Where it was written. */
-  readonly origin?: RuleOrigin;
-}
+import type { CallValue, MappedValue, Reaction, ReactionAction, ReactionOptions, RunAction } from '../api/reactions.ts';
+import Type from '#typebox';
 
 /**
  * A reaction for `resolveMasterConfig({ reactions: […] })`. It may do only what rules of the policy

@@ -24,7 +24,8 @@ import { type Takes, createReactorPlanner, openReactorFiles } from './reactor-fi
 import { Renderer } from '../data/renderer.ts';
 import type { Services } from '../functions/services.ts';
 import type { TargetResolver } from '../jobs/targets.ts';
-import { type Reaction, type ReactionAction, reaction, serviceOf } from './reaction.ts';
+import type { Reaction, ReactionAction } from '../api/reactions.ts';
+import { reaction, serviceOf } from './reaction.ts';
 import type { ReactorEntry } from '../config/option-table.ts';
 
 // From events to runs in the queue.

@@ -3,20 +3,22 @@
  * takes signals, gives pillar, and has methods at the local socket. `saltbridge/bridge` is one.
  */
 
+
 import type { Logger } from 'pino';
 import { type Decision, type Policy, type ProjectSubject, type Question, type Reach, type Subject, decide, questionText } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api/master-api.ts';
-import type { AuditActor, AuditTrail } from '../audit/audit-log.ts';
+import type { AuditActor } from '../api/audit.ts';
+import type { AuditTrail } from '../audit/audit-log.ts';
 import type { MasterConfig } from '../config/options.ts';
-import type { JobUpdate } from '../jobs/follow-job.ts';
+import type { JobUpdate, TargetRequest } from '../api/jobs.ts';
 import type { KeyLifecycle } from '../auth/key-lifecycle.ts';
 import type { ExtPillar } from '../data/ext-pillar.ts';
 import type { TriggerEvent } from '../reactor/reactions.ts';
 import type { ReactionResult } from '../reactor/reaction-queue.ts';
 import type { KeyAcceptanceHook } from '../auth/sign-in.ts';
 import type { RpcMethod } from '../rpc/methods.ts';
-import { type TargetRequest, type TargetResolver, everyone } from '../jobs/targets.ts';
+import { type TargetResolver, everyone } from '../jobs/targets.ts';
 import type { Entry, Key, ListOptions, Operation, Store } from '../../store/index.ts';
 import { type Seal, createSeal } from '../auth/session-keys.ts';
 import type { RuledDecisions } from '../audit/audited.ts';
@@ -28,7 +30,6 @@ import type { CoreServices } from '../core-services.ts';
 import { freshJid } from '../jobs/job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { LivePolicy } from '../users/policy.ts';
-
 /** Given to `createMaster`; opened with it, and closed with it. */
 export interface MasterExtension {
   /** Letters, digits and `-`; none that another extension of the master has. */

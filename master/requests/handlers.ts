@@ -1,5 +1,6 @@
 /** What minions may ask for, from the parts of a master. */
 
+
 import type { RequestCounters } from '../metrics/metrics.ts';
 import { HourlyLimit, type Rate, Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
 import { type ActiveHandlers, DropConnectionError, type RequestTable, type VerifiedRequest, createRequestTable } from './request-channel.ts';
@@ -28,7 +29,7 @@ import { type PeerHandlerOptions, type TopsProvider, masterOptsHandler, mineHand
 import { minionEventHandler } from './minion-event.ts';
 import { SignatureCheck } from '../auth/signature-check.ts';
 import type { Decision } from '../../acl/index.ts';
-
+import type { Denial } from '../api/events.ts';
 /** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
 const leastBytes = 16 * 1024;
 /** A highstate asks for much at once, and then for nothing. */
@@ -265,19 +266,6 @@ function replayCheck(
     const madeAt = sessions.madeAt(minionId);
     return madeAt !== undefined && madeAt < startedAt;
   };
-}
-
-/** A refused signal, for whoever asks why something did not happen. */
-export interface Denial {
-  readonly minion: string;
-  readonly tag: string;
-  readonly rule: string;
-  readonly reason: string;
-  /** How often in this burst. */
-  readonly count: number;
-  /** Milliseconds since 1970. */
-  readonly firstAt: number;
-  readonly lastAt: number;
 }
 
 const burstMs = 60_000;

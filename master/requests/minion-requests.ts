@@ -12,7 +12,7 @@ import { type MergeOptions, mergeOverride } from '../data/compile-pillar.ts';
 import type { PolicyGate } from '../users/policy.ts';
 import type { FactsOfMinion } from '../jobs/minion-facts.ts';
 import type { MineQuery, MineReader, MineStore } from '../data/mine.ts';
-import type { TargetRequest } from '../jobs/targets.ts';
+import type { TargetRequest } from '../api/jobs.ts';
 import { InFlight } from '../../runtime/in-flight.ts';
 import type { PeerPublisher, PeerRunner } from '../functions/peers.ts';
 import type { MasterConfig } from '../config/options.ts';
@@ -73,17 +73,6 @@ function withoutValue(load: WireMap, { maxBytes, counters }: ReturnHandlerOption
   const text = `The return is too large: more than ${maxBytes} bytes (return_bytes).`;
   return { ...load, return: text, retcode: 1, success: false, out: 'nested' };
 }
-
-/** What a pillar may depend on. `id` is verified, all else is the minion's own word. */
-export interface PillarRequest {
-  readonly id: string;
-  readonly grains: WireMap;
-  readonly saltenv: string | undefined;
-  readonly pillarenv: string | undefined;
-}
-
-/** Gives a minion its pillar. A rejected promise keeps the minion from running states. */
-export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
 
 /** What the handler of `_pillar` needs besides the provider. */
 export interface PillarHandlerOptions {

@@ -1,15 +1,16 @@
 /** The corridor of a master, from its parts. */
 
+
 import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
 import { Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
-import { Announcements, type PresentMinion } from '../jobs/presence.ts';
+import { Announcements } from '../jobs/presence.ts';
+import type { PresentMinion } from '../api/jobs.ts';
 import { type KeyAcceptanceHook, SignIn, createFullnessCheck } from '../auth/sign-in.ts';
 import { ClearRequests, RequestChannel } from './request-channel.ts';
 import { DenialLog, type HandlerDeps, createHandlers, rateOf } from './handlers.ts';
 import type { ReplayCache } from '../auth/replay-cache.ts';
 import { TokenCheck } from '../auth/token-check.ts';
 import { VersionCheck } from '../auth/version-pins.ts';
-
 /** What the corridor is made from. */
 export interface RequestDeps extends Omit<HandlerDeps, 'denials' | 'requestRate'> {
   readonly repeats: ReplayCache;

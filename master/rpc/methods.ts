@@ -4,12 +4,12 @@
  */
 
 import type { Static, TSchema } from 'typebox';
-import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi, UserApi } from '../api/master-api.ts';
-import type { AuditRequester } from '../audit/audit-log.ts';
+import type { AuditRequester } from '../api/audit.ts';
+import Type from '#typebox';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Object({}));

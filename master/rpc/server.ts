@@ -11,7 +11,7 @@ import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { JsonError, type JsonOptions, SendPool, type SendQueue, StepScheduler, isSmallJson, makeDirectory, readJsonInSteps, textInSteps, writeJson, writeJsonInSteps } from '../../runtime/index.ts';
 import type { MasterApi } from '../api/master-api.ts';
-import type { AuditRequester } from '../audit/audit-log.ts';
+import type { AuditRequester } from '../api/audit.ts';
 import { MasterError } from '../api/errors.ts';
 import { missedBySlowReader } from '../events/event-ring.ts';
 import { markedForm, markedJson, toJson } from './json-values.ts';

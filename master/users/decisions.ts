@@ -1,7 +1,7 @@
 /** Keeps the latest decisions about minions: counted in memory, written to the store now and then. */
 
 import { type WireValue, isPlainObject, isWireMap } from '../../minion-protocol/index.ts';
-import { type Call, type Decision, type MinionSubject, type PolicyRule, type RuleAction, createPolicy, parseRule, questionText } from '../../acl/index.ts';
+import { type Call, type Decision, type MinionSubject, type PolicyRule, createPolicy, parseRule, questionText } from '../../acl/index.ts';
 import type { LivePolicy, MinionQuestion } from './policy.ts';
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -10,6 +10,7 @@ import { TokenBuckets } from '../../runtime/token-bucket.ts';
 import type { Seal } from '../auth/session-keys.ts';
 import type { AclApi } from '../api/master-api.ts';
 import { learnPolicy, replay } from './learn.ts';
+import type { RecordedDecision } from '../api/users.ts';
 
 // What data look like, without what they say.
 
@@ -65,33 +66,6 @@ function describeNumber(value: number): string | undefined {
 function describeList(items: readonly (string | undefined)[]): string | undefined {
   if (!items.every((item) => item !== undefined)) return undefined;
   return `[${[...new Set(items)].sort().join()}]`;
-}
-
-// Decisions as they are recorded: what was asked, so that another policy can be asked the same.
-
-/** What a minion asked for, as often as it did. Data and arguments are kept by their shapes. */
-export interface RecordedDecision {
-  readonly minion: string;
-  readonly action: RuleAction;
-  /** Tag, path or operation; of a job its functions. */
-  readonly texts: readonly string[];
-  /** Whose mine it was. */
-  readonly owner?: string;
-  /** Whom a job was for. */
-  readonly minions?: readonly string[];
-  /** One for each shape that was seen: what was said with a signal, or the calls of a job. */
-  readonly samples: readonly WireValue[];
-  /** Whether `samples` has every shape. */
-  readonly isWhole: boolean;
-  /** Largest one, bytes; 0 where it has no meaning. */
-  readonly bytes: number;
-  /** What the policy said, whether or not it was learning. */
-  readonly effect: Decision['effect'];
-  readonly rule: string;
-  /** Milliseconds since 1970. */
-  readonly firstAt: number;
-  readonly lastAt: number;
-  readonly count: number;
 }
 
 /** What a record is known by. */

@@ -1,38 +1,11 @@
 /** `acl.explain`: what the policy in force says of a request that somebody describes. */
 
-import { type Call, type Explanation, type Policy, type Subject, explain, reachOf } from '../../acl/index.ts';
+
+import { type Call, type Explanation, type Policy, explain, reachOf } from '../../acl/index.ts';
 import { type WireMap, type WireValue, pythonStr } from '../../minion-protocol/index.ts';
 import { parseArguments } from '../functions/arguments.ts';
-import { type TargetRequest, type TargetResolver, everyone } from '../jobs/targets.ts';
-
-/** A request as somebody describes it. Nothing of it is done. */
-export interface ExplainRequest {
-  readonly subject: Subject;
-  readonly action:
-    | 'signal'
-    | 'publish'
-    | 'runner'
-    | 'wheel'
-    | 'command'
-    | 'mine'
-    | 'file-send'
-    | 'pillar'
-    | 'key'
-    | 'subscribe';
-  /** Tag, function, path or operation. Several functions of one job are separated by commas. */
-  readonly resource: string;
-  /** Arguments as on a command line, `name=value` among them; the same for every function. */
-  readonly arg?: readonly string[];
-  /** Whom a job is for. Default: not told; rules with `within` do not hold then. */
-  readonly target?: TargetRequest;
-  /** What is said with a signal. */
-  readonly data?: WireValue;
-  /** Bytes of a signal. Default 0. */
-  readonly bytes?: number;
-  /** Whose mine it is. */
-  readonly owner?: string;
-}
-
+import { type TargetResolver, everyone } from '../jobs/targets.ts';
+import type { ExplainRequest } from '../api/users.ts';
 /** What {@link explainRequest} asks. */
 export interface ExplainDeps {
   readonly policy: () => Policy;

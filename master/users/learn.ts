@@ -2,7 +2,8 @@
 
 import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
 import { type Decision, type Policy, type PolicyRule, type RuleAction, builtInDenyNames, explain, isGrantable, literalGlob, parseRule } from '../../acl/index.ts';
-import { type RecordedDecision, questionsOf } from './decisions.ts';
+import type { LearnedPolicy, LearnedRule, RecordedDecision, ReplayChange, ReplayReport } from '../api/users.ts';
+import { questionsOf } from './decisions.ts';
 
 // JSON Schema that the data of some examples fit, and only data of their shapes.
 
@@ -36,25 +37,6 @@ function typeOf(value: WireValue): string {
 
 function distinct(schemas: readonly unknown[]): unknown[] {
   return [...new Map(schemas.map((schema) => [JSON.stringify(schema), schema])).values()];
-}
-
-/** A rule, and what it was learned from. */
-export interface LearnedRule {
-  readonly rule: PolicyRule;
-  readonly count: number;
-  readonly firstAt: number;
-  readonly lastAt: number;
-  /** What to look at before it is put in force. */
-  readonly notes: readonly string[];
-}
-
-/** What was learned. */
-export interface LearnedPolicy {
-  readonly rules: readonly LearnedRule[];
-  /** Refused, and for no rule to permit. */
-  readonly ungrantable: readonly Omit<RecordedDecision, 'samples'>[];
-  /** Denied by a rule, which was meant. */
-  readonly denied: readonly Omit<RecordedDecision, 'samples'>[];
 }
 
 /** How rules are put together. */
@@ -264,33 +246,6 @@ function escaped(character: string): string {
 /** Whatever it holds stays on its line. */
 function comment(text: string): string {
   return `# ${text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\ufeff\ufffe\uffff]/gu, '?')}`;
-}
-
-// Recorded decisions under another policy: what would be otherwise.
-
-/** A decision that another policy would make otherwise. */
-export interface ReplayChange {
-  readonly kind: /** It was permitted, and would be denied. */
-    | 'denied'
-    /** It was denied, and would be permitted. */
-    | 'allowed'
-    /** Another rule would decide the same. */
-    | 'other-rule';
-  readonly recorded: Omit<RecordedDecision, 'samples'>;
-  /** What would decide. Of several examples, the one that is denied. */
-  readonly decision: Decision;
-}
-
-/** What {@link replay} found. */
-export interface ReplayReport {
-  /** Recorded decisions that were looked at, and how often they were made. */
-  readonly decisions: number;
-  readonly requests: number;
-  /** Those of which not every example was kept: data in them may be decided otherwise. */
-  readonly uncertain: number;
-  /** Decisions that were too many to be recorded, since the start. */
-  readonly missed: number;
-  readonly changes: readonly ReplayChange[];
 }
 
 /** Rates are not replayed: nothing is used up, and what was once over a rate was so by its time. */

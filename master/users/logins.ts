@@ -8,10 +8,10 @@ import type { Authenticated, KnownUser, LoginBackend, Standing } from './backend
 import { RecentAnswers } from '../../runtime/recent-answers.ts';
 import type { Logger } from 'pino';
 import type { LoginAudit } from '../audit/audited.ts';
-import type { AuditRequester } from '../audit/audit-log.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { type Backends, createBackends } from './backends.ts';
 import { type KnownToken, type TokenTable, TokenWatch, type Watched } from './tokens.ts';
+import type { Login, LoginRequest, TokenInfo, TokenSelection } from '../api/users.ts';
 
 // The form of a log-in [THREATS A-04, C-14]: two short texts, and the name of a back end.
 
@@ -255,48 +255,6 @@ export class UserStatusChecks {
 
 function keyOf(backend: LoginBackend, { user }: KnownUser): string {
   return `${backend.name} ${user}`;
-}
-
-/** A log-in as somebody asks for it. Nothing else of what they send is looked at. */
-export interface LoginRequest {
-  readonly username: string;
-  readonly password: string;
-  /** One of those under `external_auth`. */
-  readonly eauth: string;
-  /** Seconds that the token shall live, where `token_expire_user_override` lets the user choose. */
-  readonly tokenExpire?: number;
-  /** Where they are, for counting failures: an address. Default `local`. */
-  readonly source?: string;
-}
-
-/** A token without the token. */
-export interface TokenInfo {
-  /** Names it to operators; nobody can log in with it. */
-  readonly id: string;
-  readonly user: string;
-  readonly eauth: string;
-  readonly groups: readonly string[];
-  /** Milliseconds since 1970. */
-  readonly start: number;
-  /** Milliseconds since 1970. */
-  readonly expire: number;
-}
-
-/** What a log-in gives. */
-export interface Login extends TokenInfo {
-  /** 64 hexadecimal digits, told this once. */
-  readonly token: string;
-  /** Entries of `external_auth` that are this user's: texts first, sorted, then maps. */
-  readonly perms: readonly unknown[];
-}
-
-/** Which tokens to revoke: all that fit everything that is named. */
-export interface TokenSelection {
-  readonly id?: string;
-  readonly user?: string;
-  readonly eauth?: string;
-  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
-  readonly by?: AuditRequester;
 }
 
 /** Rights of a user in `external_auth`, as they stand there. */

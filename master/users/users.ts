@@ -1,5 +1,6 @@
 /** Log-ins, from the parts of a master, and the interface that users have by them. */
 
+
 import { once } from 'node:events';
 import type { Logger } from 'pino';
 import { rightsOfUser } from '../../acl/index.ts';
@@ -10,10 +11,10 @@ import type { CoreServices } from '../core-services.ts';
 import { delay, linkSignals } from '../../runtime/time-limit.ts';
 import type { LivePolicy } from './policy.ts';
 import { policySyntax } from '../config/policy-rules.ts';
-import { Logins, type TokenInfo, toInfo } from './logins.ts';
+import { Logins, toInfo } from './logins.ts';
+import type { TokenInfo } from '../api/users.ts';
 import { type UserApiDeps, type UserSession, createUserApi, enforceSudoAcl } from './user-api.ts';
 import { TokenTable } from './tokens.ts';
-
 /** What they are made from. */
 export interface UsersDeps extends UserApiDeps {
   /** Its members change with a reload. */

@@ -1,14 +1,13 @@
 /** A job of an orchestration, and what minions said to it [salt/modules/saltutil.py cmd, _exec]. */
 
+
 import { type WireMap, type WireValue, isWireMap } from '../../../minion-protocol/index.ts';
-import type { BatchUpdate, RunRequest } from '../../jobs/batch.ts';
-import type { JobUpdate } from '../../jobs/follow-job.ts';
+import type { BatchUpdate, JobUpdate, RunRequest } from '../../api/jobs.ts';
 import { isFailureCode, returnerOf } from '../../jobs/job.ts';
 import { toWire } from '../../data/pillar-cache.ts';
 import { isList, textOf } from './high-data.ts';
 import { SlsError, type StateCall, isTrue } from './state-functions.ts';
 import { type World, requester, tellArguments } from './orchestrator.ts';
-
 /** Arguments that `salt.function` and `salt.state` have in common. */
 export const jobArguments: readonly string[] = [
   'tgt_type',

@@ -9,7 +9,7 @@ import type { PlainData } from '../../../template/index.ts';
 import { toWire } from '../../data/pillar-cache.ts';
 import { type Compilation, type SlsFiles, type SlsRequest, compileSls, conditionsOf, openSetting } from './compile-sls.ts';
 import { setMaxListeners } from 'node:events';
-import type { AuditRequester } from '../../audit/audit-log.ts';
+import type { AuditRequester } from '../../api/audit.ts';
 import type { PillarMap } from '../../data/compile-pillar.ts';
 import { stateTable } from './state-functions.ts';
 import type { Logger } from 'pino';

@@ -1,5 +1,6 @@
 /** Functions of states: what they take, and what they say [salt/utils/args.py format_call]. */
 
+
 import type { PlainData } from '../../../template/index.ts';
 import { isList, textOf } from './high-data.ts';
 import { internalArguments } from './requisites.ts';
@@ -7,11 +8,10 @@ import { type Outcome, isSuccess } from './run-chunks.ts';
 import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../../minion-protocol/index.ts';
 import { inTime, linkSignals, timeLimit } from '../../../runtime/time-limit.ts';
 import { toWire } from '../../data/pillar-cache.ts';
-import type { FunctionResult } from '../caller.ts';
+import type { FunctionResult } from '../../api/functions.ts';
 import { type World, requester, tellArguments } from './orchestrator.ts';
 import { isPillarMap } from '../../data/compile-pillar.ts';
 import { type Answer, type JobAnswers, jobArguments, membersOf, readFailMinions, runOnMinions } from './minion-job.ts';
-
 /** One call of a state's function. */
 export interface StateCall {
   readonly name: string;

@@ -1,9 +1,9 @@
-import test from 'ava';
-import fc from 'fast-check';
 import type { Standing } from '../../../master/users/backend.ts';
 import { AuthenticationError } from '../../../master/users/errors.ts';
-import type { LoginRequest } from '../../../master/users/logins.ts';
+import type { LoginRequest } from '../../../master/api/users.ts';
 import { openBench, passwordBackend, startAt } from './clocks.ts';
+import test from 'ava';
+import fc from 'fast-check';
 
 const good = { username: 'fred', password: 'right', eauth: 'file' };
 const bad = { ...good, password: 'wrong' };

@@ -1,9 +1,10 @@
 /** Events that are kept, so that a reader can go on where it stopped. */
-import test from 'ava';
-import { type BusApi, EventBus, type MasterEvent, createBusApi } from '../../../master/events/event-bus.ts';
+import { type BusApi, EventBus, createBusApi } from '../../../master/events/event-bus.ts';
+import type { MasterEvent } from '../../../master/api/events.ts';
 import { EventRing } from '../../../master/events/event-ring.ts';
 import { createSilentLogger } from '../../../master/index.ts';
 import { type Store, createMemoryStore } from '../../../store/index.ts';
+import test from 'ava';
 
 const missed = 'saltbridge/events/missed';
 const usual = { entries: 1000, bytes: 1_048_576 };

@@ -1,8 +1,8 @@
 /** The question whether silent minions still run a job. */
-import test from 'ava';
 import { findRunning } from '../../../master/jobs/follow-job.ts';
-import type { JobReturn } from '../../../master/jobs/job.ts';
+import type { JobReturn } from '../../../master/api/jobs.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
+import test from 'ava';
 
 const jid = '20240102030405123456';
 const never = new AbortController().signal;

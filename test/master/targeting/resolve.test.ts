@@ -1,8 +1,9 @@
-import test from 'ava';
 import { MasterError } from '../../../master/index.ts';
-import { type TargetPlan, TargetResolver, type TargetResolverOptions, everyone } from '../../../master/jobs/targets.ts';
+import type { TargetPlan } from '../../../master/api/jobs.ts';
+import { TargetResolver, type TargetResolverOptions, everyone } from '../../../master/jobs/targets.ts';
 import { SlowPatternRunner } from '../../../master/jobs/slow-patterns.ts';
 import { type MinionFacts, type WireMap, factsOf } from '../../../minion-protocol/index.ts';
+import test from 'ava';
 
 const unknown: MinionFacts = { grains: undefined, pillar: undefined };
 

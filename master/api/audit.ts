@@ -1,0 +1,42 @@
+
+
+
+/** Who asked for something, and the rule by which they may. */
+export interface AuditRequester {
+  readonly who: AuditActor;
+  /** Name of the rule. */
+  readonly rule: string;
+}
+
+// What the store knows of the audit log, so that a tail that was cut off is missed.
+
+/** The log as it was when it was last synchronised. */
+export interface StoredHead extends AuditHead {
+  /** Sequence of the first record that is kept: what was before it has been rotated away. */
+  readonly first: number;
+}
+
+// What the audit log holds: who did what, on whom, by which rule, and what became of it.
+
+/** Who did it, as far as the master can know. */
+export interface AuditActor {
+  /**
+   * `minion`: its key opened the request. `local`: whoever may use the local socket, or the program
+   * that the master runs in; `name` is what they call themselves. `project`: a user of Keystone's who
+   * acts for one. `master`: the master by itself.
+   */
+  readonly kind: 'minion' | 'local' | 'user' | 'project' | 'service' | 'token' | 'master';
+  /** Id of the minion or token, or name; never a token itself. */
+  readonly name: string;
+  /** What authenticated a user. */
+  readonly eauth?: string;
+}
+
+// The chain of the audit log: each line holds the hash of the one before and its own, which is made
+// of the line's very bytes. Nothing has to be written again to be checked.
+
+/** The last record of a log. */
+export interface AuditHead {
+  readonly sequence: number;
+  readonly hash: string;
+}

@@ -1,0 +1,38 @@
+import type { WireValue } from '../../minion-protocol/index.ts';
+import type { AuditRequester } from './audit.ts';
+
+/** Which function to run on the master. */
+export interface FunctionCall {
+  /** `module.function` */
+  readonly fun: string;
+  readonly arg?: readonly WireValue[];
+  readonly kwarg?: Readonly<Record<string, WireValue>>;
+  /** Told in the events. Default `saltbridge`. */
+  readonly user?: string;
+  /** Twenty digits, none that was used. Default: a new one. */
+  readonly jid?: string;
+  /** Leave out keywords that the function does not take. Default: such a call is refused. */
+  readonly dropUnknown?: boolean;
+  /** Seconds that minions have to answer, where it asks minions and is not told itself. */
+  readonly timeout?: number;
+  /** Who asked, and what permitted it, for the audit log. Default: the local interface. */
+  readonly by?: AuditRequester;
+}
+
+/** What came of it; the fields are those of the event `…/ret`. */
+export interface FunctionResult {
+  readonly jid: string;
+  /** With what it is before its name: `runner.jobs.list_jobs`. */
+  readonly fun: string;
+  readonly return: WireValue;
+  readonly success: boolean;
+  /** Only where it failed, or says so itself. */
+  readonly retcode?: number;
+}
+
+/** A call that was started and that nobody waits for. */
+export interface StartedCall {
+  readonly jid: string;
+  /** Its events begin with it: `<tag>/new`, `<tag>/ret`. */
+  readonly tag: string;
+}
