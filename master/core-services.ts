@@ -2,11 +2,11 @@
 
 import type { Logger } from 'pino';
 import { type BackupReceipt, type EmbeddedStore, type RestoreReceipt, type Store, StoreError, type StoreInspection, inspectStore, openEmbeddedStore, restoreStore } from '../store/index.ts';
-import type { MasterConfig } from './config/options.ts';
+import { type MasterConfig, storeDirectory } from './config/options.ts';
 import { type Audit, openAudit } from './audit/audited.ts';
 import type { Closers } from '../runtime/closers.ts';
 import { DecisionRecorder } from './users/decisions.ts';
-import { type MasterKeyPair, openMasterKeys, preparePrivateDirectories, readMasterSignature } from './auth/master-keys.ts';
+import { type MasterKeyPair, type MasterKeySigner, openMasterKeys, preparePrivateDirectories, readMasterSignature } from './auth/master-keys.ts';
 import { type AutoAccept, openAutoAccept } from './auth/auto-accept.ts';
 import { type KeyStore, openConfiguredKeys } from './auth/key-store.ts';
 import type { MasterParts } from './master.ts';
@@ -75,11 +75,6 @@ export async function openOwnStore(
   return { store, keeper };
 }
 
-/** Where a master's own store lies. */
-export function storeDirectory(stateDir: string): string {
-  return `${stateDir}/store`;
-}
-
 /** Opened in this order. */
 export interface CoreServices {
   readonly store: Store;
@@ -106,11 +101,6 @@ export interface CoreServices {
   /** What minions manage besides themselves. */
   readonly resources: KnownResources;
 }
-
-/** A key pair that signs the master's key for each minion, or a signature that was made beforehand. */
-export type MasterKeySigner =
-  | { readonly kind: 'keys'; readonly keys: MasterKeyPair }
-  | { readonly kind: 'signature'; readonly signature: string };
 
 export async function openCoreServices(
   parts: MasterParts & { readonly logger: Logger },

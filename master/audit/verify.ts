@@ -4,8 +4,7 @@
 import type { AuditHead, StoredHead } from '../api/audit.ts';
 import { type AuditRecord, auditDirectory, auditFiles, linesOf, readHead, readLine } from './audit-log.ts';
 import { readStore } from '../../store/index.ts';
-import type { MasterConfig } from '../config/options.ts';
-import { storeDirectory } from '../core-services.ts';
+import { type MasterConfig, storeDirectory } from '../config/options.ts';
 /** Something that is not as it was written. */
 export interface AuditProblem {
   readonly kind: /** A line is not what its hash says. */

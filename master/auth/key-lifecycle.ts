@@ -9,7 +9,7 @@ import type { LastHeard } from './last-heard.ts';
 import { AcceptedKeys, KeyError, type KeyStore } from './key-store.ts';
 import type { Logger } from 'pino';
 import { type EventBus, tags } from '../events/event-bus.ts';
-import type { ReplayCache } from './replay-cache.ts';
+import type { ReplayCache } from '../requests/replay-cache.ts';
 import type { VersionPins } from './version-pins.ts';
 import type { PublishKey } from './publish-key.ts';
 import type { SessionKeys } from './session-keys.ts';

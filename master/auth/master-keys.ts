@@ -1,11 +1,12 @@
 import { type KeyObject, createPublicKey } from 'node:crypto';
-import path from 'node:path';
 import { ProtocolError, type SigningAlgorithm, cleanKeyText, generateKeyPair, parsePrivateKey, parsePublicKey, rsaVerify } from '../../minion-protocol/index.ts';
 import { makeDirectory } from '../../runtime/index.ts';
 import { MasterError } from '../api/errors.ts';
 import { readTextIfPresent, writeFileAtomically } from '../../runtime/private-file.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { stat } from 'node:fs/promises';
+import path from 'node:path';
+
 
 /** One RSA pair of the master. */
 export interface MasterKeyPair {
@@ -158,3 +159,8 @@ export async function preparePrivateDirectories(directories: readonly string[]):
     }
   }
 }
+
+/** A key pair that signs the master's key for each minion, or a signature that was made beforehand. */
+export type MasterKeySigner =
+  | { readonly kind: 'keys'; readonly keys: MasterKeyPair }
+  | { readonly kind: 'signature'; readonly signature: string };

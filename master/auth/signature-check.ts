@@ -1,11 +1,11 @@
 /** Signatures of returns, which minions make with `minion_sign_messages` [WIRE 9.4, 23.2]. */
 
+
 import type { Logger } from 'pino';
 import { wireBytes } from '../../minion-protocol/index.ts';
 import { MasterError } from '../api/errors.ts';
 import type { RequestCounters } from '../metrics/metrics.ts';
-import { DropConnectionError, type VerifiedRequest } from '../requests/request-channel.ts';
-
+import { DropConnectionError, type VerifiedRequest } from './request.ts';
 /** What {@link SignatureCheck} needs. */
 export interface SignatureCheckOptions {
   /** `require_minion_sign_messages`: what has no signature is refused. */

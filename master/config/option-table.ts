@@ -1,6 +1,5 @@
 import { type OptionKind, type SectionTable, type Settings, authVersion, duration, entriesOf, filePath, flag, integer, isSettings, number, numericText, oneOf, passphrase, pathOrUrl, readSection, text, textList, toPlain } from './option-kinds.ts';
-import type { EventRingOptions } from '../events/event-ring.ts';
-import type { AclOptions, Limits, MasterConfig } from './options.ts';
+import type { AclOptions, EventRingOptions, Limits, MasterConfig } from './options.ts';
 import type { LogLevel } from '../api/log.ts';
 import { type Nodegroups, type WireMap, type WireValue, compileSearchPattern } from '../../minion-protocol/index.ts';
 import { hostname } from 'node:os';

@@ -5,9 +5,9 @@
  */
 
 
+
 import type { PolicyRule } from '../../acl/index.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
-import type { EventRingOptions } from '../events/event-ring.ts';
 import type { Reaction } from '../api/reactions.ts';
 import type { AuditOptions, EauthOptions, FileRoots, LearnAction, ReactorEntry } from './option-table.ts';
 import type { ExtPillarEntry } from './ext-pillar.ts';
@@ -484,4 +484,17 @@ export interface MasterOptions extends Omit<MasterConfig, 'limits' | 'acl' | 'au
   readonly eauth: Partial<EauthOptions>;
   readonly limits: Partial<Limits>;
   readonly acl: Partial<AclOptions>;
+}
+
+/** How much a ring holds; what is older goes. */
+export interface EventRingOptions {
+  /** `entries`: events. */
+  readonly entries: number;
+  /** `bytes`: of all of them, packed. */
+  readonly bytes: number;
+}
+
+/** Where a master's own store lies. */
+export function storeDirectory(stateDir: string): string {
+  return `${stateDir}/store`;
 }

@@ -1,14 +1,14 @@
 /** `saltbridge: acl: rules:`, and every other option that permits something, as rules of one policy. */
 
+
 import { type Grant, type GrantSyntax, PolicyError, type PolicyRule, type PolicySyntax, type UserRights, allow, createPolicy, grantRules, isSpecificTagGlob, parseGrants, parseRule, readUserRights } from '../../acl/index.ts';
 import { compileGlob, compileLinearPattern, compileSearchPattern, compileWholePattern } from '../../minion-protocol/index.ts';
 import { ConfigError, type ConfigWarning, type OptionKind, type OptionOrigin, type Setting, type Settings, isSettings, overrideSettings, toPlain } from './option-kinds.ts';
 import { isNarrowed } from './narrowed-patterns.ts';
 import type { MasterConfig, SignalRule } from './options.ts';
 import { completeSettings, mainFileOf, parseConfigFile, placeOf, readConfigFiles } from './load.ts';
-import { compileRightTarget } from '../jobs/targets.ts';
+import { compileRightTarget } from './target-text.ts';
 import { readFile } from 'node:fs/promises';
-
 /** The value of `peer`, `peer_run` or `mine_get`, as it was written. */
 export type Permissions = Readonly<Record<string, unknown>>;
 

@@ -1,14 +1,319 @@
 /** `saltbridge: reactions:`, and whether all of them can be used, before anything takes effect. */
 
-import { PolicyError, parseRate } from '../../acl/index.ts';
-import { isKeywordText } from '../functions/arguments.ts';
-import { isFunctionName } from '../jobs/job-arguments.ts';
-import type { CallValue, Reaction } from '../api/reactions.ts';
-import { neededValues, parseReaction, schemaGuarantees, targetedOf, valuesOf, withProgramNames } from '../reactor/reaction.ts';
-import { compileRightTarget } from '../jobs/targets.ts';
+import { PolicyError, type PolicyRule, parseRate } from '../../acl/index.ts';
+import { compileGlob } from '../../minion-protocol/index.ts';
+import { Compile } from '#typebox/compile';
 import { ConfigError, type OptionKind, type OptionOrigin, isSettings, toPlain } from './option-kinds.ts';
+import type { CallValue, MappedValue, Reaction, ReactionAction, ReactionOptions, RunAction } from '../api/reactions.ts';
+import Type from '#typebox';
+import { isFunctionName, isKeywordText } from '../arguments/arguments.ts';
+import { compileRightTarget } from './target-text.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
+
+// What a reaction is: an event that is waited for, and a call that follows from it.
+
+/**
+ * A reaction for `resolveMasterConfig({ reactions: […] })`. It may do only what rules of the policy
+ * permit to the service `reaction:<name>`.
+ */
+export function reaction(name: string, options: ReactionOptions): Reaction {
+  return {
+    oncePer: 0,
+    onceBy: [],
+    atOnce: 1,
+    queue: 100,
+    timeout: 300,
+    rate: '60/minute',
+    ...options,
+    name,
+  };
+}
+
+/** The globs that a reaction waits for. */
+export function globsOf({ on }: Pick<Reaction, 'on'>): readonly string[] {
+  return typeof on === 'string' ? [on] : on;
+}
+
+/** What the policy knows a reaction as. */
+export function serviceOf(name: string): { readonly kind: 'service'; readonly name: string } {
+  return { kind: 'service', name: `reaction:${name}` };
+}
+
+/** Whether a value is taken from the event. */
+export function isMapped(value: unknown): value is MappedValue {
+  return typeof value === 'object' && value !== null && 'from' in value;
+}
+
+/** The values of a call, each with its place in words. */
+export function valuesOf(action: ReactionAction): (readonly [field: string, value: CallValue])[] {
+  if ('sls' in action) return [];
+  if ('command' in action) {
+    const { params = {} } = action.command;
+    return Object.entries(params).map(([name, value]) => [`do.command.params.${name}`, value]);
+  }
+  const kind = 'run' in action ? 'run' : 'runner';
+  const { args = [], kwargs = {} } = 'run' in action ? action.run : action.runner;
+  return [
+    ...args.map((value, place) => [`do.${kind}.args.${place}`, value] as const),
+    ...Object.entries(kwargs).map(([name, value]) => [`do.${kind}.kwargs.${name}`, value] as const),
+  ];
+}
+
+/** The ids that a job is for, where they are listed. */
+export function listedIds(action: ReactionAction): readonly (string | MappedValue)[] {
+  const target = targetedOf(action)?.target;
+  return typeof target === 'object' && 'list' in target ? target.list : [];
+}
+
+/** What has a target in an action, and under which name; `undefined` where nothing has. */
+export function targetedOf(
+  action: ReactionAction,
+): (Pick<RunAction, 'target' | 'tgtType'> & { readonly kind: 'run' | 'command' }) | undefined {
+  if ('run' in action) return { kind: 'run', ...action.run };
+  return 'command' in action ? { kind: 'command', ...action.command } : undefined;
+}
+
+// Whether a JSON Schema makes sure that there is a plain value at a path.
+
+const scalars: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
+
+/**
+ * The types that a value at a path may have, where the schema requires it to be there and to be
+ * text, a number, or true or false; else `undefined`. Only `type`, `required`, `properties`, `enum`
+ * and `const` are looked at, step by step.
+ * @param path names of members from the top
+ */
+export function requiredTypes(
+  schema: unknown,
+  path: readonly string[],
+): ReadonlySet<string> | undefined {
+  const [name, ...rest] = path;
+  if (!isMap(schema)) return undefined;
+  if (name === undefined) return scalarTypes(schema);
+  const { type, required, properties } = schema;
+  // `required` says nothing of what is no object.
+  if (type !== 'object' || !Array.isArray(required) || !required.includes(name)) return undefined;
+  if (!isMap(properties) || !Object.hasOwn(properties, name)) return undefined;
+  return requiredTypes(properties[name], rest);
+}
+
+function scalarTypes({
+  type,
+  enum: values,
+  const: only,
+}: Record<string, unknown>): ReadonlySet<string> | undefined {
+  const listed = Array.isArray(values) ? values : only === undefined ? undefined : [only];
+  const types = listed?.map((value: unknown) => typeof value) ?? [type].flat();
+  if (types.length === 0 || !types.every((it) => scalars.has(it))) return undefined;
+  return new Set(types.map((it) => (it === 'integer' ? 'number' : String(it))));
+}
+
+export function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+// Reactions as they come from a file or a program: their form is checked here, the rest later.
+
+const strict = { additionalProperties: false };
+const Text = Type.String({ minLength: 1, maxLength: 4096 });
+const EventPath = Type.String({ pattern: '^(sender|data(\\.[^.]{1,256}){1,8})$' });
+const Mapped = Type.Object({ from: EventPath, dash: Type.Optional(Type.Boolean()) }, strict);
+const call = {
+  fun: Text,
+  args: Type.Optional(Type.Array(Type.Unknown(), { maxItems: 100 })),
+  // Names with two underscores are Salt's own: `__kwarg__`, `__pub_jid`.
+  kwargs: Type.Optional(
+    Type.Record(Type.String({ pattern: '^(?!__)[A-Za-z_][A-Za-z0-9_]*$' }), Type.Unknown(), strict),
+  ),
+};
+const Target = Type.Union([
+  Text,
+  Type.Object({ minion: Type.Literal('sender') }, strict),
+  Type.Object({ list: Type.Array(Type.Union([Text, Mapped]), { minItems: 1 }) }, strict),
+]);
+const targeted = { target: Target, tgtType: Type.Optional(Text) };
+const Run = Type.Object({ ...call, ...targeted }, strict);
+const Params = Type.Record(Type.String({ pattern: '^(?!__).{1,256}$' }), Type.Unknown(), strict);
+const Command = Type.Object({ name: Text, ...targeted, params: Type.Optional(Params) }, strict);
+const check = Compile(
+  Type.Object(
+    {
+      on: Type.Union([Text, Type.Array(Text, { minItems: 1 })]),
+      from: Type.Optional(Text),
+      do: Type.Object(
+        {
+          run: Type.Optional(Run),
+          runner: Type.Optional(Type.Object(call, strict)),
+          command: Type.Optional(Command),
+        },
+        strict,
+      ),
+      oncePer: Type.Optional(Type.Number({ minimum: 0, maximum: 31_536_000 })),
+      onceBy: Type.Optional(Type.Array(EventPath)),
+      atOnce: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+      queue: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000 })),
+      timeout: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
+      rate: Type.Optional(Text),
+    },
+    strict,
+  ),
+);
+const mappedCheck = Compile(Mapped);
+
+/** Names in files, and what they are in programs. YAML 1.1 reads the word `on` as true. */
+const names: ReadonlyMap<string, string> = new Map([
+  ['true', 'on'],
+  ['once_per', 'oncePer'],
+  ['once_by', 'onceBy'],
+  ['at_once', 'atOnce'],
+]);
+
+const units: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/**
+ * Reads one reaction.
+ * @param value plain data, with the names of programs
+ * @throws ConfigError ERR_OPTION_TYPE
+ */
+export function parseReaction(name: string, value: unknown, origin: OptionOrigin): Reaction {
+  // It is part of keys in the store, of the name of a subject, and of lines that people read.
+  if (!/^[^\p{C}]{1,100}$/u.test(name)) {
+    throw refuse(origin, 'the name', 'expected 1 to 100 characters that can be printed');
+  }
+  const [problem] = check.Errors(value);
+  if (problem !== undefined) {
+    const field = problem.instancePath.slice(1).replaceAll('/', '.');
+    // What no schema describes is measured against the schema `false`.
+    throw refuse(
+      origin,
+      field,
+      problem.keyword === 'boolean' ? 'reactions have no such field' : problem.message,
+    );
+  }
+  const options = value as ReactionOptions; // the check has looked at every field of it
+  if (Object.keys(options.do).length !== 1) {
+    throw refuse(origin, 'do', 'expected one of run, runner and command');
+  }
+  refuseHidden(options, origin);
+  const { file, line } = origin;
+  const read = reaction(name, options);
+  return line === 0 ? read : { ...read, origin: { file, line } };
+}
+
+/** The names of files as those of programs. */
+export function withProgramNames(value: unknown): unknown {
+  if (!isMap(value)) return value;
+  const renamed = new Map(
+    Object.entries(value).map(([name, field]) => [names.get(name) ?? name, field]),
+  );
+  const oncePer = renamed.get('oncePer');
+  if (oncePer !== undefined) renamed.set('oncePer', secondsOf(oncePer));
+  const onceBy = renamed.get('onceBy');
+  if (typeof onceBy === 'string') renamed.set('onceBy', [onceBy]);
+  const action = renamed.get('do');
+  if (isMap(action)) {
+    const fields = Object.entries(action).map(([kind, call]) => [kind, withTargetType(call)]);
+    renamed.set('do', Object.fromEntries(fields));
+  }
+  return Object.fromEntries(renamed);
+}
+
+function withTargetType(call: unknown): unknown {
+  if (!isMap(call) || call.tgt_type === undefined) return call;
+  const { tgt_type: tgtType, ...rest } = call;
+  return { ...rest, tgtType };
+}
+
+/** What looks like a value of the event is one, or an error: never passed on as it is. */
+function refuseHidden({ do: action }: ReactionOptions, origin: OptionOrigin): void {
+  for (const [field, value] of valuesOf(action)) {
+    if (isMapped(value) ? !mappedCheck.Check(value) : hides(value)) {
+      const expected =
+        'from: sender or data.name, alone or with dash: true, and not further inside';
+      throw refuse(origin, field, `expected a value, or ${expected}`);
+    }
+  }
+}
+
+function hides(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some((item) => isMapped(item) || hides(item));
+  return isMap(value) && Object.values(value).some((item) => isMapped(item) || hides(item));
+}
+
+/** `90s`, `5m`, `1h`, `2d`; a number is seconds already. */
+function secondsOf(value: unknown): unknown {
+  const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(String(value)) ?? [];
+  return count === undefined ? value : Number(count) * (units[unit] ?? 1);
+}
+
+function refuse(origin: OptionOrigin, field: string, problem: string): ConfigError {
+  const where = field === '' ? '' : `${field}: `;
+  return new ConfigError('ERR_OPTION_TYPE', origin, `${where}${problem}`);
+}
+
+// Which rules of the policy vouch for the data that a reaction takes from an event.
+
+/** A value of the event's data that a reaction needs. */
+export interface NeededValue {
+  /** Where it is used, in words. */
+  readonly field: string;
+  /** Names of members from the top of the data. */
+  readonly path: readonly string[];
+  /** Whether it may be text there. */
+  readonly mayBeText: boolean;
+}
+
+/** What a reaction takes from the data of its event. */
+export function neededValues({ do: action, onceBy }: Reaction): NeededValue[] {
+  const kind = targetedOf(action)?.kind;
+  const values = [
+    ...valuesOf(action),
+    ...listedIds(action).map((value) => [`do.${kind}.target.list`, value] as const),
+    ...onceBy.map((from) => ['once_by', { from }] as const),
+  ];
+  return values.flatMap(([field, value]) => {
+    if (!isMapped(value) || value.from === 'sender') return [];
+    const mayBeText = !field.includes('.args.');
+    return [{ field, path: pathOf(value.from), mayBeText }];
+  });
+}
+
+/** `data.a.b` as its names. */
+export function pathOf(from: string): readonly string[] {
+  return from.split('.').slice(1);
+}
+
+/** Names of the rules for what a reaction waits for whose schema makes sure of all that is needed. */
+export function schemaGuarantees(
+  reaction: Pick<Reaction, 'on'>,
+  needed: readonly NeededValue[],
+  rules: readonly PolicyRule[],
+): Set<string> {
+  const signals = rules.flatMap((rule) =>
+    rule.action === 'signal' && rule.effect === 'allow' ? [rule] : [],
+  );
+  const [good, bad] = [new Set<string>(), new Set<string>()];
+  for (const { name, resource } of signals) {
+    if (!globsOf(reaction).some((on) => mayMean(resource.tag, on))) continue;
+    const isGood = needed.every((value) => isRequired(resource.schema, value));
+    (isGood ? good : bad).add(name);
+  }
+  // Rules are told apart by name alone where one has decided.
+  for (const name of bad) good.delete(name);
+  return good;
+}
+
+function isRequired(schema: unknown, { path, mayBeText }: NeededValue): boolean {
+  const types = requiredTypes(schema, path);
+  return types !== undefined && (mayBeText || !types.has('string'));
+}
+
+/** Whether some tag of a rule may be one that is waited for. */
+function mayMean(ruleTag: string, on: string): boolean {
+  if (/[*?[]/.test(on)) return true;
+  return compileGlob(ruleTag.replace(/\$\{[^}]*\}/g, '*'))(on);
+}
 
 const key = 'saltbridge:reactions';
 

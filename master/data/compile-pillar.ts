@@ -5,7 +5,7 @@ import { type CompiledTarget, type FactMap, type FactSource, type Nodegroups, ty
 import { Dict, Float, type PlainData, type SaltFunction, TemplateError, type Value, toPython } from '../../template/index.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { MasterError } from '../api/errors.ts';
-import { badTarget, parseTarget } from '../jobs/targets.ts';
+import { badTarget, parseTarget } from '../config/target-text.ts';
 import { SlowPatterns } from '../jobs/slow-patterns.ts';
 import { type PillarSetting, type PillarSource, type Reads, reasonOf } from './pillar.ts';
 import { fromWire, toWire, toWirePillar } from './pillar-cache.ts';

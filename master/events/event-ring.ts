@@ -5,20 +5,14 @@
  */
 
 
+
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type WireMap, formatEventStamp, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
 import type { MasterEvent } from '../api/events.ts';
 import { tags } from './event-bus.ts';
-/** How much a ring holds; what is older goes. */
-export interface EventRingOptions {
-  /** `entries`: events. */
-  readonly entries: number;
-  /** `bytes`: of all of them, packed. */
-  readonly bytes: number;
-}
-
+import type { EventRingOptions } from '../config/options.ts';
 /** What {@link EventRing.open} needs. */
 export interface EventRingDeps {
   readonly store: Store;

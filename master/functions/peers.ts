@@ -3,10 +3,10 @@
 
 import type { Call, Decision, MinionSubject } from '../../acl/index.ts';
 import { type WireMap, type WireValue, isJid, pythonStr } from '../../minion-protocol/index.ts';
-import type { ArgumentReader } from './argument-reader.ts';
-import { type FunctionArguments, isKeywordText } from './arguments.ts';
+import type { ArgumentReader } from '../arguments/argument-reader.ts';
+import { type FunctionArguments, isFunctionName, isKeywordText } from '../arguments/arguments.ts';
 import { MasterError } from '../api/errors.ts';
-import { checkArguments, isFunctionName, joinKeywords, separateKeywords } from '../jobs/job-arguments.ts';
+import { checkArguments, joinKeywords, separateKeywords } from '../jobs/job-arguments.ts';
 import type { TargetReach, TargetResolver } from '../jobs/targets.ts';
 import type { JobReturn, PublishRequest, TargetRequest } from '../api/jobs.ts';
 import type { Logger } from 'pino';

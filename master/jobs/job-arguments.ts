@@ -1,11 +1,9 @@
 /** What a job asks of a minion, in the form in which it is published [WIRE 11.1, 11.5]. */
 
+
 import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
-import { keywordNameOf } from '../functions/arguments.ts';
+import { isFunctionName, keywordNameOf } from '../arguments/arguments.ts';
 import { MasterError } from '../api/errors.ts';
-
-const functionName = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;
-
 /** How many functions one job may have. */
 const maxFunctions = 1000;
 
@@ -95,11 +93,6 @@ export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
 /** Keywords last, as one map with the mark, which no keyword stands in the place of. */
 export function joinKeywords({ arg, kwarg }: SeparateArguments): WireValue[] {
   return Object.keys(kwarg).length === 0 ? [...arg] : [...arg, { ...kwarg, [mark]: true }];
-}
-
-/** Whether text is the name of a function: `module.function`. */
-export function isFunctionName(fun: string): boolean {
-  return functionName.test(fun);
 }
 
 function checkName(fun: string): void {

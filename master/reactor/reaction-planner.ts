@@ -5,7 +5,7 @@ import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../mini
 import type { TargetRequest } from '../api/jobs.ts';
 import type { TargetResolver } from '../jobs/targets.ts';
 import type { CallValue, MappedValue, Reaction, RunAction } from '../api/reactions.ts';
-import { globsOf, isMapped, neededValues, pathOf, schemaGuarantees } from './reaction.ts';
+import { globsOf, isMapped, neededValues, pathOf, schemaGuarantees } from '../config/reactions.ts';
 import { RateLimiter, parseRate } from '../../acl/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import { rulesOf } from '../config/policy-rules.ts';

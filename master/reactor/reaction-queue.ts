@@ -6,13 +6,6 @@ import { createHash } from 'node:crypto';
 import type { ReactionOutcome } from '../api/reactions.ts';
 import Type from '#typebox';
 
-/** What became of a run, and why. */
-export interface ReactionResult {
-  readonly outcome: ReactionOutcome;
-  /** For a person. */
-  readonly reason?: string;
-}
-
 /** A run that is not over. */
 export interface OpenRun {
   /**

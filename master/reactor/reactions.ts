@@ -12,7 +12,7 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { type Policy, type RuleAction, hasRules } from '../../acl/index.ts';
 import type { MasterConfig } from '../config/options.ts';
-import type { NamedCommands } from '../requests/extensions.ts';
+import type { NamedCommands } from '../api/extensions.ts';
 import { type FileServer, hiddenDirectories } from '../files/file-server.ts';
 import type { CoreServices } from '../core-services.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
@@ -25,7 +25,7 @@ import { Renderer } from '../data/renderer.ts';
 import type { Services } from '../functions/services.ts';
 import type { TargetResolver } from '../jobs/targets.ts';
 import type { Reaction, ReactionAction } from '../api/reactions.ts';
-import { reaction, serviceOf } from './reaction.ts';
+import { reaction, serviceOf } from '../config/reactions.ts';
 import type { ReactorEntry } from '../config/option-table.ts';
 
 // From events to runs in the queue.

@@ -1,9 +1,9 @@
 /** From what a file says to a call, in the old form and the new [salt/utils/reactor.py ReactWrap]. */
 
+
 import { type WireValue, formatEventStamp, pythonStr } from '../../minion-protocol/index.ts';
 import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
-import { isKeywordText, parseArgument } from '../functions/arguments.ts';
-import { isFunctionName } from '../jobs/job-arguments.ts';
+import { isFunctionName, isKeywordText, parseArgument } from '../arguments/arguments.ts';
 import { isList, textOf } from '../functions/orchestrate/high-data.ts';
 import { type PillarMap, isPillarMap } from '../data/compile-pillar.ts';
 import { toWire } from '../data/pillar-cache.ts';
@@ -19,7 +19,6 @@ import { randomBytes } from 'node:crypto';
 import { isEmpty } from '../data/pillar.ts';
 import type { Imports, Rendered, Renderer } from '../data/renderer.ts';
 import { MasterError } from '../api/errors.ts';
-
 /** Whether a runner or a wheel function takes a keyword. */
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 

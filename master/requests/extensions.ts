@@ -6,7 +6,7 @@
 
 import type { Logger } from 'pino';
 import { type Decision, type Policy, type ProjectSubject, type Question, type Reach, type Subject, decide, questionText } from '../../acl/index.ts';
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type { WireMap } from '../../minion-protocol/index.ts';
 import type { MasterApi } from '../api/master-api.ts';
 import type { AuditActor } from '../api/audit.ts';
 import type { AuditTrail } from '../audit/audit-log.ts';
@@ -15,9 +15,8 @@ import type { JobUpdate, TargetRequest } from '../api/jobs.ts';
 import type { KeyLifecycle } from '../auth/key-lifecycle.ts';
 import type { ExtPillar } from '../data/ext-pillar.ts';
 import type { TriggerEvent } from '../reactor/reactions.ts';
-import type { ReactionResult } from '../reactor/reaction-queue.ts';
 import type { KeyAcceptanceHook } from '../auth/sign-in.ts';
-import type { RpcMethod } from '../rpc/methods.ts';
+import type { NamedCommands, RpcMethod } from '../api/extensions.ts';
 import { type TargetResolver, everyone } from '../jobs/targets.ts';
 import type { Entry, Key, ListOptions, Operation, Store } from '../../store/index.ts';
 import { type Seal, createSeal } from '../auth/session-keys.ts';
@@ -112,27 +111,6 @@ export interface SignalIntake {
    * @throws StoreError when it cannot be kept: the minion sends again
    */
   take(occurrence: TriggerEvent): Promise<void>;
-}
-
-/** A named command that a reaction calls. */
-export interface NamedCall {
-  /** Of its first job. The same again is the same call. */
-  readonly jid: string;
-  /** The reaction, as rules name it. */
-  readonly caller: Subject;
-  readonly command: string;
-  readonly target: TargetRequest;
-  readonly params: Readonly<Record<string, WireValue>>;
-}
-
-/** Named commands, which reactions may call. */
-export interface NamedCommands {
-  /**
-   * Calls one, to its end, as far as rules permit it to the caller. What cannot be done is an
-   * outcome.
-   * @param deadline ends the wait, not the work
-   */
-  run(call: NamedCall, deadline: AbortSignal): Promise<ReactionResult>;
 }
 
 /** An extension of a master that was opened. */

@@ -4,6 +4,7 @@
  * metered by the bytes of its answer before that is made; over the rate it is delayed.
  */
 
+
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type WireValue, packFileChunk } from '../../minion-protocol/index.ts';
@@ -11,12 +12,11 @@ import type { HashType } from '../config/options.ts';
 import type { FileServer, FileStat, ServedFile } from '../files/file-server.ts';
 import { type ListKind, PackedLists } from '../files/roots.ts';
 import type { FileMeter } from './handlers.ts';
-import { type Handler, type Reply, type VerifiedRequest, send } from './request-channel.ts';
+import { type Handler, type Reply, type VerifiedRequest, send } from '../auth/request.ts';
 import type { Logger } from 'pino';
 import { type PushedFiles, pushedPath } from '../files/pushed-files.ts';
 import type { RequestCounters } from '../metrics/metrics.ts';
 import type { PolicyGate } from '../users/policy.ts';
-
 /** What the handlers need. */
 export interface FileHandlerOptions {
   readonly server: FileServer;

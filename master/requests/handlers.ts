@@ -3,7 +3,8 @@
 
 import type { RequestCounters } from '../metrics/metrics.ts';
 import { HourlyLimit, type Rate, Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
-import { type ActiveHandlers, DropConnectionError, type RequestTable, type VerifiedRequest, createRequestTable } from './request-channel.ts';
+import { type ActiveHandlers, type RequestTable, createRequestTable } from './request-channel.ts';
+import { DropConnectionError, type VerifiedRequest } from '../auth/request.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { Logger } from 'pino';
 import { type EventBus, tags } from '../events/event-bus.ts';

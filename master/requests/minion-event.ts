@@ -10,8 +10,8 @@ import type { PolicyGate } from '../users/policy.ts';
 import { jidOf } from '../reactor/reactions.ts';
 import { mapMaybePromise } from '../../runtime/map-maybe-promise.ts';
 import type { DenialLog } from './handlers.ts';
-import { DropConnectionError, type Handler, type VerifiedRequest, send } from './request-channel.ts';
-import { requestDigest } from '../auth/replay-cache.ts';
+import { DropConnectionError, type Handler, type VerifiedRequest, send } from '../auth/request.ts';
+import { requestDigest } from './replay-cache.ts';
 
 /** What the handler of `_minion_event` needs. */
 export interface MinionEventOptions {

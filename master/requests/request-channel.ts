@@ -5,7 +5,8 @@
  * but for what is left without on purpose: see {@link DropConnectionError}.
  */
 
-import { type CheckedRequest, type ClearEnvelope, type CrypticleKey, type EncryptionAlgorithm, type FactMap, type PayloadLimits, type Peer, ProtocolError, type ProtocolVersion, type RequestEnvelope, type RequestSlot, type SealedEnvelope, type SigningAlgorithm, type WireMap, type WireValue, checkLoad, crypticleMac, decodeEnvelope, encodeClearReply, encodePackedReply, encodeSendReply, isEncryptionAlgorithm, isSigningAlgorithm, openPacked } from '../../minion-protocol/index.ts';
+
+import { type CheckedRequest, type ClearEnvelope, type CrypticleKey, type FactMap, type PayloadLimits, type Peer, ProtocolError, type ProtocolVersion, type RequestEnvelope, type RequestSlot, type SealedEnvelope, type WireValue, checkLoad, crypticleMac, decodeEnvelope, encodeClearReply, encodePackedReply, encodeSendReply, isEncryptionAlgorithm, isSigningAlgorithm, openPacked } from '../../minion-protocol/index.ts';
 import type { Logger } from 'pino';
 import { StoreError } from '../../store/index.ts';
 import { MasterError } from '../api/errors.ts';
@@ -15,83 +16,13 @@ import type { PublishKey } from '../auth/publish-key.ts';
 import type { SessionKeys } from '../auth/session-keys.ts';
 import { mapMaybePromise } from '../../runtime/map-maybe-promise.ts';
 import type { LastHeard } from '../auth/last-heard.ts';
-import type { ReplayCache } from '../auth/replay-cache.ts';
+import type { ReplayCache } from './replay-cache.ts';
 import type { TokenCheck } from '../auth/token-check.ts';
 import type { VersionCheck, VersionPins } from '../auth/version-pins.ts';
 import type { FileCommand } from './file-requests.ts';
 import type { MineHandlers, PeerHandlers } from './minion-requests.ts';
 import type { SignIn } from '../auth/sign-in.ts';
-
-/** An encrypted request after every check of the corridor: handlers never see ciphertext. */
-export interface VerifiedRequest {
-  /**
-   * Who sent it. In protocol 3 the key that opened it says so; in 0 to 2 the token does, and
-   * where those minions send none the id is only claimed by a holder of the shared key.
-   * `undefined`: protocols 0 to 2, and the load has no id.
-   */
-  readonly minionId: string | undefined;
-  /** Whether the minion's own key vouches for `minionId`. */
-  readonly isProven: boolean;
-  readonly version: ProtocolVersion;
-  readonly nonce: string | undefined;
-  /** Seconds since 1970 by the minion's clock; protocol 3 only. */
-  readonly ts: number | undefined;
-  /** Address of whoever sent it. */
-  readonly address: string;
-  /** Size of the load as it was sent, encrypted. */
-  readonly bytes: number;
-  /** The HMAC of what was sent: only the very same bytes have it again. A view into them. */
-  readonly mac: Buffer;
-  /** The load without `tok` and `nonce`. */
-  readonly load: WireMap;
-  /** The load as it came, with everything in it; a view into the plaintext. */
-  readonly packed: Uint8Array;
-  readonly encAlgo: EncryptionAlgorithm;
-  readonly sigAlgo: SigningAlgorithm;
-}
-
-/** What a handler answers; the corridor encrypts it as the request's version asks [WIRE 8]. */
-export type Reply =
-  | {
-      readonly kind: 'send';
-      readonly value: WireValue;
-      /** What the asker has to wait for; default: nothing. */
-      readonly after?: Promise<true>;
-    }
-  /** The same of a value that was packed already, in pieces. */
-  | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
-  /** Under a key of its own, signed, for the asker alone. */
-  | { readonly kind: 'private'; readonly pillar: FactMap };
-
-/**
- * Thrown where there must be no answer, because any would be an acknowledgement, or because so much
- * waits for the minion's rate that answering would be work for whoever floods. The connection is
- * closed a little later, and the minion sends again by itself.
- */
-export class DropConnectionError extends Error {
-  /** What is counted. */
-  readonly reason: string;
-
-  constructor(reason: string, options?: ErrorOptions) {
-    super(`not answered: ${reason}`, options);
-    this.name = new.target.name;
-    this.reason = reason;
-  }
-}
-
-/** Answers one `cmd`: at once, where nothing is waited for. @throws Unanswered */
-export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
-
-/** A reply of the usual kind. */
-export function send(value: WireValue): Reply {
-  return { kind: 'send', value };
-}
-
-/** The same when it is the asker's turn. */
-export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply {
-  return isNext === true ? send(value) : { kind: 'send', value, after: isNext };
-}
-
+import { DropConnectionError, type Handler, type Reply, type VerifiedRequest, send } from '../auth/request.ts';
 /** What the corridor needs of the rest of the master. */
 export interface RequestChannelOptions {
   readonly clear: ClearRequests;

@@ -8,7 +8,7 @@ import type { PresentMinion } from '../api/jobs.ts';
 import { type KeyAcceptanceHook, SignIn, createFullnessCheck } from '../auth/sign-in.ts';
 import { ClearRequests, RequestChannel } from './request-channel.ts';
 import { DenialLog, type HandlerDeps, createHandlers, rateOf } from './handlers.ts';
-import type { ReplayCache } from '../auth/replay-cache.ts';
+import type { ReplayCache } from './replay-cache.ts';
 import { TokenCheck } from '../auth/token-check.ts';
 import { VersionCheck } from '../auth/version-pins.ts';
 /** What the corridor is made from. */

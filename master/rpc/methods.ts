@@ -9,6 +9,7 @@ import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { MasterApi, UserApi } from '../api/master-api.ts';
 import type { AuditRequester } from '../api/audit.ts';
+import type { RpcMethod } from '../api/extensions.ts';
 import Type from '#typebox';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
@@ -189,23 +190,6 @@ export interface MethodDefinition<S extends TSchema, R> {
     signal: AbortSignal,
     by?: AuditRequester,
   ) => R;
-}
-
-/** A method as the server sees it: parameters from outside, checked before the call. */
-export interface RpcMethod {
-  /** What it takes. */
-  readonly parameters: TSchema;
-  /** Its stream waits for no reader: one for whom too much waits is ended. Default false. */
-  readonly isLive?: boolean;
-  /** Says what is wrong with the parameters, or `undefined` if nothing is. */
-  readonly complaint: (parameters: unknown) => string | undefined;
-  /** One value, or a stream; a promise of a stream is one, too. */
-  readonly invoke: (
-    api: MasterApi,
-    parameters: unknown,
-    signal: AbortSignal,
-    by?: AuditRequester,
-  ) => Promise<unknown> | AsyncIterable<unknown>;
 }
 
 /** A method from its parameters' schema and what it calls. */

@@ -3,7 +3,7 @@
 
 import { type Call, type Explanation, type Policy, explain, reachOf } from '../../acl/index.ts';
 import { type WireMap, type WireValue, pythonStr } from '../../minion-protocol/index.ts';
-import { parseArguments } from '../functions/arguments.ts';
+import { parseArguments } from '../arguments/arguments.ts';
 import { type TargetResolver, everyone } from '../jobs/targets.ts';
 import type { ExplainRequest } from '../api/users.ts';
 /** What {@link explainRequest} asks. */

@@ -2,7 +2,7 @@
 
 import { type Call, type Policy, type Question, type UserSubject, decide, isUnlimited, reachOf } from '../../acl/index.ts';
 import { type WireValue, pythonStr } from '../../minion-protocol/index.ts';
-import { isKeywordText } from '../functions/arguments.ts';
+import { isKeywordText } from '../arguments/arguments.ts';
 import { MasterError } from '../api/errors.ts';
 import { separateKeywords } from '../jobs/job-arguments.ts';
 import type { BusApi } from '../events/event-bus.ts';

@@ -9,7 +9,7 @@ import type { MasterConfig } from '../../master/config/options.ts';
 import { codeOf, isMissing } from '../../runtime/system.ts';
 import { type RuleAction, createPolicy, hasRules } from '../../acl/index.ts';
 import { policySyntax, rulesOf } from '../../master/config/policy-rules.ts';
-import { serviceOf } from '../../master/reactor/reaction.ts';
+import { serviceOf } from '../../master/config/reactions.ts';
 import type { KeyInfo, MasterApi, MasterStatus, MinionInfo } from '../../master/api/master-api.ts';
 import { jidTime } from '../../minion-protocol/index.ts';
 import { type Store, StoreError, engineVersion, readStore } from '../../store/index.ts';

@@ -2,10 +2,9 @@
 
 import { TemplateError, parseYaml } from '../../template/index.ts';
 import { MasterError } from '../../master/api/errors.ts';
-import { isFunctionName } from '../../master/jobs/job-arguments.ts';
+import { isFunctionName } from '../../master/arguments/arguments.ts';
 import { pipeOf } from '../../master/data/pillar-sources.ts';
 import { type Chunk, FormError, chunksOf } from '../../master/reactor/reactor-files.ts';
-import path from 'node:path';
 import { expandGlob, placeOf } from '../../master/config/load.ts';
 import type { ConfigWarning, Settings } from '../../master/config/option-kinds.ts';
 import { pairsOf, textsOf } from './check-migration.ts';
@@ -14,6 +13,7 @@ import { compileGlob } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../../master/config/options.ts';
 import { rulesOf } from '../../master/config/policy-rules.ts';
 import { enginePrefixes, planSignals, reactorPatterns } from './signal-plan.ts';
+import path from 'node:path';
 
 // What a file of the reactor calls, read without an event: templates in it are not rendered.
 

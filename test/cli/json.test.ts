@@ -1,7 +1,7 @@
 import test from 'ava';
 import fc from 'fast-check';
 import { formatJson } from '../../cli/output/json.ts';
-import { fromJson } from '../../master/rpc/json-values.ts';
+import { fromJson } from '../../master/arguments/json-values.ts';
 import { WireDateTime, WireExtension } from '../../minion-protocol/index.ts';
 import { readCases } from './fixture.ts';
 

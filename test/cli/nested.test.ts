@@ -2,7 +2,7 @@ import test from 'ava';
 import { formatNested } from '../../cli/output/nested.ts';
 import { formatNoReturn } from '../../cli/output/outputters.ts';
 import { terminalColors } from '../../cli/terminal.ts';
-import { fromJson } from '../../master/rpc/json-values.ts';
+import { fromJson } from '../../master/arguments/json-values.ts';
 import { WireDateTime, WireExtension } from '../../minion-protocol/index.ts';
 import { readCases } from './fixture.ts';
 

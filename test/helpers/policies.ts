@@ -3,7 +3,7 @@ import { noAudit } from '../../master/audit/audit-log.ts';
 import { RuledDecisions } from '../../master/audit/audited.ts';
 import { PolicyGate } from '../../master/users/policy.ts';
 import { policySyntax } from '../../master/config/policy-rules.ts';
-import { compileRightTarget } from '../../master/jobs/targets.ts';
+import { compileRightTarget } from '../../master/config/target-text.ts';
 
 /** What a policy of a test knows. */
 export interface World {

@@ -1,6 +1,6 @@
 import test from 'ava';
-import { parseArgument, parseArguments } from '../../../master/functions/arguments.ts';
-import { fromJson } from '../../../master/rpc/json-values.ts';
+import { parseArgument, parseArguments } from '../../../master/arguments/arguments.ts';
+import { fromJson } from '../../../master/arguments/json-values.ts';
 import { readCases } from '../../cli/fixture.ts';
 
 interface ArgumentCase {

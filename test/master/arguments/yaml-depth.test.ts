@@ -1,6 +1,6 @@
 import test from 'ava';
-import { parseArgument } from '../../../master/functions/arguments.ts';
-import { parseYaml } from '../../../master/functions/yaml.ts';
+import { parseArgument } from '../../../master/arguments/arguments.ts';
+import { parseYaml } from '../../../master/arguments/yaml.ts';
 
 function nested(open: string, close: string, depth: number): string {
   return open.repeat(depth) + close.repeat(depth);

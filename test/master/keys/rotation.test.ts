@@ -6,7 +6,7 @@ import { EventBus } from '../../../master/events/event-bus.ts';
 import { Revocation } from '../../../master/auth/key-lifecycle.ts';
 import { createSilentLogger } from '../../../master/api/log.ts';
 import { LastHeard } from '../../../master/auth/last-heard.ts';
-import { ReplayCache } from '../../../master/auth/replay-cache.ts';
+import { ReplayCache } from '../../../master/requests/replay-cache.ts';
 import { VersionPins } from '../../../master/auth/version-pins.ts';
 import { PublishKey } from '../../../master/auth/publish-key.ts';
 import { SessionKeys, createSeal } from '../../../master/auth/session-keys.ts';

@@ -2,7 +2,7 @@ import test from 'ava';
 import fc from 'fast-check';
 import { compileDataSchema } from '../../../acl/data-schema.ts';
 import { policySyntax } from '../../../master/config/policy-rules.ts';
-import { requiredTypes } from '../../../master/reactor/reaction.ts';
+import { requiredTypes } from '../../../master/config/reactions.ts';
 
 const syntax = {
   ...policySyntax,

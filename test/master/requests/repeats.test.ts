@@ -1,7 +1,7 @@
+import { DigestPool, DigestQueue, ReplayCache, marksPerBlock } from '../../../master/requests/replay-cache.ts';
+import { type Reply, type VerifiedRequest, send } from '../../../master/auth/request.ts';
 import test from 'ava';
 import fc from 'fast-check';
-import { DigestPool, DigestQueue, ReplayCache, marksPerBlock } from '../../../master/auth/replay-cache.ts';
-import { type Reply, type VerifiedRequest, send } from '../../../master/requests/request-channel.ts';
 
 const ttlSeconds = 300;
 const startedAt = 1_700_000_000;

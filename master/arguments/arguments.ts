@@ -117,3 +117,10 @@ function checkedText(text: string): string {
   if (/\p{Cs}/u.test(text)) throw new SyntaxError('text that is not Unicode');
   return text;
 }
+
+/** Whether text is the name of a function: `module.function`. */
+export function isFunctionName(fun: string): boolean {
+  return functionName.test(fun);
+}
+
+export const functionName: RegExp = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;

@@ -1,7 +1,7 @@
 /** The thread that reads what is too long for the main one: one text at a time. */
 
 import { parentPort } from 'node:worker_threads';
-import { writeMarkedJson } from '../rpc/json-values.ts';
+import { writeMarkedJson } from './json-values.ts';
 import { type TextAnswer, type TextTask, readText } from './argument-reader.ts';
 
 parentPort?.on('message', (task: TextTask) => {

@@ -2,7 +2,7 @@ import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
 import { type FunctionArguments, maxPlainDepth, parseArgument, parseArguments, toPlainValue } from './arguments.ts';
 import { parseYaml } from './yaml.ts';
 import { StepScheduler, WorkerPool, WorkerPoolError, readJsonInSteps, readingSteps } from '../../runtime/index.ts';
-import { markedJson } from '../rpc/json-values.ts';
+import { markedJson } from './json-values.ts';
 
 // What callers write as YAML, read here or in a thread.
 
