@@ -89,7 +89,7 @@ export interface CoreServices {
   readonly rsa: RsaPool;
   readonly masterKeys: MasterKeyPair;
   /** With `master_sign_pubkey`: what vouches for the master's key. */
-  readonly voucher: MasterKeySigner | undefined;
+  readonly masterKeySigner: MasterKeySigner | undefined;
   readonly keys: KeyStore;
   /** Which keys need no operator. */
   readonly autoAccept: AutoAccept;
@@ -129,7 +129,7 @@ export async function openCoreServices(
   );
   const rsa = closers.add(new RsaPool(), (it) => it.close());
   const masterKeys = await openOwnKeys(config, 'master', config.keyPass);
-  const voucher = await openVoucher(config, masterKeys.publicPem);
+  const masterKeySigner = await openVoucher(config, masterKeys.publicPem);
   const keys = closers.add(await openConfiguredKeys(config, now), (it) => it.close());
   const autoAccept = closers.add(await openAutoAccept({ ...config, now }), (it) => it.close());
   const publishKey = await PublishKey.open({
@@ -160,7 +160,7 @@ export async function openCoreServices(
     decisions,
     rsa,
     masterKeys,
-    voucher,
+    masterKeySigner,
     keys,
     autoAccept,
     publishKey,

@@ -104,7 +104,7 @@ async function open(
   const now = parts.now ?? Date.now;
   const foundations = await openCoreServices(parts, closers, now);
   const counters = new RequestCounters();
-  const { bus, ...read } = await openEvents({ config, foundations, now, log: logger }, closers);
+  const { bus, ...read } = await openEvents({ config, store: foundations.store, now, log: logger }, closers);
   const transports =
     parts.transports ?? createTransports(config, logger.child({ component: 'transport' }));
   const closing = new AbortController();

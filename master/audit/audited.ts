@@ -1,3 +1,4 @@
+import type { KeyStore } from '../auth/key-store.ts';
 import { type BusApi, type EventBus, tags } from '../events/event-bus.ts';
 import type { AuditActor, AuditRequester, StoredHead } from '../api/audit.ts';
 import { AuditBursts, type AuditBurstsOptions, AuditLog, type AuditTrail, auditDirectory, auditOf, named, noAudit } from './audit-log.ts';
@@ -10,7 +11,6 @@ import type { Logger } from 'pino';
 import type { Store } from '../../store/index.ts';
 import type { Seal } from '../auth/session-keys.ts';
 import type { Closers } from '../../runtime/closers.ts';
-import type { CoreServices } from '../core-services.ts';
 import { version } from '../api/version.ts';
 
 /** The interface to events, with who fires which of them in the audit log. */
@@ -251,7 +251,7 @@ export async function openAudit({ config, store, seal, now, log }: AuditDeps): P
 
 /** Audits the master's own life and its keys, and tells when the log has no room. */
 export function startAudit(
-  { audit, keys }: Pick<CoreServices, 'audit' | 'keys'>,
+  { audit, keys }: { readonly audit: Audit; readonly keys: KeyStore },
   bus: EventBus,
   id: string,
   closers: Closers,

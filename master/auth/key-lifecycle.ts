@@ -2,18 +2,20 @@
 
 import { type MasterTransport, cleanKeyText, keyFingerprint, parsePublicKey } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
-import type { PushedFiles } from '../files/pushed-files.ts';
-import type { CoreServices } from '../core-services.ts';
-import type { MineStore } from '../data/mine.ts';
+import type { Auth } from './auth.ts';
 import type { LastHeard } from './last-heard.ts';
 import { AcceptedKeys, KeyError, type KeyStore } from './key-store.ts';
 import type { Logger } from 'pino';
 import { type EventBus, tags } from '../events/event-bus.ts';
-import type { ReplayCache } from '../requests/replay-cache.ts';
 import type { VersionPins } from './version-pins.ts';
 import type { PublishKey } from './publish-key.ts';
 import type { SessionKeys } from './session-keys.ts';
 import type { Key, Store } from '../../store/index.ts';
+
+/** What is kept of a minion beside its key. */
+interface MinionData {
+  forget(id: string): Promise<unknown>;
+}
 
 /** The key that an id has. */
 export interface HeldKey {
@@ -70,11 +72,11 @@ export interface KeyLifecycle {
 /** What {@link createKeyLifecycle} needs. */
 export interface KeyLifecycleDeps {
   readonly config: MasterConfig;
-  readonly foundations: Pick<CoreServices, 'keys' | 'pins' | 'facts'>;
+  readonly foundations: Pick<Auth, 'keys' | 'pins'> & { readonly facts: MinionData };
   readonly revocation: Revocation;
   readonly lastHeard: LastHeard;
-  readonly mine: MineStore;
-  readonly pushed: PushedFiles;
+  readonly mine: MinionData;
+  readonly pushed: MinionData;
   readonly formerOwners: RetiredIds;
   readonly nextJid: () => string;
   readonly now: () => number;
@@ -130,7 +132,7 @@ function unlessUnknown(error: unknown): void {
 export interface RevocationOptions {
   readonly sessions: SessionKeys;
   readonly pins: VersionPins;
-  readonly repeats: ReplayCache;
+  readonly repeats: { forget(id: string): void };
   readonly lastHeard: LastHeard;
   readonly transports: readonly MasterTransport[];
   readonly publishKey: PublishKey;
@@ -275,7 +277,10 @@ export function followKeys(followers: KeyFollowers): void {
 
 /** What the watch over lost keys needs. */
 export interface LostKeysOptions {
-  readonly foundations: Pick<CoreServices, 'keys' | 'store' | 'storeKeeper'>;
+  readonly foundations: Pick<Auth, 'keys'> & {
+    readonly store: Store;
+    readonly storeKeeper: { onChange(listener: (isFull: boolean) => void): void };
+  };
   readonly bus: EventBus;
   readonly revocation: Revocation;
   /** Ends what hangs on the accepted key of an id, outside of this room. */

@@ -21,7 +21,7 @@ export interface SignInOptions {
   readonly autoAccept: AutoAccept;
   readonly masterKeys: MasterKeyPair;
   /** Vouches for the master's key (`master_sign_pubkey`); `undefined`: off. */
-  readonly voucher: MasterKeySigner | undefined;
+  readonly masterKeySigner: MasterKeySigner | undefined;
   readonly publishKey: PublishKey;
   readonly sessions: SessionKeys;
   readonly versions: VersionCheck;
@@ -226,12 +226,12 @@ export class SignIn {
   }
 
   async #vouch(request: AuthRequest): Promise<string | undefined> {
-    const { voucher, masterKeys, rsa } = this.#options;
-    if (voucher === undefined) return undefined;
-    if (voucher.kind === 'signature') return voucher.signature;
+    const { masterKeySigner, masterKeys, rsa } = this.#options;
+    if (masterKeySigner === undefined) return undefined;
+    if (masterKeySigner.kind === 'signature') return masterKeySigner.signature;
     return rsa.run({
       kind: 'sign-master-pub',
-      signKey: voucher.keys.privateKey,
+      signKey: masterKeySigner.keys.privateKey,
       publicPem: masterKeys.publicPem,
       algorithm: request.sigAlgo,
     });

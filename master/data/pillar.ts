@@ -13,9 +13,9 @@ import { SlowPatternRunner } from '../jobs/slow-patterns.ts';
 import { version } from '../api/version.ts';
 import type { Closers } from '../../runtime/closers.ts';
 import { openRoots } from '../files/roots.ts';
-import type { CoreServices } from '../core-services.ts';
-import type { MasterParts } from '../master.ts';
-import { openExtPillars, withExtPillar } from './ext-pillar.ts';
+import type { Auth } from '../auth/auth.ts';
+import type { Store } from '../../store/index.ts';
+import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
 import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { PillarApi } from '../api/master-api.ts';
@@ -513,7 +513,7 @@ function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
 /** What a master's pillar is opened with. */
 export interface PillarSourceDeps extends PillarDeps {
   readonly closers: Closers;
-  readonly foundations: Pick<CoreServices, 'store' | 'seal' | 'keys'>;
+  readonly foundations: Pick<Auth, 'seal' | 'keys'> & { readonly store: Store };
 }
 
 /** Opens the pillar files of a configuration. The caller closes it. */
@@ -541,7 +541,7 @@ export async function openPillar(
  */
 export async function openPillarSource(
   config: MasterConfig,
-  { pillar, extPillar = [] }: Pick<MasterParts, 'pillar' | 'extPillar'>,
+  { pillar, extPillar }: { readonly pillar?: PillarProvider; readonly extPillar: readonly ExtPillar[] },
   surroundings: PillarSourceDeps,
 ): Promise<PillarSource> {
   const { closers, log } = surroundings;

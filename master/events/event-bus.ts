@@ -1,3 +1,4 @@
+import type { Store } from '../../store/index.ts';
 import { type WireMap, type WireValue, compileGlob, formatEventStamp } from '../../minion-protocol/index.ts';
 import { MasterError } from '../api/errors.ts';
 import type { EventFigures } from '../metrics/metrics.ts';
@@ -8,7 +9,6 @@ import type { Logger } from 'pino';
 import type { Closers } from '../../runtime/closers.ts';
 import { eventRingSize } from '../config/option-table.ts';
 import type { MasterConfig } from '../config/options.ts';
-import type { CoreServices } from '../core-services.ts';
 import type { MasterEvent } from '../api/events.ts';
 
 // Keeps events on the bus within `max_event_size`, as salt/utils/dicttrim.py does.
@@ -265,7 +265,7 @@ async function* flat<T>(batches: AsyncIterable<readonly T[]>): AsyncGenerator<T,
 /** What they are opened with. */
 export interface EventDeps {
   readonly config: MasterConfig;
-  readonly foundations: Pick<CoreServices, 'store'>;
+  readonly store: Store;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly log: Logger;
@@ -273,7 +273,7 @@ export interface EventDeps {
 
 /** @throws StoreError */
 export async function openEvents(
-  { config, foundations: { store }, now, log }: EventDeps,
+  { config, store, now, log }: EventDeps,
   closers: Closers,
 ): Promise<{ readonly bus: EventBus; readonly events: BusApi }> {
   const size = eventRingSize(config);

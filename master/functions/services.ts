@@ -7,7 +7,9 @@ import { auditedKeys } from '../audit/audited.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/event-bus.ts';
 import type { FileServer } from '../files/file-server.ts';
-import type { CoreServices } from '../core-services.ts';
+import type { Auth } from '../auth/auth.ts';
+import type { Audit } from '../audit/audited.ts';
+import type { KnownFacts } from '../jobs/minion-facts.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobUpdate, PresentMinion } from '../api/jobs.ts';
 import { type MinionFacts, resumeJob } from '../jobs/follow-job.ts';
@@ -26,7 +28,7 @@ import { wheelTable } from './wheel.ts';
 /** What they are made from. */
 export interface ServiceDeps extends Mine {
   readonly config: MasterConfig;
-  readonly foundations: CoreServices;
+  readonly foundations: Auth & { readonly audit: Audit; readonly facts: KnownFacts };
   readonly bus: EventBus;
   readonly dispatcher: JobDispatcher;
   readonly targets: TargetResolver;
@@ -153,8 +155,8 @@ function createCallers(
 }
 
 function ownKeysOf({ config, foundations }: ServiceDeps): OwnKey[] {
-  const { masterKeys, voucher } = foundations;
+  const { masterKeys, masterKeySigner } = foundations;
   const own = [{ name: 'master.pub', pem: masterKeys.publicPem }];
-  if (voucher?.kind !== 'keys') return own;
-  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: voucher.keys.publicPem }];
+  if (masterKeySigner?.kind !== 'keys') return own;
+  return [...own, { name: `${config.masterSignKeyName}.pub`, pem: masterKeySigner.keys.publicPem }];
 }

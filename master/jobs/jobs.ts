@@ -3,7 +3,11 @@
 import { type MasterTransport, createJidSource } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { EventBus } from '../events/event-bus.ts';
-import type { CoreServices } from '../core-services.ts';
+import type { Auth } from '../auth/auth.ts';
+import type { Audit } from '../audit/audited.ts';
+import type { Store } from '../../store/index.ts';
+import type { KnownFacts } from './minion-facts.ts';
+import type { KnownResources } from './resources.ts';
 import { Reconnecting } from './presence.ts';
 import { JobDispatcher, Publisher } from './dispatcher.ts';
 import type { LastHeard } from '../auth/last-heard.ts';
@@ -19,7 +23,12 @@ import type { Job } from './job.ts';
 /** What they are made from. */
 export interface JobDeps {
   readonly config: MasterConfig;
-  readonly foundations: CoreServices;
+  readonly foundations: Pick<Auth, 'keys' | 'masterKeys' | 'publishKey' | 'rsa' | 'sessions'> & {
+    readonly store: Store;
+    readonly audit: Audit;
+    readonly facts: KnownFacts;
+    readonly resources: KnownResources;
+  };
   readonly transports: readonly MasterTransport[];
   readonly bus: EventBus;
   readonly lastHeard: LastHeard;
@@ -92,7 +101,7 @@ export function openJobs(parts: JobDeps): Jobs {
 }
 
 function createPublisher(
-  { publishKey, rsa, masterKeys }: CoreServices,
+  { publishKey, rsa, masterKeys }: JobDeps['foundations'],
   transports: readonly MasterTransport[],
   config: MasterConfig,
 ): Publisher {

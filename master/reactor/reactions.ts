@@ -14,7 +14,7 @@ import { type Policy, type RuleAction, hasRules } from '../../acl/index.ts';
 import type { MasterConfig } from '../config/options.ts';
 import type { NamedCommands } from '../api/extensions.ts';
 import { type FileServer, hiddenDirectories } from '../files/file-server.ts';
-import type { CoreServices } from '../core-services.ts';
+import type { Store } from '../../store/index.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import { freshJid } from '../jobs/job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
@@ -283,7 +283,7 @@ function toRun(run: OpenRun | EndedRun): ReactionRun {
 export interface ReactionDeps {
   readonly config: MasterConfig;
   readonly policy: () => Policy;
-  readonly foundations: Pick<CoreServices, 'store'>;
+  readonly foundations: { readonly store: Store };
   readonly bus: EventBus;
   readonly targets: TargetResolver;
   readonly dispatcher: JobDispatcher;

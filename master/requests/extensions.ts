@@ -25,7 +25,8 @@ import type { Closers } from '../../runtime/closers.ts';
 import type { UserSession } from '../users/user-api.ts';
 import { MasterError } from '../api/errors.ts';
 import type { EventBus } from '../events/event-bus.ts';
-import type { CoreServices } from '../core-services.ts';
+import type { Auth } from '../auth/auth.ts';
+import type { Audit } from '../audit/audited.ts';
 import { freshJid } from '../jobs/job.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { LivePolicy } from '../users/policy.ts';
@@ -206,7 +207,7 @@ async function* listed(
 /** What they are opened with. */
 export interface ExtensionDeps {
   readonly config: MasterConfig;
-  readonly foundations: Pick<CoreServices, 'audit' | 'seal' | 'store'>;
+  readonly foundations: Pick<Auth, 'seal'> & { readonly audit: Audit; readonly store: Store };
   readonly policy: Pick<LivePolicy, 'current'>;
   readonly ruled: RuledDecisions;
   readonly targets: Pick<

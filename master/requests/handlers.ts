@@ -11,7 +11,10 @@ import { type EventBus, tags } from '../events/event-bus.ts';
 import type { SignalIntake } from './extensions.ts';
 import type { FileServer } from '../files/file-server.ts';
 import type { PushedFiles } from '../files/pushed-files.ts';
-import type { CoreServices } from '../core-services.ts';
+import type { Auth } from '../auth/auth.ts';
+import type { KnownFacts } from '../jobs/minion-facts.ts';
+import type { KnownResources } from '../jobs/resources.ts';
+import type { Meter } from '../metrics/metrics.ts';
 import type { JobDispatcher } from '../jobs/dispatcher.ts';
 import type { JobCache } from '../jobs/job-cache.ts';
 import type { MinionFacts } from '../jobs/follow-job.ts';
@@ -89,7 +92,11 @@ export interface HandlerDeps {
   readonly config: MasterConfig;
   /** Decides what minions may. */
   readonly gate: PolicyGate;
-  readonly foundations: CoreServices;
+  readonly foundations: Auth & {
+    readonly meter: Meter;
+    readonly facts: KnownFacts;
+    readonly resources: KnownResources;
+  };
   readonly bus: EventBus;
   readonly jobs: JobCache;
   readonly mine: MineStore;
@@ -242,7 +249,7 @@ function openPeers(parts: HandlerDeps): PeerHandlerOptions {
 /** Keeps the facts of a minion, and tells it [WIRE 9.3]. */
 function factsKeeper(
   config: MasterConfig,
-  { facts }: CoreServices,
+  { facts }: HandlerDeps['foundations'],
   bus: EventBus,
 ): (minion: FactsOfMinion) => Promise<void> {
   return async (minion) => {

@@ -7,7 +7,9 @@ import { minionActor } from '../audit/audit-log.ts';
 import { RuledDecisions } from '../audit/audited.ts';
 import type { Logger } from 'pino';
 import type { Closers } from '../../runtime/closers.ts';
-import type { CoreServices } from '../core-services.ts';
+import type { Audit } from '../audit/audited.ts';
+import type { DecisionRecorder } from './decisions.ts';
+import type { KnownFacts } from '../jobs/minion-facts.ts';
 
 /** What {@link LivePolicy} needs. */
 export interface LivePolicyOptions {
@@ -204,7 +206,11 @@ function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): b
 export interface PolicyDeps {
   /** Its members change with a reload. */
   readonly config: MasterConfig;
-  readonly foundations: CoreServices;
+  readonly foundations: {
+    readonly audit: Audit;
+    readonly decisions: DecisionRecorder;
+    readonly facts: KnownFacts;
+  };
   readonly targets: TargetResolver;
   readonly now: () => number;
   readonly log: Logger;

@@ -7,7 +7,8 @@ import { rightsOfUser } from '../../acl/index.ts';
 import type { JobsApi, LoginsApi, UserApi } from '../api/master-api.ts';
 import { LoginAudit } from '../audit/audited.ts';
 import type { MasterConfig } from '../config/options.ts';
-import type { CoreServices } from '../core-services.ts';
+import type { Audit } from '../audit/audited.ts';
+import type { Store } from '../../store/index.ts';
 import { delay, linkSignals } from '../../runtime/time-limit.ts';
 import type { LivePolicy } from './policy.ts';
 import { policySyntax } from '../config/policy-rules.ts';
@@ -19,7 +20,7 @@ import { TokenTable } from './tokens.ts';
 export interface UsersDeps extends UserApiDeps {
   /** Its members change with a reload. */
   readonly config: MasterConfig;
-  readonly foundations: Pick<CoreServices, 'store' | 'audit'>;
+  readonly foundations: { readonly store: Store; readonly audit: Audit };
   readonly policy: LivePolicy;
   readonly now: () => number;
 }
