@@ -53,7 +53,8 @@ export { KeyError, type KeyErrorCode, keyErrors, literalGlob } from './auth/key-
 export { TokenBuckets } from '../runtime/token-bucket.ts';
 export { createMaster, type Master, type MasterParts } from './master.ts';
 export { checkMigration, type MigrationFinding, type MigrationOutcome, type MigrationReport } from '../ops/migration/check-migration.ts';
-export { type Listening, policyText, type PlannedRule, type SignalPlan, type UnplannedPattern } from '../ops/migration/signal-plan.ts';
+export { type Listening, type PlannedRule, type SignalPlan, type UnplannedPattern } from './config/signal-plan.ts';
+export { policyText } from '../ops/migration/policy-text.ts';
 export type { PlannedReactionRule, ReactionPlan, UnderivableReaction } from '../ops/migration/reaction-plan.ts';
 export { type OfflineKeys, openOfflineKeys } from './auth/keys-api.ts';
 export { backupOfflineStore, inspectMasterStore, restoreMasterStore } from './core-services.ts';

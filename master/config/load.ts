@@ -1,11 +1,10 @@
 import { lstat, readFile, readdir } from 'node:fs/promises';
-import path from 'node:path';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import { type Document, LineCounter, isMap, isNode, isScalar, parseDocument } from 'yaml';
 import { ConfigError, type ConfigWarning, type GivenOptions, type OptionOrigin, type Setting, type Settings, isSettings, mergeSettings, overrideSettings, typeError, unknownOption } from './option-kinds.ts';
 import { homedir } from 'node:os';
 import { isMissing } from '../../runtime/system.ts';
-import { warnOfReactorTags } from '../../ops/migration/reaction-plan.ts';
+import { warnOfReactorTags } from './signal-plan.ts';
 import { warnOfBackends } from './external-auth.ts';
 import { completeConfig } from './resolve.ts';
 import { type OptionTable, aclOptions, eauthOptions, limitOptions, ownOptions, rightsOptions, saltOptions } from './option-table.ts';
@@ -14,6 +13,7 @@ import { warnOfNarrowed } from './narrowed-patterns.ts';
 import type { MasterConfig } from './options.ts';
 import { findUnserved } from './unserved-options.ts';
 import { warnOfRights } from './policy-rules.ts';
+import path from 'node:path';
 
 /**
  * The files that an absolute path with globs stands for, sorted. As in Python's `glob`, a name

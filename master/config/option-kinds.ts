@@ -4,6 +4,7 @@ import { Value } from '#typebox/value';
 import { isDeepStrictEqual } from 'node:util';
 import type { ErrorEntry } from '../api/errors.ts';
 
+
 /** How the value of an option is checked. */
 export interface OptionKind<T> {
   /** What is expected, in words for the operator. */
@@ -390,4 +391,25 @@ export interface ConfigWarning extends OptionOrigin {
     | 'unknown-option';
   /** One line that names the place. */
   readonly message: string;
+}
+
+// Values of options as lists.
+
+/** The entries of a map; none of anything else. */
+export function pairsOf(value: unknown): [name: string, value: unknown][] {
+  return entriesOf(value) ?? [];
+}
+
+/** The texts of a list, or of one text. */
+export function textsOf(value: unknown): string[] {
+  return [value].flat().filter((item) => typeof item === 'string');
+}
+
+/**
+ * The names in one of Salt's lists of modules: `[name, {name: options}]`, a map or one name.
+ */
+export function moduleNames(value: unknown): string[] {
+  return [value]
+    .flat()
+    .flatMap((item) => (typeof item === 'string' ? [item] : pairsOf(item).map(([name]) => name)));
 }

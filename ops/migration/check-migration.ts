@@ -1,18 +1,18 @@
 /** The report on a salt-master's configuration: what would become of each thing that it uses. */
 
-import path from 'node:path';
 import { isNewMinionId } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../../master/config/options.ts';
 import { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from '../../master/auth/key-survey.ts';
 import { type KeyPlace, placeDirectories } from '../../master/auth/pki-directory.ts';
 import { readdir } from 'node:fs/promises';
-import { type ConfigError, type ConfigWarning, type Setting, type Settings, entriesOf } from '../../master/config/option-kinds.ts';
+import { type ConfigError, type ConfigWarning, type Setting, type Settings, moduleNames, textsOf } from '../../master/config/option-kinds.ts';
 import { unservedExtPillars } from '../../master/config/ext-pillar.ts';
 import { optionStatus, withoutPlace } from '../../master/config/load.ts';
 import { type ConfigSurvey, surveyMasterConfig } from '../../master/config/unserved-options.ts';
-import { type SignalPlan, enginePrefixes, findListeners, planSignals } from './signal-plan.ts';
-import { type Root, customModuleFindings, extensionFindings, rendererFindings, rootsOf, walkFiles } from './site-files.ts';
+import { type SignalPlan, enginePrefixes, planSignals } from '../../master/config/signal-plan.ts';
+import { type Root, customModuleFindings, extensionFindings, findListeners, rendererFindings, rootsOf, walkFiles } from './site-files.ts';
 import { type ReactionPlan, planReactions } from './reaction-plan.ts';
+import path from 'node:path';
 
 // Parts of Salt that a configuration brings into use, by the option that does so: what they mean
 // here while the option is not served. One that is served needs no row.
@@ -396,27 +396,6 @@ export async function neighbourFindings(directory: string): Promise<MigrationFin
 async function isUsed(file: string): Promise<boolean> {
   const inside = await readdir(file).catch(() => undefined);
   return inside === undefined || inside.length > 0;
-}
-
-// Values of options as lists.
-
-/** The entries of a map; none of anything else. */
-export function pairsOf(value: unknown): [name: string, value: unknown][] {
-  return entriesOf(value) ?? [];
-}
-
-/** The texts of a list, or of one text. */
-export function textsOf(value: unknown): string[] {
-  return [value].flat().filter((item) => typeof item === 'string');
-}
-
-/**
- * The names in one of Salt's lists of modules: `[name, {name: options}]`, a map or one name.
- */
-export function moduleNames(value: unknown): string[] {
-  return [value]
-    .flat()
-    .flatMap((item) => (typeof item === 'string' ? [item] : pairsOf(item).map(([name]) => name)));
 }
 
 // Every option in use, and what becomes of it.

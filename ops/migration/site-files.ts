@@ -1,10 +1,10 @@
 import type { Dirent } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
-import path from 'node:path';
 import { codeOf, isMissing } from '../../runtime/system.ts';
-import type { Settings } from '../../master/config/option-kinds.ts';
-import { type MigrationFinding, pairsOf, textsOf, unreadableFinding } from './check-migration.ts';
-import type { Listening } from './signal-plan.ts';
+import { type Settings, pairsOf, textsOf } from '../../master/config/option-kinds.ts';
+import { type MigrationFinding, unreadableFinding } from './check-migration.ts';
+import { type Listening, engineNames, engineOption, forwardingEngines, reactorPatterns } from '../../master/config/signal-plan.ts';
+import path from 'node:path';
 
 /** How much of a tree is looked at. */
 const maxFiles = 50_000;
@@ -372,4 +372,43 @@ async function pythonFiles(directory: string): Promise<string[] | 'unreadable'> 
   } catch (error) {
     return codeOf(error) === 'ENOTDIR' ? [] : 'unreadable';
   }
+}
+
+/** Everything that listens: the reactor, engines, returners of events, Thorium, orchestrations. */
+export async function findListeners(settings: Settings): Promise<Listening[]> {
+  return [
+    ...reactorPatterns(settings),
+    ...enginePatterns(settings),
+    ...eventReturnPatterns(settings),
+    ...(usesThorium(settings) ? await thoriumPatterns(settings) : []),
+    ...(await awaitedPatterns(settings)),
+  ];
+}
+
+export function usesThorium(settings: Settings): boolean {
+  return engineNames(settings).includes('thorium');
+}
+
+/** A returner of events has all of them, or those of its list. */
+export function eventReturnPatterns(settings: Settings): Listening[] {
+  const { value, origin } = settings.get('event_return') ?? {};
+  const names = textsOf(value).filter((name) => name !== '');
+  if (origin === undefined || names.length === 0) return [];
+  const listed = textsOf(settings.get('event_return_whitelist')?.value);
+  const patterns = listed.length > 0 ? listed : ['*'];
+  const listener = `event_return ${names.join(', ')}`;
+  return patterns.map((pattern) => ({ pattern, listener, file: origin.file, line: origin.line }));
+}
+
+export function enginePatterns(settings: Settings): Listening[] {
+  const { value, origin } = settings.get('engines') ?? {};
+  if (origin === undefined) return [];
+  const { file, line } = origin;
+  return engineNames(settings)
+    .filter((name) => forwardingEngines.has(name))
+    .flatMap((name) => {
+      const tags = textsOf(engineOption(value, name, 'tags'));
+      const patterns = name === 'http_logstash' && tags.length > 0 ? tags : ['*'];
+      return patterns.map((pattern) => ({ pattern, listener: `engine ${name}`, file, line }));
+    });
 }

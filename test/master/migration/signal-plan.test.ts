@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { decide, isReservedTag } from '../../../acl/index.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
 import { checkMigration, loadMasterConfig, policyText, resolveMasterConfig } from '../../../master/index.ts';
-import { type Listening, type SignalPlan, planSignals } from '../../../ops/migration/signal-plan.ts';
+import { type Listening, type SignalPlan, planSignals } from '../../../master/config/signal-plan.ts';
 import { compileGlob } from '../../../minion-protocol/index.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { configDirectory } from '../config/files.ts';

@@ -1,12 +1,12 @@
 /** The least signal policy under which a site's listeners go on hearing what minions emit. */
 
+
 import { isReservedTag, isSpecificTagGlob } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import type { Settings } from '../../master/config/option-kinds.ts';
-import { awaitedPatterns, thoriumPatterns } from './site-files.ts';
-import { type MigrationReport, moduleNames, pairsOf, textsOf } from './check-migration.ts';
-import type { PlannedReactionRule, UnderivableReaction } from './reaction-plan.ts';
-
+import { type ConfigWarning, type Settings, moduleNames, pairsOf } from './option-kinds.ts';
+import type { MasterConfig } from './options.ts';
+import { rulesOf } from './policy-rules.ts';
+import { placeOf } from './load.ts';
 /** A rule to grant, and who needs it. */
 export interface PlannedRule {
   /** A glob on tags, for `saltbridge: acl: signals:`. */
@@ -155,7 +155,7 @@ export interface Listening {
 }
 
 /** Engines that forward every event, or those of their `tags` [salt/engines of 3007.0]. */
-const forwardingEngines: ReadonlySet<string> = new Set([
+export const forwardingEngines: ReadonlySet<string> = new Set([
   'fluent',
   'http_logstash',
   'logentries',
@@ -177,17 +177,6 @@ const firingEngines: ReadonlyMap<string, string> = new Map([
   ['webhook', 'salt/engines/hook'],
 ]);
 
-/** Everything that listens: the reactor, engines, returners of events, Thorium, orchestrations. */
-export async function findListeners(settings: Settings): Promise<Listening[]> {
-  return [
-    ...reactorPatterns(settings),
-    ...enginePatterns(settings),
-    ...eventReturnPatterns(settings),
-    ...(usesThorium(settings) ? await thoriumPatterns(settings) : []),
-    ...(await awaitedPatterns(settings)),
-  ];
-}
-
 /** Prefixes of tags that the master's own engines fire: nobody else needs to be let. */
 export function enginePrefixes(settings: Settings): string[] {
   return engineNames(settings).flatMap((name) => firingEngines.get(name) ?? []);
@@ -202,40 +191,12 @@ export function reactorPatterns(settings: Settings): Listening[] {
     .map((pattern) => ({ pattern, listener: 'reactor', file: origin.file, line: origin.line }));
 }
 
-function enginePatterns(settings: Settings): Listening[] {
-  const { value, origin } = settings.get('engines') ?? {};
-  if (origin === undefined) return [];
-  const { file, line } = origin;
-  return engineNames(settings)
-    .filter((name) => forwardingEngines.has(name))
-    .flatMap((name) => {
-      const tags = textsOf(engineOption(value, name, 'tags'));
-      const patterns = name === 'http_logstash' && tags.length > 0 ? tags : ['*'];
-      return patterns.map((pattern) => ({ pattern, listener: `engine ${name}`, file, line }));
-    });
-}
-
-/** A returner of events has all of them, or those of its list. */
-function eventReturnPatterns(settings: Settings): Listening[] {
-  const { value, origin } = settings.get('event_return') ?? {};
-  const names = textsOf(value).filter((name) => name !== '');
-  if (origin === undefined || names.length === 0) return [];
-  const listed = textsOf(settings.get('event_return_whitelist')?.value);
-  const patterns = listed.length > 0 ? listed : ['*'];
-  const listener = `event_return ${names.join(', ')}`;
-  return patterns.map((pattern) => ({ pattern, listener, file: origin.file, line: origin.line }));
-}
-
-function usesThorium(settings: Settings): boolean {
-  return engineNames(settings).includes('thorium');
-}
-
-function engineNames(settings: Settings): string[] {
+export function engineNames(settings: Settings): string[] {
   return moduleNames(settings.get('engines')?.value);
 }
 
 /** `- name: {option: …}`, or the older `- name: [{option: …}]`. */
-function engineOption(engines: unknown, engine: string, option: string): unknown {
+export function engineOption(engines: unknown, engine: string, option: string): unknown {
   const options = [engines]
     .flat()
     .flatMap((item) => pairsOf(item))
@@ -245,59 +206,43 @@ function engineOption(engines: unknown, engine: string, option: string): unknown
 }
 
 /**
- * The plans of a report as one file for `master.d`: what minions may emit, with a comment for each
- * listener, and what the files of the reactor may call.
+ * One warning where Salt's `reactor:` has tags that need a rule and have none. Tags that the master
+ * fires itself, that minions emit without any rule, and that a template decides are no such ones.
  */
-export function policyText({
-  signals: { rules, needless, narrowed, ungranted },
-  reactions,
-}: Pick<MigrationReport, 'reactions' | 'signals'>): string {
-  const lines = [
-    '# What minions may emit so that the listeners of this site go on hearing them. Tags that Salt',
-    '# itself emits need no rule. Add "minions: <glob>" to a rule that is not for all minions.',
-    ...needless.map((it) => comment(`needs no rule: ${describe(it)}`)),
-    ...narrowed.map((it) => comment(`narrowed: ${describe(it)}: ${it.reason}`)),
-    ...ungranted.map((it) => comment(`not granted: ${describe(it)}: ${it.reason}`)),
-    ...reactions.underivable.map((it) => comment(`not derivable: ${describeReaction(it)}`)),
-    'saltbridge:',
-    '  acl:',
-    rules.length === 0 ? '    signals: []' : '    signals:',
-    ...rules.flatMap(({ tag, listeners }) => [
-      ...listeners.map((it) => `      ${comment(describe(it))}`),
-      // JSON's text is YAML's, whatever the tag holds.
-      `      - tag: ${JSON.stringify(tag)}`,
-    ]),
-    ...(reactions.rules.length === 0 ? [] : ['    rules:']),
-    ...reactions.rules.flatMap(ruleLines),
-  ];
-  return `${lines.join('\n')}\n`;
+export function warnOfReactorTags(config: MasterConfig, settings: Settings): ConfigWarning[] {
+  const setting = settings.get('reactor');
+  const patterns = reactorPatterns(settings);
+  if (setting === undefined || patterns.length === 0) return [];
+  const permitted = rulesOf(config).flatMap((rule) =>
+    rule.action === 'signal' && rule.effect === 'allow' ? [rule.resource.tag] : [],
+  );
+  const unheard = planSignals(patterns, enginePrefixes(settings))
+    .rules.map(({ tag }) => tag)
+    .filter((tag) => !permitted.some((rule) => mayMeet(withoutPlaceholders(rule), tag)));
+  if (unheard.length === 0) return [];
+  const named = unheard.slice(0, maxNamed).join(', ');
+  const more = unheard.length > maxNamed ? ', …' : '';
+  const text = `reactor: nobody may emit ${unheard.length} of its tags (${named}${more}); saltbridge migrate check writes rules for them`;
+  const { origin } = setting;
+  return [{ kind: 'unheard', ...origin, message: `${placeOf(origin)}: ${text}` }];
 }
 
-function ruleLines(
-  { reference, action, functions, within }: PlannedReactionRule,
-  index: number,
-): readonly string[] {
-  return [
-    `      ${JSON.stringify(`reactor ${index + 1}`)}:`,
-    `        subject: { service: ${JSON.stringify(`reaction:${reference}`)} }`,
-    `        action: ${action}`,
-    '        resource:',
-    `          fun: ${JSON.stringify(functions)}`,
-    ...(within === undefined ? [] : [`          within: ${JSON.stringify(within)}`]),
-  ];
+/** Whether some tag may be meant by both; where wildcards stand in both, by what they begin with. */
+export function mayMeet(rule: string, pattern: string): boolean {
+  if (literalPrefix(pattern) === pattern) return compileGlob(rule)(pattern);
+  if (literalPrefix(rule) === rule) return compileGlob(pattern)(rule);
+  const [begin, other] = [literalPrefix(rule), literalPrefix(pattern)];
+  return begin.startsWith(other) || other.startsWith(begin);
 }
 
-function describe({ pattern, listener, file, line }: Listening): string {
-  return `${JSON.stringify(pattern)} for ${listener} (${file}:${line})`;
+export function literalPrefix(glob: string): string {
+  return glob.replace(/[*?[].*$/s, '');
 }
 
-/** Which file, and why no rule follows from it. */
-function describeReaction({ reference, file, reason }: UnderivableReaction): string {
-  const place = file === '' || file === reference ? reference : `${reference} (${file})`;
-  return `${place}: ${reason}`;
+export function withoutPlaceholders(tag: string): string {
+  return tag.replace(/\$\{[^}]*\}/g, '*');
 }
 
-/** Whatever it holds stays on its line. */
-function comment(text: string): string {
-  return `# ${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')}`;
-}
+// Tags that a site's reactor listens for, and that nobody may emit.
+
+export const maxNamed = 5;
