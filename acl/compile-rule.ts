@@ -1,11 +1,32 @@
 /** A rule made ready for being asked: nothing of it is compiled again at a request. */
 
-import { type MinionTest, type PolicyEnvironment, type PolicySyntax, type RuleField, type RuleIndexKey, type TextTest, asList, compileArguments, compileTagPattern, compileTexts, describeTexts, indexKeyOf, orPatternError } from './patterns.ts';
-import type { CallPattern, PolicyRule, RuleAction, SignalPattern, SubjectPattern, TextPatterns } from './rule.ts';
-import { PolicyError } from './errors.ts';
-import type { Call, EventResource, Subject } from './types.ts';
 import { compileDataSchema } from './data-schema.ts';
-import { RateLimiter, parseRate } from './rate.ts';
+import { PolicyError } from './errors.ts';
+import {
+  asList,
+  compileArguments,
+  compileTagPattern,
+  compileTexts,
+  describeTexts,
+  indexKeyOf,
+  type MinionTest,
+  orPatternError,
+  type PolicyEnvironment,
+  type PolicySyntax,
+  type RuleField,
+  type RuleIndexKey,
+  type TextTest,
+} from './patterns.ts';
+import { parseRate, RateLimiter } from './rate.ts';
+import type {
+  CallPattern,
+  PolicyRule,
+  RuleAction,
+  SignalPattern,
+  SubjectPattern,
+  TextPatterns,
+} from './rule.ts';
+import type { Call, EventResource, Subject } from './types.ts';
 
 // Functions of the master that are as good as every right: a rule permits them by name alone.
 
@@ -284,7 +305,11 @@ export interface CompiledRule {
 const reservedRuleNames: ReadonlySet<string> = new Set(['default-deny', 'learning']);
 
 /** @throws PolicyError */
-export function compileRule(rule: PolicyRule, order: number, world: PolicyEnvironment): CompiledRule {
+export function compileRule(
+  rule: PolicyRule,
+  order: number,
+  world: PolicyEnvironment,
+): CompiledRule {
   if (reservedRuleNames.has(rule.name)) {
     const problem = 'decisions without a rule have this name; choose another one';
     throw new PolicyError('ERR_POLICY_FORM', { rule: rule.name, field: '' }, problem);
@@ -475,7 +500,11 @@ function byName(
   };
 }
 
-function byText(patterns: TextPatterns, world: PolicyEnvironment, place: RuleField): CompiledResource {
+function byText(
+  patterns: TextPatterns,
+  world: PolicyEnvironment,
+  place: RuleField,
+): CompiledResource {
   return {
     keys: asList(patterns).map(indexKeyOf),
     meansText: compileTexts(patterns, world, place),

@@ -6,7 +6,7 @@
 
 import { Compile } from '#typebox/schema';
 import { PolicyError } from './errors.ts';
-import { type PolicySyntax, type RuleField, type TextTest, orPatternError } from './patterns.ts';
+import { orPatternError, type PolicySyntax, type RuleField, type TextTest } from './patterns.ts';
 
 /** Keywords of JSON Schema whose value is a schema, a list of schemas, or a map of them. */
 export const schemaKeywords: Readonly<Record<'one' | 'list' | 'map', ReadonlySet<string>>> = {
@@ -115,7 +115,8 @@ function readSchema(
   depth: number,
 ): Record<string, unknown> | boolean {
   if (typeof schema === 'boolean') return schema;
-  if (!isMap(schema) || depth > maxDepth) throw schemaError({ rule, field }, 'expected a JSON Schema');
+  if (!isMap(schema) || depth > maxDepth)
+    throw schemaError({ rule, field }, 'expected a JSON Schema');
   const read: Record<string, unknown> = {};
   for (const [keyword, value] of Object.entries(schema)) {
     const place = { rule, field: `${field}.${keyword}` };

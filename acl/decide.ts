@@ -1,9 +1,25 @@
-import { type CompiledRule, type Request, isSpecificTagGlob } from './compile-rule.ts';
-import { lifecycleSignals, mineGuards, publishGuards, returnRules, signalGuards, signalLimits } from './built-in-rules.ts';
+import {
+  lifecycleSignals,
+  mineGuards,
+  publishGuards,
+  returnRules,
+  signalGuards,
+  signalLimits,
+} from './built-in-rules.ts';
+import { type CompiledRule, isSpecificTagGlob, type Request } from './compile-rule.ts';
 import { literalGlob } from './patterns.ts';
-import { type Policy, type RuleIndex, emptyPolicy, rateLimitKey } from './policy.ts';
+import { emptyPolicy, type Policy, type RuleIndex, rateLimitKey } from './policy.ts';
 import type { PolicyRule, RuleAction, TextPattern } from './rule.ts';
-import type { Action, BuiltInRule, Call, Decision, Question, QuestionOf, RuleOrigin, Subject } from './types.ts';
+import type {
+  Action,
+  BuiltInRule,
+  Call,
+  Decision,
+  Question,
+  QuestionOf,
+  RuleOrigin,
+  Subject,
+} from './types.ts';
 
 /** What {@link evaluateQuestion} found. */
 interface Verdict {
@@ -95,7 +111,8 @@ export function evaluateQuestion(question: Question, policy: Policy): Verdict {
     if (rule !== undefined) return { decision: toDecision(rule), used: noRules };
   }
   // protection: nobody-left
-  if (hasNoTargets(question)) return { decision: denied(question, noTargetsObstacle), used: noRules };
+  if (hasNoTargets(question))
+    return { decision: denied(question, noTargetsObstacle), used: noRules };
   const builtIn = applySignalRules(question, allow.length > 0);
   if (builtIn !== undefined) return { decision: builtIn, used: noRules };
   return applyAllowRules(question, requests, allow, now);
@@ -130,7 +147,11 @@ function applyAllowRules(
 }
 
 /** The first rules that together permit it, each on some of its minions; none: there are no such. */
-function rulesAllowingTogether(allow: readonly RuleIndex[], request: Request, now: number): CompiledRule[] {
+function rulesAllowingTogether(
+  allow: readonly RuleIndex[],
+  request: Request,
+  now: number,
+): CompiledRule[] {
   const { minions = [] } = request;
   if (minions.length < 2) return [];
   const rules = rulesOn(allow, request, now);
@@ -227,7 +248,13 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
       return [{ subject, action, text: question.resource.tag, event: question.resource }];
     case 'publish': {
       const { calls, minions } = question.resource;
-      return calls.map((call) => ({ subject, action, text: call.fun, call, ...onMinions(minions) }));
+      return calls.map((call) => ({
+        subject,
+        action,
+        text: call.fun,
+        call,
+        ...onMinions(minions),
+      }));
     }
     case 'command': {
       const { call, minions } = question.resource;
@@ -235,7 +262,9 @@ export function requestsOf(question: Exclude<Question, { action: 'return' }>): R
     }
     case 'mine': {
       const { fun, owner } = question.resource;
-      return [{ subject, action, text: fun, ...onMinions(owner === undefined ? undefined : [owner]) }];
+      return [
+        { subject, action, text: fun, ...onMinions(owner === undefined ? undefined : [owner]) },
+      ];
     }
     case 'file-send':
       return [{ subject, action, text: question.resource.path }];
@@ -486,7 +515,15 @@ function isBeyondBuiltInLimits(question: ReachQuestion): boolean {
 
 // Whether a subject may do everything of a kind, everywhere, whatever its arguments.
 
-const matchAllPatterns: ReadonlySet<string> = new Set(['*', '.*', '.+', '^.*$', '.*$', '^.*', '^.+$']);
+const matchAllPatterns: ReadonlySet<string> = new Set([
+  '*',
+  '.*',
+  '.+',
+  '^.*$',
+  '.*$',
+  '^.*',
+  '^.+$',
+]);
 
 /** What somebody may be unlimited in. */
 type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';

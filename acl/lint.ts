@@ -1,9 +1,9 @@
 /** What in a policy does nothing, or not what it seems to. */
 
-import { type CompiledRule, kindOfSubject, showsPillar, textsOf } from './compile-rule.ts';
-import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
 import { isReservedTag } from './built-in-rules.ts';
+import { type CompiledRule, kindOfSubject, showsPillar, textsOf } from './compile-rule.ts';
 import type { Policy } from './policy.ts';
+import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
 import type { RuleOrigin } from './types.ts';
 
 // Whether two rules may be about the same thing; sure only where they are not.
@@ -23,7 +23,10 @@ export function mayOverlap(left: PolicyRule, right: PolicyRule): boolean {
   );
 }
 
-function patternsMayOverlap(left: TextPatterns | undefined, right: TextPatterns | undefined): boolean {
+function patternsMayOverlap(
+  left: TextPatterns | undefined,
+  right: TextPatterns | undefined,
+): boolean {
   if (left === undefined || right === undefined) return true;
   return listOf(left).some((a) => listOf(right).some((b) => mayBothMatch(a, b)));
 }

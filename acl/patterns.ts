@@ -159,7 +159,11 @@ const placeholder = /\$\{([^}]*)\}/g;
 const wildcard = /[*?[]/;
 
 /** @throws PolicyError ERR_POLICY_PATTERN */
-export function compileTagPattern(pattern: string, world: PolicyEnvironment, place: RuleField): TagPattern {
+export function compileTagPattern(
+  pattern: string,
+  world: PolicyEnvironment,
+  place: RuleField,
+): TagPattern {
   const { parts, rest, literals } = split(pattern, world, place);
   const test = orPatternError(place, () => compileGlob(rest, world));
   if (parts.length === 0) return { key: indexKeyOf(pattern), matches: test };
@@ -213,7 +217,8 @@ function split(
 function readPlaceholder(name: string, { pillarOf }: PolicyEnvironment, place: RuleField): Part {
   if (name === 'minion.id') return (id) => id;
   const path = name.startsWith('pillar:') ? name.slice('pillar:'.length) : '';
-  if (path === '') throw tagPatternError(place, 'a placeholder is minion.id, or pillar: and a path');
+  if (path === '')
+    throw tagPatternError(place, 'a placeholder is minion.id, or pillar: and a path');
   return (id) => pillarOf(id, path);
 }
 

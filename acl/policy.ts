@@ -1,7 +1,7 @@
 import { type CompiledRule, compileRule } from './compile-rule.ts';
+import type { PolicyEnvironment } from './patterns.ts';
 import type { PolicyRule, RuleAction } from './rule.ts';
 import type { Subject } from './types.ts';
-import type { PolicyEnvironment } from './patterns.ts';
 
 // Finds the few rules that a text may concern, among many.
 

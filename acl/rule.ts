@@ -4,12 +4,12 @@
  * denies wins over all that allow, and what no rule allows is denied.
  */
 
-import type { Action, RuleOrigin } from './types.ts';
 import type { TSchema } from 'typebox';
 import type { Validator } from 'typebox/compile';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { PolicyError } from './errors.ts';
+import type { Action, RuleOrigin } from './types.ts';
 
 /** A glob (`*`, `?`, `[a-c]`), or a regular expression with Python's meaning; of whole texts. */
 export type TextPattern = string | { readonly regex: string };

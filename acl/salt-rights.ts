@@ -5,9 +5,17 @@
  * spec_check].
  */
 
-import { type CallPattern, type PolicyRule, type SubjectPattern, type TextPattern, type TextPatterns, allow, deny } from './rule.ts';
+import { compileTexts, type PolicySyntax } from './patterns.ts';
+import {
+  allow,
+  type CallPattern,
+  deny,
+  type PolicyRule,
+  type SubjectPattern,
+  type TextPattern,
+  type TextPatterns,
+} from './rule.ts';
 import type { RuleOrigin, UserSubject } from './types.ts';
-import { type PolicySyntax, compileTexts } from './patterns.ts';
 
 // What Salt's `peer`, `peer_run` and `mine_get` permit: for minions whose id an expression means,
 // a list of functions, each perhaps with conditions on its arguments, and for publishing perhaps

@@ -1,5 +1,13 @@
-import { type Policy, type PolicyRule, type Question, allow, createPolicy, decide, deny } from '../acl/index.ts';
-import { policySyntax } from '../master/config/policy-rules.ts';
+import {
+  allow,
+  createPolicy,
+  decide,
+  deny,
+  type Policy,
+  type PolicyRule,
+  type Question,
+} from '../acl/index.ts';
+import { policySyntax } from '../master/config/index.ts';
 
 const rounds = 200_000;
 

@@ -1,7 +1,14 @@
 /** What the bridge is put together from: each part is opened with the master, and closed with it. */
 
 import type { FastifyInstance } from 'fastify';
-import type { ExtPillar, KeyAcceptanceHook, NamedCommands, OpenExtension, RpcMethod, SignalIntake } from '../master/index.ts';
+import type {
+  ExtPillar,
+  KeyAcceptanceHook,
+  NamedCommands,
+  OpenExtension,
+  RpcMethod,
+  SignalIntake,
+} from '../master/index.ts';
 import type { HttpServerContext } from './http/http-server-context.ts';
 
 /** A part of the bridge that was opened. */

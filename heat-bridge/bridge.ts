@@ -1,27 +1,41 @@
 /** The bridge from its parts: an extension of a master. */
 
-import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
-import { addPlanRoutes } from './plans/plan-routes.ts';
-import { type BridgeModule, combineModules } from './bridge-module.ts';
-import { CommandRunner } from './commands/command-runner.ts';
-import { type RunQuotas, parseRunQuotas } from './commands/run-limits.ts';
-import { type PlanApi, type PlanHandle, type PlanRequest, createPlanApi, planMethods } from './plans/plan-api.ts';
-import { PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
-import { PlanRunner } from './plans/plan-runner.ts';
-import { Catalog, type CommandInfo } from './commands/command-catalog.ts';
-import { addCommandRoutes } from './commands/command-routes.ts';
-import { type CommandApi, type CommandCaller, type CommandHandle, type CommandRequest, commandMethods, createCommandApi, createReactionCommands } from './commands/command-api.ts';
 import path from 'node:path';
-import type { Parameters } from './commands/parameters.ts';
-import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
+import type { ExtensionHost, MasterExtension, OpenExtension } from '../master/index.ts';
+import { type BridgeModule, combineModules } from './bridge-module.ts';
 import { requireCatalog } from './catalog/load-catalog.ts';
+import {
+  type CommandApi,
+  type CommandCaller,
+  type CommandHandle,
+  type CommandRequest,
+  commandMethods,
+  createCommandApi,
+  createReactionCommands,
+} from './commands/command-api.ts';
+import { Catalog, type CommandInfo } from './commands/command-catalog.ts';
+import type { CommandDefinition, TypedCommand } from './commands/command-definition.ts';
+import { addCommandRoutes } from './commands/command-routes.ts';
+import { CommandRunner } from './commands/command-runner.ts';
+import type { Parameters } from './commands/parameters.ts';
+import { parseRunQuotas, type RunQuotas } from './commands/run-limits.ts';
 import type { EnrollApi } from './enroll/enrolment-service.ts';
 import { openEnrolment, parseEnrollOptions } from './enroll/open-enrolment.ts';
 import { BridgeError } from './errors.ts';
 import { type BridgePlugin, createBridgePlugin } from './http/bridge-plugin.ts';
 import { withKeystoneTokens } from './keystone.ts';
 import { parseSections } from './options.ts';
+import {
+  createPlanApi,
+  type PlanApi,
+  type PlanHandle,
+  type PlanRequest,
+  planMethods,
+} from './plans/plan-api.ts';
+import { PlanCatalog, type PlanInfo } from './plans/plan-catalog.ts';
 import type { PlanDefinition, TypedPlan } from './plans/plan-definition.ts';
+import { addPlanRoutes } from './plans/plan-routes.ts';
+import { PlanRunner } from './plans/plan-runner.ts';
 import { openSignals } from './signals/open-signals.ts';
 import { addSignalRoutes } from './signals/signal-routes.ts';
 import type { HandlesApi, OutboxApi, SignalsApi } from './signals/signals-api.ts';

@@ -1,7 +1,7 @@
 /** Why the bridge refuses, each with a code that never changes its meaning. */
 
-import type { ErrorEntry } from '../master/index.ts';
 import type { FastifyReply } from 'fastify';
+import type { ErrorEntry } from '../master/index.ts';
 
 export type BridgeErrorCode =
   | 'ERR_BRIDGE_NOT_OPEN'

@@ -3,12 +3,12 @@
  * redirected, no proxy, bounded in time and in what is read of the answer [THREATS B-08].
  */
 
-import { isIP } from 'node:net';
-import { addressSet } from '../master/index.ts';
+import { lookup } from 'node:dns/promises';
+import { readFileSync } from 'node:fs';
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { readFileSync } from 'node:fs';
-import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import { addressSet } from '../master/index.ts';
 
 // Which services may be asked: those that the operator lists, by scheme, host and port,
 // and of their addresses only what the list or common sense permits [THREATS B-08].
@@ -151,7 +151,9 @@ export function createHttpClient({ endpoints, timeoutMs, resolve }: HttpClientOp
       if (address === undefined) return { kind: 'unreachable', reason: `${host} has no address` };
       return await sendRequest(request, { address, host, endpoint }, ends.signal);
     } catch (error) {
-      const reason = ends.signal.aborted ? `no answer within ${timeoutMs} ms` : connectionErrorText(error);
+      const reason = ends.signal.aborted
+        ? `no answer within ${timeoutMs} ms`
+        : connectionErrorText(error);
       return { kind: 'unreachable', reason };
     } finally {
       clearTimeout(timer);
@@ -175,7 +177,11 @@ interface ResolvedTarget {
   readonly endpoint: AllowedEndpoint;
 }
 
-function sendRequest(request: OutgoingRequest, place: ResolvedTarget, signal: AbortSignal): Promise<HttpResult> {
+function sendRequest(
+  request: OutgoingRequest,
+  place: ResolvedTarget,
+  signal: AbortSignal,
+): Promise<HttpResult> {
   const { method, url, headers, body = '' } = request;
   const hasBody = method === 'POST' || method === 'PUT';
   const { port, protocol } = new URL(url);

@@ -10,22 +10,63 @@ export {
   type PlansOf,
   type PlanTypes,
 } from './bridge.ts';
-export type { Parameters } from './commands/parameters.ts';
-export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
-export { type ArgumentSource, type CommandDefinition, type ConcurrencyLimit, defineCommand, type JsonSchema, type JsonValue, type TypedCommand } from './commands/command-definition.ts';
-export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
 export { catalogAsMarkdown, catalogAsTypes } from './catalog/catalog-docs.ts';
-export type { EnrollApi, Machine, KnownMinion } from './enroll/enrolment-service.ts';
-export type { Enrolment, EnrolmentState, EnrolmentWay, EnrolRequest, NewEnrolment } from './enroll/enrolment.ts';
+export { type CatalogFinding, type LoadedCatalog, loadCatalog } from './catalog/load-catalog.ts';
+export type {
+  CommandCaller,
+  CommandHandle,
+  CommandOutcome,
+  CommandRequest,
+  CommandResult,
+  CommandTarget,
+  CommandUpdate,
+  RunStarted,
+} from './commands/command-api.ts';
+export { Catalog, type CommandInfo, describeCommand } from './commands/command-catalog.ts';
+export {
+  type ArgumentSource,
+  type CommandDefinition,
+  type ConcurrencyLimit,
+  defineCommand,
+  type JsonSchema,
+  type JsonValue,
+  type TypedCommand,
+} from './commands/command-definition.ts';
+export type { Parameters } from './commands/parameters.ts';
+export type {
+  Enrolment,
+  EnrolmentState,
+  EnrolmentWay,
+  EnrolRequest,
+  NewEnrolment,
+} from './enroll/enrolment.ts';
+export type { EnrollApi, KnownMinion, Machine } from './enroll/enrolment-service.ts';
 export type { ConfigValue, MinionConfig, UserDataFormat } from './enroll/user-data.ts';
 export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
-export type { HttpServerContext } from './http/http-server-context.ts';
 export type { BridgePlugin } from './http/bridge-plugin.ts';
-export { type GroupDefinition, type PlanDefinition, definePlan, type StepDefinition, type StepSource, type StepSources, type TypedPlan, type UndoDefinition } from './plans/plan-definition.ts';
-export { describePlan, type PlanInfo, type StepInfo, PlanCatalog } from './plans/plan-catalog.ts';
+export type { HttpServerContext } from './http/http-server-context.ts';
+export type {
+  PlanHandle,
+  PlanOutcome,
+  PlanRequest,
+  PlanStarted,
+  PlanUpdate,
+  StepKind,
+  StepOutcome,
+  StepProgress,
+} from './plans/plan-api.ts';
+export { describePlan, PlanCatalog, type PlanInfo, type StepInfo } from './plans/plan-catalog.ts';
+export {
+  definePlan,
+  type GroupDefinition,
+  type PlanDefinition,
+  type StepDefinition,
+  type StepSource,
+  type StepSources,
+  type TypedPlan,
+  type UndoDefinition,
+} from './plans/plan-definition.ts';
 export type { Groups } from './plans/plan-groups.ts';
-export type { PlanHandle, PlanOutcome, PlanRequest, PlanUpdate, StepKind, StepOutcome, StepProgress, PlanStarted } from './plans/plan-api.ts';
-export type { CommandCaller, CommandHandle, CommandOutcome, CommandRequest, CommandResult, CommandTarget, CommandUpdate, RunStarted } from './commands/command-api.ts';
 export type { Transport } from './signals/destination.ts';
 export type { HandleInfo, HandleRegistration } from './signals/handles.ts';
 export type { OutboxEntry } from './signals/outbox.ts';

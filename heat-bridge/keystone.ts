@@ -1,13 +1,33 @@
 /** The bridge's host, where Keystone's tokens are taken beside the master's own. */
 
 import type { Logger } from 'pino';
-import { AuthenticationError, type EntityReference, type ExtensionHost, type IdentityToken, RecentAnswers, type TokenHolder, TokenWatch, logInBody, readToken, tokensUrl } from '../master/index.ts';
-import { type AllowedEndpoint, type ConfiguredEndpoint, type HttpClient, type HttpResult, createDnsResolver, createHttpClient, parseAllowedEndpoints, readEndpoint } from './http-client.ts';
 import Type from '#typebox';
-import { BridgeError } from './errors.ts';
-import { parseSection } from './options.ts';
 import type { ProjectSubject, Subject } from '../acl/index.ts';
+import {
+  AuthenticationError,
+  type EntityReference,
+  type ExtensionHost,
+  type IdentityToken,
+  logInBody,
+  RecentAnswers,
+  readToken,
+  type TokenHolder,
+  TokenWatch,
+  tokensUrl,
+} from '../master/index.ts';
 import { Semaphore } from '../runtime/index.ts';
+import { BridgeError } from './errors.ts';
+import {
+  type AllowedEndpoint,
+  type ConfiguredEndpoint,
+  createDnsResolver,
+  createHttpClient,
+  type HttpClient,
+  type HttpResult,
+  parseAllowedEndpoints,
+  readEndpoint,
+} from './http-client.ts';
+import { parseSection } from './options.ts';
 
 // Keystone, asked about tokens by a service's own log-in [Identity API v3: validate token].
 
@@ -224,7 +244,11 @@ export class KeystoneTokens {
   constructor(options: KeystoneTokensOptions) {
     const { monotonic } = options;
     this.#options = options;
-    this.#answers = new RecentAnswers({ maxAgeMs: tokenCacheMs, maxAnswers: maxCachedTokens, monotonic });
+    this.#answers = new RecentAnswers({
+      maxAgeMs: tokenCacheMs,
+      maxAnswers: maxCachedTokens,
+      monotonic,
+    });
     this.#watch = new TokenWatch(async (token) => (await this.#find(token)) !== undefined);
   }
 

@@ -1,25 +1,44 @@
 /** What a master stands on: its store, its secrets, and the keys of its minions. */
 
 import type { Logger } from 'pino';
-import { type BackupReceipt, type EmbeddedStore, type RestoreReceipt, type Store, StoreError, type StoreInspection, inspectStore, openEmbeddedStore, restoreStore } from '../store/index.ts';
-import { type MasterConfig, storeDirectory } from './config/options.ts';
-import { type Audit, openAudit } from './audit/audited.ts';
-import type { Closers } from '../runtime/closers.ts';
-import { DecisionRecorder } from './users/decisions.ts';
-import { type MasterKeyPair, type MasterKeySigner, openMasterKeys, preparePrivateDirectories, readMasterSignature } from './auth/master-keys.ts';
-import { type AutoAccept, openAutoAccept } from './auth/auto-accept.ts';
-import { type KeyStore, openConfiguredKeys } from './auth/key-store.ts';
+import type { Closers } from '../runtime/index.ts';
+import {
+  type BackupReceipt,
+  type EmbeddedStore,
+  inspectStore,
+  openEmbeddedStore,
+  type RestoreReceipt,
+  restoreStore,
+  type Store,
+  StoreError,
+  type StoreInspection,
+} from '../store/index.ts';
+import { type Audit, openAudit } from './audit/index.ts';
+import {
+  type AutoAccept,
+  type KeyStore,
+  type MasterKeyPair,
+  type MasterKeySigner,
+  openAutoAccept,
+  openConfiguredKeys,
+  openMasterKeys,
+  openSeal,
+  PublishKey,
+  preparePrivateDirectories,
+  type Revocation,
+  RsaPool,
+  readMasterSignature,
+  type Seal,
+  SessionKeys,
+  secretsPrefix,
+  VersionPins,
+} from './auth/index.ts';
+import { type MasterConfig, storeDirectory } from './config/index.ts';
+import { KnownFacts, KnownResources, takeOverFacts } from './jobs/index.ts';
 import type { MasterParts } from './master.ts';
-import { Meter, meteredStore } from './metrics/metrics.ts';
-import { VersionPins } from './auth/version-pins.ts';
-import { PublishKey, secretsPrefix } from './auth/publish-key.ts';
-import { RsaPool } from './auth/rsa-pool.ts';
-import { type Seal, SessionKeys, openSeal } from './auth/session-keys.ts';
-import { KnownFacts, takeOverFacts } from './jobs/minion-facts.ts';
-import { KnownResources } from './jobs/resources.ts';
-import { openRunsPrefix } from './reactor/reaction-queue.ts';
-import type { Logins } from './users/logins.ts';
-import type { Revocation } from './auth/key-lifecycle.ts';
+import { Meter, meteredStore } from './metrics/index.ts';
+import { openRunsPrefix } from './reactor/index.ts';
+import { DecisionRecorder, type Logins } from './users/index.ts';
 
 // The store that a master opens for itself, and what is to be told of its disk.
 

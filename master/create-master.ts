@@ -1,44 +1,49 @@
 /** How a running master is put together; the only place that sees all its parts. */
 
-
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
-import type { MasterApi } from './api/master-api.ts';
-import { ArgumentReader } from './arguments/argument-reader.ts';
-import { auditedEvents, auditedReload, startAudit } from './audit/audited.ts';
-import type { AuditRequester } from './api/audit.ts';
-import { Closers } from '../runtime/closers.ts';
-import { LiveConfig } from './config/live-config.ts';
-import type { ReloadReport } from './api/events.ts';
-import type { MasterConfig } from './config/options.ts';
-import type { Logins } from './users/logins.ts';
-import { openUsers, warnAboutBackends } from './users/users.ts';
-import { OwnJobs } from './users/user-api.ts';
-import { MasterError } from './api/errors.ts';
-import { openEvents } from './events/event-bus.ts';
-import { openExtensions } from './requests/extensions.ts';
-import { openFileServer } from './files/file-server.ts';
-import { PushedFiles } from './files/pushed-files.ts';
+import { Closers } from '../runtime/index.ts';
+import {
+  type AuditRequester,
+  type MasterApi,
+  MasterError,
+  type PresentMinion,
+  type ReloadReport,
+} from './api/index.ts';
+import { ArgumentReader } from './arguments/index.ts';
+import { auditedEvents, auditedReload, startAudit } from './audit/index.ts';
+import {
+  createKeyLifecycle,
+  LastHeard,
+  RetiredIds,
+  Revocation,
+  revokeLostKeys,
+} from './auth/index.ts';
+import { LiveConfig, type MasterConfig } from './config/index.ts';
 import { type CoreServices, openCoreServices, startMaintenance } from './core-services.ts';
-import { type BoundTransport, createApi } from './master-interface.ts';
-import { openJobs } from './jobs/jobs.ts';
-import { RetiredIds, Revocation, createKeyLifecycle, revokeLostKeys } from './auth/key-lifecycle.ts';
-import { RequestCounters } from './metrics/metrics.ts';
+import { type MineStore, openMine, openPillarSource, Renderer } from './data/index.ts';
+import { openEvents } from './events/index.ts';
+import { openFileServer, PushedFiles } from './files/index.ts';
+import { createServices, toFunctionsApi } from './functions/index.ts';
+import { needingOwnRestart, openJobs, PresenceEvents, presentMinions } from './jobs/index.ts';
 import type { MasterParts } from './master.ts';
-import { type MineStore, openMine } from './data/mine.ts';
-import { openPillarSource } from './data/pillar.ts';
-import { type LivePolicy, logPolicyMode, openPolicy } from './users/policy.ts';
-import { PresenceEvents, needingOwnRestart, presentMinions } from './jobs/presence.ts';
-import type { PresentMinion } from './api/jobs.ts';
-import { type Reactions, openReactions } from './reactor/reactions.ts';
-import { Renderer } from './data/renderer.ts';
-import { LastHeard } from './auth/last-heard.ts';
-import { type Requests, openRequests } from './requests/requests.ts';
-import { ReplayCache } from './requests/replay-cache.ts';
-import { RpcServer } from './rpc/server.ts';
-import { createServices, toFunctionsApi } from './functions/services.ts';
+import { type BoundTransport, createApi } from './master-interface.ts';
+import { RequestCounters } from './metrics/index.ts';
+import { openReactions, type Reactions } from './reactor/index.ts';
+import { openExtensions, openRequests, ReplayCache, type Requests } from './requests/index.ts';
+import { RpcServer } from './rpc/index.ts';
 import { createTransports } from './transports.ts';
+import {
+  type LivePolicy,
+  type Logins,
+  logPolicyMode,
+  OwnJobs,
+  openPolicy,
+  openUsers,
+  warnAboutBackends,
+} from './users/index.ts';
+
 /** Values of the arguments that a minion gives to one function. */
 const maxArgumentValues = 100_000;
 
@@ -104,7 +109,10 @@ async function open(
   const now = parts.now ?? Date.now;
   const foundations = await openCoreServices(parts, closers, now);
   const counters = new RequestCounters();
-  const { bus, ...read } = await openEvents({ config, store: foundations.store, now, log: logger }, closers);
+  const { bus, ...read } = await openEvents(
+    { config, store: foundations.store, now, log: logger },
+    closers,
+  );
   const transports =
     parts.transports ?? createTransports(config, logger.child({ component: 'transport' }));
   const closing = new AbortController();

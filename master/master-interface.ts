@@ -1,24 +1,34 @@
 /** The master's interface over its parts: see api.ts for what each call promises. */
 
+import path from 'node:path';
 import type { BoundPorts, MasterTransport } from '../minion-protocol/index.ts';
 import type { BackupReceipt } from '../store/index.ts';
-import type { LoginsApi, MasterApi, MinionInfo, ReactionsApi, TransportStatus, UserApi } from './api/master-api.ts';
-import type { AuditRequester } from './api/audit.ts';
-import type { ReloadReport } from './api/events.ts';
-import type { MasterConfig } from './config/options.ts';
-import { createDecisionsApi } from './users/decisions.ts';
-import { MasterError } from './api/errors.ts';
-import type { BusApi, EventBus } from './events/event-bus.ts';
+import {
+  type AuditRequester,
+  type LoginsApi,
+  type MasterApi,
+  MasterError,
+  type MinionInfo,
+  type PresentMinion,
+  type ReactionsApi,
+  type ReloadReport,
+  type TransportStatus,
+  type UserApi,
+  version,
+} from './api/index.ts';
+import type { MasterConfig } from './config/index.ts';
 import type { CoreServices } from './core-services.ts';
-import { type RequestCounters, metricFamilies } from './metrics/metrics.ts';
-import { type ExplainDeps, explainRequest } from './users/explain.ts';
-import type { LivePolicy } from './users/policy.ts';
-import type { PresentMinion } from './api/jobs.ts';
-import { needingOwnRestart } from './jobs/presence.ts';
-import type { DenialLog } from './requests/handlers.ts';
-import { type Services, toFunctionsApi } from './functions/services.ts';
-import { version } from './api/version.ts';
-import path from 'node:path';
+import type { BusApi, EventBus } from './events/index.ts';
+import { type Services, toFunctionsApi } from './functions/index.ts';
+import { needingOwnRestart } from './jobs/index.ts';
+import { metricFamilies, type RequestCounters } from './metrics/index.ts';
+import type { DenialLog } from './requests/index.ts';
+import {
+  createDecisionsApi,
+  type ExplainDeps,
+  explainRequest,
+  type LivePolicy,
+} from './users/index.ts';
 
 /** A transport that is served, with its real ports. */
 export interface BoundTransport extends BoundPorts {

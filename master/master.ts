@@ -1,22 +1,34 @@
 /** A master from its parts: made in order, started in order, closed in reverse. */
 
-
 import type { Logger } from 'pino';
 import type { MasterTransport } from '../minion-protocol/index.ts';
 import { describeSystemError } from '../runtime/index.ts';
 import type { Store } from '../store/index.ts';
-import type { AclApi, AuditApi, EventsApi, FunctionsApi, JobsApi, KeysApi, LoginsApi, MasterApi, MasterStatus, PillarApi, ReactionsApi, StoreApi, UserApi } from './api/master-api.ts';
+import {
+  type AclApi,
+  type AuditApi,
+  createSilentLogger,
+  type EventsApi,
+  type FunctionsApi,
+  type JobsApi,
+  type KeysApi,
+  type LoginsApi,
+  type MasterApi,
+  MasterError,
+  type MasterStatus,
+  type PillarApi,
+  type PillarProvider,
+  type PresentMinion,
+  type ReactionsApi,
+  type ReloadReport,
+  type StoreApi,
+  type UserApi,
+} from './api/index.ts';
+import type { MasterConfig } from './config/index.ts';
 import type { Assembly, assemble } from './create-master.ts';
-import type { ReloadReport } from './api/events.ts';
-import type { MasterConfig } from './config/options.ts';
-import { MasterError } from './api/errors.ts';
-import type { MasterExtension } from './requests/extensions.ts';
-import type { FileServerOptions } from './files/file-server.ts';
-import { createSilentLogger } from './api/log.ts';
-import type { ExtPillar } from './data/ext-pillar.ts';
-import type { PresentMinion } from './api/jobs.ts';
-import type { PillarProvider } from './api/pillar.ts';
-import type { TopsProvider } from './requests/minion-requests.ts';
+import type { ExtPillar } from './data/index.ts';
+import type { FileServerOptions } from './files/index.ts';
+import type { MasterExtension, TopsProvider } from './requests/index.ts';
 /** What a master is made of; everything but the configuration has a default. */
 export interface MasterParts {
   /** From `loadMasterConfig(directory)`, or `resolveMasterConfig({…})`. */

@@ -1,7 +1,17 @@
 import type { Logger } from 'pino';
-import { type MasterTransport, type TlsOptions, createTcpListener, createWebsocketListener, createZeromqListener } from '../minion-protocol/index.ts';
-import type { MasterConfig } from './config/options.ts';
-import { type ServedTransport, type SslOptions, servedTransports } from './config/transport-options.ts';
+import {
+  createTcpListener,
+  createWebsocketListener,
+  createZeromqListener,
+  type MasterTransport,
+  type TlsOptions,
+} from '../minion-protocol/index.ts';
+import {
+  type MasterConfig,
+  type ServedTransport,
+  type SslOptions,
+  servedTransports,
+} from './config/index.ts';
 
 /** The transports that the configuration asks for, not yet bound; `transport` is the first. */
 export function createTransports(config: MasterConfig, log: Logger): readonly MasterTransport[] {

@@ -1,14 +1,36 @@
 /** `value.name`: methods from closed tables, and what objects of ours offer. */
 
-import type { UsageMeter } from './limits.ts';
-import { BuiltinFunction, type Method, type Methods, boundMethod, defineMethod } from './functions.ts';
-import { asIndex, isTruthy, iterate, keyError, lengthOf, toArray } from './sequences.ts';
 import { PythonException, typeError, valueError } from './exceptions.ts';
-import { type Arguments, Bytes, Dict, Float, Markup, type PyObject, PySet, Range, Tuple, type Value, isInteger, isPyObject, isText, repr, textOf } from './values.ts';
-import { equals, isSubset, sortValues } from './operators.ts';
-import { toInteger } from './numbers.ts';
 import { type FieldLookup, formatFields } from './format.ts';
+import {
+  BuiltinFunction,
+  boundMethod,
+  defineMethod,
+  type Method,
+  type Methods,
+} from './functions.ts';
+import type { UsageMeter } from './limits.ts';
+import { toInteger } from './numbers.ts';
+import { equals, isSubset, sortValues } from './operators.ts';
+import { asIndex, isTruthy, iterate, keyError, lengthOf, toArray } from './sequences.ts';
 import { stringMethods } from './string-methods.ts';
+import {
+  type Arguments,
+  Bytes,
+  Dict,
+  Float,
+  isInteger,
+  isPyObject,
+  isText,
+  Markup,
+  type PyObject,
+  PySet,
+  Range,
+  repr,
+  Tuple,
+  textOf,
+  type Value,
+} from './values.ts';
 
 // The methods of `dict`.
 
@@ -147,7 +169,10 @@ export const dictMethods: Methods<Dict> = new Map<string, Method<Dict>>([
       return dict.get(key ?? null) ?? null;
     }),
   ],
-  ['values', defineMethod([], [], (dict) => new DictView('dict_values', dict, (_key, value) => value))],
+  [
+    'values',
+    defineMethod([], [], (dict) => new DictView('dict_values', dict, (_key, value) => value)),
+  ],
 ]);
 
 /** `dict.pop`, whose default may be left out. @throws PythonException KeyError, TypeError */
@@ -451,7 +476,8 @@ function textAttribute(
 ): Value | undefined {
   const isMarked = value instanceof Markup;
   const text = textOf(value);
-  if (name === 'format') return new BuiltinFunction(name, (args) => format(text, args, isMarked, context));
+  if (name === 'format')
+    return new BuiltinFunction(name, (args) => format(text, args, isMarked, context));
   if (name === 'format_map') {
     return new BuiltinFunction(name, (args) => format(text, mapArguments(args), isMarked, context));
   }
@@ -498,7 +524,9 @@ const bytesMethods: Methods<Bytes> = new Map([
       try {
         return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
       } catch (cause) {
-        throw new PythonException('UnicodeDecodeError', "'utf-8' codec can't decode the bytes", { cause });
+        throw new PythonException('UnicodeDecodeError', "'utf-8' codec can't decode the bytes", {
+          cause,
+        });
       }
     }),
   ],

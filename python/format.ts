@@ -1,10 +1,37 @@
 /** `format(value, spec)`. */
 
-import type { UsageMeter } from './limits.ts';
-import { type Integer, floatRepr, formatExponential, formatFixed, formatGeneral, nonFiniteRepr, normalizeInteger, parseFloatText, toDouble, toInteger } from './numbers.ts';
 import { LimitExceeded, PythonException, typeError, valueError } from './exceptions.ts';
-import { type Arguments, Dict, Float, Markup, Tuple, Undefined, type Value, escapeHtml, isInteger, isText, repr, str, textOf, textRepr, typeName } from './values.ts';
+import type { UsageMeter } from './limits.ts';
+import {
+  floatRepr,
+  formatExponential,
+  formatFixed,
+  formatGeneral,
+  type Integer,
+  nonFiniteRepr,
+  normalizeInteger,
+  parseFloatText,
+  toDouble,
+  toInteger,
+} from './numbers.ts';
 import { charactersOf, textLength } from './text.ts';
+import {
+  type Arguments,
+  Dict,
+  escapeHtml,
+  Float,
+  isInteger,
+  isText,
+  Markup,
+  repr,
+  str,
+  Tuple,
+  textOf,
+  textRepr,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.ts';
 
 /** A format specification, taken apart. */
 interface Spec {
@@ -294,7 +321,12 @@ class Source {
   }
 }
 
-function convertPercent(value: Value, conversion: Conversion, isMarked: boolean, meter: UsageMeter): string {
+function convertPercent(
+  value: Value,
+  conversion: Conversion,
+  isMarked: boolean,
+  meter: UsageMeter,
+): string {
   const { type, precision } = conversion;
   switch (type) {
     case 's':
@@ -429,7 +461,12 @@ function padText(text: string, { flags, width }: Conversion, meter: UsageMeter):
   return flags.includes('-') ? text + ' '.repeat(missing) : ' '.repeat(missing) + text;
 }
 
-function padNumber(prefix: string, body: string, conversion: Conversion, meter: UsageMeter): string {
+function padNumber(
+  prefix: string,
+  body: string,
+  conversion: Conversion,
+  meter: UsageMeter,
+): string {
   const { flags, width } = conversion;
   const missing = width - prefix.length - body.length;
   if (missing <= 0) return prefix + body;
@@ -533,7 +570,10 @@ class Formatter {
     }
     const value = positional[this.#index(name)];
     if (value === undefined) {
-      throw new PythonException('IndexError', 'Replacement index out of range for positional args tuple');
+      throw new PythonException(
+        'IndexError',
+        'Replacement index out of range for positional args tuple',
+      );
     }
     return value;
   }

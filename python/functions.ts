@@ -1,7 +1,7 @@
 /** Functions that are ours, called with Python's arguments. */
 
-import type { UsageMeter } from './limits.ts';
 import { typeError } from './exceptions.ts';
+import type { UsageMeter } from './limits.ts';
 import type { Arguments, PyObject, Value } from './values.ts';
 
 /** The parameters of a function. */
@@ -12,7 +12,11 @@ export interface Parameters {
 }
 
 /** Brings arguments into the order of the parameters. @throws PythonException TypeError */
-export function bindArguments(name: string, { names, defaults }: Parameters, args: Arguments): Value[] {
+export function bindArguments(
+  name: string,
+  { names, defaults }: Parameters,
+  args: Arguments,
+): Value[] {
   const { positional, named } = args;
   if (positional.length > names.length) {
     throw typeError(
@@ -89,5 +93,7 @@ export function boundMethod<Self>(
 ): BuiltinFunction | undefined {
   const found = methods.get(name);
   if (found === undefined) return undefined;
-  return new BuiltinFunction(name, (args) => found.run(self, meter, ...bindArguments(name, found, args)));
+  return new BuiltinFunction(name, (args) =>
+    found.run(self, meter, ...bindArguments(name, found, args)),
+  );
 }

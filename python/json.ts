@@ -1,10 +1,21 @@
 /** `json.dumps` and `json.loads`. */
 
+import { typeError, valueError } from './exceptions.ts';
 import { RecursionGuard, type UsageMeter } from './limits.ts';
 import { floatRepr, integerText, parseInteger } from './numbers.ts';
-import { typeError, valueError } from './exceptions.ts';
-import { Dict, Float, Tuple, Undefined, type Value, isInteger, isText, str, textOf, typeName } from './values.ts';
 import { sortValues } from './operators.ts';
+import {
+  Dict,
+  Float,
+  isInteger,
+  isText,
+  str,
+  Tuple,
+  textOf,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.ts';
 
 /** How JSON is written. */
 export interface JsonOptions {

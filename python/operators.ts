@@ -1,17 +1,47 @@
 /** Arithmetic as Python does it. */
 
-import { RecursionGuard, type UsageMeter } from './limits.ts';
-import { Bytes, Dict, Float, Markup, PySet, Range, Tuple, Undefined, type Value, escapeHtml, isInteger, isText, textOf, typeName } from './values.ts';
-import { type Integer, addIntegers, floorDivideIntegers, integerPower, integerRemainder, multiplyIntegers, negateInteger, toDouble, toInteger } from './numbers.ts';
-import { describeOperands, iterate } from './sequences.ts';
-import { formatPercent } from './format.ts';
 import { PythonException, typeError } from './exceptions.ts';
+import { formatPercent } from './format.ts';
+import { RecursionGuard, type UsageMeter } from './limits.ts';
+import {
+  addIntegers,
+  floorDivideIntegers,
+  type Integer,
+  integerPower,
+  integerRemainder,
+  multiplyIntegers,
+  negateInteger,
+  toDouble,
+  toInteger,
+} from './numbers.ts';
+import { describeOperands, iterate } from './sequences.ts';
+import {
+  Bytes,
+  Dict,
+  escapeHtml,
+  Float,
+  isInteger,
+  isText,
+  Markup,
+  PySet,
+  Range,
+  Tuple,
+  textOf,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.ts';
 
 /** An operator with two operands. */
 export type BinaryOperator = '+' | '-' | '*' | '/' | '//' | '%' | '**';
 
 /** @throws PythonException TypeError, ZeroDivisionError, OverflowError; LimitExceeded */
-export function binaryOperation(left: Value, operator: BinaryOperator, right: Value, meter: UsageMeter): Value {
+export function binaryOperation(
+  left: Value,
+  operator: BinaryOperator,
+  right: Value,
+  meter: UsageMeter,
+): Value {
   if (isInteger(left) && isInteger(right)) {
     return integerOperation(toInteger(left), operator, toInteger(right));
   }
@@ -230,7 +260,11 @@ function isSequence(value: Value): boolean {
 export type OrderOperator = '<' | '<=' | '>' | '>=';
 
 /** `left == right`. @throws PythonException UndefinedError for a strict undefined value */
-export function equals(left: Value, right: Value, walk: RecursionGuard = new RecursionGuard()): boolean {
+export function equals(
+  left: Value,
+  right: Value,
+  walk: RecursionGuard = new RecursionGuard(),
+): boolean {
   if (left instanceof Undefined || right instanceof Undefined) return undefinedEquals(left, right);
   if (left === right) return true;
   const number = asNumber(left);
@@ -445,7 +479,11 @@ export interface SortOptions {
 }
 
 /** `sorted(items)`: stable, also in reverse. @throws PythonException TypeError for what has no order */
-export function sortValues(items: readonly Value[], options: SortOptions, meter: UsageMeter): Value[] {
+export function sortValues(
+  items: readonly Value[],
+  options: SortOptions,
+  meter: UsageMeter,
+): Value[] {
   const { key = (item) => item, reverse = false } = options;
   meter.step(items.length);
   const keyed = items.map((item) => ({ item, key: key(item) }));

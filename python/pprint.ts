@@ -1,9 +1,9 @@
 /** `pprint.pformat`. */
 
+import { LimitExceeded, PythonException } from './exceptions.ts';
 import type { UsageMeter } from './limits.ts';
 import { isOrdered } from './operators.ts';
-import { LimitExceeded, PythonException } from './exceptions.ts';
-import { Dict, PySet, Tuple, Undefined, type Value, repr, typeName } from './values.ts';
+import { Dict, PySet, repr, Tuple, typeName, Undefined, type Value } from './values.ts';
 
 const width = 80;
 const maxNesting = 200;
@@ -13,7 +13,13 @@ export function pformat(value: Value, meter: UsageMeter): string {
   return layout(value, 0, 0, 0, meter);
 }
 
-function layout(value: Value, indent: number, after: number, level: number, meter: UsageMeter): string {
+function layout(
+  value: Value,
+  indent: number,
+  after: number,
+  level: number,
+  meter: UsageMeter,
+): string {
   if (level > maxNesting) throw new LimitExceeded('levels of data', maxNesting);
   const ordered = orderKeys(value, meter, 0);
   const flat = repr(ordered);

@@ -1,9 +1,9 @@
 /** Python's `re` over an engine that cannot explode, for Salt's filters. */
 
 import { RE2JS } from 're2js';
+import { PythonException, typeError, UnsupportedFeature } from './exceptions.ts';
 import type { UsageMeter } from './limits.ts';
-import { PythonException, UnsupportedFeature, typeError } from './exceptions.ts';
-import { Tuple, Undefined, type Value, isText, textOf, typeName } from './values.ts';
+import { isText, Tuple, textOf, typeName, Undefined, type Value } from './values.ts';
 
 /** Salt's two flags. */
 export interface RegexFlags {
@@ -56,7 +56,8 @@ export class PythonRegex {
   #group(matcher: ReturnType<RE2JS['matcher']>, group: string): string {
     const number = /^\d+$/.test(group) ? Number(group) : this.#regex.namedGroups()[group];
     if (number === undefined) throw new PythonException('IndexError', 'unknown group name');
-    if (number > matcher.groupCount()) throw new PythonException('error', 'invalid group reference');
+    if (number > matcher.groupCount())
+      throw new PythonException('error', 'invalid group reference');
     return matcher.group(number) ?? '';
   }
 }
@@ -107,7 +108,9 @@ export function compileRegex(pattern: Value, { ignoreCase, multiline }: RegexFla
     return new PythonRegex(RE2JS.compile(translation.source, flags));
   } catch (cause) {
     if (!(cause instanceof Error) || !/Syntax|RE2JS/.test(cause.name)) throw cause;
-    throw new PythonException('error', `the regular expression cannot be read: ${cause.message}`, { cause });
+    throw new PythonException('error', `the regular expression cannot be read: ${cause.message}`, {
+      cause,
+    });
   }
 }
 

@@ -1,9 +1,27 @@
 /** Going through values, `len()` and truth. */
 
 import { PythonException, typeError, valueError } from './exceptions.ts';
-import { Bytes, Dict, Float, Lazy, Markup, PySet, Range, Tuple, Undefined, type Value, isInteger, isPyObject, isText, repr, textOf, textRepr, typeName } from './values.ts';
-import { charactersOf, textLength } from './text.ts';
 import { toInteger } from './numbers.ts';
+import { charactersOf, textLength } from './text.ts';
+import {
+  Bytes,
+  Dict,
+  Float,
+  isInteger,
+  isPyObject,
+  isText,
+  Lazy,
+  Markup,
+  PySet,
+  Range,
+  repr,
+  Tuple,
+  textOf,
+  textRepr,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.ts';
 
 /** `iter(value)`. @throws PythonException TypeError */
 export function iterate(value: Value): Iterator<Value> {
@@ -119,8 +137,10 @@ export function sliceOf(value: Value, slice: Slice): Value {
   if (Array.isArray(value)) return sliceItems(value, slice);
   if (value instanceof Tuple) return new Tuple(sliceItems(value.items, slice));
   if (typeof value === 'string') return sliceItems(charactersOf(value), slice).join('');
-  if (value instanceof Markup) return new Markup(sliceItems(charactersOf(value.text), slice).join(''));
-  if (value instanceof Bytes) return new Bytes(Uint8Array.from(sliceItems([...value.bytes], slice)));
+  if (value instanceof Markup)
+    return new Markup(sliceItems(charactersOf(value.text), slice).join(''));
+  if (value instanceof Bytes)
+    return new Bytes(Uint8Array.from(sliceItems([...value.bytes], slice)));
   if (value instanceof Range) return sliceRange(value, slice);
   if (value instanceof Dict) throw typeError("unhashable type: 'slice'");
   throw typeError(`'${typeName(value)}' object is not subscriptable`);
@@ -144,7 +164,10 @@ function sliceRange(range: Range, slice: Slice): Range {
   return new Range(first, first + count * stride, stride);
 }
 
-function resolveSlice(slice: Slice, length: number): { start: number; count: number; step: number } {
+function resolveSlice(
+  slice: Slice,
+  length: number,
+): { start: number; count: number; step: number } {
   const step = slice.step === null ? 1 : sliceIndex(slice.step);
   if (step === 0) throw valueError('slice step cannot be zero');
   const low = step > 0 ? 0 : -1;

@@ -1,11 +1,37 @@
 /** The methods of `str`. */
 
-import type { UsageMeter } from './limits.ts';
-import { type Method, type Methods, defineMethod } from './functions.ts';
-import { asIndex, iterate } from './sequences.ts';
-import { capitalize, characterIndex, characterTests, charactersOf, isLower, isTitle, isUpper, splitLines, splitWords, stripEnd, stripStart, swapCase, textBetween, textLength, toTitle } from './text.ts';
 import { PythonException, typeError, valueError } from './exceptions.ts';
-import { Bytes, Dict, Tuple, Undefined, type Value, isPrintable, isText, textOf, typeName } from './values.ts';
+import { defineMethod, type Method, type Methods } from './functions.ts';
+import type { UsageMeter } from './limits.ts';
+import { asIndex, iterate } from './sequences.ts';
+import {
+  capitalize,
+  characterIndex,
+  charactersOf,
+  characterTests,
+  isLower,
+  isTitle,
+  isUpper,
+  splitLines,
+  splitWords,
+  stripEnd,
+  stripStart,
+  swapCase,
+  textBetween,
+  textLength,
+  toTitle,
+} from './text.ts';
+import {
+  Bytes,
+  Dict,
+  isPrintable,
+  isText,
+  Tuple,
+  textOf,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.ts';
 
 type TextMethod = Method<string>;
 
@@ -52,13 +78,17 @@ function search(isLast: boolean, isRequired: boolean): TextMethod {
 }
 
 function affix(has: (text: string, part: string) => boolean): TextMethod {
-  return defineMethod(['prefix', 'start', 'end'], [null, null], (text, _meter, parts, start, end) => {
-    const { from, to } = range(text, start ?? null, end ?? null);
-    if (from > to) return false;
-    const part = textBetween(text, from, to);
-    const wanted = parts instanceof Tuple ? parts.items : [parts ?? null];
-    return wanted.some((one) => has(part, asText(one)));
-  });
+  return defineMethod(
+    ['prefix', 'start', 'end'],
+    [null, null],
+    (text, _meter, parts, start, end) => {
+      const { from, to } = range(text, start ?? null, end ?? null);
+      if (from > to) return false;
+      const part = textBetween(text, from, to);
+      const wanted = parts instanceof Tuple ? parts.items : [parts ?? null];
+      return wanted.some((one) => has(part, asText(one)));
+    },
+  );
 }
 
 function stripped(atStart: boolean, atEnd: boolean): TextMethod {
@@ -197,14 +227,18 @@ function encode(text: string, encoding: string, errors: string): Bytes {
   const name = encoding.toLowerCase().replaceAll(/[-_ ]/g, '');
   if (name === 'utf8') return new Bytes(Buffer.from(text, 'utf8'));
   const highest = { ascii: 0x7f, usascii: 0x7f, latin1: 0xff, iso88591: 0xff }[name];
-  if (highest === undefined) throw new PythonException('LookupError', `unknown encoding: ${encoding}`);
+  if (highest === undefined)
+    throw new PythonException('LookupError', `unknown encoding: ${encoding}`);
   const codes: number[] = [];
   for (const character of text) {
     const code = character.codePointAt(0) ?? 0;
     if (code <= highest) codes.push(code);
     else if (errors === 'replace') codes.push(0x3f);
     else if (errors !== 'ignore') {
-      throw new PythonException('UnicodeEncodeError', `'${encoding}' codec can't encode a character`);
+      throw new PythonException(
+        'UnicodeEncodeError',
+        `'${encoding}' codec can't encode a character`,
+      );
     }
   }
   return new Bytes(Uint8Array.from(codes));
@@ -265,7 +299,9 @@ export const stringMethods: Methods<string> = new Map<string, TextMethod>([
   ['endswith', affix((text, part) => text.endsWith(part))],
   [
     'expandtabs',
-    defineMethod(['tabsize'], [8], (text, meter, size) => expandTabs(text, asIndex(size ?? 8), meter)),
+    defineMethod(['tabsize'], [8], (text, meter, size) =>
+      expandTabs(text, asIndex(size ?? 8), meter),
+    ),
   ],
   ['find', search(false, false)],
   ['index', search(false, true)],
@@ -274,7 +310,10 @@ export const stringMethods: Methods<string> = new Map<string, TextMethod>([
   ['isprintable', defineMethod([], [], (text) => charactersOf(text).every(isPrintable))],
   ['istitle', textPredicate(isTitle)],
   ['isupper', textPredicate(isUpper)],
-  ['join', defineMethod(['iterable'], [], (text, meter, items) => joinTexts(text, items ?? null, meter))],
+  [
+    'join',
+    defineMethod(['iterable'], [], (text, meter, items) => joinTexts(text, items ?? null, meter)),
+  ],
   ['ljust', justified(() => 0)],
   ['lower', plain((text) => text.toLowerCase())],
   ['lstrip', stripped(true, false)],
@@ -319,10 +358,15 @@ export const stringMethods: Methods<string> = new Map<string, TextMethod>([
   ['strip', stripped(true, true)],
   ['swapcase', plain(swapCase)],
   ['title', plain(toTitle)],
-  ['translate', defineMethod(['table'], [], (text, _meter, table) => translate(text, table ?? null))],
+  [
+    'translate',
+    defineMethod(['table'], [], (text, _meter, table) => translate(text, table ?? null)),
+  ],
   ['upper', plain((text) => text.toUpperCase())],
   [
     'zfill',
-    defineMethod(['width'], [], (text, meter, width) => zeroFill(text, asIndex(width ?? null), meter)),
+    defineMethod(['width'], [], (text, meter, width) =>
+      zeroFill(text, asIndex(width ?? null), meter),
+    ),
   ],
 ]);

@@ -4,8 +4,8 @@
  */
 
 import { PythonException, typeError } from './exceptions.ts';
-import { floatRepr, integerText, normalizeInteger } from './numbers.ts';
 import { RecursionGuard } from './limits.ts';
+import { floatRepr, integerText, normalizeInteger } from './numbers.ts';
 
 /** Any value of a template. */
 export type Value =

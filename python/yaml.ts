@@ -1,10 +1,19 @@
 /** Values to YAML, as `yaml.safe_dump` writes them for Salt [salt/utils/yamldumper.py]. */
 
-import { RecursionGuard, type UsageMeter } from './limits.ts';
-import { type Integer, addIntegers, floatRepr, integerText, multiplyIntegers, negateInteger, parseFloatText, parseInteger } from './numbers.ts';
-import { Bytes, Dict, Float, PySet, Tuple, type Value, isInteger } from './values.ts';
 import { PythonException } from './exceptions.ts';
+import { RecursionGuard, type UsageMeter } from './limits.ts';
+import {
+  addIntegers,
+  floatRepr,
+  type Integer,
+  integerText,
+  multiplyIntegers,
+  negateInteger,
+  parseFloatText,
+  parseInteger,
+} from './numbers.ts';
 import { sortValues } from './operators.ts';
+import { Bytes, Dict, Float, isInteger, PySet, Tuple, type Value } from './values.ts';
 
 // Quoted scalars as PyYAML's emitter writes them, without folding lines.
 
@@ -280,7 +289,9 @@ function constructSize(digits: string): Integer | undefined {
   for (const part of digits.split(':')) {
     const number = parseInteger(part);
     total =
-      number === undefined || total === undefined ? undefined : addIntegers(multiplyIntegers(total, 60), number);
+      number === undefined || total === undefined
+        ? undefined
+        : addIntegers(multiplyIntegers(total, 60), number);
   }
   return total;
 }

@@ -3,7 +3,11 @@
  * connections, what waits for slow readers, worker threads with a deadline, long work in steps, JSON
  * with long integers, directories and the errors of the file system. Imports nothing of ours.
  */
+
+export { type AddressSet, addressSet } from './address-set.ts';
+export { BoundedQueue } from './bounded-queue.ts';
 export { Budget, type BudgetLimits } from './budget.ts';
+export { Closers } from './closers.ts';
 export { ConcurrencyLimiter, type LimiterClient } from './concurrency-limiter.ts';
 export {
   ConnectionGuard,
@@ -14,6 +18,7 @@ export {
   peerAddress,
 } from './connection-guard.ts';
 export { FileReloader } from './file-reloader.ts';
+export { InFlight } from './in-flight.ts';
 export {
   JsonError,
   type JsonOf,
@@ -29,16 +34,31 @@ export {
 export { isSmallJson, type JsonForm, writeJsonInSteps } from './json-writer.ts';
 export { KeyedMutex } from './keyed-mutex.ts';
 export { KeyedSemaphore } from './keyed-semaphore.ts';
+export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
+export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
+export { RecentAnswers } from './recent-answers.ts';
 export { Semaphore } from './semaphore.ts';
 export { SendPool, SendQueue } from './send-queue.ts';
 export { readingSteps, StepScheduler } from './step-scheduler.ts';
 export {
+  codeOf,
   describeSystemError,
   descriptorLimit,
+  isMissing,
   makeDirectory,
   makeDirectorySync,
   withFileInErrors,
 } from './system.ts';
 export { textInSteps } from './text-steps.ts';
+export {
+  delay,
+  inTime,
+  type LinkedSignal,
+  linkSignals,
+  longestTimerMs,
+  type TimeLimit,
+  timeLimit,
+} from './time-limit.ts';
+export { HourlyLimit, type Rate, Throttle, TokenBuckets } from './token-bucket.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';

@@ -72,10 +72,7 @@ async function runRunner(
 }
 
 /** `{tag, jid}` of the call that goes on. */
-async function startRunner(
-  { user, bodies }: FunctionClientDeps,
-  low: Lowstate,
-): Promise<WireMap> {
+async function startRunner({ user, bodies }: FunctionClientDeps, low: Lowstate): Promise<WireMap> {
   const { tag, jid } = await user.runners.start(await toCall(low, bodies));
   return { tag, jid };
 }
@@ -94,10 +91,7 @@ async function runWheel(parts: FunctionClientDeps, low: Lowstate): Promise<WireM
 }
 
 /** `{tag, jid}` of the call that goes on. */
-async function startWheel(
-  { user, bodies }: FunctionClientDeps,
-  low: Lowstate,
-): Promise<WireMap> {
+async function startWheel({ user, bodies }: FunctionClientDeps, low: Lowstate): Promise<WireMap> {
   const { tag, jid } = await user.wheel.start(await toCall(low, bodies));
   return { tag, jid };
 }
@@ -189,10 +183,7 @@ async function runSubset(
 }
 
 /** Exactly `{jid, minions}`; nothing where nobody is meant. */
-async function startLocal(
-  { user, bodies }: LocalClientDeps,
-  low: Lowstate,
-): Promise<WireMap> {
+async function startLocal({ user, bodies }: LocalClientDeps, low: Lowstate): Promise<WireMap> {
   const request = await toRequest(localForm(low), bodies);
   const { jid, minions, problem } = await user.jobs.publish(request);
   if (problem !== undefined) throw brokenTarget(request, problem);

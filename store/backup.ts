@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { type FileHandle, chmod, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
-import { StoreError } from './errors.ts';
+import { chmod, type FileHandle, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { StoreError } from './errors.ts';
 
 // A backup is one file: LMDB's own copy of the database, which LMDB's tools can open, and behind
 // it a seal that LMDB does not look at:
-// 
+//
 // data.mdb   "SALTBRIDGE STORE"   SHA-256 of data.mdb (32)
 
 const mark = Buffer.from('SALTBRIDGE STORE', 'latin1');
@@ -62,7 +62,8 @@ async function readSealed(
   const bytes = Math.max(0, size - sealBytes);
   const seal = Buffer.alloc(sealBytes);
   await handle.read(seal, 0, sealBytes, bytes);
-  if (!seal.subarray(0, mark.length).equals(mark)) throw damagedBackupError(file, 'it has no seal at its end');
+  if (!seal.subarray(0, mark.length).equals(mark))
+    throw damagedBackupError(file, 'it has no seal at its end');
   const hash = createHash('sha256');
   const end = bytes - 1;
   if (bytes > 0) {

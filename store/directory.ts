@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, chown, link, lstat, open, readdir, realpath, rm } from 'node:fs/promises';
-import { type Server, type Socket, createConnection, createServer } from 'node:net';
+import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { StoreError, errorCodeOf, storeUnavailable } from './errors.ts';
 import { makeDirectory } from '../runtime/index.ts';
+import { errorCodeOf, StoreError, storeUnavailable } from './errors.ts';
 
 /** The process that has a directory. */
 export interface LockHolder {
@@ -66,7 +66,8 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   for (let tries = 1; ; tries += 1) {
     const found = await readCurrentLock(directory);
     // protection: living-lock-holder
-    const lock = found.holder === undefined ? await tryLock(directory, found.generation) : undefined;
+    const lock =
+      found.holder === undefined ? await tryLock(directory, found.generation) : undefined;
     if (lock !== undefined) return lock;
     if (tries === maxTries) throw lockedError(directory, found.holder ?? {});
     await pause(retryMs);
@@ -252,11 +253,13 @@ const writableByGroupOrOthers = 0o022;
 export async function preparePrivateDirectory(directory: string): Promise<string> {
   await makeDirectory(directory, 0o700);
   const real = await realpath(directory);
-  if (((await lstat(real)).mode & writableByGroupOrOthers) !== 0) throw writableByOthersError(real, real);
+  if (((await lstat(real)).mode & writableByGroupOrOthers) !== 0)
+    throw writableByOthersError(real, real);
   for (let parent = path.dirname(real); ; parent = path.dirname(parent)) {
     const { mode } = await lstat(parent);
     // In a sticky directory, such as /tmp, others can add names but not replace ours.
-    if ((mode & writableByOthers) !== 0 && (mode & sticky) === 0) throw writableByOthersError(real, parent);
+    if ((mode & writableByOthers) !== 0 && (mode & sticky) === 0)
+      throw writableByOthersError(real, parent);
     if (parent === path.dirname(parent)) break;
   }
   await chmod(real, 0o700);

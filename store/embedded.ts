@@ -1,13 +1,27 @@
-import { type DirectoryLock, type LockHolder, lockDirectory, preparePrivateDirectory, preparePrivateFile, probeFreeSpace } from './directory.ts';
-import { StoreError, storeUnavailable } from './errors.ts';
-import { checkSignature, encodeKey, layoutKey, layoutVersion, packNumber, readLayout } from './encoding.ts';
-import type { Table, Tables } from './tables.ts';
 import { rm, stat } from 'node:fs/promises';
-import { type BackupReceipt, writeBackup } from './backup.ts';
-import { DiskSpaceGuard, type LmdbTables, openLmdbTables } from './lmdb-tables.ts';
 import path from 'node:path';
+import { type BackupReceipt, writeBackup } from './backup.ts';
+import {
+  type DirectoryLock,
+  type LockHolder,
+  lockDirectory,
+  preparePrivateDirectory,
+  preparePrivateFile,
+  probeFreeSpace,
+} from './directory.ts';
+import {
+  checkSignature,
+  encodeKey,
+  layoutKey,
+  layoutVersion,
+  packNumber,
+  readLayout,
+} from './encoding.ts';
+import { StoreError, storeUnavailable } from './errors.ts';
+import { DiskSpaceGuard, type LmdbTables, openLmdbTables } from './lmdb-tables.ts';
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
+import type { Table, Tables } from './tables.ts';
 
 // Which process writes to a store, as the store itself knows it.
 
@@ -92,7 +106,9 @@ export async function upgradeTables(
 ): Promise<StoreUpgrade | undefined> {
   const layout = readLayout(tables, directory);
   if (layout === layoutVersion) return undefined;
-  const old = isEmpty(tables) ? undefined : await backUpBeforeUpgrade(tables, directory, layout, now);
+  const old = isEmpty(tables)
+    ? undefined
+    : await backUpBeforeUpgrade(tables, directory, layout, now);
   await tables.transaction(() => {
     for (const step of steps.slice(layout)) step(tables);
     tables.meta.put(layoutKey, packNumber(layoutVersion));

@@ -4,10 +4,10 @@
  * that {@link Key} promises.
  */
 
+import { open } from 'node:fs/promises';
 import { StoreError } from './errors.ts';
 import type { Entry, Key, StreamRecord } from './store.ts';
 import type { Row, Tables } from './tables.ts';
-import { open } from 'node:fs/promises';
 
 const maxSegmentBytes = 512;
 const maxKeyBytes = 1024;
@@ -92,7 +92,7 @@ function decodeSegment(bytes: Buffer): string {
 
 // How rows are laid out. Numbers are IEEE 754 doubles, big-endian: the bytes of those that are
 // not negative sort as the numbers do.
-// 
+//
 // entries   key                      → revision (8)  expiresAt (8, infinite: never)  value
 // expiries  expiresAt (8)  key       → nothing
 // records   stream 00  sequence (8)  → appendedAt (8)  value

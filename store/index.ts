@@ -1,14 +1,20 @@
 /** What must survive: the store's interface and its engines. */
 export { type BackupReceipt, readBackup } from './backup.ts';
-export { type StoreInspection, inspectStore, readStore } from './inspect.ts';
-export { type EmbeddedStore, type EmbeddedStoreOptions, openEmbeddedStore, type StoreHolder, type StoreUpgrade } from './embedded.ts';
-export { engineVersion } from './lmdb-tables.ts';
+export {
+  type EmbeddedStore,
+  type EmbeddedStoreOptions,
+  openEmbeddedStore,
+  type StoreHolder,
+  type StoreUpgrade,
+} from './embedded.ts';
 export {
   StoreError,
   type StoreErrorCode,
   type StoreErrorEntry,
   storeErrors,
 } from './errors.ts';
+export { inspectStore, readStore, type StoreInspection } from './inspect.ts';
+export { engineVersion } from './lmdb-tables.ts';
 export { createMemoryStore, type MemoryStoreOptions } from './memory.ts';
 export { type RestoreOptions, type RestoreReceipt, restoreStore } from './restore.ts';
 export type {

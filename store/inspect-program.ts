@@ -1,5 +1,5 @@
 /** Reads the store in the directory given, and tells its parent what it found. */
-import { type InspectionMessage, checkTables } from './inspect.ts';
+import { checkTables, type InspectionMessage } from './inspect.ts';
 import { openLmdbTables } from './lmdb-tables.ts';
 
 function inspect(directory: string): InspectionMessage {

@@ -3,13 +3,23 @@ import { once } from 'node:events';
 import { realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { StoreError } from './errors.ts';
-import { checkSignature, decodeKey, layoutKey, layoutVersion, packExpiry, readLayout, revisionKey, unpackEntry, unpackNumber } from './encoding.ts';
-import { TableStore, streamHeadKey } from './table-store.ts';
-import type { Row, Table, Tables } from './tables.ts';
 import { isDirectoryLocked } from './directory.ts';
+import {
+  checkSignature,
+  decodeKey,
+  layoutKey,
+  layoutVersion,
+  packExpiry,
+  readLayout,
+  revisionKey,
+  unpackEntry,
+  unpackNumber,
+} from './encoding.ts';
+import { StoreError } from './errors.ts';
 import { openLmdbTables } from './lmdb-tables.ts';
 import type { Store } from './store.ts';
+import { streamHeadKey, TableStore } from './table-store.ts';
+import type { Row, Table, Tables } from './tables.ts';
 
 const program = fileURLToPath(new URL('./inspect-program.js', import.meta.url));
 

@@ -1,8 +1,8 @@
-import { StoreError, storeUnavailable } from './errors.ts';
-import { statfs } from 'node:fs/promises';
-import { type Database, type RootDatabase, open } from 'lmdb';
-import type { Row, RowRange, Table, Tables } from './tables.ts';
 import { readFileSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import { type Database, open, type RootDatabase } from 'lmdb';
+import { StoreError, storeUnavailable } from './errors.ts';
+import type { Row, RowRange, Table, Tables } from './tables.ts';
 
 /** Something to be written, and whom to tell. */
 class PendingWrite<T> {
@@ -211,7 +211,8 @@ function tablesOf(environment: RootDatabase<Buffer, Buffer>, directory: string):
   const commits = new GroupCommit(
     // A child transaction, so that a group that throws is taken back.
     (work) => environment.childTransaction(work),
-    async (cause) => failure('a write failed', await toStoreError(cause), await isLowOnSpace(directory)),
+    async (cause) =>
+      failure('a write failed', await toStoreError(cause), await isLowOnSpace(directory)),
   );
   return {
     entries: table('entries'),

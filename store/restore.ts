@@ -1,11 +1,11 @@
 import { chown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileTimestamp, readBackup, syncDirectory } from './backup.ts';
-import { type StoreInspection, checkTables } from './inspect.ts';
 import { type DirectoryLock, lockDirectory } from './directory.ts';
 import { prepareStoreDirectory } from './embedded.ts';
-import { StoreError } from './errors.ts';
 import { layoutVersion } from './encoding.ts';
+import { StoreError } from './errors.ts';
+import { checkTables, type StoreInspection } from './inspect.ts';
 import { openLmdbTables } from './lmdb-tables.ts';
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';

@@ -1,6 +1,35 @@
+import {
+  decodeKey,
+  type EntryRecord,
+  encodeKey,
+  encodePrefix,
+  endOfPrefix,
+  entryOf,
+  keyOfExpiry,
+  keySuccessor,
+  packEntry,
+  packExpiry,
+  packNumber,
+  packRecord,
+  packRecordKey,
+  revisionKey,
+  setRevision,
+  unpackEntry,
+  unpackNumber,
+  unpackRecord,
+} from './encoding.ts';
 import { StoreError } from './errors.ts';
-import { type EntryRecord, decodeKey, encodeKey, encodePrefix, endOfPrefix, entryOf, keyOfExpiry, keySuccessor, packEntry, packExpiry, packNumber, packRecord, packRecordKey, revisionKey, setRevision, unpackEntry, unpackNumber, unpackRecord } from './encoding.ts';
-import type { Change, Entry, Key, ListOptions, Operation, Store, Stream, StreamConsumer, StreamRecord } from './store.ts';
+import type {
+  Change,
+  Entry,
+  Key,
+  ListOptions,
+  Operation,
+  Store,
+  Stream,
+  StreamConsumer,
+  StreamRecord,
+} from './store.ts';
 import type { Tables } from './tables.ts';
 
 /** A change as it was written: what nobody watches is not read. */
@@ -95,7 +124,10 @@ class Watcher implements AsyncIterableIterator<Change> {
     if (this.#state === 'overrun') {
       this.#state = 'ended';
       return Promise.reject(
-        new StoreError('ERR_WATCH_OVERRUN', `a watcher fell more than ${maxQueuedChanges} changes behind`),
+        new StoreError(
+          'ERR_WATCH_OVERRUN',
+          `a watcher fell more than ${maxQueuedChanges} changes behind`,
+        ),
       );
     }
     if (this.#state === 'ended') return Promise.resolve({ done: true, value: undefined });
@@ -300,7 +332,8 @@ function put(
   if (previous !== undefined) forgetExpiry(tables, key, previous);
   setRevision(row, revision);
   tables.entries.put(key, row);
-  if (expiresAt !== Number.POSITIVE_INFINITY) tables.expiries.put(packExpiry(expiresAt, key), emptyBuffer);
+  if (expiresAt !== Number.POSITIVE_INFINITY)
+    tables.expiries.put(packExpiry(expiresAt, key), emptyBuffer);
   return { type: 'put', key, row };
 }
 

@@ -56,7 +56,9 @@ export class TemplateError extends Error {
   readonly detail: string;
 
   constructor(code: TemplateErrorCode, { place, kind, detail, cause }: TemplateErrorDetails) {
-    const preamble = isSyntaxInSalt(kind) ? messagePrefixes.ERR_TEMPLATE_SYNTAX : messagePrefixes[code];
+    const preamble = isSyntaxInSalt(kind)
+      ? messagePrefixes.ERR_TEMPLATE_SYNTAX
+      : messagePrefixes[code];
     super(`${preamble}${detail}; file ${place.file}, line ${place.line}`, { cause });
     this.code = code;
     this.place = place;

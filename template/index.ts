@@ -1,3 +1,17 @@
+export { defaultTemplateLimits, type TemplateLimits } from '../python/limits.ts';
+export {
+  Bytes,
+  Dict,
+  Float,
+  isText,
+  type PlainData,
+  printedText,
+  Tuple,
+  textOf,
+  toPlain,
+  toPython,
+  type Value,
+} from '../python/values.ts';
 export {
   type SourcePosition,
   TemplateError,
@@ -7,9 +21,7 @@ export {
   templateErrors,
 } from './errors.ts';
 export type { WhitespaceOptions } from './jinja/lexer.ts';
-export type { ValuePrinter, TemplateLoader } from './jinja/rendering.ts';
+export type { TemplateLoader, ValuePrinter } from './jinja/rendering.ts';
 export { type ParseOptions, parseTemplate, type Template } from './jinja/template.ts';
-export { defaultTemplateLimits, type TemplateLimits } from '../python/limits.ts';
-export { type PlainData, toPlain, toPython, printedText, Bytes, Dict, Float, isText, Tuple, textOf, type Value } from '../python/values.ts';
 export { type RenderOptions, renderJinja, type SaltFunction } from './render.ts';
 export { parseYaml, type YamlOptions } from './yaml.ts';

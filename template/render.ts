@@ -1,11 +1,26 @@
-import { type PlainData, type PyObject, type Value, isText, textOf, toPlain, toPython } from '../python/values.ts';
-import { BuiltinFunction } from '../python/functions.ts';
 import { PythonException } from '../python/exceptions.ts';
-import { makeGlobals } from './jinja/globals.ts';
-import { renderRoot } from './jinja/execute.ts';
-import { Context, type NameLookup, Rendering, type TemplateLoader, type ValuePrinter, tplNames } from './jinja/rendering.ts';
-import { type Template, asTemplateError, parseTemplate } from './jinja/template.ts';
+import { BuiltinFunction } from '../python/functions.ts';
 import type { TemplateLimits } from '../python/limits.ts';
+import {
+  isText,
+  type PlainData,
+  type PyObject,
+  textOf,
+  toPlain,
+  toPython,
+  type Value,
+} from '../python/values.ts';
+import { renderRoot } from './jinja/execute.ts';
+import { makeGlobals } from './jinja/globals.ts';
+import {
+  Context,
+  type NameLookup,
+  Rendering,
+  type TemplateLoader,
+  tplNames,
+  type ValuePrinter,
+} from './jinja/rendering.ts';
+import { asTemplateError, parseTemplate, type Template } from './jinja/template.ts';
 
 /**
  * A function that templates may call as `salt['mod.fun'](…)`: plain data in and out. What it
@@ -31,7 +46,8 @@ export class SaltFunctions implements PyObject {
   }
 
   attribute(name: string): Value | undefined {
-    if (name === 'get') return new BuiltinFunction('get', ({ positional }) => this.#get(positional));
+    if (name === 'get')
+      return new BuiltinFunction('get', ({ positional }) => this.#get(positional));
     const isModule = Object.keys(this.#functions).some((key) => key.startsWith(`${name}.`));
     return isModule ? new SaltModule(name, (fun) => this.#find(fun)) : undefined;
   }

@@ -1,10 +1,35 @@
 /** YAML text to values, as PyYAML's safe loader with Salt's changes reads it [yamlloader.py]. */
 
-import { type Alias, type CST, Composer, type Document, Lexer, LineCounter, type Node, Parser, type Scalar, type YAMLMap, type YAMLSeq, isAlias, isMap, isScalar, isSeq } from 'yaml';
-import { TemplateError } from './errors.ts';
-import { Dict, type PlainData, PySet, Tuple, type Value, repr, str, toPlain } from '../python/values.ts';
+import {
+  type Alias,
+  Composer,
+  type CST,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  Lexer,
+  LineCounter,
+  type Node,
+  Parser,
+  type Scalar,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
 import { isHashable } from '../python/sequences.ts';
+import {
+  Dict,
+  type PlainData,
+  PySet,
+  repr,
+  str,
+  Tuple,
+  toPlain,
+  type Value,
+} from '../python/values.ts';
 import { constructScalar, resolveTag } from '../python/yaml.ts';
+import { TemplateError } from './errors.ts';
 
 /**
  * The `yaml` package's lexer, for which indentation means nothing inside brackets and quotes, as

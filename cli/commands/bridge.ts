@@ -1,13 +1,13 @@
 import path from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import type {
-  PlanStarted,
-  RunStarted,
   CommandInfo,
   CommandUpdate,
   PlanInfo,
   PlanOutcome,
+  PlanStarted,
   PlanUpdate,
+  RunStarted,
 } from '../../heat-bridge/index.ts';
 import { loadMasterConfig, readMarkedJson, writeMarkedJson } from '../../master/index.ts';
 import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';

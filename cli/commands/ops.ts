@@ -5,12 +5,12 @@ import {
   checkMigration,
   type DoctorFinding,
   type DoctorReport,
-  runDoctor,
   type MigrationFinding,
   type MigrationOutcome,
   type MigrationReport,
   policyText,
-} from '../../master/index.ts';
+  runDoctor,
+} from '../../ops/index.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';

@@ -1,8 +1,8 @@
 /** A page for those who call commands. */
 
-import { type PlanInfo, givenGroups } from '../plans/plan-catalog.ts';
-import { type JsonSchema, isPlainMap } from '../commands/command-definition.ts';
 import type { CommandInfo } from '../commands/command-catalog.ts';
+import { isPlainMap, type JsonSchema } from '../commands/command-definition.ts';
+import { givenGroups, type PlanInfo } from '../plans/plan-catalog.ts';
 
 /** Markdown: a section for each command and plan, with its parameters in a table. */
 export function catalogAsMarkdown(
@@ -61,7 +61,8 @@ function tableOf({ parameters, secret }: Pick<CommandInfo, 'parameters' | 'secre
   const required = Array.isArray(parameters.required) ? parameters.required : [];
   const rows = properties.map(([name, schema]) => {
     const needed = required.includes(name) ? 'yes' : 'no';
-    const text = isPlainMap(schema) && typeof schema.description === 'string' ? schema.description : '';
+    const text =
+      isPlainMap(schema) && typeof schema.description === 'string' ? schema.description : '';
     const meaning = secret.includes(name) ? `${text} (secret)`.trim() : text;
     return `| \`${name}\` | \`${cell(typeOf(schema))}\` | ${needed} | ${cell(meaning)} |`;
   });

@@ -1,13 +1,18 @@
 /** The files of a catalog: YAML, a map of names to commands in each, and plans below `plans`. */
 
-import { readFile, readdir, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parseYaml } from '../../master/index.ts';
+import { Catalog } from '../commands/command-catalog.ts';
+import {
+  type CommandDefinition,
+  catalogError,
+  isPlainMap,
+  parseCommandDefinition,
+} from '../commands/command-definition.ts';
 import { BridgeError } from '../errors.ts';
 import { compilePlan } from '../plans/plan-catalog.ts';
 import { type PlanDefinition, parsePlanDefinition } from '../plans/plan-definition.ts';
-import { Catalog } from '../commands/command-catalog.ts';
-import { type CommandDefinition, catalogError, isPlainMap, parseCommandDefinition } from '../commands/command-definition.ts';
 
 const maxFileBytes = 1_048_576;
 
@@ -57,9 +62,16 @@ export async function loadCatalog(
     }
   }
   // By itself: one that cannot be used is named, and the others are looked at.
-  const definitions = parseEntries(commands, findings, parseCommandDefinition, (one) => new Catalog([one]));
+  const definitions = parseEntries(
+    commands,
+    findings,
+    parseCommandDefinition,
+    (one) => new Catalog([one]),
+  );
   const catalog = new Catalog([...definitions, ...known.filter((it) => !isIn(definitions, it))]);
-  const read = parseEntries(plans, findings, parsePlanDefinition, (one) => compilePlan(one, catalog));
+  const read = parseEntries(plans, findings, parsePlanDefinition, (one) =>
+    compilePlan(one, catalog),
+  );
   findings.sort((a, b) => files.indexOf(a.file) - files.indexOf(b.file));
   return { definitions, plans: read, findings };
 }

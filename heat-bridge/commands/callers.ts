@@ -1,13 +1,21 @@
 /** Who calls, and whether they may. */
 
-import { type Call, type IntendedCall, type Policy, type Reach, type Subject, isUnlimited, reachOf } from '../../acl/index.ts';
-import { type AuditRequester, type ExtensionHost, actorOf } from '../../master/index.ts';
-import { type WireValue, pythonStr } from '../../minion-protocol/index.ts';
+import {
+  type Call,
+  type IntendedCall,
+  isUnlimited,
+  type Policy,
+  type Reach,
+  reachOf,
+  type Subject,
+} from '../../acl/index.ts';
+import { type AuditRequester, actorOf, type ExtensionHost } from '../../master/index.ts';
+import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
 import type { Budget } from '../../runtime/index.ts';
-import type { Parameters } from './parameters.ts';
-import type { CompiledCommand } from './command-catalog.ts';
 import { BridgeError } from '../errors.ts';
 import type { CommandCaller } from './command-api.ts';
+import type { CompiledCommand } from './command-catalog.ts';
+import type { Parameters } from './parameters.ts';
 
 /** A caller while a run goes on. */
 export interface ResolvedCaller {
@@ -26,7 +34,10 @@ export interface ResolvedCaller {
 const withoutRelease = { leave: (): void => {} };
 
 /** @throws AuthenticationError ERR_EAUTH_TOKEN */
-export async function resolveCaller(host: ExtensionHost, caller: CommandCaller): Promise<ResolvedCaller> {
+export async function resolveCaller(
+  host: ExtensionHost,
+  caller: CommandCaller,
+): Promise<ResolvedCaller> {
   if (caller === 'local') return { name: 'local', subject: undefined, ...withoutRelease };
   if ('token' in caller) {
     const holder = await host.holdToken(caller.token);

@@ -1,13 +1,21 @@
 /** Named commands as {@link Bridge} gives them. */
 
+import Type from '#typebox';
+import type { Subject } from '../../acl/index.ts';
+import {
+  extensionMethod,
+  inTime,
+  type NamedCommands,
+  type ReactionOutcome,
+  type ReactionResult,
+  type RpcMethod,
+  type TargetRequest,
+} from '../../master/index.ts';
+import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { type Catalog, type CommandInfo, describeCommand } from './command-catalog.ts';
 import type { CommandRunner } from './command-runner.ts';
-import type { Subject } from '../../acl/index.ts';
-import { type NamedCommands, type ReactionOutcome, type ReactionResult, type RpcMethod, type TargetRequest, extensionMethod, inTime } from '../../master/index.ts';
-import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { Parameters } from './parameters.ts';
-import Type from '#typebox';
-import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 
 /** Commands: what there is, and calls. */
 export interface CommandApi {

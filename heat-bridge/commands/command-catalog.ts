@@ -1,10 +1,32 @@
 /** The commands of a bridge, by name. */
 
-import { type ArgumentSources, type Parameters, type TextProblem, argumentValues, compileParameters, compileSchema, findTextProblem, parametersOfArgument, secretsKeyword } from './parameters.ts';
-import { type CommandDefinition, type JsonSchema, catalogError, isPlainMap, keywordForm } from './command-definition.ts';
-import { type FunctionReview, type FunctionReviews, type ReviewedFunction, loadFunctionReviews, reviewedFunctionOf } from './function-lists.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
+import {
+  type CommandDefinition,
+  catalogError,
+  isPlainMap,
+  type JsonSchema,
+  keywordForm,
+} from './command-definition.ts';
+import {
+  type FunctionReview,
+  type FunctionReviews,
+  loadFunctionReviews,
+  type ReviewedFunction,
+  reviewedFunctionOf,
+} from './function-lists.ts';
+import {
+  type ArgumentSources,
+  argumentValues,
+  compileParameters,
+  compileSchema,
+  findTextProblem,
+  type Parameters,
+  parametersOfArgument,
+  secretsKeyword,
+  type TextProblem,
+} from './parameters.ts';
 
 // Whether a definition says what it must, of its function, its arguments and its secrets.
 
@@ -46,7 +68,11 @@ function checkFunctionReview(definition: CommandDefinition, standing: FunctionRe
     throw catalogError(name, 'unsafe', problem);
   }
   if (standing.kind === 'unknown' && reviewed === undefined) {
-    throw catalogError(name, 'reviewed', `${fun} is not in the shipped list; say why it may be exposed`);
+    throw catalogError(
+      name,
+      'reviewed',
+      `${fun} is not in the shipped list; say why it may be exposed`,
+    );
   }
 }
 
@@ -56,10 +82,12 @@ function checkSources(
   names: readonly string[],
   standing: FunctionReview,
 ): void {
-  const known = reviewed === undefined && unsafe === undefined ? reviewedFunctionOf(standing) : undefined;
+  const known =
+    reviewed === undefined && unsafe === undefined ? reviewedFunctionOf(standing) : undefined;
   for (const [keyword, source] of Object.entries(sources)) {
     const field = `arguments.${keyword}`;
-    if (!keywordForm.test(keyword)) throw catalogError(name, field, 'expected a keyword of the function');
+    if (!keywordForm.test(keyword))
+      throw catalogError(name, field, 'expected a keyword of the function');
     if (state === undefined && reservedKeywords.has(keyword) && unsafe === undefined) {
       throw catalogError(name, field, 'this keyword chooses how commands are run; say unsafe');
     }
@@ -95,7 +123,8 @@ function checkSecrets(
     .flatMap(parametersOfArgument)
     .find((it) => secret.includes(it));
   if (told !== undefined) throw catalogError(name, 'arguments', `${told} is secret`);
-  if (Object.hasOwn(sources, secretsKeyword)) throw catalogError(name, 'arguments', `${secretsKeyword} is ours`);
+  if (Object.hasOwn(sources, secretsKeyword))
+    throw catalogError(name, 'arguments', `${secretsKeyword} is ours`);
 }
 
 // A definition made ready for calls: everything that could be wrong with it is looked at here.
@@ -141,7 +170,8 @@ function compileCommand(
   const standing = standings(fun);
   checkCommandDefinition(definition, sources, names, standing);
   const reviewed = definition.reviewed === undefined ? reviewedFunctionOf(standing) : undefined;
-  const words = reviewed === undefined ? new Set<string>() : singleWordParameters(sources, reviewed);
+  const words =
+    reviewed === undefined ? new Set<string>() : singleWordParameters(sources, reviewed);
   return {
     definition,
     fun,
@@ -181,7 +211,10 @@ function defaultArguments(names: readonly string[], secret: readonly string[]): 
 }
 
 /** Parameters that the shipped list lets have one word alone. */
-function singleWordParameters(sources: ArgumentSources, { isOpen, keywords }: ReviewedFunction): ReadonlySet<string> {
+function singleWordParameters(
+  sources: ArgumentSources,
+  { isOpen, keywords }: ReviewedFunction,
+): ReadonlySet<string> {
   const narrow = Object.entries(sources).filter(
     ([keyword]) => !isOpen && keywords.get(keyword) === 'word',
   );
@@ -229,7 +262,8 @@ export class Catalog {
     const commands = new Map<string, CompiledCommand>();
     for (const definition of definitions) {
       const { name } = definition;
-      if (commands.has(name)) throw catalogError(name, '', 'there is a command of this name already');
+      if (commands.has(name))
+        throw catalogError(name, '', 'there is a command of this name already');
       commands.set(name, compileCommand(definition, standings));
     }
     this.#commands = commands;

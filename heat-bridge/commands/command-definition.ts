@@ -153,7 +153,12 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
 }
 
 /** @throws BridgeError ERR_CATALOG */
-function parseArgumentSource(name: string, field: string, value: unknown, depth: number): ArgumentSource {
+function parseArgumentSource(
+  name: string,
+  field: string,
+  value: unknown,
+  depth: number,
+): ArgumentSource {
   if (typeof value === 'string') return { parameter: value };
   const [entry, ...more] = isPlainMap(value) && depth < maxSources ? Object.entries(value) : [];
   if (entry !== undefined && more.length === 0) {
@@ -200,5 +205,8 @@ export function defineCommand<const N extends string, S extends TSchema>(
   const { parameters } = definition;
   // The schema as JSON: what TypeBox knows of it besides is of types alone.
   const plain: unknown = JSON.parse(JSON.stringify(parameters));
-  return parseCommandDefinition(name, { ...definition, parameters: plain }) as TypedCommand<N, Static<S>>;
+  return parseCommandDefinition(name, { ...definition, parameters: plain }) as TypedCommand<
+    N,
+    Static<S>
+  >;
 }

@@ -1,16 +1,25 @@
 /** Commands over HTTP, by the token of whoever calls. */
 
+import type { FastifyInstance } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import type { Parameters } from './parameters.ts';
-import { type CommandApi, type CommandHandle, type CommandRequest, firstRunUpdate } from './command-api.ts';
-import { type RouteOperation, describeRoute, parseBody } from '../http/route-schema.ts';
-import type { FastifyInstance } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
-import type { CommandInfo } from './command-catalog.ts';
-import { type HttpServerContext, createCallerResolver, requireCommandRule } from '../http/http-server-context.ts';
+import {
+  createCallerResolver,
+  type HttpServerContext,
+  requireCommandRule,
+} from '../http/http-server-context.ts';
+import { describeRoute, parseBody, type RouteOperation } from '../http/route-schema.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
+import {
+  type CommandApi,
+  type CommandHandle,
+  type CommandRequest,
+  firstRunUpdate,
+} from './command-api.ts';
+import type { CommandInfo } from './command-catalog.ts';
+import type { Parameters } from './parameters.ts';
 
 // What routes of commands take and give.
 
@@ -37,7 +46,10 @@ const compiledRunBody = Compile(RunBody);
 
 /** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
 function parseRunBody(body: unknown): CommandRequest {
-  const { target, targetType, params, ...rest }: Static<typeof RunBody> = parseBody(compiledRunBody, body);
+  const { target, targetType, params, ...rest }: Static<typeof RunBody> = parseBody(
+    compiledRunBody,
+    body,
+  );
   const tgtType = targetType ?? (typeof target === 'string' ? 'glob' : 'list');
   // JSON, as it came; the command's schema looks at it.
   return { ...rest, target: { tgt: target, tgtType }, params: (params ?? {}) as Parameters };
@@ -112,7 +124,10 @@ const commandRouteConfigs: Readonly<
     body: RunBody,
     ...ndjsonAnswer,
   }),
-  follow: describeRoute({ summary: "What a run of the caller's tells, from its beginning", ...ndjsonAnswer }),
+  follow: describeRoute({
+    summary: "What a run of the caller's tells, from its beginning",
+    ...ndjsonAnswer,
+  }),
   cancel: describeRoute({ summary: "Ends a run of the caller's", answer: OutcomeSchema }),
 };
 
@@ -174,11 +189,15 @@ export function addCommandRoutes(
       return streams.send(reply, caller.token, find, firstRunUpdate);
     },
   );
-  app.delete<{ Params: { id: string } }>('/runs/:id', { config: commandRouteConfigs.cancel }, async (request) => {
-    const handle = await api.find(request.params.id, await known(request));
-    await handle.cancel();
-    return toJson(await handle.outcome);
-  });
+  app.delete<{ Params: { id: string } }>(
+    '/runs/:id',
+    { config: commandRouteConfigs.cancel },
+    async (request) => {
+      const handle = await api.find(request.params.id, await known(request));
+      await handle.cancel();
+      return toJson(await handle.outcome);
+    },
+  );
 }
 
 /** Which minions the operator means, and why a function is exposed, is not for callers. */

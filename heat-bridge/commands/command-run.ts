@@ -1,8 +1,15 @@
 /** A run from its first job to its outcome. */
 
-import { type AuditRequester, type JobUpdate, type MasterApi, type RunRequest, isFailureCode, linkSignals } from '../../master/index.ts';
-import type { CompiledCommand, MinionCall } from './command-catalog.ts';
+import {
+  type AuditRequester,
+  isFailureCode,
+  type JobUpdate,
+  linkSignals,
+  type MasterApi,
+  type RunRequest,
+} from '../../master/index.ts';
 import type { CommandHandle, CommandOutcome, CommandResult, CommandUpdate } from './command-api.ts';
+import type { CompiledCommand, MinionCall } from './command-catalog.ts';
 import { TrackedRun } from './tracked-run.ts';
 
 /** What is to be done. */
@@ -42,7 +49,8 @@ export async function executeCommandRun(
     left = run.minions.filter((minion) => results.get(minion)?.state !== 'succeeded');
   }
   const isLeft = work.left?.aborted === true;
-  if (end.aborted && !isLeft) await terminateJob(jobs, jids.at(-1), unfinishedMinions(run, results));
+  if (end.aborted && !isLeft)
+    await terminateJob(jobs, jids.at(-1), unfinishedMinions(run, results));
   return commandOutcomeOf(run, work, { results, jids });
 }
 
@@ -85,7 +93,8 @@ function handleJobUpdate(
       break;
     case 'return':
       // A command is for minions, not for what they manage.
-      if (update.resource === undefined) recordResult(run, jid, results, commandResultOf(command, update));
+      if (update.resource === undefined)
+        recordResult(run, jid, results, commandResultOf(command, update));
       break;
     case 'running':
       run.tell({ type: 'running', jid, minions: update.minions });
@@ -148,7 +157,11 @@ async function terminateJob(
   });
 }
 
-function commandOutcomeOf(run: CommandRun, work: CommandExecution, { results, jids }: RunProgress): CommandOutcome {
+function commandOutcomeOf(
+  run: CommandRun,
+  work: CommandExecution,
+  { results, jids }: RunProgress,
+): CommandOutcome {
   const all = run.minions.map((minion): CommandResult => {
     const open = { minion, state: 'unfinished', reason: 'the run ended before it' } as const;
     return results.get(minion) ?? open;
@@ -174,7 +187,9 @@ function outcomeStatus(
 }
 
 /** What became of a run in which every minion had its say. */
-export function completedStatus(results: readonly CommandResult[]): 'succeeded' | 'failed' | undefined {
+export function completedStatus(
+  results: readonly CommandResult[],
+): 'succeeded' | 'failed' | undefined {
   if (results.some(({ state }) => state === 'unfinished')) return undefined;
   return results.every(({ state }) => state === 'succeeded') ? 'succeeded' : 'failed';
 }

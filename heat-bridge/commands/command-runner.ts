@@ -1,19 +1,54 @@
 /** `bridge.run`: from a request to a run, each step of which refuses with what to do. */
 
-import { type CommandCaller, type CommandHandle, type CommandOutcome, type CommandRequest, type CommandResult, type CommandTarget, targetOf } from './command-api.ts';
-import { type AuditRequester, type ExtensionHost, type JobReport, MasterError, inTime, linkSignals, timeLimit } from '../../master/index.ts';
-import type { Catalog, CompiledCommand } from './command-catalog.ts';
-import { type CommandExecution, CommandRun, commandResultOf, completedStatus, createEndedRun, executeCommandRun } from './command-run.ts';
 import { setMaxListeners } from 'node:events';
+import {
+  type AuditRequester,
+  type ExtensionHost,
+  inTime,
+  type JobReport,
+  linkSignals,
+  MasterError,
+  timeLimit,
+} from '../../master/index.ts';
 import { Budget, KeyedMutex } from '../../runtime/index.ts';
-import type { Parameters } from './parameters.ts';
 import { BridgeError } from '../errors.ts';
 import { resolveProject } from '../keystone.ts';
-import { type ResolvedCaller, aclCallOf, acquireCaller, authorizeCommand, reachOfCaller, resolveCaller } from './callers.ts';
+import {
+  aclCallOf,
+  acquireCaller,
+  authorizeCommand,
+  type ResolvedCaller,
+  reachOfCaller,
+  resolveCaller,
+} from './callers.ts';
+import {
+  type CommandCaller,
+  type CommandHandle,
+  type CommandOutcome,
+  type CommandRequest,
+  type CommandResult,
+  type CommandTarget,
+  targetOf,
+} from './command-api.ts';
+import type { Catalog, CompiledCommand } from './command-catalog.ts';
+import {
+  type CommandExecution,
+  CommandRun,
+  commandResultOf,
+  completedStatus,
+  createEndedRun,
+  executeCommandRun,
+} from './command-run.ts';
+import {
+  checkIdempotencyKey,
+  type IdempotencyKeyOwner,
+  IdempotencyKeys,
+  jsonDigest,
+} from './idempotency-keys.ts';
+import type { Parameters } from './parameters.ts';
 import { RunConcurrency, type RunQuotas, type RunSlot } from './run-limits.ts';
+import { createSecretReference, RunSecrets } from './run-secrets.ts';
 import { RunRegistry } from './tracked-run.ts';
-import { type IdempotencyKeyOwner, IdempotencyKeys, checkIdempotencyKey, jsonDigest } from './idempotency-keys.ts';
-import { RunSecrets, createSecretReference } from './run-secrets.ts';
 
 // What is kept of a run of a command under its key.
 
@@ -180,7 +215,12 @@ export class CommandRunner {
       const { idempotencyKey, deadline, signal } = request;
       const call = { caller, command, parameters, minions, deadline, signal, jid };
       if (idempotencyKey === undefined) return await this.start(call);
-      const owner = { caller: caller.name, project, command: name, key: checkIdempotencyKey(idempotencyKey) };
+      const owner = {
+        caller: caller.name,
+        project,
+        command: name,
+        key: checkIdempotencyKey(idempotencyKey),
+      };
       const digest = jsonDigest([parameters, targetOf(request.target)]);
       return await this.start({ ...call, key: { owner, digest } });
     } catch (error) {
@@ -260,7 +300,11 @@ export class CommandRunner {
   }
 
   /** The run that is kept, wherever it stands. */
-  async #again(run: PermittedCall, owner: IdempotencyKeyOwner, kept: StoredRun): Promise<CommandRun> {
+  async #again(
+    run: PermittedCall,
+    owner: IdempotencyKeyOwner,
+    kept: StoredRun,
+  ): Promise<CommandRun> {
     const { host } = this.#options;
     const { caller, command, deadline } = run;
     const live = this.#runs.get(kept.id);
@@ -307,7 +351,9 @@ export class CommandRunner {
       const id = place?.kept.id ?? run.jid ?? (await this.#options.host.freshJid());
       // Before anything is published.
       if (place !== undefined) await this.#keys.keep(place.owner, place.kept, place.kept.deadline);
-      const live = this.#runs.add(new CommandRun({ id, command: name, minions, owner: caller.name }));
+      const live = this.#runs.add(
+        new CommandRun({ id, command: name, minions, owner: caller.name }),
+      );
       const work = this.#follow(live, run, seat, place).finally(() => {
         seat.leave();
         caller.leave();

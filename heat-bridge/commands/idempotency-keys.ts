@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { type StateArea, readMarkedJson, writeMarkedJson } from '../../master/index.ts';
+import { readMarkedJson, type StateArea, writeMarkedJson } from '../../master/index.ts';
 import { writeJson } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 

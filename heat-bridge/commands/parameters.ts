@@ -1,10 +1,17 @@
 /** The parameters of a command or a plan, by their schema. */
 
-import { PolicyError, compileJsonSchema, schemaKeywords } from '../../acl/index.ts';
-import { type ArgumentSource, type JsonSchema, type JsonValue, catalogError, isPlainMap, keywordForm } from './command-definition.ts';
-import { type WireMap, type WireValue, compileSearchPattern } from '../../minion-protocol/index.ts';
-import { BridgeError } from '../errors.ts';
+import { compileJsonSchema, PolicyError, schemaKeywords } from '../../acl/index.ts';
 import { isPlainYamlText } from '../../master/index.ts';
+import { compileSearchPattern, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { BridgeError } from '../errors.ts';
+import {
+  type ArgumentSource,
+  catalogError,
+  isPlainMap,
+  type JsonSchema,
+  type JsonValue,
+  keywordForm,
+} from './command-definition.ts';
 
 // Our own keywords in the schemas of a catalog, which say what texts may have in them.
 
@@ -97,7 +104,11 @@ function closeSchema(name: string, schema: JsonSchema): JsonSchema {
     throw catalogError(name, 'parameters', 'expected the schema of an object: type: object');
   }
   if (additionalProperties !== false) {
-    throw catalogError(name, 'parameters.additionalProperties', 'expected false, which it is by itself');
+    throw catalogError(
+      name,
+      'parameters.additionalProperties',
+      'expected false, which it is by itself',
+    );
   }
   const bad = Object.keys(properties).find((key) => !keywordForm.test(key));
   if (bad !== undefined) {
@@ -181,7 +192,11 @@ export function findTextProblem(
   }
   if (!isPlainMap(value)) return undefined;
   return firstResult(Object.entries(value), (key, one) => {
-    if (keywordMarker.test(key) || invisibleCharacters.test(key) || (use.isRendered && !isPlain(key))) {
+    if (
+      keywordMarker.test(key) ||
+      invisibleCharacters.test(key) ||
+      (use.isRendered && !isPlain(key))
+    ) {
       return { path: joinPath(path, '…'), expected: 'must have another key' };
     }
     return findTextProblem(one, schemaOfMember(schema, key), use, joinPath(path, key));
@@ -192,7 +207,8 @@ function problemOfText(text: string, schema: unknown, { isRendered }: TextUse): 
   // protection: options-as-texts
   if (/^\s*-/.test(text) && !isAnnotated(schema, 'x-dash')) return 'must not begin with -';
   const shown = isAnnotated(schema, 'x-lines') ? text.replace(lineBreaks, '') : text;
-  if (invisibleCharacters.test(shown)) return 'must have no line breaks, control or invisible characters';
+  if (invisibleCharacters.test(shown))
+    return 'must have no line breaks, control or invisible characters';
   if (isRendered && !isPlain(text) && !isAnnotated(schema, 'x-quoted'))
     return 'must be plain text to YAML';
   return undefined;

@@ -1,10 +1,10 @@
 /** How many runs of a command go on at a time, and which wait for those. */
 
-import type { CommandDefinition } from './command-definition.ts';
-import { BridgeError } from '../errors.ts';
 import Type from '#typebox';
 import type { BudgetLimits } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
 import { parseSection } from '../options.ts';
+import type { CommandDefinition } from './command-definition.ts';
 
 /** A run's place among the others. */
 export interface RunSlot {

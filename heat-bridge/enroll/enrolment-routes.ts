@@ -1,19 +1,26 @@
 /** Enrolments over HTTP, for services: each request is judged by the id and the project it names. */
 
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
-import { type RouteOperation, describeRoute } from '../http/route-schema.ts';
-import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Compile } from '#typebox/compile';
-import { AuthenticationError, AuthorizationError, type ExtensionHost, TokenBuckets, type TokenHolder, actorOf } from '../../master/index.ts';
-import { BridgeError } from '../errors.ts';
-import type { TicketClaimHandler } from './ticket-claims.ts';
-import type { EnrolRequest, Enrolment, NewEnrolment } from './enrolment.ts';
 import type { Subject } from '../../acl/index.ts';
+import {
+  AuthenticationError,
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  TokenBuckets,
+  type TokenHolder,
+} from '../../master/index.ts';
+import { BridgeError } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';
+import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
 import { resolveProject } from '../keystone.ts';
+import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
+import { ServiceEnrolRequestSchema } from './enrolment-rpc.ts';
 import type { EnrollApi } from './enrolment-service.ts';
+import type { TicketClaimHandler } from './ticket-claims.ts';
 
 // What routes of enrolments take and give.
 
@@ -68,9 +75,15 @@ const ticketFields = {
   instance: Type.Optional(Type.String({ maxLength: 255 })),
 };
 const strict = { additionalProperties: false };
-const ClaimBody = Type.Object({ ...ticketFields, fingerprint: Type.String({ maxLength: 128 }) }, strict);
+const ClaimBody = Type.Object(
+  { ...ticketFields, fingerprint: Type.String({ maxLength: 128 }) },
+  strict,
+);
 const parseClaim = bodyParser(ClaimBody);
-const FailureBody = Type.Object({ ...ticketFields, reason: Type.String({ maxLength: 4096 }) }, strict);
+const FailureBody = Type.Object(
+  { ...ticketFields, reason: Type.String({ maxLength: 4096 }) },
+  strict,
+);
 const parseFailure = bodyParser(FailureBody);
 
 /** The ticket is in the body. */
@@ -104,15 +117,24 @@ export function addMachineRoutes(app: FastifyInstance, claims: TicketClaimHandle
       throw error;
     }
   };
-  app.post('/enroll/claim', { bodyLimit: machineBodyLimit, config: claimOperation }, async ({ body, ip }) => {
-    const claim = async (): Promise<Enrolment> => claims.claim({ ...parseClaim(body), address: ip });
-    const { id, state } = await metered(ip, claim);
-    return { id, state };
-  });
-  app.post('/enroll/failure', { bodyLimit: machineBodyLimit, config: failureOperation }, async ({ body, ip }) => {
-    await metered(ip, async () => claims.report({ ...parseFailure(body), address: ip }));
-    return {};
-  });
+  app.post(
+    '/enroll/claim',
+    { bodyLimit: machineBodyLimit, config: claimOperation },
+    async ({ body, ip }) => {
+      const claim = async (): Promise<Enrolment> =>
+        claims.claim({ ...parseClaim(body), address: ip });
+      const { id, state } = await metered(ip, claim);
+      return { id, state };
+    },
+  );
+  app.post(
+    '/enroll/failure',
+    { bodyLimit: machineBodyLimit, config: failureOperation },
+    async ({ body, ip }) => {
+      await metered(ip, async () => claims.report({ ...parseFailure(body), address: ip }));
+      return {};
+    },
+  );
 }
 
 /** @throws BridgeError ERR_ENROLL_ARGS from the function given, without a value */

@@ -2,9 +2,9 @@
 
 import type { TSchema, TUnsafe } from 'typebox';
 import Type from '#typebox';
-import type { EnrollApi, KnownMinion } from './enrolment-service.ts';
+import { extensionMethod, type RpcMethod } from '../../master/index.ts';
 import type { EnrolRequest } from './enrolment.ts';
-import { type RpcMethod, extensionMethod } from '../../master/index.ts';
+import type { EnrollApi, KnownMinion } from './enrolment-service.ts';
 
 // The shapes of what is asked for, from outside.
 
@@ -40,9 +40,10 @@ const EnrolRequestSchema: TUnsafe<EnrolRequest> = Type.Unsafe<EnrolRequest>(
 export type ServiceEnrolRequest = Omit<EnrolRequest, 'project'> & { readonly project?: string };
 
 /** See {@link EnrolRequestSchema}. */
-export const ServiceEnrolRequestSchema: TUnsafe<ServiceEnrolRequest> = Type.Unsafe<ServiceEnrolRequest>(
-  Type.Object({ ...enrolRequestFields, project: Type.Optional(Text) }, strictObject),
-);
+export const ServiceEnrolRequestSchema: TUnsafe<ServiceEnrolRequest> =
+  Type.Unsafe<ServiceEnrolRequest>(
+    Type.Object({ ...enrolRequestFields, project: Type.Optional(Text) }, strictObject),
+  );
 
 const KnownMinionSchema: TUnsafe<KnownMinion> = Type.Unsafe<KnownMinion>(
   Type.Object(
@@ -71,7 +72,10 @@ export function enrollMethods(api: EnrollApi): ReadonlyMap<string, RpcMethod> {
   return new Map([
     [
       'enroll.create',
-      extensionMethod({ parameters: EnrolRequestSchema, call: (_, request) => api.create(request) }),
+      extensionMethod({
+        parameters: EnrolRequestSchema,
+        call: (_, request) => api.create(request),
+      }),
     ],
     [
       'enroll.import',
@@ -95,6 +99,9 @@ export function enrollMethods(api: EnrollApi): ReadonlyMap<string, RpcMethod> {
         call: (_, { number }, signal) => api.follow(number, signal),
       }),
     ],
-    ['enroll.retire', extensionMethod({ parameters: MachineParameters, call: (_, it) => api.retire(it) })],
+    [
+      'enroll.retire',
+      extensionMethod({ parameters: MachineParameters, call: (_, it) => api.retire(it) }),
+    ],
   ]);
 }

@@ -3,9 +3,16 @@
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
 import { type KeyLifecycle, type LinkedSignal, linkSignals } from '../../master/index.ts';
-import { type KeyPairText, generateKeyPair, parsePublicKey } from '../../minion-protocol/index.ts';
+import { generateKeyPair, type KeyPairText, parsePublicKey } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
-import { type EnrolRequest, type Enrolment, type NewEnrolment, fingerprintOf, isLive, tryParseFingerprint } from './enrolment.ts';
+import {
+  type Enrolment,
+  type EnrolRequest,
+  fingerprintOf,
+  isLive,
+  type NewEnrolment,
+  tryParseFingerprint,
+} from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { EnrolmentEvent, EnrolmentTransitions } from './enrolment-transitions.ts';
 import { signTicket } from './tickets.ts';
@@ -49,7 +56,8 @@ export class EnrolmentService {
   async create(request: EnrolRequest): Promise<NewEnrolment> {
     const writer = await this.#writerFor(request);
     const { admission, keyPairs } = this.#parts;
-    if (!admission.takesId(request.id)) throw argumentError('id', 'the id of a minion (minion_ids)');
+    if (!admission.takesId(request.id))
+      throw argumentError('id', 'the id of a minion (minion_ids)');
     checkEnrolRequest(request, this.#parts.now());
     const keys = request.by === 'keys' ? await keyPairs.take() : undefined;
     return admission.exclusive(request.id, () => this.#create(request, { writer, keys }));
@@ -219,7 +227,8 @@ async function importMinions(
 function toEnrolment(minion: KnownMinion, index: number, parts: ImportDeps): Enrolment {
   const { id, project, instance, expires } = minion;
   const place = `entry ${index + 1}`;
-  if (!parts.admission.takesId(id)) throw importError(place, 'the id of a minion as id (minion_ids)');
+  if (!parts.admission.takesId(id))
+    throw importError(place, 'the id of a minion as id (minion_ids)');
   if (project.length === 0 || project.length > 255) throw importError(place, 'a project');
   const fingerprint = fingerprintOfKnownMinion(minion, place);
   const held = parts.admission.keyOf(id);

@@ -1,10 +1,16 @@
 /** What befalls an enrolment: kept first, then carried out at the keys, then told. */
 
-import type { KeyLifecycle, AuditActor, AuditBursts, AuditEntry, ExtensionHost } from '../../master/index.ts';
+import type { Logger } from 'pino';
+import type {
+  AuditActor,
+  AuditBursts,
+  AuditEntry,
+  ExtensionHost,
+  KeyLifecycle,
+} from '../../master/index.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { UsedTickets } from './tickets.ts';
-import type { Logger } from 'pino';
 
 /** What is told of an enrolment, on the bus and in the audit log. */
 export interface EnrolmentEvent {

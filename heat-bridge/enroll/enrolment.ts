@@ -1,7 +1,7 @@
 /** An enrolment: a machine on its way to being a minion. */
 
-import type { MinionConfig, UserDataFormat } from './user-data.ts';
 import { keyFingerprint } from '../../minion-protocol/index.ts';
+import type { MinionConfig, UserDataFormat } from './user-data.ts';
 
 /** How a machine comes to an accepted key. */
 export type EnrolmentWay =

@@ -2,20 +2,35 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { AuditBursts, type ExtensionHost, type KeyAcceptanceHook, type MasterConfig } from '../../master/index.ts';
+import Type from '#typebox';
+import {
+  AuditBursts,
+  type ExtensionHost,
+  type KeyAcceptanceHook,
+  type MasterConfig,
+} from '../../master/index.ts';
 import { makeDirectory } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
 import type { BridgeModule } from '../bridge-module.ts';
-import { type EnrollApi, EnrolmentService, KeyPairs, type RetireListener, createEnrollApi } from './enrolment-service.ts';
-import { TicketClaimHandler } from './ticket-claims.ts';
-import { EnrolmentDeadlines, EnrolmentTransitions, createEnrolmentEmitter } from './enrolment-transitions.ts';
+import { BridgeError } from '../errors.ts';
+import { parseSection } from '../options.ts';
 import { EnrolmentRepository } from './enrolment-repository.ts';
 import { addMachineRoutes, addServiceRoutes } from './enrolment-routes.ts';
 import { enrollMethods } from './enrolment-rpc.ts';
-import { UsedTickets, openTicketKey } from './tickets.ts';
+import {
+  createEnrollApi,
+  type EnrollApi,
+  EnrolmentService,
+  KeyPairs,
+  type RetireListener,
+} from './enrolment-service.ts';
+import {
+  createEnrolmentEmitter,
+  EnrolmentDeadlines,
+  EnrolmentTransitions,
+} from './enrolment-transitions.ts';
+import { TicketClaimHandler } from './ticket-claims.ts';
+import { openTicketKey, UsedTickets } from './tickets.ts';
 import { UserDataWriter } from './user-data.ts';
-import Type from '#typebox';
-import { parseSection } from '../options.ts';
 
 /** The part of the bridge that enrols. */
 export interface EnrolmentModule extends BridgeModule<EnrollApi> {

@@ -1,11 +1,18 @@
 /** What machines say with their tickets. */
 
-import type { KeyLifecycle, KeyAcceptanceHook, OfferedKey } from '../../master/index.ts';
+import type { KeyAcceptanceHook, KeyLifecycle, OfferedKey } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import { type Enrolment, fingerprintOf, tryParseFingerprint } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
 import type { EnrolmentEvent, EnrolmentTransitions } from './enrolment-transitions.ts';
-import { type ShownTicket, type TicketRules, checkTicketBinding, checkTicketUnused, findEnrolmentOfTicket, unknownTicketError } from './tickets.ts';
+import {
+  checkTicketBinding,
+  checkTicketUnused,
+  findEnrolmentOfTicket,
+  type ShownTicket,
+  type TicketRules,
+  unknownTicketError,
+} from './tickets.ts';
 import { ticketGrain } from './user-data.ts';
 
 /** A claim for a key. */

@@ -5,13 +5,20 @@
  *     sbt1.<claims: base64url of JSON>.<Ed25519 signature of what stands before it: base64url>
  */
 
-import { type KeyObject, createPrivateKey, createPublicKey, randomBytes, sign, verify } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  type KeyObject,
+  randomBytes,
+  sign,
+  verify,
+} from 'node:crypto';
+import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { Type } from '#typebox';
 import { Compile } from '#typebox/compile';
 import { readTextIfPresent, writeFileAtomically } from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { Enrolment } from './enrolment.ts';
-import { type FileHandle, open, readFile } from 'node:fs/promises';
 
 /** What a ticket says. */
 export interface TicketClaims {

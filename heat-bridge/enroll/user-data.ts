@@ -1,7 +1,7 @@
 /** User-data that makes a machine a minion. */
 
+import { createHash, X509Certificate } from 'node:crypto';
 import { stringify } from 'yaml';
-import { X509Certificate, createHash } from 'node:crypto';
 import type { KeyPairText } from '../../minion-protocol/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { EnrolRequest } from './enrolment.ts';
@@ -150,7 +150,10 @@ const sevenBitText = /^(?:[\t\x20-\x7e]{0,990}\n)*[\t\x20-\x7e]{0,990}$/;
  * cloud-init knows it by its first line, and a message of several parts stays one within this one.
  */
 export function renderMultipart(parts: readonly UserDataPart[], beside?: string): string {
-  const entities = [...(beside === undefined ? [] : [existingUserData(beside)]), ...parts.map(mimeEntity)];
+  const entities = [
+    ...(beside === undefined ? [] : [existingUserData(beside)]),
+    ...parts.map(mimeEntity),
+  ];
   const boundary = boundaryFor(entities);
   const body = entities.map((text) => `--${boundary}\n${text}\n`).join('');
   return `Content-Type: multipart/mixed; boundary="${boundary}"\nMIME-Version: 1.0\n\n${body}--${boundary}--\n`;
@@ -305,10 +308,7 @@ function quoteForPowerShell(text: string): string {
 // The shell part: for machines that have no `salt_minion` module, and to claim and to report.
 
 /** @param configures false: the module `salt_minion` has configured and started the minion */
-function shellPart(
-  plan: UserDataInput,
-  { configures }: { configures: boolean },
-): UserDataPart {
+function shellPart(plan: UserDataInput, { configures }: { configures: boolean }): UserDataPart {
   const { report, keys, claims } = plan;
   const steps = [
     head(plan),

@@ -4,8 +4,8 @@ import type { FastifyInstance } from 'fastify';
 import { AuthenticationError, TokenBuckets } from '../../master/index.ts';
 import { writeJson } from '../../runtime/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
-import type { HttpServerContext } from './http-server-context.ts';
 import { sendBridgeError } from '../errors.ts';
+import type { HttpServerContext } from './http-server-context.ts';
 
 // How many refused tokens an address may show: each may cost Keystone a question [THREATS A-04].
 

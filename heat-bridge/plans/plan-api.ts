@@ -1,13 +1,19 @@
 /** Plans as {@link Bridge} gives them. */
 
-import { type CommandCaller, type CommandRequest, type CommandResult, type CommandTarget, rpcCallerOf } from '../commands/command-api.ts';
-import { type PlanCatalog, type PlanInfo, describePlan } from './plan-catalog.ts';
-import type { PlanRunner } from './plan-runner.ts';
-import type { Parameters } from '../commands/parameters.ts';
-import type { Groups } from './plan-groups.ts';
 import Type from '#typebox';
-import { type RpcMethod, extensionMethod } from '../../master/index.ts';
+import { extensionMethod, type RpcMethod } from '../../master/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
+import {
+  type CommandCaller,
+  type CommandRequest,
+  type CommandResult,
+  type CommandTarget,
+  rpcCallerOf,
+} from '../commands/command-api.ts';
+import type { Parameters } from '../commands/parameters.ts';
+import { describePlan, type PlanCatalog, type PlanInfo } from './plan-catalog.ts';
+import type { Groups } from './plan-groups.ts';
+import type { PlanRunner } from './plan-runner.ts';
 
 /** Plans: what there is, and calls. */
 export interface PlanApi {
@@ -147,7 +153,10 @@ const RunPlanParameters = Type.Object(
   strict,
 );
 const FindParameters = Type.Object({ id: Text, ...callerParameters }, strict);
-const CancelParameters = Type.Object({ id: Text, undo: Type.Optional(Type.Boolean()), ...callerParameters }, strict);
+const CancelParameters = Type.Object(
+  { id: Text, undo: Type.Optional(Type.Boolean()), ...callerParameters },
+  strict,
+);
 
 /** What the first item of a run of a plan says of it. */
 export interface PlanStarted {

@@ -1,10 +1,26 @@
 /** The plans of a bridge, by name. */
 
-import { type Parameters, compileParameters, givenParameter, schemaOfMember } from '../commands/parameters.ts';
-import { type JsonSchema, type JsonValue, catalogError, isPlainMap } from '../commands/command-definition.ts';
-import type { GroupDefinition, PlanDefinition, StepDefinition, StepSource, StepSources } from './plan-definition.ts';
 import type { Catalog, CompiledCommand } from '../commands/command-catalog.ts';
+import {
+  catalogError,
+  isPlainMap,
+  type JsonSchema,
+  type JsonValue,
+} from '../commands/command-definition.ts';
+import {
+  compileParameters,
+  givenParameter,
+  type Parameters,
+  schemaOfMember,
+} from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
+import type {
+  GroupDefinition,
+  PlanDefinition,
+  StepDefinition,
+  StepSource,
+  StepSources,
+} from './plan-definition.ts';
 import { checkGroups, isSingleMinionGroup } from './plan-groups.ts';
 
 // What needs what among steps.
@@ -64,7 +80,8 @@ export function valueAtPointer(
   [key, ...rest]: readonly string[],
 ): JsonValue | undefined {
   if (key === undefined || value === undefined) return value;
-  if (Array.isArray(value)) return valueAtPointer(arrayIndexForm.test(key) ? value[Number(key)] : undefined, rest);
+  if (Array.isArray(value))
+    return valueAtPointer(arrayIndexForm.test(key) ? value[Number(key)] : undefined, rest);
   if (!isPlainMap(value) || !Object.hasOwn(value, key)) return undefined;
   return valueAtPointer(value[key] as JsonValue, rest); // a member of JSON
 }
@@ -173,7 +190,12 @@ class StepCompiler {
   readonly #needs: StepDependencies;
   readonly #parameters: readonly string[];
 
-  constructor(plan: PlanDefinition, catalog: Catalog, needs: StepDependencies, parameters: readonly string[]) {
+  constructor(
+    plan: PlanDefinition,
+    catalog: Catalog,
+    needs: StepDependencies,
+    parameters: readonly string[],
+  ) {
     this.#plan = plan;
     this.#catalog = catalog;
     this.#needs = needs;

@@ -3,7 +3,13 @@
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import { type JsonSchema, type JsonValue, catalogError, catalogNameForm, isPlainMap } from '../commands/command-definition.ts';
+import {
+  catalogError,
+  catalogNameForm,
+  isPlainMap,
+  type JsonSchema,
+  type JsonValue,
+} from '../commands/command-definition.ts';
 
 /** Where the value of a command's parameter comes from. */
 export type StepSource =
@@ -246,5 +252,9 @@ export function definePlan<
 ): TypedPlan<N, Static<S>, GivenGroups<G>> {
   // The schema as JSON: what TypeBox knows of it besides is of types alone.
   const parameters: unknown = JSON.parse(JSON.stringify(definition.parameters));
-  return parsePlanDefinition(name, { ...definition, parameters }) as TypedPlan<N, Static<S>, GivenGroups<G>>;
+  return parsePlanDefinition(name, { ...definition, parameters }) as TypedPlan<
+    N,
+    Static<S>,
+    GivenGroups<G>
+  >;
 }

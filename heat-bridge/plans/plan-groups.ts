@@ -1,11 +1,11 @@
 /** The groups of a plan: those that a caller gives, and parts of them. */
 
 import type { ExtensionHost, TargetBounds } from '../../master/index.ts';
-import { BridgeError } from '../errors.ts';
 import { deniedForTarget } from '../commands/callers.ts';
 import { type CommandTarget, targetOf } from '../commands/command-api.ts';
-import type { GroupDefinition, PlanDefinition } from './plan-definition.ts';
 import { catalogError } from '../commands/command-definition.ts';
+import { BridgeError } from '../errors.ts';
+import type { GroupDefinition, PlanDefinition } from './plan-definition.ts';
 
 /** The minions of each group, in their order. */
 export type Groups = Readonly<Record<string, readonly string[]>>;

@@ -1,18 +1,22 @@
 /** Plans over HTTP, by the token of whoever calls. */
 
+import type { FastifyInstance } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import type { Parameters } from '../commands/parameters.ts';
-import { type PlanApi, type PlanHandle, type PlanRequest, firstPlanUpdate } from './plan-api.ts';
-import { type RouteConfig, RunResultSchema } from '../commands/command-routes.ts';
-import { describeRoute, parseBody } from '../http/route-schema.ts';
-import type { FastifyInstance } from 'fastify';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
+import { type RouteConfig, RunResultSchema } from '../commands/command-routes.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import { BridgeError } from '../errors.ts';
-import type { PlanInfo } from './plan-catalog.ts';
-import { type HttpCaller, type HttpServerContext, createCallerResolver } from '../http/http-server-context.ts';
+import {
+  createCallerResolver,
+  type HttpCaller,
+  type HttpServerContext,
+} from '../http/http-server-context.ts';
+import { describeRoute, parseBody } from '../http/route-schema.ts';
 import { UpdateStreams } from '../http/update-stream.ts';
+import { firstPlanUpdate, type PlanApi, type PlanHandle, type PlanRequest } from './plan-api.ts';
+import type { PlanInfo } from './plan-catalog.ts';
 
 // What routes of plans take and give.
 
@@ -38,7 +42,10 @@ const compiledPlanRunBody = Compile(PlanRunBody);
 
 /** @throws BridgeError ERR_COMMAND_PARAMETERS, without a value */
 function parsePlanRunBody(body: unknown): PlanRequest {
-  const { groups, params, ...rest }: Static<typeof PlanRunBody> = parseBody(compiledPlanRunBody, body);
+  const { groups, params, ...rest }: Static<typeof PlanRunBody> = parseBody(
+    compiledPlanRunBody,
+    body,
+  );
   const targets = Object.entries(groups).map(([name, target]) => {
     if (typeof target === 'string' || Array.isArray(target)) return [name, target];
     return [name, { tgt: target.target, tgtType: target.targetType }];
@@ -174,9 +181,13 @@ export function addPlanRoutes(
     const caller = await known(request);
     return { plans: api.list().filter((plan) => mayRunPlan(caller, plan)) };
   });
-  app.get<{ Params: { name: string } }>('/plans/:name', { config: planRouteConfigs.show }, async (request) => {
-    return shown(await known(request), request.params.name);
-  });
+  app.get<{ Params: { name: string } }>(
+    '/plans/:name',
+    { config: planRouteConfigs.show },
+    async (request) => {
+      return shown(await known(request), request.params.name);
+    },
+  );
   app.post<{ Params: { name: string } }>(
     '/plans/:name/run',
     { bodyLimit, config: planRouteConfigs.run },

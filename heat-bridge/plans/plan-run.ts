@@ -1,16 +1,30 @@
 /** A run of a plan from its first step to its outcome. */
 
-import { type CompiledPlan, type CompiledStep, type MappedCommand, type StepDependencies, type StepReturns, stepParameters } from './plan-catalog.ts';
-import type { CommandHandle, CommandResult } from '../commands/command-api.ts';
-import type { PlanHandle, PlanOutcome, PlanUpdate, StepKind, StepOutcome, StepProgress } from './plan-api.ts';
 import { type ExtensionHost, toJson } from '../../master/index.ts';
-import type { JsonValue } from '../commands/command-definition.ts';
-import { TrackedRun } from '../commands/tracked-run.ts';
-import type { Groups } from './plan-groups.ts';
-import type { Parameters } from '../commands/parameters.ts';
-import { BridgeError } from '../errors.ts';
 import type { ResolvedCaller } from '../commands/callers.ts';
+import type { CommandHandle, CommandResult } from '../commands/command-api.ts';
+import type { JsonValue } from '../commands/command-definition.ts';
 import type { CommandRunner, ResolvedCall } from '../commands/command-runner.ts';
+import type { Parameters } from '../commands/parameters.ts';
+import { TrackedRun } from '../commands/tracked-run.ts';
+import { BridgeError } from '../errors.ts';
+import type {
+  PlanHandle,
+  PlanOutcome,
+  PlanUpdate,
+  StepKind,
+  StepOutcome,
+  StepProgress,
+} from './plan-api.ts';
+import {
+  type CompiledPlan,
+  type CompiledStep,
+  type MappedCommand,
+  type StepDependencies,
+  type StepReturns,
+  stepParameters,
+} from './plan-catalog.ts';
+import type { Groups } from './plan-groups.ts';
 
 // Which steps may begin, and what their ends lead to. It does nothing itself.
 

@@ -1,20 +1,45 @@
 /** `bridge.plan`: from a request to a run of a plan, permitted as a whole before it begins. */
 
-import type { IntendedCall, Reach } from '../../acl/index.ts';
-import { type AuditEntry, type ExtensionHost, type TargetBounds, actorOf, linkSignals, timeLimit } from '../../master/index.ts';
-import type { Parameters } from '../commands/parameters.ts';
-import { type ResolvedCaller, aclCallOf, acquireCaller, reachOfCaller, requireWithin, resolveCaller } from '../commands/callers.ts';
-import { type CompiledPlan, type MappedCommand, type PlanCatalog, stepParameters, stepReferences } from './plan-catalog.ts';
-import { type Groups, resolveGroups } from './plan-groups.ts';
-import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-api.ts';
 import { setMaxListeners } from 'node:events';
+import type { IntendedCall, Reach } from '../../acl/index.ts';
+import {
+  type AuditEntry,
+  actorOf,
+  type ExtensionHost,
+  linkSignals,
+  type TargetBounds,
+  timeLimit,
+} from '../../master/index.ts';
 import { Budget, KeyedMutex } from '../../runtime/index.ts';
-import { resolveProject } from '../keystone.ts';
+import {
+  aclCallOf,
+  acquireCaller,
+  type ResolvedCaller,
+  reachOfCaller,
+  requireWithin,
+  resolveCaller,
+} from '../commands/callers.ts';
+import type { CommandCaller } from '../commands/command-api.ts';
 import type { CommandRunner } from '../commands/command-runner.ts';
+import {
+  checkIdempotencyKey,
+  type IdempotencyKeyOwner,
+  IdempotencyKeys,
+  jsonDigest,
+} from '../commands/idempotency-keys.ts';
+import type { Parameters } from '../commands/parameters.ts';
 import type { RunQuotas } from '../commands/run-limits.ts';
 import { RunRegistry } from '../commands/tracked-run.ts';
-import type { CommandCaller } from '../commands/command-api.ts';
-import { type IdempotencyKeyOwner, IdempotencyKeys, checkIdempotencyKey, jsonDigest } from '../commands/idempotency-keys.ts';
+import { resolveProject } from '../keystone.ts';
+import type { PlanHandle, PlanOutcome, PlanRequest } from './plan-api.ts';
+import {
+  type CompiledPlan,
+  type MappedCommand,
+  type PlanCatalog,
+  stepParameters,
+  stepReferences,
+} from './plan-catalog.ts';
+import { type Groups, resolveGroups } from './plan-groups.ts';
 import { PlanExecution, PlanRun, StepRunner, type StepRunnerOptions } from './plan-run.ts';
 
 // How the targets of a plan's groups are evaluated: by what its steps do there, and for whom.

@@ -1,12 +1,12 @@
-import { longestTimerMs } from '../../master/index.ts';
 import type { Logger } from 'pino';
+import { longestTimerMs } from '../../master/index.ts';
 import { KeyedSemaphore } from '../../runtime/index.ts';
 import { type HttpClient, originOf } from '../http-client.ts';
 import { type Destination, secretsOf } from './destination.ts';
 import type { HandleInfo, HandleRegistry } from './handles.ts';
 import type { Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
-import type { Delivery, DeliveryOutcome } from './transports.ts';
 import { signalId } from './signal.ts';
+import type { Delivery, DeliveryOutcome } from './transports.ts';
 
 // How long to wait before a service is asked again.
 
@@ -29,7 +29,10 @@ function retryDelayMs(
 }
 
 /** Waits so long, or until one of the signals. */
-function sleepUntilAborted(milliseconds: number, ...signals: readonly AbortSignal[]): Promise<void> {
+function sleepUntilAborted(
+  milliseconds: number,
+  ...signals: readonly AbortSignal[]
+): Promise<void> {
   if (signals.some(({ aborted }) => aborted)) return Promise.resolve();
   return new Promise((resolve) => {
     const end = (): void => {
@@ -194,7 +197,11 @@ export class DeliveryWorker {
   async #rest(lane: HandleQueue): Promise<void> {
     const { closing, now } = this.#options;
     lane.restOver = new AbortController();
-    await sleepUntilAborted(Math.min(...lane.resting.values()) - now(), closing, lane.restOver.signal);
+    await sleepUntilAborted(
+      Math.min(...lane.resting.values()) - now(),
+      closing,
+      lane.restOver.signal,
+    );
     lane.restOver = undefined;
   }
 

@@ -146,7 +146,8 @@ function parseText(text: string): Destination {
   }
   const token = /'X-Auth-Token: ([^']+)'/.exec(text)?.[1];
   const url = / (https?:\/\/\S+)$/.exec(text)?.[1];
-  if (token === undefined || url === undefined) throw destinationError('curl without token or address');
+  if (token === undefined || url === undefined)
+    throw destinationError('curl without token or address');
   return { transport: 'TOKEN_SIGNAL', url: checkedUrl(url), token: checkedToken(token) };
 }
 
@@ -168,10 +169,12 @@ function credentialsOf(form: Static<Type.TObject<typeof loginFields>>): Credenti
 
 function webhook({ url, key, keys = [] }: Static<typeof WebhookForm>): Webhook {
   const all = key === undefined ? keys : [key, ...keys];
-  if (all.length < 1 || all.length > 2) throw destinationError('a webhook with other than 1 or 2 keys');
+  if (all.length < 1 || all.length > 2)
+    throw destinationError('a webhook with other than 1 or 2 keys');
   // 24 to 64 bytes, as Standard Webhooks asks for.
   const isKey = (it: string): boolean => /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/.test(it);
-  if (!all.every(isKey)) throw destinationError('a key that is not whsec_ and 24 to 64 bytes in base64');
+  if (!all.every(isKey))
+    throw destinationError('a key that is not whsec_ and 24 to 64 bytes in base64');
   return { transport: 'WEBHOOK', url: checkedUrl(url), keys: all };
 }
 

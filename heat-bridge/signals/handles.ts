@@ -1,14 +1,14 @@
 /** The registered handles: in memory as anybody may see them, in the store with their secrets. */
 
+import { randomUUID } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
-import { BridgeError } from '../errors.ts';
-import { type Destination, type Transport, parseDestination } from './destination.ts';
-import { randomUUID } from 'node:crypto';
 import type { StateArea } from '../../master/index.ts';
 import { Budget, type BudgetLimits, KeyedMutex } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
 import { originOf } from '../http-client.ts';
+import { type Destination, parseDestination, type Transport } from './destination.ts';
 
 // A handle: whose signals go where, and for how long.
 
@@ -76,10 +76,16 @@ const registrationFields = {
 const strict = { additionalProperties: false };
 
 /** See {@link HandleRegistration}. */
-export const RegistrationSchema: TSchema = Type.Object({ alias: Name, ...registrationFields }, strict);
+export const RegistrationSchema: TSchema = Type.Object(
+  { alias: Name, ...registrationFields },
+  strict,
+);
 
 /** The same where the alias stands in the path. */
-export const ReplacementSchema: TSchema = Type.Object({ alias: Type.Optional(Name), ...registrationFields }, strict);
+export const ReplacementSchema: TSchema = Type.Object(
+  { alias: Type.Optional(Name), ...registrationFields },
+  strict,
+);
 
 const isRegistration = Compile(Type.Unsafe<HandleRegistration>(RegistrationSchema));
 
@@ -280,7 +286,10 @@ export class HandleRegistry {
   }
 
   /** Writes a row in the place of the one before, within the bytes of its owner. */
-  async #write(fresh: Omit<HandleRow, 'bytes'>, before: HandleRow | undefined): Promise<HandleInfo> {
+  async #write(
+    fresh: Omit<HandleRow, 'bytes'>,
+    before: HandleRow | undefined,
+  ): Promise<HandleInfo> {
     const { plain, sealed, key } = fresh;
     const value = Buffer.from(JSON.stringify({ plain, sealed } satisfies StoredHandle));
     const row: HandleRow = { ...fresh, bytes: value.length };

@@ -1,17 +1,31 @@
 /** Signals that reach Heat: handles, intake, outbox, held signals and courier, put together. */
 
 import Type from '#typebox';
-import type { BudgetLimits } from '../../runtime/index.ts';
-import { BridgeError } from '../errors.ts';
-import { parseSection } from '../options.ts';
-import { type AllowedEndpoint, type ConfiguredEndpoint, createDnsResolver, createHttpClient, parseAllowedEndpoints, readEndpoint } from '../http-client.ts';
-import { DeliveryWorker, type RetryDelays } from './delivery-worker.ts';
-import { Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
 import type { AuditRequester, ExtensionHost } from '../../master/index.ts';
+import type { BudgetLimits } from '../../runtime/index.ts';
 import type { BridgeModule } from '../bridge-module.ts';
-import { type HandlesApi, type SignalsApi, auditExpired, createOutboxApi, signalMethods, withAudit } from './signals-api.ts';
+import { BridgeError } from '../errors.ts';
+import {
+  type AllowedEndpoint,
+  type ConfiguredEndpoint,
+  createDnsResolver,
+  createHttpClient,
+  parseAllowedEndpoints,
+  readEndpoint,
+} from '../http-client.ts';
+import { parseSection } from '../options.ts';
+import { DeliveryWorker, type RetryDelays } from './delivery-worker.ts';
 import { type HandleInfo, HandleRegistry } from './handles.ts';
+import { Outbox, type OutboxQuotaOptions, type PendingSignal } from './outbox.ts';
 import { HeldSignals, SignalIntake, SignalReporter } from './signal-intake.ts';
+import {
+  auditExpired,
+  createOutboxApi,
+  type HandlesApi,
+  type SignalsApi,
+  signalMethods,
+  withAudit,
+} from './signals-api.ts';
 import { createDeliverer } from './transports.ts';
 
 // `saltbridge: bridge: handles:`: what the operator says of signals.
@@ -96,7 +110,9 @@ export function parseSignalsOptions(given: unknown = {}): SignalsOptions {
   const section = parseSection('bridge:handles', SignalsSection, given);
   const { endpoints = [], timeout = 10, life = 43_200, retry_first: first = 1 } = section;
   return {
-    endpoints: parseSignalEndpoints(endpoints.map((it) => (typeof it === 'string' ? { url: it } : it))),
+    endpoints: parseSignalEndpoints(
+      endpoints.map((it) => (typeof it === 'string' ? { url: it } : it)),
+    ),
     timeoutMs: timeout * 1000,
     lifeMs: life * 1000,
     heldTtlMs: (section.held_ttl ?? 600) * 1000,
@@ -121,7 +137,9 @@ export function parseSignalsOptions(given: unknown = {}): SignalsOptions {
   };
 }
 
-function parseSignalEndpoints(endpoints: readonly ConfiguredEndpoint[]): ReadonlyMap<string, AllowedEndpoint> {
+function parseSignalEndpoints(
+  endpoints: readonly ConfiguredEndpoint[],
+): ReadonlyMap<string, AllowedEndpoint> {
   try {
     return parseAllowedEndpoints(endpoints.map(readEndpoint));
   } catch (cause) {

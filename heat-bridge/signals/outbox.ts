@@ -1,9 +1,9 @@
-import { parseJson, writeJson } from '../../runtime/index.ts';
-import type { Signal } from './signal.ts';
-import { type StateArea, type StateOperation, StoreError } from '../../master/index.ts';
-import { BridgeError } from '../errors.ts';
 import { createHash, randomUUID } from 'node:crypto';
+import { type StateArea, type StateOperation, StoreError } from '../../master/index.ts';
+import { parseJson, writeJson } from '../../runtime/index.ts';
+import { BridgeError } from '../errors.ts';
 import type { HandleInfo } from './handles.ts';
+import type { Signal } from './signal.ts';
 
 // What the outbox holds.
 
@@ -401,7 +401,11 @@ export class Outbox {
   }
 
   /** It will not be delivered; durable when it resolves. */
-  async moveToDeadLetter(pending: PendingSignal, record: OutboxRecord, reason: string): Promise<DeadLetter> {
+  async moveToDeadLetter(
+    pending: PendingSignal,
+    record: OutboxRecord,
+    reason: string,
+  ): Promise<DeadLetter> {
     const deleted = { op: 'delete', key: recordKey(pending.alias, pending.sequence) } as const;
     const dead = await this.dead.add({ ...record, reason }, [deleted]);
     this.#forget(pending);

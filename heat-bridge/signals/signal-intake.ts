@@ -1,12 +1,17 @@
 /** From what minions signal to the outbox. */
 
-import type { TriggerEvent, SignalIntake as TakesSignals } from '../../master/index.ts';
-import { type HandleInfo, type HandleRegistry, parseSignalTag, signalRefusalOf } from './handles.ts';
-import type { AcceptResult, FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
-import { type SignalProblem, parseSignal } from './signal.ts';
 import type { Logger } from 'pino';
+import type { SignalIntake as TakesSignals, TriggerEvent } from '../../master/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
+import {
+  type HandleInfo,
+  type HandleRegistry,
+  parseSignalTag,
+  signalRefusalOf,
+} from './handles.ts';
+import type { AcceptResult, FullQuota, Outbox, OutboxRecord, PendingSignal } from './outbox.ts';
+import { parseSignal, type SignalProblem } from './signal.ts';
 
 /** Why a permitted signal does not go to its handle. */
 export type SignalRefusal = FullQuota | SignalProblem | 'expired' | 'member' | 'unregistered';

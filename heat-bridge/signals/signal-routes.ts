@@ -1,14 +1,25 @@
 /** Handles and outbox over HTTP, for services: each has its own, and sees no others. */
 
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { TSchema } from 'typebox';
 import Type from '#typebox';
-import { type RouteOperation, describeRoute } from '../http/route-schema.ts';
-import { type HandleInfo, type HandleRegistration, RegistrationSchema, ReplacementSchema, parseHandleRegistration } from './handles.ts';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Subject } from '../../acl/index.ts';
-import { type AuditRequester, AuthorizationError, type ExtensionHost, actorOf } from '../../master/index.ts';
+import {
+  type AuditRequester,
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+} from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { HttpServerContext } from '../http/http-server-context.ts';
+import { describeRoute, type RouteOperation } from '../http/route-schema.ts';
+import {
+  type HandleInfo,
+  type HandleRegistration,
+  parseHandleRegistration,
+  RegistrationSchema,
+  ReplacementSchema,
+} from './handles.ts';
 import type { SignalsModule } from './open-signals.ts';
 import type { SignalsApi } from './signals-api.ts';
 
@@ -69,9 +80,15 @@ const signalRouteConfigs: Readonly<
   list: describeRoute({ summary: "The caller's handles", answer: Type.Array(HandleSchema) }),
   show: describeRoute({ summary: "A handle of the caller's", answer: HandleSchema }),
   remove: describeRoute({ summary: 'Forgets a handle and its secrets', answer: HandleSchema }),
-  outbox: describeRoute({ summary: 'Signals of a handle that are not delivered', answer: EntriesSchema }),
+  outbox: describeRoute({
+    summary: 'Signals of a handle that are not delivered',
+    answer: EntriesSchema,
+  }),
   drop: describeRoute({ summary: 'Forgets the signals of a handle', answer: EntriesSchema }),
-  retry: describeRoute({ summary: 'Tries the signals that were given up again', answer: EntriesSchema }),
+  retry: describeRoute({
+    summary: 'Tries the signals that were given up again',
+    answer: EntriesSchema,
+  }),
 };
 
 /** What the routes ask of their master. */
@@ -118,8 +135,10 @@ export function addSignalRoutes(
   app.post('/handles', { bodyLimit, config: signalRouteConfigs.add }, (request) =>
     add(request, requireMap(request.body), false),
   );
-  app.put<AliasParams>('/handles/:alias', { bodyLimit, config: signalRouteConfigs.replace }, (request) =>
-    add(request, { ...requireMap(request.body), alias: request.params.alias }, true),
+  app.put<AliasParams>(
+    '/handles/:alias',
+    { bodyLimit, config: signalRouteConfigs.replace },
+    (request) => add(request, { ...requireMap(request.body), alias: request.params.alias }, true),
   );
   app.get('/handles', { config: signalRouteConfigs.list }, async (request) => {
     const { subject, stop } = await tokenHolderOf(request, doors, host);
@@ -132,10 +151,14 @@ export function addSignalRoutes(
     { config: signalRouteConfigs.show },
     async (request) => (await owned(request)).info,
   );
-  app.delete<AliasParams>('/handles/:alias', { config: signalRouteConfigs.remove }, async (request) => {
-    const { api, selection } = await owned(request);
-    return api.handles.remove(selection.alias, selection);
-  });
+  app.delete<AliasParams>(
+    '/handles/:alias',
+    { config: signalRouteConfigs.remove },
+    async (request) => {
+      const { api, selection } = await owned(request);
+      return api.handles.remove(selection.alias, selection);
+    },
+  );
   addOutboxRoutes(app, owned);
 }
 
@@ -150,18 +173,30 @@ function addOutboxRoutes(
   app: FastifyInstance,
   owned: (request: FastifyRequest<AliasParams>) => Promise<OwnedHandle>,
 ): void {
-  app.get<AliasParams>('/handles/:alias/outbox', { config: signalRouteConfigs.outbox }, async (request) => {
-    const { api, selection } = await owned(request);
-    return api.outbox.list(selection);
-  });
-  app.delete<AliasParams>('/handles/:alias/outbox', { config: signalRouteConfigs.drop }, async (request) => {
-    const { api, selection } = await owned(request);
-    return api.outbox.drop(selection);
-  });
-  app.post<AliasParams>('/handles/:alias/outbox/retry', { config: signalRouteConfigs.retry }, async (request) => {
-    const { api, selection } = await owned(request);
-    return api.outbox.retry(selection);
-  });
+  app.get<AliasParams>(
+    '/handles/:alias/outbox',
+    { config: signalRouteConfigs.outbox },
+    async (request) => {
+      const { api, selection } = await owned(request);
+      return api.outbox.list(selection);
+    },
+  );
+  app.delete<AliasParams>(
+    '/handles/:alias/outbox',
+    { config: signalRouteConfigs.drop },
+    async (request) => {
+      const { api, selection } = await owned(request);
+      return api.outbox.drop(selection);
+    },
+  );
+  app.post<AliasParams>(
+    '/handles/:alias/outbox/retry',
+    { config: signalRouteConfigs.retry },
+    async (request) => {
+      const { api, selection } = await owned(request);
+      return api.outbox.retry(selection);
+    },
+  );
 }
 
 /** @throws AuthorizationError ERR_DENIED, BridgeError ERR_HANDLE_FORM */

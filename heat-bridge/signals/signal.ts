@@ -1,6 +1,6 @@
 /** What a guest says with a signal, as Heat takes it: read, bounded, and never trusted for its id. */
 
-import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { writeJson } from '../../runtime/index.ts';
 
 /** A value that JSON can carry. */

@@ -1,11 +1,23 @@
 /** Handles and the outbox, for whoever runs the orchestration and whoever looks after it. */
 
-import type { HandleInfo, HandleRegistration, HandleRegistry } from './handles.ts';
-import { type DeadLetter, type Outbox, type OutboxEntry, type OutboxRecord, type PendingSignal, outboxEntryOf } from './outbox.ts';
+import Type from '#typebox';
+import {
+  type AuditRequester,
+  type ExtensionHost,
+  extensionMethod,
+  type RpcMethod,
+} from '../../master/index.ts';
 import { BridgeError } from '../errors.ts';
 import type { DeliveryWorker } from './delivery-worker.ts';
-import { type AuditRequester, type ExtensionHost, type RpcMethod, extensionMethod } from '../../master/index.ts';
-import Type from '#typebox';
+import type { HandleInfo, HandleRegistration, HandleRegistry } from './handles.ts';
+import {
+  type DeadLetter,
+  type Outbox,
+  type OutboxEntry,
+  type OutboxRecord,
+  outboxEntryOf,
+  type PendingSignal,
+} from './outbox.ts';
 
 /** The handles that minions may signal. */
 export interface HandlesApi {
@@ -152,7 +164,10 @@ function handleGoneError(alias: string): BridgeError {
 // What is done to handles and to the outbox, in the audit log; nothing of a destination.
 
 /** Whoever may use the local socket, or the program that the master runs in. */
-const localRequester: AuditRequester = { who: { kind: 'local', name: '' }, rule: 'local-interface' };
+const localRequester: AuditRequester = {
+  who: { kind: 'local', name: '' },
+  rule: 'local-interface',
+};
 
 export function withAudit(
   api: SignalsApi,

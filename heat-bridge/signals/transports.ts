@@ -1,13 +1,13 @@
 /** What an answer of a service means for a signal. */
 
-import type { HttpResult, OutgoingRequest } from '../http-client.ts';
-import { writeJson } from '../../runtime/index.ts';
-import type { Credentials, Destination, Transport } from './destination.ts';
-import type { Signal } from './signal.ts';
-import { logInBody, tokensUrl } from '../../master/index.ts';
 import { createHmac, hash } from 'node:crypto';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import { logInBody, tokensUrl } from '../../master/index.ts';
+import { writeJson } from '../../runtime/index.ts';
+import type { HttpResult, OutgoingRequest } from '../http-client.ts';
+import type { Credentials, Destination, Transport } from './destination.ts';
+import type { Signal } from './signal.ts';
 
 /** What became of one try to deliver a signal. */
 export type DeliveryOutcome =
@@ -163,7 +163,8 @@ function createHeatSignalDeliverer(): Deliver<DestinationOf<'HEAT_SIGNAL'>> {
     const known = tokens.get(key);
     if (known !== undefined) {
       const exchange = await postSignal(delivery, destination.url, known);
-      if (exchange.kind !== 'answer' || exchange.status !== 401) return deliveryOutcomeOf(exchange, [200]);
+      if (exchange.kind !== 'answer' || exchange.status !== 401)
+        return deliveryOutcomeOf(exchange, [200]);
       tokens.delete(key);
     }
     const login = await logInToKeystone(delivery.ask, destination);
@@ -222,9 +223,17 @@ function deliverAwsSignal(
   return putPreSigned(delivery, delivery.destination.url, body);
 }
 
-async function putPreSigned(delivery: Delivery, url: string, body: string): Promise<DeliveryOutcome> {
+async function putPreSigned(
+  delivery: Delivery,
+  url: string,
+  body: string,
+): Promise<DeliveryOutcome> {
   const exchange = await delivery.ask({ method: 'PUT', url, body });
-  if (exchange.kind === 'answer' && exchange.status === 500 && delivery.failures + 1 >= maxServerErrors) {
+  if (
+    exchange.kind === 'answer' &&
+    exchange.status === 500 &&
+    delivery.failures + 1 >= maxServerErrors
+  ) {
     return { kind: 'final', reason: errorTextOf(exchange) };
   }
   return deliveryOutcomeOf(exchange, [200]);

@@ -1,6 +1,3 @@
-
-
-
 /** Who asked for something, and the rule by which they may. */
 export interface AuditRequester {
   readonly who: AuditActor;

@@ -1,9 +1,9 @@
-import type { Subject } from '../../acl/index.ts';
-import type { TargetRequest } from './jobs.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
 import type { TSchema } from 'typebox';
-import type { MasterApi } from './master-api.ts';
+import type { Subject } from '../../acl/index.ts';
+import type { WireValue } from '../../minion-protocol/index.ts';
 import type { AuditRequester } from './audit.ts';
+import type { TargetRequest } from './jobs.ts';
+import type { MasterApi } from './master-api.ts';
 import type { ReactionOutcome } from './reactions.ts';
 
 /** Named commands, which reactions may call. */

@@ -1,6 +1,5 @@
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 
-
 /** Salt's levels, from the quietest on, in pino's. */
 const pinoLevels: Readonly<Record<LogLevel, string>> = {
   quiet: 'silent',

@@ -3,17 +3,36 @@
  * socket to commands on the same host: both are this one interface.
  */
 
-
 import type { Explanation, PolicyRule } from '../../acl/index.ts';
 import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
 import type { BackupReceipt } from '../../store/index.ts';
 import type { AuditRequester, StoredHead } from './audit.ts';
 import type { Denial, MasterEvent, MetricFamily, ReloadReport } from './events.ts';
-import type { ExplainRequest, LearnedPolicy, Login, LoginRequest, ReplayReport, TokenInfo, TokenSelection } from './users.ts';
-import type { BatchRequest, BatchUpdate, JobListRequest, JobReport, JobSummary, JobUpdate, PresentMinion, PublishRequest, RunRequest, TargetPlan, TargetRequest } from './jobs.ts';
+import type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
+import type {
+  BatchRequest,
+  BatchUpdate,
+  JobListRequest,
+  JobReport,
+  JobSummary,
+  JobUpdate,
+  PresentMinion,
+  PublishRequest,
+  RunRequest,
+  TargetPlan,
+  TargetRequest,
+} from './jobs.ts';
 import type { PillarDifference, PillarOrigin } from './pillar.ts';
 import type { Reaction, ReactionOutcome } from './reactions.ts';
-import type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';
+import type {
+  ExplainRequest,
+  LearnedPolicy,
+  Login,
+  LoginRequest,
+  ReplayReport,
+  TokenInfo,
+  TokenSelection,
+} from './users.ts';
 /** A minion with an accepted key, and whether it is there. */
 export interface MinionInfo {
   readonly id: string;

@@ -1,7 +1,7 @@
-import type { AuditRequester } from './audit.ts';
 import type { Decision, PolicyRule, RuleAction, Subject } from '../../acl/index.ts';
-import type { TargetRequest } from './jobs.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
+import type { AuditRequester } from './audit.ts';
+import type { TargetRequest } from './jobs.ts';
 
 /** What was learned. */
 export interface LearnedPolicy {

@@ -1,8 +1,20 @@
-import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
-import { type FunctionArguments, maxPlainDepth, parseArgument, parseArguments, toPlainValue } from './arguments.ts';
-import { parseYaml } from './yaml.ts';
-import { StepScheduler, WorkerPool, WorkerPoolError, readJsonInSteps, readingSteps } from '../../runtime/index.ts';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import {
+  readingSteps,
+  readJsonInSteps,
+  StepScheduler,
+  WorkerPool,
+  WorkerPoolError,
+} from '../../runtime/index.ts';
+import {
+  type FunctionArguments,
+  maxPlainDepth,
+  parseArgument,
+  parseArguments,
+  toPlainValue,
+} from './arguments.ts';
 import { markedJson } from './json-values.ts';
+import { parseYaml } from './yaml.ts';
 
 // What callers write as YAML, read here or in a thread.
 

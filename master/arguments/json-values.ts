@@ -4,8 +4,21 @@
  * marked. An integer beyond 2^53 is a `bigint` on this side and a number in JSON.
  */
 
-import { WireDateTime, WireExtension, type WireMap, type WireValue, isWireMap } from '../../minion-protocol/index.ts';
-import { type JsonForm, type JsonOf, type JsonOptions, type JsonValue, parseJson, writeJson } from '../../runtime/index.ts';
+import {
+  isWireMap,
+  WireDateTime,
+  WireExtension,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import {
+  type JsonForm,
+  type JsonOf,
+  type JsonOptions,
+  type JsonValue,
+  parseJson,
+  writeJson,
+} from '../../runtime/index.ts';
 
 /** What marks stand for, beside what JSON has. */
 type MarkedValue = Uint8Array | WireDateTime | WireExtension | Map<WireValue, WireValue>;

@@ -1,8 +1,8 @@
 /** The thread that reads what is too long for the main one: one text at a time. */
 
 import { parentPort } from 'node:worker_threads';
+import { readText, type TextAnswer, type TextTask } from './argument-reader.ts';
 import { writeMarkedJson } from './json-values.ts';
-import { type TextAnswer, type TextTask, readText } from './argument-reader.ts';
 
 parentPort?.on('message', (task: TextTask) => {
   parentPort?.postMessage(answerOf(task));

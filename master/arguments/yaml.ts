@@ -4,7 +4,22 @@
  * [PyYAML resolver.py, constructor.py; salt utils/yamlloader.py].
  */
 
-import { CST, Composer, type Document, Lexer, type Node, type ParsedNode, Parser, Scalar, type ScalarTag, type Tags, isMap, isScalar, isSeq, visit } from 'yaml';
+import {
+  Composer,
+  CST,
+  type Document,
+  isMap,
+  isScalar,
+  isSeq,
+  Lexer,
+  type Node,
+  type ParsedNode,
+  Parser,
+  Scalar,
+  type ScalarTag,
+  type Tags,
+  visit,
+} from 'yaml';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 
 // What YAML 1.2 allows and libyaml, with which Salt reads, refuses: colons at the edge of a value

@@ -1,18 +1,24 @@
 /** The audit log of a running master. */
 
 import { createHash, createHmac } from 'node:crypto';
-import { Compile } from '#typebox/compile';
 import { constants, createReadStream } from 'node:fs';
 import { type FileHandle, open, readdir, rm, stat, truncate } from 'node:fs/promises';
-import { isMissing } from '../../runtime/system.ts';
-import type { Store } from '../../store/index.ts';
-import { writeFileAtomically } from '../../runtime/private-file.ts';
-import { type JsonForm, StepScheduler, isSmallJson, makeDirectory, writeJsonInSteps } from '../../runtime/index.ts';
-import type { Logger } from 'pino';
-import { TokenBuckets } from '../../runtime/token-bucket.ts';
-import type { AuditActor, AuditHead, AuditRequester, StoredHead } from '../api/audit.ts';
-import Type from '#typebox';
 import path from 'node:path';
+import type { Logger } from 'pino';
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import {
+  isMissing,
+  isSmallJson,
+  type JsonForm,
+  makeDirectory,
+  StepScheduler,
+  TokenBuckets,
+  writeFileAtomically,
+  writeJsonInSteps,
+} from '../../runtime/index.ts';
+import type { Store } from '../../store/index.ts';
+import type { AuditActor, AuditHead, AuditRequester, StoredHead } from '../api/index.ts';
 
 /** What became of it. */
 export type AuditOutcome = 'done' | 'failed' | 'permitted' | 'denied' | 'expired';

@@ -1,17 +1,30 @@
-import type { KeyStore } from '../auth/key-store.ts';
-import { type BusApi, type EventBus, tags } from '../events/event-bus.ts';
-import type { AuditActor, AuditRequester, StoredHead } from '../api/audit.ts';
-import { AuditBursts, type AuditBurstsOptions, AuditLog, type AuditTrail, auditDirectory, auditOf, named, noAudit } from './audit-log.ts';
-import type { KeyChange, KeySelection, KeysApi } from '../api/master-api.ts';
-import type { KeyChange as KeyTransition } from '../auth/key-store.ts';
-import type { ReloadReport } from '../api/events.ts';
-import type { MasterConfig } from '../config/options.ts';
-import type { Decision } from '../../acl/index.ts';
 import type { Logger } from 'pino';
+import type { Decision } from '../../acl/index.ts';
+import type { Closers } from '../../runtime/index.ts';
 import type { Store } from '../../store/index.ts';
-import type { Seal } from '../auth/session-keys.ts';
-import type { Closers } from '../../runtime/closers.ts';
-import { version } from '../api/version.ts';
+import {
+  type AuditActor,
+  type AuditRequester,
+  type KeyChange,
+  type KeySelection,
+  type KeysApi,
+  type ReloadReport,
+  type StoredHead,
+  version,
+} from '../api/index.ts';
+import type { KeyStore, KeyChange as KeyTransition, Seal } from '../auth/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import { type BusApi, type EventBus, tags } from '../events/index.ts';
+import {
+  AuditBursts,
+  type AuditBurstsOptions,
+  AuditLog,
+  type AuditTrail,
+  auditDirectory,
+  auditOf,
+  named,
+  noAudit,
+} from './audit-log.ts';
 
 /** The interface to events, with who fires which of them in the audit log. */
 export function auditedEvents(events: BusApi, ruled: RuledDecisions): BusApi {
@@ -185,7 +198,10 @@ export class RuledDecisions {
     this.#bursts = new AuditBursts(options);
   }
 
-  note({ who, action, what }: RuledQuestion, { effect, rule }: Pick<Decision, 'effect' | 'rule'>): void {
+  note(
+    { who, action, what }: RuledQuestion,
+    { effect, rule }: Pick<Decision, 'effect' | 'rule'>,
+  ): void {
     const outcome = effect === 'allow' ? 'permitted' : 'denied';
     const asker = `${who.kind} ${who.eauth ?? ''} ${who.name}`;
     this.#bursts.note({ who, action, what, rule, outcome }, asker);

@@ -1,10 +1,16 @@
 /** Whether an audit log is as it was written. */
 
-
-import type { AuditHead, StoredHead } from '../api/audit.ts';
-import { type AuditRecord, auditDirectory, auditFiles, linesOf, readHead, readLine } from './audit-log.ts';
 import { readStore } from '../../store/index.ts';
-import { type MasterConfig, storeDirectory } from '../config/options.ts';
+import type { AuditHead, StoredHead } from '../api/index.ts';
+import { type MasterConfig, storeDirectory } from '../config/index.ts';
+import {
+  type AuditRecord,
+  auditDirectory,
+  auditFiles,
+  linesOf,
+  readHead,
+  readLine,
+} from './audit-log.ts';
 /** Something that is not as it was written. */
 export interface AuditProblem {
   readonly kind: /** A line is not what its hash says. */

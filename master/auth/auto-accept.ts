@@ -1,8 +1,8 @@
+import { open, readdir, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
 import { RE2JS } from 're2js';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import { open, readdir, rm, stat } from 'node:fs/promises';
-import { isMissing } from '../../runtime/system.ts';
-import path from 'node:path';
+import { isMissing } from '../../runtime/index.ts';
 
 /**
  * What Python's `str()` makes of a grain, which is what Salt compares with the lines of

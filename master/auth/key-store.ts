@@ -1,10 +1,16 @@
-import type { ErrorEntry } from '../api/errors.ts';
-import { type KeyPlace, PkiDir, keyPlaces, watchPkiDir } from './pki-directory.ts';
-import { cleanKeyText, compileGlob, isNewMinionId, isValidMinionId, keyFingerprint } from '../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
 import { createHash } from 'node:crypto';
+import {
+  cleanKeyText,
+  compileGlob,
+  isNewMinionId,
+  isValidMinionId,
+  keyFingerprint,
+} from '../../minion-protocol/index.ts';
+import { KeyedMutex } from '../../runtime/index.ts';
 import type { Key, Operation, Store } from '../../store/index.ts';
-import type { MasterConfig } from '../config/options.ts';
+import type { ErrorEntry } from '../api/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import { type KeyPlace, keyPlaces, PkiDir, watchPkiDir } from './pki-directory.ts';
 
 /** Why a key could not be moved; what each means is in {@link keyErrors}. */
 export type KeyErrorCode =

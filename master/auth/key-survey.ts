@@ -1,14 +1,14 @@
 /** Minions' keys looked at for reports: nothing is made, moved or removed. */
 
-import { type KeyObject, createPrivateKey, createPublicKey } from 'node:crypto';
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
-import { readFile, readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parsePrivateKey, parsePublicKey } from '../../minion-protocol/index.ts';
-import { isMissing } from '../../runtime/system.ts';
-import { type KeyPlace, keyPlaces, placeDirectories } from './pki-directory.ts';
-import type { MasterConfig } from '../config/options.ts';
+import { isMissing } from '../../runtime/index.ts';
+import type { MasterConfig } from '../config/index.ts';
 import { readMasterSignature } from './master-keys.ts';
+import { type KeyPlace, keyPlaces, placeDirectories } from './pki-directory.ts';
 
 /** Why a key cannot be used. */
 type KeyFault =

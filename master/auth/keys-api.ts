@@ -1,13 +1,23 @@
 /** The interface to keys over the key store: see ../api.ts for what each call promises. */
 
-import { cleanKeyText, generateKeyPair, isNewMinionId, keyFingerprint } from '../../minion-protocol/index.ts';
-import type { KeyInfo, KeySelection, KeyState, KeysApi } from '../api/master-api.ts';
-import type { HashType, MasterConfig } from '../config/options.ts';
-import { MasterError } from '../api/errors.ts';
-import { type KeyChoice, KeyError, type KeyStore, openConfiguredKeys } from './key-store.ts';
+import {
+  cleanKeyText,
+  generateKeyPair,
+  isNewMinionId,
+  keyFingerprint,
+} from '../../minion-protocol/index.ts';
+import { readTextIfPresent } from '../../runtime/index.ts';
 import { openEmbeddedStore } from '../../store/index.ts';
+import {
+  type KeyInfo,
+  type KeySelection,
+  type KeyState,
+  type KeysApi,
+  MasterError,
+} from '../api/index.ts';
+import type { HashType, MasterConfig } from '../config/index.ts';
+import { type KeyChoice, KeyError, type KeyStore, openConfiguredKeys } from './key-store.ts';
 import { VersionPins } from './version-pins.ts';
-import { readTextIfPresent } from '../../runtime/private-file.ts';
 
 // What an operator should know of an id before deciding on its key.
 

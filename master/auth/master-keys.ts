@@ -1,12 +1,18 @@
-import { type KeyObject, createPublicKey } from 'node:crypto';
-import { ProtocolError, type SigningAlgorithm, cleanKeyText, generateKeyPair, parsePrivateKey, parsePublicKey, rsaVerify } from '../../minion-protocol/index.ts';
-import { makeDirectory } from '../../runtime/index.ts';
-import { MasterError } from '../api/errors.ts';
-import { readTextIfPresent, writeFileAtomically } from '../../runtime/private-file.ts';
-import type { MasterConfig } from '../config/options.ts';
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
-
+import {
+  cleanKeyText,
+  generateKeyPair,
+  ProtocolError,
+  parsePrivateKey,
+  parsePublicKey,
+  rsaVerify,
+  type SigningAlgorithm,
+} from '../../minion-protocol/index.ts';
+import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
+import { MasterError } from '../api/index.ts';
+import type { MasterConfig } from '../config/index.ts';
 
 /** One RSA pair of the master. */
 export interface MasterKeyPair {

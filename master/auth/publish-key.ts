@@ -1,6 +1,12 @@
-import { type CrypticleKey, generateKeyString, packLocal, parseKeyString, unpackLocal } from '../../minion-protocol/index.ts';
+import {
+  type CrypticleKey,
+  generateKeyString,
+  packLocal,
+  parseKeyString,
+  unpackLocal,
+} from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
-import { MasterError } from '../api/errors.ts';
+import { MasterError } from '../api/index.ts';
 import type { Seal } from './session-keys.ts';
 
 /** What the store holds of secrets that a restored store must not bring back. */

@@ -1,4 +1,11 @@
-import type { EncryptionAlgorithm, FactMap, ProtocolVersion, SigningAlgorithm, WireMap, WireValue } from '../../minion-protocol/index.ts';
+import type {
+  EncryptionAlgorithm,
+  FactMap,
+  ProtocolVersion,
+  SigningAlgorithm,
+  WireMap,
+  WireValue,
+} from '../../minion-protocol/index.ts';
 
 /** An encrypted request after every check of the corridor: handlers never see ciphertext. */
 export interface VerifiedRequest {

@@ -1,8 +1,23 @@
+import type { KeyObject } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
-import { MasterError } from '../api/errors.ts';
-import type { KeyObject } from 'node:crypto';
-import { type AuthMaterial, type AuthReplyContext, type AuthRequest, type PrivateReply, ProtocolError, type SigningAlgorithm, aesKeySignature, buildAccepted, buildRefusal, encodePrivateReply, isMinionToken, isSignedLoad, masterPubkeySignature, rsaSign } from '../../minion-protocol/signing.ts';
+import {
+  type AuthMaterial,
+  type AuthReplyContext,
+  type AuthRequest,
+  aesKeySignature,
+  buildAccepted,
+  buildRefusal,
+  encodePrivateReply,
+  isMinionToken,
+  isSignedLoad,
+  masterPubkeySignature,
+  type PrivateReply,
+  ProtocolError,
+  rsaSign,
+  type SigningAlgorithm,
+} from '../../minion-protocol/signing.ts';
+import { MasterError } from '../api/index.ts';
 import { MinionKeyCache } from './session-keys.ts';
 
 interface Waiting {

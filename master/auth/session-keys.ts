@@ -1,13 +1,17 @@
-import { type CrypticleKey, checkKeyString, generateKeyString, parseKeyString } from '../../minion-protocol/index.ts';
-import type { Key, Store } from '../../store/index.ts';
-import { secretsPrefix } from './publish-key.ts';
-import { type KeyObject, hkdfSync, randomBytes } from 'node:crypto';
-import { ProtocolError, parsePublicKey } from '../../minion-protocol/signing.ts';
+import { hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import path from 'node:path';
 import nacl from 'tweetnacl';
-import { makeDirectory } from '../../runtime/index.ts';
-import { MasterError } from '../api/errors.ts';
-import { readTextIfPresent, writeFileAtomically } from '../../runtime/private-file.ts';
+import {
+  type CrypticleKey,
+  checkKeyString,
+  generateKeyString,
+  parseKeyString,
+} from '../../minion-protocol/index.ts';
+import { ProtocolError, parsePublicKey } from '../../minion-protocol/signing.ts';
+import { makeDirectory, readTextIfPresent, writeFileAtomically } from '../../runtime/index.ts';
+import type { Key, Store } from '../../store/index.ts';
+import { MasterError } from '../api/index.ts';
+import { secretsPrefix } from './publish-key.ts';
 
 /** Some 3 KB each. */
 const maxKept = 2048;

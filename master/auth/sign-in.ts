@@ -1,19 +1,30 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type AuthReplyContext, type AuthRequest, type ClearEnvelope, type KeyDecision, type Peer, type WireMap, decideKey, encodeClearReply, packWire, parseAuthRequest } from '../../minion-protocol/index.ts';
-import type { MasterConfig } from '../config/options.ts';
-import { type EventBus, tags } from '../events/event-bus.ts';
-import type { MasterKeyPair, MasterKeySigner } from './master-keys.ts';
+import {
+  type AuthReplyContext,
+  type AuthRequest,
+  type ClearEnvelope,
+  decideKey,
+  encodeClearReply,
+  type KeyDecision,
+  type Peer,
+  packWire,
+  parseAuthRequest,
+  type WireMap,
+} from '../../minion-protocol/index.ts';
+import type { TokenBuckets } from '../../runtime/index.ts';
+import type { PresentMinion } from '../api/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import { type EventBus, tags } from '../events/index.ts';
+import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { AutoAccept } from './auto-accept.ts';
 import type { KeyStore } from './key-store.ts';
-import type { Meter, RequestCounters } from '../metrics/metrics.ts';
-import type { TokenBuckets } from '../../runtime/token-bucket.ts';
+import type { LastHeard } from './last-heard.ts';
+import type { MasterKeyPair, MasterKeySigner } from './master-keys.ts';
 import type { PublishKey } from './publish-key.ts';
 import type { RsaPool } from './rsa-pool.ts';
 import type { SessionKeys } from './session-keys.ts';
 import type { VersionCheck } from './version-pins.ts';
-import type { PresentMinion } from '../api/jobs.ts';
-import type { LastHeard } from './last-heard.ts';
 
 /** What a sign-in needs of the master. */
 export interface SignInOptions {
@@ -62,7 +73,9 @@ export interface OfferedKey {
  * and one shown in place of an accepted key denied, whatever it says. Runs in the id's turn, see
  * {@link Admission.exclusive}.
  */
-export type KeyAcceptanceHook = (offered: OfferedKey) => Promise<'accept' | 'deny' | 'wait' | undefined>;
+export type KeyAcceptanceHook = (
+  offered: OfferedKey,
+) => Promise<'accept' | 'deny' | 'wait' | undefined>;
 
 const badLoad = 'bad load';
 

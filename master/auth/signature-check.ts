@@ -1,10 +1,9 @@
 /** Signatures of returns, which minions make with `minion_sign_messages` [WIRE 9.4, 23.2]. */
 
-
 import type { Logger } from 'pino';
 import { wireBytes } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/errors.ts';
-import type { RequestCounters } from '../metrics/metrics.ts';
+import { MasterError } from '../api/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
 import { DropConnectionError, type VerifiedRequest } from './request.ts';
 /** What {@link SignatureCheck} needs. */
 export interface SignatureCheckOptions {
@@ -59,7 +58,8 @@ export class SignatureCheck {
     try {
       return await this.#options.verify(pem, packed, signature);
     } catch (cause) {
-      if (cause instanceof MasterError) throw new DropConnectionError('return-not-verified', { cause });
+      if (cause instanceof MasterError)
+        throw new DropConnectionError('return-not-verified', { cause });
       throw cause;
     }
   }

@@ -1,6 +1,6 @@
+import type { Logger } from 'pino';
 import type { ProtocolVersion } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
-import type { Logger } from 'pino';
 
 const prefix: Key = ['pins'];
 

@@ -1,7 +1,17 @@
 /** `rest_cherrypy:` and `saltbridge: api:`, Salt's HTTP API [salt/netapi/rest_cherrypy/app.py]. */
 
-import { addressSet } from '../../runtime/address-set.ts';
-import { type OptionKind, type SectionTable, flag, integer, number, readSection, sectionEntries, text, textList } from './option-kinds.ts';
+import { addressSet } from '../../runtime/index.ts';
+import {
+  flag,
+  integer,
+  number,
+  type OptionKind,
+  readSection,
+  type SectionTable,
+  sectionEntries,
+  text,
+  textList,
+} from './option-kinds.ts';
 
 // Who may come to the HTTP API at all: by the name that is asked for, and by address.
 

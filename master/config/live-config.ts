@@ -1,9 +1,16 @@
 /** The configuration of a master that runs, some of which can change. */
 
-import type { Limits, MasterConfig } from './options.ts';
 import { isDeepStrictEqual } from 'node:util';
-import { aclOptions, eauthOptions, limitOptions, ownOptions, rightsOptions, saltOptions } from './option-table.ts';
-import type { ReloadReport } from '../api/events.ts';
+import type { ReloadReport } from '../api/index.ts';
+import {
+  aclOptions,
+  eauthOptions,
+  limitOptions,
+  ownOptions,
+  rightsOptions,
+  saltOptions,
+} from './option-table.ts';
+import type { Limits, MasterConfig } from './options.ts';
 
 // What can change while a master runs; everything else needs a restart.
 

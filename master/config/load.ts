@@ -1,19 +1,39 @@
-import { lstat, readFile, readdir } from 'node:fs/promises';
-import { compileGlob } from '../../minion-protocol/index.ts';
-import { type Document, LineCounter, isMap, isNode, isScalar, parseDocument } from 'yaml';
-import { ConfigError, type ConfigWarning, type GivenOptions, type OptionOrigin, type Setting, type Settings, isSettings, mergeSettings, overrideSettings, typeError, unknownOption } from './option-kinds.ts';
+import { lstat, readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { isMissing } from '../../runtime/system.ts';
-import { warnOfReactorTags } from './signal-plan.ts';
-import { warnOfBackends } from './external-auth.ts';
-import { completeConfig } from './resolve.ts';
-import { type OptionTable, aclOptions, eauthOptions, limitOptions, ownOptions, rightsOptions, saltOptions } from './option-table.ts';
-import { warnOfExtPillar } from './ext-pillar.ts';
-import { warnOfNarrowed } from './narrowed-patterns.ts';
-import type { MasterConfig } from './options.ts';
-import { findUnserved } from './unserved-options.ts';
-import { warnOfRights } from './policy-rules.ts';
 import path from 'node:path';
+import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from 'yaml';
+import { compileGlob } from '../../minion-protocol/index.ts';
+import { isMissing } from '../../runtime/index.ts';
+import { warnOfExtPillar } from './ext-pillar.ts';
+import { warnOfBackends } from './external-auth.ts';
+import { warnOfNarrowed } from './narrowed-patterns.ts';
+import {
+  ConfigError,
+  type ConfigWarning,
+  type GivenOptions,
+  isSettings,
+  mergeSettings,
+  type OptionOrigin,
+  overrideSettings,
+  type Setting,
+  type Settings,
+  typeError,
+  unknownOption,
+} from './option-kinds.ts';
+import {
+  aclOptions,
+  eauthOptions,
+  limitOptions,
+  type OptionTable,
+  ownOptions,
+  rightsOptions,
+  saltOptions,
+} from './option-table.ts';
+import type { MasterConfig } from './options.ts';
+import { warnOfRights } from './policy-rules.ts';
+import { completeConfig } from './resolve.ts';
+import { warnOfReactorTags } from './signal-plan.ts';
+import { findUnserved } from './unserved-options.ts';
 
 /**
  * The files that an absolute path with globs stands for, sorted. As in Python's `glob`, a name

@@ -4,10 +4,10 @@
  */
 
 import type { Grant, GrantSyntax } from '../../acl/index.ts';
-import type { MasterConfig } from './options.ts';
-import { type Permissions, compilePermissions } from './policy-rules.ts';
 import { placeOf } from './load.ts';
-import { type ConfigWarning, type Settings, isSettings } from './option-kinds.ts';
+import { type ConfigWarning, isSettings, type Settings } from './option-kinds.ts';
+import type { MasterConfig } from './options.ts';
+import { compilePermissions, type Permissions } from './policy-rules.ts';
 
 /** Expressions that one warning names. */
 const maxNamed = 5;

@@ -1,9 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Static, TSchema } from 'typebox';
 import { Type } from '#typebox';
 import { Value } from '#typebox/value';
-import { isDeepStrictEqual } from 'node:util';
-import type { ErrorEntry } from '../api/errors.ts';
-
+import type { ErrorEntry } from '../api/index.ts';
 
 /** How the value of an option is checked. */
 export interface OptionKind<T> {

@@ -1,15 +1,46 @@
-import { type OptionKind, type SectionTable, type Settings, authVersion, duration, entriesOf, filePath, flag, integer, isSettings, number, numericText, oneOf, passphrase, pathOrUrl, readSection, text, textList, toPlain } from './option-kinds.ts';
-import type { AclOptions, EventRingOptions, Limits, MasterConfig } from './options.ts';
-import type { LogLevel } from '../api/log.ts';
-import { type Nodegroups, type WireMap, type WireValue, compileSearchPattern } from '../../minion-protocol/index.ts';
 import { hostname } from 'node:os';
+import path from 'node:path';
+import {
+  compileSearchPattern,
+  type Nodegroups,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import type { LogLevel } from '../api/index.ts';
 import { extPillarEntries } from './ext-pillar.ts';
 import { httpApi } from './http-api-options.ts';
-import { functionPermissions, policyRules, publishPermissions, rights, signalRules } from './policy-rules.ts';
+import {
+  authVersion,
+  duration,
+  entriesOf,
+  filePath,
+  flag,
+  integer,
+  isSettings,
+  number,
+  numericText,
+  type OptionKind,
+  oneOf,
+  passphrase,
+  pathOrUrl,
+  readSection,
+  type SectionTable,
+  type Settings,
+  text,
+  textList,
+  toPlain,
+} from './option-kinds.ts';
+import type { AclOptions, EventRingOptions, Limits, MasterConfig } from './options.ts';
+import {
+  functionPermissions,
+  policyRules,
+  publishPermissions,
+  rights,
+  signalRules,
+} from './policy-rules.ts';
 import { reactions } from './reactions.ts';
-import { ssl, transportName, transportOpts } from './transport-options.ts';
 import { tenantDirectories } from './tenants.ts';
-import path from 'node:path';
+import { ssl, transportName, transportOpts } from './transport-options.ts';
 
 // `saltbridge: audit:`
 
@@ -166,7 +197,9 @@ export const nodegroups: OptionKind<Nodegroups> = {
   expected: 'a map of names to expressions, each as text or as a list of words',
   isPath: false,
   parse: (value) => {
-    const entries = nodegroupEntries(value)?.map(([name, group]) => [name, definition(group)] as const);
+    const entries = nodegroupEntries(value)?.map(
+      ([name, group]) => [name, definition(group)] as const,
+    );
     const isComplete = entries?.every(([, group]) => group !== undefined);
     // An entry without a definition was refused in the line above.
     return isComplete ? (Object.fromEntries(entries ?? []) as Nodegroups) : undefined;

@@ -1,14 +1,42 @@
 /** `saltbridge: acl: rules:`, and every other option that permits something, as rules of one policy. */
 
-
-import { type Grant, type GrantSyntax, PolicyError, type PolicyRule, type PolicySyntax, type UserRights, allow, createPolicy, grantRules, isSpecificTagGlob, parseGrants, parseRule, readUserRights } from '../../acl/index.ts';
-import { compileGlob, compileLinearPattern, compileSearchPattern, compileWholePattern } from '../../minion-protocol/index.ts';
-import { ConfigError, type ConfigWarning, type OptionKind, type OptionOrigin, type Setting, type Settings, isSettings, overrideSettings, toPlain } from './option-kinds.ts';
-import { isNarrowed } from './narrowed-patterns.ts';
-import type { MasterConfig, SignalRule } from './options.ts';
-import { completeSettings, mainFileOf, parseConfigFile, placeOf, readConfigFiles } from './load.ts';
-import { compileRightTarget } from './target-text.ts';
 import { readFile } from 'node:fs/promises';
+import {
+  allow,
+  createPolicy,
+  type Grant,
+  type GrantSyntax,
+  grantRules,
+  isSpecificTagGlob,
+  PolicyError,
+  type PolicyRule,
+  type PolicySyntax,
+  parseGrants,
+  parseRule,
+  readUserRights,
+  type UserRights,
+} from '../../acl/index.ts';
+import {
+  compileGlob,
+  compileLinearPattern,
+  compileSearchPattern,
+  compileWholePattern,
+} from '../../minion-protocol/index.ts';
+import { completeSettings, mainFileOf, parseConfigFile, placeOf, readConfigFiles } from './load.ts';
+import { isNarrowed } from './narrowed-patterns.ts';
+import {
+  ConfigError,
+  type ConfigWarning,
+  isSettings,
+  type OptionKind,
+  type OptionOrigin,
+  overrideSettings,
+  type Setting,
+  type Settings,
+  toPlain,
+} from './option-kinds.ts';
+import type { MasterConfig, SignalRule } from './options.ts';
+import { compileRightTarget } from './target-text.ts';
 /** The value of `peer`, `peer_run` or `mine_get`, as it was written. */
 export type Permissions = Readonly<Record<string, unknown>>;
 
@@ -217,7 +245,10 @@ function toRule(value: unknown): SignalRule | undefined {
   const tag = fields.get('tag');
   const minions = fields.get('minions') ?? '*';
   const isRule =
-    typeof tag === 'string' && isSpecificTagGlob(tag) && typeof minions === 'string' && minions !== '';
+    typeof tag === 'string' &&
+    isSpecificTagGlob(tag) &&
+    typeof minions === 'string' &&
+    minions !== '';
   const more = isRule ? readMore(fields) : undefined;
   return isRule && more !== undefined ? { tag, minions, ...more } : undefined;
 }

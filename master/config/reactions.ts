@@ -1,15 +1,28 @@
 /** `saltbridge: reactions:`, and whether all of them can be used, before anything takes effect. */
 
+import Type from '#typebox';
+import { Compile } from '#typebox/compile';
 import { PolicyError, type PolicyRule, parseRate } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import { Compile } from '#typebox/compile';
-import { ConfigError, type OptionKind, type OptionOrigin, isSettings, toPlain } from './option-kinds.ts';
-import type { CallValue, MappedValue, Reaction, ReactionAction, ReactionOptions, RunAction } from '../api/reactions.ts';
-import Type from '#typebox';
-import { isFunctionName, isKeywordText } from '../arguments/arguments.ts';
-import { compileRightTarget } from './target-text.ts';
+import type {
+  CallValue,
+  MappedValue,
+  Reaction,
+  ReactionAction,
+  ReactionOptions,
+  RunAction,
+} from '../api/index.ts';
+import { isFunctionName, isKeywordText } from '../arguments/index.ts';
+import {
+  ConfigError,
+  isSettings,
+  type OptionKind,
+  type OptionOrigin,
+  toPlain,
+} from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
+import { compileRightTarget } from './target-text.ts';
 
 // What a reaction is: an event that is waited for, and a call that follows from it.
 

@@ -1,9 +1,25 @@
 import path from 'node:path';
-import type { MasterConfig, MasterOptions } from './options.ts';
-import { ConfigError, type GivenOptions, type OptionOrigin, type Settings, typeError, unknownOption } from './option-kinds.ts';
 import { findNodegroupLoop } from '../../minion-protocol/index.ts';
-import { type OptionTable, aclOptions, eauthOptions, limitOptions, ownOptions, readPassedOn, rightsOptions, saltOptions } from './option-table.ts';
 import { checkExtPillar } from './ext-pillar.ts';
+import {
+  ConfigError,
+  type GivenOptions,
+  type OptionOrigin,
+  type Settings,
+  typeError,
+  unknownOption,
+} from './option-kinds.ts';
+import {
+  aclOptions,
+  eauthOptions,
+  limitOptions,
+  type OptionTable,
+  ownOptions,
+  readPassedOn,
+  rightsOptions,
+  saltOptions,
+} from './option-table.ts';
+import type { MasterConfig, MasterOptions } from './options.ts';
 import { checkPolicy } from './policy-rules.ts';
 import { checkReactions } from './reactions.ts';
 import { findSharedPort, servedTransports } from './transport-options.ts';

@@ -1,12 +1,11 @@
 /** The least signal policy under which a site's listeners go on hearing what minions emit. */
 
-
 import { isReservedTag, isSpecificTagGlob } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import { type ConfigWarning, type Settings, moduleNames, pairsOf } from './option-kinds.ts';
+import { placeOf } from './load.ts';
+import { type ConfigWarning, moduleNames, pairsOf, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
-import { placeOf } from './load.ts';
 /** A rule to grant, and who needs it. */
 export interface PlannedRule {
   /** A glob on tags, for `saltbridge: acl: signals:`. */

@@ -1,6 +1,15 @@
-import type { TargetRequest } from '../api/jobs.ts';
-import { type CompiledTarget, type Nodegroups, type TargetExpression, compileLinearPattern, compileTarget, expandCompound, expandNodegroup, isTargetType, splitTargetWords } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/errors.ts';
+import {
+  type CompiledTarget,
+  compileLinearPattern,
+  compileTarget,
+  expandCompound,
+  expandNodegroup,
+  isTargetType,
+  type Nodegroups,
+  splitTargetWords,
+  type TargetExpression,
+} from '../../minion-protocol/index.ts';
+import { MasterError, type TargetRequest } from '../api/index.ts';
 
 /**
  * Takes a target from a caller, in the form in which it is published: nodegroups become compound

@@ -2,10 +2,10 @@
 
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
+import { type LoadedConfig, loadMasterConfig } from './load.ts';
+import { ConfigError, numericText, type OptionKind, sectionEntries } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { servedTransports } from './transport-options.ts';
-import { ConfigError, type OptionKind, numericText, sectionEntries } from './option-kinds.ts';
-import { type LoadedConfig, loadMasterConfig } from './load.ts';
 
 // What two masters in one process must not share.
 

@@ -1,4 +1,13 @@
-import { type OptionKind, type SectionTable, flag, integer, oneOf, readSection, sectionEntries, text } from './option-kinds.ts';
+import {
+  flag,
+  integer,
+  type OptionKind,
+  oneOf,
+  readSection,
+  type SectionTable,
+  sectionEntries,
+  text,
+} from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 
 /** Salt's `ssl`: TLS on the ports of `tcp` and `ws`. Paths are taken as they are. */

@@ -1,9 +1,29 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type AdviceGroup, anyValue, minionOptions, notNeeded, notServed, notYet } from './advice.ts';
-import { ConfigError, type ConfigWarning, type Setting, type Settings, isSettings, toPlain } from './option-kinds.ts';
+import {
+  type AdviceGroup,
+  anyValue,
+  minionOptions,
+  notNeeded,
+  notServed,
+  notYet,
+} from './advice.ts';
 import { warnOfExtPillar } from './ext-pillar.ts';
-import { completeSettings, mainFileOf, readConfigFiles, warnOfPushedFiles, warnOfUnserved } from './load.ts';
+import {
+  completeSettings,
+  mainFileOf,
+  readConfigFiles,
+  warnOfPushedFiles,
+  warnOfUnserved,
+} from './load.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
+import {
+  ConfigError,
+  type ConfigWarning,
+  isSettings,
+  type Setting,
+  type Settings,
+  toPlain,
+} from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { warnOfRights } from './policy-rules.ts';
 

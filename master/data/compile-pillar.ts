@@ -1,17 +1,38 @@
 /** One minion's pillar, from its files [salt/pillar/__init__.py compile_pillar]. */
 
 import { createHash } from 'node:crypto';
-import { type CompiledTarget, type FactMap, type FactSource, type Nodegroups, type TargetCandidate, type TargetExpression, type WireMap, type WireValue, compileGlob, compileTarget, factsOf, packLocal, pythonStr, traverseFacts } from '../../minion-protocol/index.ts';
-import { Dict, Float, type PlainData, type SaltFunction, TemplateError, type Value, toPython } from '../../template/index.ts';
 import { isDeepStrictEqual } from 'node:util';
-import { MasterError } from '../api/errors.ts';
-import { badTarget, parseTarget } from '../config/target-text.ts';
-import { SlowPatterns } from '../jobs/slow-patterns.ts';
+import {
+  type CompiledTarget,
+  compileGlob,
+  compileTarget,
+  type FactMap,
+  type FactSource,
+  factsOf,
+  type Nodegroups,
+  packLocal,
+  pythonStr,
+  type TargetCandidate,
+  type TargetExpression,
+  traverseFacts,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import {
+  Dict,
+  Float,
+  type PlainData,
+  type SaltFunction,
+  TemplateError,
+  toPython,
+  type Value,
+} from '../../template/index.ts';
+import { MasterError } from '../api/index.ts';
+import { badTarget, type MasterConfig, parseTarget, valuesForMinions } from '../config/index.ts';
+import { SlowPatterns } from '../jobs/index.ts';
 import { type PillarSetting, type PillarSource, type Reads, reasonOf } from './pillar.ts';
 import { fromWire, toWire, toWirePillar } from './pillar-cache.ts';
-import { SlsRenderer, type SourceFile, findSls } from './pillar-sources.ts';
-import type { MasterConfig } from '../config/options.ts';
-import { valuesForMinions } from '../config/salt-values.ts';
+import { findSls, SlsRenderer, type SourceFile } from './pillar-sources.ts';
 
 // The grains of the asking minion, of which is known what was looked at.
 

@@ -1,18 +1,15 @@
 /** Pillar from elsewhere, put over that of the files in the order in which it is listed. */
 
-
 import type { Logger } from 'pino';
 import type { FactMap } from '../../minion-protocol/index.ts';
 import type { PlainData } from '../../template/index.ts';
-import type { PillarRequest, PillarTextFormat } from '../api/pillar.ts';
+import { MasterError, type PillarRequest, type PillarTextFormat } from '../api/index.ts';
+import { checkPillarAddress, type ExtPillarEntry } from '../config/index.ts';
+import { DiskFiles, HiddenDirectories } from '../files/index.ts';
+import { isPillarMap, type MergeOptions, mergePillar, type PillarMap } from './compile-pillar.ts';
 import type { PillarAnswer, PillarSource } from './pillar.ts';
-import { type MergeOptions, type PillarMap, isPillarMap, mergePillar } from './compile-pillar.ts';
 import { fromWire, toWirePillar } from './pillar-cache.ts';
-import { MasterError } from '../api/errors.ts';
 import { type ParsedFileCache, readData } from './renderer.ts';
-import { HiddenDirectories } from '../files/roots.ts';
-import { DiskFiles } from '../files/disk-files.ts';
-import { type ExtPillarEntry, checkPillarAddress } from '../config/ext-pillar.ts';
 /**
  * Whose pillar is asked for. The id is verified; grains are not told, so that nothing a minion
  * says of itself decides what it gets [THREATS M-09].

@@ -1,16 +1,26 @@
 /** One value of a mine, as minions send it [WIRE 9.6; salt/utils/mine.py]. */
 
-import { type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import { type TargetReach, type TargetResolver, everyone } from '../jobs/targets.ts';
-import type { TargetRequest } from '../api/jobs.ts';
-import { MasterError } from '../api/errors.ts';
-import type { PolicyGate } from '../users/policy.ts';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import {
+  isWireMap,
+  packLocal,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
-import { type SaltDataCache, readBounded } from '../jobs/minion-facts.ts';
-import type { Logger } from 'pino';
-import type { MasterConfig } from '../config/options.ts';
-import path from 'node:path';
+import { MasterError, type TargetRequest } from '../api/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import {
+  everyone,
+  readBounded,
+  type SaltDataCache,
+  type TargetReach,
+  type TargetResolver,
+} from '../jobs/index.ts';
+import type { PolicyGate } from '../users/index.ts';
 
 /** A value, and who may read it. */
 export interface MineEntry {

@@ -1,11 +1,19 @@
 /** Pillars that outlive the master: sealed in the store, one record a minion. */
 
-import { type FactMap, type PayloadLimits, type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import { GrainReads, type PillarMap, isPillarMap } from './compile-pillar.ts';
-import type { PillarSources } from './pillar-sources.ts';
+import {
+  type FactMap,
+  isWireMap,
+  type PayloadLimits,
+  packLocal,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import type { Key, Operation, Store } from '../../store/index.ts';
-import type { Seal } from '../auth/session-keys.ts';
 import { Float, type PlainData } from '../../template/index.ts';
+import type { Seal } from '../auth/index.ts';
+import { GrainReads, isPillarMap, type PillarMap } from './compile-pillar.ts';
+import type { PillarSources } from './pillar-sources.ts';
 
 // What a pillar was made from: as long as that is the same, so is the pillar.
 

@@ -1,13 +1,23 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
 
-import { type PlainData, type Template, TemplateError, parseTemplate } from '../../template/index.ts';
 import { createHash } from 'node:crypto';
-import { MasterError } from '../api/errors.ts';
-import { type FileLists, type FileServerBackend, type FoundFile, relativePath } from '../files/file-server.ts';
-import { EventText } from './render-template.ts';
-import { type PillarTask, type Rendered, isTransient } from './renderer.ts';
-import { type PillarSetting, type Reads, isEmpty } from './pillar.ts';
+import {
+  type PlainData,
+  parseTemplate,
+  type Template,
+  TemplateError,
+} from '../../template/index.ts';
+import { MasterError } from '../api/index.ts';
+import {
+  type FileLists,
+  type FileServerBackend,
+  type FoundFile,
+  relativePath,
+} from '../files/index.ts';
 import type { PillarMap } from './compile-pillar.ts';
+import { isEmpty, type PillarSetting, type Reads } from './pillar.ts';
+import { EventText } from './render-template.ts';
+import { isTransient, type PillarTask, type Rendered } from './renderer.ts';
 
 /** What tells a file that was read from all others. */
 export interface SourceText {

@@ -1,25 +1,62 @@
-import { type FactMap, type Nodegroups, type WireMap, type WireValue, isWireMap, packLocal, traverseFacts, unpackLocal } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/errors.ts';
-import type { PillarDifference, PillarOrigin, PillarProvider, PillarRequest } from '../api/pillar.ts';
-import { type CompiledPillar, GrainReads, type MergeOptions, type PillarLayer, type PillarMap, compilePillar, withMasterOptions } from './compile-pillar.ts';
-import { type CacheDependencies, type FileRead, type KeptPillar, PersistentPillarCache, isCurrent, keptLimits, packKept, toWire, toWirePillar, unpackKept } from './pillar-cache.ts';
-import { PillarSources, type SourceFile } from './pillar-sources.ts';
-import { type FileLists, hiddenDirectories } from '../files/file-server.ts';
-import { type Imports, type Notes, ParsedFileCache, Renderer, type UntrustedInput } from './renderer.ts';
 import { createHash } from 'node:crypto';
-import type { Logger } from 'pino';
-import type { MasterConfig } from '../config/options.ts';
-import { SlowPatternRunner } from '../jobs/slow-patterns.ts';
-import { version } from '../api/version.ts';
-import type { Closers } from '../../runtime/closers.ts';
-import { openRoots } from '../files/roots.ts';
-import type { Auth } from '../auth/auth.ts';
-import type { Store } from '../../store/index.ts';
-import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
-import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
 import { isDeepStrictEqual } from 'node:util';
-import type { PillarApi } from '../api/master-api.ts';
-import type { KnownFacts } from '../jobs/minion-facts.ts';
+import type { Logger } from 'pino';
+import {
+  type FactMap,
+  isWireMap,
+  type Nodegroups,
+  packLocal,
+  traverseFacts,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import type { Closers } from '../../runtime/index.ts';
+import type { Store } from '../../store/index.ts';
+import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
+import {
+  MasterError,
+  type PillarApi,
+  type PillarDifference,
+  type PillarOrigin,
+  type PillarProvider,
+  type PillarRequest,
+  version,
+} from '../api/index.ts';
+import type { Auth } from '../auth/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import { type FileLists, hiddenDirectories, openRoots } from '../files/index.ts';
+import { type KnownFacts, SlowPatternRunner } from '../jobs/index.ts';
+import {
+  type CompiledPillar,
+  compilePillar,
+  GrainReads,
+  type MergeOptions,
+  type PillarLayer,
+  type PillarMap,
+  withMasterOptions,
+} from './compile-pillar.ts';
+import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
+import {
+  type CacheDependencies,
+  type FileRead,
+  isCurrent,
+  type KeptPillar,
+  keptLimits,
+  PersistentPillarCache,
+  packKept,
+  toWire,
+  toWirePillar,
+  unpackKept,
+} from './pillar-cache.ts';
+import { PillarSources, type SourceFile } from './pillar-sources.ts';
+import {
+  type Imports,
+  type Notes,
+  ParsedFileCache,
+  Renderer,
+  type UntrustedInput,
+} from './renderer.ts';
 
 /** A minion's pillar, with what of it the minion's own word has no part in. */
 export interface PillarAnswer {
@@ -541,7 +578,10 @@ export async function openPillar(
  */
 export async function openPillarSource(
   config: MasterConfig,
-  { pillar, extPillar }: { readonly pillar?: PillarProvider; readonly extPillar: readonly ExtPillar[] },
+  {
+    pillar,
+    extPillar,
+  }: { readonly pillar?: PillarProvider; readonly extPillar: readonly ExtPillar[] },
   surroundings: PillarSourceDeps,
 ): Promise<PillarSource> {
   const { closers, log } = surroundings;

@@ -1,10 +1,50 @@
 /** Renders a template, on whichever thread. */
 
-import { Dict, Float, type PlainData, type RenderOptions, TemplateError, type Value, isText, printedText, renderJinja, textOf } from '../../template/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import { GrainReads, GrainsDict, TracedGrains, matchFunctions, saltFunctions } from './compile-pillar.ts';
-import { type SourceFile, type SourceText, type TemplateWhitespace, slsNames, toSourceFile } from './pillar-sources.ts';
-import { type KnownFiles, NotRead, type Notes, type PillarTask, type ReactionTask, type RenderAnswer, type RenderOrder, type RenderOutcome, type RenderTask, type Rendered, WeightedCache, makeNotes, readData, receiveMap, sendNotes, sendTemplateError } from './renderer.ts';
+import {
+  Dict,
+  Float,
+  isText,
+  type PlainData,
+  printedText,
+  type RenderOptions,
+  renderJinja,
+  TemplateError,
+  textOf,
+  type Value,
+} from '../../template/index.ts';
+import {
+  GrainReads,
+  GrainsDict,
+  matchFunctions,
+  saltFunctions,
+  TracedGrains,
+} from './compile-pillar.ts';
+import {
+  type SourceFile,
+  type SourceText,
+  slsNames,
+  type TemplateWhitespace,
+  toSourceFile,
+} from './pillar-sources.ts';
+import {
+  type KnownFiles,
+  makeNotes,
+  type Notes,
+  NotRead,
+  type PillarTask,
+  type ReactionTask,
+  type RenderAnswer,
+  type Rendered,
+  type RenderOrder,
+  type RenderOutcome,
+  type RenderTask,
+  readData,
+  receiveMap,
+  sendNotes,
+  sendTemplateError,
+  WeightedCache,
+} from './renderer.ts';
 
 // Text of events in files that are rendered and then read as YAML. What could mean something to
 // YAML stands in the rendered text as a mark, and is put in its place when the YAML has been read:

@@ -1,7 +1,7 @@
 /** The worker thread that renders: one order at a time. */
 
 import { parentPort } from 'node:worker_threads';
-import { ReceivedFiles, handleTask } from './render-template.ts';
+import { handleTask, ReceivedFiles } from './render-template.ts';
 import type { RenderOrder } from './renderer.ts';
 
 const files = new ReceivedFiles();

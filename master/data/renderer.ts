@@ -1,11 +1,23 @@
 /** Renders templates and reads data: what is small at once, the rest on a thread of its own. */
 
-import { Float, type PlainData, TemplateError, type TemplateErrorCode, type TemplateLimits, parseYaml } from '../../template/index.ts';
-import { GrainReads, type PillarMap } from './compile-pillar.ts';
-import { type SourceFile, type SourceText, type TemplateWhitespace, parseJson } from './pillar-sources.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '../../runtime/index.ts';
-import { MasterError } from '../api/errors.ts';
+import {
+  Float,
+  type PlainData,
+  parseYaml,
+  TemplateError,
+  type TemplateErrorCode,
+  type TemplateLimits,
+} from '../../template/index.ts';
+import { MasterError } from '../api/index.ts';
+import { GrainReads, type PillarMap } from './compile-pillar.ts';
+import {
+  parseJson,
+  type SourceFile,
+  type SourceText,
+  type TemplateWhitespace,
+} from './pillar-sources.ts';
 import { renderTemplate } from './render-template.ts';
 
 // What goes between the main thread and one that renders: plain data, which can be copied.

@@ -1,15 +1,16 @@
-import type { Store } from '../../store/index.ts';
-import { type WireMap, type WireValue, compileGlob, formatEventStamp } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/errors.ts';
-import type { EventFigures } from '../metrics/metrics.ts';
-import { BoundedQueue } from '../../runtime/bounded-queue.ts';
-import { EventRing, MissedEvents } from './event-ring.ts';
-import type { EventsApi, EventsRequest } from '../api/master-api.ts';
 import type { Logger } from 'pino';
-import type { Closers } from '../../runtime/closers.ts';
-import { eventRingSize } from '../config/option-table.ts';
-import type { MasterConfig } from '../config/options.ts';
-import type { MasterEvent } from '../api/events.ts';
+import {
+  compileGlob,
+  formatEventStamp,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { BoundedQueue, type Closers } from '../../runtime/index.ts';
+import type { Store } from '../../store/index.ts';
+import { type EventsApi, type EventsRequest, MasterError, type MasterEvent } from '../api/index.ts';
+import { eventRingSize, type MasterConfig } from '../config/index.ts';
+import type { EventFigures } from '../metrics/index.ts';
+import { EventRing, MissedEvents } from './event-ring.ts';
 
 // Keeps events on the bus within `max_event_size`, as salt/utils/dicttrim.py does.
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
-import type { HashType } from '../config/options.ts';
 import { type BigIntStats, constants } from 'node:fs';
+import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
 import { Semaphore } from '../../runtime/index.ts';
+import type { HashType } from '../config/index.ts';
 import type { FileStat, FoundFile } from './file-server.ts';
 import { type HiddenDirectories, ifPresent, isBelow } from './roots.ts';
 

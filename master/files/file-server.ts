@@ -1,8 +1,8 @@
 /** What minions are served, from all backends together [salt/fileserver/__init__.py]. */
 
-import type { HashType, MasterConfig } from '../config/options.ts';
-import type { WireValue } from '../../minion-protocol/index.ts';
 import type { Logger } from 'pino';
+import type { WireValue } from '../../minion-protocol/index.ts';
+import type { HashType, MasterConfig } from '../config/index.ts';
 import { expandRoot, isBelow, openRoots } from './roots.ts';
 
 // What files are served from. Salt calls it a fileserver backend; the file server asks its

@@ -1,15 +1,20 @@
 /** Files below directories of the master, as Salt's `roots` serves them [salt/fileserver/roots.py]. */
 
+import { type Dirent, type FSWatcher, watch } from 'node:fs';
 import { readdir, readlink, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf } from '../../runtime/system.ts';
-import { type WireMap, compileGlob, compileSearchPattern, packWire } from '../../minion-protocol/index.ts';
-import { type Dirent, type FSWatcher, watch } from 'node:fs';
-import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './file-server.ts';
 import type { Logger } from 'pino';
-import { expandGlob } from '../config/load.ts';
-import { createSilentLogger } from '../api/log.ts';
+import {
+  compileGlob,
+  compileSearchPattern,
+  packWire,
+  type WireMap,
+} from '../../minion-protocol/index.ts';
+import { codeOf } from '../../runtime/index.ts';
+import { createSilentLogger } from '../api/index.ts';
+import { expandGlob } from '../config/index.ts';
 import { DiskFiles } from './disk-files.ts';
+import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './file-server.ts';
 
 /** What stands for "no such file", whatever a path looked like; also what is there of another kind. */
 const absent: ReadonlySet<string> = new Set([

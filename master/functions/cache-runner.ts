@@ -1,11 +1,19 @@
 /** The `cache` runner, as far as it is about minions [salt/runners/cache.py]. */
 
 import type { FactSource, WireMap, WireValue } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/errors.ts';
-import type { MineStore } from '../data/mine.ts';
-import type { KnownFacts } from '../jobs/minion-facts.ts';
-import type { TargetResolver } from '../jobs/targets.ts';
-import { type FunctionTable, type MasterFunction, ignored, masterFunction, optional, required, target, text } from './caller.ts';
+import { MasterError } from '../api/index.ts';
+import type { MineStore } from '../data/index.ts';
+import type { KnownFacts, TargetResolver } from '../jobs/index.ts';
+import {
+  type FunctionTable,
+  ignored,
+  type MasterFunction,
+  masterFunction,
+  optional,
+  required,
+  target,
+  text,
+} from './caller.ts';
 
 /** What these runners need. */
 export interface CacheRunnerDeps {

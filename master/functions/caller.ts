@@ -1,13 +1,16 @@
 import type { Logger } from 'pino';
-import { type WireMap, type WireValue, isJid, isWireMap } from '../../minion-protocol/index.ts';
-import type { AuditRequester } from '../api/audit.ts';
-import { type AuditTrail, auditOf } from '../audit/audit-log.ts';
-import { MasterError } from '../api/errors.ts';
-import { type EventBus, trimValues } from '../events/event-bus.ts';
-import { separateKeywords } from '../jobs/job-arguments.ts';
-import type { JobCache } from '../jobs/job-cache.ts';
-import { codeOf } from '../../runtime/system.ts';
-import type { FunctionCall, FunctionResult, StartedCall } from '../api/functions.ts';
+import { isJid, isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { codeOf } from '../../runtime/index.ts';
+import {
+  type AuditRequester,
+  type FunctionCall,
+  type FunctionResult,
+  MasterError,
+  type StartedCall,
+} from '../api/index.ts';
+import { type AuditTrail, auditOf } from '../audit/index.ts';
+import { type EventBus, trimValues } from '../events/index.ts';
+import { type JobCache, separateKeywords } from '../jobs/index.ts';
 
 /** What {@link FunctionCaller} needs. */
 export interface FunctionCallerOptions {

@@ -1,8 +1,16 @@
 /** The `fileserver` runner [salt/runners/fileserver.py]. */
 
 import type { WireValue } from '../../minion-protocol/index.ts';
-import type { FileLists, FileServer } from '../files/file-server.ts';
-import { type FunctionTable, type MasterFunction, flag, masterFunction, names, optional, text } from './caller.ts';
+import type { FileLists, FileServer } from '../files/index.ts';
+import {
+  type FunctionTable,
+  flag,
+  type MasterFunction,
+  masterFunction,
+  names,
+  optional,
+  text,
+} from './caller.ts';
 
 /** What these runners need. */
 export interface FileserverRunnerDeps {

@@ -1,13 +1,28 @@
 /** The `jobs` runner [salt/runners/jobs.py]. */
 
-
-import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/errors.ts';
-import { type JobRecord, returnerOf } from '../jobs/job.ts';
-import type { JobReturn } from '../api/jobs.ts';
-import type { JobCache } from '../jobs/job-cache.ts';
-import { type CallContext, type FunctionTable, count, flag, ignored, map, masterFunction, names, optional, required, text, withOutputter } from './caller.ts';
-import { type MinionCalls, askMinions } from './runners.ts';
+import {
+  compileGlob,
+  isWireMap,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { type JobReturn, MasterError } from '../api/index.ts';
+import { type JobCache, type JobRecord, returnerOf } from '../jobs/index.ts';
+import {
+  type CallContext,
+  count,
+  type FunctionTable,
+  flag,
+  ignored,
+  map,
+  masterFunction,
+  names,
+  optional,
+  required,
+  text,
+  withOutputter,
+} from './caller.ts';
+import { askMinions, type MinionCalls } from './runners.ts';
 /** What a job must be like to be listed; all that is given must hold. */
 export interface JobFilter {
   /** Globs, one of which means its function. */
@@ -79,7 +94,9 @@ function toDigits(time: string): string {
     throw new MasterError('ERR_ARGS', `a time cannot be read; expected ${expected}`);
   }
   const [, year = '', month = '', day = '', hour = '', minute = '', second = '', rest = ''] = match;
-  const number = /^\d/.test(month) ? month : String(monthLetters.indexOf(month) / 3 + 1).padStart(2, '0');
+  const number = /^\d/.test(month)
+    ? month
+    : String(monthLetters.indexOf(month) / 3 + 1).padStart(2, '0');
   const clock = [hour, minute, second].map((part) => part.padStart(2, '0')).join('');
   return year + number + day.padStart(2, '0') + clock + rest.padEnd(6, '0');
 }

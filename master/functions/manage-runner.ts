@@ -1,12 +1,21 @@
 /** The `manage` runner [salt/runners/manage.py]. */
 
-
 import type { WireMap } from '../../minion-protocol/index.ts';
-import type { KeysApi } from '../api/master-api.ts';
-import { literalGlob } from '../auth/key-store.ts';
-import type { PresentMinion } from '../api/jobs.ts';
-import { type CallContext, type FunctionTable, type MasterFunction, flag, masterFunction, names, optional, seconds, target, text } from './caller.ts';
-import { type MinionCalls, askMinions, countAnswers } from './runners.ts';
+import type { KeysApi, PresentMinion } from '../api/index.ts';
+import { literalGlob } from '../auth/index.ts';
+import {
+  type CallContext,
+  type FunctionTable,
+  flag,
+  type MasterFunction,
+  masterFunction,
+  names,
+  optional,
+  seconds,
+  target,
+  text,
+} from './caller.ts';
+import { askMinions, countAnswers, type MinionCalls } from './runners.ts';
 /** What these runners need. */
 export interface ManageRunnerDeps extends MinionCalls {
   readonly keys: Pick<KeysApi, 'delete'>;

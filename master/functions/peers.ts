@@ -1,22 +1,35 @@
 /** What a minion asks others, or the master, to run [WIRE 9.10]. */
 
-
-import type { Call, Decision, MinionSubject } from '../../acl/index.ts';
-import { type WireMap, type WireValue, isJid, pythonStr } from '../../minion-protocol/index.ts';
-import type { ArgumentReader } from '../arguments/argument-reader.ts';
-import { type FunctionArguments, isFunctionName, isKeywordText } from '../arguments/arguments.ts';
-import { MasterError } from '../api/errors.ts';
-import { checkArguments, joinKeywords, separateKeywords } from '../jobs/job-arguments.ts';
-import type { TargetReach, TargetResolver } from '../jobs/targets.ts';
-import type { JobReturn, PublishRequest, TargetRequest } from '../api/jobs.ts';
 import type { Logger } from 'pino';
-import { minionActor } from '../audit/audit-log.ts';
-import type { JobDispatcher } from '../jobs/dispatcher.ts';
-import { returnerOf } from '../jobs/job.ts';
-import type { JobCache } from '../jobs/job-cache.ts';
-import { type RunDeps, runJob } from '../jobs/batch.ts';
-import type { RequestCounters } from '../metrics/metrics.ts';
-import type { PolicyGate } from '../users/policy.ts';
+import type { Call, Decision, MinionSubject } from '../../acl/index.ts';
+import { isJid, pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import {
+  type JobReturn,
+  MasterError,
+  type PublishRequest,
+  type TargetRequest,
+} from '../api/index.ts';
+import {
+  type ArgumentReader,
+  type FunctionArguments,
+  isFunctionName,
+  isKeywordText,
+} from '../arguments/index.ts';
+import { minionActor } from '../audit/index.ts';
+import {
+  checkArguments,
+  type JobCache,
+  type JobDispatcher,
+  joinKeywords,
+  type RunDeps,
+  returnerOf,
+  runJob,
+  separateKeywords,
+  type TargetReach,
+  type TargetResolver,
+} from '../jobs/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
+import type { PolicyGate } from '../users/index.ts';
 import type { FunctionCaller } from './caller.ts';
 /** A function with its arguments as a minion will take them. */
 export interface PeerCall {

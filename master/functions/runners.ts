@@ -1,26 +1,50 @@
 /** The runners that are served. A new one is a new entry of a table that is joined here. */
 
-import type { JobsApi, LoginsApi } from '../api/master-api.ts';
-import { AuthenticationError } from '../users/errors.ts';
-import { type CallContext, type FunctionTable, type MasterFunction, anything, flag, ignored, map, masterFunction, names, optional, required, seconds, target, text } from './caller.ts';
-import type { JobReturn, RunRequest } from '../api/jobs.ts';
-import { type WireMap, type WireValue, isWireMap } from '../../minion-protocol/index.ts';
-import type { EventBus } from '../events/event-bus.ts';
-import { MasterError } from '../api/errors.ts';
-import type { MineReader } from '../data/mine.ts';
-import { type PillarSource, compiledOf, pillarRequestOf } from '../data/pillar.ts';
-import type { KnownFacts } from '../jobs/minion-facts.ts';
-import type { Logger } from 'pino';
-import type { FileServer } from '../files/file-server.ts';
-import { isSuccess } from './orchestrate/run-chunks.ts';
-import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestrator.ts';
-import { type PillarMap, isPillarMap } from '../data/compile-pillar.ts';
-import { fromWire } from '../data/pillar-cache.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import {
+  type JobReturn,
+  type JobsApi,
+  type LoginsApi,
+  MasterError,
+  type RunRequest,
+} from '../api/index.ts';
+import {
+  compiledOf,
+  fromWire,
+  isPillarMap,
+  type MineReader,
+  type PillarMap,
+  type PillarSource,
+  pillarRequestOf,
+} from '../data/index.ts';
+import type { EventBus } from '../events/index.ts';
+import type { FileServer } from '../files/index.ts';
+import type { KnownFacts } from '../jobs/index.ts';
+import { AuthenticationError } from '../users/index.ts';
 import { type CacheRunnerDeps, cacheRunner } from './cache-runner.ts';
+import {
+  anything,
+  type CallContext,
+  type FunctionTable,
+  flag,
+  ignored,
+  type MasterFunction,
+  map,
+  masterFunction,
+  names,
+  optional,
+  required,
+  seconds,
+  target,
+  text,
+} from './caller.ts';
 import { type FileserverRunnerDeps, fileserverRunner } from './fileserver-runner.ts';
 import { type JobsRunnerDeps, jobsRunner } from './jobs-runner.ts';
 import { type ManageRunnerDeps, manageRunner } from './manage-runner.ts';
+import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestrator.ts';
+import { isSuccess } from './orchestrate/run-chunks.ts';
 
 // The `auth` runner [salt/runners/auth.py].
 

@@ -1,29 +1,35 @@
 /** Keys, jobs, runners and wheel over their parts: what the interface gives, and minions may ask. */
 
-
 import type { Logger } from 'pino';
-import type { FunctionsApi, JobsApi, KeysApi, LoginsApi, PillarApi } from '../api/master-api.ts';
-import { auditedKeys } from '../audit/audited.ts';
-import type { MasterConfig } from '../config/options.ts';
-import type { EventBus } from '../events/event-bus.ts';
-import type { FileServer } from '../files/file-server.ts';
-import type { Auth } from '../auth/auth.ts';
-import type { Audit } from '../audit/audited.ts';
-import type { KnownFacts } from '../jobs/minion-facts.ts';
-import type { JobDispatcher } from '../jobs/dispatcher.ts';
-import type { JobUpdate, PresentMinion } from '../api/jobs.ts';
-import { type MinionFacts, resumeJob } from '../jobs/follow-job.ts';
-import type { JobCache } from '../jobs/job-cache.ts';
-import { type JobsApiDeps, createJobsApi } from '../jobs/jobs.ts';
-import { type OwnKey, createKeysApi } from '../auth/keys-api.ts';
-import type { Mine } from '../data/mine.ts';
-import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
-import { type PillarSource, createPillarApi } from '../data/pillar.ts';
-import type { Renderer } from '../data/renderer.ts';
+import {
+  type FunctionsApi,
+  type JobsApi,
+  type JobUpdate,
+  type KeysApi,
+  type LoginsApi,
+  type PillarApi,
+  type PresentMinion,
+  version,
+} from '../api/index.ts';
+import { type Audit, auditedKeys } from '../audit/index.ts';
+import { type Auth, createKeysApi, type OwnKey } from '../auth/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import { createPillarApi, type Mine, type PillarSource, type Renderer } from '../data/index.ts';
+import type { EventBus } from '../events/index.ts';
+import type { FileServer } from '../files/index.ts';
+import {
+  createJobsApi,
+  type JobCache,
+  type JobDispatcher,
+  type JobsApiDeps,
+  type KnownFacts,
+  type MinionFacts,
+  resumeJob,
+  type TargetResolver,
+} from '../jobs/index.ts';
 import { FunctionCaller, type FunctionCallerOptions, saltRunners, saltWheels } from './caller.ts';
+import { type Orchestrator, openOrchestrator } from './orchestrate/orchestrator.ts';
 import { runnerTable } from './runners.ts';
-import type { TargetResolver } from '../jobs/targets.ts';
-import { version } from '../api/version.ts';
 import { wheelTable } from './wheel.ts';
 /** What they are made from. */
 export interface ServiceDeps extends Mine {

@@ -1,19 +1,44 @@
 /** The wheel functions that are served. */
 
-import { type WireMap, type WireValue, compileGlob, generateKeyPair, keyFingerprint } from '../../minion-protocol/index.ts';
-import type { MasterConfig } from '../config/options.ts';
-import { MasterError } from '../api/errors.ts';
-import { type FoundFile, hiddenDirectories, relativePath } from '../files/file-server.ts';
-import { HiddenDirectories, expandRoot, walkRoots } from '../files/roots.ts';
-import { DiskFiles } from '../files/disk-files.ts';
-import { type FunctionTable, count, flag, map, masterFunction, optional, required, text } from './caller.ts';
-import type { CreatedKey, KeyInfo, KeySelection, KeyState, KeysApi } from '../api/master-api.ts';
-import type { AuditRequester } from '../api/audit.ts';
-import type { OwnKey } from '../auth/keys-api.ts';
-import { literalGlob } from '../auth/key-store.ts';
 import { userInfo } from 'node:os';
-import { saltValues } from '../config/salt-values.ts';
-import type { PresentMinion } from '../api/jobs.ts';
+import {
+  compileGlob,
+  generateKeyPair,
+  keyFingerprint,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import {
+  type AuditRequester,
+  type CreatedKey,
+  type KeyInfo,
+  type KeySelection,
+  type KeyState,
+  type KeysApi,
+  MasterError,
+  type PresentMinion,
+} from '../api/index.ts';
+import { literalGlob, type OwnKey } from '../auth/index.ts';
+import { type MasterConfig, saltValues } from '../config/index.ts';
+import {
+  DiskFiles,
+  expandRoot,
+  type FoundFile,
+  HiddenDirectories,
+  hiddenDirectories,
+  relativePath,
+  walkRoots,
+} from '../files/index.ts';
+import {
+  count,
+  type FunctionTable,
+  flag,
+  map,
+  masterFunction,
+  optional,
+  required,
+  text,
+} from './caller.ts';
 
 // The `file_roots` wheel module, as far as it reads [salt/wheel/file_roots.py].
 

@@ -1,9 +1,14 @@
 /** A job on so many minions at a time [salt cli/batch.py]. */
 
-import { MasterError } from '../api/errors.ts';
-import { type FollowDeps, createJobEventQueue, followJob } from './follow-job.ts';
-import type { BatchRequest, BatchUpdate, JobUpdate, RunRequest } from '../api/jobs.ts';
+import {
+  type BatchRequest,
+  type BatchUpdate,
+  type JobUpdate,
+  MasterError,
+  type RunRequest,
+} from '../api/index.ts';
 import { type JobDispatcher, ParallelJobs } from './dispatcher.ts';
+import { createJobEventQueue, type FollowDeps, followJob } from './follow-job.ts';
 import { isFailureCode } from './job.ts';
 
 // The places of a batch: how many minions may be at it at once.

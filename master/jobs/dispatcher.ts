@@ -1,17 +1,26 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type MasterTransport, type OutgoingPublication, type PublicationLoad, type PublishOutcome, type SigningAlgorithm, type TargetExpression, type WireValue, isJid, publicationEnvelope, sealPublication } from '../../minion-protocol/index.ts';
-import { KeyedMutex } from '../../runtime/index.ts';
-import { type AuditTrail, auditOf, named } from '../audit/audit-log.ts';
-import { MasterError } from '../api/errors.ts';
-import { type EventBus, tags } from '../events/event-bus.ts';
+import {
+  isJid,
+  type MasterTransport,
+  type OutgoingPublication,
+  type PublicationLoad,
+  type PublishOutcome,
+  publicationEnvelope,
+  type SigningAlgorithm,
+  sealPublication,
+  type TargetExpression,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { BoundedQueue, KeyedMutex } from '../../runtime/index.ts';
+import { type JobReturn, type JobUpdate, MasterError, type PublishRequest } from '../api/index.ts';
+import { type AuditTrail, auditOf, named } from '../audit/index.ts';
+import type { PublishKey } from '../auth/index.ts';
+import { type EventBus, tags } from '../events/index.ts';
+import { freshJid, Job, type JobRecord, newJobEvent } from './job.ts';
+import { toArguments } from './job-arguments.ts';
+import type { AddedJob, JobCache } from './job-cache.ts';
 import type { Reconnecting } from './presence.ts';
 import type { TargetResolver } from './targets.ts';
-import { toArguments } from './job-arguments.ts';
-import { Job, type JobRecord, freshJid, newJobEvent } from './job.ts';
-import type { JobReturn, JobUpdate, PublishRequest } from '../api/jobs.ts';
-import type { AddedJob, JobCache } from './job-cache.ts';
-import { BoundedQueue } from '../../runtime/bounded-queue.ts';
-import type { PublishKey } from '../auth/publish-key.ts';
 
 /** A job that is on its way. */
 export interface PublishedJob {

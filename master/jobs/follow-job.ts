@@ -1,12 +1,16 @@
 /** A job from its publication to its end. */
 
-
 import type { WireValue } from '../../minion-protocol/index.ts';
+import { BoundedQueue } from '../../runtime/index.ts';
+import {
+  type Delivery,
+  type JobReturn,
+  type JobUpdate,
+  MasterError,
+  type SilenceReason,
+} from '../api/index.ts';
 import type { JobDispatcher } from './dispatcher.ts';
-import { type Job, type JobRecord, isFailureCode } from './job.ts';
-import type { Delivery, JobReturn, JobUpdate, SilenceReason } from '../api/jobs.ts';
-import { MasterError } from '../api/errors.ts';
-import { BoundedQueue } from '../../runtime/bounded-queue.ts';
+import { isFailureCode, type Job, type JobRecord } from './job.ts';
 import type { JobCache } from './job-cache.ts';
 /**
  * Which of these minions answer `saltutil.find_job` with more than an empty map. The round ends

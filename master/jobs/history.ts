@@ -1,11 +1,17 @@
 /** Jobs that are kept: what they were, what came back, what became of the rest. */
 
-
-import { MasterError } from '../api/errors.ts';
+import {
+  type Delivery,
+  type DeliveryState,
+  type JobListRequest,
+  type JobReport,
+  type JobReturn,
+  type JobSummary,
+  MasterError,
+} from '../api/index.ts';
+import { describeDeliveries, type MinionFacts } from './follow-job.ts';
 import type { JobRecord } from './job.ts';
-import type { Delivery, DeliveryState, JobListRequest, JobReport, JobReturn, JobSummary } from '../api/jobs.ts';
 import type { JobCache } from './job-cache.ts';
-import { type MinionFacts, describeDeliveries } from './follow-job.ts';
 /** What the history is read from. */
 export interface HistoryDeps {
   readonly cache: JobCache;

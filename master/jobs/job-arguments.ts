@@ -1,9 +1,9 @@
 /** What a job asks of a minion, in the form in which it is published [WIRE 11.1, 11.5]. */
 
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { MasterError } from '../api/index.ts';
+import { isFunctionName, keywordNameOf } from '../arguments/index.ts';
 
-import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
-import { isFunctionName, keywordNameOf } from '../arguments/arguments.ts';
-import { MasterError } from '../api/errors.ts';
 /** How many functions one job may have. */
 const maxFunctions = 1000;
 

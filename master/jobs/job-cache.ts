@@ -1,7 +1,7 @@
 import { KeyedMutex } from '../../runtime/index.ts';
 import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import type { JobReturn } from '../api/index.ts';
 import { Job, type JobRecord, packRecord, packReturn, unpackRecord, unpackReturn } from './job.ts';
-import type { JobReturn } from '../api/jobs.ts';
 
 const jobKey = (jid: string): Key => ['jobs', jid];
 const markKey = (minionId: string, mark: string): Key => ['self-made', minionId, mark];

@@ -1,10 +1,16 @@
-import { type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import { Compile } from '#typebox/compile';
-import { StoreError } from '../../store/index.ts';
-import { tags } from '../events/event-bus.ts';
-import type { JobCache } from './job-cache.ts';
-import type { JobReturn } from '../api/jobs.ts';
 import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import {
+  isWireMap,
+  packLocal,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { StoreError } from '../../store/index.ts';
+import type { JobReturn } from '../api/index.ts';
+import { tags } from '../events/index.ts';
+import type { JobCache } from './job-cache.ts';
 
 /** A published job, as it is kept [WIRE 15.4]. */
 export interface JobRecord {

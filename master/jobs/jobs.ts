@@ -1,24 +1,23 @@
 /** Jobs, from the parts of a master: whom they are for, how they are published, what is kept. */
 
-import { type MasterTransport, createJidSource } from '../../minion-protocol/index.ts';
-import type { MasterConfig } from '../config/options.ts';
-import type { EventBus } from '../events/event-bus.ts';
-import type { Auth } from '../auth/auth.ts';
-import type { Audit } from '../audit/audited.ts';
-import type { Store } from '../../store/index.ts';
-import type { KnownFacts } from './minion-facts.ts';
-import type { KnownResources } from './resources.ts';
-import { Reconnecting } from './presence.ts';
-import { JobDispatcher, Publisher } from './dispatcher.ts';
-import type { LastHeard } from '../auth/last-heard.ts';
-import { TargetResolver } from './targets.ts';
-import { JobCache } from './job-cache.ts';
-import type { MinionFacts } from './follow-job.ts';
 import { randomInt } from 'node:crypto';
-import type { JobProgress, JobsApi } from '../api/master-api.ts';
+import { createJidSource, type MasterTransport } from '../../minion-protocol/index.ts';
+import type { Store } from '../../store/index.ts';
+import type { JobProgress, JobsApi } from '../api/index.ts';
+import type { Audit } from '../audit/index.ts';
+import type { Auth, LastHeard } from '../auth/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import type { EventBus } from '../events/index.ts';
 import { type RunDeps, runBatch, runJob, runSubset } from './batch.ts';
+import { JobDispatcher, Publisher } from './dispatcher.ts';
+import type { MinionFacts } from './follow-job.ts';
 import { listJobs, showJob } from './history.ts';
 import type { Job } from './job.ts';
+import { JobCache } from './job-cache.ts';
+import type { KnownFacts } from './minion-facts.ts';
+import { Reconnecting } from './presence.ts';
+import type { KnownResources } from './resources.ts';
+import { TargetResolver } from './targets.ts';
 
 /** What they are made from. */
 export interface JobDeps {

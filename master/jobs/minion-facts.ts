@@ -1,11 +1,20 @@
-import { isDeepStrictEqual } from 'node:util';
-import { type FactMap, type FactSource, type MinionFacts, type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
-import type { Seal } from '../auth/session-keys.ts';
 import { open } from 'node:fs/promises';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { isMissing } from '../../runtime/system.ts';
+import {
+  type FactMap,
+  type FactSource,
+  isWireMap,
+  type MinionFacts,
+  packLocal,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { isMissing } from '../../runtime/index.ts';
+import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import type { Seal } from '../auth/index.ts';
 
 const endBytes = 4;
 /** Characters of all names of a list; longer ones are not shared. */

@@ -1,9 +1,21 @@
 import type { Logger } from 'pino';
-import { type CrypticleKey, type MasterTransport, type MinionFacts, type Peer, ProtocolError, type WireValue, isWireMap, minionTopic, openValue, unpackWire, wireBytes } from '../../minion-protocol/index.ts';
-import type { RequestCounters } from '../metrics/metrics.ts';
-import { type EventBus, tags } from '../events/event-bus.ts';
-import type { HeardFrom, LastHeard } from '../auth/last-heard.ts';
-import type { PresentMinion } from '../api/jobs.ts';
+import {
+  type CrypticleKey,
+  isWireMap,
+  type MasterTransport,
+  type MinionFacts,
+  minionTopic,
+  openValue,
+  type Peer,
+  ProtocolError,
+  unpackWire,
+  type WireValue,
+  wireBytes,
+} from '../../minion-protocol/index.ts';
+import type { PresentMinion } from '../api/index.ts';
+import type { HeardFrom, LastHeard } from '../auth/index.ts';
+import { type EventBus, tags } from '../events/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
 
 /** What {@link Announcements} needs of the rest of the master. */
 export interface AnnouncementsOptions {

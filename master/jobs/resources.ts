@@ -1,6 +1,13 @@
 /** What minions of 3008 and later manage besides themselves. */
 
-import { type MinionResources, type WireValue, isValidMinionId, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
+import {
+  isValidMinionId,
+  isWireMap,
+  type MinionResources,
+  packLocal,
+  unpackLocal,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import { type Key, type Store, StoreError } from '../../store/index.ts';
 
 const prefix: Key = ['minion-resources'];

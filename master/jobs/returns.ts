@@ -1,12 +1,12 @@
-import { type ReturnResource, decide } from '../../acl/index.ts';
+import { decide, type ReturnResource } from '../../acl/index.ts';
 import type { ReturnLoad, WireMap } from '../../minion-protocol/index.ts';
-import { type EventBus, tags } from '../events/event-bus.ts';
-import type { HourlyLimit } from '../../runtime/token-bucket.ts';
-import type { Meter } from '../metrics/metrics.ts';
-import type { KnownResources } from './resources.ts';
+import type { HourlyLimit } from '../../runtime/index.ts';
+import type { JobReturn } from '../api/index.ts';
+import { type EventBus, tags } from '../events/index.ts';
+import type { Meter } from '../metrics/index.ts';
 import { type Job, type JobRecord, stateErrorEvents } from './job.ts';
-import type { JobReturn } from '../api/jobs.ts';
 import type { JobCache } from './job-cache.ts';
+import type { KnownResources } from './resources.ts';
 
 /** What became of a return. Only `stored` and `told` reach anybody. */
 export type ReturnOutcome =

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { type PatternCompiler, compilePattern } from '../../minion-protocol/index.ts';
-import { badTarget } from '../config/target-text.ts';
+import { compilePattern, type PatternCompiler } from '../../minion-protocol/index.ts';
+import { badTarget } from '../config/index.ts';
 
 /** An expression with the texts to try it on. */
 export interface SlowQuestion {

@@ -1,9 +1,24 @@
-import { type CompileTargetOptions, type CompiledTarget, type MinionFacts, type MinionResources, type Nodegroups, type TargetCandidate, type TargetExpression, type TargetTerm, compileLinearPattern, compileTarget } from '../../minion-protocol/index.ts';
-import { MasterError } from '../api/errors.ts';
 import type { MinionTest, Reach } from '../../acl/index.ts';
+import {
+  type CompiledTarget,
+  type CompileTargetOptions,
+  compileLinearPattern,
+  compileTarget,
+  type MinionFacts,
+  type MinionResources,
+  type Nodegroups,
+  type TargetCandidate,
+  type TargetExpression,
+  type TargetTerm,
+} from '../../minion-protocol/index.ts';
+import {
+  MasterError,
+  type PlannedMinion,
+  type TargetPlan,
+  type TargetRequest,
+} from '../api/index.ts';
+import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../config/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
-import type { PlannedMinion, TargetPlan, TargetRequest } from '../api/jobs.ts';
-import { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from '../config/target-text.ts';
 
 /** Who a target means, among the accepted keys [WIRE 12.2]. */
 export interface ResolvedTarget {

@@ -1,10 +1,8 @@
 /** What a master measures, as families with a name each; docs/metrics.md explains them. */
 
-
-import type { KeyState, MasterStatus } from '../api/master-api.ts';
 import { performance } from 'node:perf_hooks';
 import type { Store } from '../../store/index.ts';
-import type { Distribution, MetricFamily, Sample } from '../api/events.ts';
+import type { Distribution, KeyState, MasterStatus, MetricFamily, Sample } from '../api/index.ts';
 /** What is measured when somebody asks. */
 export interface MeasuredNow {
   readonly status: MasterStatus;

@@ -1,14 +1,23 @@
 /** From an event to the calls that follow from it, as data. */
 
-
-import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../minion-protocol/index.ts';
-import type { TargetRequest } from '../api/jobs.ts';
-import type { TargetResolver } from '../jobs/targets.ts';
-import type { CallValue, MappedValue, Reaction, RunAction } from '../api/reactions.ts';
-import { globsOf, isMapped, neededValues, pathOf, schemaGuarantees } from '../config/reactions.ts';
-import { RateLimiter, parseRate } from '../../acl/index.ts';
-import type { MasterConfig } from '../config/options.ts';
-import { rulesOf } from '../config/policy-rules.ts';
+import { parseRate, RateLimiter } from '../../acl/index.ts';
+import {
+  compileGlob,
+  isWireMap,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import type { CallValue, MappedValue, Reaction, RunAction, TargetRequest } from '../api/index.ts';
+import {
+  globsOf,
+  isMapped,
+  type MasterConfig,
+  neededValues,
+  pathOf,
+  rulesOf,
+  schemaGuarantees,
+} from '../config/index.ts';
+import type { TargetResolver } from '../jobs/index.ts';
 import { reactorReactions } from './reactions.ts';
 /** An event that something may follow from. */
 export interface ReactionEvent {

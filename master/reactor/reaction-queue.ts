@@ -1,10 +1,15 @@
-import { Compile } from '#typebox/compile';
-import { type WireMap, type WireValue, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
-import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
-import type { PlannedCall } from './reaction-planner.ts';
 import { createHash } from 'node:crypto';
-import type { ReactionOutcome } from '../api/reactions.ts';
 import Type from '#typebox';
+import { Compile } from '#typebox/compile';
+import {
+  packLocal,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { type Key, type Operation, type Store, StoreError } from '../../store/index.ts';
+import type { ReactionOutcome } from '../api/index.ts';
+import type { PlannedCall } from './reaction-planner.ts';
 
 /** A run that is not over. */
 export interface OpenRun {

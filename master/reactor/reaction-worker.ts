@@ -1,23 +1,34 @@
 /** Does the runs of the queue, so many of each reaction at a time. */
 
-import { type Decision, type Policy, type Reach, decide, isUnlimited, reachOf } from '../../acl/index.ts';
-import type { JobsApi } from '../api/master-api.ts';
-import { MasterError } from '../api/errors.ts';
-import type { NamedCommands, ReactionResult } from '../api/extensions.ts';
-import { inTime, linkSignals } from '../../runtime/time-limit.ts';
-import type { JobDispatcher } from '../jobs/dispatcher.ts';
-import { isFailureCode } from '../jobs/job.ts';
-import { toCall } from '../functions/peers.ts';
-import type { FunctionCaller } from '../functions/caller.ts';
-import type { TargetResolver } from '../jobs/targets.ts';
-import type { CompiledReaction, MastersCall, PlannedCall, TargetedCall } from './reaction-planner.ts';
-import { serviceOf } from '../config/reactions.ts';
-import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 import type { Logger } from 'pino';
+import {
+  type Decision,
+  decide,
+  isUnlimited,
+  type Policy,
+  type Reach,
+  reachOf,
+} from '../../acl/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
-import { type EventBus, tags } from '../events/event-bus.ts';
-import type { RequestCounters } from '../metrics/metrics.ts';
-import { TokenBuckets } from '../../runtime/token-bucket.ts';
+import { inTime, linkSignals, TokenBuckets } from '../../runtime/index.ts';
+import {
+  type JobsApi,
+  MasterError,
+  type NamedCommands,
+  type ReactionResult,
+} from '../api/index.ts';
+import { serviceOf } from '../config/index.ts';
+import { type EventBus, tags } from '../events/index.ts';
+import { type FunctionCaller, toCall } from '../functions/index.ts';
+import { isFailureCode, type JobDispatcher, type TargetResolver } from '../jobs/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
+import type {
+  CompiledReaction,
+  MastersCall,
+  PlannedCall,
+  TargetedCall,
+} from './reaction-planner.ts';
+import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 
 // Does what a run asks for, as far as the reaction may, and says what became of it.
 

@@ -1,32 +1,43 @@
 /** Reactions, from the parts of a master. */
 
-import { type CompiledReaction, type PlannedCall, type Planner, type ReactionEvent, compileReactions, valueAt } from './reaction-planner.ts';
-import { type EndedRun, type OpenRun, type QueueConditions, ReactionQueue } from './reaction-queue.ts';
-import { ReactionReports, ReactionWorker } from './reaction-worker.ts';
-import type { WireMap } from '../../minion-protocol/index.ts';
-import { StoreError } from '../../store/index.ts';
-import { MasterError } from '../api/errors.ts';
-import type { EventBus } from '../events/event-bus.ts';
-import type { ReactionInfo, ReactionRun, ReactionsApi } from '../api/master-api.ts';
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { type Policy, type RuleAction, hasRules } from '../../acl/index.ts';
-import type { MasterConfig } from '../config/options.ts';
-import type { NamedCommands } from '../api/extensions.ts';
-import { type FileServer, hiddenDirectories } from '../files/file-server.ts';
+import { hasRules, type Policy, type RuleAction } from '../../acl/index.ts';
+import type { WireMap } from '../../minion-protocol/index.ts';
 import type { Store } from '../../store/index.ts';
-import type { JobDispatcher } from '../jobs/dispatcher.ts';
-import { freshJid } from '../jobs/job.ts';
-import type { JobCache } from '../jobs/job-cache.ts';
-import type { RequestCounters } from '../metrics/metrics.ts';
-import { renderMs } from '../data/pillar.ts';
-import { type Takes, createReactorPlanner, openReactorFiles } from './reactor-files.ts';
-import { Renderer } from '../data/renderer.ts';
-import type { Services } from '../functions/services.ts';
-import type { TargetResolver } from '../jobs/targets.ts';
-import type { Reaction, ReactionAction } from '../api/reactions.ts';
-import { reaction, serviceOf } from '../config/reactions.ts';
-import type { ReactorEntry } from '../config/option-table.ts';
+import { StoreError } from '../../store/index.ts';
+import {
+  MasterError,
+  type NamedCommands,
+  type Reaction,
+  type ReactionAction,
+  type ReactionInfo,
+  type ReactionRun,
+  type ReactionsApi,
+} from '../api/index.ts';
+import { type MasterConfig, type ReactorEntry, reaction, serviceOf } from '../config/index.ts';
+import { Renderer, renderMs } from '../data/index.ts';
+import type { EventBus } from '../events/index.ts';
+import { type FileServer, hiddenDirectories } from '../files/index.ts';
+import type { Services } from '../functions/index.ts';
+import { freshJid, type JobCache, type JobDispatcher, type TargetResolver } from '../jobs/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
+import {
+  type CompiledReaction,
+  compileReactions,
+  type PlannedCall,
+  type Planner,
+  type ReactionEvent,
+  valueAt,
+} from './reaction-planner.ts';
+import {
+  type EndedRun,
+  type OpenRun,
+  type QueueConditions,
+  ReactionQueue,
+} from './reaction-queue.ts';
+import { ReactionReports, ReactionWorker } from './reaction-worker.ts';
+import { createReactorPlanner, openReactorFiles, type Takes } from './reactor-files.ts';
 
 // From events to runs in the queue.
 

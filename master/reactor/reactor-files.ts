@@ -1,24 +1,43 @@
 /** From what a file says to a call, in the old form and the new [salt/utils/reactor.py ReactWrap]. */
 
-
-import { type WireValue, formatEventStamp, pythonStr } from '../../minion-protocol/index.ts';
-import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
-import { isFunctionName, isKeywordText, parseArgument } from '../arguments/arguments.ts';
-import { isList, textOf } from '../functions/orchestrate/high-data.ts';
-import { type PillarMap, isPillarMap } from '../data/compile-pillar.ts';
-import { toWire } from '../data/pillar-cache.ts';
-import type { Plan, PlanObstacle, PlannedCall, Planner, ReactionEvent, Refusal, TargetedCall } from './reaction-planner.ts';
-import { EventText } from '../data/render-template.ts';
-import { orderChunks } from '../functions/orchestrate/run-chunks.ts';
-import { expandGlob } from '../config/load.ts';
-import { type FileServer, type FileServerBackend, noFiles, requestedFile, servedFiles } from '../files/file-server.ts';
-import { HiddenDirectories } from '../files/roots.ts';
-import { DiskFiles } from '../files/disk-files.ts';
-import { PillarSources, type SourceFile, pipeOf } from '../data/pillar-sources.ts';
 import { randomBytes } from 'node:crypto';
-import { isEmpty } from '../data/pillar.ts';
-import type { Imports, Rendered, Renderer } from '../data/renderer.ts';
-import { MasterError } from '../api/errors.ts';
+import { formatEventStamp, pythonStr, type WireValue } from '../../minion-protocol/index.ts';
+import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
+import { MasterError } from '../api/index.ts';
+import { isFunctionName, isKeywordText, parseArgument } from '../arguments/index.ts';
+import { expandGlob } from '../config/index.ts';
+import {
+  EventText,
+  type Imports,
+  isEmpty,
+  isPillarMap,
+  type PillarMap,
+  PillarSources,
+  pipeOf,
+  type Rendered,
+  type Renderer,
+  type SourceFile,
+  toWire,
+} from '../data/index.ts';
+import {
+  DiskFiles,
+  type FileServer,
+  type FileServerBackend,
+  HiddenDirectories,
+  noFiles,
+  requestedFile,
+  servedFiles,
+} from '../files/index.ts';
+import { isList, orderChunks, textOf } from '../functions/index.ts';
+import type {
+  Plan,
+  PlannedCall,
+  Planner,
+  PlanObstacle,
+  ReactionEvent,
+  Refusal,
+  TargetedCall,
+} from './reaction-planner.ts';
 /** Whether a runner or a wheel function takes a keyword. */
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 
@@ -542,11 +561,7 @@ async function planAll(
   }
 }
 
-async function planFile(
-  file: SourceFile,
-  event: ReactionEvent,
-  parts: ReactorDeps,
-): Promise<Plan> {
+async function planFile(file: SourceFile, event: ReactionEvent, parts: ReactorDeps): Promise<Plan> {
   const { path } = file;
   const by = { rendering: parts.rendering, imported: parts.files.imported };
   const failures: Refusal[] = [];

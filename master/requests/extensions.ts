@@ -3,33 +3,43 @@
  * takes signals, gives pillar, and has methods at the local socket. `saltbridge/bridge` is one.
  */
 
-
 import type { Logger } from 'pino';
-import { type Decision, type Policy, type ProjectSubject, type Question, type Reach, type Subject, decide, questionText } from '../../acl/index.ts';
+import {
+  type Decision,
+  decide,
+  type Policy,
+  type ProjectSubject,
+  type Question,
+  questionText,
+  type Reach,
+  type Subject,
+} from '../../acl/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
-import type { MasterApi } from '../api/master-api.ts';
-import type { AuditActor } from '../api/audit.ts';
-import type { AuditTrail } from '../audit/audit-log.ts';
-import type { MasterConfig } from '../config/options.ts';
-import type { JobUpdate, TargetRequest } from '../api/jobs.ts';
-import type { KeyLifecycle } from '../auth/key-lifecycle.ts';
-import type { ExtPillar } from '../data/ext-pillar.ts';
-import type { TriggerEvent } from '../reactor/reactions.ts';
-import type { KeyAcceptanceHook } from '../auth/sign-in.ts';
-import type { NamedCommands, RpcMethod } from '../api/extensions.ts';
-import { type TargetResolver, everyone } from '../jobs/targets.ts';
+import type { Closers } from '../../runtime/index.ts';
 import type { Entry, Key, ListOptions, Operation, Store } from '../../store/index.ts';
-import { type Seal, createSeal } from '../auth/session-keys.ts';
-import type { RuledDecisions } from '../audit/audited.ts';
-import type { Closers } from '../../runtime/closers.ts';
-import type { UserSession } from '../users/user-api.ts';
-import { MasterError } from '../api/errors.ts';
-import type { EventBus } from '../events/event-bus.ts';
-import type { Auth } from '../auth/auth.ts';
-import type { Audit } from '../audit/audited.ts';
-import { freshJid } from '../jobs/job.ts';
-import type { JobCache } from '../jobs/job-cache.ts';
-import type { LivePolicy } from '../users/policy.ts';
+import {
+  type AuditActor,
+  type JobUpdate,
+  type MasterApi,
+  MasterError,
+  type NamedCommands,
+  type RpcMethod,
+  type TargetRequest,
+} from '../api/index.ts';
+import type { Audit, AuditTrail, RuledDecisions } from '../audit/index.ts';
+import {
+  type Auth,
+  createSeal,
+  type KeyAcceptanceHook,
+  type KeyLifecycle,
+  type Seal,
+} from '../auth/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import type { ExtPillar } from '../data/index.ts';
+import type { EventBus } from '../events/index.ts';
+import { everyone, freshJid, type JobCache, type TargetResolver } from '../jobs/index.ts';
+import type { TriggerEvent } from '../reactor/index.ts';
+import type { LivePolicy, UserSession } from '../users/index.ts';
 /** Given to `createMaster`; opened with it, and closed with it. */
 export interface MasterExtension {
   /** Letters, digits and `-`; none that another extension of the master has. */

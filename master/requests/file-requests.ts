@@ -4,19 +4,24 @@
  * metered by the bytes of its answer before that is made; over the rate it is delayed.
  */
 
-
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { type WireValue, packFileChunk } from '../../minion-protocol/index.ts';
-import type { HashType } from '../config/options.ts';
-import type { FileServer, FileStat, ServedFile } from '../files/file-server.ts';
-import { type ListKind, PackedLists } from '../files/roots.ts';
-import type { FileMeter } from './handlers.ts';
-import { type Handler, type Reply, type VerifiedRequest, send } from '../auth/request.ts';
 import type { Logger } from 'pino';
-import { type PushedFiles, pushedPath } from '../files/pushed-files.ts';
-import type { RequestCounters } from '../metrics/metrics.ts';
-import type { PolicyGate } from '../users/policy.ts';
+import { packFileChunk, type WireValue } from '../../minion-protocol/index.ts';
+import { type Handler, type Reply, send, type VerifiedRequest } from '../auth/index.ts';
+import type { HashType } from '../config/index.ts';
+import {
+  type FileServer,
+  type FileStat,
+  type ListKind,
+  PackedLists,
+  type PushedFiles,
+  pushedPath,
+  type ServedFile,
+} from '../files/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
+import type { PolicyGate } from '../users/index.ts';
+import type { FileMeter } from './handlers.ts';
 /** What the handlers need. */
 export interface FileHandlerOptions {
   readonly server: FileServer;

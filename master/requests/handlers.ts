@@ -1,39 +1,51 @@
 /** What minions may ask for, from the parts of a master. */
 
-
-import type { RequestCounters } from '../metrics/metrics.ts';
-import { HourlyLimit, type Rate, Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
-import { type ActiveHandlers, type RequestTable, createRequestTable } from './request-channel.ts';
-import { DropConnectionError, type VerifiedRequest } from '../auth/request.ts';
-import type { MasterConfig } from '../config/options.ts';
 import type { Logger } from 'pino';
-import { type EventBus, tags } from '../events/event-bus.ts';
-import type { SignalIntake } from './extensions.ts';
-import type { FileServer } from '../files/file-server.ts';
-import type { PushedFiles } from '../files/pushed-files.ts';
-import type { Auth } from '../auth/auth.ts';
-import type { KnownFacts } from '../jobs/minion-facts.ts';
-import type { KnownResources } from '../jobs/resources.ts';
-import type { Meter } from '../metrics/metrics.ts';
-import type { JobDispatcher } from '../jobs/dispatcher.ts';
-import type { JobCache } from '../jobs/job-cache.ts';
-import type { MinionFacts } from '../jobs/follow-job.ts';
-import { ReturnKeeper } from '../jobs/returns.ts';
-import type { MineReader, MineStore } from '../data/mine.ts';
-import { PeerPublisher, PeerRunner, type WordReader } from '../functions/peers.ts';
-import type { PillarSource } from '../data/pillar.ts';
-import type { PolicyGate } from '../users/policy.ts';
-import type { SessionKeys } from '../auth/session-keys.ts';
-import type { Services } from '../functions/services.ts';
-import type { FactsOfMinion } from '../jobs/minion-facts.ts';
-import type { TargetResolver } from '../jobs/targets.ts';
-import { type FileCommand, fileHandlers, fileRecvHandler } from './file-requests.ts';
-import type { LastHeard } from '../auth/last-heard.ts';
-import { type PeerHandlerOptions, type TopsProvider, masterOptsHandler, mineHandlers, peerHandlers, pillarHandler, resourcesHandler, returnHandler, revokeHandler, topsHandler } from './minion-requests.ts';
-import { minionEventHandler } from './minion-event.ts';
-import { SignatureCheck } from '../auth/signature-check.ts';
 import type { Decision } from '../../acl/index.ts';
-import type { Denial } from '../api/events.ts';
+import { HourlyLimit, type Rate, Throttle, TokenBuckets } from '../../runtime/index.ts';
+import type { Denial } from '../api/index.ts';
+import {
+  type Auth,
+  DropConnectionError,
+  type LastHeard,
+  type SessionKeys,
+  SignatureCheck,
+  type VerifiedRequest,
+} from '../auth/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import type { MineReader, MineStore, PillarSource } from '../data/index.ts';
+import { type EventBus, tags } from '../events/index.ts';
+import type { FileServer, PushedFiles } from '../files/index.ts';
+import { PeerPublisher, PeerRunner, type Services, type WordReader } from '../functions/index.ts';
+import {
+  type FactsOfMinion,
+  type JobCache,
+  type JobDispatcher,
+  type KnownFacts,
+  type KnownResources,
+  type MinionFacts,
+  ReturnKeeper,
+  type TargetResolver,
+} from '../jobs/index.ts';
+import type { Meter, RequestCounters } from '../metrics/index.ts';
+import type { PolicyGate } from '../users/index.ts';
+import type { SignalIntake } from './extensions.ts';
+import { type FileCommand, fileHandlers, fileRecvHandler } from './file-requests.ts';
+import { minionEventHandler } from './minion-event.ts';
+import {
+  masterOptsHandler,
+  mineHandlers,
+  type PeerHandlerOptions,
+  peerHandlers,
+  pillarHandler,
+  resourcesHandler,
+  returnHandler,
+  revokeHandler,
+  type TopsProvider,
+  topsHandler,
+} from './minion-requests.ts';
+import { type ActiveHandlers, createRequestTable, type RequestTable } from './request-channel.ts';
+
 /** What a request costs that moves nothing: some 0.2 ms, in which 16 KiB could be moved. */
 const leastBytes = 16 * 1024;
 /** A highstate asks for much at once, and then for nothing. */

@@ -1,16 +1,21 @@
 import type { Decision, EventResource } from '../../acl/index.ts';
-import { type MinionEventLoad, type WireMap, type WireValue, isWireMap, parseMinionEventLoad } from '../../minion-protocol/index.ts';
+import {
+  isWireMap,
+  type MinionEventLoad,
+  parseMinionEventLoad,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { mapMaybePromise, type Throttle, type TokenBuckets } from '../../runtime/index.ts';
 import { StoreError } from '../../store/index.ts';
-import { type EventBus, tags } from '../events/event-bus.ts';
+import { DropConnectionError, type Handler, send, type VerifiedRequest } from '../auth/index.ts';
+import { type EventBus, tags } from '../events/index.ts';
+import type { JobCache } from '../jobs/index.ts';
+import type { Meter, RequestCounters } from '../metrics/index.ts';
+import { jidOf } from '../reactor/index.ts';
+import type { PolicyGate } from '../users/index.ts';
 import type { SignalIntake } from './extensions.ts';
-import type { JobCache } from '../jobs/job-cache.ts';
-import type { Meter, RequestCounters } from '../metrics/metrics.ts';
-import type { Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
-import type { PolicyGate } from '../users/policy.ts';
-import { jidOf } from '../reactor/reactions.ts';
-import { mapMaybePromise } from '../../runtime/map-maybe-promise.ts';
 import type { DenialLog } from './handlers.ts';
-import { DropConnectionError, type Handler, type VerifiedRequest, send } from '../auth/request.ts';
 import { requestDigest } from './replay-cache.ts';
 
 /** What the handler of `_minion_event` needs. */
@@ -78,7 +83,9 @@ export function minionEventHandler(options: MinionEventOptions): Handler {
       ({ tag }) => !isOld || isWanted(options, minionId, tag),
     );
     const jids = ownJids(options, minionId, asked);
-    const permitted = mapMaybePromise(jids, (own) => judgeAll(options, request, minionId, asked, own));
+    const permitted = mapMaybePromise(jids, (own) =>
+      judgeAll(options, request, minionId, asked, own),
+    );
     const due = mapMaybePromise(permitted, (events) => whenDue(options, minionId, events));
     const kept = mapMaybePromise(due, (events) => keepWanted(options, minionId, request, events));
     return mapMaybePromise(kept, (events) => {

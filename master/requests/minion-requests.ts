@@ -1,24 +1,40 @@
-import { type WireMap, type WireValue, emptyWireMap, isWireMap, parsePillarLoad, parseReturnLoad } from '../../minion-protocol/index.ts';
-import { StoreError } from '../../store/index.ts';
-import type { ReturnKeeper } from '../jobs/returns.ts';
-import type { Meter, RequestCounters } from '../metrics/metrics.ts';
-import type { Throttle } from '../../runtime/token-bucket.ts';
-import { DropConnectionError, type Handler, type Reply, type VerifiedRequest, send, sendLater } from '../auth/request.ts';
-import { requestDigest } from './replay-cache.ts';
-import type { SignatureCheck } from '../auth/signature-check.ts';
 import type { Logger } from 'pino';
-import type { PillarSource } from '../data/pillar.ts';
-import { type MergeOptions, mergeOverride } from '../data/compile-pillar.ts';
-import type { PolicyGate } from '../users/policy.ts';
-import type { FactsOfMinion } from '../jobs/minion-facts.ts';
-import type { MineQuery, MineReader, MineStore } from '../data/mine.ts';
-import type { TargetRequest } from '../api/jobs.ts';
-import { InFlight } from '../../runtime/in-flight.ts';
-import type { PeerPublisher, PeerRunner } from '../functions/peers.ts';
-import type { MasterConfig } from '../config/options.ts';
-import { type EventBus, tags } from '../events/event-bus.ts';
-import type { KnownResources } from '../jobs/resources.ts';
-import type { KeyStore } from '../auth/key-store.ts';
+import {
+  emptyWireMap,
+  isWireMap,
+  parsePillarLoad,
+  parseReturnLoad,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { InFlight, type Throttle } from '../../runtime/index.ts';
+import { StoreError } from '../../store/index.ts';
+import type { TargetRequest } from '../api/index.ts';
+import {
+  DropConnectionError,
+  type Handler,
+  type KeyStore,
+  type Reply,
+  type SignatureCheck,
+  send,
+  sendLater,
+  type VerifiedRequest,
+} from '../auth/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import {
+  type MergeOptions,
+  type MineQuery,
+  type MineReader,
+  type MineStore,
+  mergeOverride,
+  type PillarSource,
+} from '../data/index.ts';
+import { type EventBus, tags } from '../events/index.ts';
+import type { PeerPublisher, PeerRunner } from '../functions/index.ts';
+import type { FactsOfMinion, KnownResources, ReturnKeeper } from '../jobs/index.ts';
+import type { Meter, RequestCounters } from '../metrics/index.ts';
+import type { PolicyGate } from '../users/index.ts';
+import { requestDigest } from './replay-cache.ts';
 
 /** What the handler of `_return` needs. */
 export interface ReturnHandlerOptions {

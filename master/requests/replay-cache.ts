@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { packWire } from '../../minion-protocol/index.ts';
-import { type Reply, type VerifiedRequest, send } from '../auth/request.ts';
+import { type Reply, send, type VerifiedRequest } from '../auth/index.ts';
 
 /** Marks that lie together in one block. */
 export const marksPerBlock = 4;

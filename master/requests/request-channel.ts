@@ -5,24 +5,51 @@
  * but for what is left without on purpose: see {@link DropConnectionError}.
  */
 
-
-import { type CheckedRequest, type ClearEnvelope, type CrypticleKey, type FactMap, type PayloadLimits, type Peer, ProtocolError, type ProtocolVersion, type RequestEnvelope, type RequestSlot, type SealedEnvelope, type WireValue, checkLoad, crypticleMac, decodeEnvelope, encodeClearReply, encodePackedReply, encodeSendReply, isEncryptionAlgorithm, isSigningAlgorithm, openPacked } from '../../minion-protocol/index.ts';
 import type { Logger } from 'pino';
+import {
+  type CheckedRequest,
+  type ClearEnvelope,
+  type CrypticleKey,
+  checkLoad,
+  crypticleMac,
+  decodeEnvelope,
+  encodeClearReply,
+  encodePackedReply,
+  encodeSendReply,
+  type FactMap,
+  isEncryptionAlgorithm,
+  isSigningAlgorithm,
+  openPacked,
+  type PayloadLimits,
+  type Peer,
+  ProtocolError,
+  type ProtocolVersion,
+  type RequestEnvelope,
+  type RequestSlot,
+  type SealedEnvelope,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { mapMaybePromise, type Throttle } from '../../runtime/index.ts';
 import { StoreError } from '../../store/index.ts';
-import { MasterError } from '../api/errors.ts';
-import type { Meter, RequestCounters } from '../metrics/metrics.ts';
-import type { Throttle } from '../../runtime/token-bucket.ts';
-import type { PublishKey } from '../auth/publish-key.ts';
-import type { SessionKeys } from '../auth/session-keys.ts';
-import { mapMaybePromise } from '../../runtime/map-maybe-promise.ts';
-import type { LastHeard } from '../auth/last-heard.ts';
-import type { ReplayCache } from './replay-cache.ts';
-import type { TokenCheck } from '../auth/token-check.ts';
-import type { VersionCheck, VersionPins } from '../auth/version-pins.ts';
+import { MasterError } from '../api/index.ts';
+import {
+  DropConnectionError,
+  type Handler,
+  type LastHeard,
+  type PublishKey,
+  type Reply,
+  type SessionKeys,
+  type SignIn,
+  send,
+  type TokenCheck,
+  type VerifiedRequest,
+  type VersionCheck,
+  type VersionPins,
+} from '../auth/index.ts';
+import type { Meter, RequestCounters } from '../metrics/index.ts';
 import type { FileCommand } from './file-requests.ts';
 import type { MineHandlers, PeerHandlers } from './minion-requests.ts';
-import type { SignIn } from '../auth/sign-in.ts';
-import { DropConnectionError, type Handler, type Reply, type VerifiedRequest, send } from '../auth/request.ts';
+import type { ReplayCache } from './replay-cache.ts';
 /** What the corridor needs of the rest of the master. */
 export interface RequestChannelOptions {
   readonly clear: ClearRequests;

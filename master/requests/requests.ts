@@ -1,16 +1,19 @@
 /** The corridor of a master, from its parts. */
 
-
 import { envelopeLimits, loadLimits } from '../../minion-protocol/index.ts';
-import { Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
-import { Announcements } from '../jobs/presence.ts';
-import type { PresentMinion } from '../api/jobs.ts';
-import { type KeyAcceptanceHook, SignIn, createFullnessCheck } from '../auth/sign-in.ts';
-import { ClearRequests, RequestChannel } from './request-channel.ts';
-import { DenialLog, type HandlerDeps, createHandlers, rateOf } from './handlers.ts';
+import { Throttle, TokenBuckets } from '../../runtime/index.ts';
+import type { PresentMinion } from '../api/index.ts';
+import {
+  createFullnessCheck,
+  type KeyAcceptanceHook,
+  SignIn,
+  TokenCheck,
+  VersionCheck,
+} from '../auth/index.ts';
+import { Announcements } from '../jobs/index.ts';
+import { createHandlers, DenialLog, type HandlerDeps, rateOf } from './handlers.ts';
 import type { ReplayCache } from './replay-cache.ts';
-import { TokenCheck } from '../auth/token-check.ts';
-import { VersionCheck } from '../auth/version-pins.ts';
+import { ClearRequests, RequestChannel } from './request-channel.ts';
 /** What the corridor is made from. */
 export interface RequestDeps extends Omit<HandlerDeps, 'denials' | 'requestRate'> {
   readonly repeats: ReplayCache;

@@ -4,13 +4,11 @@
  */
 
 import type { Static, TSchema } from 'typebox';
+import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import type { PolicyRule } from '../../acl/index.ts';
 import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
-import type { MasterApi, UserApi } from '../api/master-api.ts';
-import type { AuditRequester } from '../api/audit.ts';
-import type { RpcMethod } from '../api/extensions.ts';
-import Type from '#typebox';
+import type { AuditRequester, MasterApi, RpcMethod, UserApi } from '../api/index.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 const AnyMap = Type.Unsafe<WireMap>(Type.Object({}));

@@ -4,22 +4,31 @@
  * as lines of JSON: `{"item": …}` each, then `{"end": true}` or `{"error": …}`.
  */
 
-import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
+import { chmod, mkdtemp, rename, rm } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
+import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
-import { JsonError, type JsonOptions, SendPool, type SendQueue, StepScheduler, isSmallJson, makeDirectory, readJsonInSteps, textInSteps, writeJson, writeJsonInSteps } from '../../runtime/index.ts';
-import type { MasterApi } from '../api/master-api.ts';
-import type { AuditRequester } from '../api/audit.ts';
-import { MasterError } from '../api/errors.ts';
-import { missedBySlowReader } from '../events/event-ring.ts';
-import { markedForm, markedJson, toJson } from '../arguments/json-values.ts';
-import type { RpcMethod } from '../api/extensions.ts';
+import {
+  isSmallJson,
+  JsonError,
+  type JsonOptions,
+  makeDirectory,
+  readJsonInSteps,
+  SendPool,
+  type SendQueue,
+  StepScheduler,
+  textInSteps,
+  writeJson,
+  writeJsonInSteps,
+} from '../../runtime/index.ts';
+import { type AuditRequester, type MasterApi, MasterError, type RpcMethod } from '../api/index.ts';
+import { markedForm, markedJson, toJson } from '../arguments/index.ts';
+import { missedBySlowReader } from '../events/index.ts';
 import { rpcMethods } from './methods.ts';
-import { chmod, mkdtemp, rename, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
-import path from 'node:path';
 
 // Calls of the interface over HTTP, whatever they came in by: see server.ts for the form.
 

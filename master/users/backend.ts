@@ -1,6 +1,6 @@
 /** What authenticates users: one interface. The list of them is in ../config/backends.ts. */
 
-import type { BackendSettings } from '../config/external-auth.ts';
+import type { BackendSettings } from '../config/index.ts';
 import type { Credentials } from './logins.ts';
 
 /** Who logged in. */

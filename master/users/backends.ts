@@ -1,16 +1,27 @@
 /** The closed table of back ends: what stands under `external_auth`, and can be served. */
 
-import type { LoginBackend } from './backend.ts';
-import { open } from 'node:fs/promises';
-import { type BackendSettings, type FileBackendSettings, readBackend } from '../config/external-auth.ts';
-import { AuthenticationError } from './errors.ts';
-import { type PasswordForm, costliestPassword, isDisabled, isPassword, isSameText, isUnread } from './password-hashes.ts';
 import { createHash } from 'node:crypto';
-import type { MasterConfig } from '../config/options.ts';
+import { open } from 'node:fs/promises';
+import {
+  type BackendSettings,
+  type FileBackendSettings,
+  type MasterConfig,
+  readBackend,
+} from '../config/index.ts';
+import type { LoginBackend } from './backend.ts';
+import { AuthenticationError } from './errors.ts';
 import { createJwtBackend } from './jwt.ts';
 import { createKeystoneBackend } from './keystone.ts';
 import { createLdapBackend } from './ldap.ts';
 import { createPamBackend } from './pam.ts';
+import {
+  costliestPassword,
+  isDisabled,
+  isPassword,
+  isSameText,
+  isUnread,
+  type PasswordForm,
+} from './password-hashes.ts';
 
 /** Lets in everybody as whoever they say: for tests [salt/auth/auto.py]. */
 export function createAutoBackend(): LoginBackend {

@@ -1,16 +1,23 @@
 /** Keeps the latest decisions about minions: counted in memory, written to the store now and then. */
 
-import { type WireValue, isPlainObject, isWireMap } from '../../minion-protocol/index.ts';
-import { type Call, type Decision, type MinionSubject, type PolicyRule, createPolicy, parseRule, questionText } from '../../acl/index.ts';
-import type { LivePolicy, MinionQuestion } from './policy.ts';
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
+import {
+  type Call,
+  createPolicy,
+  type Decision,
+  type MinionSubject,
+  type PolicyRule,
+  parseRule,
+  questionText,
+} from '../../acl/index.ts';
+import { isPlainObject, isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { TokenBuckets } from '../../runtime/index.ts';
 import type { Operation, Store } from '../../store/index.ts';
-import { TokenBuckets } from '../../runtime/token-bucket.ts';
-import type { Seal } from '../auth/session-keys.ts';
-import type { AclApi } from '../api/master-api.ts';
+import type { AclApi, RecordedDecision } from '../api/index.ts';
+import type { Seal } from '../auth/index.ts';
 import { learnPolicy, replay } from './learn.ts';
-import type { RecordedDecision } from '../api/users.ts';
+import type { LivePolicy, MinionQuestion } from './policy.ts';
 
 // What data look like, without what they say.
 

@@ -1,6 +1,6 @@
 /** Why somebody is not let in, or may not do what they ask for. */
 
-import type { ErrorEntry } from '../api/errors.ts';
+import type { ErrorEntry } from '../api/index.ts';
 
 export type AuthenticationErrorCode =
   | 'ERR_EAUTH'

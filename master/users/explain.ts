@@ -1,11 +1,10 @@
 /** `acl.explain`: what the policy in force says of a request that somebody describes. */
 
-
-import { type Call, type Explanation, type Policy, explain, reachOf } from '../../acl/index.ts';
-import { type WireMap, type WireValue, pythonStr } from '../../minion-protocol/index.ts';
-import { parseArguments } from '../arguments/arguments.ts';
-import { type TargetResolver, everyone } from '../jobs/targets.ts';
-import type { ExplainRequest } from '../api/users.ts';
+import { type Call, type Explanation, explain, type Policy, reachOf } from '../../acl/index.ts';
+import { pythonStr, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type { ExplainRequest } from '../api/index.ts';
+import { parseArguments } from '../arguments/index.ts';
+import { everyone, type TargetResolver } from '../jobs/index.ts';
 /** What {@link explainRequest} asks. */
 export interface ExplainDeps {
   readonly policy: () => Policy;

@@ -1,7 +1,7 @@
 /** Tokens of an identity provider (OpenID Connect): the password is a signed JWT [RFC 7519]. */
 
-import type { JWTPayload, JWTVerifyGetKey, errors as JoseErrors } from 'jose';
-import type { JwtBackendSettings } from '../config/external-auth.ts';
+import type { errors as JoseErrors, JWTPayload, JWTVerifyGetKey } from 'jose';
+import type { JwtBackendSettings } from '../config/index.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 

@@ -1,7 +1,7 @@
 /** Users of a directory, by Salt's `auth.ldap.…` options [salt/auth/ldap.py]. */
 
 import type { Client, Entry } from 'ldapts';
-import type { EauthOptions } from '../config/option-table.ts';
+import type { EauthOptions } from '../config/index.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 

@@ -1,8 +1,24 @@
 /** The least policy that permits what was refused: a rule for what was asked, and nothing wider. */
 
-import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
-import { type Decision, type Policy, type PolicyRule, type RuleAction, builtInDenyNames, explain, isGrantable, literalGlob, parseRule } from '../../acl/index.ts';
-import type { LearnedPolicy, LearnedRule, RecordedDecision, ReplayChange, ReplayReport } from '../api/users.ts';
+import {
+  builtInDenyNames,
+  type Decision,
+  explain,
+  isGrantable,
+  literalGlob,
+  type Policy,
+  type PolicyRule,
+  parseRule,
+  type RuleAction,
+} from '../../acl/index.ts';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type {
+  LearnedPolicy,
+  LearnedRule,
+  RecordedDecision,
+  ReplayChange,
+  ReplayReport,
+} from '../api/index.ts';
 import { questionsOf } from './decisions.ts';
 
 // JSON Schema that the data of some examples fit, and only data of their shapes.

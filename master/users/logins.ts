@@ -1,17 +1,14 @@
 /** Log-ins and their tokens: who somebody is, for as long as it holds [salt/auth/__init__.py]. */
 
-import { addressSet } from '../../runtime/address-set.ts';
-import type { ApiAcl } from '../config/http-api-options.ts';
-import { Budget, KeyedSemaphore } from '../../runtime/index.ts';
-import { AuthenticationError } from './errors.ts';
-import type { Authenticated, KnownUser, LoginBackend, Standing } from './backend.ts';
-import { RecentAnswers } from '../../runtime/recent-answers.ts';
 import type { Logger } from 'pino';
-import type { LoginAudit } from '../audit/audited.ts';
-import type { MasterConfig } from '../config/options.ts';
+import { addressSet, Budget, KeyedSemaphore, RecentAnswers } from '../../runtime/index.ts';
+import type { Login, LoginRequest, TokenInfo, TokenSelection } from '../api/index.ts';
+import type { LoginAudit } from '../audit/index.ts';
+import type { ApiAcl, MasterConfig } from '../config/index.ts';
+import type { Authenticated, KnownUser, LoginBackend, Standing } from './backend.ts';
 import { type Backends, createBackends } from './backends.ts';
+import { AuthenticationError } from './errors.ts';
 import { type KnownToken, type TokenTable, TokenWatch, type Watched } from './tokens.ts';
-import type { Login, LoginRequest, TokenInfo, TokenSelection } from '../api/users.ts';
 
 // The form of a log-in [THREATS A-04, C-14]: two short texts, and the name of a back end.
 

@@ -1,9 +1,9 @@
 /** Passwords as files keep them: digests as Salt compares them, Apache's forms, and crypt(3)'s. */
 
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 
 // bcrypt, as `htpasswd -B` writes it; in a thread of its own, because it is made to be slow.
 

@@ -1,15 +1,29 @@
-import { type Decision, type LintFinding, type MinionSubject, type Policy, type PolicyEnvironment, type Question, type Reach, type ReachQuestion, type RuleAction, createPolicy, decide, hasRules, isGrantable, isLifecycleDecision, lintPolicy, questionText, reachOf } from '../../acl/index.ts';
-import { type MinionFacts, type Nodegroups, traverseFacts } from '../../minion-protocol/index.ts';
-import type { AclOptions, MasterConfig } from '../config/options.ts';
-import { policySyntax, rulesOf } from '../config/policy-rules.ts';
-import type { TargetResolver } from '../jobs/targets.ts';
-import { minionActor } from '../audit/audit-log.ts';
-import { RuledDecisions } from '../audit/audited.ts';
 import type { Logger } from 'pino';
-import type { Closers } from '../../runtime/closers.ts';
-import type { Audit } from '../audit/audited.ts';
+import {
+  createPolicy,
+  type Decision,
+  decide,
+  hasRules,
+  isGrantable,
+  isLifecycleDecision,
+  type LintFinding,
+  lintPolicy,
+  type MinionSubject,
+  type Policy,
+  type PolicyEnvironment,
+  type Question,
+  questionText,
+  type Reach,
+  type ReachQuestion,
+  type RuleAction,
+  reachOf,
+} from '../../acl/index.ts';
+import { type MinionFacts, type Nodegroups, traverseFacts } from '../../minion-protocol/index.ts';
+import type { Closers } from '../../runtime/index.ts';
+import { type Audit, minionActor, RuledDecisions } from '../audit/index.ts';
+import { type AclOptions, type MasterConfig, policySyntax, rulesOf } from '../config/index.ts';
+import type { KnownFacts, TargetResolver } from '../jobs/index.ts';
 import type { DecisionRecorder } from './decisions.ts';
-import type { KnownFacts } from '../jobs/minion-facts.ts';
 
 /** What {@link LivePolicy} needs. */
 export interface LivePolicyOptions {

@@ -1,24 +1,36 @@
 /** The master's interface as a user has it: everything is decided by the policy before it begins. */
 
-import { type Call, type Policy, type Question, type UserSubject, decide, isUnlimited, reachOf } from '../../acl/index.ts';
-import { type WireValue, pythonStr } from '../../minion-protocol/index.ts';
-import { isKeywordText } from '../arguments/arguments.ts';
-import { MasterError } from '../api/errors.ts';
-import { separateKeywords } from '../jobs/job-arguments.ts';
-import type { BusApi } from '../events/event-bus.ts';
-import type { MasterEvent } from '../api/events.ts';
-import { MissedEvents } from '../events/event-ring.ts';
 import type { Logger } from 'pino';
-import type { EventsApi, FunctionsApi, JobsApi, KeysApi, UserApi } from '../api/master-api.ts';
-import type { AuditRequester } from '../api/audit.ts';
-import type { RuledDecisions } from '../audit/audited.ts';
-import type { PublishRequest } from '../api/jobs.ts';
-import type { RequestCounters } from '../metrics/metrics.ts';
-import { linkSignals } from '../../runtime/time-limit.ts';
-import type { FunctionCall } from '../api/functions.ts';
-import type { TargetResolver } from '../jobs/targets.ts';
+import {
+  type Call,
+  decide,
+  isUnlimited,
+  type Policy,
+  type Question,
+  reachOf,
+  type UserSubject,
+} from '../../acl/index.ts';
+import { pythonStr, type WireValue } from '../../minion-protocol/index.ts';
+import { linkSignals } from '../../runtime/index.ts';
+import {
+  type AuditRequester,
+  type EventsApi,
+  type FunctionCall,
+  type FunctionsApi,
+  type JobsApi,
+  type KeysApi,
+  MasterError,
+  type MasterEvent,
+  type PublishRequest,
+  type UserApi,
+} from '../api/index.ts';
+import { isKeywordText } from '../arguments/index.ts';
+import type { RuledDecisions } from '../audit/index.ts';
+import type { MasterConfig } from '../config/index.ts';
+import { type BusApi, MissedEvents } from '../events/index.ts';
+import { separateKeywords, type TargetResolver } from '../jobs/index.ts';
+import type { RequestCounters } from '../metrics/index.ts';
 import { AuthenticationError, AuthorizationError } from './errors.ts';
-import type { MasterConfig } from '../config/options.ts';
 import type { LivePolicy } from './policy.ts';
 
 // What a user asks for, in the form in which rules look at it.

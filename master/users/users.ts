@@ -1,21 +1,17 @@
 /** Log-ins, from the parts of a master, and the interface that users have by them. */
 
-
 import { once } from 'node:events';
 import type { Logger } from 'pino';
 import { rightsOfUser } from '../../acl/index.ts';
-import type { JobsApi, LoginsApi, UserApi } from '../api/master-api.ts';
-import { LoginAudit } from '../audit/audited.ts';
-import type { MasterConfig } from '../config/options.ts';
-import type { Audit } from '../audit/audited.ts';
+import { delay, linkSignals } from '../../runtime/index.ts';
 import type { Store } from '../../store/index.ts';
-import { delay, linkSignals } from '../../runtime/time-limit.ts';
-import type { LivePolicy } from './policy.ts';
-import { policySyntax } from '../config/policy-rules.ts';
+import type { JobsApi, LoginsApi, TokenInfo, UserApi } from '../api/index.ts';
+import { type Audit, LoginAudit } from '../audit/index.ts';
+import { type MasterConfig, policySyntax } from '../config/index.ts';
 import { Logins, toInfo } from './logins.ts';
-import type { TokenInfo } from '../api/users.ts';
-import { type UserApiDeps, type UserSession, createUserApi, enforceSudoAcl } from './user-api.ts';
+import type { LivePolicy } from './policy.ts';
 import { TokenTable } from './tokens.ts';
+import { createUserApi, enforceSudoAcl, type UserApiDeps, type UserSession } from './user-api.ts';
 /** What they are made from. */
 export interface UsersDeps extends UserApiDeps {
   /** Its members change with a reload. */

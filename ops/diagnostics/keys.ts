@@ -1,14 +1,15 @@
 import path from 'node:path';
+import { keyMarks, type SurveyedKey, surveyOwnKeys } from '../../master/auth/index.ts';
 import { isNewMinionId } from '../../minion-protocol/index.ts';
-import { keyMarks } from '../../master/auth/keys-api.ts';
-import { type SurveyedKey, surveyOwnKeys } from '../../master/auth/key-survey.ts';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './run-doctor.ts';
 
 const dayMs = 86_400_000;
 const pendingDays = 7;
 
 /** The master's own pairs, and the signature that may stand for the second one. */
-export async function checkOwnKeys({ config: { config } }: DiagnosticsInput): Promise<DoctorFinding[]> {
+export async function checkOwnKeys({
+  config: { config },
+}: DiagnosticsInput): Promise<DoctorFinding[]> {
   const findings: DoctorFinding[] = [];
   for (const { name, fault } of await surveyOwnKeys(config)) {
     // Without a pair, and without a trace of one, the first start makes it.

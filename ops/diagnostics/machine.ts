@@ -1,11 +1,11 @@
-import { readFile, readdir, stat } from 'node:fs/promises';
-import path from 'node:path';
-import { version } from '../../master/api/version.ts';
-import type { DiagnosticsInput, DiskRoom, DoctorFinding } from './run-doctor.ts';
 import type { Stats } from 'node:fs';
-import type { MasterConfig } from '../../master/config/options.ts';
-import { placeDirectories } from '../../master/auth/pki-directory.ts';
-import { isMissing } from '../../runtime/system.ts';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { version } from '../../master/api/index.ts';
+import { placeDirectories } from '../../master/auth/index.ts';
+import type { MasterConfig } from '../../master/config/index.ts';
+import { isMissing } from '../../runtime/index.ts';
+import type { DiagnosticsInput, DiskRoom, DoctorFinding } from './run-doctor.ts';
 
 const mebibyte = 1_048_576;
 const toleranceMs = 300_000;
@@ -16,7 +16,10 @@ const connectionsPerMinion = 2;
 const minNode = [20, 12] as const;
 
 /** Versions of what the master runs on. */
-export async function checkVersions({ world, running }: DiagnosticsInput): Promise<DoctorFinding[]> {
+export async function checkVersions({
+  world,
+  running,
+}: DiagnosticsInput): Promise<DoctorFinding[]> {
   const findings: DoctorFinding[] = [];
   const [major = 0, minor = 0] = world.nodeVersion.split('.').map(Number);
   if (major < minNode[0] || (major === minNode[0] && minor < minNode[1])) {
@@ -90,7 +93,11 @@ async function timesOf(
 }
 
 /** Open files, of which every connection is one. */
-export async function checkFileLimit({ keys, running, world }: DiagnosticsInput): Promise<DoctorFinding[]> {
+export async function checkFileLimit({
+  keys,
+  running,
+  world,
+}: DiagnosticsInput): Promise<DoctorFinding[]> {
   const subject = path.join(world.procDirectory, String(running?.status.pid ?? 'self'), 'limits');
   const limit = openFileLimit(await readFile(subject, 'utf8').catch(() => ''));
   const minions = keys.keys.filter(({ place }) => place === 'accepted').length;
@@ -258,7 +265,10 @@ async function checkOwners(
   return findings;
 }
 
-async function checkLeftovers(directory: string, { world }: DiagnosticsInput): Promise<DoctorFinding[]> {
+async function checkLeftovers(
+  directory: string,
+  { world }: DiagnosticsInput,
+): Promise<DoctorFinding[]> {
   const names = await readdir(directory).catch(() => []);
   const findings: DoctorFinding[] = [];
   for (const name of names.filter((it) => temporaryName.test(it))) {

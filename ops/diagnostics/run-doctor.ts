@@ -1,26 +1,41 @@
 /** A look at a master's configuration, files and machine, with or without the master running. */
 
-import { placeOf, withoutPlace } from '../../master/config/load.ts';
-import { type ConfigSurvey, surveyMasterConfig } from '../../master/config/unserved-options.ts';
-import type { ConfigWarning } from '../../master/config/option-kinds.ts';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
-import type { MasterConfig } from '../../master/config/options.ts';
-import { codeOf, isMissing } from '../../runtime/system.ts';
-import { type RuleAction, createPolicy, hasRules } from '../../acl/index.ts';
-import { policySyntax, rulesOf } from '../../master/config/policy-rules.ts';
-import { serviceOf } from '../../master/config/reactions.ts';
-import type { KeyInfo, MasterApi, MasterStatus, MinionInfo } from '../../master/api/master-api.ts';
-import { jidTime } from '../../minion-protocol/index.ts';
-import { type Store, StoreError, engineVersion, readStore } from '../../store/index.ts';
-import { readPins } from '../../master/auth/version-pins.ts';
 import { generateKeyPairSync, sign } from 'node:crypto';
+import { once } from 'node:events';
 import { statfs } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import path from 'node:path';
-import { type KeySurvey, surveyKeys } from '../../master/auth/key-survey.ts';
-import { version } from '../../master/api/version.ts';
+import { createPolicy, hasRules, type RuleAction } from '../../acl/index.ts';
+import {
+  type KeyInfo,
+  type MasterApi,
+  type MasterStatus,
+  type MinionInfo,
+  version,
+} from '../../master/api/index.ts';
+import { type KeySurvey, readPins, surveyKeys } from '../../master/auth/index.ts';
+import {
+  type ConfigSurvey,
+  type ConfigWarning,
+  type MasterConfig,
+  placeOf,
+  policySyntax,
+  rulesOf,
+  serviceOf,
+  surveyMasterConfig,
+  withoutPlace,
+} from '../../master/config/index.ts';
+import { jidTime } from '../../minion-protocol/index.ts';
+import { codeOf, isMissing } from '../../runtime/index.ts';
+import { engineVersion, readStore, type Store, StoreError } from '../../store/index.ts';
 import { checkMinionKeys, checkOwnKeys } from './keys.ts';
-import { checkClock, checkDisk, checkFileLimit, checkPermissions, checkVersions } from './machine.ts';
+import {
+  checkClock,
+  checkDisk,
+  checkFileLimit,
+  checkPermissions,
+  checkVersions,
+} from './machine.ts';
 
 const maxSocketPathBytes = 107;
 
@@ -180,7 +195,10 @@ function lowIds({ keys, running, store }: DiagnosticsInput): string[] {
 const actions: readonly RuleAction[] = ['publish', 'runner', 'wheel'];
 
 /** Files of the reactor that no rule permits anything: every run of theirs is denied. */
-export async function checkReactions({ config: survey, world }: DiagnosticsInput): Promise<DoctorFinding[]> {
+export async function checkReactions({
+  config: survey,
+  world,
+}: DiagnosticsInput): Promise<DoctorFinding[]> {
   const { config } = survey;
   const references = new Set(config.reactor.flatMap(({ sls }) => sls));
   if (references.size === 0) return [];
@@ -405,7 +423,11 @@ export interface DoctorOptions {
 }
 
 /** Examines. Changes nothing; binds the ports for a moment where no master runs. */
-export async function runDoctor({ directory, openApi, world }: DoctorOptions): Promise<DoctorReport> {
+export async function runDoctor({
+  directory,
+  openApi,
+  world,
+}: DoctorOptions): Promise<DoctorReport> {
   const config = await surveyMasterConfig(directory);
   const master = await examineMaster(openApi);
   const store =
@@ -419,7 +441,11 @@ export async function runDoctor({ directory, openApi, world }: DoctorOptions): P
     store: store.content,
     world: { ...thisWorld(), ...world },
   };
-  const findings = withoutRepeats([...master.findings, ...store.findings, ...(await runChecks(patient))]);
+  const findings = withoutRepeats([
+    ...master.findings,
+    ...store.findings,
+    ...(await runChecks(patient)),
+  ]);
   return {
     findings: [
       ...findings.filter(({ severity }) => severity === 'error'),

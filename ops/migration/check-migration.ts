@@ -1,18 +1,43 @@
 /** The report on a salt-master's configuration: what would become of each thing that it uses. */
 
-import { isNewMinionId } from '../../minion-protocol/index.ts';
-import type { MasterConfig } from '../../master/config/options.ts';
-import { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from '../../master/auth/key-survey.ts';
-import { type KeyPlace, placeDirectories } from '../../master/auth/pki-directory.ts';
 import { readdir } from 'node:fs/promises';
-import { type ConfigError, type ConfigWarning, type Setting, type Settings, moduleNames, textsOf } from '../../master/config/option-kinds.ts';
-import { unservedExtPillars } from '../../master/config/ext-pillar.ts';
-import { optionStatus, withoutPlace } from '../../master/config/load.ts';
-import { type ConfigSurvey, surveyMasterConfig } from '../../master/config/unserved-options.ts';
-import { type SignalPlan, enginePrefixes, planSignals } from '../../master/config/signal-plan.ts';
-import { type Root, customModuleFindings, extensionFindings, findListeners, rendererFindings, rootsOf, walkFiles } from './site-files.ts';
-import { type ReactionPlan, planReactions } from './reaction-plan.ts';
 import path from 'node:path';
+import {
+  type KeyPlace,
+  type KeySurvey,
+  placeDirectories,
+  type SurveyedKey,
+  surveyKeys,
+  surveyOwnKeys,
+} from '../../master/auth/index.ts';
+import {
+  type ConfigError,
+  type ConfigSurvey,
+  type ConfigWarning,
+  enginePrefixes,
+  type MasterConfig,
+  moduleNames,
+  optionStatus,
+  planSignals,
+  type Setting,
+  type Settings,
+  type SignalPlan,
+  surveyMasterConfig,
+  textsOf,
+  unservedExtPillars,
+  withoutPlace,
+} from '../../master/config/index.ts';
+import { isNewMinionId } from '../../minion-protocol/index.ts';
+import { planReactions, type ReactionPlan } from './reaction-plan.ts';
+import {
+  customModuleFindings,
+  extensionFindings,
+  findListeners,
+  type Root,
+  rendererFindings,
+  rootsOf,
+  walkFiles,
+} from './site-files.ts';
 
 // Parts of Salt that a configuration brings into use, by the option that does so: what they mean
 // here while the option is not served. One that is served needs no row.

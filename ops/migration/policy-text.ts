@@ -1,6 +1,6 @@
+import type { Listening } from '../../master/config/index.ts';
 import type { MigrationReport } from './check-migration.ts';
 import type { PlannedReactionRule, UnderivableReaction } from './reaction-plan.ts';
-import type { Listening } from '../../master/config/signal-plan.ts';
 
 /**
  * The plans of a report as one file for `master.d`: what minions may emit, with a comment for each

@@ -1,14 +1,13 @@
 /** The least rules under which the files of Salt's reactor do what they call. */
 
-import { TemplateError, parseYaml } from '../../template/index.ts';
-import { MasterError } from '../../master/api/errors.ts';
-import { isFunctionName } from '../../master/arguments/arguments.ts';
-import { pipeOf } from '../../master/data/pillar-sources.ts';
-import { type Chunk, FormError, chunksOf } from '../../master/reactor/reactor-files.ts';
-import { expandGlob } from '../../master/config/load.ts';
-import { type Settings, pairsOf, textsOf } from '../../master/config/option-kinds.ts';
-import { readStart, rootsOf } from './site-files.ts';
 import path from 'node:path';
+import { MasterError } from '../../master/api/index.ts';
+import { isFunctionName } from '../../master/arguments/index.ts';
+import { expandGlob, pairsOf, type Settings, textsOf } from '../../master/config/index.ts';
+import { pipeOf } from '../../master/data/index.ts';
+import { type Chunk, chunksOf, FormError } from '../../master/reactor/index.ts';
+import { parseYaml, TemplateError } from '../../template/index.ts';
+import { readStart, rootsOf } from './site-files.ts';
 
 // What a file of the reactor calls, read without an event: templates in it are not rendered.
 

@@ -1,10 +1,18 @@
 import type { Dirent } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
-import { codeOf, isMissing } from '../../runtime/system.ts';
-import { type Settings, pairsOf, textsOf } from '../../master/config/option-kinds.ts';
-import { type MigrationFinding, unreadableFinding } from './check-migration.ts';
-import { type Listening, engineNames, engineOption, forwardingEngines, reactorPatterns } from '../../master/config/signal-plan.ts';
 import path from 'node:path';
+import {
+  engineNames,
+  engineOption,
+  forwardingEngines,
+  type Listening,
+  pairsOf,
+  reactorPatterns,
+  type Settings,
+  textsOf,
+} from '../../master/config/index.ts';
+import { codeOf, isMissing } from '../../runtime/index.ts';
+import { type MigrationFinding, unreadableFinding } from './check-migration.ts';
 
 /** How much of a tree is looked at. */
 const maxFiles = 50_000;

@@ -13,12 +13,7 @@ import { addRoute } from './route.ts';
 
 // Families of the HTTP API and of the process.
 
-function httpFamilies({
-  answers,
-  streams,
-  sessions,
-  refusals,
-}: HttpMetrics): MetricFamily[] {
+function httpFamilies({ answers, streams, sessions, refusals }: HttpMetrics): MetricFamily[] {
   return [
     {
       type: 'counter',

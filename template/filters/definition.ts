@@ -1,11 +1,19 @@
 /** What filters, tests and functions are made of. */
 
-import type { UsageMeter } from '../../python/limits.ts';
-import type { Parameters } from '../../python/functions.ts';
-import { iterate } from '../../python/sequences.ts';
 import { UnsupportedFeature } from '../../python/exceptions.ts';
-import { type Arguments, Undefined, type Value, isText, str, textOf, textRepr } from '../../python/values.ts';
 import type { FieldLookup } from '../../python/format.ts';
+import type { Parameters } from '../../python/functions.ts';
+import type { UsageMeter } from '../../python/limits.ts';
+import { iterate } from '../../python/sequences.ts';
+import {
+  type Arguments,
+  isText,
+  str,
+  textOf,
+  textRepr,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
 
 /** What filters may use of the rendering that they are part of. */
 export interface FilterContext {
@@ -42,12 +50,16 @@ export function defineFilter(
 }
 
 /** One that looks at its value only. */
-export function simpleFilter(run: (value: Value, context: FilterContext) => Value): FilterDefinition {
+export function simpleFilter(
+  run: (value: Value, context: FilterContext) => Value,
+): FilterDefinition {
   return defineFilter(['value'], [], (context, value = null) => run(value, context));
 }
 
 /** One that takes any arguments. */
-export function variadicFilter(run: (context: FilterContext, args: Arguments) => Value): FilterDefinition {
+export function variadicFilter(
+  run: (context: FilterContext, args: Arguments) => Value,
+): FilterDefinition {
   return { names: [], defaults: [], runAll: run };
 }
 

@@ -1,13 +1,13 @@
 /** All filters and tests: closed tables, in which nothing else can be found. */
 
-import { type Value, hashKey } from '../../python/values.ts';
+import { hashKey, type Value } from '../../python/values.ts';
 import { type FilterDefinition, simpleFilter, unsupportedFilter } from './definition.ts';
+import { selectFilters, sequenceFilters } from './jinja-collections.ts';
+import { numberFilters, textFilters } from './jinja-scalars.ts';
 import { itertoolsFilters, saltDataFilters, setFilters } from './salt-collections.ts';
 import { networkFilters } from './salt-network.ts';
-import { numberFilters, textFilters } from './jinja-scalars.ts';
 import { saltSerialFilters } from './salt-serializers.ts';
 import { saltTextFilters } from './salt-text.ts';
-import { selectFilters, sequenceFilters } from './jinja-collections.ts';
 import { testDefinitions } from './tests.ts';
 
 const reasons: Readonly<Record<string, readonly string[]>> = {
@@ -49,8 +49,10 @@ const reasons: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-const unsupported: readonly (readonly [string, FilterDefinition])[] = Object.entries(reasons).flatMap(
-  ([reason, names]) => names.map((name) => [name, unsupportedFilter('filter', name, reason)] as const),
+const unsupported: readonly (readonly [string, FilterDefinition])[] = Object.entries(
+  reasons,
+).flatMap(([reason, names]) =>
+  names.map((name) => [name, unsupportedFilter('filter', name, reason)] as const),
 );
 
 /** Every filter. */

@@ -1,12 +1,38 @@
 /** jinja2's filters for lists and dicts. */
 
 import { tryAttribute } from '../../python/attributes.ts';
+import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
 import { binaryOperation, equals, isOrdered, sortValues } from '../../python/operators.ts';
 import { asIndex, isTruthy, iterate, lengthOf, toArray } from '../../python/sequences.ts';
-import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
-import { type Arguments, Dict, Lazy, Markup, Range, Tuple, Undefined, type Value, describeObject, isText, textOf, textRepr, typeName } from '../../python/values.ts';
 import { charactersOf } from '../../python/text.ts';
-import { type FilterContext, type FilterDefinition, type FilterDefinitions, attributeGetter, attributesGetter, defineFilter, iterateItems, lowerCased, simpleFilter, undefinedValue, variadicFilter } from './definition.ts';
+import {
+  type Arguments,
+  Dict,
+  describeObject,
+  isText,
+  Lazy,
+  Markup,
+  Range,
+  Tuple,
+  textOf,
+  textRepr,
+  typeName,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
+import {
+  attributeGetter,
+  attributesGetter,
+  defineFilter,
+  type FilterContext,
+  type FilterDefinition,
+  type FilterDefinitions,
+  iterateItems,
+  lowerCased,
+  simpleFilter,
+  undefinedValue,
+  variadicFilter,
+} from './definition.ts';
 
 function all(value: Value, context: FilterContext): Value[] {
   return [...iterateItems(value, context)];
@@ -43,7 +69,8 @@ function* slices(
 ): Generator<Value> {
   const list = all(value, context);
   const number = asIndex(count);
-  if (number === 0) throw new PythonException('ZeroDivisionError', 'integer division or modulo by zero');
+  if (number === 0)
+    throw new PythonException('ZeroDivisionError', 'integer division or modulo by zero');
   const size = Math.floor(list.length / number);
   const larger = list.length - size * number;
   let offset = 0;
@@ -60,7 +87,10 @@ function* slices(
 function dictSort(context: FilterContext, value: Value, args: readonly Value[]): Value {
   const [caseSensitive = false, by = 'key', reverse = false] = args;
   if (by !== 'key' && by !== 'value') {
-    throw new PythonException('FilterArgumentError', 'You can only sort by either "key" or "value"');
+    throw new PythonException(
+      'FilterArgumentError',
+      'You can only sort by either "key" or "value"',
+    );
   }
   const pairs = Array.from(pairsOf(value), ([k, v]) => new Tuple([k, v]));
   const place = by === 'key' ? 0 : 1;
@@ -75,13 +105,18 @@ function dictSort(context: FilterContext, value: Value, args: readonly Value[]):
 function pairsOf(value: Value): Iterable<readonly [Value, Value]> {
   if (value instanceof Dict) return value.entries();
   if (value instanceof Undefined) throw value.error();
-  throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'items'`);
+  throw new PythonException(
+    'AttributeError',
+    `'${typeName(value)}' object has no attribute 'items'`,
+  );
 }
 
 function last(value: Value, context: FilterContext): Value {
   const reversedItems = reversed(value);
   const next = reversedItems.next();
-  return next.done === true ? undefinedValue(context, 'No last item, sequence was empty.') : next.value;
+  return next.done === true
+    ? undefinedValue(context, 'No last item, sequence was empty.')
+    : next.value;
 }
 
 /** `reversed(value)`. @throws PythonException TypeError for what has no order */
@@ -151,7 +186,8 @@ function sum(context: FilterContext, value: Value, attribute: Value, start: Valu
   if (isText(start)) throw typeError("sum() can't sum strings [use ''.join(seq) instead]");
   const get = attributeGetter(context, attribute);
   let total: Value = start;
-  for (const item of iterateItems(value, context)) total = binaryOperation(total, '+', get(item), context.meter);
+  for (const item of iterateItems(value, context))
+    total = binaryOperation(total, '+', get(item), context.meter);
   return total;
 }
 
@@ -168,7 +204,10 @@ export const sequenceFilters: FilterDefinitions = {
     if (object instanceof Undefined) throw object.error();
     const found = tryAttribute(object, textOf(name), context);
     return found === undefined
-      ? undefinedValue(context, `${textRepr(describeObject(object))} has no attribute ${textRepr(textOf(name))}`)
+      ? undefinedValue(
+          context,
+          `${textRepr(describeObject(object))} has no attribute ${textRepr(textOf(name))}`,
+        )
       : found;
   }),
   batch: defineFilter(
@@ -187,7 +226,9 @@ export const sequenceFilters: FilterDefinitions = {
   ),
   first: simpleFilter((value, context) => {
     const next = iterate(value).next();
-    return next.done === true ? undefinedValue(context, 'No first item, sequence was empty.') : next.value;
+    return next.done === true
+      ? undefinedValue(context, 'No first item, sequence was empty.')
+      : next.value;
   }),
   groupby: defineFilter(
     ['value', 'attribute', 'default', 'case_sensitive'],
@@ -281,11 +322,14 @@ function question(
   const get = withAttribute ? attributeGetter(context, first ?? null) : (item: Value) => item;
   const [name, ...args] = withAttribute ? rest : positional;
   if (name === undefined) return (item) => isTruthy(get(item));
-  return (item) => isTruthy(context.test(nameOf(name), { positional: [get(item), ...args], named }));
+  return (item) =>
+    isTruthy(context.test(nameOf(name), { positional: [get(item), ...args], named }));
 }
 
 function selection(isWanted: boolean, withAttribute: boolean): FilterDefinition {
-  return variadicFilter((context, args) => new Lazy(select(context, args, isWanted, withAttribute)));
+  return variadicFilter(
+    (context, args) => new Lazy(select(context, args, isWanted, withAttribute)),
+  );
 }
 
 function* select(

@@ -1,15 +1,50 @@
 /** jinja2's filters for text. */
 
-import { Bytes, Dict, Float, Markup, Tuple, Undefined, type Value, escapeHtml, isInteger, isText, str, textOf, textRepr, typeName } from '../../python/values.ts';
-import { asIndex, isTruthy, iterate, lengthOf } from '../../python/sequences.ts';
-import { capitalize, charactersOf, splitLines, textLength, wrapLine } from '../../python/text.ts';
-import { binaryOperation, unaryOperation } from '../../python/operators.ts';
-import { formatPercent, truncateFloat } from '../../python/format.ts';
 import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
-import { replaceText, stringMethods } from '../../python/string-methods.ts';
-import { type FilterContext, type FilterDefinitions, attributeGetter, defineFilter, iterateItems, simpleFilter, softText, variadicFilter } from './definition.ts';
+import { formatPercent, truncateFloat } from '../../python/format.ts';
 import type { UsageMeter } from '../../python/limits.ts';
-import { type Integer, addIntegers, formatFixed, integerPower, integerRemainder, negateInteger, parseFloatText, parseInteger, toDouble, toInteger } from '../../python/numbers.ts';
+import {
+  addIntegers,
+  formatFixed,
+  type Integer,
+  integerPower,
+  integerRemainder,
+  negateInteger,
+  parseFloatText,
+  parseInteger,
+  toDouble,
+  toInteger,
+} from '../../python/numbers.ts';
+import { binaryOperation, unaryOperation } from '../../python/operators.ts';
+import { asIndex, isTruthy, iterate, lengthOf } from '../../python/sequences.ts';
+import { replaceText, stringMethods } from '../../python/string-methods.ts';
+import { capitalize, charactersOf, splitLines, textLength, wrapLine } from '../../python/text.ts';
+import {
+  Bytes,
+  Dict,
+  escapeHtml,
+  Float,
+  isInteger,
+  isText,
+  Markup,
+  str,
+  Tuple,
+  textOf,
+  textRepr,
+  typeName,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
+import {
+  attributeGetter,
+  defineFilter,
+  type FilterContext,
+  type FilterDefinitions,
+  iterateItems,
+  simpleFilter,
+  softText,
+  variadicFilter,
+} from './definition.ts';
 
 /** Text that keeps its mark. */
 function likeOriginal(value: Value, change: (text: string) => string): Value {
@@ -32,7 +67,10 @@ function indent(
 ): Value {
   if (!isText(value)) {
     if (!Array.isArray(value)) binaryOperation(value, '+', '\n', context.meter);
-    throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'splitlines'`);
+    throw new PythonException(
+      'AttributeError',
+      `'${typeName(value)}' object has no attribute 'splitlines'`,
+    );
   }
   const indention = isText(width) ? textOf(width) : ' '.repeat(spaces(context, width));
   const lines = splitLines(`${textOf(value)}\n`);
@@ -58,13 +96,19 @@ function truncate(
   const tail = softText(end);
   const slack = leeway === null ? 5 : asIndex(leeway);
   if (most < textLength(tail)) {
-    throw new PythonException('AssertionError', `expected length >= ${textLength(tail)}, got ${most}`);
+    throw new PythonException(
+      'AssertionError',
+      `expected length >= ${textLength(tail)}, got ${most}`,
+    );
   }
   if (slack < 0) throw new PythonException('AssertionError', `expected leeway >= 0, got ${slack}`);
   if (!isText(value)) {
     if (lengthOf(value) <= most + slack) return value;
     if (isTruthy(killWords)) throw typeError('only text can be cut');
-    throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'rsplit'`);
+    throw new PythonException(
+      'AttributeError',
+      `'${typeName(value)}' object has no attribute 'rsplit'`,
+    );
   }
   const all = charactersOf(textOf(value));
   if (all.length <= most + slack) return value;
@@ -137,7 +181,10 @@ function wordWrap(context: FilterContext, value: Value, args: readonly Value[]):
   const [width = 79, breakLong = true, wrapString = null, breakHyphens = true] = args;
   if (!isText(value)) {
     if (value instanceof Undefined) throw value.error();
-    throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'splitlines'`);
+    throw new PythonException(
+      'AttributeError',
+      `'${typeName(value)}' object has no attribute 'splitlines'`,
+    );
   }
   const lines = splitLines(textOf(value)).map((line) => {
     // Every hyphen may be looked at to the end of its run.
@@ -240,7 +287,10 @@ const unescaped: Readonly<Record<string, string>> = {
 function xmlAttributes(value: Value, withSpace: boolean): Value {
   if (value instanceof Undefined) throw value.error();
   if (!(value instanceof Dict)) {
-    throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'items'`);
+    throw new PythonException(
+      'AttributeError',
+      `'${typeName(value)}' object has no attribute 'items'`,
+    );
   }
   const attributes: string[] = [];
   for (const [key, item] of value.entries()) {
@@ -293,7 +343,9 @@ export function toFloat(value: Value): number {
 
 /** Whether Python's `except (TypeError, ValueError)` takes it. */
 function isConversionError(error: unknown): boolean {
-  return error instanceof PythonException && (error.kind === 'TypeError' || error.kind === 'ValueError');
+  return (
+    error instanceof PythonException && (error.kind === 'TypeError' || error.kind === 'ValueError')
+  );
 }
 
 function intFilter(value: Value, fallback: Value, base: Value): Value {
@@ -357,7 +409,9 @@ function roundFilter(value: Value, precision: Value, method: Value, meter: Usage
     throw typeError(`must be real number, not ${typeName(scaled)}`);
   }
   if (scaled instanceof Float) {
-    const whole = truncateFloat(method === 'ceil' ? Math.ceil(scaled.value) : Math.floor(scaled.value));
+    const whole = truncateFloat(
+      method === 'ceil' ? Math.ceil(scaled.value) : Math.floor(scaled.value),
+    );
     return binaryOperation(whole, '/', factor, meter);
   }
   return binaryOperation(scaled, '/', factor, meter);
@@ -383,11 +437,15 @@ export const numberFilters: FilterDefinitions = {
     if (!isInteger(value)) throw typeError(`bad operand type for abs(): '${typeName(value)}'`);
     return toInteger(value) < 0 ? unaryOperation('-', value) : toInteger(value);
   }),
-  filesizeformat: defineFilter(['value', 'binary'], [false], (_context, value = null, isBinary = false) =>
-    fileSize(value, isTruthy(isBinary)),
+  filesizeformat: defineFilter(
+    ['value', 'binary'],
+    [false],
+    (_context, value = null, isBinary = false) => fileSize(value, isTruthy(isBinary)),
   ),
-  float: defineFilter(['value', 'default'], [new Float(0)], (_context, value = null, fallback = null) =>
-    floatFilter(value, fallback),
+  float: defineFilter(
+    ['value', 'default'],
+    [new Float(0)],
+    (_context, value = null, fallback = null) => floatFilter(value, fallback),
   ),
   int: defineFilter(
     ['value', 'default', 'base'],

@@ -1,12 +1,35 @@
 /** Salt's filters for lists and dicts [salt/utils/jinja.py, salt/utils/data.py]. */
 
-import { isHashable, isTruthy, lengthOf, tryItem } from '../../python/sequences.ts';
 import { PythonException, typeError } from '../../python/exceptions.ts';
-import { type Arguments, Dict, Float, Lazy, PySet, Tuple, Undefined, type Value, isInteger, isPyObject, isText, textOf, typeName } from '../../python/values.ts';
-import { type FilterContext, type FilterDefinition, type FilterDefinitions, defineFilter, iterateItems, lowerCased, simpleFilter, variadicFilter } from './definition.ts';
 import { binaryOperation, contains, equals, sortValues } from '../../python/operators.ts';
-import { isIterable, toFloat } from './jinja-scalars.ts';
+import { isHashable, isTruthy, lengthOf, tryItem } from '../../python/sequences.ts';
+import {
+  type Arguments,
+  Dict,
+  Float,
+  isInteger,
+  isPyObject,
+  isText,
+  Lazy,
+  PySet,
+  Tuple,
+  textOf,
+  typeName,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
+import {
+  defineFilter,
+  type FilterContext,
+  type FilterDefinition,
+  type FilterDefinitions,
+  iterateItems,
+  lowerCased,
+  simpleFilter,
+  variadicFilter,
+} from './definition.ts';
 import { extreme } from './jinja-collections.ts';
+import { isIterable, toFloat } from './jinja-scalars.ts';
 
 // Salt's filters of Python's itertools [salt/utils/jinja.py].
 
@@ -219,7 +242,8 @@ export const setFilters: FilterDefinitions = {
 function average(value: Value, context: FilterContext): Value {
   if (hasHash(value)) return new Float(toFloat(value));
   let total: Value = 0;
-  for (const item of iterateItems(value, context)) total = binaryOperation(total, '+', item, context.meter);
+  for (const item of iterateItems(value, context))
+    total = binaryOperation(total, '+', item, context.meter);
   return binaryOperation(
     binaryOperation(total, '/', lengthOf(value), context.meter),
     '*',
@@ -362,7 +386,10 @@ function callMethod(context: FilterContext, { positional, named }: Arguments): V
 function lowered(value: Value): Value {
   if (value instanceof Undefined) throw value.error();
   if (isText(value)) return textOf(value).toLowerCase();
-  throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'lower'`);
+  throw new PythonException(
+    'AttributeError',
+    `'${typeName(value)}' object has no attribute 'lower'`,
+  );
 }
 
 /** The filters by name. */

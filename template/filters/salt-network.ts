@@ -1,10 +1,30 @@
 /** Salt's filters for addresses [salt/utils/network.py], over Python's `ipaddress`. */
 
+import {
+  formatAddress,
+  type IpInterface,
+  isInNetwork,
+  parseInterface,
+} from '../../python/ip-address.ts';
 import { normalizeInteger, toInteger } from '../../python/numbers.ts';
 import { isTruthy } from '../../python/sequences.ts';
-import { Lazy, Tuple, Undefined, type Value, isInteger, isText, str, textOf } from '../../python/values.ts';
-import { type FilterContext, type FilterDefinition, type FilterDefinitions, defineFilter, iterateItems } from './definition.ts';
-import { type IpInterface, formatAddress, isInNetwork, parseInterface } from '../../python/ip-address.ts';
+import {
+  isInteger,
+  isText,
+  Lazy,
+  str,
+  Tuple,
+  textOf,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
+import {
+  defineFilter,
+  type FilterContext,
+  type FilterDefinition,
+  type FilterDefinitions,
+  iterateItems,
+} from './definition.ts';
 
 const ranges: Readonly<Record<string, readonly string[]>> = {
   loopback: ['127.0.0.0/8', '::1/128'],
@@ -128,14 +148,18 @@ function anyVersion(value: Value, wanted: Value, context: FilterContext): Value 
   return four ?? six;
 }
 
-function filter(run: (value: Value, wanted: Value, context: FilterContext) => Value): FilterDefinition {
+function filter(
+  run: (value: Value, wanted: Value, context: FilterContext) => Value,
+): FilterDefinition {
   return defineFilter(['value', 'options'], [null], (context, value = null, wanted = null) =>
     run(value, wanted, context),
   );
 }
 
 /** Runs over the addresses of a value: one for text, a list for a list. */
-function overAddresses(run: (address: IpInterface, context: FilterContext) => Value): FilterDefinition {
+function overAddresses(
+  run: (address: IpInterface, context: FilterContext) => Value,
+): FilterDefinition {
   return defineFilter(
     ['value', 'options', 'version'],
     [null, null],

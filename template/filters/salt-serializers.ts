@@ -1,14 +1,33 @@
 /** Salt's filters that write and read YAML and JSON [salt/utils/jinja.py, yamlencoding.py]. */
 
-import { TemplateError } from '../errors.ts';
-import { asIndex, isTruthy } from '../../python/sequences.ts';
-import { dumpJson, loadJson } from '../../python/json.ts';
 import { PythonException, typeError } from '../../python/exceptions.ts';
-import { Dict, Markup, Undefined, type Value, isPyObject, str, typeName } from '../../python/values.ts';
-import { doubleQuoted, dumpYaml, isCollection, representScalar, singleQuoted } from '../../python/yaml.ts';
-import { loadYaml } from '../yaml.ts';
-import { type FilterContext, type FilterDefinitions, defineFilter, simpleFilter } from './definition.ts';
+import { dumpJson, loadJson } from '../../python/json.ts';
 import { pformat } from '../../python/pprint.ts';
+import { asIndex, isTruthy } from '../../python/sequences.ts';
+import {
+  Dict,
+  isPyObject,
+  Markup,
+  str,
+  typeName,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
+import {
+  doubleQuoted,
+  dumpYaml,
+  isCollection,
+  representScalar,
+  singleQuoted,
+} from '../../python/yaml.ts';
+import { TemplateError } from '../errors.ts';
+import { loadYaml } from '../yaml.ts';
+import {
+  defineFilter,
+  type FilterContext,
+  type FilterDefinitions,
+  simpleFilter,
+} from './definition.ts';
 
 /** A module counts as its text. */
 function source(value: Value): Value {
@@ -22,7 +41,10 @@ function readYaml(value: Value, { meter }: FilterContext): Value {
   const text = source(value);
   if (text instanceof Undefined) throw text.error();
   if (typeof text !== 'string') {
-    throw new PythonException('TemplateRuntimeError', `Unable to load yaml from ${typeName(value)}`);
+    throw new PythonException(
+      'TemplateRuntimeError',
+      `Unable to load yaml from ${typeName(value)}`,
+    );
   }
   meter.step(1 + text.length / 10);
   try {
@@ -73,7 +95,10 @@ export const saltSerialFilters: FilterDefinitions = {
     (context, value = null, flow = false) => {
       if (value instanceof Undefined) throw value.error();
       if (!(value instanceof Dict)) {
-        throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'items'`);
+        throw new PythonException(
+          'AttributeError',
+          `'${typeName(value)}' object has no attribute 'items'`,
+        );
       }
       const list = Array.from(value.entries(), (entry) => new Dict([entry]));
       return yaml(list, flow, context);
@@ -109,7 +134,8 @@ export const saltSerialFilters: FilterDefinitions = {
     if (typeof value === 'string') return doubleQuoted(value);
     const scalar = representScalar(value);
     if (scalar === undefined) {
-      if (!isCollection(value)) throw new PythonException('RepresenterError', 'cannot represent an object');
+      if (!isCollection(value))
+        throw new PythonException('RepresenterError', 'cannot represent an object');
       throw typeError(
         `yaml_encode() only works with YAML scalar data; failed for <class '${typeName(value)}'>`,
       );

@@ -1,14 +1,34 @@
 /** Salt's filters for text [salt/utils/jinja.py, stringutils.py, hashutils.py, dateutils.py]. */
 
-import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
-import { Bytes, Dict, Float, type Markup, Tuple, Undefined, type Value, isInteger, isText, str, textOf, typeName } from '../../python/values.ts';
-import { type FilterContext, type FilterDefinition, type FilterDefinitions, defineFilter, iterateItems, simpleFilter } from './definition.ts';
 import { createHash, createHmac } from 'node:crypto';
+import { PythonException, typeError, valueError } from '../../python/exceptions.ts';
+import { truncateFloat } from '../../python/format.ts';
 import { parseFloatText, parseInteger } from '../../python/numbers.ts';
+import { compileRegex, regexSubject } from '../../python/regex.ts';
 import { isTruthy } from '../../python/sequences.ts';
 import { capitalize, charactersOf, isLower, isUpper, isWhitespace } from '../../python/text.ts';
-import { truncateFloat } from '../../python/format.ts';
-import { compileRegex, regexSubject } from '../../python/regex.ts';
+import {
+  Bytes,
+  Dict,
+  Float,
+  isInteger,
+  isText,
+  type Markup,
+  str,
+  Tuple,
+  textOf,
+  typeName,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
+import {
+  defineFilter,
+  type FilterContext,
+  type FilterDefinition,
+  type FilterDefinitions,
+  iterateItems,
+  simpleFilter,
+} from './definition.ts';
 
 // `strftime` over dates that a template can write [salt/utils/dateutils.py].
 
@@ -186,7 +206,10 @@ function lettersOf(value: Value): string[] {
   }
   return (Array.isArray(value) ? value : value.items).map((item) => {
     if (isText(item)) return textOf(item);
-    throw new PythonException('AttributeError', `'${typeName(item)}' object has no attribute 'lower'`);
+    throw new PythonException(
+      'AttributeError',
+      `'${typeName(item)}' object has no attribute 'lower'`,
+    );
   });
 }
 
@@ -208,7 +231,10 @@ function camelToSnake(value: Value): string {
 function snakeToCamel(value: Value, upper: Value): string {
   if (value instanceof Undefined) throw value.error();
   if (!isText(value)) {
-    throw new PythonException('AttributeError', `'${typeName(value)}' object has no attribute 'split'`);
+    throw new PythonException(
+      'AttributeError',
+      `'${typeName(value)}' object has no attribute 'split'`,
+    );
   }
   const [first = '', ...words] = textOf(value).split('_');
   return (isTruthy(upper) ? capitalize(first) : first) + words.map(capitalize).join('');
@@ -311,7 +337,10 @@ export const saltTextFilters: FilterDefinitions = {
   contains_whitespace: simpleFilter((value, context) => {
     for (const item of iterateItems(value, context)) {
       if (!isText(item)) {
-        throw new PythonException('AttributeError', `'${typeName(item)}' object has no attribute 'isspace'`);
+        throw new PythonException(
+          'AttributeError',
+          `'${typeName(item)}' object has no attribute 'isspace'`,
+        );
       }
       if (isWhitespace(textOf(item))) return true;
     }
@@ -325,8 +354,11 @@ export const saltTextFilters: FilterDefinitions = {
       createHmac('sha256', bytesOf(secret)).update(bytesOf(text)).digest('base64') ===
       str(challenge),
   ),
-  hmac_compute: defineFilter(['string', 'shared_secret'], [], (_context, text = null, secret = null) =>
-    createHmac('sha256', bytesOf(secret)).update(bytesOf(text)).digest('hex'),
+  hmac_compute: defineFilter(
+    ['string', 'shared_secret'],
+    [],
+    (_context, text = null, secret = null) =>
+      createHmac('sha256', bytesOf(secret)).update(bytesOf(text)).digest('hex'),
   ),
   human_to_bytes: defineFilter(
     ['size', 'default_unit', 'handle_metric'],

@@ -1,15 +1,42 @@
 /** jinja2's tests, and those that Salt adds. */
-import { type OrderOperator, binaryOperation, contains, equals, isOrdered } from '../../python/operators.ts';
+
+import { PythonException } from '../../python/exceptions.ts';
+import {
+  binaryOperation,
+  contains,
+  equals,
+  isOrdered,
+  type OrderOperator,
+} from '../../python/operators.ts';
+import { compileRegex } from '../../python/regex.ts';
 import { isTruthy } from '../../python/sequences.ts';
 import { isLower, isUpper } from '../../python/text.ts';
-import { PythonException } from '../../python/exceptions.ts';
-import { Bytes, Dict, Float, Markup, Range, Tuple, Undefined, type Value, isInteger, isText, str, textOf } from '../../python/values.ts';
-import { type FilterDefinition, type FilterDefinitions, defineFilter, simpleFilter } from './definition.ts';
-import { compileRegex } from '../../python/regex.ts';
+import {
+  Bytes,
+  Dict,
+  Float,
+  isInteger,
+  isText,
+  Markup,
+  Range,
+  str,
+  Tuple,
+  textOf,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
+import {
+  defineFilter,
+  type FilterDefinition,
+  type FilterDefinitions,
+  simpleFilter,
+} from './definition.ts';
 import { isIterable } from './jinja-scalars.ts';
 
 function remainderIs(divisor: number, wanted: number): FilterDefinition {
-  return simpleFilter((value, { meter }) => equals(binaryOperation(value, '%', divisor, meter), wanted));
+  return simpleFilter((value, { meter }) =>
+    equals(binaryOperation(value, '%', divisor, meter), wanted),
+  );
 }
 
 function order(operator: OrderOperator): FilterDefinition {
@@ -40,7 +67,8 @@ function isSequence(value: Value): boolean {
 function matches(value: Value, pattern: Value, ignoreCase: Value, multiline: Value): boolean {
   const flags = { ignoreCase: isTruthy(ignoreCase), multiline: isTruthy(multiline) };
   const regex = compileRegex(pattern, flags);
-  if (!isText(value)) throw new PythonException('TypeError', 'expected string or bytes-like object');
+  if (!isText(value))
+    throw new PythonException('TypeError', 'expected string or bytes-like object');
   return regex.matchesAtStart(textOf(value));
 }
 

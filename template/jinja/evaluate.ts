@@ -1,15 +1,42 @@
 /** Expressions to values. */
 
+import { PythonException, typeError } from '../../python/exceptions.ts';
+import { bindArguments } from '../../python/functions.ts';
+import {
+  binaryOperation,
+  contains,
+  equals,
+  isOrdered,
+  unaryOperation,
+} from '../../python/operators.ts';
+import { isTruthy, iterate, sliceOf } from '../../python/sequences.ts';
+import {
+  type Arguments,
+  Dict,
+  isPyObject,
+  isText,
+  type PyObject,
+  printedText,
+  str,
+  Tuple,
+  textOf,
+  textRepr,
+  typeName,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
 import type { FilterContext, FilterDefinition } from '../filters/definition.ts';
 import { filters, tests } from '../filters/index.ts';
-import { bindArguments } from '../../python/functions.ts';
-import { PythonException, typeError } from '../../python/exceptions.ts';
-import { type Arguments, Dict, type PyObject, Tuple, Undefined, type Value, isPyObject, isText, printedText, str, textOf, textRepr, typeName } from '../../python/values.ts';
-import type { Frame, Rendering } from './rendering.ts';
-import { binaryOperation, contains, equals, isOrdered, unaryOperation } from '../../python/operators.ts';
-import { isTruthy, iterate, sliceOf } from '../../python/sequences.ts';
-import type { CallArguments, CallNode, CompareOperator, Expression, FilterNode, MacroParts } from './ast.ts';
+import type {
+  CallArguments,
+  CallNode,
+  CompareOperator,
+  Expression,
+  FilterNode,
+  MacroParts,
+} from './ast.ts';
 import { BlockReference, Loop } from './globals.ts';
+import type { Frame, Rendering } from './rendering.ts';
 
 // Filters and tests by name.
 
@@ -243,7 +270,10 @@ function addMapping(named: Map<string, Value>, mapping: Value): void {
 
 function addNamed(named: Map<string, Value>, name: string, value: Value): void {
   if (named.has(name)) {
-    throw new PythonException('TypeError', `got multiple values for keyword argument ${textRepr(name)}`);
+    throw new PythonException(
+      'TypeError',
+      `got multiple values for keyword argument ${textRepr(name)}`,
+    );
   }
   named.set(name, value);
 }

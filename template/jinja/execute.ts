@@ -1,12 +1,19 @@
 /** Statements to text. */
 
-import { isTruthy, iterate } from '../../python/sequences.ts';
 import { PythonException, valueError } from '../../python/exceptions.ts';
-import { Lazy, Tuple, type Value, str, textRepr } from '../../python/values.ts';
+import { isTruthy, iterate } from '../../python/sequences.ts';
+import { Lazy, str, Tuple, textRepr, type Value } from '../../python/values.ts';
 import type { BlockNode, ForNode, IfNode, MacroParts, Statement, Target } from './ast.ts';
-import { Context, Frame, type Rendering, type TemplateRun, isTemplateMissing, layeredNames } from './rendering.ts';
+import { callNode, evaluate, extendedTwice, filterBlock, Macro, outputText } from './evaluate.ts';
 import { BlockReference, Loop, Module, Namespace, TemplateReference } from './globals.ts';
-import { Macro, callNode, evaluate, extendedTwice, filterBlock, outputText } from './evaluate.ts';
+import {
+  Context,
+  Frame,
+  isTemplateMissing,
+  layeredNames,
+  type Rendering,
+  type TemplateRun,
+} from './rendering.ts';
 import type { Template } from './template.ts';
 
 // What `set`, loops and imports assign to.
@@ -33,7 +40,10 @@ function assignAttribute(
 ): void {
   const namespace = frame.read(target.name);
   if (!(namespace instanceof Namespace)) {
-    throw new PythonException('TemplateRuntimeError', 'cannot assign attribute on non-namespace object');
+    throw new PythonException(
+      'TemplateRuntimeError',
+      'cannot assign attribute on non-namespace object',
+    );
   }
   namespace.values.set(target.attribute, value);
 }
@@ -336,7 +346,10 @@ function showBlock(node: BlockNode, frame: Frame, output: Output): void {
   const context = node.isScoped ? run.context.derive(frame.locals()) : run.context;
   const blocks = context.blocks.get(node.name) ?? [];
   if (node.isRequired && blocks.length <= 1) {
-    throw new PythonException('TemplateRuntimeError', `Required block ${textRepr(node.name)} not found`);
+    throw new PythonException(
+      'TemplateRuntimeError',
+      `Required block ${textRepr(node.name)} not found`,
+    );
   }
   output.write(renderBlock(run.rendering, context, node.name, 0));
 }
@@ -418,7 +431,8 @@ function findIncluded(
     if (name instanceof Tuple) return rendering.firstTemplate(name.items);
     return Array.isArray(name) ? rendering.firstTemplate(name) : rendering.template(name);
   } catch (error) {
-    const isIgnored = statement.ignoreMissing && error instanceof PythonException && isTemplateMissing(error);
+    const isIgnored =
+      statement.ignoreMissing && error instanceof PythonException && isTemplateMissing(error);
     if (!isIgnored || error.kind === 'UndefinedError') throw error;
     rendering.line = line;
     return undefined;

@@ -1,12 +1,28 @@
 /** Functions that every template can call: jinja2's, and Salt's `raise` and `odict`. */
 
+import { makeDict, updateDict } from '../../python/attributes.ts';
+import {
+  PythonException,
+  typeError,
+  UnsupportedFeature,
+  valueError,
+} from '../../python/exceptions.ts';
+import { BuiltinFunction, bindArguments } from '../../python/functions.ts';
 import type { UsageMeter } from '../../python/limits.ts';
 import { equals } from '../../python/operators.ts';
-import { makeDict, updateDict } from '../../python/attributes.ts';
-import { BuiltinFunction, bindArguments } from '../../python/functions.ts';
 import { asIndex, iterate, tryLength } from '../../python/sequences.ts';
-import { PythonException, UnsupportedFeature, typeError, valueError } from '../../python/exceptions.ts';
-import { type Arguments, Dict, type PyObject, Range, Tuple, Undefined, type Value, repr, str, textRepr } from '../../python/values.ts';
+import {
+  type Arguments,
+  Dict,
+  type PyObject,
+  Range,
+  repr,
+  str,
+  Tuple,
+  textRepr,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
 
 // The objects that jinja2 puts into templates.
 
@@ -344,7 +360,11 @@ export function makeGlobals(meter: UsageMeter): ReadonlyMap<string, Value> {
     namespace: (args) => new Namespace(args, meter),
     cycler: (args) => new Cycler(args),
     joiner: (args) => {
-      const [separator = ', '] = bindArguments('joiner', { names: ['sep'], defaults: [', '] }, args);
+      const [separator = ', '] = bindArguments(
+        'joiner',
+        { names: ['sep'], defaults: [', '] },
+        args,
+      );
       return new Joiner(separator);
     },
     lipsum: () => {

@@ -1,8 +1,16 @@
 /** Expressions [jinja2/parser.py]. */
 
 import type { BinaryOperator } from '../../python/operators.ts';
-import type { CallArguments, CallNode, CompareOperator, Expression, FilterNode, NameNode, Target } from './ast.ts';
-import { type TokenStream, describeToken, quotedToken } from './lexer.ts';
+import type {
+  CallArguments,
+  CallNode,
+  CompareOperator,
+  Expression,
+  FilterNode,
+  NameNode,
+  Target,
+} from './ast.ts';
+import { describeToken, quotedToken, type TokenStream } from './lexer.ts';
 
 /** Words that stand for values. */
 export const literalConstants: ReadonlyMap<string, boolean | null> = new Map([

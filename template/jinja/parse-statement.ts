@@ -1,13 +1,30 @@
 /** Statements [jinja2/parser.py, jinja2/ext.py, salt/utils/jinja.py]. */
 
-import { type DataNode, type Expression, type IfNode, type NameNode, Scope, type Statement } from './ast.ts';
-import { parseBlockFilters, parseExpression, parseTarget, parseTargetName, parseTuple } from './parse-expression.ts';
-import { type TokenStream, quotedToken } from './lexer.ts';
+import {
+  type DataNode,
+  type Expression,
+  type IfNode,
+  type NameNode,
+  Scope,
+  type Statement,
+} from './ast.ts';
+import { quotedToken, type TokenStream } from './lexer.ts';
+import {
+  parseBlockFilters,
+  parseExpression,
+  parseTarget,
+  parseTargetName,
+  parseTuple,
+} from './parse-expression.ts';
 
 // Statements that assign, decide, repeat and print [jinja2/parser.py].
 
 /** `set`, of a value or of a block. @throws JinjaSyntaxError */
-export function readSet(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readSet(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const target = parseTarget(stream, 'store', { namespaces: true });
   if (stream.skipIf('=')) return { kind: 'assign', line, target, value: parseTuple(stream) };
   const filter = stream.skipIf('|') ? parseBlockFilters(stream) : undefined;
@@ -16,7 +33,11 @@ export function readSet(parser: StatementParserContext, stream: TokenStream, lin
 }
 
 /** `for`. @throws JinjaSyntaxError */
-export function readFor(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readFor(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const target = parseTarget(stream, 'store', { end: 'in' });
   stream.expectName('in');
   const iterable = parseTuple(stream, { conditional: false, end: 'recursive' });
@@ -41,7 +62,11 @@ export function readFor(parser: StatementParserContext, stream: TokenStream, lin
 }
 
 /** `if` with its `elif` and `else`. @throws JinjaSyntaxError */
-export function readIf(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readIf(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const branch = (): Omit<IfNode, 'line' | 'elifs' | 'otherwise'> => ({
     kind: 'if',
     test: parseTuple(stream, { conditional: false }),
@@ -63,7 +88,11 @@ export function readIf(parser: StatementParserContext, stream: TokenStream, line
 }
 
 /** `with`. @throws JinjaSyntaxError */
-export function readWith(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readWith(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const targets = [];
   const values: Expression[] = [];
   while (!stream.at('block_end')) {
@@ -90,7 +119,11 @@ export function readAutoescape(
 }
 
 /** `print`. @throws JinjaSyntaxError */
-export function readPrint(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readPrint(
+  _parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const items: Expression[] = [];
   while (!stream.at('block_end')) {
     if (items.length > 0) stream.expect(',');
@@ -128,7 +161,11 @@ function readSignature(stream: TokenStream): Signature {
 export const macroParts = { takesCaller: false, takesKwargs: false, takesVarargs: false };
 
 /** `macro`. @throws JinjaSyntaxError */
-export function readMacro(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readMacro(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const { name } = parseTargetName(stream, 'store');
   const signature = readSignature(stream);
   const body = parser.block('endmacro');
@@ -136,7 +173,11 @@ export function readMacro(parser: StatementParserContext, stream: TokenStream, l
 }
 
 /** `call`. @throws JinjaSyntaxError */
-export function readCallBlock(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readCallBlock(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const signature = stream.at('(') ? readSignature(stream) : { parameters: [], defaults: [] };
   const call = parseExpression(stream);
   if (call.kind !== 'call') stream.fail('expected call', line);
@@ -157,7 +198,11 @@ export function readFilterBlock(
 // Statements about other templates [jinja2/parser.py].
 
 /** `block`. @throws JinjaSyntaxError */
-export function readBlock(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readBlock(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const name = stream.expect('name').text;
   const isScoped = stream.skipName('scoped');
   const isRequired = stream.skipName('required');
@@ -203,7 +248,11 @@ function isWord(stream: TokenStream, word: string): boolean {
 }
 
 /** `include`. @throws JinjaSyntaxError */
-export function readInclude(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readInclude(
+  _parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const template = parseExpression(stream);
   const ignoreMissing = stream.atName('ignore') && isWord(stream, 'missing');
   if (ignoreMissing) {
@@ -227,7 +276,11 @@ export function readImport(
 }
 
 /** `from … import`. @throws JinjaSyntaxError */
-export function readFrom(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
+export function readFrom(
+  _parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement {
   const template = parseExpression(stream);
   stream.expectName('import');
   const names: [string, string][] = [];
@@ -324,7 +377,11 @@ function filtered(target: Expression, name: string): Expression {
 }
 
 /** Salt's `{% profile as 'label' %}`: here nothing is measured. */
-export function readProfile(parser: StatementParserContext, stream: TokenStream, line: number): Statement[] {
+export function readProfile(
+  parser: StatementParserContext,
+  stream: TokenStream,
+  line: number,
+): Statement[] {
   stream.expectName('as');
   const value = parseExpression(stream);
   return [{ kind: 'do', line, value }, ...parser.block('endprofile')];

@@ -1,14 +1,24 @@
 /** One rendering: what all templates that take part share. */
 
-import { Undefined, type Value, describeObject, isText, repr, str, textOf, textRepr, typeName } from '../../python/values.ts';
-import { type TemplateLimits, UsageMeter } from '../../python/limits.ts';
 import { tryAttribute } from '../../python/attributes.ts';
 import { PythonException } from '../../python/exceptions.ts';
-import { tryItem } from '../../python/sequences.ts';
 import type { FieldLookup } from '../../python/format.ts';
-import type { Module } from './globals.ts';
-import { type Template, parseTemplate } from './template.ts';
+import { type TemplateLimits, UsageMeter } from '../../python/limits.ts';
+import { tryItem } from '../../python/sequences.ts';
+import {
+  describeObject,
+  isText,
+  repr,
+  str,
+  textOf,
+  textRepr,
+  typeName,
+  Undefined,
+  type Value,
+} from '../../python/values.ts';
 import type { BlockNode, Scope } from './ast.ts';
+import type { Module } from './globals.ts';
+import { parseTemplate, type Template } from './template.ts';
 
 // Names of templates as Salt resolves them [SaltCacheLoader in salt/utils/jinja.py].
 

@@ -1,8 +1,27 @@
-import { type BlockNode, type CallBlockNode, type Expression, type ForNode, type MacroNode, Scope, type Statement, type Target, namesInExpression, namesInStatements, partsOf, undeclaredIn } from './ast.ts';
-import { JinjaSyntaxError, TokenStream, type WhitespaceOptions, quotedToken, tokenize } from './lexer.ts';
+import { LimitExceeded, PythonException, UnsupportedFeature } from '../../python/exceptions.ts';
 import { TemplateError, type TemplateErrorCode } from '../errors.ts';
 import { filters, tests } from '../filters/index.ts';
-import { LimitExceeded, PythonException, UnsupportedFeature } from '../../python/exceptions.ts';
+import {
+  type BlockNode,
+  type CallBlockNode,
+  type Expression,
+  type ForNode,
+  type MacroNode,
+  namesInExpression,
+  namesInStatements,
+  partsOf,
+  Scope,
+  type Statement,
+  type Target,
+  undeclaredIn,
+} from './ast.ts';
+import {
+  JinjaSyntaxError,
+  quotedToken,
+  TokenStream,
+  tokenize,
+  type WhitespaceOptions,
+} from './lexer.ts';
 import { parseStatements } from './parse-statement.ts';
 
 // What is decided about a template before it runs [jinja2/idtracking.py, jinja2/compiler.py].

@@ -1,7 +1,15 @@
 /** Decisions in words, and rules that do nothing. */
 import test from 'ava';
 import fc from 'fast-check';
-import { type PolicyRule, type Question, allow, decide, deny, explain, lintPolicy } from '../../acl/index.ts';
+import {
+  allow,
+  decide,
+  deny,
+  explain,
+  lintPolicy,
+  type PolicyRule,
+  type Question,
+} from '../../acl/index.ts';
 import { globsOverlap } from '../../acl/lint.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
 import { policyOf } from '../helpers/policies.ts';

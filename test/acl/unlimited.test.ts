@@ -1,5 +1,12 @@
 import test from 'ava';
-import { type PolicyRule, type UserSubject, allow, deny, isUnlimited, rightsOfUser } from '../../acl/index.ts';
+import {
+  allow,
+  deny,
+  isUnlimited,
+  type PolicyRule,
+  rightsOfUser,
+  type UserSubject,
+} from '../../acl/index.ts';
 import { policySyntax } from '../../master/config/policy-rules.ts';
 import { policyOf } from '../helpers/policies.ts';
 

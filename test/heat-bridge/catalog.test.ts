@@ -4,7 +4,11 @@ import path from 'node:path';
 import test from 'ava';
 import { Catalog } from '../../heat-bridge/commands/command-catalog.ts';
 import { parseCommandDefinition } from '../../heat-bridge/commands/command-definition.ts';
-import { loadFunctionReviews, reviewedFunctions, unsafeFunctions } from '../../heat-bridge/commands/function-lists.ts';
+import {
+  loadFunctionReviews,
+  reviewedFunctions,
+  unsafeFunctions,
+} from '../../heat-bridge/commands/function-lists.ts';
 import { BridgeError, loadCatalog } from '../../heat-bridge/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

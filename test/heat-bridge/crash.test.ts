@@ -1,7 +1,12 @@
 /** Runs that are under way when their master is killed: the same key goes on with them. */
 import test, { type ExecutionContext } from 'ava';
 import { connectExtension } from '../../client/index.ts';
-import type { PlanStarted, RunStarted, CommandUpdate, PlanUpdate } from '../../heat-bridge/index.ts';
+import type {
+  CommandUpdate,
+  PlanStarted,
+  PlanUpdate,
+  RunStarted,
+} from '../../heat-bridge/index.ts';
 import type { MinionFunction } from '../../minion-protocol/index.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';

@@ -3,7 +3,10 @@
 import test from 'ava';
 import fc from 'fast-check';
 import { Catalog, type CompiledCommand } from '../../heat-bridge/commands/command-catalog.ts';
-import { type CommandDefinition, parseCommandDefinition } from '../../heat-bridge/commands/command-definition.ts';
+import {
+  type CommandDefinition,
+  parseCommandDefinition,
+} from '../../heat-bridge/commands/command-definition.ts';
 import { BridgeError } from '../../heat-bridge/index.ts';
 import { stepParameters } from '../../heat-bridge/plans/plan-catalog.ts';
 

@@ -8,8 +8,8 @@ import {
   BridgeError,
   type CommandDefinition,
   type CommandUpdate,
-  defineCommand,
   createBridge,
+  defineCommand,
 } from '../../heat-bridge/index.ts';
 import { resolveMasterConfig } from '../../master/index.ts';
 import { createMemoryStore } from '../../store/index.ts';

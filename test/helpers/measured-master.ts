@@ -7,9 +7,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { transportName } from '../../master/config/transport-options.ts';
-import { type MasterStatus, createMaster, resolveMasterConfig } from '../../master/index.ts';
+import { createMaster, type MasterStatus, resolveMasterConfig } from '../../master/index.ts';
 import { createMemoryStore } from '../../store/index.ts';
-import { RECORDED_AT, directories, layOutVectorMaster } from './vector-master.ts';
+import { directories, layOutVectorMaster, RECORDED_AT } from './vector-master.ts';
 
 /** What the parent may ask. */
 export type Question = 'status' | 'memory' | 'publish';

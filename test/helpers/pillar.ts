@@ -1,11 +1,16 @@
 /** Pillar files on the disk, and what a minion gets of them. */
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { resolveMasterConfig } from '../../master/config/resolve.ts';
-import { noFiles } from '../../master/files/file-server.ts';
 import { createSilentLogger } from '../../master/api/log.ts';
-import { type OwnPillar, type PillarConfig, type PillarDeps, openPillar } from '../../master/data/pillar.ts';
+import { resolveMasterConfig } from '../../master/config/resolve.ts';
+import {
+  type OwnPillar,
+  openPillar,
+  type PillarConfig,
+  type PillarDeps,
+} from '../../master/data/pillar.ts';
 import { PillarSources } from '../../master/data/pillar-sources.ts';
+import { noFiles } from '../../master/files/file-server.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 

@@ -1,9 +1,15 @@
-import { type MinionTest, type Policy, type PolicyEnvironment, type PolicyRule, createPolicy } from '../../acl/index.ts';
+import {
+  createPolicy,
+  type MinionTest,
+  type Policy,
+  type PolicyEnvironment,
+  type PolicyRule,
+} from '../../acl/index.ts';
 import { noAudit } from '../../master/audit/audit-log.ts';
 import { RuledDecisions } from '../../master/audit/audited.ts';
-import { PolicyGate } from '../../master/users/policy.ts';
 import { policySyntax } from '../../master/config/policy-rules.ts';
 import { compileRightTarget } from '../../master/config/target-text.ts';
+import { PolicyGate } from '../../master/users/policy.ts';
 
 /** What a policy of a test knows. */
 export interface World {
@@ -16,7 +22,11 @@ export interface World {
 }
 
 /** The world of a policy in a test: patterns are those of a master. */
-function policyWorld({ pillar = {}, target = idTargets, now = () => 0 }: World = {}): PolicyEnvironment {
+function policyWorld({
+  pillar = {},
+  target = idTargets,
+  now = () => 0,
+}: World = {}): PolicyEnvironment {
   return {
     ...policySyntax,
     target,

@@ -3,10 +3,27 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import type { Logger } from 'pino';
-import { type Master, type MasterConfig, type MasterEvent, type MasterOptions, type MasterParts, type PillarProvider, createMaster, resolveMasterConfig } from '../../master/index.ts';
 import { openSeal } from '../../master/auth/session-keys.ts';
-import { type MasterTransport, type MinionTransport, type WireMap, aesKeySignature, createMemoryTransport, packLocal, parsePrivateKey } from '../../minion-protocol/index.ts';
-import { type Store, createMemoryStore } from '../../store/index.ts';
+import {
+  createMaster,
+  type Master,
+  type MasterConfig,
+  type MasterEvent,
+  type MasterOptions,
+  type MasterParts,
+  type PillarProvider,
+  resolveMasterConfig,
+} from '../../master/index.ts';
+import {
+  aesKeySignature,
+  createMemoryTransport,
+  type MasterTransport,
+  type MinionTransport,
+  packLocal,
+  parsePrivateKey,
+  type WireMap,
+} from '../../minion-protocol/index.ts';
+import { createMemoryStore, type Store } from '../../store/index.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { keys, pem } from './vectors.ts';
 

@@ -3,12 +3,8 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { freePort } from '../../bench/free-port.ts';
 import { connectMaster } from '../../client/index.ts';
-import {
-  checkMigration,
-  type DoctorReport,
-  runDoctor,
-  loadMasterConfig,
-} from '../../master/index.ts';
+import { loadMasterConfig } from '../../master/index.ts';
+import { checkMigration, type DoctorReport, runDoctor } from '../../ops/index.ts';
 import { until } from '../helpers/deadline.ts';
 import { masterPrograms, steps, versionOf } from './programs.ts';
 import { RealMaster } from './real-master.ts';

@@ -22,6 +22,7 @@ const copied = [
   'heat-bridge',
   'master',
   'minion-protocol',
+  'ops',
   'packaging',
   'python',
   'runtime',
@@ -30,7 +31,14 @@ const copied = [
   'template',
   'test',
 ];
-const files = ['package.json', 'tsconfig.json', 'CHANGELOG.md', 'SECURITY.md', 'README.md'];
+const files = [
+  '.npmrc',
+  'package.json',
+  'tsconfig.json',
+  'CHANGELOG.md',
+  'SECURITY.md',
+  'README.md',
+];
 
 /** What a run of one file of tests says. */
 interface Outcome {

@@ -47,6 +47,7 @@ const rooms = [
   'heat-bridge',
   'master',
   'minion-protocol',
+  'ops',
   'python',
   'runtime',
   'salt-api',

@@ -2,11 +2,11 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { type Server, createServer } from 'node:tls';
+import { createServer, type Server } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
+import { type EauthOptions, resolveMasterConfig } from '../../master/index.ts';
 import { createBackends } from '../../master/users/backends.ts';
 import { createKeystoneBackend } from '../../master/users/keystone.ts';
-import { type EauthOptions, resolveMasterConfig } from '../../master/index.ts';
 
 const credentials = { username: 'fred', password: 'planted-password' };
 const unavailable = { code: 'ERR_EAUTH_UNAVAILABLE' } as const;

@@ -4,19 +4,46 @@
  * and after.
  */
 import { createHash } from 'node:crypto';
-import { lstatSync, readFileSync, readdirSync } from 'node:fs';
+import { lstatSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import { resolveMasterConfig } from '../../master/index.ts';
 import { openSeal } from '../../master/auth/session-keys.ts';
-import { type CrypticleKey, type MasterTransport, type WireValue, createTcpListener, createWebsocketListener, createZeromqListener, minionToken, openPrivateReply, openSendReply, parseKeyString, parsePrivateKey, parsePublicKey } from '../../minion-protocol/index.ts';
+import { resolveMasterConfig } from '../../master/index.ts';
+import {
+  type CrypticleKey,
+  createTcpListener,
+  createWebsocketListener,
+  createZeromqListener,
+  type MasterTransport,
+  minionToken,
+  openPrivateReply,
+  openSendReply,
+  parseKeyString,
+  parsePrivateKey,
+  parsePublicKey,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../store/index.ts';
 import { layOut } from '../helpers/file-tree.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
-import { RECORDED_AT, type VectorMaster, type VectorMasterOptions, directories, layOutVectorMaster, startVectorMaster } from '../helpers/vector-master.ts';
-import { aesKey, altered, freshNonce, recorded, sessionKey, token } from '../helpers/vector-requests.ts';
+import {
+  directories,
+  layOutVectorMaster,
+  RECORDED_AT,
+  startVectorMaster,
+  type VectorMaster,
+  type VectorMasterOptions,
+} from '../helpers/vector-master.ts';
+import {
+  aesKey,
+  altered,
+  freshNonce,
+  recorded,
+  sessionKey,
+  token,
+} from '../helpers/vector-requests.ts';
 import { keys, pem } from '../helpers/vectors.ts';
-import { type Door, type Wire, openDoor } from './doors.ts';
+import { type Door, openDoor, type Wire } from './doors.ts';
 
 /** The accepted minion that attacks, pinned at protocol 3: the one whose requests were recorded. */
 export const HOSTILE: string = keys.minionId;

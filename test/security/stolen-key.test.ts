@@ -1,6 +1,6 @@
 /** What somebody who holds the private key of one accepted minion can read, write and fire. */
 import test, { type ExecutionContext } from 'ava';
-import { runDoctor, type MasterEvent } from '../../master/index.ts';
+import type { MasterEvent } from '../../master/index.ts';
 import {
   isWireMap,
   openCrypticle,
@@ -15,6 +15,7 @@ import {
   type WireValue,
   wireBytes,
 } from '../../minion-protocol/index.ts';
+import { runDoctor } from '../../ops/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { aesKey, freshNonce, recorded, token } from '../helpers/vector-requests.ts';
 import { base64, pem } from '../helpers/vectors.ts';

@@ -1,12 +1,30 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, chmodSync, chownSync, copyFileSync, mkdirSync, readFileSync, readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { writeBackup } from '../../store/backup.ts';
-import { type EmbeddedStore, StoreError, inspectStore, openEmbeddedStore, readBackup, restoreStore } from '../../store/index.ts';
 import { encodeKey, packNumber } from '../../store/encoding.ts';
+import {
+  type EmbeddedStore,
+  inspectStore,
+  openEmbeddedStore,
+  readBackup,
+  restoreStore,
+  StoreError,
+} from '../../store/index.ts';
 import { openLmdbTables } from '../../store/lmdb-tables.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

@@ -4,8 +4,8 @@ import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { type Store, StoreError, openEmbeddedStore } from '../../store/index.ts';
 import { encodeKey, packNumber } from '../../store/encoding.ts';
+import { openEmbeddedStore, type Store, StoreError } from '../../store/index.ts';
 import { openLmdbTables } from '../../store/lmdb-tables.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

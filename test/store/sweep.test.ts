@@ -1,7 +1,7 @@
 import test from 'ava';
 import { encodeKey } from '../../store/encoding.ts';
 import { openLmdbTables } from '../../store/lmdb-tables.ts';
-import { TableStore, sweepExpired } from '../../store/table-store.ts';
+import { sweepExpired, TableStore } from '../../store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 test('expired entries are swept in bounded steps, and only they', async (t) => {

@@ -1,8 +1,8 @@
-import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type StoreUpgrade, openEmbeddedStore, restoreStore } from '../../store/index.ts';
 import { encodeKey, packNumber, unpackNumber } from '../../store/encoding.ts';
+import { openEmbeddedStore, restoreStore, type StoreUpgrade } from '../../store/index.ts';
 import { openLmdbTables } from '../../store/lmdb-tables.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 

@@ -1,15 +1,39 @@
 /** The high data of an orchestration, rendered with the master's own pillar. */
 
-import { type PlainData, TemplateError } from '../../../template/index.ts';
-import { GrainReads, type PillarMap, TracedGrains, isPillarMap, mergeDeep, saltFunctions } from '../../data/compile-pillar.ts';
-import { type High, type SlsPlace, emptyHigh, firstOf, isList, mapOf, matchesGlob, mergeHigh, readDeclarations, textOf } from './high-data.ts';
-import { MasterError } from '../../api/errors.ts';
-import { type PillarSource, Reads } from '../../data/pillar.ts';
-import { type PillarSources, SlsRenderer, type SlsRendering, type SourceFile, findSls } from '../../data/pillar-sources.ts';
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { WireMap } from '../../../minion-protocol/index.ts';
-import { fromWire, toWirePillar } from '../../data/pillar-cache.ts';
+import { type PlainData, TemplateError } from '../../../template/index.ts';
+import { MasterError } from '../../api/index.ts';
+import {
+  findSls,
+  fromWire,
+  GrainReads,
+  isPillarMap,
+  mergeDeep,
+  type PillarMap,
+  type PillarSource,
+  type PillarSources,
+  Reads,
+  SlsRenderer,
+  type SlsRendering,
+  type SourceFile,
+  saltFunctions,
+  TracedGrains,
+  toWirePillar,
+} from '../../data/index.ts';
+import {
+  emptyHigh,
+  firstOf,
+  type High,
+  isList,
+  mapOf,
+  matchesGlob,
+  mergeHigh,
+  readDeclarations,
+  type SlsPlace,
+  textOf,
+} from './high-data.ts';
 import type { ConditionFunctions } from './run-chunks.ts';
 
 // Which SLS an entry of `include` means [salt/state.py render_state].

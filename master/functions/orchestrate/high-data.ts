@@ -1,10 +1,9 @@
 /** High data: what SLS say, put together, before it is compiled [salt/state.py]. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { compileGlob, pythonStr } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
-import { toWire } from '../../data/pillar-cache.ts';
-import { isDeepStrictEqual } from 'node:util';
-import { type PillarMap, isPillarMap } from '../../data/compile-pillar.ts';
+import { isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
 import { requisiteKinds } from './requisites.ts';
 
 // What SLS are made of, looked at as Salt looks at it.

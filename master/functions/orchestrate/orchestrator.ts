@@ -1,26 +1,53 @@
 /** Orchestrations: states that act on minions and on the master [salt/runners/state.py]. */
 
-import { type WireMap, type WireValue, isJid } from '../../../minion-protocol/index.ts';
-import { MasterError } from '../../api/errors.ts';
-import { type Chunk, ChunkRun, type ChunkRunOptions, StateCaller, type StateResult, compileChunks, isSuccess, tagOf, toWireResult, verifyChunk } from './run-chunks.ts';
-import { type Body, type High, applyExclude, applyExtensions, splitFunction, verifyHigh } from './high-data.ts';
-import { listenersOf, turnRequisites } from './requisites.ts';
-import type { PlainData } from '../../../template/index.ts';
-import { toWire } from '../../data/pillar-cache.ts';
-import { type Compilation, type SlsFiles, type SlsRequest, compileSls, conditionsOf, openSetting } from './compile-sls.ts';
 import { setMaxListeners } from 'node:events';
-import type { AuditRequester } from '../../api/audit.ts';
-import type { PillarMap } from '../../data/compile-pillar.ts';
-import { stateTable } from './state-functions.ts';
 import type { Logger } from 'pino';
-import type { MasterConfig } from '../../config/options.ts';
-import { type FileServer, servedFiles } from '../../files/file-server.ts';
-import { type PillarSource, renderMs } from '../../data/pillar.ts';
-import { PillarSources } from '../../data/pillar-sources.ts';
-import { ParsedFileCache, type Renderer } from '../../data/renderer.ts';
-import type { JobsApi } from '../../api/master-api.ts';
-import type { EventBus } from '../../events/event-bus.ts';
+import { isJid, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import type { PlainData } from '../../../template/index.ts';
+import { type AuditRequester, type JobsApi, MasterError } from '../../api/index.ts';
+import type { MasterConfig } from '../../config/index.ts';
+import {
+  ParsedFileCache,
+  type PillarMap,
+  type PillarSource,
+  PillarSources,
+  type Renderer,
+  renderMs,
+  toWire,
+} from '../../data/index.ts';
+import type { EventBus } from '../../events/index.ts';
+import { type FileServer, servedFiles } from '../../files/index.ts';
 import type { FunctionCaller } from '../caller.ts';
+import {
+  type Compilation,
+  compileSls,
+  conditionsOf,
+  openSetting,
+  type SlsFiles,
+  type SlsRequest,
+} from './compile-sls.ts';
+import {
+  applyExclude,
+  applyExtensions,
+  type Body,
+  type High,
+  splitFunction,
+  verifyHigh,
+} from './high-data.ts';
+import { listenersOf, turnRequisites } from './requisites.ts';
+import {
+  type Chunk,
+  ChunkRun,
+  type ChunkRunOptions,
+  compileChunks,
+  isSuccess,
+  StateCaller,
+  type StateResult,
+  tagOf,
+  toWireResult,
+  verifyChunk,
+} from './run-chunks.ts';
+import { stateTable } from './state-functions.ts';
 
 // Runs high data to their end [salt/state.py call_high].
 

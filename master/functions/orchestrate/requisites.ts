@@ -1,10 +1,26 @@
 /** Whether a chunk may run, by what became of those that it depends on [check_requisite]. */
 
 import type { PlainData } from '../../../template/index.ts';
-import { MasterError } from '../../api/errors.ts';
-import { type Body, type DeclaredState, type High, applyExtensions, argumentsOf, findIds, firstOf, isList, mapOf, matchesGlob, singleOf, splitFunction, stateOfName, statesOfSls, textOf } from './high-data.ts';
-import { type Chunk, type Results, type StateResult, hasChanges, tagOf } from './run-chunks.ts';
-import { isPillarMap } from '../../data/compile-pillar.ts';
+import { MasterError } from '../../api/index.ts';
+import { isPillarMap } from '../../data/index.ts';
+import {
+  applyExtensions,
+  argumentsOf,
+  type Body,
+  type DeclaredState,
+  findIds,
+  firstOf,
+  type High,
+  isList,
+  mapOf,
+  matchesGlob,
+  singleOf,
+  splitFunction,
+  stateOfName,
+  statesOfSls,
+  textOf,
+} from './high-data.ts';
+import { type Chunk, hasChanges, type Results, type StateResult, tagOf } from './run-chunks.ts';
 
 /** Kinds of requisites that decide whether a chunk runs, in the order of Salt. */
 export const decisiveKinds: readonly RequisiteKind[] = [

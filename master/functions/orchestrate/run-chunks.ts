@@ -1,17 +1,46 @@
 /** Low chunks: what is run, one call of a state each [salt/state.py compile_high_data]. */
 
-import { Float, type PlainData, type SaltFunction, toPlain, toPython } from '../../../template/index.ts';
-import { type WireMap, type WireValue, isWireMap, traverseFacts } from '../../../minion-protocol/index.ts';
-import { type PillarMap, isPillarMap } from '../../data/compile-pillar.ts';
-import { type Body, type High, argumentsOf, firstOf, isList, matchesGlob, textOf, typeName } from './high-data.ts';
-import { fromWire, toWire } from '../../data/pillar-cache.ts';
-import { type Dependencies, type Requisite, type RequisiteKind, type Standing, allKinds, decisiveKinds, dependenciesOf, meantBy, requisitesOf, standingBy } from './requisites.ts';
-import { SlsError, type StateTable, givenTo, isTrue } from './state-functions.ts';
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { longestTimerMs } from '../../../runtime/time-limit.ts';
 import type { Logger } from 'pino';
-import { codeOf } from '../../../runtime/system.ts';
+import {
+  isWireMap,
+  traverseFacts,
+  type WireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
+import { codeOf, longestTimerMs } from '../../../runtime/index.ts';
+import {
+  Float,
+  type PlainData,
+  type SaltFunction,
+  toPlain,
+  toPython,
+} from '../../../template/index.ts';
+import { fromWire, isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
+import {
+  argumentsOf,
+  type Body,
+  firstOf,
+  type High,
+  isList,
+  matchesGlob,
+  textOf,
+  typeName,
+} from './high-data.ts';
+import {
+  allKinds,
+  type Dependencies,
+  decisiveKinds,
+  dependenciesOf,
+  meantBy,
+  type Requisite,
+  type RequisiteKind,
+  requisitesOf,
+  type Standing,
+  standingBy,
+} from './requisites.ts';
+import { givenTo, isTrue, SlsError, type StateTable } from './state-functions.ts';
 
 // The order in which what SLS say is done [salt/state.py order_chunks].
 

@@ -1,17 +1,27 @@
 /** Functions of states: what they take, and what they say [salt/utils/args.py format_call]. */
 
-
+import {
+  compileGlob,
+  isWireMap,
+  type WireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
+import { inTime, linkSignals, timeLimit } from '../../../runtime/index.ts';
 import type { PlainData } from '../../../template/index.ts';
+import type { FunctionResult } from '../../api/index.ts';
+import { isPillarMap, toWire } from '../../data/index.ts';
 import { isList, textOf } from './high-data.ts';
+import {
+  type Answer,
+  type JobAnswers,
+  jobArguments,
+  membersOf,
+  readFailMinions,
+  runOnMinions,
+} from './minion-job.ts';
+import { requester, tellArguments, type World } from './orchestrator.ts';
 import { internalArguments } from './requisites.ts';
-import { type Outcome, isSuccess } from './run-chunks.ts';
-import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../../minion-protocol/index.ts';
-import { inTime, linkSignals, timeLimit } from '../../../runtime/time-limit.ts';
-import { toWire } from '../../data/pillar-cache.ts';
-import type { FunctionResult } from '../../api/functions.ts';
-import { type World, requester, tellArguments } from './orchestrator.ts';
-import { isPillarMap } from '../../data/compile-pillar.ts';
-import { type Answer, type JobAnswers, jobArguments, membersOf, readFailMinions, runOnMinions } from './minion-job.ts';
+import { isSuccess, type Outcome } from './run-chunks.ts';
 /** One call of a state's function. */
 export interface StateCall {
   readonly name: string;
@@ -100,7 +110,11 @@ export function saltRunner(world: World): StateFunction {
       if (call.test) return untouched(`Runner function '${call.name}' would be executed.`);
       const { arg, kwarg, ...more } = Object.fromEntries(call.given);
       const given = { arg: listOf(arg), kwarg: { ...mapOf(kwarg), ...toWireMap(more) } };
-      return masterFunctionOutcome('Runner', call, await runRunner(world, call.name, given, call.saltenv));
+      return masterFunctionOutcome(
+        'Runner',
+        call,
+        await runRunner(world, call.name, given, call.saltenv),
+      );
     },
   };
 }
@@ -223,7 +237,9 @@ export function parallelRunners(world: World): StateFunction {
       const settled = await Promise.allSettled(work);
       const broken = settled.find((one) => one.status === 'rejected');
       if (broken !== undefined) throw broken.reason;
-      return parallelRunnersOutcome(settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : [])));
+      return parallelRunnersOutcome(
+        settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : [])),
+      );
     },
   };
 }
@@ -434,7 +450,11 @@ function stateKeywords({ given, test }: StateCall): WireMap {
   return kwarg;
 }
 
-function saltStateOutcome(call: StateCall, { answers, jid }: JobAnswers, mayFailCount: number): Outcome {
+function saltStateOutcome(
+  call: StateCall,
+  { answers, jid }: JobAnswers,
+  mayFailCount: number,
+): Outcome {
   const { mayFail, warnings } = readFailMinions(call);
   const ret: WireMap = Object.create(null);
   const failures: string[] = [];

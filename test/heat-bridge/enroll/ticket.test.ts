@@ -4,7 +4,13 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import nacl from 'tweetnacl';
-import { type TicketClaims, openTicketKey, signTicket, tryParseTicket, verifyTicket } from '../../../heat-bridge/enroll/tickets.ts';
+import {
+  openTicketKey,
+  signTicket,
+  type TicketClaims,
+  tryParseTicket,
+  verifyTicket,
+} from '../../../heat-bridge/enroll/tickets.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const key = generateKeyPairSync('ed25519');

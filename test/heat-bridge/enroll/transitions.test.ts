@@ -2,15 +2,18 @@
 import { generateKeyPairSync } from 'node:crypto';
 import test from 'ava';
 import { pino } from 'pino';
-import { TicketClaimHandler } from '../../../heat-bridge/enroll/ticket-claims.ts';
-import { EnrolmentDeadlines, EnrolmentTransitions } from '../../../heat-bridge/enroll/enrolment-transitions.ts';
 import type { Enrolment } from '../../../heat-bridge/enroll/enrolment.ts';
 import { EnrolmentRepository } from '../../../heat-bridge/enroll/enrolment-repository.ts';
+import {
+  EnrolmentDeadlines,
+  EnrolmentTransitions,
+} from '../../../heat-bridge/enroll/enrolment-transitions.ts';
+import { TicketClaimHandler } from '../../../heat-bridge/enroll/ticket-claims.ts';
 import { signTicket } from '../../../heat-bridge/enroll/tickets.ts';
 import { BridgeError } from '../../../heat-bridge/index.ts';
-import { type KeyLifecycle, AuditBursts, type HeldKey } from '../../../master/index.ts';
+import { AuditBursts, type HeldKey, type KeyLifecycle } from '../../../master/index.ts';
 import { KeyedMutex } from '../../../runtime/index.ts';
-import { type Steps, createSteps } from '../../helpers/steps.ts';
+import { createSteps, type Steps } from '../../helpers/steps.ts';
 import { pem } from '../../helpers/vectors.ts';
 import { fingerOf } from './stage.ts';
 
@@ -94,7 +97,13 @@ async function createWorld(steps: Steps): Promise<World> {
     tell: () => {},
   });
   const bursts = new AuditBursts({ audit: { append: () => {}, digest: async () => '' }, now });
-  const deadlines = new EnrolmentDeadlines({ book, moves, bursts, now, log: pino({ level: 'silent' }) });
+  const deadlines = new EnrolmentDeadlines({
+    book,
+    moves,
+    bursts,
+    now,
+    log: pino({ level: 'silent' }),
+  });
   const acts: Readonly<Record<Act, () => Promise<unknown>>> = {
     claim: () => claims.claim({ ...shown, fingerprint }),
     report: () => claims.report({ ...shown, reason: 'no service' }),

@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { parse } from 'yaml';
 import type { EnrolRequest } from '../../../heat-bridge/enroll/enrolment.ts';
-import { UserDataWriter, renderMultipart } from '../../../heat-bridge/enroll/user-data.ts';
+import { renderMultipart, UserDataWriter } from '../../../heat-bridge/enroll/user-data.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const certificate = readFileSync(
@@ -163,7 +163,9 @@ test('any content of a part arrives as it was', (t) => {
   fc.assert(
     fc.property(fc.array(line, { minLength: 1, maxLength: 6 }), (lines) => {
       const content = `#!/bin/sh\n${lines.join('\n')}`;
-      const [first] = readParts(renderMultipart([{ type: 'text/x-shellscript', name: 'x', content }]));
+      const [first] = readParts(
+        renderMultipart([{ type: 'text/x-shellscript', name: 'x', content }]),
+      );
       t.is(first?.[1], content);
     }),
     { numRuns: 15 },

@@ -1,9 +1,16 @@
 /** Keystone asked about tokens, with answers that a real one gave. */
 import test, { type ExecutionContext } from 'ava';
-import { KeystoneClient, parseKeystoneOptions } from '../../../heat-bridge/keystone.ts';
 import { createHttpClient } from '../../../heat-bridge/http-client.ts';
+import { KeystoneClient, parseKeystoneOptions } from '../../../heat-bridge/keystone.ts';
 import { AuthenticationError } from '../../../master/index.ts';
-import { type RecordedKeystone, exchangeOf, keystoneSection, servicePassword, startKeystone, tokenOf } from './recorded-keystone.ts';
+import {
+  exchangeOf,
+  keystoneSection,
+  type RecordedKeystone,
+  servicePassword,
+  startKeystone,
+  tokenOf,
+} from './recorded-keystone.ts';
 
 interface Stage {
   readonly keystone: RecordedKeystone;
@@ -15,7 +22,9 @@ interface Stage {
 
 async function open(t: ExecutionContext, password?: string): Promise<Stage> {
   const keystone = await startKeystone(t);
-  const { endpoints, timeoutMs, ...who } = parseKeystoneOptions(keystoneSection(keystone.url, password));
+  const { endpoints, timeoutMs, ...who } = parseKeystoneOptions(
+    keystoneSection(keystone.url, password),
+  );
   const clock = { now: 0 };
   const told: unknown[] = [];
   const client = new KeystoneClient({

@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
+import { createHttpClient, type HttpResult } from '../../../heat-bridge/http-client.ts';
 import { BridgeError } from '../../../heat-bridge/index.ts';
-import { type HttpResult, createHttpClient } from '../../../heat-bridge/http-client.ts';
 import { parseSignalsOptions } from '../../../heat-bridge/signals/open-signals.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

@@ -1,6 +1,11 @@
 import test, { type ExecutionContext } from 'ava';
-import { type EndpointOptions, type HttpResult, createHttpClient, parseAllowedEndpoints } from '../../../heat-bridge/http-client.ts';
-import { type Answerer, type Recorder, always, startRecorder } from '../signals/recorder.ts';
+import {
+  createHttpClient,
+  type EndpointOptions,
+  type HttpResult,
+  parseAllowedEndpoints,
+} from '../../../heat-bridge/http-client.ts';
+import { type Answerer, always, type Recorder, startRecorder } from '../signals/recorder.ts';
 
 async function recorder(t: ExecutionContext, answer: Answerer): Promise<Recorder> {
   const service = await startRecorder(answer);
@@ -15,7 +20,11 @@ function ask(
   timeoutMs = 5_000,
 ): Promise<HttpResult> {
   const resolve = async (): Promise<readonly string[]> => addresses;
-  const send = createHttpClient({ endpoints: parseAllowedEndpoints(endpoints), timeoutMs, resolve });
+  const send = createHttpClient({
+    endpoints: parseAllowedEndpoints(endpoints),
+    timeoutMs,
+    resolve,
+  });
   return send({ method: 'PUT', url, body: '{}' }, new AbortController().signal);
 }
 

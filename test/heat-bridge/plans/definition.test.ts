@@ -4,9 +4,15 @@ import path from 'node:path';
 import test from 'ava';
 import fc from 'fast-check';
 import Type from '#typebox';
-import { Catalog, PlanCatalog, createBridge, definePlan, loadCatalog } from '../../../heat-bridge/index.ts';
-import { parsePlanDefinition } from '../../../heat-bridge/plans/plan-definition.ts';
+import {
+  Catalog,
+  createBridge,
+  definePlan,
+  loadCatalog,
+  PlanCatalog,
+} from '../../../heat-bridge/index.ts';
 import { parseJsonPointer, valueAtPointer } from '../../../heat-bridge/plans/plan-catalog.ts';
+import { parsePlanDefinition } from '../../../heat-bridge/plans/plan-definition.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { cluster, commands, user } from './cluster.ts';
 

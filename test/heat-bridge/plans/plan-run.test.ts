@@ -4,7 +4,11 @@ import fc from 'fast-check';
 import { Catalog, type PlanOutcome } from '../../../heat-bridge/index.ts';
 import { type CompiledPlan, compilePlan } from '../../../heat-bridge/plans/plan-catalog.ts';
 import { parsePlanDefinition } from '../../../heat-bridge/plans/plan-definition.ts';
-import { PlanExecution, type PlanExecutionOptions, PlanRun } from '../../../heat-bridge/plans/plan-run.ts';
+import {
+  PlanExecution,
+  type PlanExecutionOptions,
+  PlanRun,
+} from '../../../heat-bridge/plans/plan-run.ts';
 import { commands } from './cluster.ts';
 
 const never = new AbortController().signal;

@@ -1,7 +1,11 @@
 /** Which steps begin, and when: for any graph, any end of each step, and any order of the ends. */
 import test from 'ava';
 import fc from 'fast-check';
-import { type StepDependencies, ancestorsOf, topologicalOrder } from '../../../heat-bridge/plans/plan-catalog.ts';
+import {
+  ancestorsOf,
+  type StepDependencies,
+  topologicalOrder,
+} from '../../../heat-bridge/plans/plan-catalog.ts';
 import { type StepEnd, StepSchedule } from '../../../heat-bridge/plans/plan-run.ts';
 
 /** Edges from later names to earlier ones alone, so that there is no circle; in any order. */

@@ -2,7 +2,12 @@
 import type { ExecutionContext } from 'ava';
 import { openSignals } from '../../../heat-bridge/signals/open-signals.ts';
 import type { SignalsApi } from '../../../heat-bridge/signals/signals-api.ts';
-import { type AuditEntry, type HeldKey, type StateArea, createSilentLogger } from '../../../master/index.ts';
+import {
+  type AuditEntry,
+  createSilentLogger,
+  type HeldKey,
+  type StateArea,
+} from '../../../master/index.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 

@@ -11,7 +11,7 @@ import { named } from '../../../master/audit/audit-log.ts';
 import { until } from '../../helpers/deadline.ts';
 import { canMount, mountSmallDisk } from '../../helpers/small-disk.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { type TestLog, entry, testLog } from './helpers.ts';
+import { entry, type TestLog, testLog } from './helpers.ts';
 
 const endless = fileURLToPath(new URL('./endless-audit.js', import.meta.url));
 const onSmallDisk = canMount ? test : test.skip;

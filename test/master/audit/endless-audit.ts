@@ -1,7 +1,7 @@
 /** Appends to the audit log in the directory given without end, and tells what is on disk. */
 import { setImmediate } from 'node:timers/promises';
-import { AuditLog } from '../../../master/audit/audit-log.ts';
 import { createLogger } from '../../../master/api/log.ts';
+import { AuditLog } from '../../../master/audit/audit-log.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { entry } from './helpers.ts';
 

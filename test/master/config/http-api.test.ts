@@ -1,7 +1,7 @@
 /** `rest_cherrypy:`, `saltbridge: api:`, and what SaltGUI reads of a configuration. */
 import test from 'ava';
-import { ConfigError } from '../../../master/config/option-kinds.ts';
 import { loadMasterConfig } from '../../../master/config/load.ts';
+import { ConfigError } from '../../../master/config/option-kinds.ts';
 import { saltValues } from '../../../master/config/salt-values.ts';
 import { resolveMasterConfig } from '../../../master/index.ts';
 import { saltApiOptions } from '../../../salt-api/index.ts';

@@ -1,6 +1,10 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
-import { LiveConfig, reloadableLimits, reloadableOptions } from '../../../master/config/live-config.ts';
+import {
+  LiveConfig,
+  reloadableLimits,
+  reloadableOptions,
+} from '../../../master/config/live-config.ts';
 import { limitOptions, ownOptions, saltOptions } from '../../../master/config/option-table.ts';
 import type { MasterConfig } from '../../../master/config/options.ts';
 import { resolveMasterConfig } from '../../../master/config/resolve.ts';

@@ -1,8 +1,8 @@
 import { chmodSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
-import { ConfigError } from '../../../master/config/option-kinds.ts';
 import { loadMasterConfig } from '../../../master/config/load.ts';
+import { ConfigError } from '../../../master/config/option-kinds.ts';
 import { configDirectory } from './files.ts';
 
 const sample = `

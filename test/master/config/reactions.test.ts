@@ -1,7 +1,12 @@
 /** `saltbridge: reactions:` as files and programs have it. */
 import test, { type ExecutionContext } from 'ava';
 import { parseConfigFile } from '../../../master/config/load.ts';
-import { ConfigError, loadMasterConfig, reaction, resolveMasterConfig } from '../../../master/index.ts';
+import {
+  ConfigError,
+  loadMasterConfig,
+  reaction,
+  resolveMasterConfig,
+} from '../../../master/index.ts';
 import { configDirectory } from './files.ts';
 
 const signals = `

@@ -1,6 +1,6 @@
 import test from 'ava';
-import { ConfigError } from '../../../master/config/option-kinds.ts';
 import { loadMasterConfig } from '../../../master/config/load.ts';
+import { ConfigError } from '../../../master/config/option-kinds.ts';
 import { resolveMasterConfig } from '../../../master/config/resolve.ts';
 import { configDirectory } from './files.ts';
 

@@ -1,7 +1,13 @@
 /** The options `transport`, `transport_opts` and `ssl`. */
 import test, { type ExecutionContext } from 'ava';
 import { servedTransports } from '../../../master/config/transport-options.ts';
-import { ConfigError, type MasterConfig, type MasterOptions, loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts';
+import {
+  ConfigError,
+  loadMasterConfig,
+  type MasterConfig,
+  type MasterOptions,
+  resolveMasterConfig,
+} from '../../../master/index.ts';
 import { configDirectory } from './files.ts';
 
 async function load(t: ExecutionContext, master: string): Promise<MasterConfig> {

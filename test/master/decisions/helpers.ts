@@ -1,14 +1,14 @@
 import type { ExecutionContext } from 'ava';
 import type { Policy } from '../../../acl/index.ts';
+import { createLogger } from '../../../master/api/log.ts';
 import { noAudit } from '../../../master/audit/audit-log.ts';
 import { RuledDecisions } from '../../../master/audit/audited.ts';
+import { createSeal } from '../../../master/auth/session-keys.ts';
 import type { AclOptions } from '../../../master/config/options.ts';
 import { DecisionRecorder } from '../../../master/users/decisions.ts';
-import { createLogger } from '../../../master/api/log.ts';
 import { type MinionQuestion, PolicyGate } from '../../../master/users/policy.ts';
-import { createSeal } from '../../../master/auth/session-keys.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
-import { type Store, createMemoryStore } from '../../../store/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
 import { policyOf } from '../../helpers/policies.ts';
 
 export interface Journal {

@@ -1,11 +1,18 @@
 /** What is learned permits what was asked for, and nothing else. */
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { type Policy, type RuleAction, deny, explain, isGrantable, lintPolicy } from '../../../acl/index.ts';
+import {
+  deny,
+  explain,
+  isGrantable,
+  lintPolicy,
+  type Policy,
+  type RuleAction,
+} from '../../../acl/index.ts';
 import { completeSettings, parseConfigFile } from '../../../master/config/load.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
-import { learnPolicy, learnedText } from '../../../master/users/learn.ts';
 import { shapeOf } from '../../../master/users/decisions.ts';
+import { learnedText, learnPolicy } from '../../../master/users/learn.ts';
 import type { MinionQuestion } from '../../../master/users/policy.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
 import { policyOf } from '../../helpers/policies.ts';

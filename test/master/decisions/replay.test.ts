@@ -1,6 +1,6 @@
 /** Another policy over what was decided. */
 import test from 'ava';
-import { type PolicyRule, allow, deny } from '../../../acl/index.ts';
+import { allow, deny, type PolicyRule } from '../../../acl/index.ts';
 import { replay } from '../../../master/users/learn.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';

@@ -1,14 +1,14 @@
 /** Log-ins with a store in memory, clocks that a test turns, and delays that are only noted. */
 import type { ExecutionContext } from 'ava';
-import { LoginAudit, RuledDecisions } from '../../../master/audit/audited.ts';
+import { createSilentLogger } from '../../../master/api/log.ts';
 import { noAudit } from '../../../master/audit/audit-log.ts';
+import { LoginAudit, RuledDecisions } from '../../../master/audit/audited.ts';
+import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
 import type { LoginBackend, Standing } from '../../../master/users/backend.ts';
 import type { Backends } from '../../../master/users/backends.ts';
 import { Logins, type LoginsOptions } from '../../../master/users/logins.ts';
 import { TokenTable } from '../../../master/users/tokens.ts';
-import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
-import { createSilentLogger } from '../../../master/api/log.ts';
-import { type Store, createMemoryStore } from '../../../store/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
 
 /** Milliseconds since 1970. */
 export const startAt = 1_700_000_000_000;

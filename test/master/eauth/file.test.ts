@@ -2,9 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { resolveMasterConfig } from '../../../master/index.ts';
 import type { LoginBackend } from '../../../master/users/backend.ts';
 import { createBackends } from '../../../master/users/backends.ts';
-import { resolveMasterConfig } from '../../../master/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const long =

@@ -3,10 +3,18 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import test, { type ExecutionContext } from 'ava';
-import { type JWTPayload, SignJWT, base64url, exportJWK, exportSPKI, generateKeyPair, importJWK } from 'jose';
+import {
+  base64url,
+  exportJWK,
+  exportSPKI,
+  generateKeyPair,
+  importJWK,
+  type JWTPayload,
+  SignJWT,
+} from 'jose';
+import { type FunctionResult, resolveMasterConfig } from '../../../master/index.ts';
 import type { LoginBackend } from '../../../master/users/backend.ts';
 import { createBackends } from '../../../master/users/backends.ts';
-import { type FunctionResult, resolveMasterConfig } from '../../../master/index.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 
 const issuer = 'https://idp.example';

@@ -1,11 +1,18 @@
 /** Log-ins by a real OpenLDAP server, over its socket; skipped where slapd is not installed. */
 import test from 'ava';
 import fc from 'fast-check';
+import { type EauthOptions, resolveMasterConfig } from '../../../master/index.ts';
 import type { LoginBackend } from '../../../master/users/backend.ts';
 import { createBackends } from '../../../master/users/backends.ts';
 import { escapeFilter, escapeName, fillName, firstValue } from '../../../master/users/ldap.ts';
-import { type EauthOptions, resolveMasterConfig } from '../../../master/index.ts';
-import { type Slapd, adminDn, adminPassword, baseDn, slapdIsMissing, startSlapd } from '../../helpers/slapd.ts';
+import {
+  adminDn,
+  adminPassword,
+  baseDn,
+  type Slapd,
+  slapdIsMissing,
+  startSlapd,
+} from '../../helpers/slapd.ts';
 
 const withSlapd = slapdIsMissing === undefined ? test : test.skip;
 if (slapdIsMissing !== undefined) test.todo(slapdIsMissing);

@@ -1,9 +1,9 @@
-import type { Standing } from '../../../master/users/backend.ts';
-import { AuthenticationError } from '../../../master/users/errors.ts';
-import type { LoginRequest } from '../../../master/api/users.ts';
-import { openBench, passwordBackend, startAt } from './clocks.ts';
 import test from 'ava';
 import fc from 'fast-check';
+import type { LoginRequest } from '../../../master/api/users.ts';
+import type { Standing } from '../../../master/users/backend.ts';
+import { AuthenticationError } from '../../../master/users/errors.ts';
+import { openBench, passwordBackend, startAt } from './clocks.ts';
 
 const good = { username: 'fred', password: 'right', eauth: 'file' };
 const bad = { ...good, password: 'wrong' };

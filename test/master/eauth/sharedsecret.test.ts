@@ -1,6 +1,6 @@
 import test from 'ava';
-import { createBackends } from '../../../master/users/backends.ts';
 import { resolveMasterConfig } from '../../../master/index.ts';
+import { createBackends } from '../../../master/users/backends.ts';
 
 const signal = AbortSignal.timeout(30_000);
 

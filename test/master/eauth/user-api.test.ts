@@ -1,10 +1,24 @@
 /** What users may do who logged in: over a running master, its store and its bus. */
 import test, { type ExecutionContext } from 'ava';
 import { allow, deny } from '../../../acl/index.ts';
+import {
+  type AuditRecord,
+  createLogger,
+  type MasterEvent,
+  type MasterOptions,
+  readAuditLog,
+  resolveMasterConfig,
+  type UserApi,
+} from '../../../master/index.ts';
 import { AuthenticationError, AuthorizationError } from '../../../master/users/errors.ts';
-import { type AuditRecord, type MasterEvent, type MasterOptions, type UserApi, createLogger, readAuditLog, resolveMasterConfig } from '../../../master/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
-import { type StoredKey, type VectorMaster, type VectorMasterOptions, directories, startVectorMaster } from '../../helpers/vector-master.ts';
+import {
+  directories,
+  type StoredKey,
+  startVectorMaster,
+  type VectorMaster,
+  type VectorMasterOptions,
+} from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
 
 const denied = { instanceOf: AuthorizationError, code: 'ERR_DENIED' } as const;

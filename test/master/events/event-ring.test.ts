@@ -1,10 +1,11 @@
 /** Events that are kept, so that a reader can go on where it stopped. */
-import { type BusApi, EventBus, createBusApi } from '../../../master/events/event-bus.ts';
+
+import test from 'ava';
 import type { MasterEvent } from '../../../master/api/events.ts';
+import { type BusApi, createBusApi, EventBus } from '../../../master/events/event-bus.ts';
 import { EventRing } from '../../../master/events/event-ring.ts';
 import { createSilentLogger } from '../../../master/index.ts';
-import { type Store, createMemoryStore } from '../../../store/index.ts';
-import test from 'ava';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
 
 const missed = 'saltbridge/events/missed';
 const usual = { entries: 1000, bytes: 1_048_576 };

@@ -10,9 +10,9 @@ import {
   extensionMethod,
   MasterError,
   type MasterExtension,
-  type TriggerEvent,
   type OpenExtension,
   StoreError,
+  type TriggerEvent,
 } from '../../../master/index.ts';
 import { collect } from '../../helpers/fleet.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';

@@ -2,7 +2,7 @@
 import test from 'ava';
 import fc from 'fast-check';
 import type { BatchUpdate, JobUpdate, RunRequest } from '../../../master/index.ts';
-import { type StartTimer, runBatch } from '../../../master/jobs/batch.ts';
+import { runBatch, type StartTimer } from '../../../master/jobs/batch.ts';
 import { collect } from '../../helpers/fleet.ts';
 
 interface FakeMinions {

@@ -1,8 +1,9 @@
 /** The question whether silent minions still run a job. */
-import { findRunning } from '../../../master/jobs/follow-job.ts';
-import type { JobReturn } from '../../../master/api/jobs.ts';
-import type { WireValue } from '../../../minion-protocol/index.ts';
+
 import test from 'ava';
+import type { JobReturn } from '../../../master/api/jobs.ts';
+import { findRunning } from '../../../master/jobs/follow-job.ts';
+import type { WireValue } from '../../../minion-protocol/index.ts';
 
 const jid = '20240102030405123456';
 const never = new AbortController().signal;

@@ -1,5 +1,5 @@
 import test from 'ava';
-import { type MinionFacts, describeDeliveries } from '../../../master/jobs/follow-job.ts';
+import { describeDeliveries, type MinionFacts } from '../../../master/jobs/follow-job.ts';
 
 const publishedAt = 1000;
 const record = { minions: ['m1'], missing: [], publishedAt };

@@ -1,12 +1,23 @@
 /** Recorded returns: the same answers and events as Salt's master; what is kept comes back. */
+
+import test from 'ava';
 import type { JobReturn } from '../../../master/api/jobs.ts';
 import { JobCache } from '../../../master/jobs/job-cache.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
 import type { Store } from '../../../store/index.ts';
 import { RECORDED_AT, startVectorMaster } from '../../helpers/vector-master.ts';
 import { byVersion, loadOf, openReply } from '../../helpers/vector-requests.ts';
-import { type JsonObject, base64, canonical, canonicalWire, cases, keys, text, toWireValue, vectorFile } from '../../helpers/vectors.ts';
-import test from 'ava';
+import {
+  base64,
+  canonical,
+  canonicalWire,
+  cases,
+  type JsonObject,
+  keys,
+  text,
+  toWireValue,
+  vectorFile,
+} from '../../helpers/vectors.ts';
 
 const vectors = cases(vectorFile('return'), 'cases');
 const published = vectors.filter((vector) => loadOf(vector).jid !== 'req');

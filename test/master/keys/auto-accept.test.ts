@@ -1,7 +1,11 @@
 import { chmodSync, existsSync, mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type AutoAccept, type AutoAcceptOptions, openAutoAccept } from '../../../master/auth/auto-accept.ts';
+import {
+  type AutoAccept,
+  type AutoAcceptOptions,
+  openAutoAccept,
+} from '../../../master/auth/auto-accept.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 async function openWith(

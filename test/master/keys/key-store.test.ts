@@ -1,7 +1,23 @@
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type KeyChange, KeyError, type KeyStore, type KeyStoreOptions, openKeyStore } from '../../../master/auth/key-store.ts';
+import {
+  type KeyChange,
+  KeyError,
+  type KeyStore,
+  type KeyStoreOptions,
+  openKeyStore,
+} from '../../../master/auth/key-store.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { keyText, plainRules } from './rules.ts';
 

@@ -1,15 +1,15 @@
 /** How often deleted keys have the shared key replaced. */
 import { randomBytes } from 'node:crypto';
-import { setImmediate as nextTurn, setTimeout as nextTimer } from 'node:timers/promises';
+import { setTimeout as nextTimer, setImmediate as nextTurn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
-import { EventBus } from '../../../master/events/event-bus.ts';
-import { Revocation } from '../../../master/auth/key-lifecycle.ts';
 import { createSilentLogger } from '../../../master/api/log.ts';
+import { Revocation } from '../../../master/auth/key-lifecycle.ts';
 import { LastHeard } from '../../../master/auth/last-heard.ts';
-import { ReplayCache } from '../../../master/requests/replay-cache.ts';
-import { VersionPins } from '../../../master/auth/version-pins.ts';
 import { PublishKey } from '../../../master/auth/publish-key.ts';
-import { SessionKeys, createSeal } from '../../../master/auth/session-keys.ts';
+import { createSeal, SessionKeys } from '../../../master/auth/session-keys.ts';
+import { VersionPins } from '../../../master/auth/version-pins.ts';
+import { EventBus } from '../../../master/events/event-bus.ts';
+import { ReplayCache } from '../../../master/requests/replay-cache.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 
 interface Setting {

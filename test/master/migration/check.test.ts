@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { checkMigration, type MigrationReport } from '../../../master/index.ts';
+import { checkMigration, type MigrationReport } from '../../../ops/index.ts';
 import { configDirectory } from '../config/files.ts';
 
 function publicPem(modulusLength: number): string {

@@ -1,7 +1,7 @@
 /** The rules that files of the reactor need, from what stands in them. */
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { checkMigration, type MigrationReport } from '../../../master/index.ts';
+import { checkMigration, type MigrationReport } from '../../../ops/index.ts';
 import { configDirectory } from '../config/files.ts';
 
 /** The report on a reactor with one file. */

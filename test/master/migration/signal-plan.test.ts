@@ -4,9 +4,14 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { decide, isReservedTag } from '../../../acl/index.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
-import { checkMigration, loadMasterConfig, policyText, resolveMasterConfig } from '../../../master/index.ts';
-import { type Listening, type SignalPlan, planSignals } from '../../../master/config/signal-plan.ts';
+import {
+  type Listening,
+  planSignals,
+  type SignalPlan,
+} from '../../../master/config/signal-plan.ts';
+import { loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts';
 import { compileGlob } from '../../../minion-protocol/index.ts';
+import { checkMigration, policyText } from '../../../ops/index.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { configDirectory } from '../config/files.ts';
 

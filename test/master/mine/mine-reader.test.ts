@@ -2,10 +2,10 @@
 import test from 'ava';
 import { allow } from '../../../acl/index.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
-import { resolveMasterConfig } from '../../../master/index.ts';
 import { MineReader, type MineReaderOptions, MineStore } from '../../../master/data/mine.ts';
+import { resolveMasterConfig } from '../../../master/index.ts';
 import { TargetResolver } from '../../../master/jobs/targets.ts';
-import { type WireMap, type WireValue, factsOf } from '../../../minion-protocol/index.ts';
+import { factsOf, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { gateOf, policyOf } from '../../helpers/policies.ts';
 

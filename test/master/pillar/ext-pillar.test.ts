@@ -1,11 +1,17 @@
 /** Pillar from elsewhere: what lies over what, what fails, and what may be asked. */
 import { once } from 'node:events';
-import { type ServerResponse, createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { createSilentLogger } from '../../../master/api/log.ts';
+import {
+  type ExtPillar,
+  type ExtPillarHttpOptions,
+  extPillarFiles,
+  extPillarHttp,
+  withExtPillar,
+} from '../../../master/data/ext-pillar.ts';
 import { fromProvider } from '../../../master/data/pillar.ts';
-import { type ExtPillar, type ExtPillarHttpOptions, extPillarFiles, extPillarHttp, withExtPillar } from '../../../master/data/ext-pillar.ts';
 import type { FactMap } from '../../../minion-protocol/index.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';

@@ -1,14 +1,19 @@
 /** Pillars after a restart: what is given again, what is made again, and what a thief finds. */
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { type KeptPillar, PersistentPillarCache } from '../../../master/data/pillar-cache.ts';
+import { createSeal, type Seal } from '../../../master/auth/session-keys.ts';
 import type { PillarMap } from '../../../master/data/compile-pillar.ts';
 import { type OwnPillar, type PillarConfig, Reads } from '../../../master/data/pillar.ts';
-import { type Seal, createSeal } from '../../../master/auth/session-keys.ts';
-import { type WireMap, packLocal } from '../../../minion-protocol/index.ts';
-import { type Entry, type Store, createMemoryStore, openEmbeddedStore } from '../../../store/index.ts';
-import { type OpenedPillar, noSources, openTree } from '../../helpers/pillar.ts';
+import { type KeptPillar, PersistentPillarCache } from '../../../master/data/pillar-cache.ts';
+import { packLocal, type WireMap } from '../../../minion-protocol/index.ts';
+import {
+  createMemoryStore,
+  type Entry,
+  openEmbeddedStore,
+  type Store,
+} from '../../../store/index.ts';
+import { noSources, type OpenedPillar, openTree } from '../../helpers/pillar.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const seal = createSeal(new Uint8Array(32).fill(7));
@@ -149,14 +154,24 @@ test('a record opens under no other seal key, and under no other id', async (t) 
 
 test('records of ids without a key are gone after the start, and bounds hold', async (t) => {
   const store = createMemoryStore();
-  const shelf = await PersistentPillarCache.open({ store, seal, hasKey: () => true, maxBytes: 3000 });
+  const shelf = await PersistentPillarCache.open({
+    store,
+    seal,
+    hasKey: () => true,
+    maxBytes: 3000,
+  });
   for (const id of ['a', 'b', 'c']) await shelf.put(id, [kept(id.repeat(1000))]);
   t.deepEqual(await keysIn(store), ['b', 'c']);
   t.true(shelf.bytes <= 3000);
   t.deepEqual(await shelf.get('a'), []);
   await PersistentPillarCache.open({ store, seal, hasKey: (id) => id === 'c' });
   t.deepEqual(await keysIn(store), ['c']);
-  const small = await PersistentPillarCache.open({ store, seal, hasKey: () => true, maxRecordBytes: 500 });
+  const small = await PersistentPillarCache.open({
+    store,
+    seal,
+    hasKey: () => true,
+    maxRecordBytes: 500,
+  });
   await small.put('c', [kept('c'.repeat(1000))]);
   t.deepEqual(await keysIn(store), []);
 });

@@ -1,7 +1,7 @@
+import test from 'ava';
 import type { PresentMinion } from '../../../master/api/jobs.ts';
 import { needingOwnRestart } from '../../../master/jobs/presence.ts';
 import { factsOf } from '../../../minion-protocol/index.ts';
-import test from 'ava';
 
 function present(id: string, transport: string): PresentMinion {
   return { id, transport, address: '192.0.2.1', by: 'announcement', isSure: true };

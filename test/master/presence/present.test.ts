@@ -1,8 +1,13 @@
 /** Who is there, and how that is known. */
 import test from 'ava';
-import { presentMinions } from '../../../master/jobs/presence.ts';
 import type { HeardFrom } from '../../../master/auth/last-heard.ts';
-import { type MasterTransport, type SubscriberInfo, createMemoryTransport, minionTopic } from '../../../minion-protocol/index.ts';
+import { presentMinions } from '../../../master/jobs/presence.ts';
+import {
+  createMemoryTransport,
+  type MasterTransport,
+  minionTopic,
+  type SubscriberInfo,
+} from '../../../minion-protocol/index.ts';
 
 /** A transport with these subscribers. */
 function transport(name: string, subscribers: readonly Partial<SubscriberInfo>[]): MasterTransport {

@@ -1,9 +1,9 @@
 /** After a restart of the master: minions that are on their way back. */
 import test from 'ava';
 import { connectMaster } from '../../../client/index.ts';
-import { type JobUpdate, createMaster, resolveMasterConfig } from '../../../master/index.ts';
-import { Reconnecting } from '../../../master/jobs/presence.ts';
 import { LastHeard } from '../../../master/auth/last-heard.ts';
+import { createMaster, type JobUpdate, resolveMasterConfig } from '../../../master/index.ts';
+import { Reconnecting } from '../../../master/jobs/presence.ts';
 import { createMemoryTransport, createMinion } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { within } from '../../helpers/deadline.ts';

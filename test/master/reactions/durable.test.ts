@@ -1,12 +1,12 @@
 /** What a crash leaves: a run that was acknowledged is done, and under one jid alone. */
 import test, { type ExecutionContext } from 'ava';
 import { openRunsPrefix, unpackOpenRun } from '../../../master/reactor/reaction-queue.ts';
-import { type MasterTransport, createMemoryTransport } from '../../../minion-protocol/index.ts';
-import { type Store, StoreError, createMemoryStore } from '../../../store/index.ts';
+import { createMemoryTransport, type MasterTransport } from '../../../minion-protocol/index.ts';
+import { createMemoryStore, type Store, StoreError } from '../../../store/index.ts';
 import { until, within } from '../../helpers/deadline.ts';
 import { RECORDED_AT } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
-import { type Stage, acl, grant, puppet, startStage, startWeb, tag } from './stage.ts';
+import { acl, grant, puppet, type Stage, startStage, startWeb, tag } from './stage.ts';
 
 const startEvent = recorded('minion_event', 'start event v3');
 

@@ -1,11 +1,15 @@
-import { backupOfflineStore, resolveMasterConfig, restoreMasterStore } from '../../../master/index.ts';
+import path from 'node:path';
+import test from 'ava';
 import { storeDirectory } from '../../../master/config/options.ts';
-import { ReactionQueue, openRunsPrefix } from '../../../master/reactor/reaction-queue.ts';
+import {
+  backupOfflineStore,
+  resolveMasterConfig,
+  restoreMasterStore,
+} from '../../../master/index.ts';
+import { openRunsPrefix, ReactionQueue } from '../../../master/reactor/reaction-queue.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories } from '../../helpers/vector-master.ts';
-import path from 'node:path';
-import test from 'ava';
 
 const run = {
   jid: '20240102030405123456',

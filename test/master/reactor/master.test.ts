@@ -2,12 +2,8 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow, type PolicyRule } from '../../../acl/index.ts';
-import {
-  checkMigration,
-  loadMasterConfig,
-  type MasterOptions,
-  policyText,
-} from '../../../master/index.ts';
+import { loadMasterConfig, type MasterOptions } from '../../../master/index.ts';
+import { checkMigration, policyText } from '../../../ops/index.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { type Stage, schema, startStage, startWeb, tag } from '../reactions/stage.ts';

@@ -1,10 +1,14 @@
 /** Files for the reactor, and what they plan for an event. */
 import type { ExecutionContext } from 'ava';
+import { Renderer } from '../../../master/data/renderer.ts';
 import { FileServer } from '../../../master/files/file-server.ts';
 import { createMemoryFiles } from '../../../master/files/memory-files.ts';
 import type { Plan, ReactionEvent } from '../../../master/reactor/reaction-planner.ts';
-import { type Takes, createReactorPlanner, openReactorFiles } from '../../../master/reactor/reactor-files.ts';
-import { Renderer } from '../../../master/data/renderer.ts';
+import {
+  createReactorPlanner,
+  openReactorFiles,
+  type Takes,
+} from '../../../master/reactor/reactor-files.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 

@@ -1,7 +1,16 @@
 /** Rendering on the main thread and beside it: the same comes of it, and nobody else waits. */
 import test, { type ExecutionContext } from 'ava';
 import { type SourceFile, toSourceFile } from '../../../master/data/pillar-sources.ts';
-import { type Imports, type Notes, ParsedFileCache, type PillarTask, type ReactionTask, Renderer, type RendererOptions, makeNotes } from '../../../master/data/renderer.ts';
+import {
+  type Imports,
+  makeNotes,
+  type Notes,
+  ParsedFileCache,
+  type PillarTask,
+  type ReactionTask,
+  Renderer,
+  type RendererOptions,
+} from '../../../master/data/renderer.ts';
 import { Float, TemplateError } from '../../../template/index.ts';
 
 const whitespace = { trimBlocks: false, lstripBlocks: false };

@@ -3,7 +3,7 @@ import test, { type ExecutionContext } from 'ava';
 import { createFullnessCheck } from '../../../master/auth/sign-in.ts';
 import { unpackWire } from '../../../minion-protocol/index.ts';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
-import { type VectorMaster, startVectorMaster } from '../../helpers/vector-master.ts';
+import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { base64, cases, keys, pem, text, vectorFile } from '../../helpers/vectors.ts';
 
 const signIn = cases(vectorFile('auth'), 'cases').find(

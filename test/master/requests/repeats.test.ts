@@ -1,7 +1,12 @@
-import { DigestPool, DigestQueue, ReplayCache, marksPerBlock } from '../../../master/requests/replay-cache.ts';
-import { type Reply, type VerifiedRequest, send } from '../../../master/auth/request.ts';
 import test from 'ava';
 import fc from 'fast-check';
+import { type Reply, send, type VerifiedRequest } from '../../../master/auth/request.ts';
+import {
+  DigestPool,
+  DigestQueue,
+  marksPerBlock,
+  ReplayCache,
+} from '../../../master/requests/replay-cache.ts';
 
 const ttlSeconds = 300;
 const startedAt = 1_700_000_000;

@@ -1,9 +1,14 @@
 /** Values over the local socket: what goes in comes out. */
 import test from 'ava';
 import fc from 'fast-check';
-import { fromJson, markedJson, readMarkedJson, writeMarkedJson } from '../../../master/arguments/json-values.ts';
+import {
+  fromJson,
+  markedJson,
+  readMarkedJson,
+  writeMarkedJson,
+} from '../../../master/arguments/json-values.ts';
 import { WireDateTime, WireExtension, type WireValue } from '../../../minion-protocol/index.ts';
-import { StepScheduler, readJsonInSteps } from '../../../runtime/index.ts';
+import { readJsonInSteps, StepScheduler } from '../../../runtime/index.ts';
 import { canonical } from '../../helpers/vectors.ts';
 
 const names = fc.oneof(

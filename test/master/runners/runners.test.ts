@@ -1,8 +1,8 @@
 /** Runners and wheel functions of a running master. */
 import test from 'ava';
-import { type FunctionCall, type Master, MasterError } from '../../../master/index.ts';
 import { saltRunners, saltWheels } from '../../../master/functions/caller.ts';
-import { type WireMap, type WireValue, isWireMap } from '../../../minion-protocol/index.ts';
+import { type FunctionCall, type Master, MasterError } from '../../../master/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import { startFleet } from '../../helpers/fleet.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';

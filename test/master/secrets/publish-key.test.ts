@@ -4,7 +4,7 @@ import test from 'ava';
 import fc from 'fast-check';
 import { PublishKey } from '../../../master/auth/publish-key.ts';
 import { createSeal } from '../../../master/auth/session-keys.ts';
-import { type Store, createMemoryStore } from '../../../store/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
 
 const seal = createSeal(new Uint8Array(randomBytes(32)));
 

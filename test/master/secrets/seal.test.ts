@@ -2,8 +2,8 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'ava';
-import { MasterError } from '../../../master/index.ts';
 import { createSeal, openSeal } from '../../../master/auth/session-keys.ts';
+import { MasterError } from '../../../master/index.ts';
 
 const secret = Buffer.from('a key that nobody else may read');
 

@@ -1,8 +1,12 @@
 import test from 'ava';
 import { createSeal } from '../../../master/auth/session-keys.ts';
-import { KnownFacts, type KnownFactsOptions, SharedNames } from '../../../master/jobs/minion-facts.ts';
+import {
+  KnownFacts,
+  type KnownFactsOptions,
+  SharedNames,
+} from '../../../master/jobs/minion-facts.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
-import { type Store, createMemoryStore } from '../../../store/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
 
 const seal = createSeal(new Uint8Array(32).fill(7));
 const grains: WireMap = { os: 'Debian', nested: { a: ['x', 1] } };

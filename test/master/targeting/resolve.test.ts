@@ -1,9 +1,13 @@
-import { MasterError } from '../../../master/index.ts';
-import type { TargetPlan } from '../../../master/api/jobs.ts';
-import { TargetResolver, type TargetResolverOptions, everyone } from '../../../master/jobs/targets.ts';
-import { SlowPatternRunner } from '../../../master/jobs/slow-patterns.ts';
-import { type MinionFacts, type WireMap, factsOf } from '../../../minion-protocol/index.ts';
 import test from 'ava';
+import type { TargetPlan } from '../../../master/api/jobs.ts';
+import { MasterError } from '../../../master/index.ts';
+import { SlowPatternRunner } from '../../../master/jobs/slow-patterns.ts';
+import {
+  everyone,
+  TargetResolver,
+  type TargetResolverOptions,
+} from '../../../master/jobs/targets.ts';
+import { factsOf, type MinionFacts, type WireMap } from '../../../minion-protocol/index.ts';
 
 const unknown: MinionFacts = { grains: undefined, pillar: undefined };
 

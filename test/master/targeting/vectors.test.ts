@@ -1,7 +1,12 @@
 import test from 'ava';
 import { TargetResolver } from '../../../master/jobs/targets.ts';
 import type { MinionFacts } from '../../../minion-protocol/index.ts';
-import { candidateOf, targetCases, unknownMinion, vectorMinions } from '../../helpers/target-vectors.ts';
+import {
+  candidateOf,
+  targetCases,
+  unknownMinion,
+  vectorMinions,
+} from '../../helpers/target-vectors.ts';
 
 const facts = new Map<string, MinionFacts>(
   vectorMinions.map((minion) => [minion.id, candidateOf(minion).facts]),

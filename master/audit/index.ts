@@ -1,0 +1,30 @@
+export {
+  AuditBursts,
+  type AuditBurstsOptions,
+  type AuditEntry,
+  type AuditOutcome,
+  type AuditRecord,
+  type AuditTrail,
+  auditOf,
+  minionActor,
+  named,
+} from './audit-log.ts';
+export {
+  type Audit,
+  auditedEvents,
+  auditedKeys,
+  auditedReload,
+  LoginAudit,
+  openAudit,
+  RuledDecisions,
+  startAudit,
+} from './audited.ts';
+export {
+  type AuditFilter,
+  type AuditProblem,
+  type AuditReport,
+  type ExpectedLog,
+  readAuditLog,
+  verifyAudit,
+  verifyAuditLog,
+} from './verify.ts';

@@ -1,0 +1,52 @@
+export type { Auth } from './auth.ts';
+export { type AutoAccept, openAutoAccept } from './auto-accept.ts';
+export {
+  type AdmittedKey,
+  createKeyLifecycle,
+  type HeldKey,
+  type KeyLifecycle,
+  RetiredIds,
+  Revocation,
+  revokeLostKeys,
+} from './key-lifecycle.ts';
+export {
+  type KeyChange,
+  KeyError,
+  type KeyErrorCode,
+  type KeyStore,
+  keyErrors,
+  literalGlob,
+  openConfiguredKeys,
+} from './key-store.ts';
+export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
+export {
+  createKeysApi,
+  keyMarks,
+  type OfflineKeys,
+  type OwnKey,
+  openOfflineKeys,
+} from './keys-api.ts';
+export { type HeardFrom, LastHeard } from './last-heard.ts';
+export {
+  type MasterKeyPair,
+  type MasterKeySigner,
+  openMasterKeys,
+  preparePrivateDirectories,
+  readMasterSignature,
+} from './master-keys.ts';
+export { type KeyPlace, placeDirectories } from './pki-directory.ts';
+export { PublishKey, secretsPrefix } from './publish-key.ts';
+export {
+  DropConnectionError,
+  type Handler,
+  type Reply,
+  send,
+  sendLater,
+  type VerifiedRequest,
+} from './request.ts';
+export { RsaPool } from './rsa-pool.ts';
+export { createSeal, openSeal, type Seal, SessionKeys } from './session-keys.ts';
+export { createFullnessCheck, type KeyAcceptanceHook, type OfferedKey, SignIn } from './sign-in.ts';
+export { SignatureCheck } from './signature-check.ts';
+export { TokenCheck } from './token-check.ts';
+export { readPins, VersionCheck, VersionPins } from './version-pins.ts';

@@ -1,0 +1,84 @@
+export { checkPillarAddress, type ExtPillarEntry, unservedExtPillars } from './ext-pillar.ts';
+export {
+  type BackendSettings,
+  type FileBackendSettings,
+  type JwtBackendSettings,
+  readBackend,
+} from './external-auth.ts';
+export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
+export { LiveConfig } from './live-config.ts';
+export {
+  expandGlob,
+  type LoadedConfig,
+  loadMasterConfig,
+  optionStatus,
+  placeOf,
+  withoutPlace,
+} from './load.ts';
+export {
+  ConfigError,
+  type ConfigErrorCode,
+  type ConfigWarning,
+  configErrors,
+  moduleNames,
+  pairsOf,
+  type Setting,
+  type Settings,
+  textsOf,
+} from './option-kinds.ts';
+export {
+  type EauthOptions,
+  type ExpireOverride,
+  eventRingSize,
+  type ReactorEntry,
+} from './option-table.ts';
+export {
+  type AclOptions,
+  type EventRingOptions,
+  type HashType,
+  type Limits,
+  type MasterConfig,
+  type MasterOptions,
+  type SignalRule,
+  storeDirectory,
+} from './options.ts';
+export {
+  type CandidatePolicy,
+  loadCandidatePolicy,
+  policySyntax,
+  rulesOf,
+} from './policy-rules.ts';
+export {
+  globsOf,
+  isMapped,
+  neededValues,
+  pathOf,
+  reaction,
+  schemaGuarantees,
+  serviceOf,
+} from './reactions.ts';
+export { resolveMasterConfig } from './resolve.ts';
+export { saltValues, valuesForMinions } from './salt-values.ts';
+export {
+  engineNames,
+  engineOption,
+  enginePrefixes,
+  forwardingEngines,
+  type Listening,
+  type PlannedRule,
+  planSignals,
+  reactorPatterns,
+  type SignalPlan,
+  type UnplannedPattern,
+} from './signal-plan.ts';
+export { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from './target-text.ts';
+export { type LoadedTenants, loadTenants, type Tenant } from './tenants.ts';
+export {
+  type ServedTransport,
+  type SslOptions,
+  servedTransports,
+  type TransportName,
+  type TransportOptions,
+  type TransportOpts,
+} from './transport-options.ts';
+export { type ConfigSurvey, surveyMasterConfig } from './unserved-options.ts';

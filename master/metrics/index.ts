@@ -1,0 +1,7 @@
+export {
+  type EventFigures,
+  Meter,
+  meteredStore,
+  metricFamilies,
+  RequestCounters,
+} from './metrics.ts';
