@@ -1,13 +1,6 @@
 /** `saltbridge/ops`: what looks at a configuration and its machine, with or without a master. */
-export {
-  type DiskRoom,
-  type DoctorCode,
-  type DoctorFinding,
-  type DoctorOptions,
-  type DoctorReport,
-  runDoctor,
-  type SystemInfo,
-} from './diagnostics/run-doctor.ts';
+export { type DiskRoom, type DoctorCode, type DoctorFinding, type DoctorReport, type SystemInfo } from './diagnostics/report.ts';
+export { type DoctorOptions, runDoctor } from './diagnostics/run-doctor.ts';
 export {
   checkMigration,
   type MigrationFinding,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, readFile, rename, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import { withFileInErrors } from './index.ts';
+import { withFileInErrors } from './system.ts';
 import { isMissing } from './system.ts';
 
 /**

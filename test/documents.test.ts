@@ -1,8 +1,8 @@
 /** Documents that name files of this repository stay true when files move. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { doctorCodes } from '../ops/diagnostics/report.ts';
 import test from 'ava';
-import { doctorCodes } from '../ops/diagnostics/run-doctor.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 

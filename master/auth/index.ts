@@ -9,15 +9,8 @@ export {
   Revocation,
   revokeLostKeys,
 } from './key-lifecycle.ts';
-export {
-  type KeyChange,
-  KeyError,
-  type KeyErrorCode,
-  type KeyStore,
-  keyErrors,
-  literalGlob,
-  openConfiguredKeys,
-} from './key-store.ts';
+export { type KeyChange, type KeyStore, literalGlob, openConfiguredKeys } from './key-store.ts';
+export { KeyError, type KeyErrorCode, keyErrors } from './key-errors.ts';
 export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
 export {
   createKeysApi,

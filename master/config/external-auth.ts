@@ -1,9 +1,8 @@
 /** What `external_auth` says of how users are authenticated: the keys that begin with `^`. */
 
-import { placeOf } from './load.ts';
-import { type ConfigWarning, isSettings, type Settings } from './option-kinds.ts';
-import type { MasterConfig } from './options.ts';
 
+import { type ConfigWarning, type Settings, isSettings, placeOf } from './option-kinds.ts';
+import type { MasterConfig } from './options.ts';
 /** Of `file` [salt/auth/file.py]. */
 export interface FileBackendSettings {
   readonly kind: 'file';

@@ -7,14 +7,9 @@ export {
 } from './external-auth.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
 export { LiveConfig } from './live-config.ts';
-export {
-  expandGlob,
-  type LoadedConfig,
-  loadMasterConfig,
-  optionStatus,
-  placeOf,
-  withoutPlace,
-} from './load.ts';
+export { expandGlob } from './read-files.ts';
+export { type LoadedConfig, loadMasterConfig, optionStatus } from './load.ts';
+export { placeOf, withoutPlace } from './option-kinds.ts';
 export {
   ConfigError,
   type ConfigErrorCode,
@@ -42,12 +37,8 @@ export {
   type SignalRule,
   storeDirectory,
 } from './options.ts';
-export {
-  type CandidatePolicy,
-  loadCandidatePolicy,
-  policySyntax,
-  rulesOf,
-} from './policy-rules.ts';
+export { type CandidatePolicy, loadCandidatePolicy } from './candidate-policy.ts';
+export { policySyntax, rulesOf } from './policy-rules.ts';
 export {
   globsOf,
   isMapped,
@@ -81,4 +72,4 @@ export {
   type TransportOptions,
   type TransportOpts,
 } from './transport-options.ts';
-export { type ConfigSurvey, surveyMasterConfig } from './unserved-options.ts';
+export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';

@@ -4,6 +4,7 @@ import { Type } from '#typebox';
 import { Value } from '#typebox/value';
 import type { ErrorEntry } from '../api/index.ts';
 
+
 /** How the value of an option is checked. */
 export interface OptionKind<T> {
   /** What is expected, in words for the operator. */
@@ -411,4 +412,15 @@ export function moduleNames(value: unknown): string[] {
   return [value]
     .flat()
     .flatMap((item) => (typeof item === 'string' ? [item] : pairsOf(item).map(([name]) => name)));
+}
+
+/** `file:line`, or the file alone. */
+export function placeOf({ file, line }: Pick<OptionOrigin, 'file' | 'line'>): string {
+  return line === 0 ? file : `${file}:${line}`;
+}
+
+/** The message of a problem or a warning without the place in front, where that is told beside it. */
+export function withoutPlace(it: OptionOrigin & { readonly message: string }): string {
+  const place = `${placeOf(it)}: `;
+  return it.message.startsWith(place) ? it.message.slice(place.length) : it.message;
 }

@@ -1,46 +1,16 @@
 import { hostname } from 'node:os';
-import path from 'node:path';
-import {
-  compileSearchPattern,
-  type Nodegroups,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
+import { type Nodegroups, type WireMap, type WireValue, compileSearchPattern } from '../../minion-protocol/index.ts';
 import type { LogLevel } from '../api/index.ts';
 import { extPillarEntries } from './ext-pillar.ts';
 import { httpApi } from './http-api-options.ts';
-import {
-  authVersion,
-  duration,
-  entriesOf,
-  filePath,
-  flag,
-  integer,
-  isSettings,
-  number,
-  numericText,
-  type OptionKind,
-  oneOf,
-  passphrase,
-  pathOrUrl,
-  readSection,
-  type SectionTable,
-  type Settings,
-  text,
-  textList,
-  toPlain,
-} from './option-kinds.ts';
+import { type OptionKind, type SectionTable, type Settings, authVersion, duration, entriesOf, filePath, flag, integer, isSettings, number, numericText, oneOf, passphrase, pathOrUrl, readSection, sectionEntries, text, textList, toPlain } from './option-kinds.ts';
 import type { AclOptions, EventRingOptions, Limits, MasterConfig } from './options.ts';
-import {
-  functionPermissions,
-  policyRules,
-  publishPermissions,
-  rights,
-  signalRules,
-} from './policy-rules.ts';
+import { functionPermissions, publishPermissions } from './permissions.ts';
+import { rights } from './user-rights.ts';
+import { policyRules, signalRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
-import { tenantDirectories } from './tenants.ts';
 import { ssl, transportName, transportOpts } from './transport-options.ts';
+import path from 'node:path';
 
 // `saltbridge: audit:`
 
@@ -325,6 +295,26 @@ const logLevels: readonly LogLevel[] = [
   'critical',
   'quiet',
 ];
+
+/** Configuration directories by the names of tenants. */
+export type TenantDirectories = Readonly<Record<string, string>>;
+
+const tenantName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
+
+/** Names that can stand in a log, each with a directory; relative ones are told from the main file. */
+export const tenantDirectories: OptionKind<TenantDirectories> = {
+  expected: 'a map of names (letters, digits, _ . -) to configuration directories',
+  isPath: false,
+  parse: (value) => {
+    const directories: [string, string][] = [];
+    for (const [name, given] of sectionEntries(value) ?? []) {
+      const directory = numericText.parse(given);
+      if (directory === undefined || !tenantName.test(name)) return undefined;
+      directories.push([name, directory]);
+    }
+    return sectionEntries(value) === undefined ? undefined : Object.fromEntries(directories);
+  },
+};
 
 /** Salt's options that are served. */
 export const saltOptions: OptionTable<SaltOptions> = {

@@ -1,11 +1,11 @@
 /** Several masters of one process, each with a configuration directory of its own. */
 
 import { realpath } from 'node:fs/promises';
-import path from 'node:path';
 import { type LoadedConfig, loadMasterConfig } from './load.ts';
-import { ConfigError, numericText, type OptionKind, sectionEntries } from './option-kinds.ts';
+import { ConfigError } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { servedTransports } from './transport-options.ts';
+import path from 'node:path';
 
 // What two masters in one process must not share.
 
@@ -185,23 +185,3 @@ function findUnfit({ config }: LoadedConfig, tenants: readonly Tenant[]): string
   }
   return undefined;
 }
-
-/** Configuration directories by the names of tenants. */
-export type TenantDirectories = Readonly<Record<string, string>>;
-
-const tenantName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
-
-/** Names that can stand in a log, each with a directory; relative ones are told from the main file. */
-export const tenantDirectories: OptionKind<TenantDirectories> = {
-  expected: 'a map of names (letters, digits, _ . -) to configuration directories',
-  isPath: false,
-  parse: (value) => {
-    const directories: [string, string][] = [];
-    for (const [name, given] of sectionEntries(value) ?? []) {
-      const directory = numericText.parse(given);
-      if (directory === undefined || !tenantName.test(name)) return undefined;
-      directories.push([name, directory]);
-    }
-    return sectionEntries(value) === undefined ? undefined : Object.fromEntries(directories);
-  },
-};

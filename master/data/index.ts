@@ -1,13 +1,6 @@
-export {
-  GrainReads,
-  isPillarMap,
-  type MergeOptions,
-  mergeDeep,
-  mergeOverride,
-  type PillarMap,
-  saltFunctions,
-  TracedGrains,
-} from './compile-pillar.ts';
+export { GrainReads, TracedGrains } from './grains.ts';
+export { isPillarMap, type MergeOptions, mergeDeep, mergeOverride, type PillarMap } from './pillar-data.ts';
+export { saltFunctions } from './template-functions.ts';
 export {
   type ExtPillar,
   type ExtPillarFilesOptions,
@@ -17,26 +10,11 @@ export {
   extPillarHttp,
 } from './ext-pillar.ts';
 export { type Mine, type MineQuery, type MineReader, type MineStore, openMine } from './mine.ts';
-export {
-  compiledOf,
-  createPillarApi,
-  isEmpty,
-  type OwnPillar,
-  openPillar,
-  openPillarSource,
-  type PillarSource,
-  pillarRequestOf,
-  Reads,
-  renderMs,
-} from './pillar.ts';
-export { fromWire, toWire, toWirePillar } from './pillar-cache.ts';
-export {
-  findSls,
-  PillarSources,
-  pipeOf,
-  SlsRenderer,
-  type SlsRendering,
-  type SourceFile,
-} from './pillar-sources.ts';
-export { EventText } from './render-template.ts';
-export { type Imports, ParsedFileCache, type Rendered, Renderer } from './renderer.ts';
+export { compiledOf, createPillarApi, type OwnPillar, openPillar, openPillarSource, type PillarSource, pillarRequestOf, Reads, renderMs } from './pillar.ts';
+export { isEmpty } from './pillar-data.ts';
+export { fromWire, toWire, toWirePillar } from './pillar-data.ts';
+export { findSls, PillarSources, pipeOf, SlsRenderer, type SlsRendering } from './pillar-sources.ts';
+export { type SourceFile } from './pillar-data.ts';
+export { EventText } from './event-text.ts';
+export { type Imports, ParsedFileCache, Renderer } from './renderer.ts';
+export { type Rendered } from './render-task.ts';

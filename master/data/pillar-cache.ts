@@ -1,18 +1,9 @@
 /** Pillars that outlive the master: sealed in the store, one record a minion. */
 
-import {
-  type FactMap,
-  isWireMap,
-  type PayloadLimits,
-  packLocal,
-  unpackLocal,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
+import { type PayloadLimits, type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
 import type { Key, Operation, Store } from '../../store/index.ts';
-import { Float, type PlainData } from '../../template/index.ts';
 import type { Seal } from '../auth/index.ts';
-import { GrainReads, isPillarMap, type PillarMap } from './compile-pillar.ts';
+import { GrainReads } from './grains.ts';
 import type { PillarSources } from './pillar-sources.ts';
 
 // What a pillar was made from: as long as that is the same, so is the pillar.
@@ -286,42 +277,4 @@ export class PersistentPillarCache {
 
 function deletion(id: string): Operation {
   return { op: 'delete', key: [...prefix, id] };
-}
-
-// Pillar data as they are sent.
-
-/** A float without a fraction is sent as an integer: our MessagePack knows one kind of number. */
-export function toWire(data: PlainData): WireValue {
-  if (typeof data !== 'object' || data === null) return data;
-  if (data instanceof Float) return data.value;
-  if (data instanceof Uint8Array) return data;
-  return isPillarMap(data) ? toWirePillar(data) : listOf(data).map(toWire);
-}
-
-/** A map: an object, unless keys are no text, or an object would change their order. */
-export function toWirePillar(pillar: PillarMap): FactMap {
-  const entries = Array.from(pillar, ([key, value]): [WireValue, WireValue] => {
-    return [toWire(key), toWire(value)];
-  });
-  if (!entries.every(([key]) => typeof key === 'string' && !/^\d+$/.test(key))) {
-    return new Map(entries);
-  }
-  const map: WireMap = Object.create(null);
-  for (const [key, value] of entries) map[String(key)] = value;
-  return map;
-}
-
-function listOf(data: PlainData): readonly PlainData[] {
-  return Array.isArray(data) ? data : [];
-}
-
-/** What a minion sent, as pillar data. */
-export function fromWire(value: WireValue): PlainData {
-  if (typeof value !== 'object' || value === null) return value;
-  if (value instanceof Uint8Array) return value;
-  if (Array.isArray(value)) return value.map(fromWire);
-  if (value instanceof Map) {
-    return new Map(Array.from(value, ([key, inner]) => [fromWire(key), fromWire(inner)]));
-  }
-  return new Map(Object.entries(value).map(([key, inner]) => [key, fromWire(inner)]));
 }

@@ -1,67 +1,15 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
 
+
 import { createHash } from 'node:crypto';
-import {
-  type PlainData,
-  parseTemplate,
-  type Template,
-  TemplateError,
-} from '../../template/index.ts';
+import type { PlainData } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
-import {
-  type FileLists,
-  type FileServerBackend,
-  type FoundFile,
-  relativePath,
-} from '../files/index.ts';
-import type { PillarMap } from './compile-pillar.ts';
-import { isEmpty, type PillarSetting, type Reads } from './pillar.ts';
-import { EventText } from './render-template.ts';
-import { isTransient, type PillarTask, type Rendered } from './renderer.ts';
-
-/** What tells a file that was read from all others. */
-export interface SourceText {
-  /** Below its root. */
-  readonly path: string;
-  /** Tells this content from every other. */
-  readonly digest: string;
-  readonly text: string;
-}
-
-/** A file as it was when it was read. */
-export interface SourceFile extends SourceText {
-  /** Parsed once. @throws TemplateError */
-  template(): Template;
-}
-
-/** How templates are read. */
-export interface TemplateWhitespace {
-  /** `jinja_trim_blocks`. */
-  readonly trimBlocks: boolean;
-  /** `jinja_lstrip_blocks`. */
-  readonly lstripBlocks: boolean;
-}
-
-/** @param onParse called before it is parsed */
-export function toSourceFile(
-  { path, digest, text }: SourceText,
-  whitespace: TemplateWhitespace,
-  onParse: () => void = () => {},
-): SourceFile {
-  let template: Template | undefined;
-  return {
-    path,
-    digest,
-    text,
-    template: () => {
-      if (template !== undefined) return template;
-      onParse();
-      template = parseTemplate(text, { ...whitespace, name: path });
-      return template;
-    },
-  };
-}
-
+import { type FileLists, type FileServerBackend, type FoundFile, relativePath } from '../files/index.ts';
+import { type PillarMap, type SourceFile, type TemplateWhitespace, isEmpty, toSourceFile } from './pillar-data.ts';
+import type { PillarSetting, Reads } from './pillar.ts';
+import { EventText } from './event-text.ts';
+import { isTransient } from './renderer.ts';
+import type { PillarTask, Rendered } from './render-task.ts';
 /** What {@link PillarSources} needs. */
 export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */
@@ -319,52 +267,4 @@ export async function findSls(
   return (
     (await reads.read(`${place}.sls`, saltenv)) ?? (await reads.read(`${place}/init.sls`, saltenv))
   );
-}
-
-// What Salt tells a template about its own place [salt/utils/templates.py generate_sls_context].
-
-/** @param file below its root: `web/init.sls` */
-export function slsNames(file: string): Readonly<Record<string, string>> {
-  const directory = file.includes('/') ? file.slice(0, file.lastIndexOf('/')) : '';
-  return {
-    slspath: directory,
-    slsdotpath: directory.replaceAll('/', '.'),
-    slscolonpath: directory.replaceAll('/', ':'),
-    sls_path: directory.replaceAll('/', '_'),
-  };
-}
-
-/**
- * Reads JSON as data.
- * @throws TemplateError ERR_YAML, the code of a text that holds no data
- */
-export function parseJson(text: string, name: string): PlainData {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    return toData(parsed);
-  } catch (cause) {
-    if (!(cause instanceof SyntaxError)) throw cause;
-    throw new TemplateError('ERR_YAML', {
-      place: { file: name, line: lineOf(cause, text) },
-      kind: 'JSONDecodeError',
-      detail: 'this is not JSON',
-      cause,
-    });
-  }
-}
-
-/** Of keys that are there twice the last one counts, as in Python. */
-function toData(parsed: unknown): PlainData {
-  if (typeof parsed === 'string' || typeof parsed === 'number' || typeof parsed === 'boolean') {
-    return parsed;
-  }
-  if (Array.isArray(parsed)) return parsed.map(toData);
-  if (typeof parsed !== 'object' || parsed === null) return null;
-  return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value)]));
-}
-
-/** The engine tells the position in its message, and nowhere else. */
-function lineOf({ message }: SyntaxError, text: string): number {
-  const [, position] = /at position (\d+)/.exec(message) ?? [];
-  return text.slice(0, Number(position ?? text.length)).split('\n').length;
 }

@@ -1,62 +1,23 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import {
-  type FactMap,
-  isWireMap,
-  type Nodegroups,
-  packLocal,
-  traverseFacts,
-  unpackLocal,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
+import { type FactMap, type Nodegroups, type WireMap, type WireValue, isWireMap, packLocal, traverseFacts, unpackLocal } from '../../minion-protocol/index.ts';
 import type { Closers } from '../../runtime/index.ts';
 import type { Store } from '../../store/index.ts';
-import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
-import {
-  MasterError,
-  type PillarApi,
-  type PillarDifference,
-  type PillarOrigin,
-  type PillarProvider,
-  type PillarRequest,
-  version,
-} from '../api/index.ts';
+import type { TemplateLimits } from '../../template/index.ts';
+import { MasterError, type PillarApi, type PillarDifference, type PillarOrigin, type PillarProvider, type PillarRequest, version } from '../api/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { MasterConfig } from '../config/index.ts';
 import { type FileLists, hiddenDirectories, openRoots } from '../files/index.ts';
 import { type KnownFacts, SlowPatternRunner } from '../jobs/index.ts';
-import {
-  type CompiledPillar,
-  compilePillar,
-  GrainReads,
-  type MergeOptions,
-  type PillarLayer,
-  type PillarMap,
-  withMasterOptions,
-} from './compile-pillar.ts';
+import { type CompiledPillar, type PillarLayer, compilePillar, withMasterOptions } from './compile-pillar.ts';
+import { GrainReads } from './grains.ts';
+import { type MergeOptions, type PillarMap, type SourceFile, toWire, toWirePillar } from './pillar-data.ts';
 import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
-import {
-  type CacheDependencies,
-  type FileRead,
-  isCurrent,
-  type KeptPillar,
-  keptLimits,
-  PersistentPillarCache,
-  packKept,
-  toWire,
-  toWirePillar,
-  unpackKept,
-} from './pillar-cache.ts';
-import { PillarSources, type SourceFile } from './pillar-sources.ts';
-import {
-  type Imports,
-  type Notes,
-  ParsedFileCache,
-  Renderer,
-  type UntrustedInput,
-} from './renderer.ts';
+import { type CacheDependencies, type FileRead, type KeptPillar, PersistentPillarCache, isCurrent, keptLimits, packKept, unpackKept } from './pillar-cache.ts';
+import { PillarSources } from './pillar-sources.ts';
+import { type Imports, ParsedFileCache, Renderer } from './renderer.ts';
+import type { Notes, UntrustedInput } from './render-task.ts';
 
 /** A minion's pillar, with what of it the minion's own word has no part in. */
 export interface PillarAnswer {
@@ -663,24 +624,6 @@ export interface PillarSetting extends PillarRules {
   readonly slowPatterns: SlowPatternRunner;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-}
-
-/** What counts as nothing in Python. */
-export function isEmpty(data: PlainData): boolean {
-  if (typeof data === 'object' && data !== null) {
-    if (Array.isArray(data)) return data.length === 0;
-    return data instanceof Map && data.size === 0;
-  }
-  return data === null || data === false || data === 0 || data === '';
-}
-
-/**
- * What is wrong with a file, for whoever may know.
- * @throws what is no fault of the file
- */
-export function reasonOf(error: unknown): string {
-  if (error instanceof TemplateError || error instanceof MasterError) return error.message;
-  throw error;
 }
 
 /** The value at a path of keys (`a:b`); of the empty path, all of it. */

@@ -6,17 +6,11 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import {
-  formatEventStamp,
-  isWireMap,
-  packLocal,
-  unpackLocal,
-  type WireMap,
-} from '../../minion-protocol/index.ts';
+import { type WireMap, formatEventStamp, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
 import type { MasterEvent } from '../api/index.ts';
 import type { EventRingOptions } from '../config/index.ts';
-import { tags } from './event-bus.ts';
+import { tags } from './tags.ts';
 /** What {@link EventRing.open} needs. */
 export interface EventRingDeps {
   readonly store: Store;

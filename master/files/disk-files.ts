@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';
 import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
-import { Semaphore } from '../../runtime/index.ts';
+import { Semaphore, codeOf } from '../../runtime/index.ts';
 import type { HashType } from '../config/index.ts';
-import type { FileStat, FoundFile } from './file-server.ts';
-import { type HiddenDirectories, ifPresent, isBelow } from './roots.ts';
+import type { FileStat, FoundFile } from './backend.ts';
+import path from 'node:path';
 
 /** Digests that are kept; each is some 200 bytes. */
 const maxKept = 50_000;
@@ -164,4 +164,63 @@ function describe(stats: BigIntStats): FileStat {
 
 function seconds(nanoseconds: bigint): number {
   return Number(nanoseconds / 1_000_000_000n);
+}
+
+/** What stands for "no such file", whatever a path looked like; also what is there of another kind. */
+export const absent: ReadonlySet<string> = new Set([
+  'EACCES',
+  'EEXIST',
+  'EINVAL',
+  'EISDIR',
+  'ELOOP',
+  'ENAMETOOLONG',
+  'ENOENT',
+  'ENOTDIR',
+]);
+
+/** Whether a failure of the file system means that there is nothing to be had at a path. */
+export function isAbsence(error: unknown): boolean {
+  return absent.has(codeOf(error) ?? '');
+}
+
+/** What `look` finds; `undefined` where there is nothing. Other failures stay failures. */
+export async function ifPresent<T>(look: Promise<T>): Promise<T | undefined> {
+  try {
+    return await look;
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Whether `file` is `directory` or below it; both absolute and without links. */
+export function isBelow(directory: string, file: string): boolean {
+  return file === directory || file.startsWith(directory === '/' ? '/' : `${directory}/`);
+}
+
+/** Directories that no file is served from, whichever root they lie below [THREATS G-08, M-10]. */
+export class HiddenDirectories {
+  readonly #directories: readonly string[];
+
+  private constructor(directories: readonly string[]) {
+    this.#directories = directories;
+  }
+
+  /** @param directories absolute; those that do not exist yet count by their name */
+  static async open(directories: readonly string[]): Promise<HiddenDirectories> {
+    return new HiddenDirectories(await Promise.all(directories.map(realPlace)));
+  }
+
+  /** @param file absolute, without links */
+  contain(file: string): boolean {
+    return this.#directories.some((directory) => isBelow(directory, file));
+  }
+}
+
+/** Without links, as far as it exists. */
+export async function realPlace(place: string): Promise<string> {
+  const real = await ifPresent(realpath(place));
+  if (real !== undefined) return real;
+  const parent = path.dirname(place);
+  return parent === place ? place : path.join(await realPlace(parent), path.basename(place));
 }

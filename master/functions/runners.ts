@@ -2,49 +2,21 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
-import {
-  type JobReturn,
-  type JobsApi,
-  type LoginsApi,
-  MasterError,
-  type RunRequest,
-} from '../api/index.ts';
-import {
-  compiledOf,
-  fromWire,
-  isPillarMap,
-  type MineReader,
-  type PillarMap,
-  type PillarSource,
-  pillarRequestOf,
-} from '../data/index.ts';
+import { type WireMap, type WireValue, isWireMap } from '../../minion-protocol/index.ts';
+import { type LoginsApi, MasterError } from '../api/index.ts';
+import { type MineReader, type PillarMap, type PillarSource, compiledOf, fromWire, isPillarMap, pillarRequestOf } from '../data/index.ts';
 import type { EventBus } from '../events/index.ts';
 import type { FileServer } from '../files/index.ts';
 import type { KnownFacts } from '../jobs/index.ts';
 import { AuthenticationError } from '../users/index.ts';
 import { type CacheRunnerDeps, cacheRunner } from './cache-runner.ts';
-import {
-  anything,
-  type CallContext,
-  type FunctionTable,
-  flag,
-  ignored,
-  type MasterFunction,
-  map,
-  masterFunction,
-  names,
-  optional,
-  required,
-  seconds,
-  target,
-  text,
-} from './caller.ts';
+import { type FunctionTable, type MasterFunction, anything, flag, ignored, map, masterFunction, names, optional, required, seconds, target, text } from './caller.ts';
 import { type FileserverRunnerDeps, fileserverRunner } from './fileserver-runner.ts';
 import { type JobsRunnerDeps, jobsRunner } from './jobs-runner.ts';
 import { type ManageRunnerDeps, manageRunner } from './manage-runner.ts';
 import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestrator.ts';
-import { isSuccess } from './orchestrate/run-chunks.ts';
+import { isSuccess } from './orchestrate/low-chunk.ts';
+import { type MinionCalls, askMinions } from './minion-calls.ts';
 
 // The `auth` runner [salt/runners/auth.py].
 
@@ -89,45 +61,6 @@ export function authRunner({ logins }: AuthRunnerDeps): FunctionTable {
       call: ({ token }) => logins().logout(token),
     }),
   };
-}
-
-/** What of a call matters to the minions that are asked. */
-type AskContext = Pick<CallContext, 'closing' | 'timeout'>;
-
-/** What runners need to ask minions. */
-export interface MinionCalls {
-  readonly jobs: Pick<JobsApi, 'run'>;
-}
-
-/** Runs a job to its end. */
-export async function askMinions(
-  parts: MinionCalls,
-  request: RunRequest,
-  context: AskContext,
-): Promise<JobReturn[]> {
-  const returns: JobReturn[] = [];
-  for await (const update of parts.jobs.run(withTimeout(request, context), context.closing)) {
-    if (update.type === 'return') returns.push(update);
-  }
-  return returns;
-}
-
-/** Runs a job to its end. */
-export async function countAnswers(
-  parts: MinionCalls,
-  request: RunRequest,
-  context: AskContext,
-): Promise<{ readonly answered: readonly string[]; readonly silent: readonly string[] }> {
-  for await (const update of parts.jobs.run(withTimeout(request, context), context.closing)) {
-    if (update.type !== 'finished') continue;
-    const silent = [...update.silent, ...update.reconnecting].sort();
-    return { answered: [...update.answered].sort(), silent };
-  }
-  return { answered: [], silent: [] };
-}
-
-function withTimeout(request: RunRequest, { timeout }: AskContext): RunRequest {
-  return timeout === undefined ? request : { timeout, ...request };
 }
 
 // The `doc` runner [salt/runners/doc.py].

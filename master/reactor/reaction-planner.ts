@@ -1,24 +1,12 @@
 /** From an event to the calls that follow from it, as data. */
 
-import { parseRate, RateLimiter } from '../../acl/index.ts';
-import {
-  compileGlob,
-  isWireMap,
-  type WireMap,
-  type WireValue,
-} from '../../minion-protocol/index.ts';
+import { RateLimiter, parseRate } from '../../acl/index.ts';
+import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../minion-protocol/index.ts';
 import type { CallValue, MappedValue, Reaction, RunAction, TargetRequest } from '../api/index.ts';
-import {
-  globsOf,
-  isMapped,
-  type MasterConfig,
-  neededValues,
-  pathOf,
-  rulesOf,
-  schemaGuarantees,
-} from '../config/index.ts';
+import { type MasterConfig, globsOf, isMapped, neededValues, pathOf, rulesOf, schemaGuarantees } from '../config/index.ts';
 import type { TargetResolver } from '../jobs/index.ts';
-import { reactorReactions } from './reactions.ts';
+import type { ReactorEntry } from '../config/option-table.ts';
+import { reaction } from '../config/reactions.ts';
 /** An event that something may follow from. */
 export interface ReactionEvent {
   readonly tag: string;
@@ -213,5 +201,19 @@ export function compileReactions(
       plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
       meter: new RateLimiter(parseRate(reaction.rate, reaction.name)),
     };
+  });
+}
+
+/** Salt has no such limits; these are as wide as its own queue, `reactor_worker_hwm`. */
+export const wide = { atOnce: 1000, queue: 10_000, rate: '1000/second' } as const;
+
+/** The reactions of the option `reactor`: one for each of its files, called as it is written there. */
+export function reactorReactions(entries: readonly ReactorEntry[]): Reaction[] {
+  const tags = new Map<string, string[]>();
+  for (const { tag, sls } of entries) {
+    for (const file of sls) tags.set(file, [...(tags.get(file) ?? []), tag]);
+  }
+  return Array.from(tags, ([sls, globs]) => {
+    return reaction(sls, { on: [...new Set(globs)], do: { sls }, ...wide });
   });
 }

@@ -2,42 +2,21 @@
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { hasRules, type Policy, type RuleAction } from '../../acl/index.ts';
+import { type Policy, type RuleAction, hasRules } from '../../acl/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
-import type { Store } from '../../store/index.ts';
-import { StoreError } from '../../store/index.ts';
-import {
-  MasterError,
-  type NamedCommands,
-  type Reaction,
-  type ReactionAction,
-  type ReactionInfo,
-  type ReactionRun,
-  type ReactionsApi,
-} from '../api/index.ts';
-import { type MasterConfig, type ReactorEntry, reaction, serviceOf } from '../config/index.ts';
+import { type Store, StoreError } from '../../store/index.ts';
+import { MasterError, type NamedCommands, type ReactionAction, type ReactionInfo, type ReactionRun, type ReactionsApi } from '../api/index.ts';
+import { type MasterConfig, serviceOf } from '../config/index.ts';
 import { Renderer, renderMs } from '../data/index.ts';
 import type { EventBus } from '../events/index.ts';
 import { type FileServer, hiddenDirectories } from '../files/index.ts';
 import type { Services } from '../functions/index.ts';
-import { freshJid, type JobCache, type JobDispatcher, type TargetResolver } from '../jobs/index.ts';
+import { type JobCache, type JobDispatcher, type TargetResolver, freshJid } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
-import {
-  type CompiledReaction,
-  compileReactions,
-  type PlannedCall,
-  type Planner,
-  type ReactionEvent,
-  valueAt,
-} from './reaction-planner.ts';
-import {
-  type EndedRun,
-  type OpenRun,
-  type QueueConditions,
-  ReactionQueue,
-} from './reaction-queue.ts';
+import { type CompiledReaction, type PlannedCall, type Planner, type ReactionEvent, compileReactions, valueAt } from './reaction-planner.ts';
+import { type EndedRun, type OpenRun, type QueueConditions, ReactionQueue } from './reaction-queue.ts';
 import { ReactionReports, ReactionWorker } from './reaction-worker.ts';
-import { createReactorPlanner, openReactorFiles, type Takes } from './reactor-files.ts';
+import { type Takes, createReactorPlanner, openReactorFiles } from './reactor-files.ts';
 
 // From events to runs in the queue.
 
@@ -431,18 +410,4 @@ function warnOfPowerless(
     const fields = { reaction: name, action: actions.join(', ') };
     log.warn(fields, 'no rule permits this reaction anything');
   }
-}
-
-/** Salt has no such limits; these are as wide as its own queue, `reactor_worker_hwm`. */
-const wide = { atOnce: 1000, queue: 10_000, rate: '1000/second' } as const;
-
-/** The reactions of the option `reactor`: one for each of its files, called as it is written there. */
-export function reactorReactions(entries: readonly ReactorEntry[]): Reaction[] {
-  const tags = new Map<string, string[]>();
-  for (const { tag, sls } of entries) {
-    for (const file of sls) tags.set(file, [...(tags.get(file) ?? []), tag]);
-  }
-  return Array.from(tags, ([sls, globs]) => {
-    return reaction(sls, { on: [...new Set(globs)], do: { sls }, ...wide });
-  });
 }

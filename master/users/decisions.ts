@@ -2,22 +2,13 @@
 
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import {
-  type Call,
-  createPolicy,
-  type Decision,
-  type MinionSubject,
-  type PolicyRule,
-  parseRule,
-  questionText,
-} from '../../acl/index.ts';
-import { isPlainObject, isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { type Call, type Decision, type MinionSubject, questionText } from '../../acl/index.ts';
+import { type WireValue, isPlainObject, isWireMap } from '../../minion-protocol/index.ts';
 import { TokenBuckets } from '../../runtime/index.ts';
 import type { Operation, Store } from '../../store/index.ts';
-import type { AclApi, RecordedDecision } from '../api/index.ts';
+import type { RecordedDecision } from '../api/index.ts';
 import type { Seal } from '../auth/index.ts';
-import { learnPolicy, replay } from './learn.ts';
-import type { LivePolicy, MinionQuestion } from './policy.ts';
+import type { MinionQuestion } from './policy.ts';
 
 // What data look like, without what they say.
 
@@ -444,32 +435,4 @@ function callsOf({ texts }: RecordedDecision, sample: WireValue | undefined): Ca
     const kwargs = isWireMap(call) && isWireMap(call.kwargs) ? Object.entries(call.kwargs) : [];
     return { fun, args, kwargs: new Map(kwargs.map(([name, value]) => [name, String(value)])) };
   });
-}
-
-// The interface to recorded decisions: see ../api.ts for what each call promises.
-
-/** What {@link createDecisionsApi} needs. */
-export interface DecisionsDeps {
-  readonly decisions: DecisionRecorder;
-  readonly policy: Pick<LivePolicy, 'world'>;
-}
-
-export function createDecisionsApi({
-  decisions,
-  policy,
-}: DecisionsDeps): Pick<AclApi, 'forget' | 'learn' | 'replay'> {
-  return {
-    learn: async ({ since = 0, generalise = false } = {}) =>
-      learnPolicy(decisions.list(since), { generalise }),
-    replay: async ({ rules, since = 0 }) => {
-      const candidate = createPolicy(rules.map(readRule), policy.world);
-      return replay(decisions.list(since), candidate, decisions.missed);
-    },
-    forget: () => decisions.clear(),
-  };
-}
-
-/** From another process: its form is looked at again. */
-function readRule({ name, origin, ...rule }: PolicyRule): PolicyRule {
-  return parseRule(name, rule, origin);
 }

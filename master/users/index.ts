@@ -1,4 +1,5 @@
-export { createDecisionsApi, DecisionRecorder } from './decisions.ts';
+export { createDecisionsApi } from './learn.ts';
+export { DecisionRecorder } from './decisions.ts';
 export {
   AuthenticationError,
   type AuthenticationErrorCode,

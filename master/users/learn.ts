@@ -1,25 +1,11 @@
 /** The least policy that permits what was refused: a rule for what was asked, and nothing wider. */
 
-import {
-  builtInDenyNames,
-  type Decision,
-  explain,
-  isGrantable,
-  literalGlob,
-  type Policy,
-  type PolicyRule,
-  parseRule,
-  type RuleAction,
-} from '../../acl/index.ts';
-import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
-import type {
-  LearnedPolicy,
-  LearnedRule,
-  RecordedDecision,
-  ReplayChange,
-  ReplayReport,
-} from '../api/index.ts';
-import { questionsOf } from './decisions.ts';
+import { type Decision, type Policy, type PolicyRule, type RuleAction, builtInDenyNames, createPolicy, explain, isGrantable, literalGlob, parseRule } from '../../acl/index.ts';
+import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
+import type { LearnedPolicy, LearnedRule, RecordedDecision, ReplayChange, ReplayReport } from '../api/index.ts';
+import { DecisionRecorder, questionsOf } from './decisions.ts';
+import type { LivePolicy } from './policy.ts';
+import type { AclApi } from '../api/master-api.ts';
 
 // JSON Schema that the data of some examples fit, and only data of their shapes.
 
@@ -295,4 +281,32 @@ function kindOf(
 ): ReplayChange['kind'] | undefined {
   if (effect !== decision.effect) return effect === 'allow' ? 'denied' : 'allowed';
   return rule === decision.rule ? undefined : 'other-rule';
+}
+
+// The interface to recorded decisions: see ../api.ts for what each call promises.
+
+/** What {@link createDecisionsApi} needs. */
+export interface DecisionsDeps {
+  readonly decisions: DecisionRecorder;
+  readonly policy: Pick<LivePolicy, 'world'>;
+}
+
+export function createDecisionsApi({
+  decisions,
+  policy,
+}: DecisionsDeps): Pick<AclApi, 'forget' | 'learn' | 'replay'> {
+  return {
+    learn: async ({ since = 0, generalise = false } = {}) =>
+      learnPolicy(decisions.list(since), { generalise }),
+    replay: async ({ rules, since = 0 }) => {
+      const candidate = createPolicy(rules.map(readRule), policy.world);
+      return replay(decisions.list(since), candidate, decisions.missed);
+    },
+    forget: () => decisions.clear(),
+  };
+}
+
+/** From another process: its form is looked at again. */
+export function readRule({ name, origin, ...rule }: PolicyRule): PolicyRule {
+  return parseRule(name, rule, origin);
 }

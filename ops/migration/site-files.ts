@@ -1,18 +1,10 @@
 import type { Dirent } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
-import path from 'node:path';
-import {
-  engineNames,
-  engineOption,
-  forwardingEngines,
-  type Listening,
-  pairsOf,
-  reactorPatterns,
-  type Settings,
-  textsOf,
-} from '../../master/config/index.ts';
+import { type Listening, type Settings, engineNames, engineOption, forwardingEngines, pairsOf, reactorPatterns, textsOf } from '../../master/config/index.ts';
 import { codeOf, isMissing } from '../../runtime/index.ts';
-import { type MigrationFinding, unreadableFinding } from './check-migration.ts';
+import type { MigrationFinding } from './check-migration.ts';
+import path from 'node:path';
+
 
 /** How much of a tree is looked at. */
 const maxFiles = 50_000;
@@ -419,4 +411,17 @@ export function enginePatterns(settings: Settings): Listening[] {
       const patterns = name === 'http_logstash' && tags.length > 0 ? tags : ['*'];
       return patterns.map((pattern) => ({ pattern, listener: `engine ${name}`, file, line }));
     });
+}
+
+/** The finding about something that could not be read. */
+export function unreadableFinding(file: string): MigrationFinding {
+  return {
+    outcome: 'refused',
+    kind: 'file',
+    name: 'unreadable',
+    file,
+    line: 0,
+    meaning: 'It could not be read, so nothing is known of what it uses.',
+    wayOut: 'Run the check as a user who may read it.',
+  };
 }

@@ -1,10 +1,10 @@
 /** High data: what SLS say, put together, before it is compiled [salt/state.py]. */
 
+
 import { isDeepStrictEqual } from 'node:util';
 import { compileGlob, pythonStr } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
-import { isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
-import { requisiteKinds } from './requisites.ts';
+import { type PillarMap, isPillarMap, toWire } from '../../data/index.ts';
 
 // What SLS are made of, looked at as Salt looks at it.
 
@@ -556,3 +556,56 @@ class Circles {
     return back !== undefined && back === this.#states.get(id) && this.#states.get(name) === kind;
   }
 }
+
+// Words that are not for a state's function, but for whoever runs it [salt/state.py].
+
+/** How a state may depend on others. */
+export const requisiteKinds: ReadonlySet<string> = new Set([
+  'onchanges',
+  'onchanges_any',
+  'onfail',
+  'onfail_any',
+  'onfail_all',
+  'onfail_stop',
+  'prereq',
+  'prerequired',
+  'watch',
+  'watch_any',
+  'require',
+  'require_any',
+  'listen',
+]);
+
+export const others: readonly string[] = [
+  'onchanges_in',
+  'onfail_in',
+  'prereq_in',
+  'watch_in',
+  'require_in',
+  'listen_in',
+  'fun',
+  'state',
+  'check_cmd',
+  'cmd_opts_exclude',
+  'failhard',
+  'onlyif',
+  'unless',
+  'creates',
+  'retry',
+  'order',
+  'name_order',
+  'parallel',
+  'reload_modules',
+  'reload_grains',
+  'reload_pillar',
+  'runas',
+  'runas_password',
+  'fire_event',
+  'saltenv',
+  'umask',
+  'use',
+  'use_in',
+];
+
+/** Arguments that no function of a state gets. */
+export const internalArguments: ReadonlySet<string> = new Set([...requisiteKinds, ...others]);

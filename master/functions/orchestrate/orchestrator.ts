@@ -2,52 +2,19 @@
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { isJid, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import { type WireMap, type WireValue, isJid } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
-import { type AuditRequester, type JobsApi, MasterError } from '../../api/index.ts';
+import { type AuditRequester, MasterError } from '../../api/index.ts';
 import type { MasterConfig } from '../../config/index.ts';
-import {
-  ParsedFileCache,
-  type PillarMap,
-  type PillarSource,
-  PillarSources,
-  type Renderer,
-  renderMs,
-  toWire,
-} from '../../data/index.ts';
-import type { EventBus } from '../../events/index.ts';
+import { ParsedFileCache, type PillarMap, type PillarSource, PillarSources, type Renderer, renderMs, toWire } from '../../data/index.ts';
 import { type FileServer, servedFiles } from '../../files/index.ts';
-import type { FunctionCaller } from '../caller.ts';
-import {
-  type Compilation,
-  compileSls,
-  conditionsOf,
-  openSetting,
-  type SlsFiles,
-  type SlsRequest,
-} from './compile-sls.ts';
-import {
-  applyExclude,
-  applyExtensions,
-  type Body,
-  type High,
-  splitFunction,
-  verifyHigh,
-} from './high-data.ts';
+import { type Compilation, type SlsFiles, type SlsRequest, compileSls, conditionsOf, openSetting } from './compile-sls.ts';
+import { type Body, type High, applyExclude, applyExtensions, splitFunction, verifyHigh } from './high-data.ts';
 import { listenersOf, turnRequisites } from './requisites.ts';
-import {
-  type Chunk,
-  ChunkRun,
-  type ChunkRunOptions,
-  compileChunks,
-  isSuccess,
-  StateCaller,
-  type StateResult,
-  tagOf,
-  toWireResult,
-  verifyChunk,
-} from './run-chunks.ts';
+import { type Chunk, type StateResult, compileChunks, isSuccess, tagOf, toWireResult } from './low-chunk.ts';
+import { ChunkRun, type ChunkRunOptions, StateCaller, verifyChunk } from './run-chunks.ts';
 import { stateTable } from './state-functions.ts';
+import type { OrchestrationDeps, World } from './world.ts';
 
 // Runs high data to their end [salt/state.py call_high].
 
@@ -357,37 +324,4 @@ export function openOrchestrator({
       now,
     }),
   });
-}
-
-// What orchestrations act by: jobs, runners and wheel functions of the master, and its events.
-
-/** The parts of the master that states act by. */
-export interface OrchestrationDeps {
-  readonly jobs: Pick<JobsApi, 'run' | 'batch'>;
-  readonly runners: Pick<FunctionCaller, 'run' | 'declares'>;
-  readonly wheel: Pick<FunctionCaller, 'run' | 'declares'>;
-  readonly bus: Pick<EventBus, 'fire' | 'subscribe'>;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
-}
-
-/** One orchestration: what its states do is done by its caller's leave, and told as theirs. */
-export interface World extends OrchestrationDeps {
-  /** Of its events; `undefined`: what its states are given is told nobody. */
-  readonly jid: string | undefined;
-  /** Told in the events of what it begins. */
-  readonly user: string;
-  /** Who asked for it, for the audit log. */
-  readonly by: AuditRequester | undefined;
-  readonly signal: AbortSignal;
-}
-
-/** Tells what a state's function is called with [salt/utils/event.py fire_args]. */
-export function tellArguments({ jid, bus }: World, what: WireMap): void {
-  if (jid !== undefined) bus.fire(`salt/run/${jid}/args`, what);
-}
-
-/** Who is asking, for whatever is begun. */
-export function requester({ user, by }: World): Pick<World, 'user'> & { by?: AuditRequester } {
-  return by === undefined ? { user } : { user, by };
 }

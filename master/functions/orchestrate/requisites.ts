@@ -1,27 +1,12 @@
 /** Whether a chunk may run, by what became of those that it depends on [check_requisite]. */
 
+
 import type { PlainData } from '../../../template/index.ts';
 import { MasterError } from '../../api/index.ts';
 import { isPillarMap } from '../../data/index.ts';
-import {
-  applyExtensions,
-  argumentsOf,
-  type Body,
-  type DeclaredState,
-  findIds,
-  firstOf,
-  type High,
-  isList,
-  mapOf,
-  matchesGlob,
-  singleOf,
-  splitFunction,
-  stateOfName,
-  statesOfSls,
-  textOf,
-} from './high-data.ts';
-import { type Chunk, hasChanges, type Results, type StateResult, tagOf } from './run-chunks.ts';
-
+import { type Body, type DeclaredState, type High, applyExtensions, argumentsOf, findIds, firstOf, isList, mapOf, matchesGlob, requisiteKinds, singleOf, splitFunction, stateOfName, statesOfSls, textOf } from './high-data.ts';
+import { type Chunk, type StateResult, hasChanges, tagOf } from './low-chunk.ts';
+import type { Results } from './run-chunks.ts';
 /** Kinds of requisites that decide whether a chunk runs, in the order of Salt. */
 export const decisiveKinds: readonly RequisiteKind[] = [
   'require',
@@ -329,59 +314,6 @@ class Turning {
     return said;
   }
 }
-
-// Words that are not for a state's function, but for whoever runs it [salt/state.py].
-
-/** How a state may depend on others. */
-export const requisiteKinds: ReadonlySet<string> = new Set([
-  'onchanges',
-  'onchanges_any',
-  'onfail',
-  'onfail_any',
-  'onfail_all',
-  'onfail_stop',
-  'prereq',
-  'prerequired',
-  'watch',
-  'watch_any',
-  'require',
-  'require_any',
-  'listen',
-]);
-
-const others: readonly string[] = [
-  'onchanges_in',
-  'onfail_in',
-  'prereq_in',
-  'watch_in',
-  'require_in',
-  'listen_in',
-  'fun',
-  'state',
-  'check_cmd',
-  'cmd_opts_exclude',
-  'failhard',
-  'onlyif',
-  'unless',
-  'creates',
-  'retry',
-  'order',
-  'name_order',
-  'parallel',
-  'reload_modules',
-  'reload_grains',
-  'reload_pillar',
-  'runas',
-  'runas_password',
-  'fire_event',
-  'saltenv',
-  'umask',
-  'use',
-  'use_in',
-];
-
-/** Arguments that no function of a state gets. */
-export const internalArguments: ReadonlySet<string> = new Set([...requisiteKinds, ...others]);
 
 // `listen`: what is told of changes when everything has run [salt/state.py call_listen].
 

@@ -1,13 +1,9 @@
 /** `saltbridge: reactions:` as files and programs have it. */
-import test, { type ExecutionContext } from 'ava';
-import { parseConfigFile } from '../../../master/config/load.ts';
-import {
-  ConfigError,
-  loadMasterConfig,
-  reaction,
-  resolveMasterConfig,
-} from '../../../master/index.ts';
+import type { ExecutionContext } from 'ava';
+import { parseConfigFile } from '../../../master/config/read-files.ts';
+import { ConfigError, loadMasterConfig, reaction, resolveMasterConfig } from '../../../master/index.ts';
 import { configDirectory } from './files.ts';
+import test, {} from 'ava';
 
 const signals = `
   acl:

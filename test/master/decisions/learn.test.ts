@@ -1,22 +1,17 @@
 /** What is learned permits what was asked for, and nothing else. */
-import test, { type ExecutionContext } from 'ava';
-import fc from 'fast-check';
-import {
-  deny,
-  explain,
-  isGrantable,
-  lintPolicy,
-  type Policy,
-  type RuleAction,
-} from '../../../acl/index.ts';
-import { completeSettings, parseConfigFile } from '../../../master/config/load.ts';
+import type { ExecutionContext } from 'ava';
+import { type Policy, type RuleAction, deny, explain, isGrantable, lintPolicy } from '../../../acl/index.ts';
+import { completeSettings } from '../../../master/config/load.ts';
+import { parseConfigFile } from '../../../master/config/read-files.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
 import { shapeOf } from '../../../master/users/decisions.ts';
-import { learnedText, learnPolicy } from '../../../master/users/learn.ts';
+import { learnPolicy, learnedText } from '../../../master/users/learn.ts';
 import type { MinionQuestion } from '../../../master/users/policy.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { type JournalOptions, openJournal, signal } from './helpers.ts';
+import test, {} from 'ava';
+import fc from 'fast-check';
 
 /** What was asked, as the file that is learned from it, and that file as a policy. */
 async function learnFrom(

@@ -1,9 +1,10 @@
 /** Several backends as one, and files from memory. */
-import test from 'ava';
-import { type FileLists, FileServer, noFiles } from '../../../master/files/file-server.ts';
+import { type FileLists, noFiles } from '../../../master/files/backend.ts';
+import { FileServer } from '../../../master/files/file-server.ts';
 import { createMemoryFiles } from '../../../master/files/memory-files.ts';
 import { PackedLists } from '../../../master/files/roots.ts';
 import { unpackWire } from '../../../minion-protocol/index.ts';
+import test from 'ava';
 
 const modules = { '_modules/guest.py': 'def version():\n    return 1\n' };
 

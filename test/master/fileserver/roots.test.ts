@@ -1,12 +1,13 @@
 /** What is served from directories, and what is not. */
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
-import test, { type ExecutionContext } from 'ava';
-import { type FileServerBackend, noFiles } from '../../../master/files/file-server.ts';
-import { openRoots, type RootsOptions } from '../../../master/files/roots.ts';
+import type { ExecutionContext } from 'ava';
+import { type FileServerBackend, noFiles } from '../../../master/files/backend.ts';
+import { type RootsOptions, openRoots } from '../../../master/files/roots.ts';
 import { within } from '../../helpers/deadline.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import path from 'node:path';
+import test, {} from 'ava';
 
 const defaults: Omit<RootsOptions, 'fileRoots'> = {
   fileIgnoreGlob: [],

@@ -1,25 +1,11 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import path from 'node:path';
-import test, { type ExecutionContext } from 'ava';
-import {
-  type KeyChange,
-  KeyError,
-  type KeyStore,
-  type KeyStoreOptions,
-  openKeyStore,
-} from '../../../master/auth/key-store.ts';
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import type { ExecutionContext } from 'ava';
+import { type KeyChange, type KeyStore, type KeyStoreOptions, openKeyStore } from '../../../master/auth/key-store.ts';
+import { KeyError } from '../../../master/auth/key-errors.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { keyText, plainRules } from './rules.ts';
+import path from 'node:path';
+import test, {} from 'ava';
 
 const one = keyText('1');
 const two = keyText('2');

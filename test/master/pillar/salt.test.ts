@@ -1,10 +1,10 @@
 /** What Salt made of the same files; see test/fixtures/pillar/README.md. */
 import { readFileSync } from 'node:fs';
-import test from 'ava';
-import { mergeOverride } from '../../../master/data/compile-pillar.ts';
+import { mergeOverride } from '../../../master/data/pillar-data.ts';
 import type { PillarConfig } from '../../../master/data/pillar.ts';
 import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { openTree } from '../../helpers/pillar.ts';
+import test from 'ava';
 
 interface Recorded {
   readonly name: string;

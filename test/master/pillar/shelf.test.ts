@@ -1,20 +1,16 @@
 /** Pillars after a restart: what is given again, what is made again, and what a thief finds. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
-import test, { type ExecutionContext } from 'ava';
-import { createSeal, type Seal } from '../../../master/auth/session-keys.ts';
-import type { PillarMap } from '../../../master/data/compile-pillar.ts';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import type { ExecutionContext } from 'ava';
+import { type Seal, createSeal } from '../../../master/auth/session-keys.ts';
+import type { PillarMap } from '../../../master/data/pillar-data.ts';
 import { type OwnPillar, type PillarConfig, Reads } from '../../../master/data/pillar.ts';
 import { type KeptPillar, PersistentPillarCache } from '../../../master/data/pillar-cache.ts';
-import { packLocal, type WireMap } from '../../../minion-protocol/index.ts';
-import {
-  createMemoryStore,
-  type Entry,
-  openEmbeddedStore,
-  type Store,
-} from '../../../store/index.ts';
-import { noSources, type OpenedPillar, openTree } from '../../helpers/pillar.ts';
+import { type WireMap, packLocal } from '../../../minion-protocol/index.ts';
+import { type Entry, type Store, createMemoryStore, openEmbeddedStore } from '../../../store/index.ts';
+import { type OpenedPillar, noSources, openTree } from '../../helpers/pillar.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import path from 'node:path';
+import test, {} from 'ava';
 
 const seal = createSeal(new Uint8Array(32).fill(7));
 const prefix = ['pillar-cache'];

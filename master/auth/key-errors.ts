@@ -1,0 +1,50 @@
+import type { ErrorEntry } from '../api/errors.ts';
+
+/** Why a key could not be moved; what each means is in {@link keyErrors}. */
+export type KeyErrorCode =
+  | 'ERR_KEY_FINGERPRINT'
+  | 'ERR_KEY_ID'
+  | 'ERR_KEY_STATE'
+  | 'ERR_KEY_UNKNOWN'
+  | 'ERR_PKI_DIR';
+
+/** A transition of a minion's key that was refused or failed. Nothing has changed. */
+export class KeyError extends Error {
+  readonly code: KeyErrorCode;
+
+  constructor(code: KeyErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}
+
+/** The catalogue of {@link KeyErrorCode}. */
+export const keyErrors: Readonly<Record<KeyErrorCode, ErrorEntry>> = {
+  ERR_KEY_FINGERPRINT: {
+    meaning: 'The key has another fingerprint than the one that was to be accepted.',
+    action: 'Compare with the fingerprint on the minion; another machine may use its id.',
+    retry: false,
+  },
+  ERR_KEY_ID: {
+    meaning: 'This cannot be the id of a minion, or not of a new one.',
+    action:
+      'Give the machine an id of letters, digits, ".", "-", "_", ":", "@" and "+", or set saltbridge: minion_ids: salt.',
+    retry: false,
+  },
+  ERR_KEY_STATE: {
+    meaning: 'The key is not in a state from which this can be done.',
+    action: 'Look at the state of the key; rejected, denied or accepted ones need their option.',
+    retry: false,
+  },
+  ERR_KEY_UNKNOWN: {
+    meaning: 'There is no key of this id.',
+    action: 'Look at the list of keys; the minion may not have asked yet.',
+    retry: true,
+  },
+  ERR_PKI_DIR: {
+    meaning: 'The PKI directory could not be read or written.',
+    action: 'Look at the cause: space, rights, a file in place of a directory.',
+    retry: true,
+  },
+};

@@ -1,0 +1,51 @@
+import type { MasterConfig } from './options.ts';
+import type { PolicyRule } from '../../acl/index.ts';
+import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
+import { ConfigError, type Settings, isSettings, overrideSettings } from './option-kinds.ts';
+import { completeSettings } from './load.ts';
+import { rulesOf } from './policy-rules.ts';
+import { readFile } from 'node:fs/promises';
+
+// A policy that is not in force: a file whose rules stand in the place of those configured.
+
+/** A configuration with another policy. */
+export interface CandidatePolicy {
+  readonly config: MasterConfig;
+  readonly rules: readonly PolicyRule[];
+}
+
+/**
+ * Reads a file as it would stand in `master.d`, but for `saltbridge: acl:`, where it replaces all
+ * that the configuration says. Options that permit something (`peer`, `mine_get`, …) are those of
+ * the file where it has them, else those of the configuration.
+ * @throws ConfigError, see {@link configErrors}
+ */
+export async function loadCandidatePolicy(
+  directory: string,
+  file: string,
+): Promise<CandidatePolicy> {
+  const mainFile = mainFileOf(directory);
+  const { settings } = await readConfigFiles(mainFile);
+  const candidate = parseConfigFile(await read(file), file);
+  forgetRules(settings);
+  overrideSettings(settings, candidate);
+  const config = completeSettings(settings, mainFile);
+  return { config, rules: rulesOf(config) };
+}
+
+export async function read(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    const origin = { file, line: 0, key: '' };
+    throw new ConfigError('ERR_CONFIG_READ', origin, 'the file could not be read', { cause });
+  }
+}
+
+export function forgetRules(settings: Settings): void {
+  const own = settings.get('saltbridge')?.value;
+  const acl = isSettings(own) ? own.get('acl')?.value : undefined;
+  if (!isSettings(acl)) return;
+  acl.delete('rules');
+  acl.delete('signals');
+}

@@ -1,0 +1,42 @@
+import { type OptionKind, toPlain } from './option-kinds.ts';
+import { type Grant, type GrantSyntax, parseGrants } from '../../acl/index.ts';
+import { compileWholePattern } from '../../minion-protocol/index.ts';
+
+/** The value of `peer`, `peer_run` or `mine_get`, as it was written. */
+export type Permissions = Readonly<Record<string, unknown>>;
+
+/** Who may have which function: maps in the list are functions with conditions on arguments. */
+export const functionPermissions: OptionKind<Permissions> = permissions('function');
+
+/** Who may publish which function: maps in the list are targets with functions. */
+export const publishPermissions: OptionKind<Permissions> = permissions('target');
+
+/** Reads permissions that were checked. */
+export function compilePermissions(value: Permissions, mapKey: GrantSyntax['mapKey']): Grant[] {
+  return parseGrants(value, { compile: compileWholePattern, mapKey });
+}
+
+export function permissions(mapKey: GrantSyntax['mapKey']): OptionKind<Permissions> {
+  return {
+    expected:
+      'a map of regular expressions on ids to lists of regular expressions on functions ' +
+      '(lookaround and back-references are not taken)',
+    isPath: false,
+    parse: (value) => {
+      const plain = toPlain(value);
+      if (!isPermissions(plain)) return undefined;
+      try {
+        compilePermissions(plain, mapKey);
+        return plain;
+      } catch (error) {
+        if (error instanceof SyntaxError) return undefined;
+        throw error;
+      }
+    },
+  };
+}
+
+/** Whether it is plain data with names. */
+export function isPermissions(value: unknown): value is Permissions {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,254 @@
+import { ConfigError, type ConfigWarning, type OptionOrigin, type Setting, type Settings, mergeSettings, overrideSettings, typeError } from './option-kinds.ts';
+import { isMissing } from '../../runtime/index.ts';
+import { lstat, readFile, readdir } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { type Document, LineCounter, isMap, isNode, isScalar, parseDocument } from 'yaml';
+import { compileGlob } from '../../minion-protocol/index.ts';
+import path from 'node:path';
+
+export const defaultInclude = 'master.d/*.conf';
+
+/** What the files say, laid over each other. */
+export interface FileSettings {
+  readonly settings: Settings;
+  /** Every file that was read, in the order of reading. */
+  readonly files: readonly string[];
+  readonly warnings: readonly ConfigWarning[];
+}
+
+/**
+ * Reads a main file, then its `default_include`, then its `include`; what comes later wins.
+ * [salt.config.master_config]
+ * @param onProblem - told of each file that cannot be used, which is then passed over. Default:
+ * the first one is thrown
+ * @throws ConfigError ERR_CONFIG_READ, ERR_CONFIG_SYNTAX, ERR_OPTION_TYPE
+ */
+export async function readConfigFiles(
+  mainFile: string,
+  onProblem?: (problem: ConfigError) => void,
+): Promise<FileSettings> {
+  const reader = new FileReader(onProblem);
+  const settings = await reader.attempt(() => reader.readMain(mainFile));
+  const standard = settings.get('default_include');
+  const included = settings.get('include');
+  const standardFiles = await reader.attempt(() => {
+    const patterns = standard === undefined ? [defaultInclude] : patternsOf(standard);
+    const origin = standard?.origin ?? { file: mainFile, line: 0, key: 'default_include' };
+    return reader.include(patterns, origin, []);
+  });
+  overrideSettings(settings, standardFiles);
+  if (included !== undefined) {
+    overrideSettings(settings, await reader.attempt(() => reader.includeOf(included, [])));
+  }
+  return { settings, files: reader.files, warnings: reader.warnings };
+}
+
+export class FileReader {
+  readonly files: string[] = [];
+  readonly warnings: ConfigWarning[] = [];
+  readonly #onProblem: ((problem: ConfigError) => void) | undefined;
+
+  constructor(onProblem: ((problem: ConfigError) => void) | undefined) {
+    this.#onProblem = onProblem;
+  }
+
+  /** Reads; what cannot be used is told, and stands for no options, where somebody listens. */
+  async attempt(read: () => Promise<Settings>): Promise<Settings> {
+    try {
+      return await read();
+    } catch (error) {
+      if (this.#onProblem === undefined || !(error instanceof ConfigError)) throw error;
+      this.#onProblem(error);
+      return new Map();
+    }
+  }
+
+  async readMain(file: string): Promise<Settings> {
+    try {
+      return await this.#read(file);
+    } catch (error) {
+      if (!(error instanceof ConfigError) || !isMissing(error.cause)) throw error;
+      const origin = { file, line: 0, key: '' };
+      const message = `${file} does not exist; defaults apply`;
+      this.warnings.push({ kind: 'missing-file', ...origin, message });
+      return new Map();
+    }
+  }
+
+  /** Files of an `include:`; a pattern that finds nothing is told. */
+  async includeOf(setting: Setting, trail: readonly string[]): Promise<Settings> {
+    const { origin } = setting;
+    const patterns = patternsOf(setting);
+    for (const pattern of patterns) {
+      if ((await expandGlob(absolute(pattern, origin.file))).length > 0) continue;
+      const message = `${origin.file}:${origin.line}: include: ${pattern} matches no file`;
+      this.warnings.push({ kind: 'nothing-included', ...origin, message });
+    }
+    return await this.include(patterns, origin, trail);
+  }
+
+  async include(
+    patterns: readonly string[],
+    origin: OptionOrigin,
+    trail: readonly string[],
+  ): Promise<Settings> {
+    const merged: Settings = new Map();
+    for (const pattern of patterns) {
+      for (const file of await expandGlob(absolute(pattern, origin.file))) {
+        const read = (): Promise<Settings> =>
+          this.#readIncluded(file, origin, [...trail, origin.file]);
+        mergeSettings(merged, await this.attempt(read));
+      }
+    }
+    return merged;
+  }
+
+  async #readIncluded(
+    file: string,
+    origin: OptionOrigin,
+    trail: readonly string[],
+  ): Promise<Settings> {
+    if (trail.includes(file)) {
+      const problem = `${file} includes itself; take it out here, or further up`;
+      throw new ConfigError('ERR_CONFIG_READ', origin, problem);
+    }
+    const settings = await this.#read(file);
+    const inner = settings.get('include');
+    if (inner !== undefined) {
+      overrideSettings(settings, await this.attempt(() => this.includeOf(inner, trail)));
+    }
+    return settings;
+  }
+
+  async #read(file: string): Promise<Settings> {
+    let text: string;
+    try {
+      text = await readFile(file, 'utf8');
+    } catch (cause) {
+      const origin = { file, line: 0, key: '' };
+      throw new ConfigError('ERR_CONFIG_READ', origin, 'the file could not be read', { cause });
+    }
+    this.files.push(file);
+    return parseConfigFile(text, file);
+  }
+}
+
+export function patternsOf({ value, origin }: Setting): string[] {
+  if (value === null || value === '') return [];
+  const list: unknown[] = Array.isArray(value) ? value : [value];
+  return list.map((pattern) => {
+    if (typeof pattern === 'string') return pattern;
+    throw typeError(origin, value, 'a path or a list of paths');
+  });
+}
+
+export function absolute(pattern: string, from: string): string {
+  const expanded = pattern.replace(/^~(?=\/|$)/, homedir());
+  return path.resolve(path.dirname(from), expanded);
+}
+
+/**
+ * Reads the text of a configuration file: YAML 1.1 (`yes`, `off`, `0777`), as PyYAML's safe
+ * loader does, but a key that stands twice is refused.
+ * @param file - its path, for origins
+ * @throws ConfigError ERR_CONFIG_SYNTAX
+ */
+export function parseConfigFile(text: string, file: string): Settings {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { version: '1.1', uniqueKeys: true, lineCounter: lines });
+  const [problem] = [...document.errors, ...document.warnings];
+  if (problem !== undefined) {
+    // The parser's own message quotes the line, which may hold a secret.
+    const line = lines.linePos(problem.pos[0]).line;
+    throw syntaxError(file, line, `this is not YAML that can be used (${problem.code})`);
+  }
+  const content = toJs(document, file);
+  if (content === null) return new Map();
+  if (!(content instanceof Map)) throw syntaxError(file, 1, 'expected a map of options');
+  return toSettings(content, [], (path) => lineOf(document, lines, path), file);
+}
+
+export function toJs(document: Document, file: string): unknown {
+  try {
+    return document.toJS({ mapAsMap: true });
+  } catch {
+    // Aliases that grow without end.
+    throw syntaxError(file, 0, 'its aliases cannot be resolved');
+  }
+}
+
+export function toSettings(
+  map: ReadonlyMap<unknown, unknown>,
+  path: readonly string[],
+  lineAt: (path: readonly string[]) => number,
+  file: string,
+): Settings {
+  const settings: Settings = new Map();
+  for (const [key, value] of map) {
+    const name = String(key);
+    const here = [...path, name];
+    const origin = { file, line: lineAt(here), key: here.join(':') };
+    const inner: Setting['value'] =
+      value instanceof Map ? toSettings(value, here, lineAt, file) : value;
+    settings.set(name, { value: inner, origin });
+  }
+  return settings;
+}
+
+/** The line of a key; of the nearest one above it, if it came in by an alias. */
+export function lineOf(document: Document, lines: LineCounter, path: readonly string[]): number {
+  let node: unknown = document.contents;
+  let line = 1;
+  for (const name of path) {
+    if (!isMap(node)) return line;
+    const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === name);
+    if (pair === undefined) return line;
+    const start = isNode(pair.key) ? pair.key.range?.[0] : undefined;
+    if (start !== undefined) line = lines.linePos(start).line;
+    node = pair.value;
+  }
+  return line;
+}
+
+export function syntaxError(file: string, line: number, problem: string): ConfigError {
+  return new ConfigError('ERR_CONFIG_SYNTAX', { file, line, key: '' }, problem);
+}
+
+/**
+ * The files that an absolute path with globs stands for, sorted. As in Python's `glob`, a name
+ * that begins with a dot is only found by a pattern that does. Nothing there: an empty list.
+ */
+export async function expandGlob(pattern: string): Promise<string[]> {
+  const { root } = path.parse(pattern);
+  let found = [root];
+  for (const segment of pattern.slice(root.length).split(path.sep)) {
+    if (segment === '') continue;
+    const next = await Promise.all(found.map((directory) => expandSegment(directory, segment)));
+    found = next.flat();
+  }
+  return found.sort();
+}
+
+export async function expandSegment(directory: string, segment: string): Promise<string[]> {
+  if (!/[*?[]/.test(segment)) {
+    const file = path.join(directory, segment);
+    return (await exists(file)) ? [file] : [];
+  }
+  const matches = compileGlob(segment);
+  const names = await readdir(directory).catch(() => []);
+  return names
+    .filter((name) => matches(name) && (!name.startsWith('.') || segment.startsWith('.')))
+    .map((name) => path.join(directory, name));
+}
+
+export async function exists(file: string): Promise<boolean> {
+  return await lstat(file).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** The file that Salt's master reads first. */
+export function mainFileOf(directory: string): string {
+  return path.resolve(directory, 'master');
+}

@@ -1,0 +1,62 @@
+import { type ConfigWarning, type OptionKind, type OptionOrigin, type Settings, isSettings, placeOf, toPlain } from './option-kinds.ts';
+import { type Permissions, isPermissions } from './permissions.ts';
+import type { MasterConfig } from './options.ts';
+import { type UserRights, readUserRights } from '../../acl/index.ts';
+import { compileWholePattern } from '../../minion-protocol/index.ts';
+import { isNarrowed } from './narrowed-patterns.ts';
+
+// Salt's rights of users, as a configuration has them.
+
+/** Rights of users, as they were written: what cannot be read of them is told, and refuses no start. */
+export const rights: OptionKind<Permissions> = {
+  expected: 'a map',
+  isPath: false,
+  parse: (value) => {
+    const plain = toPlain(value);
+    return isPermissions(plain) ? plain : undefined;
+  },
+};
+
+export type RightsConfig = Pick<
+  MasterConfig,
+  'externalAuth' | 'permissiveAcl' | 'publisherAcl' | 'publisherAclBlacklist'
+>;
+
+/** The rights that a configuration gives to users. */
+export function userRightsOf(config: RightsConfig): UserRights {
+  return readUserRights(config, compileWholePattern);
+}
+
+/** What in them permits more than it seems to, less than in Salt, or nothing. */
+export function warnOfRights(config: RightsConfig, settings: Settings): ConfigWarning[] {
+  const { rules, warnings } = userRightsOf(config);
+  const narrowed = new Set<string>();
+  for (const { effect, name, resource } of rules) {
+    const fun = 'fun' in resource ? resource.fun : [];
+    const isShort = [fun].flat().some((it) => typeof it !== 'string' && isNarrowed(it.regex));
+    if (effect === 'allow' && isShort) narrowed.add(name);
+  }
+  return [
+    ...warnings.map(({ path, text }) => warning(path, text, settings)),
+    ...[...narrowed].map((name) => {
+      const text =
+        'expressions mean whole functions here, in Salt their beginning; end them with .*';
+      return warning(name.split(': '), text, settings);
+    }),
+  ];
+}
+
+export function warning(path: readonly string[], text: string, settings: Settings): ConfigWarning {
+  const origin = originOfRight(path, settings) ?? { file: 'options', line: 0, key: path.join(':') };
+  return { kind: 'rights', ...origin, message: `${placeOf(origin)}: ${path.join(': ')}: ${text}` };
+}
+
+/** The place of the nearest key that is there. */
+export function originOfRight(
+  [name = '', ...rest]: readonly string[],
+  settings: Settings,
+): OptionOrigin | undefined {
+  const setting = settings.get(name);
+  const inner = isSettings(setting?.value) ? originOfRight(rest, setting.value) : undefined;
+  return inner ?? setting?.origin;
+}

@@ -1,0 +1,146 @@
+import { Dict, Float, type PlainData, type Value, isText, printedText, textOf } from '../../template/index.ts';
+import type { WireValue } from '../../minion-protocol/index.ts';
+
+// Text of events in files that are rendered and then read as YAML. What could mean something to
+// YAML stands in the rendered text as a mark, and is put in its place when the YAML has been read:
+// so it is a value, or a part of one, whatever it says.
+
+/** Brackets of a mark: printable for YAML, and in no alphabet. */
+const [open, close] = ['\uE000', '\uE001'];
+
+/** @param secret letters and digits: nobody can foresee it, so no event has marks of its own */
+export function markFor(place: number, secret: string): string {
+  return `${open}${secret}.${place}${close}`;
+}
+
+/** The text of one rendering, of which {@link markFor} stands for parts. */
+export class EventText {
+  readonly #texts: readonly string[];
+  readonly #marks: RegExp;
+
+  /** @param texts by place */
+  constructor(secret: string, texts: readonly string[]) {
+    this.#texts = texts;
+    this.#marks = new RegExp(`${open}${secret}\\.(\\d+)${close}`, 'gu');
+  }
+
+  /** Whether a text has some that was marked. */
+  isIn(text: string): boolean {
+    return this.restore(text) !== text;
+  }
+
+  /** A text with what was marked in its place. */
+  restore(text: string): string {
+    if (!text.includes(open)) return text;
+    // A mark can only stand in the texts of those that were made after it.
+    return text.replace(this.#marks, (_mark, place) => this.restore(this.#texts[place] ?? ''));
+  }
+
+  /** The same for all texts in it, the keys of maps among them. */
+  restoreAll(data: PlainData): PlainData {
+    if (typeof data === 'string') return this.restore(data);
+    if (isList(data)) return data.map((item) => this.restoreAll(item));
+    if (!(data instanceof Map)) return data;
+    return new Map(
+      Array.from(data, ([key, value]) => [this.restoreAll(key), this.restoreAll(value)]),
+    );
+  }
+}
+
+export function isList(data: PlainData): data is readonly PlainData[] {
+  return Array.isArray(data);
+}
+
+// Puts values of an event into a text that is then read as YAML: see event-text.ts.
+
+/** Means nothing to YAML wherever it stands, nor to any kind of target but as an id. */
+const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
+
+/** What tells the operator's own words from those of an event. */
+export interface Origins {
+  readonly event: WireValue;
+  /** The texts of the files, as they were read until now. */
+  readonly files: () => Iterable<string>;
+}
+
+/** Prints the values of one rendering. */
+export class EventPrinter {
+  readonly #texts: string[] = [];
+  readonly #origins: Origins;
+  readonly #secret: string;
+
+  constructor(secret: string, origins: Origins) {
+    this.#secret = secret;
+    this.#origins = origins;
+  }
+
+  /** What marks stand for, by place. */
+  get texts(): readonly string[] {
+    return this.#texts;
+  }
+
+  /** What stands in the rendered text for a value. */
+  print(value: Value): string {
+    if (isText(value)) return this.#marked(textOf(value));
+    if (isContainer(value)) return this.#isInert(value) ? printedText(value) : this.#written(value);
+    return typeof value === 'object' && !(value instanceof Float)
+      ? this.#marked(printedText(value))
+      : printedText(value);
+  }
+
+  #marked(text: string): string {
+    // protection: events-as-yaml
+    if (text === '' || isInert(text) || this.#isOperators(text)) return text;
+    this.#texts.push(text);
+    return markFor(this.#texts.length - 1, this.#secret);
+  }
+
+  /** Whether it stands so in a file, and nowhere in the event. */
+  #isOperators(text: string): boolean {
+    const { event, files } = this.#origins;
+    const isWritten = [...files()].some((file) => file.includes(text));
+    return isWritten && !says(event, text);
+  }
+
+  #isInert(value: Value): boolean {
+    if (isText(value)) return isInert(textOf(value)) || this.#isOperators(textOf(value));
+    if (Array.isArray(value)) return value.every((item) => this.#isInert(item));
+    if (value instanceof Dict) {
+      return [...value.entries()].every(([k, v]) => this.#isInert(k) && this.#isInert(v));
+    }
+    return typeof value !== 'object' || value === null || value instanceof Float;
+  }
+
+  /** A list or a map as JSON, which is YAML, with marks in its texts. */
+  #written(value: Value): string {
+    if (Array.isArray(value)) return `[${value.map((item) => this.#written(item)).join(', ')}]`;
+    if (value instanceof Dict) {
+      const pairs = Array.from(value.entries(), ([key, item]) => {
+        return `${this.#written(key)}: ${this.#written(item)}`;
+      });
+      return `{${pairs.join(', ')}}`;
+    }
+    if (isText(value)) return `"${this.#marked(textOf(value))}"`;
+    if (value === null) return 'null';
+    if (typeof value === 'boolean') return String(value);
+    return this.print(value);
+  }
+}
+
+export function isInert(text: string): boolean {
+  return inert.test(text) && !text.endsWith(':') && !/^-(?!\d)/.test(text);
+}
+
+/** Whether a text is in some text of an event, names among them. */
+export function says(value: WireValue, text: string): boolean {
+  if (typeof value === 'string') return value.includes(text);
+  if (typeof value !== 'object' || value === null) return false;
+  if (value instanceof Uint8Array) return Buffer.from(value).includes(text);
+  if (Array.isArray(value)) return value.some((item) => says(item, text));
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  return entries.some(([name, inner]) => says(name, text) || says(inner, text));
+}
+
+export function isContainer(value: Value): value is Value[] | Dict {
+  return Array.isArray(value) || value instanceof Dict;
+}

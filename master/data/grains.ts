@@ -1,0 +1,148 @@
+import { type FactMap, type FactSource, type WireMap, type WireValue, factsOf, packLocal } from '../../minion-protocol/index.ts';
+import { Dict, type Value, toPython } from '../../template/index.ts';
+import { createHash } from 'node:crypto';
+
+// The grains of the asking minion, of which is known what was looked at.
+
+export const digestBytes = 32;
+
+/** What a pillar looked at of a minion's grains. */
+export class GrainReads {
+  /** By grain: the mark of its value; null where there was none. */
+  readonly values: Map<string, Buffer | null> = new Map();
+  /** The mark of all of them, where something went through them. */
+  whole: Buffer | undefined;
+
+  /** Whether nothing was looked at but the id, which is verified. */
+  get isEmpty(): boolean {
+    return this.values.size === 0 && this.whole === undefined;
+  }
+
+  /** Whether what was looked at is the same in these grains. */
+  agreeWith(grains: WireMap): boolean {
+    if (this.whole !== undefined && !this.whole.equals(markOf(grains))) return false;
+    for (const [key, before] of this.values) {
+      const now = grainOf(grains, key);
+      if (before === null || now === undefined) {
+        if (before !== null || now !== undefined) return false;
+      } else if (!before.equals(markOf(now))) return false;
+    }
+    return true;
+  }
+}
+
+/** Grains, each look at which is noted. */
+export class TracedGrains implements FactSource {
+  readonly #grains: WireMap;
+  readonly #facts: FactSource;
+  readonly #reads: GrainReads;
+
+  constructor(grains: WireMap, reads: GrainReads) {
+    this.#grains = grains;
+    this.#facts = factsOf(grains);
+    this.#reads = reads;
+  }
+
+  get(key: string): WireValue | undefined {
+    this.note(key);
+    return this.#facts.get(key);
+  }
+
+  whole(): FactMap {
+    if (this.#reads.whole === undefined) this.#reads.whole = markOf(this.#grains);
+    return this.#grains;
+  }
+
+  note(key: string): void {
+    if (key === 'id' || this.#reads.values.has(key)) return;
+    const value = grainOf(this.#grains, key);
+    this.#reads.values.set(key, value === undefined ? null : markOf(value));
+  }
+
+  names(): string[] {
+    return Object.keys(this.#grains);
+  }
+}
+
+/**
+ * Grains as a template sees them. Each is converted when the template first looks at it; a copy,
+ * so that a template that changes its grains changes nobody else's.
+ */
+export class GrainsDict extends Dict {
+  readonly #grains: TracedGrains;
+  readonly #settled = new Set<string>();
+
+  constructor(grains: TracedGrains) {
+    super();
+    this.#grains = grains;
+  }
+
+  override get size(): number {
+    this.#settleAll();
+    return super.size;
+  }
+
+  override get(key: Value): Value | undefined {
+    this.#settle(key);
+    return super.get(key);
+  }
+
+  override has(key: Value): boolean {
+    this.#settle(key);
+    return super.has(key);
+  }
+
+  override set(key: Value, value: Value): void {
+    this.#settle(key);
+    super.set(key, value);
+  }
+
+  override delete(key: Value): boolean {
+    this.#settle(key);
+    return super.delete(key);
+  }
+
+  override clear(): void {
+    this.#settleAll();
+    super.clear();
+  }
+
+  override entries(): ReturnType<Dict['entries']> {
+    this.#settleAll();
+    return super.entries();
+  }
+
+  override keys(): Value[] {
+    this.#settleAll();
+    return super.keys();
+  }
+
+  override values(): Value[] {
+    this.#settleAll();
+    return super.values();
+  }
+
+  #settle(key: Value): void {
+    if (typeof key !== 'string' || this.#settled.has(key)) return;
+    this.#settled.add(key);
+    const value = this.#grains.get(key);
+    if (value !== undefined) super.set(key, toPython(value));
+  }
+
+  #settleAll(): void {
+    this.#grains.whole();
+    for (const name of this.#grains.names()) this.#settle(name);
+  }
+}
+
+export function grainOf(grains: WireMap, key: string): WireValue | undefined {
+  return Object.hasOwn(grains, key) ? grains[key] : undefined;
+}
+
+/** Tells a value from all others: its packed form, or where that is longer its digest. */
+export function markOf(value: WireValue): Buffer {
+  const packed = packLocal(value);
+  return packed.length < digestBytes
+    ? Buffer.from(packed)
+    : createHash('sha256').update(packed).digest();
+}

@@ -1,0 +1,257 @@
+import { Float, type PlainData, type Template, TemplateError, parseTemplate } from '../../template/index.ts';
+import { MasterError } from '../api/errors.ts';
+import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
+import { isDeepStrictEqual } from 'node:util';
+
+/** What counts as nothing in Python. */
+export function isEmpty(data: PlainData): boolean {
+  if (typeof data === 'object' && data !== null) {
+    if (Array.isArray(data)) return data.length === 0;
+    return data instanceof Map && data.size === 0;
+  }
+  return data === null || data === false || data === 0 || data === '';
+}
+
+/**
+ * What is wrong with a file, for whoever may know.
+ * @throws what is no fault of the file
+ */
+export function reasonOf(error: unknown): string {
+  if (error instanceof TemplateError || error instanceof MasterError) return error.message;
+  throw error;
+}
+
+// Pillar data as they are sent.
+
+/** A float without a fraction is sent as an integer: our MessagePack knows one kind of number. */
+export function toWire(data: PlainData): WireValue {
+  if (typeof data !== 'object' || data === null) return data;
+  if (data instanceof Float) return data.value;
+  if (data instanceof Uint8Array) return data;
+  return isPillarMap(data) ? toWirePillar(data) : listOf(data).map(toWire);
+}
+
+/** A map: an object, unless keys are no text, or an object would change their order. */
+export function toWirePillar(pillar: PillarMap): FactMap {
+  const entries = Array.from(pillar, ([key, value]): [WireValue, WireValue] => {
+    return [toWire(key), toWire(value)];
+  });
+  if (!entries.every(([key]) => typeof key === 'string' && !/^\d+$/.test(key))) {
+    return new Map(entries);
+  }
+  const map: WireMap = Object.create(null);
+  for (const [key, value] of entries) map[String(key)] = value;
+  return map;
+}
+
+export function listOf(data: PlainData): readonly PlainData[] {
+  return Array.isArray(data) ? data : [];
+}
+
+/** What a minion sent, as pillar data. */
+export function fromWire(value: WireValue): PlainData {
+  if (typeof value !== 'object' || value === null) return value;
+  if (value instanceof Uint8Array) return value;
+  if (Array.isArray(value)) return value.map(fromWire);
+  if (value instanceof Map) {
+    return new Map(Array.from(value, ([key, inner]) => [fromWire(key), fromWire(inner)]));
+  }
+  return new Map(Object.entries(value).map(([key, inner]) => [key, fromWire(inner)]));
+}
+
+// How the files of a pillar are put over each other [salt/utils/dictupdate.py].
+
+/** A map of pillar data. Maps are never changed: what is merged is made anew. */
+export type PillarMap = ReadonlyMap<PlainData, PlainData>;
+
+/** The values of `pillar_source_merging_strategy`. */
+export const mergeStrategies = [
+  'smart',
+  'recurse',
+  'aggregate',
+  'overwrite',
+  'list',
+  'none',
+] as const;
+
+/** A value of `pillar_source_merging_strategy`; `smart` and `none` merge as `recurse` does. */
+export type MergeStrategy = (typeof mergeStrategies)[number];
+
+/** How {@link mergePillar} merges. */
+export interface MergeOptions {
+  readonly strategy: MergeStrategy;
+  /** `pillar_merge_lists`: lists are joined, without what is there already. */
+  readonly mergeLists: boolean;
+}
+
+/** Whether data are a map. */
+export function isPillarMap(data: PlainData | undefined): data is PillarMap {
+  return data instanceof Map;
+}
+
+/** `upper` over `lower`, as the strategy says. */
+export function mergePillar(
+  lower: PillarMap,
+  upper: PillarMap,
+  { strategy, mergeLists }: MergeOptions,
+): PillarMap {
+  switch (strategy) {
+    case 'list':
+      return pairUp(lower, upper);
+    // Salt joins the first level only, whatever its name promises.
+    case 'aggregate':
+    case 'overwrite':
+      return new Map([...lower, ...upper]);
+    case 'none':
+      return mergeDeep(lower, upper, false);
+    case 'smart':
+    case 'recurse':
+      return mergeDeep(lower, upper, mergeLists);
+  }
+}
+
+/** `upper` over `lower`, maps level by level. @param mergeLists whether lists are joined */
+export function mergeDeep(lower: PillarMap, upper: PillarMap, mergeLists: boolean): PillarMap {
+  const merged = new Map(lower);
+  for (const [key, value] of upper) merged.set(key, mergeValue(merged.get(key), value, mergeLists));
+  return merged;
+}
+
+export function mergeValue(
+  lower: PlainData | undefined,
+  upper: PlainData,
+  mergeLists: boolean,
+): PlainData {
+  if (isPillarMap(lower) && isPillarMap(upper)) return mergeDeep(lower, upper, mergeLists);
+  return mergeLists && Array.isArray(lower) && Array.isArray(upper)
+    ? joinLists(lower, upper)
+    : upper;
+}
+
+/** What is in the first list already is not added. */
+export function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): PlainData[] {
+  const simple = new Set(lower.map(simpleMark));
+  const added = upper.filter((value) => {
+    const mark = simpleMark(value);
+    return mark === undefined
+      ? !lower.some((item) => isDeepStrictEqual(item, value))
+      : !simple.has(mark);
+  });
+  return [...lower, ...added];
+}
+
+/** Equal for what is equal in Python; `undefined` for lists, maps and bytes. */
+export function simpleMark(value: PlainData): unknown {
+  if (typeof value === 'boolean') return value ? 1 : 0;
+  if (value instanceof Float) return value.value;
+  return typeof value === 'object' && value !== null ? undefined : value;
+}
+
+/** Salt's strategy `list`: of each key that both have, the two values; what only `upper` has is lost. */
+export function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
+  const paired = new Map<PlainData, PlainData>();
+  for (const [key, value] of lower) {
+    const other = upper.get(key);
+    paired.set(key, other === undefined ? value : [value, other]);
+  }
+  return paired;
+}
+
+/** A pillar with that of a command line (`pillar=`) over it, and under it, as Salt has it. */
+export function mergeOverride(pillar: FactMap, override: WireMap, options: MergeOptions): FactMap {
+  if (Object.keys(override).length === 0) return pillar;
+  const [lower, upper] = [fromWire(pillar), fromWire(override)];
+  if (!isPillarMap(lower) || !isPillarMap(upper)) return pillar;
+  return toWirePillar(mergePillar(mergePillar(upper, lower, options), upper, options));
+}
+
+/**
+ * Reads JSON as data.
+ * @throws TemplateError ERR_YAML, the code of a text that holds no data
+ */
+export function parseJson(text: string, name: string): PlainData {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return toData(parsed);
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw cause;
+    throw new TemplateError('ERR_YAML', {
+      place: { file: name, line: lineOf(cause, text) },
+      kind: 'JSONDecodeError',
+      detail: 'this is not JSON',
+      cause,
+    });
+  }
+}
+
+/** Of keys that are there twice the last one counts, as in Python. */
+export function toData(parsed: unknown): PlainData {
+  if (typeof parsed === 'string' || typeof parsed === 'number' || typeof parsed === 'boolean') {
+    return parsed;
+  }
+  if (Array.isArray(parsed)) return parsed.map(toData);
+  if (typeof parsed !== 'object' || parsed === null) return null;
+  return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value)]));
+}
+
+/** The engine tells the position in its message, and nowhere else. */
+export function lineOf({ message }: SyntaxError, text: string): number {
+  const [, position] = /at position (\d+)/.exec(message) ?? [];
+  return text.slice(0, Number(position ?? text.length)).split('\n').length;
+}
+
+/** What tells a file that was read from all others. */
+export interface SourceText {
+  /** Below its root. */
+  readonly path: string;
+  /** Tells this content from every other. */
+  readonly digest: string;
+  readonly text: string;
+}
+
+/** A file as it was when it was read. */
+export interface SourceFile extends SourceText {
+  /** Parsed once. @throws TemplateError */
+  template(): Template;
+}
+
+/** How templates are read. */
+export interface TemplateWhitespace {
+  /** `jinja_trim_blocks`. */
+  readonly trimBlocks: boolean;
+  /** `jinja_lstrip_blocks`. */
+  readonly lstripBlocks: boolean;
+}
+
+/** @param onParse called before it is parsed */
+export function toSourceFile(
+  { path, digest, text }: SourceText,
+  whitespace: TemplateWhitespace,
+  onParse: () => void = () => {},
+): SourceFile {
+  let template: Template | undefined;
+  return {
+    path,
+    digest,
+    text,
+    template: () => {
+      if (template !== undefined) return template;
+      onParse();
+      template = parseTemplate(text, { ...whitespace, name: path });
+      return template;
+    },
+  };
+}
+
+// What Salt tells a template about its own place [salt/utils/templates.py generate_sls_context].
+
+/** @param file below its root: `web/init.sls` */
+export function slsNames(file: string): Readonly<Record<string, string>> {
+  const directory = file.includes('/') ? file.slice(0, file.lastIndexOf('/')) : '';
+  return {
+    slspath: directory,
+    slsdotpath: directory.replaceAll('/', '.'),
+    slscolonpath: directory.replaceAll('/', ':'),
+    sls_path: directory.replaceAll('/', '_'),
+  };
+}
