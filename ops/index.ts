@@ -1,5 +1,11 @@
 /** `saltbridge/ops`: what looks at a configuration and its machine, with or without a master. */
-export { type DiskRoom, type DoctorCode, type DoctorFinding, type DoctorReport, type SystemInfo } from './diagnostics/report.ts';
+export type {
+  DiskRoom,
+  DoctorCode,
+  DoctorFinding,
+  DoctorReport,
+  SystemInfo,
+} from './diagnostics/report.ts';
 export { type DoctorOptions, runDoctor } from './diagnostics/run-doctor.ts';
 export {
   checkMigration,

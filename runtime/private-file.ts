@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, readFile, rename, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import { withFileInErrors } from './system.ts';
-import { isMissing } from './system.ts';
+import { isMissing, withFileInErrors } from './system.ts';
 
 /**
  * Writes a file that appears whole or not at all, with the given mode from its first moment: a new

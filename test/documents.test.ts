@@ -1,8 +1,29 @@
 /** Documents that name files of this repository stay true when files move. */
-import { existsSync, readFileSync } from 'node:fs';
+
+import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { doctorCodes } from '../ops/diagnostics/report.ts';
 import test from 'ava';
+import { policyErrors } from '../acl/index.ts';
+import { commandErrors } from '../cli/errors.ts';
+import { bridgeErrors } from '../heat-bridge/index.ts';
+import {
+  authenticationErrors,
+  authorizationErrors,
+  configErrors,
+  type ErrorEntry,
+  keyErrors,
+  masterErrors,
+  resolveMasterConfig,
+} from '../master/index.ts';
+import { protocolErrors, transportErrors } from '../minion-protocol/index.ts';
+import { DEFAULT_CONNECTION_LIMITS } from '../minion-protocol/transport/stream-listener.ts';
+import { doctorCodes } from '../ops/diagnostics/report.ts';
+import { saltApiErrors } from '../salt-api/index.ts';
+import { storeErrors } from '../store/index.ts';
+import { templateErrors } from '../template/index.ts';
+import { temporaryDirectory } from './helpers/temporary-directory.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -37,4 +58,104 @@ test('docs/command-line.md lists what the doctor finds, and nothing else', (t) =
   const section = text.slice(text.indexOf('## `saltbridge doctor`'));
   const codes = [...section.matchAll(/^\| `([a-z0-9-]+)` /gm)].map(([, code]) => code);
   t.deepEqual(codes, [...doctorCodes]);
+});
+
+const rooms: readonly Readonly<Record<string, ErrorEntry>>[] = [
+  protocolErrors,
+  transportErrors,
+  storeErrors,
+  configErrors,
+  policyErrors,
+  keyErrors,
+  masterErrors,
+  authenticationErrors,
+  authorizationErrors,
+  saltApiErrors,
+  bridgeErrors,
+  commandErrors,
+  templateErrors,
+];
+const entries = rooms.flatMap((room) => Object.entries(room));
+const document = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8');
+const rows = new Map(
+  [...document.matchAll(/^\| `(ERR_\w+)` *\| (.*?) *\| (.*?) *\| (yes|no) *\|$/gm)].map(
+    ([, code = '', meaning, action, retry]) => [code, { meaning, action, retry: retry === 'yes' }],
+  ),
+);
+
+test('no code is used by two rooms', (t) => {
+  const codes = entries.map(([code]) => code);
+  t.deepEqual([...new Set(codes)].sort(), codes.sort());
+});
+
+test('docs/errors.md says of each code what its table says', (t) => {
+  for (const [code, entry] of entries) t.deepEqual({ ...rows.get(code) }, { ...entry }, code);
+});
+
+test('docs/errors.md has no code that nobody gives', (t) => {
+  t.deepEqual([...rows.keys()].sort(), entries.map(([code]) => code).sort());
+});
+
+// The unit fits what a master uses when nothing is configured.
+
+const unitFile = fileURLToPath(new URL('../../packaging/saltbridge.service', import.meta.url));
+const settings = new Map(
+  [...readFileSync(unitFile, 'utf8').matchAll(/^(\w+)=(.*)$/gm)].map(
+    ([, name = '', value = '']) => [name, value],
+  ),
+);
+
+function directoriesOf(name: string, root: string): string[] {
+  return (settings.get(name) ?? '').split(' ').map((it) => `${root}/${it}`);
+}
+
+test('the unit makes the folders that a master uses by default, and lets it write there', (t) => {
+  const { stateDir, cachedir, socket, logFile, pkiDir } = resolveMasterConfig({});
+  t.true(directoriesOf('StateDirectory', '/var/lib').includes(stateDir));
+  t.true(directoriesOf('CacheDirectory', '/var/cache').includes(cachedir));
+  t.true(directoriesOf('RuntimeDirectory', '/var/run').some((it) => socket.startsWith(`${it}/`)));
+  t.true(directoriesOf('LogsDirectory', '/var/log').some((it) => logFile.startsWith(`${it}/`)));
+  t.true(pkiDir.startsWith((settings.get('ReadWritePaths') ?? '').replace(/^-/, '')));
+  t.is(settings.get('StateDirectoryMode'), '0700');
+});
+
+test('the unit permits as many files as connections are', (t) => {
+  t.true(Number(settings.get('LimitNOFILE')) > 2 * DEFAULT_CONNECTION_LIMITS.maxConnections);
+});
+
+test('the unit is reloaded by the signal that the master reads its configuration at', (t) => {
+  t.is(settings.get('ExecReload'), '/bin/kill -HUP $MAINPID');
+});
+
+test('the unit hears the notifications of a process of its own, and keeps no core dumps', (t) => {
+  t.is(settings.get('Type'), 'notify');
+  t.is(settings.get('NotifyAccess'), 'all');
+  t.is(settings.get('LimitCORE'), '0');
+});
+
+test('packing builds what is packed first, and fails where that is not possible', async (t) => {
+  const directory = temporaryDirectory(t);
+  for (const name of ['package.json', '.npmrc']) {
+    copyFileSync(
+      fileURLToPath(new URL(`../../${name}`, import.meta.url)),
+      path.join(directory, name),
+    );
+  }
+  const pack = (): SpawnSyncReturns<string> =>
+    spawnSync('npm', ['pack', '--dry-run', '--json'], {
+      cwd: directory,
+      encoding: 'utf8',
+      // Without what the npm that runs the tests was told.
+      env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
+    });
+  t.not(pack().status, 0, 'there is nothing to build it with');
+  mkdirSync(path.join(directory, 'scripts'));
+  const main = 'dist/cli/main.js';
+  const build = `import { mkdirSync, writeFileSync } from 'node:fs';
+mkdirSync('dist/cli', { recursive: true });
+writeFileSync('${main}', '');`;
+  writeFileSync(path.join(directory, 'scripts', 'setup.js'), build);
+  const { status, stdout, stderr } = pack();
+  t.is(status, 0, stderr);
+  t.true(stdout.includes(main), stdout);
 });

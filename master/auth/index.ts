@@ -1,5 +1,6 @@
 export type { Auth } from './auth.ts';
 export { type AutoAccept, openAutoAccept } from './auto-accept.ts';
+export { KeyError, type KeyErrorCode, keyErrors } from './key-errors.ts';
 export {
   type AdmittedKey,
   createKeyLifecycle,
@@ -10,7 +11,6 @@ export {
   revokeLostKeys,
 } from './key-lifecycle.ts';
 export { type KeyChange, type KeyStore, literalGlob, openConfiguredKeys } from './key-store.ts';
-export { KeyError, type KeyErrorCode, keyErrors } from './key-errors.ts';
 export { type KeySurvey, type SurveyedKey, surveyKeys, surveyOwnKeys } from './key-survey.ts';
 export {
   createKeysApi,

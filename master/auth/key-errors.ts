@@ -1,4 +1,4 @@
-import type { ErrorEntry } from '../api/errors.ts';
+import type { ErrorEntry } from '../api/index.ts';
 
 /** Why a key could not be moved; what each means is in {@link keyErrors}. */
 export type KeyErrorCode =

@@ -1,18 +1,23 @@
 /** Who becomes a minion, and what ends with it: for what enrols machines by itself. */
 
-
 import type { Logger } from 'pino';
-import { type MasterTransport, cleanKeyText, keyFingerprint, parsePublicKey } from '../../minion-protocol/index.ts';
+import {
+  cleanKeyText,
+  keyFingerprint,
+  type MasterTransport,
+  parsePublicKey,
+} from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
 import type { MasterConfig } from '../config/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Auth } from './auth.ts';
-import { AcceptedKeys, type KeyStore } from './key-store.ts';
 import { KeyError } from './key-errors.ts';
+import { AcceptedKeys, type KeyStore } from './key-store.ts';
 import type { LastHeard } from './last-heard.ts';
 import type { PublishKey } from './publish-key.ts';
 import type { SessionKeys } from './session-keys.ts';
 import type { VersionPins } from './version-pins.ts';
+
 /** What is kept of a minion beside its key. */
 interface MinionData {
   forget(id: string): Promise<unknown>;

@@ -1,10 +1,16 @@
 import { createHash } from 'node:crypto';
-import { cleanKeyText, compileGlob, isNewMinionId, isValidMinionId, keyFingerprint } from '../../minion-protocol/index.ts';
+import {
+  cleanKeyText,
+  compileGlob,
+  isNewMinionId,
+  isValidMinionId,
+  keyFingerprint,
+} from '../../minion-protocol/index.ts';
 import { KeyedMutex } from '../../runtime/index.ts';
 import type { Key, Operation, Store } from '../../store/index.ts';
 import type { MasterConfig } from '../config/index.ts';
-import { type KeyPlace, PkiDir, keyPlaces, watchPkiDir } from './pki-directory.ts';
 import { KeyError } from './key-errors.ts';
+import { type KeyPlace, keyPlaces, PkiDir, watchPkiDir } from './pki-directory.ts';
 
 /** States of a minion's key. A denied key stands beside them. */
 type KeyState = Exclude<KeyPlace, 'denied'>;

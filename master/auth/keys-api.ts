@@ -1,12 +1,23 @@
 /** The interface to keys over the key store: see ../api.ts for what each call promises. */
 
-import { cleanKeyText, generateKeyPair, isNewMinionId, keyFingerprint } from '../../minion-protocol/index.ts';
+import {
+  cleanKeyText,
+  generateKeyPair,
+  isNewMinionId,
+  keyFingerprint,
+} from '../../minion-protocol/index.ts';
 import { readTextIfPresent } from '../../runtime/index.ts';
 import { openEmbeddedStore } from '../../store/index.ts';
-import { type KeyInfo, type KeySelection, type KeyState, type KeysApi, MasterError } from '../api/index.ts';
+import {
+  type KeyInfo,
+  type KeySelection,
+  type KeyState,
+  type KeysApi,
+  MasterError,
+} from '../api/index.ts';
 import type { HashType, MasterConfig } from '../config/index.ts';
-import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
 import { KeyError } from './key-errors.ts';
+import { type KeyChoice, type KeyStore, openConfiguredKeys } from './key-store.ts';
 import { VersionPins } from './version-pins.ts';
 
 // What an operator should know of an id before deciding on its key.

@@ -5,11 +5,19 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { closeSync, constants, fstatSync, openSync, readFileSync, readdirSync, watch } from 'node:fs';
-import { type FileHandle, chmod, open, readdir, rename, rm, unlink } from 'node:fs/promises';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  watch,
+} from 'node:fs';
+import { chmod, type FileHandle, open, readdir, rename, rm, unlink } from 'node:fs/promises';
+import path from 'node:path';
 import { codeOf, isMissing, makeDirectory } from '../../runtime/index.ts';
 import { KeyError } from './key-errors.ts';
-import path from 'node:path';
 
 /** Where a key can be. */
 export type KeyPlace = 'accepted' | 'pending' | 'rejected' | 'denied';

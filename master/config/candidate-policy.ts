@@ -1,10 +1,10 @@
-import type { MasterConfig } from './options.ts';
-import type { PolicyRule } from '../../acl/index.ts';
-import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
-import { ConfigError, type Settings, isSettings, overrideSettings } from './option-kinds.ts';
-import { completeSettings } from './load.ts';
-import { rulesOf } from './policy-rules.ts';
 import { readFile } from 'node:fs/promises';
+import type { PolicyRule } from '../../acl/index.ts';
+import { completeSettings } from './load.ts';
+import { ConfigError, isSettings, overrideSettings, type Settings } from './option-kinds.ts';
+import type { MasterConfig } from './options.ts';
+import { rulesOf } from './policy-rules.ts';
+import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
 
 // A policy that is not in force: a file whose rules stand in the place of those configured.
 

@@ -2,7 +2,23 @@
 
 import { MasterError, type PillarTextFormat } from '../api/index.ts';
 import { extPillarAdvice } from './advice.ts';
-import { ConfigError, type ConfigWarning, type OptionKind, type SectionTable, type Settings, entriesOf, flag, integer, number, oneOf, placeOf, readSection, text, textList, toPlain } from './option-kinds.ts';
+import {
+  ConfigError,
+  type ConfigWarning,
+  entriesOf,
+  flag,
+  integer,
+  number,
+  type OptionKind,
+  oneOf,
+  placeOf,
+  readSection,
+  type SectionTable,
+  type Settings,
+  text,
+  textList,
+  toPlain,
+} from './option-kinds.ts';
 /** An address with `{id}` in it, and what may be asked. */
 export interface PillarAddress {
   readonly url: string;

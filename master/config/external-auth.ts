@@ -1,7 +1,6 @@
 /** What `external_auth` says of how users are authenticated: the keys that begin with `^`. */
 
-
-import { type ConfigWarning, type Settings, isSettings, placeOf } from './option-kinds.ts';
+import { type ConfigWarning, isSettings, placeOf, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 /** Of `file` [salt/auth/file.py]. */
 export interface FileBackendSettings {

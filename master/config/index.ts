@@ -1,3 +1,4 @@
+export { type CandidatePolicy, loadCandidatePolicy } from './candidate-policy.ts';
 export { checkPillarAddress, type ExtPillarEntry, unservedExtPillars } from './ext-pillar.ts';
 export {
   type BackendSettings,
@@ -7,9 +8,7 @@ export {
 } from './external-auth.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
 export { LiveConfig } from './live-config.ts';
-export { expandGlob } from './read-files.ts';
 export { type LoadedConfig, loadMasterConfig, optionStatus } from './load.ts';
-export { placeOf, withoutPlace } from './option-kinds.ts';
 export {
   ConfigError,
   type ConfigErrorCode,
@@ -17,9 +16,11 @@ export {
   configErrors,
   moduleNames,
   pairsOf,
+  placeOf,
   type Setting,
   type Settings,
   textsOf,
+  withoutPlace,
 } from './option-kinds.ts';
 export {
   type EauthOptions,
@@ -37,7 +38,6 @@ export {
   type SignalRule,
   storeDirectory,
 } from './options.ts';
-export { type CandidatePolicy, loadCandidatePolicy } from './candidate-policy.ts';
 export { policySyntax, rulesOf } from './policy-rules.ts';
 export {
   globsOf,
@@ -48,6 +48,7 @@ export {
   schemaGuarantees,
   serviceOf,
 } from './reactions.ts';
+export { expandGlob } from './read-files.ts';
 export { resolveMasterConfig } from './resolve.ts';
 export { saltValues, valuesForMinions } from './salt-values.ts';
 export {
@@ -62,6 +63,7 @@ export {
   type SignalPlan,
   type UnplannedPattern,
 } from './signal-plan.ts';
+export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';
 export { badTarget, compileRightTarget, parseTarget, parseUnexpanded } from './target-text.ts';
 export { type LoadedTenants, loadTenants, type Tenant } from './tenants.ts';
 export {
@@ -72,4 +74,3 @@ export {
   type TransportOptions,
   type TransportOpts,
 } from './transport-options.ts';
-export { type ConfigSurvey, surveyMasterConfig } from './survey.ts';

@@ -1,15 +1,32 @@
+import path from 'node:path';
 import { warnOfExtPillar } from './ext-pillar.ts';
 import { warnOfBackends } from './external-auth.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
-import { type ConfigWarning, type GivenOptions, type OptionOrigin, type Setting, type Settings, isSettings, typeError, unknownOption } from './option-kinds.ts';
-import { type OptionTable, aclOptions, eauthOptions, limitOptions, ownOptions, rightsOptions, saltOptions } from './option-table.ts';
+import {
+  type ConfigWarning,
+  type GivenOptions,
+  isSettings,
+  type OptionOrigin,
+  type Setting,
+  type Settings,
+  typeError,
+  unknownOption,
+} from './option-kinds.ts';
+import {
+  aclOptions,
+  eauthOptions,
+  limitOptions,
+  type OptionTable,
+  ownOptions,
+  rightsOptions,
+  saltOptions,
+} from './option-table.ts';
 import type { MasterConfig } from './options.ts';
-import { warnOfRights } from './user-rights.ts';
+import { mainFileOf, readConfigFiles } from './read-files.ts';
 import { completeConfig } from './resolve.ts';
 import { warnOfReactorTags } from './signal-plan.ts';
 import { findUnserved } from './unserved-options.ts';
-import { mainFileOf, readConfigFiles } from './read-files.ts';
-import path from 'node:path';
+import { warnOfRights } from './user-rights.ts';
 
 /** What {@link loadMasterConfig} found. */
 export interface LoadedConfig {

@@ -3,11 +3,11 @@
  * whether they mean the beginning of a text (`re.match`), this master whether they mean all of it.
  */
 
-
 import type { Grant, GrantSyntax } from '../../acl/index.ts';
-import { type ConfigWarning, type Settings, isSettings, placeOf } from './option-kinds.ts';
+import { type ConfigWarning, isSettings, placeOf, type Settings } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
-import { type Permissions, compilePermissions } from './permissions.ts';
+import { compilePermissions, type Permissions } from './permissions.ts';
+
 /** Expressions that one warning names. */
 const maxNamed = 5;
 

@@ -4,7 +4,6 @@ import { Type } from '#typebox';
 import { Value } from '#typebox/value';
 import type { ErrorEntry } from '../api/index.ts';
 
-
 /** How the value of an option is checked. */
 export interface OptionKind<T> {
   /** What is expected, in words for the operator. */

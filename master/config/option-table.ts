@@ -1,16 +1,42 @@
 import { hostname } from 'node:os';
-import { type Nodegroups, type WireMap, type WireValue, compileSearchPattern } from '../../minion-protocol/index.ts';
+import path from 'node:path';
+import {
+  compileSearchPattern,
+  type Nodegroups,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import type { LogLevel } from '../api/index.ts';
 import { extPillarEntries } from './ext-pillar.ts';
 import { httpApi } from './http-api-options.ts';
-import { type OptionKind, type SectionTable, type Settings, authVersion, duration, entriesOf, filePath, flag, integer, isSettings, number, numericText, oneOf, passphrase, pathOrUrl, readSection, sectionEntries, text, textList, toPlain } from './option-kinds.ts';
+import {
+  authVersion,
+  duration,
+  entriesOf,
+  filePath,
+  flag,
+  integer,
+  isSettings,
+  number,
+  numericText,
+  type OptionKind,
+  oneOf,
+  passphrase,
+  pathOrUrl,
+  readSection,
+  type SectionTable,
+  type Settings,
+  sectionEntries,
+  text,
+  textList,
+  toPlain,
+} from './option-kinds.ts';
 import type { AclOptions, EventRingOptions, Limits, MasterConfig } from './options.ts';
 import { functionPermissions, publishPermissions } from './permissions.ts';
-import { rights } from './user-rights.ts';
 import { policyRules, signalRules } from './policy-rules.ts';
 import { reactions } from './reactions.ts';
 import { ssl, transportName, transportOpts } from './transport-options.ts';
-import path from 'node:path';
+import { rights } from './user-rights.ts';
 
 // `saltbridge: audit:`
 

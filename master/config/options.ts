@@ -9,7 +9,14 @@ import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
 import type { LogLevel, Reaction } from '../api/index.ts';
 import type { ExtPillarEntry } from './ext-pillar.ts';
 import type { HttpApiOptions } from './http-api-options.ts';
-import type { AuditOptions, EauthOptions, FileRoots, LearnAction, ReactorEntry, TenantDirectories } from './option-table.ts';
+import type {
+  AuditOptions,
+  EauthOptions,
+  FileRoots,
+  LearnAction,
+  ReactorEntry,
+  TenantDirectories,
+} from './option-table.ts';
 import type { Permissions } from './permissions.ts';
 import type { SslOptions, TransportName, TransportOpts } from './transport-options.ts';
 /** Salt's `hash_type`: digests of key fingerprints and files. */

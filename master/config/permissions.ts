@@ -1,6 +1,6 @@
-import { type OptionKind, toPlain } from './option-kinds.ts';
 import { type Grant, type GrantSyntax, parseGrants } from '../../acl/index.ts';
 import { compileWholePattern } from '../../minion-protocol/index.ts';
+import { type OptionKind, toPlain } from './option-kinds.ts';
 
 /** The value of `peer`, `peer_run` or `mine_get`, as it was written. */
 export type Permissions = Readonly<Record<string, unknown>>;

@@ -1,11 +1,33 @@
 /** `saltbridge: acl: rules:`, and every other option that permits something, as rules of one policy. */
 
-import { PolicyError, type PolicyRule, type PolicySyntax, allow, createPolicy, grantRules, isSpecificTagGlob, parseRule } from '../../acl/index.ts';
-import { compileGlob, compileLinearPattern, compileSearchPattern, compileWholePattern } from '../../minion-protocol/index.ts';
-import { ConfigError, type OptionKind, type OptionOrigin, type Setting, type Settings, isSettings, toPlain } from './option-kinds.ts';
+import {
+  allow,
+  createPolicy,
+  grantRules,
+  isSpecificTagGlob,
+  PolicyError,
+  type PolicyRule,
+  type PolicySyntax,
+  parseRule,
+} from '../../acl/index.ts';
+import {
+  compileGlob,
+  compileLinearPattern,
+  compileSearchPattern,
+  compileWholePattern,
+} from '../../minion-protocol/index.ts';
+import {
+  ConfigError,
+  isSettings,
+  type OptionKind,
+  type OptionOrigin,
+  type Setting,
+  type Settings,
+  toPlain,
+} from './option-kinds.ts';
 import type { MasterConfig, SignalRule } from './options.ts';
-import { compileRightTarget } from './target-text.ts';
 import { compilePermissions } from './permissions.ts';
+import { compileRightTarget } from './target-text.ts';
 import { userRightsOf } from './user-rights.ts';
 
 const key = 'saltbridge:acl:rules';

@@ -1,10 +1,19 @@
-import { ConfigError, type ConfigWarning, type OptionOrigin, type Setting, type Settings, mergeSettings, overrideSettings, typeError } from './option-kinds.ts';
-import { isMissing } from '../../runtime/index.ts';
-import { lstat, readFile, readdir } from 'node:fs/promises';
+import { lstat, readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { type Document, LineCounter, isMap, isNode, isScalar, parseDocument } from 'yaml';
-import { compileGlob } from '../../minion-protocol/index.ts';
 import path from 'node:path';
+import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from 'yaml';
+import { compileGlob } from '../../minion-protocol/index.ts';
+import { isMissing } from '../../runtime/index.ts';
+import {
+  ConfigError,
+  type ConfigWarning,
+  mergeSettings,
+  type OptionOrigin,
+  overrideSettings,
+  type Setting,
+  type Settings,
+  typeError,
+} from './option-kinds.ts';
 
 export const defaultInclude = 'master.d/*.conf';
 

@@ -2,7 +2,13 @@
 
 import { isReservedTag, isSpecificTagGlob } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
-import { type ConfigWarning, type Settings, moduleNames, pairsOf, placeOf } from './option-kinds.ts';
+import {
+  type ConfigWarning,
+  moduleNames,
+  pairsOf,
+  placeOf,
+  type Settings,
+} from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { rulesOf } from './policy-rules.ts';
 /** A rule to grant, and who needs it. */

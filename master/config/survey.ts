@@ -1,9 +1,9 @@
-import type { MasterConfig } from './options.ts';
-import { ConfigError, type ConfigWarning, type Settings, isSettings } from './option-kinds.ts';
-import { mainFileOf, readConfigFiles } from './read-files.ts';
-import { completeSettings, warnOfPushedFiles, warnOfUnserved } from './load.ts';
 import { warnOfExtPillar } from './ext-pillar.ts';
+import { completeSettings, warnOfPushedFiles, warnOfUnserved } from './load.ts';
 import { warnOfNarrowed } from './narrowed-patterns.ts';
+import { ConfigError, type ConfigWarning, isSettings, type Settings } from './option-kinds.ts';
+import type { MasterConfig } from './options.ts';
+import { mainFileOf, readConfigFiles } from './read-files.ts';
 import { warnOfRights } from './user-rights.ts';
 
 // A configuration looked at as a whole, for reports: what is wrong with it is told, all of it.

@@ -1,11 +1,11 @@
 /** Several masters of one process, each with a configuration directory of its own. */
 
 import { realpath } from 'node:fs/promises';
+import path from 'node:path';
 import { type LoadedConfig, loadMasterConfig } from './load.ts';
 import { ConfigError } from './option-kinds.ts';
 import type { MasterConfig } from './options.ts';
 import { servedTransports } from './transport-options.ts';
-import path from 'node:path';
 
 // What two masters in one process must not share.
 

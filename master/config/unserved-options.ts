@@ -1,5 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type AdviceGroup, anyValue, minionOptions, notNeeded, notServed, notYet } from './advice.ts';
+import {
+  type AdviceGroup,
+  anyValue,
+  minionOptions,
+  notNeeded,
+  notServed,
+  notYet,
+} from './advice.ts';
 import { type Setting, toPlain } from './option-kinds.ts';
 
 /** An option of Salt's that has no effect here. */

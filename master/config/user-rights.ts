@@ -1,9 +1,17 @@
-import { type ConfigWarning, type OptionKind, type OptionOrigin, type Settings, isSettings, placeOf, toPlain } from './option-kinds.ts';
-import { type Permissions, isPermissions } from './permissions.ts';
-import type { MasterConfig } from './options.ts';
-import { type UserRights, readUserRights } from '../../acl/index.ts';
+import { readUserRights, type UserRights } from '../../acl/index.ts';
 import { compileWholePattern } from '../../minion-protocol/index.ts';
 import { isNarrowed } from './narrowed-patterns.ts';
+import {
+  type ConfigWarning,
+  isSettings,
+  type OptionKind,
+  type OptionOrigin,
+  placeOf,
+  type Settings,
+  toPlain,
+} from './option-kinds.ts';
+import type { MasterConfig } from './options.ts';
+import { isPermissions, type Permissions } from './permissions.ts';
 
 // Salt's rights of users, as a configuration has them.
 

@@ -1,14 +1,30 @@
 /** One minion's pillar, from its files [salt/pillar/__init__.py compile_pillar]. */
 
-import { type CompiledTarget, type FactMap, type TargetCandidate, type TargetExpression, type WireMap, compileGlob, compileTarget, factsOf } from '../../minion-protocol/index.ts';
+import {
+  type CompiledTarget,
+  compileGlob,
+  compileTarget,
+  type FactMap,
+  factsOf,
+  type TargetCandidate,
+  type TargetExpression,
+  type WireMap,
+} from '../../minion-protocol/index.ts';
 import { type PlainData, TemplateError } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
-import { type MasterConfig, badTarget, parseTarget, valuesForMinions } from '../config/index.ts';
+import { badTarget, type MasterConfig, parseTarget, valuesForMinions } from '../config/index.ts';
 import { SlowPatterns } from '../jobs/index.ts';
-import type { PillarSetting, PillarSource, Reads } from './pillar.ts';
-import { type PillarMap, type SourceFile, isPillarMap, mergePillar, reasonOf, toWirePillar } from './pillar-data.ts';
-import { SlsRenderer, findSls } from './pillar-sources.ts';
 import { TracedGrains } from './grains.ts';
+import type { PillarSetting, PillarSource, Reads } from './pillar.ts';
+import {
+  isPillarMap,
+  mergePillar,
+  type PillarMap,
+  reasonOf,
+  type SourceFile,
+  toWirePillar,
+} from './pillar-data.ts';
+import { findSls, SlsRenderer } from './pillar-sources.ts';
 
 // Which targets of a top file mean the asking minion [salt/matchers/confirm_top.py].
 

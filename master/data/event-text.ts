@@ -1,5 +1,13 @@
-import { Dict, Float, type PlainData, type Value, isText, printedText, textOf } from '../../template/index.ts';
 import type { WireValue } from '../../minion-protocol/index.ts';
+import {
+  Dict,
+  Float,
+  isText,
+  type PlainData,
+  printedText,
+  textOf,
+  type Value,
+} from '../../template/index.ts';
 
 // Text of events in files that are rendered and then read as YAML. What could mean something to
 // YAML stands in the rendered text as a mark, and is put in its place when the YAML has been read:

@@ -4,12 +4,19 @@ import type { Logger } from 'pino';
 import type { FactMap } from '../../minion-protocol/index.ts';
 import type { PlainData } from '../../template/index.ts';
 import { MasterError, type PillarRequest, type PillarTextFormat } from '../api/index.ts';
-import { type ExtPillarEntry, checkPillarAddress } from '../config/index.ts';
+import { checkPillarAddress, type ExtPillarEntry } from '../config/index.ts';
 import { DiskFiles, HiddenDirectories } from '../files/index.ts';
-import { type MergeOptions, type PillarMap, fromWire, isPillarMap, mergePillar, toWirePillar } from './pillar-data.ts';
 import type { PillarAnswer, PillarSource } from './pillar.ts';
-import type { ParsedFileCache } from './renderer.ts';
+import {
+  fromWire,
+  isPillarMap,
+  type MergeOptions,
+  mergePillar,
+  type PillarMap,
+  toWirePillar,
+} from './pillar-data.ts';
 import { readData } from './render-task.ts';
+import type { ParsedFileCache } from './renderer.ts';
 /**
  * Whose pillar is asked for. The id is verified; grains are not told, so that nothing a minion
  * says of itself decides what it gets [THREATS M-09].

@@ -1,6 +1,13 @@
-import { type FactMap, type FactSource, type WireMap, type WireValue, factsOf, packLocal } from '../../minion-protocol/index.ts';
-import { Dict, type Value, toPython } from '../../template/index.ts';
 import { createHash } from 'node:crypto';
+import {
+  type FactMap,
+  type FactSource,
+  factsOf,
+  packLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import { Dict, toPython, type Value } from '../../template/index.ts';
 
 // The grains of the asking minion, of which is known what was looked at.
 

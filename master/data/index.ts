@@ -1,6 +1,4 @@
-export { GrainReads, TracedGrains } from './grains.ts';
-export { isPillarMap, type MergeOptions, mergeDeep, mergeOverride, type PillarMap } from './pillar-data.ts';
-export { saltFunctions } from './template-functions.ts';
+export { EventText } from './event-text.ts';
 export {
   type ExtPillar,
   type ExtPillarFilesOptions,
@@ -9,12 +7,38 @@ export {
   extPillarFiles,
   extPillarHttp,
 } from './ext-pillar.ts';
+export { GrainReads, TracedGrains } from './grains.ts';
 export { type Mine, type MineQuery, type MineReader, type MineStore, openMine } from './mine.ts';
-export { compiledOf, createPillarApi, type OwnPillar, openPillar, openPillarSource, type PillarSource, pillarRequestOf, Reads, renderMs } from './pillar.ts';
-export { isEmpty } from './pillar-data.ts';
-export { fromWire, toWire, toWirePillar } from './pillar-data.ts';
-export { findSls, PillarSources, pipeOf, SlsRenderer, type SlsRendering } from './pillar-sources.ts';
-export { type SourceFile } from './pillar-data.ts';
-export { EventText } from './event-text.ts';
+export {
+  compiledOf,
+  createPillarApi,
+  type OwnPillar,
+  openPillar,
+  openPillarSource,
+  type PillarSource,
+  pillarRequestOf,
+  Reads,
+  renderMs,
+} from './pillar.ts';
+export {
+  fromWire,
+  isEmpty,
+  isPillarMap,
+  type MergeOptions,
+  mergeDeep,
+  mergeOverride,
+  type PillarMap,
+  type SourceFile,
+  toWire,
+  toWirePillar,
+} from './pillar-data.ts';
+export {
+  findSls,
+  PillarSources,
+  pipeOf,
+  SlsRenderer,
+  type SlsRendering,
+} from './pillar-sources.ts';
+export type { Rendered } from './render-task.ts';
 export { type Imports, ParsedFileCache, Renderer } from './renderer.ts';
-export { type Rendered } from './render-task.ts';
+export { saltFunctions } from './template-functions.ts';

@@ -1,6 +1,13 @@
 /** Pillars that outlive the master: sealed in the store, one record a minion. */
 
-import { type PayloadLimits, type WireMap, type WireValue, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
+import {
+  isWireMap,
+  type PayloadLimits,
+  packLocal,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import type { Key, Operation, Store } from '../../store/index.ts';
 import type { Seal } from '../auth/index.ts';
 import { GrainReads } from './grains.ts';

@@ -1,7 +1,13 @@
-import { Float, type PlainData, type Template, TemplateError, parseTemplate } from '../../template/index.ts';
-import { MasterError } from '../api/errors.ts';
-import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
 import { isDeepStrictEqual } from 'node:util';
+import type { FactMap, WireMap, WireValue } from '../../minion-protocol/index.ts';
+import {
+  Float,
+  type PlainData,
+  parseTemplate,
+  type Template,
+  TemplateError,
+} from '../../template/index.ts';
+import { MasterError } from '../api/index.ts';
 
 /** What counts as nothing in Python. */
 export function isEmpty(data: PlainData): boolean {

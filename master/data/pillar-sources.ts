@@ -1,15 +1,25 @@
 /** The files of pillar, each read and parsed once for all minions as long as it does not change. */
 
-
 import { createHash } from 'node:crypto';
 import type { PlainData } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
-import { type FileLists, type FileServerBackend, type FoundFile, relativePath } from '../files/index.ts';
-import { type PillarMap, type SourceFile, type TemplateWhitespace, isEmpty, toSourceFile } from './pillar-data.ts';
-import type { PillarSetting, Reads } from './pillar.ts';
+import {
+  type FileLists,
+  type FileServerBackend,
+  type FoundFile,
+  relativePath,
+} from '../files/index.ts';
 import { EventText } from './event-text.ts';
-import { isTransient } from './renderer.ts';
+import type { PillarSetting, Reads } from './pillar.ts';
+import {
+  isEmpty,
+  type PillarMap,
+  type SourceFile,
+  type TemplateWhitespace,
+  toSourceFile,
+} from './pillar-data.ts';
 import type { PillarTask, Rendered } from './render-task.ts';
+import { isTransient } from './renderer.ts';
 /** What {@link PillarSources} needs. */
 export interface PillarSourcesOptions extends TemplateWhitespace {
   /** Serves `pillar_roots`. */

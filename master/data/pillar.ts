@@ -1,23 +1,60 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import { type FactMap, type Nodegroups, type WireMap, type WireValue, isWireMap, packLocal, traverseFacts, unpackLocal } from '../../minion-protocol/index.ts';
+import {
+  type FactMap,
+  isWireMap,
+  type Nodegroups,
+  packLocal,
+  traverseFacts,
+  unpackLocal,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import type { Closers } from '../../runtime/index.ts';
 import type { Store } from '../../store/index.ts';
 import type { TemplateLimits } from '../../template/index.ts';
-import { MasterError, type PillarApi, type PillarDifference, type PillarOrigin, type PillarProvider, type PillarRequest, version } from '../api/index.ts';
+import {
+  MasterError,
+  type PillarApi,
+  type PillarDifference,
+  type PillarOrigin,
+  type PillarProvider,
+  type PillarRequest,
+  version,
+} from '../api/index.ts';
 import type { Auth } from '../auth/index.ts';
 import type { MasterConfig } from '../config/index.ts';
 import { type FileLists, hiddenDirectories, openRoots } from '../files/index.ts';
 import { type KnownFacts, SlowPatternRunner } from '../jobs/index.ts';
-import { type CompiledPillar, type PillarLayer, compilePillar, withMasterOptions } from './compile-pillar.ts';
-import { GrainReads } from './grains.ts';
-import { type MergeOptions, type PillarMap, type SourceFile, toWire, toWirePillar } from './pillar-data.ts';
+import {
+  type CompiledPillar,
+  compilePillar,
+  type PillarLayer,
+  withMasterOptions,
+} from './compile-pillar.ts';
 import { type ExtPillar, openExtPillars, withExtPillar } from './ext-pillar.ts';
-import { type CacheDependencies, type FileRead, type KeptPillar, PersistentPillarCache, isCurrent, keptLimits, packKept, unpackKept } from './pillar-cache.ts';
+import { GrainReads } from './grains.ts';
+import {
+  type CacheDependencies,
+  type FileRead,
+  isCurrent,
+  type KeptPillar,
+  keptLimits,
+  PersistentPillarCache,
+  packKept,
+  unpackKept,
+} from './pillar-cache.ts';
+import {
+  type MergeOptions,
+  type PillarMap,
+  type SourceFile,
+  toWire,
+  toWirePillar,
+} from './pillar-data.ts';
 import { PillarSources } from './pillar-sources.ts';
-import { type Imports, ParsedFileCache, Renderer } from './renderer.ts';
 import type { Notes, UntrustedInput } from './render-task.ts';
+import { type Imports, ParsedFileCache, Renderer } from './renderer.ts';
 
 /** A minion's pillar, with what of it the minion's own word has no part in. */
 export interface PillarAnswer {

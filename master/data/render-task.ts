@@ -1,7 +1,20 @@
-import { type PillarMap, type SourceFile, type SourceText, type TemplateWhitespace, parseJson } from './pillar-data.ts';
-import { Float, type PlainData, TemplateError, type TemplateErrorCode, type TemplateLimits, parseYaml } from '../../template/index.ts';
-import { GrainReads } from './grains.ts';
 import type { Nodegroups, WireMap } from '../../minion-protocol/index.ts';
+import {
+  Float,
+  type PlainData,
+  parseYaml,
+  TemplateError,
+  type TemplateErrorCode,
+  type TemplateLimits,
+} from '../../template/index.ts';
+import { GrainReads } from './grains.ts';
+import {
+  type PillarMap,
+  parseJson,
+  type SourceFile,
+  type SourceText,
+  type TemplateWhitespace,
+} from './pillar-data.ts';
 
 // What goes between the main thread and one that renders: plain data, which can be copied.
 

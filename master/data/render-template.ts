@@ -1,12 +1,35 @@
 /** Renders a template, on whichever thread. */
 
 import type { WireValue } from '../../minion-protocol/index.ts';
-import { type RenderOptions, TemplateError, renderJinja } from '../../template/index.ts';
-import { GrainReads, GrainsDict, TracedGrains } from './grains.ts';
-import { matchFunctions, saltFunctions } from './template-functions.ts';
-import { type SourceFile, type SourceText, type TemplateWhitespace, slsNames, toSourceFile } from './pillar-data.ts';
-import { type KnownFiles, NotRead, type Notes, type PillarTask, type ReactionTask, type RenderAnswer, type RenderOrder, type RenderOutcome, type RenderTask, type Rendered, WeightedCache, makeNotes, readData, receiveMap, sendNotes, sendTemplateError } from './render-task.ts';
+import { type RenderOptions, renderJinja, TemplateError } from '../../template/index.ts';
 import { EventPrinter } from './event-text.ts';
+import { GrainReads, GrainsDict, TracedGrains } from './grains.ts';
+import {
+  type SourceFile,
+  type SourceText,
+  slsNames,
+  type TemplateWhitespace,
+  toSourceFile,
+} from './pillar-data.ts';
+import {
+  type KnownFiles,
+  makeNotes,
+  type Notes,
+  NotRead,
+  type PillarTask,
+  type ReactionTask,
+  type RenderAnswer,
+  type Rendered,
+  type RenderOrder,
+  type RenderOutcome,
+  type RenderTask,
+  readData,
+  receiveMap,
+  sendNotes,
+  sendTemplateError,
+  WeightedCache,
+} from './render-task.ts';
+import { matchFunctions, saltFunctions } from './template-functions.ts';
 
 /** @throws NotRead, TemplateError */
 export function renderTemplate(

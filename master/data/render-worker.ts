@@ -1,8 +1,8 @@
 /** The worker thread that renders: one order at a time. */
 
 import { parentPort } from 'node:worker_threads';
-import { ReceivedFiles, handleTask } from './render-template.ts';
 import type { RenderOrder } from './render-task.ts';
+import { handleTask, ReceivedFiles } from './render-template.ts';
 
 const files = new ReceivedFiles();
 

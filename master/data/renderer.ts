@@ -1,12 +1,27 @@
 /** Renders templates and reads data: what is small at once, the rest on a thread of its own. */
 
-
 import { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from '../../runtime/index.ts';
 import { type PlainData, TemplateError, type TemplateLimits } from '../../template/index.ts';
 import { MasterError } from '../api/index.ts';
 import type { SourceFile, SourceText } from './pillar-data.ts';
+import {
+  type KnownFiles,
+  makeNotes,
+  type Notes,
+  NotRead,
+  type ReadTask,
+  type RenderAnswer,
+  type Rendered,
+  type RenderOrder,
+  type RenderOutcome,
+  type RenderTask,
+  readData,
+  receiveData,
+  receiveNotes,
+  receiveTemplateError,
+  WeightedCache,
+} from './render-task.ts';
 import { renderTemplate } from './render-template.ts';
-import { type KnownFiles, NotRead, type Notes, type ReadTask, type RenderAnswer, type RenderOrder, type RenderOutcome, type RenderTask, type Rendered, WeightedCache, makeNotes, readData, receiveData, receiveNotes, receiveTemplateError } from './render-task.ts';
 /** The files that templates of one place include and import. */
 export interface Imports {
   readonly known: KnownFiles;

@@ -1,10 +1,25 @@
-import { TracedGrains } from './grains.ts';
-import { type PillarMap, isPillarMap, mergeDeep, mergePillar, mergeStrategies, toWire } from './pillar-data.ts';
-import type { PlainData, SaltFunction } from '../../template/index.ts';
-import { type Nodegroups, type WireValue, compileGlob, compileTarget, factsOf, pythonStr, traverseFacts } from '../../minion-protocol/index.ts';
 import { createHash } from 'node:crypto';
-import { parseTarget } from '../config/target-text.ts';
-import { MasterError } from '../api/errors.ts';
+import {
+  compileGlob,
+  compileTarget,
+  factsOf,
+  type Nodegroups,
+  pythonStr,
+  traverseFacts,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
+import type { PlainData, SaltFunction } from '../../template/index.ts';
+import { MasterError } from '../api/index.ts';
+import { parseTarget } from '../config/index.ts';
+import type { TracedGrains } from './grains.ts';
+import {
+  isPillarMap,
+  mergeDeep,
+  mergePillar,
+  mergeStrategies,
+  type PillarMap,
+  toWire,
+} from './pillar-data.ts';
 
 // The functions that pillar templates may call as `salt['…']`: a closed list, none of which acts.
 

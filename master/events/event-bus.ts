@@ -1,9 +1,14 @@
 import type { Logger } from 'pino';
-import { type WireMap, type WireValue, compileGlob, formatEventStamp } from '../../minion-protocol/index.ts';
+import {
+  compileGlob,
+  formatEventStamp,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import { BoundedQueue, type Closers } from '../../runtime/index.ts';
 import type { Store } from '../../store/index.ts';
 import { type EventsApi, type EventsRequest, MasterError, type MasterEvent } from '../api/index.ts';
-import { type MasterConfig, eventRingSize } from '../config/index.ts';
+import { eventRingSize, type MasterConfig } from '../config/index.ts';
 import type { EventFigures } from '../metrics/index.ts';
 import { EventRing, MissedEvents } from './event-ring.ts';
 

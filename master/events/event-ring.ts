@@ -6,7 +6,13 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type WireMap, formatEventStamp, isWireMap, packLocal, unpackLocal } from '../../minion-protocol/index.ts';
+import {
+  formatEventStamp,
+  isWireMap,
+  packLocal,
+  unpackLocal,
+  type WireMap,
+} from '../../minion-protocol/index.ts';
 import type { Key, Store } from '../../store/index.ts';
 import type { MasterEvent } from '../api/index.ts';
 import type { EventRingOptions } from '../config/index.ts';

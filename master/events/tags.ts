@@ -1,6 +1,3 @@
-
-
-
 // Salt's event tags [WIRE 14.2], and ours, which begin with `saltbridge/`.
 
 export const tags = {

@@ -1,4 +1,4 @@
-import type { HashType } from '../config/options.ts';
+import type { HashType } from '../config/index.ts';
 
 // What files are served from. Salt calls it a fileserver backend; the file server asks its
 // backends one after the other, and the first that has a file serves it.

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { type BigIntStats, constants } from 'node:fs';
 import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
-import { Semaphore, codeOf } from '../../runtime/index.ts';
+import path from 'node:path';
+import { codeOf, Semaphore } from '../../runtime/index.ts';
 import type { HashType } from '../config/index.ts';
 import type { FileStat, FoundFile } from './backend.ts';
-import path from 'node:path';
 
 /** Digests that are kept; each is some 200 bytes. */
 const maxKept = 50_000;

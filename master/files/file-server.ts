@@ -3,9 +3,9 @@
 import type { Logger } from 'pino';
 import type { WireValue } from '../../minion-protocol/index.ts';
 import type { MasterConfig } from '../config/index.ts';
-import { expandRoot, openRoots } from './roots.ts';
-import { isBelow } from './disk-files.ts';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
+import { isBelow } from './disk-files.ts';
+import { expandRoot, openRoots } from './roots.ts';
 
 // What a minion asks for, before anything is looked up [WIRE 9.8, THREATS G-03, C-40].
 

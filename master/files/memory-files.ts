@@ -1,9 +1,14 @@
 /** Files served from memory, for services that ship modules and states from their own code. */
 
-
 import { createHash } from 'node:crypto';
 import type { HashType } from '../config/index.ts';
-import { type FileLists, type FileServerBackend, type FileStat, type FoundFile, noFiles } from './backend.ts';
+import {
+  type FileLists,
+  type FileServerBackend,
+  type FileStat,
+  type FoundFile,
+  noFiles,
+} from './backend.ts';
 import { relativePath } from './file-server.ts';
 /** Contents by path, by environment: `{ base: { '_modules/mine.py': 'def …' } }`. Text is UTF-8. */
 export type MemoryContent = Readonly<Record<string, Readonly<Record<string, string | Uint8Array>>>>;

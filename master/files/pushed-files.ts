@@ -2,11 +2,11 @@
 
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, realpath, rm, stat } from 'node:fs/promises';
-import { type WireMap, isValidMinionId, wireBytes } from '../../minion-protocol/index.ts';
-import { makeDirectory } from '../../runtime/index.ts';
-import { relativePath } from './file-server.ts';
-import { ifPresent, isBelow } from './disk-files.ts';
 import path from 'node:path';
+import { isValidMinionId, type WireMap, wireBytes } from '../../minion-protocol/index.ts';
+import { makeDirectory } from '../../runtime/index.ts';
+import { ifPresent, isBelow } from './disk-files.ts';
+import { relativePath } from './file-server.ts';
 
 /** How much may be pushed, and where to. */
 export interface PushedFilesOptions {

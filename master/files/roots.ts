@@ -2,13 +2,18 @@
 
 import { type Dirent, type FSWatcher, watch } from 'node:fs';
 import { readdir, readlink, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
 import type { Logger } from 'pino';
-import { type WireMap, compileGlob, compileSearchPattern, packWire } from '../../minion-protocol/index.ts';
+import {
+  compileGlob,
+  compileSearchPattern,
+  packWire,
+  type WireMap,
+} from '../../minion-protocol/index.ts';
 import { createSilentLogger } from '../api/index.ts';
 import { expandGlob } from '../config/index.ts';
-import { DiskFiles, HiddenDirectories, ifPresent, isBelow } from './disk-files.ts';
 import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from './backend.ts';
-import path from 'node:path';
+import { DiskFiles, HiddenDirectories, ifPresent, isBelow } from './disk-files.ts';
 
 /** Which paths are as if they were not there. */
 export interface IgnoreRules {

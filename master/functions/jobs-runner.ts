@@ -1,10 +1,28 @@
 /** The `jobs` runner [salt/runners/jobs.py]. */
 
-import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../minion-protocol/index.ts';
+import {
+  compileGlob,
+  isWireMap,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import { type JobReturn, MasterError } from '../api/index.ts';
 import { type JobCache, type JobRecord, returnerOf } from '../jobs/index.ts';
-import { type CallContext, type FunctionTable, count, flag, ignored, map, masterFunction, names, optional, required, text, withOutputter } from './caller.ts';
-import { type MinionCalls, askMinions } from './minion-calls.ts';
+import {
+  type CallContext,
+  count,
+  type FunctionTable,
+  flag,
+  ignored,
+  map,
+  masterFunction,
+  names,
+  optional,
+  required,
+  text,
+  withOutputter,
+} from './caller.ts';
+import { askMinions, type MinionCalls } from './minion-calls.ts';
 /** What a job must be like to be listed; all that is given must hold. */
 export interface JobFilter {
   /** Globs, one of which means its function. */

@@ -3,8 +3,19 @@
 import type { WireMap } from '../../minion-protocol/index.ts';
 import type { KeysApi, PresentMinion } from '../api/index.ts';
 import { literalGlob } from '../auth/index.ts';
-import { type CallContext, type FunctionTable, type MasterFunction, flag, masterFunction, names, optional, seconds, target, text } from './caller.ts';
-import { type MinionCalls, askMinions, countAnswers } from './minion-calls.ts';
+import {
+  type CallContext,
+  type FunctionTable,
+  flag,
+  type MasterFunction,
+  masterFunction,
+  names,
+  optional,
+  seconds,
+  target,
+  text,
+} from './caller.ts';
+import { askMinions, countAnswers, type MinionCalls } from './minion-calls.ts';
 /** What these runners need. */
 export interface ManageRunnerDeps extends MinionCalls {
   readonly keys: Pick<KeysApi, 'delete'>;

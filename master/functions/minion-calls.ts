@@ -1,6 +1,5 @@
+import type { JobReturn, JobsApi, RunRequest } from '../api/index.ts';
 import type { CallContext } from './caller.ts';
-import type { JobsApi } from '../api/master-api.ts';
-import type { JobReturn, RunRequest } from '../api/jobs.ts';
 
 /** What of a call matters to the minions that are asked. */
 export type AskContext = Pick<CallContext, 'closing' | 'timeout'>;

@@ -2,21 +2,43 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type WireMap, type WireValue, isWireMap } from '../../minion-protocol/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { type LoginsApi, MasterError } from '../api/index.ts';
-import { type MineReader, type PillarMap, type PillarSource, compiledOf, fromWire, isPillarMap, pillarRequestOf } from '../data/index.ts';
+import {
+  compiledOf,
+  fromWire,
+  isPillarMap,
+  type MineReader,
+  type PillarMap,
+  type PillarSource,
+  pillarRequestOf,
+} from '../data/index.ts';
 import type { EventBus } from '../events/index.ts';
 import type { FileServer } from '../files/index.ts';
 import type { KnownFacts } from '../jobs/index.ts';
 import { AuthenticationError } from '../users/index.ts';
 import { type CacheRunnerDeps, cacheRunner } from './cache-runner.ts';
-import { type FunctionTable, type MasterFunction, anything, flag, ignored, map, masterFunction, names, optional, required, seconds, target, text } from './caller.ts';
+import {
+  anything,
+  type FunctionTable,
+  flag,
+  ignored,
+  type MasterFunction,
+  map,
+  masterFunction,
+  names,
+  optional,
+  required,
+  seconds,
+  target,
+  text,
+} from './caller.ts';
 import { type FileserverRunnerDeps, fileserverRunner } from './fileserver-runner.ts';
 import { type JobsRunnerDeps, jobsRunner } from './jobs-runner.ts';
 import { type ManageRunnerDeps, manageRunner } from './manage-runner.ts';
-import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestrator.ts';
+import { askMinions, type MinionCalls } from './minion-calls.ts';
 import { isSuccess } from './orchestrate/low-chunk.ts';
-import { type MinionCalls, askMinions } from './minion-calls.ts';
+import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestrator.ts';
 
 // The `auth` runner [salt/runners/auth.py].
 

@@ -1,12 +1,25 @@
 /** From an event to the calls that follow from it, as data. */
 
-import { RateLimiter, parseRate } from '../../acl/index.ts';
-import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../minion-protocol/index.ts';
+import { parseRate, RateLimiter } from '../../acl/index.ts';
+import {
+  compileGlob,
+  isWireMap,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import type { CallValue, MappedValue, Reaction, RunAction, TargetRequest } from '../api/index.ts';
-import { type MasterConfig, globsOf, isMapped, neededValues, pathOf, rulesOf, schemaGuarantees } from '../config/index.ts';
+import {
+  globsOf,
+  isMapped,
+  type MasterConfig,
+  neededValues,
+  pathOf,
+  type ReactorEntry,
+  reaction,
+  rulesOf,
+  schemaGuarantees,
+} from '../config/index.ts';
 import type { TargetResolver } from '../jobs/index.ts';
-import type { ReactorEntry } from '../config/option-table.ts';
-import { reaction } from '../config/reactions.ts';
 /** An event that something may follow from. */
 export interface ReactionEvent {
   readonly tag: string;

@@ -2,21 +2,40 @@
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { type Policy, type RuleAction, hasRules } from '../../acl/index.ts';
+import { hasRules, type Policy, type RuleAction } from '../../acl/index.ts';
 import type { WireMap } from '../../minion-protocol/index.ts';
 import { type Store, StoreError } from '../../store/index.ts';
-import { MasterError, type NamedCommands, type ReactionAction, type ReactionInfo, type ReactionRun, type ReactionsApi } from '../api/index.ts';
+import {
+  MasterError,
+  type NamedCommands,
+  type ReactionAction,
+  type ReactionInfo,
+  type ReactionRun,
+  type ReactionsApi,
+} from '../api/index.ts';
 import { type MasterConfig, serviceOf } from '../config/index.ts';
 import { Renderer, renderMs } from '../data/index.ts';
 import type { EventBus } from '../events/index.ts';
 import { type FileServer, hiddenDirectories } from '../files/index.ts';
 import type { Services } from '../functions/index.ts';
-import { type JobCache, type JobDispatcher, type TargetResolver, freshJid } from '../jobs/index.ts';
+import { freshJid, type JobCache, type JobDispatcher, type TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
-import { type CompiledReaction, type PlannedCall, type Planner, type ReactionEvent, compileReactions, valueAt } from './reaction-planner.ts';
-import { type EndedRun, type OpenRun, type QueueConditions, ReactionQueue } from './reaction-queue.ts';
+import {
+  type CompiledReaction,
+  compileReactions,
+  type PlannedCall,
+  type Planner,
+  type ReactionEvent,
+  valueAt,
+} from './reaction-planner.ts';
+import {
+  type EndedRun,
+  type OpenRun,
+  type QueueConditions,
+  ReactionQueue,
+} from './reaction-queue.ts';
 import { ReactionReports, ReactionWorker } from './reaction-worker.ts';
-import { type Takes, createReactorPlanner, openReactorFiles } from './reactor-files.ts';
+import { createReactorPlanner, openReactorFiles, type Takes } from './reactor-files.ts';
 
 // From events to runs in the queue.
 

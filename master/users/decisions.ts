@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Call, type Decision, type MinionSubject, questionText } from '../../acl/index.ts';
-import { type WireValue, isPlainObject, isWireMap } from '../../minion-protocol/index.ts';
+import { isPlainObject, isWireMap, type WireValue } from '../../minion-protocol/index.ts';
 import { TokenBuckets } from '../../runtime/index.ts';
 import type { Operation, Store } from '../../store/index.ts';
 import type { RecordedDecision } from '../api/index.ts';

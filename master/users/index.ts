@@ -1,4 +1,3 @@
-export { createDecisionsApi } from './learn.ts';
 export { DecisionRecorder } from './decisions.ts';
 export {
   AuthenticationError,
@@ -15,7 +14,7 @@ export {
   readToken,
   tokensUrl,
 } from './keystone.ts';
-export { learnedText } from './learn.ts';
+export { createDecisionsApi, learnedText } from './learn.ts';
 export type { Logins } from './logins.ts';
 export {
   type LivePolicy,

@@ -1,11 +1,28 @@
 /** The least policy that permits what was refused: a rule for what was asked, and nothing wider. */
 
-import { type Decision, type Policy, type PolicyRule, type RuleAction, builtInDenyNames, createPolicy, explain, isGrantable, literalGlob, parseRule } from '../../acl/index.ts';
-import { type WireValue, isWireMap } from '../../minion-protocol/index.ts';
-import type { LearnedPolicy, LearnedRule, RecordedDecision, ReplayChange, ReplayReport } from '../api/index.ts';
-import { DecisionRecorder, questionsOf } from './decisions.ts';
+import {
+  builtInDenyNames,
+  createPolicy,
+  type Decision,
+  explain,
+  isGrantable,
+  literalGlob,
+  type Policy,
+  type PolicyRule,
+  parseRule,
+  type RuleAction,
+} from '../../acl/index.ts';
+import { isWireMap, type WireValue } from '../../minion-protocol/index.ts';
+import type {
+  AclApi,
+  LearnedPolicy,
+  LearnedRule,
+  RecordedDecision,
+  ReplayChange,
+  ReplayReport,
+} from '../api/index.ts';
+import { type DecisionRecorder, questionsOf } from './decisions.ts';
 import type { LivePolicy } from './policy.ts';
-import type { AclApi } from '../api/master-api.ts';
 
 // JSON Schema that the data of some examples fit, and only data of their shapes.
 

@@ -1,7 +1,7 @@
-import { type SurveyedKey, keyMarks, surveyOwnKeys } from '../../master/auth/index.ts';
+import path from 'node:path';
+import { keyMarks, type SurveyedKey, surveyOwnKeys } from '../../master/auth/index.ts';
 import { isNewMinionId } from '../../minion-protocol/index.ts';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
-import path from 'node:path';
 
 const dayMs = 86_400_000;
 const pendingDays = 7;

@@ -1,11 +1,11 @@
 import type { Stats } from 'node:fs';
-import { readFile, readdir, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
 import { version } from '../../master/api/index.ts';
 import { placeDirectories } from '../../master/auth/index.ts';
 import type { MasterConfig } from '../../master/config/index.ts';
 import { isMissing } from '../../runtime/index.ts';
 import type { DiagnosticsInput, DiskRoom, DoctorFinding } from './report.ts';
-import path from 'node:path';
 
 const mebibyte = 1_048_576;
 const toleranceMs = 300_000;

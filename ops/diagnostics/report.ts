@@ -1,6 +1,6 @@
-import type { KeyInfo, MasterStatus, MinionInfo } from '../../master/api/master-api.ts';
-import type { ConfigSurvey } from '../../master/config/survey.ts';
-import type { KeySurvey } from '../../master/auth/key-survey.ts';
+import type { KeyInfo, MasterStatus, MinionInfo } from '../../master/api/index.ts';
+import type { KeySurvey } from '../../master/auth/index.ts';
+import type { ConfigSurvey } from '../../master/config/index.ts';
 
 // What a doctor finds. A code, once released, is never given another meaning.
 

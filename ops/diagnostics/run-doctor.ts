@@ -4,17 +4,44 @@ import { generateKeyPairSync, sign } from 'node:crypto';
 import { once } from 'node:events';
 import { statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { type RuleAction, createPolicy, hasRules } from '../../acl/index.ts';
+import path from 'node:path';
+import { createPolicy, hasRules, type RuleAction } from '../../acl/index.ts';
 import { type MasterApi, version } from '../../master/api/index.ts';
 import { readPins, surveyKeys } from '../../master/auth/index.ts';
-import { type ConfigSurvey, type ConfigWarning, type MasterConfig, placeOf, policySyntax, rulesOf, serviceOf, surveyMasterConfig, withoutPlace } from '../../master/config/index.ts';
+import {
+  type ConfigSurvey,
+  type ConfigWarning,
+  type MasterConfig,
+  placeOf,
+  policySyntax,
+  rulesOf,
+  serviceOf,
+  surveyMasterConfig,
+  withoutPlace,
+} from '../../master/config/index.ts';
 import { jidTime } from '../../minion-protocol/index.ts';
 import { codeOf, isMissing } from '../../runtime/index.ts';
-import { type Store, StoreError, engineVersion, readStore } from '../../store/index.ts';
+import { engineVersion, readStore, type Store, StoreError } from '../../store/index.ts';
 import { checkMinionKeys, checkOwnKeys } from './keys.ts';
-import { checkClock, checkDisk, checkFileLimit, checkPermissions, checkVersions } from './machine.ts';
-import { type Check, type DiagnosticsInput, type DiskRoom, type DoctorCode, type DoctorFinding, type DoctorReport, type RunningMaster, type StoreContent, type SystemInfo, formatList } from './report.ts';
-import path from 'node:path';
+import {
+  checkClock,
+  checkDisk,
+  checkFileLimit,
+  checkPermissions,
+  checkVersions,
+} from './machine.ts';
+import {
+  type Check,
+  type DiagnosticsInput,
+  type DiskRoom,
+  type DoctorCode,
+  type DoctorFinding,
+  type DoctorReport,
+  formatList,
+  type RunningMaster,
+  type StoreContent,
+  type SystemInfo,
+} from './report.ts';
 
 const maxSocketPathBytes = 107;
 

@@ -1,12 +1,44 @@
 /** The report on a salt-master's configuration: what would become of each thing that it uses. */
 
 import { readdir } from 'node:fs/promises';
-import { type KeyPlace, type KeySurvey, type SurveyedKey, placeDirectories, surveyKeys, surveyOwnKeys } from '../../master/auth/index.ts';
-import { type ConfigError, type ConfigSurvey, type ConfigWarning, type MasterConfig, type Setting, type Settings, type SignalPlan, enginePrefixes, moduleNames, optionStatus, planSignals, surveyMasterConfig, textsOf, unservedExtPillars, withoutPlace } from '../../master/config/index.ts';
-import { isNewMinionId } from '../../minion-protocol/index.ts';
-import { type ReactionPlan, planReactions } from './reaction-plan.ts';
-import { type Root, customModuleFindings, extensionFindings, findListeners, rendererFindings, rootsOf, unreadableFinding, walkFiles } from './site-files.ts';
 import path from 'node:path';
+import {
+  type KeyPlace,
+  type KeySurvey,
+  placeDirectories,
+  type SurveyedKey,
+  surveyKeys,
+  surveyOwnKeys,
+} from '../../master/auth/index.ts';
+import {
+  type ConfigError,
+  type ConfigSurvey,
+  type ConfigWarning,
+  enginePrefixes,
+  type MasterConfig,
+  moduleNames,
+  optionStatus,
+  planSignals,
+  type Setting,
+  type Settings,
+  type SignalPlan,
+  surveyMasterConfig,
+  textsOf,
+  unservedExtPillars,
+  withoutPlace,
+} from '../../master/config/index.ts';
+import { isNewMinionId } from '../../minion-protocol/index.ts';
+import { planReactions, type ReactionPlan } from './reaction-plan.ts';
+import {
+  customModuleFindings,
+  extensionFindings,
+  findListeners,
+  type Root,
+  rendererFindings,
+  rootsOf,
+  unreadableFinding,
+  walkFiles,
+} from './site-files.ts';
 
 // Parts of Salt that a configuration brings into use, by the option that does so: what they mean
 // here while the option is not served. One that is served needs no row.

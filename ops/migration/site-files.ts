@@ -1,10 +1,18 @@
 import type { Dirent } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
-import { type Listening, type Settings, engineNames, engineOption, forwardingEngines, pairsOf, reactorPatterns, textsOf } from '../../master/config/index.ts';
+import path from 'node:path';
+import {
+  engineNames,
+  engineOption,
+  forwardingEngines,
+  type Listening,
+  pairsOf,
+  reactorPatterns,
+  type Settings,
+  textsOf,
+} from '../../master/config/index.ts';
 import { codeOf, isMissing } from '../../runtime/index.ts';
 import type { MigrationFinding } from './check-migration.ts';
-import path from 'node:path';
-
 
 /** How much of a tree is looked at. */
 const maxFiles = 50_000;

@@ -1,4 +1,5 @@
 /** The policy language: what rules mean, and which are refused. */
+
 import test from 'ava';
 import {
   allow,
@@ -6,12 +7,22 @@ import {
   type Decision,
   decide,
   deny,
+  type Grant,
+  grantRules,
   type MinionTest,
+  type Policy,
   PolicyError,
   type PolicyRule,
+  parseGrants,
   parseRule,
+  type Question,
+  readUserRights,
   type Subject,
+  type UserRightOptions,
 } from '../../acl/index.ts';
+import { rulesOf } from '../../master/config/policy-rules.ts';
+import { resolveMasterConfig } from '../../master/index.ts';
+import { compileWholePattern } from '../../minion-protocol/index.ts';
 import { policyOf, type World } from '../helpers/policies.ts';
 
 interface Signal {
@@ -249,3 +260,406 @@ for (const [code, name, rule] of [
     t.is(t.throws(parse, { instanceOf: PolicyError })?.code, code);
   });
 }
+
+// `peer`, `peer_run` and `mine_get`: who may have what.
+
+function grants(value: unknown, mapKey: 'function' | 'target' = 'target'): Grant[] {
+  return parseGrants(value, { compile: compileWholePattern, mapKey });
+}
+
+function granted(option: 'peer' | 'peer_run', value: unknown): Policy {
+  const [action, mapKey] =
+    option === 'peer' ? (['publish', 'target'] as const) : (['runner', 'function'] as const);
+  return policyOf(grantRules(option, action, grants(value, mapKey)));
+}
+
+function call(fun: string, args: string[] = [], kwargs: Record<string, string> = {}): Call {
+  return { fun, args, kwargs: new Map(Object.entries(kwargs)) };
+}
+
+function publish(
+  peer: unknown,
+  calls: readonly Call[],
+  { id = 'web1', on = ['other1'] }: { id?: string; on?: readonly string[] } = {},
+): Decision {
+  return decide(
+    {
+      subject: { kind: 'minion', id },
+      action: 'publish',
+      resource: { calls, minions: on },
+    },
+    granted('peer', peer),
+  );
+}
+
+test('a minion may publish nothing unless a rule says so', (t) => {
+  t.is(publish({}, [call('test.ping')]).effect, 'deny');
+  t.is(publish({ '.*': [] }, [call('test.ping')]).effect, 'deny');
+  t.is(publish({ 'web.*': ['test.*'] }, [call('test.ping')]).effect, 'allow');
+});
+
+test('every function of a list must be permitted', (t) => {
+  const peer = { 'web.*': ['test.*'] };
+  t.is(publish(peer, [call('test.ping'), call('test.echo')]).effect, 'allow');
+  t.is(publish(peer, [call('test.ping'), call('cmd.run')]).effect, 'deny');
+  t.is(publish(peer, []).effect, 'deny');
+});
+
+test('expressions mean ids and functions as a whole', (t) => {
+  t.is(publish({ web1: ['test.ping'] }, [call('test.ping')]).effect, 'allow');
+  t.is(publish({ web1: ['test.ping'] }, [call('test.ping')], { id: 'web10' }).effect, 'deny');
+  t.is(publish({ web1: ['test.ping'] }, [call('test.ping_all')]).effect, 'deny');
+  t.is(publish({ web1: ['a|test.ping'] }, [call('test.pings')]).effect, 'deny');
+});
+
+test('publish functions are never published, whatever the rules say', (t) => {
+  const decision = publish({ '.*': ['.*'] }, [call('test.ping'), call('publish.publish')]);
+  t.is(decision.effect, 'deny');
+  t.is(decision.rule, 'no-publishing-of-publishing');
+});
+
+test('conditions on arguments hold for the place or the name that they are for', (t) => {
+  const peer = {
+    web1: [
+      { 'L@db1': [{ 'service.restart': { args: ['nginx|redis'], kwargs: { no_block: null } } }] },
+    ],
+  };
+  const allowed = { on: ['db1'] };
+  const named = { no_block: 'True' };
+  t.is(publish(peer, [call('service.restart', ['nginx'], named)], allowed).effect, 'allow');
+  t.is(publish(peer, [call('service.restart', ['nginx'])], allowed).effect, 'deny');
+  t.is(publish(peer, [call('service.restart', ['sshd'], named)], allowed).effect, 'deny');
+  t.is(publish(peer, [call('service.restart', ['nginx2'], named)], allowed).effect, 'deny');
+  t.is(publish(peer, [call('service.restart', [], named)], allowed).effect, 'deny');
+});
+
+test('a target in a rule limits whom the job may be for', (t) => {
+  const peer = { web1: [{ 'db*': ['test.ping'] }] };
+  t.is(publish(peer, [call('test.ping')], { on: ['db2'] }).effect, 'allow');
+  t.is(publish(peer, [call('test.ping')]).effect, 'deny');
+});
+
+test('any one of several conditions is enough', (t) => {
+  const peer_run = { web1: [{ 'jobs.lookup_jid': [{ args: ['1'] }, { args: ['2'] }] }] };
+  const run = (text: string): string =>
+    decide(
+      {
+        subject: { kind: 'minion', id: 'web1' },
+        action: 'runner',
+        resource: { call: call('jobs.lookup_jid', [text]) },
+      },
+      granted('peer_run', peer_run),
+    ).effect;
+  t.deepEqual(['1', '2', '3'].map(run), ['allow', 'allow', 'deny']);
+});
+
+test('without mine_get every minion reads the mine; with it, only whom it names', (t) => {
+  const read = (id: string, fun: string, mineGet?: Record<string, unknown>): string =>
+    decide(
+      { subject: { kind: 'minion', id }, action: 'mine', resource: { fun } },
+      policyOf(rulesOf(resolveMasterConfig(mineGet === undefined ? {} : { mineGet }))),
+    ).effect;
+  t.is(read('web1', 'grains.items'), 'allow');
+  const option = { 'web.*': ['network.*'] };
+  t.is(read('web1', 'network.ip_addrs', option), 'allow');
+  t.is(read('web1', 'grains.items', option), 'deny');
+  t.is(read('db1', 'network.ip_addrs', option), 'deny');
+  const conditional = { 'web.*': [{ 'network.*': [{ args: ['eth0'] }] }] };
+  t.is(read('web1', 'network.ip_addrs', conditional), 'deny');
+});
+
+for (const [what, value] of Object.entries({
+  'no map': ['.*'],
+  'an expression that has an error': { '(': ['.*'] },
+  lookaround: { '.*': ['(?!cmd).*'] },
+  'two targets in one map': { '.*': [{ a: ['x'], b: ['y'] }] },
+  'a function without its conditions': { '.*': [{ a: [{ 'x.y': [] }] }] },
+  'an unknown kind of condition': { '.*': [{ a: [{ 'x.y': { arg: ['1'] } }] }] },
+  'a number for a function': { '.*': [1] },
+})) {
+  test(`${what} is refused when rules are read`, (t) => {
+    t.throws(() => grants(value), { instanceOf: SyntaxError });
+  });
+}
+
+// `publisher_acl`, `publisher_acl_blacklist` and `external_auth` as rules.
+
+const none: UserRightOptions = {
+  publisherAcl: {},
+  publisherAclBlacklist: {},
+  externalAuth: {},
+  permissiveAcl: false,
+};
+
+interface Asked {
+  readonly action?: 'publish' | 'runner' | 'wheel';
+  readonly args?: readonly string[];
+  readonly on?: readonly string[];
+}
+
+function userRightsAsker(options: Partial<UserRightOptions>) {
+  const { rules } = readUserRights({ ...none, ...options }, compileWholePattern);
+  const policy = policyOf(rules);
+  return (
+    subject: Subject,
+    fun: string,
+    { action = 'publish', args = [], on = ['db1'] }: Asked = {},
+  ) => {
+    const calls = fun.split(',').map((one): Call => ({ fun: one, args, kwargs: new Map() }));
+    const [first = { fun: '', args: [], kwargs: new Map() }] = calls;
+    const question: Question =
+      action === 'publish'
+        ? { subject, action, resource: { calls, minions: on } }
+        : { subject, action, resource: { call: first } };
+    return decide(question, policy).effect;
+  };
+}
+
+function user(name: string, eauth?: string, ...groups: readonly string[]): Subject {
+  return { kind: 'user', name, groups, ...(eauth === undefined ? {} : { eauth }) };
+}
+
+test('functions are permitted anywhere, or on minions that a target means', (t) => {
+  const ask = userRightsAsker({
+    publisherAcl: {
+      fred: [
+        'test\\..*',
+        { 'web*': ['state.apply', { 'service.restart': [{ args: ['nginx'] }] }] },
+      ],
+    },
+  });
+  const fred = user('fred');
+  t.is(ask(fred, 'test.ping'), 'allow');
+  t.is(ask(fred, 'state.apply'), 'deny');
+  t.is(ask(fred, 'state.apply', { on: ['web1'] }), 'allow');
+  t.is(ask(fred, 'service.restart', { on: ['web1'], args: ['nginx'] }), 'allow');
+  t.is(ask(fred, 'service.restart', { on: ['web1'], args: ['sshd'] }), 'deny');
+  t.is(ask(user('ann'), 'test.ping'), 'deny');
+  t.is(ask({ kind: 'minion', id: 'fred' }, 'test.ping'), 'deny');
+});
+
+test('expressions mean whole functions, and each of several must be permitted', (t) => {
+  const ask = userRightsAsker({ publisherAcl: { fred: ['test.ping'] } });
+  t.is(ask(user('fred'), 'test.ping'), 'allow');
+  t.is(ask(user('fred'), 'test.ping_all'), 'deny');
+  t.is(ask(user('fred'), 'test.ping,cmd.run'), 'deny');
+});
+
+test('a function that runs any other is permitted by its name, and by no pattern', (t) => {
+  const single = (...granted: readonly unknown[]): string => {
+    const ask = userRightsAsker({ externalAuth: { pam: { fred: granted } } });
+    return ask(user('fred', 'pam'), 'state.orchestrate_single', { action: 'runner' });
+  };
+  t.is(single('.*', '@runner', '@wheel'), 'deny');
+  t.is(single('@state'), 'deny');
+  t.is(single({ '@runner': ['state.*', 'state.orchestrate_singl.'] }), 'deny');
+  t.is(single({ '@runner': ['state.orchestrate_single'] }), 'allow');
+  t.is(single({ '@state': ['orchestrate_single'] }), 'allow');
+  const ask = userRightsAsker({ externalAuth: { pam: { fred: ['@runner'] } } });
+  t.is(ask(user('fred', 'pam'), 'state.orchestrate', { action: 'runner' }), 'allow');
+});
+
+test('what is named in place of a user is a pattern, and what a user is named is none', (t) => {
+  const ask = userRightsAsker({ publisherAcl: { 'ops-.*': ['test.ping'], 'dev?': ['test.ping'] } });
+  t.is(ask(user('ops-ann'), 'test.ping'), 'allow');
+  t.is(ask(user('dev1'), 'test.ping'), 'allow');
+  t.is(ask(user('.*'), 'test.ping'), 'deny');
+  t.is(ask(user('*'), 'test.ping'), 'deny');
+});
+
+test('the blacklist forbids what others permit', (t) => {
+  const ask = userRightsAsker({
+    publisherAcl: { '.*': ['.*'] },
+    publisherAclBlacklist: { users: ['root', '*_'], modules: ['cmd.*', 'test.fib'] },
+  });
+  t.is(ask(user('fred'), 'test.ping'), 'allow');
+  t.is(ask(user('root'), 'test.ping'), 'deny');
+  t.is(ask(user('fred'), 'cmd.run'), 'deny');
+  t.is(ask(user('fred'), 'test.ping,test.fib'), 'deny');
+});
+
+test('what is forbidden by an expression that cannot be read is forbidden to all', (t) => {
+  const publisherAcl = { fred: ['.*'] };
+  for (const publisherAclBlacklist of [
+    { users: ['^(?!sudo_).*$'] },
+    { modules: ['(?!test)'] },
+    { users: ['('] },
+  ]) {
+    const { warnings } = readUserRights({ ...none, publisherAclBlacklist }, compileWholePattern);
+    t.is(warnings.length, 1);
+    t.is(
+      userRightsAsker({ publisherAcl, publisherAclBlacklist })(user('fred'), 'test.ping'),
+      'deny',
+    );
+  }
+  const externalAuth = { pam: { '^(?!sudo_)': ['test.ping'], '(?!x)y': [], '*': ['test.echo'] } };
+  t.is(userRightsAsker({ externalAuth })(user('fred', 'pam'), 'test.echo'), 'deny');
+});
+
+test('runners and wheel functions need entries of their own', (t) => {
+  const ask = userRightsAsker({
+    externalAuth: {
+      pam: {
+        fred: ['.*', '@jobs', { '@runner': ['manage.up'] }, { '@wheel': ['key\\.list.*'] }],
+        ann: ['@runner', { '@cache': ['grains', 'pill.*'] }],
+      },
+    },
+  });
+  const runner = { action: 'runner' } as const;
+  const wheel = { action: 'wheel' } as const;
+  const fred = user('fred', 'pam');
+  t.is(ask(fred, 'manage.up', runner), 'allow');
+  t.is(ask(fred, 'manage.down', runner), 'deny');
+  t.is(ask(fred, 'jobs.list_jobs', runner), 'allow');
+  t.is(ask(fred, 'jobs2.list_jobs', runner), 'deny');
+  t.is(ask(fred, 'key.list_all', wheel), 'allow');
+  t.is(ask(fred, 'key.delete', wheel), 'deny');
+  const ann = user('ann', 'pam');
+  t.is(ask(ann, 'anything.at_all', runner), 'allow');
+  t.is(ask(ann, 'key.delete', wheel), 'deny');
+  t.is(ask(ann, 'cache.grains', wheel), 'allow');
+  t.is(ask(ann, 'cache.pillar', wheel), 'allow');
+  t.is(ask(ann, 'cache.grains2', wheel), 'deny');
+  t.is(ask(ann, 'test.ping'), 'deny');
+});
+
+test('grants hold for whom that back end has authenticated, and for groups that it vouches for', (t) => {
+  const ask = userRightsAsker({
+    externalAuth: { pam: { fred: ['test.ping'], 'ops%': ['cmd.run'] } },
+  });
+  t.is(ask(user('fred', 'pam'), 'test.ping'), 'allow');
+  t.is(ask(user('fred', 'ldap'), 'test.ping'), 'deny');
+  t.is(ask(user('fred'), 'test.ping'), 'deny');
+  t.is(ask(user('fred', 'pam', 'ops'), 'cmd.run'), 'allow');
+  t.is(ask(user('ops', 'pam'), 'cmd.run'), 'deny');
+});
+
+test('what is granted to * is for those without grants of their own, unless permissive_acl', (t) => {
+  const externalAuth = { pam: { fred: ['test.ping'], '*': ['test.echo'] } };
+  for (const permissiveAcl of [false, true]) {
+    const ask = userRightsAsker({ externalAuth, permissiveAcl });
+    t.is(ask(user('ann', 'pam'), 'test.echo'), 'allow');
+    t.is(ask(user('fred', 'pam'), 'test.ping'), 'allow');
+    t.is(ask(user('fred', 'pam'), 'test.echo'), permissiveAcl ? 'allow' : 'deny');
+  }
+});
+
+test('what cannot be read permits nothing and is told, and the rest holds', (t) => {
+  const externalAuth = {
+    pam: { fred: ['(', 7, { a: ['x'], b: ['y'] }, '@no.module', 'test.ping'], '^filename': '/u' },
+    ldap: ['fred'],
+  };
+  const { warnings, rules } = readUserRights({ ...none, externalAuth }, compileWholePattern);
+  t.deepEqual(
+    warnings.map(({ path }) => path.join(':')),
+    [...Array(4).fill('external_auth:pam:fred'), 'external_auth:ldap'],
+  );
+  t.is(rules.length, 1);
+  t.is(userRightsAsker({ externalAuth })(user('fred', 'pam'), 'test.ping'), 'allow');
+});
+
+test('a runner entry without a list is told', (t) => {
+  const publisherAcl = { fred: ['@runner', '@wheel', '@jobs'] };
+  const { warnings } = readUserRights({ ...none, publisherAcl }, compileWholePattern);
+  t.is(warnings.length, 2);
+  t.regex(warnings[0]?.text ?? '', /@runner without a list permits every runner/);
+});
+
+// JSON Schema over what minions say: the operator's own, in plain JSON.
+
+function fits(schema: unknown): (data: unknown) => boolean {
+  const policy = policyOf([
+    allow('shaped', {
+      subject: { minion: '*' },
+      action: 'signal',
+      resource: { tag: 'x/y', schema },
+    }),
+  ]);
+  return (data) =>
+    decide(
+      {
+        subject: { kind: 'minion', id: 'web1' },
+        action: 'signal',
+        resource: { tag: 'x/y', data, wasPublishedToSubject: () => false },
+      },
+      policy,
+    ).effect === 'allow';
+}
+
+const deployment = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  required: ['env', 'count'],
+  properties: {
+    env: { enum: ['test', 'live'] },
+    count: { type: 'integer', minimum: 1, maximum: 9 },
+    host: { $ref: '#/$defs/host' },
+    tags: {
+      type: 'array',
+      items: { type: 'string', maxLength: 3 },
+      uniqueItems: true,
+      maxItems: 2,
+    },
+  },
+  additionalProperties: false,
+  $defs: { host: { type: 'string', pattern: '^[a-z]+$' } },
+};
+
+test('data that the schema describes pass, and others do not', (t) => {
+  const check = fits(deployment);
+  const good = { env: 'test', count: 1 };
+  t.true(check(good));
+  t.true(check({ ...good, host: 'web', tags: ['a', 'b'] }));
+  t.true(check(Object.assign(Object.create(null), good)));
+  for (const bad of [
+    undefined,
+    null,
+    [],
+    'text',
+    { env: 'test' },
+    { ...good, env: 'other' },
+    { ...good, count: 10 },
+    { ...good, count: 1.5 },
+    { ...good, count: '1' },
+    { ...good, more: 1 },
+    { ...good, host: 'Web' },
+    { ...good, tags: ['a', 'a'] },
+    { ...good, tags: ['long'] },
+  ]) {
+    t.false(check(bad), JSON.stringify(bad));
+  }
+});
+
+test('a pattern means the end where it says so, not the place before a line break', (t) => {
+  const check = fits({ type: 'string', pattern: '^[a-z$]+$' });
+  t.true(check('ab$'));
+  t.false(check('ab\n'));
+});
+
+test('what JSON cannot say fits no schema', (t) => {
+  const check = fits({});
+  t.true(check({ a: [1, 'x', null, true] }));
+  for (const odd of [new Map(), new Uint8Array(1), 1n, Number.NaN, { a: new Map() }]) {
+    t.false(check(odd));
+  }
+});
+
+for (const [name, schema] of Object.entries({
+  'a misspelt keyword': { type: 'object', require: ['env'] },
+  'an unknown type': { type: 'strin' },
+  'a keyword deep inside that is unknown': { properties: { a: { items: { typ: 'string' } } } },
+  'a reference to elsewhere': { $ref: 'https://example.org/schema' },
+  'a pattern that may explode': { pattern: '(a+)+(?=b)' },
+  'a broken pattern': { pattern: '(' },
+  'patterns for names': { patternProperties: { '^x': {} } },
+  'a check of ours': { '~refine': [] },
+})) {
+  test(`a schema with ${name} is refused`, (t) => {
+    t.is(t.throws(() => fits(schema), { instanceOf: PolicyError })?.code, 'ERR_POLICY_PATTERN');
+  });
+}
+
+test('an expression that explodes elsewhere is answered at once', (t) => {
+  const check = fits({ type: 'string', pattern: '^(a+)+$' });
+  t.false(check(`${'a'.repeat(50_000)}!`));
+});

@@ -1,14 +1,30 @@
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import test from 'ava';
-import type {
-  BatchRequest,
-  BatchUpdate,
-  JobUpdate,
-  RunRequest,
-  TargetPlan,
+import test, { type ExecutionContext } from 'ava';
+import { openLocalKeys } from '../../cli/local-master.ts';
+import {
+  type BatchRequest,
+  type BatchUpdate,
+  type FunctionCall,
+  fromJson,
+  type JobUpdate,
+  MasterError,
+  type RunRequest,
+  type TargetPlan,
 } from '../../master/index.ts';
+import { runBatch } from '../../master/jobs/batch.ts';
+import {
+  isWireMap,
+  parsePublicKey,
+  rsaVerify,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { startVectorMaster } from '../helpers/vector-master.ts';
+import { pem } from '../helpers/vectors.ts';
+import { readCases } from './fixture.ts';
 import {
   type CliOptions,
   type CliOutcome,
@@ -369,4 +385,396 @@ test('--plan ends with 2 when there is nobody, and says what is broken', async (
     'saltbridge: the target is broken: a term is missing\nNo minions matched the target.\n',
   );
   t.is(code, 2);
+});
+
+// Commands of Salt's own `salt`, played again: what it printed, we print.
+
+interface RecordedJob {
+  readonly jid: string;
+  readonly fun: string | readonly string[];
+  readonly arg: readonly unknown[];
+  readonly minions: readonly string[];
+  readonly missing: readonly string[];
+  readonly returns: readonly unknown[];
+}
+
+interface RecordedCommand {
+  readonly argv: readonly string[];
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly code: number;
+  readonly jobs: readonly RecordedJob[];
+}
+
+const commands = readCases<RecordedCommand>('salt-commands.json');
+
+/** What we say on stderr that Salt leaves out, or writes to its log. */
+const ours = /^(saltbridge: |\[ERROR {3}\] )/;
+
+function toUpdate(jid: string, recorded: WireValue): JobUpdate {
+  const map: WireMap = isWireMap(recorded) ? recorded : {};
+  return {
+    type: 'return',
+    jid,
+    minion: String(map.id),
+    fun: String(map.fun),
+    return: map.return ?? null,
+    retcode: map.retcode ?? 0,
+    success: map.success ?? true,
+    receivedAt: 0,
+    ...(typeof map.out === 'string' ? { out: map.out } : {}),
+  };
+}
+
+async function* play(job: RecordedJob | undefined): AsyncGenerator<JobUpdate, void, void> {
+  const { jid = '0', minions = [], missing = [], returns = [] } = job ?? {};
+  yield { type: 'published', jid, minions: [...minions].sort(), missing, skipped: 0 };
+  const updates = returns.map((recorded) => toUpdate(jid, fromJson(recorded)));
+  yield* updates;
+  const answered = updates.flatMap((update) => (update.type === 'return' ? [update.minion] : []));
+  const silent = minions.filter((minion) => !answered.includes(minion));
+  yield { type: 'finished', jid, answered, silent, reconnecting: [], deliveries: [] };
+}
+
+/** A master that gives to each request what the minions gave to the same one of Salt's. */
+function replay({ jobs }: RecordedCommand): FakeMaster {
+  const left = [...jobs];
+  const take = ({ fun, tgt, tgtType }: RunRequest): RecordedJob | undefined => {
+    const index = left.findIndex((job) => {
+      const isSameFun = JSON.stringify(job.fun) === JSON.stringify(fun);
+      return isSameFun && (tgtType !== 'list' || job.minions.every((id) => tgt.includes(id)));
+    });
+    return index < 0 ? undefined : left.splice(index, 1)[0];
+  };
+  const run = (request: RunRequest): AsyncIterable<JobUpdate> => play(take(request));
+  return {
+    jobs: {
+      run,
+      plan: async () => ({
+        tgt: '*',
+        tgtType: 'glob',
+        minions: (jobs[0]?.minions ?? []).map((id) => ({ id, reason: 'matched', by: [id] })),
+      }),
+      batch: (request, signal) => runBatch(run, request, signal),
+      publish: async (request) => {
+        const { jid = '', minions = [], missing = [] } = take(request) ?? {};
+        return { jid, minions, missing, skipped: 0 };
+      },
+    },
+  };
+}
+
+for (const [index, command] of commands.entries()) {
+  const { argv, stdout, stderr, code } = command;
+  test(`${index}: salt ${argv.join(' ').slice(0, 100)} prints what Salt prints`, async (t) => {
+    const outcome = await runCli(['salt', ...argv], { master: replay(command) });
+    t.is(outcome.stdout, stdout);
+    const lines = outcome.stderr.split('\n').filter((line) => !ours.test(line));
+    t.is(lines.join('\n'), stderr);
+    t.is(outcome.code, code);
+  });
+}
+
+test('arguments are published as Salt published them', async (t) => {
+  for (const command of commands.filter(({ argv }) => !argv.includes('-b'))) {
+    const asked: RunRequest[] = [];
+    const recorded = replay(command);
+    const run = (request: RunRequest): AsyncIterable<JobUpdate> => {
+      asked.push(request);
+      return recorded.jobs?.run?.(request) ?? play(undefined);
+    };
+    await runCli(['salt', ...command.argv], { master: { jobs: { ...recorded.jobs, run } } });
+    const job = command.jobs.at(-1);
+    const [request] = asked;
+    if (job === undefined || request === undefined) continue;
+    const { arg = [], kwarg = {} } = request;
+    const hasKeywords = Object.keys(kwarg).length > 0;
+    const published = hasKeywords ? [...arg, { __kwarg__: true, ...kwarg }] : arg;
+    t.deepEqual(
+      JSON.parse(JSON.stringify(published, withoutBigInt)),
+      JSON.parse(JSON.stringify(fromJson(job.arg), withoutBigInt)),
+      command.argv.join(' '),
+    );
+  }
+});
+
+function withoutBigInt(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value;
+}
+
+// Commands of Salt's own `salt-key`, run again without a master: the same words, the same files.
+
+interface RecordedKeyCommand {
+  readonly argv: readonly string[];
+  readonly answer: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly code: number;
+  /** Ids by directory. */
+  readonly after: Readonly<Record<string, readonly string[]>>;
+  /** Other files of the PKI directory. */
+  readonly files: readonly string[];
+}
+
+/** As record-keys.py makes it. */
+const layout: Readonly<Record<string, readonly string[]>> = {
+  minions: ['alpha', 'Beta'],
+  minions_pre: ['web1', 'web2', 'db1'],
+  minions_rejected: ['old1', 'web9'],
+  minions_denied: ['alpha', 'evil'],
+};
+
+/** A fingerprint of a private half tells nobody anything: we do not print it. */
+const privateHalf = /^.*master\.pem.*\n/gm;
+
+function prepare(t: ExecutionContext): string {
+  const directory = temporaryDirectory(t);
+  const pki = path.join(directory, 'pki');
+  for (const [place, ids] of Object.entries(layout)) {
+    mkdirSync(path.join(pki, place), { recursive: true });
+    const key = pem(place === 'minions_denied' ? 'minion2' : 'minion').publicPem;
+    for (const id of ids) writeFileSync(path.join(pki, place, id), key);
+  }
+  writeFileSync(path.join(pki, 'master.pem'), pem('master').privatePem);
+  writeFileSync(path.join(pki, 'master.pub'), pem('master').publicPem);
+  const config = [`root_dir: ${directory}`, `pki_dir: ${pki}`, `sock_dir: ${directory}/s`];
+  writeFileSync(path.join(directory, 'master'), config.join('\n'));
+  return directory;
+}
+
+for (const [index, recorded] of readCases<RecordedKeyCommand>('salt-key.json').entries()) {
+  const { argv, answer } = recorded;
+  const title = `${index}: salt-key ${argv.join(' ')} ${JSON.stringify(answer ?? '')}`;
+  test(`${title} says and does what Salt's says and does`, async (t) => {
+    const directory = prepare(t);
+    const given = argv.map((word) => word.replace('{dir}', directory));
+    const outcome = await runCli(['salt-key', '-c', directory, ...given], {
+      openKeys: openLocalKeys,
+      ...(answer === null ? {} : { input: `${answer}\n` }),
+    });
+    t.is(outcome.stdout.replaceAll(directory, '{dir}'), recorded.stdout.replace(privateHalf, ''));
+    t.is(outcome.stderr.replaceAll(directory, '{dir}'), recorded.stderr);
+    t.is(outcome.code, recorded.code);
+    const pki = path.join(directory, 'pki');
+    const names = readdirSync(pki).filter((name) => !name.startsWith('minions'));
+    t.deepEqual(names.sort(), recorded.files);
+    for (const [place, ids] of Object.entries(recorded.after)) {
+      t.deepEqual(readdirSync(path.join(pki, place)).sort(), ids, place);
+    }
+  });
+}
+
+test('--gen-keys makes a pair, and leaves one that is there', async (t) => {
+  const directory = temporaryDirectory(t);
+  const argv = ['salt-key', '--gen-keys', 'fresh', '--gen-keys-dir', path.join(directory, 'new')];
+  const made = await runCli(argv);
+  t.regex(made.stdout, /^return:\n {4}([\da-f]{2}:){31}[\da-f]{2}\n$/);
+  t.deepEqual(readdirSync(path.join(directory, 'new')).sort(), ['fresh.pem', 'fresh.pub']);
+  t.is(statSync(path.join(directory, 'new', 'fresh.pem')).mode & 0o777, 0o400);
+  t.is((await runCli(argv)).stdout, made.stdout);
+});
+
+test('--gen-signature signs the key as minions get it, once', async (t) => {
+  const directory = prepare(t);
+  const argv = ['salt-key', '-c', directory, '--gen-signature', '--auto-create'];
+  t.is((await runCli(argv)).stdout, 'return:\n    True\n');
+  const inPki = (name: string): string => path.join(directory, 'pki', name);
+  const signature = Buffer.from(readFileSync(inPki('master_pubkey_signature'), 'utf8'), 'base64');
+  const key = parsePublicKey(readFileSync(inPki('master_sign.pub'), 'utf8'));
+  const sent = readFileSync(inPki('master.pub'), 'utf8').trim();
+  t.true(rsaVerify(key, Buffer.from(sent), signature, 'PKCS1v15-SHA1'));
+  t.is((await runCli(argv)).stdout, 'return:\n    False\n');
+});
+
+test('where nobody answers, nothing is changed', async (t) => {
+  const directory = prepare(t);
+  const argv = ['salt-key', '-c', directory, '-d', 'web*'];
+  const { code, stderr } = await runCli(argv, { openKeys: openLocalKeys });
+  t.is(stderr, 'saltbridge: nobody answered; add -y\n');
+  t.is(code, 1);
+  t.true(readdirSync(path.join(directory, 'pki', 'minions_pre')).includes('web1'));
+});
+
+test('a running master is asked, and tells the change', async (t) => {
+  const { master, eventsDuring } = await startVectorMaster(t, {
+    keys: [{ directory: 'minions_pre', id: 'web1', publicPem: pem('minion').publicPem }],
+  });
+  const openKeys = async () => ({ keys: master.keys, close: async () => {} });
+  const events = await eventsDuring(async () => {
+    const { stdout } = await runCli(['salt-key', '-A', '-y'], { openKeys });
+    t.true(stdout.endsWith('Key for minion web1 accepted.\n'));
+  });
+  t.deepEqual(
+    events.map(({ tag, data }) => [tag, data.act, data.id]),
+    [['salt/key', 'accept', 'web1']],
+  );
+});
+
+test('saltbridge key works without a master as well', async (t) => {
+  const directory = prepare(t);
+  const argv = ['key', 'accept', 'db1', '-y', '-c', directory];
+  const { stdout } = await runCli(argv, { openKeys: openLocalKeys });
+  t.is(stdout, 'Key for minion db1 accepted.\n');
+  t.true(readdirSync(path.join(directory, 'pki', 'minions')).includes('db1'));
+});
+
+test('key delete --state deletes the key of that state and leaves another of the same id', async (t) => {
+  const directory = prepare(t);
+  const places = (): string[] =>
+    Object.keys(layout).filter((place) =>
+      readdirSync(path.join(directory, 'pki', place)).includes('alpha'),
+    );
+  const argv = ['key', 'delete', 'alpha', '--state', 'denied', '-y', '-c', directory];
+  t.is((await runCli(argv, { openKeys: openLocalKeys })).code, 0);
+  t.deepEqual(places(), ['minions']);
+  const again = await runCli(argv, { openKeys: openLocalKeys });
+  t.regex(again.stderr, /no key matches alpha \(looked in: denied\)/);
+  t.deepEqual(places(), ['minions']);
+});
+
+test('key delete with a fingerprint deletes that key only', async (t) => {
+  const directory = prepare(t);
+  const { keys, close } = await openLocalKeys(directory);
+  const [denied] = await keys.list({ state: 'denied' });
+  await close();
+  const fingerprint = denied?.fingerprint ?? '';
+  const argv = ['key', 'delete', 'alpha', '--fingerprint', fingerprint, '-y', '-c', directory];
+  t.is((await runCli(argv, { openKeys: openLocalKeys })).code, 0);
+  t.deepEqual(readdirSync(path.join(directory, 'pki', 'minions')).sort(), ['Beta', 'alpha']);
+  t.deepEqual(readdirSync(path.join(directory, 'pki', 'minions_denied')), ['evil']);
+});
+
+// Commands of Salt's own `salt-run`, played again: what it printed, we print.
+
+interface RecordedRun {
+  readonly argv: readonly string[];
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly code: number;
+  /** The event that told what came of it. */
+  readonly result: unknown;
+}
+
+const runs = readCases<RecordedRun>('salt-run.json');
+
+function resultOf({ result }: RecordedRun): WireMap {
+  const value = fromJson(result);
+  if (isWireMap(value)) return value;
+  throw new TypeError('nothing was recorded');
+}
+
+/** A master that gives what Salt's gave. */
+function replayRun(recorded: RecordedRun, asked: FunctionCall[] = []): FakeMaster {
+  const result = resultOf(recorded);
+  const check = (call: FunctionCall): void => {
+    asked.push(call);
+    if (result.retcode === 254) throw new MasterError('ERR_UNKNOWN_FUN', String(result.return));
+  };
+  return {
+    runners: {
+      run: async (call) => {
+        check(call);
+        const { return: value = null, success } = result;
+        return { jid: '', fun: call.fun, return: value, success: success === true };
+      },
+      start: async (call) => {
+        check(call);
+        return { jid: '', tag: 'salt/run/' };
+      },
+    },
+  };
+}
+
+for (const [index, recorded] of runs.entries()) {
+  const { argv, stdout, stderr, code } = recorded;
+  test(`${index}: salt-run ${argv.join(' ')} prints what Salt prints`, async (t) => {
+    const outcome = await runCli(['salt-run', ...argv], { master: replayRun(recorded) });
+    t.is(outcome.stdout, stdout);
+    const lines = outcome.stderr.split('\n').filter((line) => !ours.test(line));
+    t.is(lines.join('\n'), stderr);
+    t.is(outcome.code, code);
+  });
+}
+
+test('arguments arrive as those of Salt', async (t) => {
+  for (const recorded of runs) {
+    const asked: FunctionCall[] = [];
+    await runCli(['salt-run', ...recorded.argv], { master: replayRun(recorded, asked) });
+    const { arg = [], kwarg = {} } = asked[0] ?? {};
+    const keywords: WireValue[] = Object.keys(kwarg).length === 0 ? [] : [{ ...kwarg }];
+    // Salt's event has what its runner had made of its arguments.
+    if (recorded.argv[0] === 'event.send') continue;
+    t.deepEqual([...arg, ...keywords].map(plain), [resultOf(recorded).fun_args].flat().map(plain));
+  }
+});
+
+function plain(value: WireValue | undefined): unknown {
+  return JSON.parse(JSON.stringify(value ?? null));
+}
+
+test('what a function returns may say what the command ends with', async (t) => {
+  const run = (value: WireValue, retcode?: number): FakeMaster => ({
+    runners: {
+      run: async ({ fun }) => ({
+        jid: '',
+        fun,
+        return: value,
+        success: true,
+        ...(retcode === undefined ? {} : { retcode }),
+      }),
+    },
+  });
+  const codeOf = async (master: FakeMaster): Promise<number> =>
+    (await runCli(['salt-run', 'x.y'], { master })).code;
+  t.is(await codeOf(run({ retcode: 3 })), 3);
+  t.is(await codeOf(run({ data: { retcode: 4 }, outputter: 'nested' })), 4);
+  t.is(await codeOf(run('failed', 1)), 1);
+  t.is(await codeOf(run({ a: 1 })), 0);
+});
+
+test('an orchestration is printed as states, or as whoever asked for it otherwise', async (t) => {
+  const states = {
+    'test_|-a_|-a_|-nop': { result: true, changes: {}, comment: 'Success!', __run_num__: 0 },
+  };
+  const value = { data: { north_master: states }, outputter: 'highstate', retcode: 1 };
+  const run = async ({ fun }: FunctionCall) => ({ jid: '', fun, return: value, success: false });
+  const master: FakeMaster = { runners: { run } };
+  const shown = await runCli(['salt-run', 'state.orch', 'a'], { master });
+  t.regex(shown.stdout, /^north_master:\n-+\n {10}ID: a\n.*Summary for north_master/s);
+  t.is(shown.code, 1);
+  const json = await runCli(['salt-run', '--out=json', 'state.orch', 'a'], { master });
+  t.deepEqual(JSON.parse(json.stdout), value);
+});
+
+test('a function that Salt has and the master has not is an error', async (t) => {
+  const run = async (): Promise<never> => {
+    throw new MasterError('ERR_NOT_SERVED', 'cloud.query is not served');
+  };
+  const outcome = await runCli(['salt-run', 'cloud.query'], { master: { runners: { run } } });
+  t.is(outcome.code, 64);
+  t.is(outcome.stdout, '');
+  t.is(outcome.stderr, 'saltbridge: cloud.query is not served\n');
+});
+
+test('-d, and no function at all, print what there is', async (t) => {
+  const asked: unknown[] = [];
+  const docs = async (prefix?: string): Promise<Record<string, string>> => {
+    asked.push(prefix);
+    return { 'jobs.list_jobs': 'Lists.\n\njobs.list_jobs(a)' };
+  };
+  const master = { runners: { docs } };
+  const all = await runCli(['salt-run'], { master });
+  t.is(all.stdout, 'jobs.list_jobs:\n\n    Lists.\n\n    jobs.list_jobs(a)\n\n');
+  await runCli(['salt-run', '-d', 'jobs'], { master });
+  t.deepEqual(asked, [undefined, 'jobs']);
+});
+
+test('the time that minions have is handed on', async (t) => {
+  const asked: FunctionCall[] = [];
+  const run = async (call: FunctionCall): Promise<never> => {
+    asked.push(call);
+    throw new MasterError('ERR_UNKNOWN_FUN', '');
+  };
+  await runCli(['salt-run', '-t', '2.5', 'manage.up'], { master: { runners: { run } } });
+  t.is(asked[0]?.timeout, 2.5);
 });

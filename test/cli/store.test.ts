@@ -1,9 +1,29 @@
-import { existsSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { createMaster, loadMasterConfig, type Master } from '../../master/index.ts';
+import { connectMaster } from '../../client/index.ts';
+import { auditFiles } from '../../master/audit/audit-log.ts';
+import {
+  createMaster,
+  loadMasterConfig,
+  type Master,
+  resolveMasterConfig,
+} from '../../master/index.ts';
+import { createMemoryTransport } from '../../minion-protocol/index.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
-import { runCli } from './run-cli.ts';
+import { directories, startVectorMaster } from '../helpers/vector-master.ts';
+import { configDirectory } from '../master/config/files.ts';
+import { type CliOptions, type CliOutcome, runCli } from './run-cli.ts';
 
 interface Place {
   readonly configDir: string;
@@ -118,4 +138,172 @@ test('where no master has run there is no store to look at', async (t) => {
     t.regex(stderr, /there is no store/);
   }
   t.false(existsSync(path.join(root, 'state', 'store')));
+});
+
+interface Site {
+  readonly log: string;
+  run(...argv: string[]): Promise<CliOutcome>;
+  stop(): Promise<void>;
+}
+
+/** A master with a store of its own that has run a runner. */
+async function start(t: ExecutionContext): Promise<Site> {
+  const directory = configDirectory(t, { master: '' });
+  const own = directories(directory);
+  writeFileSync(
+    path.join(directory, 'master'),
+    `pki_dir: ${own.pkiDir}\nsock_dir: ${own.sockDir}\nsaltbridge:\n  state_dir: ${own.stateDir}\n  socket: ${own.socket}\n`,
+  );
+  const config = resolveMasterConfig(own);
+  const master = createMaster({ config, transports: [createMemoryTransport().master] });
+  t.teardown(() => master.close());
+  await master.start();
+  await master.runners.run({ fun: 'jobs.list_jobs', user: 'fred' });
+  const openApi = async () => connectMaster({ socketPath: own.socket ?? '' });
+  return {
+    log: path.join(own.stateDir ?? '', 'audit'),
+    run: (...argv) => runCli(['audit', ...argv, '-c', directory], { openApi }),
+    stop: () => master.close(),
+  };
+}
+
+test('show prints and filters records while a master runs, and afterwards', async (t) => {
+  const site = await start(t);
+  const shown = await site.run('show', '--action', 'runner', '--since', '1h');
+  t.regex(shown.stdout, /^2 \S+ local fred: runner.run runner.jobs.list_jobs done by .*\n$/);
+  t.is((await site.run('show', '--who', 'nobody')).stdout, '');
+  t.is((await site.run('show', '--since', '2999-01-01')).stdout, '');
+  await site.stop();
+  const lines = (await site.run('show', '--json')).stdout.trimEnd().split('\n');
+  t.deepEqual(
+    lines.map((line) => JSON.parse(line).action),
+    ['master.start', 'runner.run', 'master.stop'],
+  );
+});
+
+test('verify says that the log is whole, and where it is not', async (t) => {
+  const site = await start(t);
+  const whole = await site.run('verify');
+  t.is(whole.code, 0, whole.stderr);
+  t.is(whole.stdout, '2 records, 1 to 2: as they were written\n');
+  await site.stop();
+  t.is((await site.run('verify')).code, 0);
+  const [file = ''] = await auditFiles(site.log);
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(file, text.replace('fred', 'eve!'));
+  const altered = await site.run('verify');
+  t.is(altered.code, 1);
+  t.true(altered.stdout.includes(`altered: ${file}:2: `));
+  writeFileSync(file, text.slice(0, text.indexOf('\n') + 1));
+  t.regex((await site.run('verify')).stdout, /^end-missing: /);
+  const copy = await site.run('verify', file);
+  t.is(copy.code, 0);
+  t.regex(copy.stdout, /missing at the end cannot be said/);
+});
+
+test('show refuses a time that is none', async (t) => {
+  t.is((await (await start(t)).run('show', '--since', 'yesterday')).code, 64);
+});
+
+// Users on the command line, over the local socket of a running master.
+
+interface Shell {
+  readonly master: Master;
+  readonly tokenFile: string;
+  run(words: string, options?: CliOptions): Promise<CliOutcome>;
+}
+
+/** `fred` may run runners of `jobs`, and nothing else. */
+async function open(t: ExecutionContext): Promise<Shell> {
+  const { master, directory } = await startVectorMaster(t, {
+    config: {
+      externalAuth: { sharedsecret: { fred: ['@jobs'] } },
+      eauth: { sharedsecret: 'secret' },
+    },
+  });
+  const tokenFile = path.join(directory, 'token');
+  const api = connectMaster({ socketPath: path.join(directory, 'run', 'master.sock') });
+  const world: CliOptions = { openApi: async () => api, tokenFile };
+  return {
+    master,
+    tokenFile,
+    run: (words, options = {}) => runCli(words.split(' '), { ...world, ...options }),
+  };
+}
+
+const asFred = '-a sharedsecret --username fred --password secret';
+
+test('salt-run -a runs what the user may, and logs out again', async (t) => {
+  const { master, run } = await open(t);
+  t.is((await run(`salt-run ${asFred} jobs.list_jobs`)).code, 0);
+  const refused = await run(`salt-run ${asFred} manage.up`);
+  t.is(refused.code, 77);
+  t.is(refused.stderr, 'saltbridge: Authorization error occurred.\n');
+  t.is((await run(`salt-run --async ${asFred} manage.up`)).code, 77);
+  t.deepEqual(await master.logins.list(), []);
+});
+
+test('salt -a is refused what the user may not, in every way of asking', async (t) => {
+  const { run } = await open(t);
+  for (const way of ['', '--async ', '--static ', '-b 1 ', '--subset 1 ']) {
+    const { code, stderr } = await run(`salt ${way}${asFred} * test.ping`);
+    t.is(code, 77, way);
+    t.regex(stderr, /Authorization error/);
+  }
+});
+
+test('a wrong password is refused, and the name and password are asked for', async (t) => {
+  const { run } = await open(t);
+  const wrong = await run('salt-run -a sharedsecret --username fred --password x jobs.list_jobs');
+  t.is(wrong.code, 77);
+  const questions: string[] = [];
+  const answering = (answer: string) => async (question: string) => {
+    questions.push(question);
+    return answer;
+  };
+  const { code } = await run('salt-run --eauth sharedsecret jobs.list_jobs', {
+    ask: answering('fred'),
+    askSecret: answering('secret'),
+  });
+  t.is(code, 0);
+  t.deepEqual(questions, ['username: ', 'password: ']);
+  t.is((await run('salt-run -a sharedsecret jobs.list_jobs')).code, 64);
+});
+
+test('-T keeps a token that only its owner reads, and -a alone uses it', async (t) => {
+  const { master, tokenFile, run } = await open(t);
+  const elsewhere = `${tokenFile}.other`;
+  writeFileSync(elsewhere, 'untouched');
+  symlinkSync(elsewhere, tokenFile);
+  t.is((await run(`salt-run -T ${asFred} jobs.list_jobs`)).code, 0);
+  t.is(readFileSync(elsewhere, 'utf8'), 'untouched');
+  t.is(statSync(tokenFile).mode & 0o777, 0o600);
+  t.is((await master.logins.list()).length, 1);
+  t.is((await run('salt-run -a sharedsecret jobs.list_jobs')).code, 0);
+  t.is((await run('salt-run -a sharedsecret manage.up')).code, 77);
+  t.is((await master.logins.list()).length, 1);
+  // Readable by others: it may be theirs.
+  chmodSync(tokenFile, 0o644);
+  t.is((await run('salt-run -a sharedsecret jobs.list_jobs')).code, 64);
+  chmodSync(tokenFile, 0o600);
+  await master.logins.revoke({});
+  t.is((await run('salt-run -a sharedsecret jobs.list_jobs')).code, 64);
+  t.is((await run('salt-run -T jobs.list_jobs')).code, 64);
+});
+
+test('token list and revoke show tokens, and never what lets in', async (t) => {
+  const { master, run } = await open(t);
+  t.is((await run('token list')).stderr, 'Nobody has a token.\n');
+  const credentials = { username: 'fred', password: 'secret', eauth: 'sharedsecret' };
+  const { token, id } = await master.logins.login(credentials);
+  const { stdout } = await run('token list');
+  t.regex(stdout, new RegExp(`^${id} until \\d{4}-.*Z sharedsecret fred\n$`));
+  const listed = await run('token list --json');
+  t.is(JSON.parse(listed.stdout)[0].user, 'fred');
+  t.notRegex(stdout + listed.stdout, new RegExp(token));
+  t.is((await run('token revoke')).code, 64);
+  t.is((await run('token revoke --all --user fred')).code, 64);
+  t.is((await run('token revoke --user ann')).code, 1);
+  t.is((await run(`token revoke ${id}`)).code, 0);
+  await t.throwsAsync(master.logins.identify(token), { code: 'ERR_EAUTH_TOKEN' });
 });

@@ -1,7 +1,8 @@
 /** The client has the master's interface, and its errors. */
+
 import path from 'node:path';
 import test from 'ava';
-import { connectMaster } from '../../client/index.ts';
+import { connectMaster, RemoteError } from '../../client/index.ts';
 import type { JobUpdate } from '../../master/index.ts';
 import { isWireMap, openPublication } from '../../minion-protocol/index.ts';
 import { within } from '../helpers/deadline.ts';
@@ -99,3 +100,26 @@ function plain(_name: string, value: unknown): unknown {
   if (typeof value === 'bigint') return String(value);
   return value instanceof Uint8Array ? [...value] : value;
 }
+
+test('a plan is the same over the local socket', async (t) => {
+  const { master, directory } = await startVectorMaster(t);
+  const client = connectMaster({ socketPath: directories(directory).socket });
+  const request = { tgt: `G|@os|x or L@${keys.minionId},gone`, tgtType: 'compound' };
+  const plan = await client.jobs.plan(request);
+  t.deepEqual(plan, await master.jobs.plan(request));
+  t.deepEqual(
+    plan.minions.map(({ reason }) => reason),
+    ['matched', 'missing'],
+  );
+});
+
+test('a delimiter goes over the local socket, and an empty one is refused', async (t) => {
+  const { directory } = await startVectorMaster(t);
+  const client = connectMaster({ socketPath: directories(directory).socket });
+  const request = { tgt: 'os|x', tgtType: 'grain', fun: 'test.ping' };
+  const run = client.jobs.run({ ...request, delimiter: '|' })[Symbol.asyncIterator]();
+  t.like(await run.next(), { value: { type: 'published', minions: [keys.minionId] } });
+  await run.return?.();
+  const refused = client.jobs.run({ ...request, delimiter: '' })[Symbol.asyncIterator]();
+  await t.throwsAsync(refused.next(), { instanceOf: RemoteError, code: 'ERR_BAD_TGT' });
+});

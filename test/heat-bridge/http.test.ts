@@ -1,7 +1,12 @@
 /** Commands over HTTP, by the tokens of Salt's HTTP API. */
+
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import test from 'ava';
+import fastify, { type LightMyRequestResponse } from 'fastify';
+import { sendBridgeError } from '../../heat-bridge/errors.ts';
+import { limitRefusedTokens } from '../../heat-bridge/http/bridge-plugin.ts';
+import { AuthenticationError } from '../../master/index.ts';
 import { within } from '../helpers/deadline.ts';
 import { json } from '../helpers/salt-api.ts';
 import { lines, startBridgeApi } from './api-stage.ts';
@@ -138,4 +143,129 @@ test('a caller sees of the catalog what a rule permits it, and not for which min
   const [hidden, none] = await Promise.all(told);
   t.is(hidden?.status, 403);
   t.deepEqual(hidden?.json, none?.json);
+});
+
+// A flood of tokens that are none costs only the address that it comes from.
+
+test('who shows too many tokens that are refused waits, and nobody else does', async (t) => {
+  const clock = { now: 0 };
+  let asked = 0;
+  const app = fastify();
+  t.teardown(() => app.close());
+  limitRefusedTokens(app, () => clock.now);
+  app.setErrorHandler((error, _request, reply) => sendBridgeError(error, reply));
+  app.get('/', async ({ headers }) => {
+    asked += 1;
+    if (headers['x-auth-token'] === 'good') return {};
+    throw new AuthenticationError('ERR_EAUTH_TOKEN', 'none');
+  });
+  const show = (token: string, remoteAddress: string): Promise<LightMyRequestResponse> =>
+    app.inject({ url: '/', remoteAddress, headers: { 'x-auth-token': token } });
+  for (let count = 0; count < 101; count += 1)
+    t.is((await show('bad', '10.0.0.1')).statusCode, 401);
+  const { statusCode, body } = await show('bad', '10.0.0.1');
+  t.is(statusCode, 429);
+  t.is(JSON.parse(body).error.code, 'ERR_EAUTH_LIMIT');
+  t.is(asked, 101);
+  t.is((await show('good', '10.0.0.2')).statusCode, 200);
+  clock.now = 50;
+  t.is((await show('bad', '10.0.0.1')).statusCode, 401);
+  t.is((await show('bad', '10.0.0.1')).statusCode, 429);
+});
+
+test('tokens that are good are never too many', async (t) => {
+  const app = fastify();
+  t.teardown(() => app.close());
+  limitRefusedTokens(app, () => 0);
+  app.get('/', async () => ({}));
+  for (let count = 0; count < 150; count += 1) t.is((await app.inject('/')).statusCode, 200);
+});
+
+// Plans over HTTP, by the tokens of Salt's HTTP API.
+
+const planBody = { groups: { all: 'web*' }, params: { text: 'hello' } };
+const planPath = '/bridge/v1/plans/demo.twice/run';
+
+test('a user with rules for its commands runs a plan, and reads what comes of it', async (t) => {
+  const { ask, login } = await startBridgeApi(t);
+  const headers = json(await login('limited'));
+  const list = await ask({ path: '/bridge/v1/plans', headers });
+  t.like(list.json, { plans: [{ name: 'demo.twice', steps: [{ name: 'one' }, { name: 'two' }] }] });
+  t.like((await ask({ path: '/bridge/v1/plans/demo.twice', headers })).json, { version: 1 });
+  const told = lines(await ask({ method: 'POST', path: planPath, headers, body: planBody }));
+  t.deepEqual(
+    told.map(({ type }) => type),
+    ['begun', 'step', 'result', 'step', 'step', 'result', 'step', 'outcome'],
+  );
+  t.like(told[7], { outcome: { status: 'succeeded', steps: [{ step: 'one' }, { step: 'two' }] } });
+  const again = await ask({ path: `/bridge/v1/plan-runs/${String(told[0]?.id)}`, headers });
+  t.deepEqual(lines(again).slice(1), told.slice(1));
+});
+
+test('a plan may be begun now and read or cancelled later, by whoever began it alone', async (t) => {
+  const { ask, login } = await startBridgeApi(t);
+  const headers = json(await login('limited'));
+  const prefer = { ...headers, prefer: 'respond-async' };
+  const keyed = { ...planBody, idempotencyKey: 'k' };
+  const begun = await ask({ method: 'POST', path: planPath, headers: prefer, body: keyed });
+  t.is(begun.status, 202);
+  const { id } = begun.json as { id: string };
+  const run = `/bridge/v1/plan-runs/${id}`;
+  const other = json(await login('admin'));
+  t.is((await ask({ path: run, headers: other })).status, 404);
+  t.is((await ask({ method: 'DELETE', path: run, headers: other })).status, 404);
+  const ended = await ask({ method: 'DELETE', path: `${run}?undo=false`, headers });
+  t.like(ended.json, { id, plan: 'demo.twice' });
+  const again = await ask({ method: 'POST', path: planPath, headers: prefer, body: keyed });
+  t.like(again.json, { id, isRepeated: true });
+});
+
+test('refused plans have a status, a code and what to do', async (t) => {
+  const { ask, login, master } = await startBridgeApi(t);
+  const headers = json(await login('limited'));
+  const admin = json(await login('admin'));
+  const post = (given: unknown, to = planPath, by = headers) =>
+    ask({ method: 'POST', path: to, headers: by, body: given });
+  const cases = [
+    [post(planBody, planPath, json()), 401, 'ERR_EAUTH_TOKEN'],
+    [ask({ path: '/bridge/v1/plans' }), 401, 'ERR_EAUTH_TOKEN'],
+    [ask({ path: '/bridge/v1/plans/demo.twice' }), 401, 'ERR_EAUTH_TOKEN'],
+    [post(planBody, planPath, admin), 404, 'ERR_PLAN_UNKNOWN'],
+    [post({ ...planBody, groups: { all: 'db*' } }), 403, 'ERR_COMMAND_DENIED'],
+    [post({ ...planBody, groups: {} }), 400, 'ERR_PLAN_GROUPS'],
+    [
+      post({ ...planBody, groups: { all: { target: 'E@web(', targetType: 'compound' } } }),
+      400,
+      'ERR_BAD_TGT',
+    ],
+    [post(planBody, '/bridge/v1/plans/demo.echo/run'), 404, 'ERR_PLAN_UNKNOWN'],
+    [post({ ...planBody, params: { text: '-x' } }), 400, 'ERR_COMMAND_PARAMETERS'],
+    [post({ ...planBody, steps: {} }), 400, 'ERR_COMMAND_PARAMETERS'],
+    [post({ ...planBody, caller: 'local' }), 400, 'ERR_COMMAND_PARAMETERS'],
+    [post({ ...planBody, groups: { all: 1 } }), 400, 'ERR_COMMAND_PARAMETERS'],
+    [post({ params: {} }), 400, 'ERR_COMMAND_PARAMETERS'],
+  ] as const;
+  for (const [answer, status, code] of cases) {
+    const { status: found, json: told } = await answer;
+    t.deepEqual([found, (told as { error: { code: string } }).error.code], [status, code]);
+  }
+  t.deepEqual(await master.jobs.list(), []);
+});
+
+test('a caller sees the plans of whose commands a rule permits it each', async (t) => {
+  const { ask, login } = await startBridgeApi(t);
+  const headers = json(await login('limited'));
+  const { json: list } = await ask({ path: '/bridge/v1/plans', headers });
+  t.deepEqual(
+    (list as { plans: { name: string }[] }).plans.map(({ name }) => name),
+    ['demo.twice'],
+  );
+  const told = ['demo.undone', 'no.such'].flatMap((name) => [
+    ask({ path: `/bridge/v1/plans/${name}`, headers }),
+    ask({ method: 'POST', path: `/bridge/v1/plans/${name}/run`, headers, body: planBody }),
+  ]);
+  for (const { status, json: refused } of await Promise.all(told)) {
+    t.is(status, 404);
+    t.like(refused, { error: { code: 'ERR_PLAN_UNKNOWN', message: 'no such plan of yours' } });
+  }
 });

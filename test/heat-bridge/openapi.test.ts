@@ -1,11 +1,17 @@
 /** What /openapi.json says of /bridge/v1 is what is there. */
+
+import { execFile, spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
 import type { TSchema } from 'typebox';
 import type { Validator } from 'typebox/compile';
 import { Compile } from '#typebox/compile';
 import { allow } from '../../acl/index.ts';
-import { createBridge } from '../../heat-bridge/index.ts';
-import { type ApiAnswer, json, type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { BridgeError, createBridge } from '../../heat-bridge/index.ts';
+import { type ApiAnswer, json, password, type RunningApi, startApi } from '../helpers/salt-api.ts';
+import { startVectorMaster } from '../helpers/vector-master.ts';
+import { keystoneSection, startKeystone, tokenOf } from './keystone/recorded-keystone.ts';
 import { acl, echo, twice } from './stage.ts';
 
 interface Media {
@@ -199,3 +205,75 @@ test('what the document says of answers is what comes', async (t) => {
     t.true(fits(operations.get(name), answer), `${name}: ${answer.text}`);
   }
 });
+
+// The bridge as an extension: with a master, and without one.
+
+test('a master with a bridge starts, and closes, without any configuration of it', async (t) => {
+  const { master } = await startVectorMaster(t, { extensions: [createBridge()] });
+  t.truthy((await master.status()).id);
+  await master.close();
+});
+
+test('a key of the configuration that the bridge does not know ends the start, and is named', async (t) => {
+  const starting = startVectorMaster(t, {
+    config: { bridge: { catalogue: ['/x'] } },
+    extensions: [createBridge()],
+  });
+  const error = await t.throwsAsync(starting, {
+    instanceOf: BridgeError,
+    code: 'ERR_BRIDGE_OPTIONS',
+  });
+  t.regex(error.message, /saltbridge:bridge:catalogue/);
+});
+
+test('a bridge is of one master', async (t) => {
+  const bridge = createBridge();
+  await startVectorMaster(t, { extensions: [bridge] });
+  await t.throwsAsync(startVectorMaster(t, { extensions: [bridge] }), {
+    code: 'ERR_BRIDGE_NOT_OPEN',
+  });
+});
+
+// The Python module against a bridge, by its own tests.
+
+const directory = fileURLToPath(new URL('../../../clients/python', import.meta.url));
+const hasPython = spawnSync('python3', ['--version']).status === 0;
+const step = hasPython ? test : test.skip;
+
+step(
+  `${hasPython ? '' : 'no python3 here: '}the Python module does what its tests say`,
+  async (t) => {
+    const bridge = createBridge({ commands: [echo], plans: [twice] });
+    const rule = allow('limited', {
+      subject: { user: 'limited' },
+      action: 'command',
+      resource: { fun: 'demo.*', within: 'web*' },
+    });
+    const databases = allow('databases', {
+      subject: { project: 'databases' },
+      action: 'command',
+      resource: { fun: 'demo.*' },
+    });
+    const keystone = await startKeystone(t);
+    const { port } = await startApi(t, {
+      config: {
+        acl: acl([rule, databases]),
+        bridge: { keystone: keystoneSection(keystone.url) },
+      },
+      extensions: [bridge],
+      options: { plugins: [bridge.http] },
+      functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null },
+    });
+    const env = {
+      ...process.env,
+      SALTBRIDGE_URL: `http://127.0.0.1:${port}`,
+      SALTBRIDGE_PASSWORD: password,
+      KEYSTONE_TOKEN: tokenOf('trove'),
+      PYTHONDONTWRITEBYTECODE: '1',
+    };
+    const run = promisify(execFile)('python3', ['-m', 'unittest', '-v'], { cwd: directory, env });
+    const { stderr } = await run;
+    t.regex(stderr, /Ran 13 tests/);
+    t.false(stderr.includes('skipped'));
+  },
+);

@@ -1,4 +1,5 @@
 /** Commands on minions: who may, what they get, and what they are refused with. */
+
 import { once } from 'node:events';
 import test from 'ava';
 import Type from '#typebox';
@@ -6,6 +7,7 @@ import { allow } from '../../acl/index.ts';
 import { connectExtension } from '../../client/index.ts';
 import {
   BridgeError,
+  type CommandCaller,
   type CommandDefinition,
   type CommandUpdate,
   createBridge,
@@ -17,7 +19,7 @@ import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories } from '../helpers/vector-master.ts';
-import { acl, echo, grant, startBridge } from './stage.ts';
+import { acl, echo, grant, startBridge, twice } from './stage.ts';
 
 test('a permitted command reaches each minion of its target, by keyword', async (t) => {
   const { bridge, seen } = await startBridge(t, {
@@ -607,3 +609,92 @@ async function take<T>(items: AsyncIterable<T>, count: number): Promise<T[]> {
   }
   return taken;
 }
+
+// How many runs of each caller go on, and how many that are over can be read.
+
+const heat: CommandCaller = { kind: 'service', name: 'heat' };
+const params = { text: 'x' };
+const rules = [
+  grant,
+  allow('heat', {
+    subject: { service: 'heat' },
+    action: 'command',
+    resource: { fun: 'demo.*', within: 'web*' },
+  }),
+];
+const wait = async (_call: unknown, { signal }: { readonly signal: AbortSignal }) => {
+  await once(signal, 'abort');
+  return true;
+};
+
+test('a caller has so many runs at a time, and is told before anything is published', async (t) => {
+  const { bridge, master } = await startBridge(t, {
+    rules,
+    functions: { 'test.echo': wait },
+    config: { bridge: { runs: { active_per_caller: 2, active: 3 } } },
+  });
+  const run = (caller?: CommandCaller) =>
+    bridge.run('demo.echo', {
+      target: 'web1',
+      params,
+      ...(caller === undefined ? {} : { caller }),
+    });
+  const [first, second] = [await run(), await run()];
+  await t.throwsAsync(run(), { code: 'ERR_COMMAND_BUSY' });
+  const third = await run(heat);
+  await t.throwsAsync(run(heat), { code: 'ERR_COMMAND_BUSY' });
+  t.is((await master.jobs.list()).length, 3);
+  await first.cancel();
+  await third.cancel();
+  const fourth = await run();
+  await Promise.all([second.cancel(), fourth.cancel()]);
+});
+
+test('a plan is a run of its caller, and its steps are not', async (t) => {
+  const { bridge } = await startBridge(t, {
+    plans: [twice],
+    config: { bridge: { runs: { active_per_caller: 1 } } },
+  });
+  const request = { groups: { all: ['web1'] }, params };
+  const handle = await bridge.plan('demo.twice', request);
+  await t.throwsAsync(bridge.plan('demo.twice', request), { code: 'ERR_COMMAND_BUSY' });
+  t.is((await handle.outcome).status, 'succeeded');
+});
+
+test('runs of others that are over do not make those of a caller forgotten', async (t) => {
+  const { bridge } = await startBridge(t, {
+    rules,
+    config: { bridge: { runs: { ended_per_caller: 3, ended: 4 } } },
+  });
+  const run = async (caller: CommandCaller): Promise<string> => {
+    const { id, outcome } = await bridge.run('demo.echo', { target: 'web1', params, caller });
+    await outcome;
+    return id;
+  };
+  const service: CommandCaller = { kind: 'service', name: 'bridge' };
+  const own = await run(heat);
+  const others: string[] = [];
+  for (let count = 0; count < 8; count += 1) others.push(await run(service));
+  t.is((await bridge.find(own, heat)).id, own);
+  const isKept = async (id: string, caller: CommandCaller): Promise<boolean> =>
+    bridge.find(id, caller).then(
+      () => true,
+      () => false,
+    );
+  const kept = await Promise.all(others.map((id) => isKept(id, service)));
+  t.deepEqual(kept, [false, false, false, false, false, true, true, true]);
+  // Beyond what all have together, whoever has most of them loses the oldest.
+  const more = await run(heat);
+  t.deepEqual(await Promise.all([own, more].map((id) => isKept(id, heat))), [true, true]);
+  t.deepEqual(await Promise.all(others.slice(5).map((id) => isKept(id, service))), [
+    false,
+    true,
+    true,
+  ]);
+});
+
+test('quotas that are none are refused with their key', async (t) => {
+  await t.throwsAsync(startBridge(t, { config: { bridge: { runs: { active: 0 } } } }), {
+    message: /saltbridge:bridge:runs:active: /,
+  });
+});

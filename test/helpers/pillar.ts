@@ -1,13 +1,19 @@
 /** Pillar files on the disk, and what a minion gets of them. */
+
+import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { createSilentLogger } from '../../master/api/log.ts';
 import { resolveMasterConfig } from '../../master/config/resolve.ts';
-import { type OwnPillar, type PillarConfig, type PillarDeps, openPillar } from '../../master/data/pillar.ts';
+import {
+  type OwnPillar,
+  openPillar,
+  type PillarConfig,
+  type PillarDeps,
+} from '../../master/data/pillar.ts';
 import { PillarSources } from '../../master/data/pillar-sources.ts';
 import { noFiles } from '../../master/files/backend.ts';
 import { type FileTree, layOut } from './file-tree.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
-import path from 'node:path';
 
 /** A pillar that was opened, and where its files lie. */
 export interface OpenedPillar {

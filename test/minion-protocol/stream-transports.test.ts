@@ -1,5 +1,15 @@
 /** What TCP and WebSocket have in common: their ports, their bounds, their ends. */
+
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { copyFileSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type ConnectionOptions, connect } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
+import type { TlsOptions } from '../../minion-protocol/index.ts';
+import { unpackWire } from '../../minion-protocol/payload.ts';
+import { type TcpEvent, TcpFrameDecoder } from '../../minion-protocol/tcp-frames.ts';
+import { TransportError } from '../../minion-protocol/transport/transport.ts';
 import { until, within } from '../helpers/deadline.ts';
 import {
   ANSWER,
@@ -11,8 +21,11 @@ import {
   type Stream,
   SUBSCRIPTION,
   startStream,
+  tcpVector,
 } from '../helpers/stream-masters.ts';
-import { connectRaw, HOST, type Master, type RawPeer } from '../helpers/zeromq-master.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { base64 } from '../helpers/vectors.ts';
+import { connectRaw, HOST, type Master, RawPeer } from '../helpers/zeromq-master.ts';
 
 const everybody = { minionIds: null };
 
@@ -376,4 +389,511 @@ function promiseOf(stream: Stream, bytes: number): Buffer {
   return stream === 'tcp'
     ? head
     : Buffer.concat([head, clientFrame(0, Buffer.alloc(0)).subarray(2)]);
+}
+
+// What only TCP has: message ids, and minions that say who they are.
+
+for (const name of [
+  'sign-in request, minion up to 3006.4',
+  'sign-in request, 3006.5',
+  'encrypted request',
+]) {
+  for (const form of ['frame_b64', 'frame_old_spec_b64'] as const) {
+    test(`the answer to "${name}" (${form}) has its head`, async (t) => {
+      const master = await startStream(t, 'tcp');
+      const peer = await connectRaw(t, master.requestPort);
+      const frame = base64(tcpVector(name)[form]);
+      peer.write(frame);
+      const [event] = await frames(peer, 1);
+      const [asked] = new TcpFrameDecoder(frame.length).push(frame);
+      if (event?.type !== 'frame' || asked?.type !== 'frame') return t.fail('no frame');
+      t.deepEqual(Buffer.from(event.head), Buffer.from(asked.head));
+      t.is(unpackWire(event.body), 'ok');
+    });
+  }
+}
+
+test('the recorded refusal is written byte for byte', async (t) => {
+  const refusal = Buffer.from('a8626164206c6f6164', 'hex');
+  const master = await startStream(t, 'tcp', { handler: async () => refusal });
+  const peer = await connectRaw(t, master.requestPort);
+  peer.write(base64(tcpVector('sign-in request, minion up to 3006.4').frame_b64));
+  const recorded = base64(tcpVector('refusal as text').frame_b64);
+  await until('the answer', () => peer.receivedBytes === recorded.length);
+  t.deepEqual(peer.received, recorded);
+});
+
+test('answers leave as they are ready, each with the head of its request', async (t) => {
+  const ready: Array<() => void> = [];
+  const master = await startStream(t, 'tcp', {
+    handler: () =>
+      new Promise((resolve) => {
+        ready.push(() => resolve(ANSWER));
+      }),
+  });
+  const peer = await connectRaw(t, master.requestPort);
+  for (const mid of ['01', '02', '03']) peer.write(request(mid));
+  await until('three requests', () => ready.length === 3);
+  ready[2]?.();
+  t.deepEqual((await frames(peer, 1)).map(midOf), [3]);
+  ready[0]?.();
+  ready[1]?.();
+  t.deepEqual((await frames(peer, 3)).map(midOf), [3, 1, 2]);
+});
+
+for (const [title, mid] of [
+  ['nothing', 'c0'],
+  ['a float', 'cb3ff8000000000000'],
+  ['bytes', 'c402ffff'],
+  ['a list', '9101'],
+  ['an empty text', 'a0'],
+  ['an integer beyond 2^53', 'cfffffffffffffffff'],
+] as const) {
+  test(`${title} as a message id ends the connection`, async (t) => {
+    const master = await startStream(t, 'tcp');
+    const peer = await connectRaw(t, master.requestPort);
+    peer.write(request(mid));
+    await peer.closed(title);
+    t.deepEqual(master.transport.refusals(), { 'message-id': 1 });
+  });
+}
+
+test('a job for some goes to them and to those who have not said who they are', async (t) => {
+  const names = ['one', 'two'];
+  const master = await startStream(t, 'tcp', {
+    announce: async (_envelope, peer) => {
+      const name = names.shift();
+      if (name !== undefined) peer.identify(name);
+    },
+  });
+  const one = await announced(t, master);
+  await until('one', () => idsOf(master)[0] === 'one');
+  const two = await announced(t, master);
+  await until('both', () => idsOf(master)[1] === 'two');
+  const unknown = await announced(t, master);
+  const silent = await connectRaw(t, master.publishPort);
+  await until('all', () => master.transport.subscribers().length === 4);
+  const envelope = Buffer.from('envelope');
+  t.is(master.transport.publish({ envelope, minionIds: ['one', 'absent'] }).queued, 3);
+  t.is(master.transport.publish({ envelope, minionIds: [] }).queued, 0);
+  t.is(master.transport.publish({ envelope, minionIds: null }).queued, 4);
+  for (const [peer, count] of [
+    [one, 2],
+    [two, 1],
+    [unknown, 2],
+    [silent, 2],
+  ] as const) {
+    t.is((await frames(peer, count)).length, count);
+  }
+});
+
+test('with order_masters a job for some goes to all', async (t) => {
+  const master = await startStream(t, 'tcp', {
+    orderMasters: true,
+    announce: async (_envelope, peer) => peer.identify('syndic'),
+  });
+  await announced(t, master);
+  await until('the syndic', () => idsOf(master)[0] === 'syndic');
+  t.is(master.transport.publish({ envelope: Buffer.of(1), minionIds: ['below'] }).queued, 1);
+});
+
+test('the announcement is handed on as it came', async (t) => {
+  let heard: Uint8Array | undefined;
+  const master = await startStream(t, 'tcp', {
+    announce: async (envelope) => {
+      heard = envelope;
+    },
+  });
+  await announced(t, master);
+  await until('the announcement', () => heard !== undefined);
+  const [event] = new TcpFrameDecoder(4096).push(SUBSCRIPTION.tcp);
+  t.deepEqual(heard && Buffer.from(heard), event?.type === 'frame' && Buffer.from(event.body));
+});
+
+test('announcements of one connection are verified one after the other', async (t) => {
+  let verify = (): void => {};
+  let count = 0;
+  const master = await startStream(t, 'tcp', {
+    announce: () =>
+      new Promise((resolve) => {
+        count += 1;
+        verify = resolve;
+      }),
+  });
+  const peer = await connectRaw(t, master.publishPort);
+  peer.write(...Array<Buffer>(3).fill(SUBSCRIPTION.tcp));
+  for (const expected of [1, 2, 3]) {
+    await until('an announcement', () => count === expected);
+    verify();
+  }
+  peer.write(SUBSCRIPTION.tcp);
+  await until('one more', () => count === 4);
+  t.pass();
+});
+
+test('of many announcements over one connection the first sixteen are looked at', async (t) => {
+  let count = 0;
+  const master = await startStream(t, 'tcp', {
+    announce: async () => {
+      count += 1;
+    },
+  });
+  const peer = await connectRaw(t, master.publishPort);
+  peer.write(...Array<Buffer>(16).fill(SUBSCRIPTION.tcp));
+  await until('sixteen', () => count === 16);
+  for (let more = 0; more < 10; more += 1) {
+    peer.write(SUBSCRIPTION.tcp);
+    await new Promise(setImmediate);
+  }
+  peer.write(Buffer.of(0xc1));
+  await peer.closed('behind the last one');
+  t.is(count, 16);
+});
+
+test('disconnecting a minion ends the connection over which it announced itself', async (t) => {
+  const master = await startStream(t, 'tcp', {
+    announce: async (_envelope, peer) => peer.identify('gone'),
+  });
+  const gone = await announced(t, master);
+  await until('it', () => idsOf(master)[0] === 'gone');
+  master.transport.disconnect('another');
+  t.is(master.transport.subscribers().length, 1);
+  master.transport.disconnect('gone');
+  await gone.closed('of the minion that is gone');
+  t.deepEqual(master.transport.subscribers(), []);
+});
+
+test('an announcement larger than any is refused by its head', async (t) => {
+  const master = await startStream(t, 'tcp');
+  const peer = await connectRaw(t, master.publishPort);
+  peer.write(Buffer.from('82a46865616480a4626f6479c600010000', 'hex'));
+  await peer.closed('a large announcement');
+  t.deepEqual(master.transport.refusals(), { 'message-too-large': 1 });
+});
+
+test('a stranger that never announces itself is closed, but not from a known address', async (t) => {
+  const clock = { now: 1_700_000_000_000 };
+  const master = await startStream(t, 'tcp', {
+    now: () => clock.now,
+    sweepIntervalMs: 5,
+    handler: async (_bytes, peer) => {
+      peer.identify('minion');
+      return ANSWER;
+    },
+  });
+  const stranger = await connectRaw(t, master.publishPort);
+  await until('it', () => master.transport.subscribers().length === 1);
+  clock.now += 31_000;
+  await stranger.closed('a stranger');
+  t.deepEqual(master.transport.refusals(), { 'first-request-timeout': 1 });
+  const asking = await connectRaw(t, master.requestPort);
+  asking.write(REQUEST.tcp);
+  await frames(asking, 1);
+  await connectRaw(t, master.publishPort);
+  await until('it', () => master.transport.subscribers().length === 1);
+  clock.now += 3_600_000;
+  asking.write(REQUEST.tcp);
+  await frames(asking, 2);
+  t.is(master.transport.subscribers().length, 1);
+});
+
+function request(mid: string): Buffer {
+  return Buffer.from(`82a46865616481a36d6964${mid}a4626f6479a26869`, 'hex');
+}
+
+async function announced(t: ExecutionContext, master: Master): Promise<RawPeer> {
+  const peer = await connectRaw(t, master.publishPort);
+  peer.write(SUBSCRIPTION.tcp);
+  return peer;
+}
+
+function idsOf(master: Master): readonly string[] {
+  return master.transport.subscribers().flatMap(({ minionIds }) => minionIds);
+}
+
+async function frames(peer: RawPeer, count: number): Promise<readonly TcpEvent[]> {
+  const read = (): TcpEvent[] => new TcpFrameDecoder(1_000_000).push(peer.received);
+  await until(`${count} frames`, () => read().length >= count);
+  return read();
+}
+
+function midOf(event: TcpEvent): unknown {
+  return event.type === 'frame' ? event.mid : undefined;
+}
+
+// What only WebSocket has: PING and CLOSE, order, and messages that would end a minion.
+
+const answerFrame = Buffer.concat([Buffer.from('8203', 'hex'), ANSWER]);
+
+test('PING is answered by PONG with its payload, also in the middle of a message', async (t) => {
+  const master = await startStream(t, 'ws');
+  const peer = await opened(t, master);
+  peer.write(clientFrame(0x02, Buffer.from('a')), clientFrame(0x89, Buffer.from('there?')));
+  peer.write(clientFrame(0x80, Buffer.from('b')));
+  const pong = Buffer.concat([Buffer.from('8a06', 'hex'), Buffer.from('there?')]);
+  const expected = Buffer.concat([pong, answerFrame]);
+  await until('both', () => peer.received.subarray(-expected.length).equals(expected));
+  t.deepEqual(master.transport.refusals(), {});
+});
+
+test('CLOSE is answered and the connection ends, as minions end every request', async (t) => {
+  const master = await startStream(t, 'ws');
+  const peer = await opened(t, master);
+  peer.write(REQUEST.ws);
+  await until('the answer', () => peer.received.subarray(-answerFrame.length).equals(answerFrame));
+  peer.write(clientFrame(0x88, Buffer.from('03e8', 'hex')));
+  await peer.closed('after CLOSE');
+  t.is(peer.received.subarray(-4).toString('hex'), '880203e8');
+  t.deepEqual(master.transport.refusals(), {});
+});
+
+test('the text close ends a connection, other text is passed over', async (t) => {
+  const master = await startStream(t, 'ws');
+  const peer = await opened(t, master);
+  peer.write(clientFrame(0x81, Buffer.from('hello')), REQUEST.ws);
+  await until('the answer', () => peer.received.subarray(-answerFrame.length).equals(answerFrame));
+  peer.write(clientFrame(0x81, Buffer.from('close')));
+  await peer.closed('after close');
+  t.deepEqual(master.transport.refusals(), {});
+});
+
+test('a breach is told before the connection ends', async (t) => {
+  const master = await startStream(t, 'ws');
+  const peer = await opened(t, master);
+  peer.write(Buffer.from('8201ff', 'hex'));
+  await peer.closed('without a mask');
+  t.is(peer.received.subarray(-4).toString('hex'), '880203ea');
+  const stranger = await connectRaw(t, master.publishPort);
+  stranger.write(Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n'));
+  await stranger.closed('without an upgrade');
+  t.true(stranger.received.toString().startsWith('HTTP/1.1 426 '));
+  t.deepEqual(master.transport.refusals(), { unmasked: 1, 'bad-upgrade': 1 });
+});
+
+test('answers leave in the order of the requests, whichever is ready first', async (t) => {
+  const ready: Array<() => void> = [];
+  const master = await startStream(t, 'ws', {
+    handler: (body) =>
+      new Promise((resolve) => {
+        ready.push(() => resolve(Buffer.from(body)));
+      }),
+  });
+  const peer = await opened(t, master);
+  for (const name of ['a', 'b', 'c']) peer.write(clientFrame(0x82, Buffer.from(name)));
+  await until('three requests', () => ready.length === 3);
+  for (const answer of ready.reverse()) answer();
+  await until('the answers', () => peer.received.toString('latin1').endsWith('c'));
+  t.is(peer.received.subarray(-9).toString('latin1'), '\x82\x01a\x82\x01b\x82\x01c');
+});
+
+test('a publication is for all but when it is for nobody; half a handshake gets none', async (t) => {
+  const master = await startStream(t, 'ws');
+  await subscribedWebsocket(t, master);
+  const half = await connectRaw(t, master.publishPort);
+  half.write(SUBSCRIPTION.ws.subarray(0, 50));
+  const envelope = Buffer.from('envelope');
+  t.is(master.transport.publish({ envelope, minionIds: ['one'] }).queued, 1);
+  t.is(master.transport.publish({ envelope, minionIds: [] }).queued, 0);
+  t.is(master.transport.publish({ envelope, minionIds: null }).queued, 1);
+});
+
+test('a publication that minions refuse is sent to nobody, and told', async (t) => {
+  const master = await startStream(t, 'ws');
+  const peer = await subscribedWebsocket(t, master);
+  const before = peer.receivedBytes;
+  const limit = 4 * 1024 * 1024;
+  const heads = 10 + 5;
+  const publish = (bytes: number) =>
+    master.transport.publish({ envelope: Buffer.alloc(bytes), minionIds: null });
+  t.deepEqual(publish(limit), { queued: 0, skipped: 1 });
+  t.deepEqual(publish(limit - heads), { queued: 0, skipped: 1 });
+  t.deepEqual(publish(limit - heads - 1), { queued: 1, skipped: 0 });
+  await until('the one', () => peer.receivedBytes - before === limit - 1);
+});
+
+async function opened(t: ExecutionContext, master: Master): Promise<RawPeer> {
+  const peer = await connectRaw(t, master.requestPort);
+  peer.write(OPENING.ws);
+  return peer;
+}
+
+async function subscribedWebsocket(t: ExecutionContext, master: Master): Promise<RawPeer> {
+  const peer = await connectRaw(t, master.publishPort);
+  peer.write(SUBSCRIPTION.ws);
+  await until('the subscriber', () => master.transport.subscribers().length === 1);
+  await until('the handshake', () => peer.received.includes('\r\n\r\n'));
+  return peer;
+}
+
+// TLS on the ports of TCP and WebSocket, and who is let in.
+
+const served: TlsOptions = {
+  certFile: file('master.pem'),
+  keyFile: file('master.key'),
+  caFile: file('ca.pem'),
+  clientCertificates: 'none',
+};
+const minion = { cert: readFileSync(file('minion.pem')), key: readFileSync(file('minion.key')) };
+const stranger = {
+  cert: readFileSync(file('stranger.pem')),
+  key: readFileSync(file('stranger.key')),
+};
+
+for (const stream of STREAMS) {
+  test(`${stream}: requests and publications travel over TLS`, async (t) => {
+    const master = await startStream(t, stream, { tls: served });
+    t.true(await isServedOverTls(t, stream, master));
+    const subscriber = await secure(t, master.publishPort);
+    subscriber.write(SUBSCRIPTION[stream]);
+    await until('a subscriber', () => master.transport.subscribers().length === 1);
+    const envelope = Buffer.alloc(3_000_000, 'envelope ');
+    master.transport.publish({ envelope, minionIds: null });
+    await until('it', () => subscriber.receivedBytes > envelope.length);
+    t.true(subscriber.received.subarray(-envelope.length).equals(envelope));
+    t.is(master.transport.subscribers()[0]?.address, HOST);
+  });
+
+  test(`${stream}: a renewed certificate is taken over on both ports, and a false one is not`, async (t) => {
+    const directory = temporaryDirectory(t);
+    const [certFile, keyFile] = [join(directory, 'c.pem'), join(directory, 'k.pem')];
+    copyFileSync(file('master.pem'), certFile);
+    copyFileSync(file('master.key'), keyFile);
+    const master = await startStream(t, stream, {
+      tls: { ...served, certFile, keyFile, renewalIntervalMs: 60_000 },
+    });
+    copyFileSync(file('minion.pem'), certFile);
+    await t.throwsAsync(async () => master.transport.renewCertificate?.(), {
+      instanceOf: TransportError,
+      code: 'ERR_TLS',
+    });
+    for (const port of [master.requestPort, master.publishPort]) {
+      t.is(
+        await shownOn(port),
+        new X509Certificate(readFileSync(file('master.pem'))).fingerprint256,
+      );
+    }
+    copyFileSync(file('minion.key'), keyFile);
+    t.deepEqual(await master.transport.renewCertificate?.(), [certFile]);
+    for (const port of [master.requestPort, master.publishPort]) {
+      t.is(await shownOn(port), new X509Certificate(minion.cert).fingerprint256);
+    }
+    t.true(await isServedOverTls(t, stream, master));
+  });
+
+  test(`${stream}: whoever speaks no TLS is refused on both ports`, async (t) => {
+    const master = await startStream(t, stream, { tls: served });
+    for (const port of [master.requestPort, master.publishPort]) {
+      const plain = await connectRaw(t, port);
+      plain.write(OPENING[stream], REQUEST[stream]);
+      await plain.closed('without TLS');
+    }
+    t.deepEqual(master.transport.refusals(), { 'tls-handshake': 2 });
+    t.true(await isServedOverTls(t, stream, master));
+  });
+
+  test(`${stream}: without a certificate nobody passes where one is required`, async (t) => {
+    const master = await startStream(t, stream, {
+      tls: { ...served, clientCertificates: 'required' },
+    });
+    t.false(await isServedOverTls(t, stream, master));
+    t.false(await isServedOverTls(t, stream, master, stranger));
+    t.true(await isServedOverTls(t, stream, master, minion));
+    t.deepEqual(master.transport.subscribers(), []);
+  });
+
+  test(`${stream}: where certificates are optional a false one is refused`, async (t) => {
+    const master = await startStream(t, stream, {
+      tls: { ...served, clientCertificates: 'optional' },
+    });
+    t.true(await isServedOverTls(t, stream, master));
+    t.false(await isServedOverTls(t, stream, master, stranger));
+    t.deepEqual(master.transport.refusals(), { 'tls-certificate': 1 });
+    t.true(await isServedOverTls(t, stream, master, minion));
+  });
+}
+
+test('a version that was asked for is the only one', async (t) => {
+  const master = await startStream(t, 'tcp', { tls: { ...served, onlyVersion: 'TLSv1.2' } });
+  t.false(await isServedOverTls(t, 'tcp', master, { minVersion: 'TLSv1.3' }));
+  t.true(await isServedOverTls(t, 'tcp', master));
+});
+
+test('ciphers that were asked for are the only ones', async (t) => {
+  const only = {
+    ...served,
+    onlyVersion: 'TLSv1.2',
+    ciphers: 'ECDHE-ECDSA-AES256-GCM-SHA384',
+  } as const;
+  const master = await startStream(t, 'tcp', { tls: only });
+  t.false(await isServedOverTls(t, 'tcp', master, { ciphers: 'ECDHE-ECDSA-AES128-GCM-SHA256' }));
+  t.true(await isServedOverTls(t, 'tcp', master));
+});
+
+test('half a handshake is closed after 30 seconds, and at once with the listener', async (t) => {
+  const clock = { now: 1_700_000_000_000 };
+  const options = { tls: served, now: () => clock.now, sweepIntervalMs: 5 };
+  const master = await startStream(t, 'tcp', options);
+  const half = await connectRaw(t, master.requestPort);
+  half.write(Buffer.from('1603010200010001fc0303', 'hex'));
+  t.true(await isServedOverTls(t, 'tcp', master));
+  clock.now += 31_000;
+  await half.closed('half a handshake');
+  t.is(master.transport.refusals()['handshake-timeout'], 1);
+  const other = await connectRaw(t, master.publishPort);
+  t.true(await isServedOverTls(t, 'tcp', master));
+  await within('the end', master.transport.close());
+  await other.closed('with the listener');
+});
+
+for (const [title, wrong] of [
+  ['a certificate that is not there', { certFile: file('none.pem') }],
+  ['a certificate that is none', { certFile: file('README.md') }],
+  ['the key of another', { keyFile: file('minion.key') }],
+  ['ciphers that nobody has', { ciphers: 'NONE-SUCH' }],
+] as const) {
+  test(`${title} is told at the start`, async (t) => {
+    await t.throwsAsync(startStream(t, 'tcp', { tls: { ...served, ...wrong } }), {
+      instanceOf: TransportError,
+      code: 'ERR_TLS',
+    });
+  });
+}
+
+function file(name: string): string {
+  return join('test', 'fixtures', 'tls', name);
+}
+
+async function secure(
+  t: ExecutionContext,
+  port: number,
+  options: ConnectionOptions = {},
+): Promise<RawPeer> {
+  const ca = readFileSync(file('ca.pem'));
+  const socket = connect({ host: HOST, port, ca, ...options });
+  t.teardown(() => socket.destroy());
+  return new RawPeer(socket);
+}
+
+/** Whether a minion with this certificate is answered, or its connection ended. */
+async function isServedOverTls(
+  t: ExecutionContext,
+  stream: Stream,
+  master: Master,
+  options: ConnectionOptions = {},
+): Promise<boolean> {
+  const peer = await secure(t, master.requestPort, options);
+  peer.write(OPENING[stream], REQUEST[stream]);
+  const answered = (): boolean => peer.received.subarray(-ANSWER.length).equals(ANSWER);
+  await until('an answer or the end', () => answered() || peer.socket.closed);
+  peer.socket.destroy();
+  return answered();
+}
+
+/** Fingerprint of the certificate that a new connection gets. */
+async function shownOn(port: number): Promise<string | undefined> {
+  const peer = connect({ port, host: HOST, rejectUnauthorized: false });
+  await once(peer, 'secureConnect');
+  const fingerprint = peer.getPeerX509Certificate()?.fingerprint256;
+  peer.destroy();
+  return fingerprint;
 }

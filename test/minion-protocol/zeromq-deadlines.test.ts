@@ -1,4 +1,6 @@
+import { existsSync, readFileSync } from 'node:fs';
 import test, { type ExecutionContext } from 'ava';
+import { Request } from 'zeromq';
 import type { ConnectionLimits } from '../../minion-protocol/transport/stream-listener.ts';
 import { dialZeromq } from '../../minion-protocol/transport/zeromq-dialer.ts';
 import { until } from '../helpers/deadline.ts';
@@ -296,3 +298,60 @@ async function ask(t: ExecutionContext, master: Master): Promise<void> {
   t.true((await minion.request(Buffer.from('hello'), 10_000)).length > 0);
   await minion.close();
 }
+
+// What the kernel was told about keep-alive, read where Linux shows it.
+
+const connections = '/proc/net/tcp';
+const onLinux = existsSync(connections) ? test : test.skip;
+
+/** Seconds until the first probe to a peer of this port; `undefined`: there is none to come. */
+function probeInSeconds(port: number): number | undefined {
+  const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const established = '01';
+  const row = readFileSync(connections, 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .find(([, address, , state]) => address?.endsWith(local) && state === established);
+  if (row === undefined) throw new Error(`no connection to port ${port}`);
+  const [kind, when = ''] = row[5]?.split(':') ?? [];
+  // 02: the timer of keep-alive; in hundredths of a second.
+  return kind === '02' ? Number.parseInt(when, 16) / 100 : undefined;
+}
+
+for (const [title, keepAliveIdleMs, isProbed] of [
+  ['an idle peer is asked after the time that was set', 40_000, (s = 0) => s > 0 && s <= 40],
+  ['an idle peer is asked after the time of the system', 0, (s = 0) => s > 40],
+  ['an idle peer is never asked', null, (s?: number) => s === undefined],
+] as const) {
+  onLinux(title, async (t) => {
+    const { requestPort } = await startMaster(t, { keepAliveIdleMs });
+    const peer = await connectRaw(t, requestPort);
+    // It is greeted once it has been taken, and so been set.
+    await until('a greeting', () => peer.receivedBytes > 0);
+    t.true(isProbed(probeInSeconds(requestPort)));
+  });
+}
+
+// REQ sockets with identities, as minions since 2026 have them [WIRE 23.5].
+
+test('sockets of one identity, as long as it may be, are answered each', async (t) => {
+  const waiting: Array<() => void> = [];
+  const master = await startMaster(t, {}, async (body) => {
+    await new Promise<void>((resolve) => {
+      waiting.push(resolve);
+      // All are being asked at once before the first is answered.
+      if (waiting.length === 3) for (const answer of waiting) answer();
+    });
+    return body;
+  });
+  const identity = `salt-req/minion/${'m'.repeat(255)}`.slice(0, 255);
+  const ask = async (text: string): Promise<string> => {
+    const socket = new Request({ routingId: identity, linger: 0, receiveTimeout: 10_000 });
+    t.teardown(() => socket.close());
+    socket.connect(`tcp://${HOST}:${master.requestPort}`);
+    await socket.send(text);
+    return String((await socket.receive())[0]);
+  };
+  t.deepEqual(await Promise.all(['a', 'b', 'c'].map(ask)), ['a', 'b', 'c']);
+  t.deepEqual(master.transport.refusals(), {});
+});

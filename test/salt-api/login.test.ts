@@ -1,6 +1,22 @@
 /** Log-ins, sessions and their tokens. */
-import test from 'ava';
-import { type ApiAnswer, json, password, startApi } from '../helpers/salt-api.ts';
+
+import { writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { resolveMasterConfig } from '../../master/index.ts';
+import type { SaltApiOptions } from '../../salt-api/index.ts';
+import { auditRecords } from '../helpers/audit-records.ts';
+import { within } from '../helpers/deadline.ts';
+import {
+  type ApiAnswer,
+  json,
+  password,
+  type RunningApi,
+  send,
+  startApi,
+} from '../helpers/salt-api.ts';
+import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const ping = { client: 'local', tgt: '*', fun: 'test.ping' };
 const refused = { status: 401, error: 'ERR_HTTP_SESSION' };
@@ -256,4 +272,311 @@ test('five failures shut out that user, and nobody else', async (t) => {
 test('a session that nobody uses ends', async (t) => {
   const { run, login } = await startApi(t, { minions: [], options: { sessionIdle: 0 } });
   t.is((await run(await login(), ping)).status, 401);
+});
+
+// What limited users get over HTTP [THREATS A-06 to A-13].
+
+test('a user may what external_auth grants, by each client', async (t) => {
+  const { run, login, eventsDuring } = await startApi(t);
+  const token = await login('limited');
+  const allowed = { tgt: '*', fun: 'test.ping' };
+  t.is((await run(token, { client: 'local', ...allowed })).status, 200);
+  const refused = await eventsDuring(async () => {
+    const local = { tgt: '*', fun: 'cmd.run', arg: ['id'] };
+    for (const low of [
+      { client: 'local', ...local },
+      { client: 'local_async', ...local },
+      { client: 'local_batch', ...local, batch: 1 },
+      { client: 'local_subset', ...local },
+      { client: 'local', tgt: '*', fun: ['test.ping', 'cmd.run'], arg: [[], ['id']] },
+      { client: 'local', tgt: '*', fun: 'xtest.ping' },
+      { client: 'local', tgt: 'nobody', fun: 'test.ping' },
+      { client: 'runner', fun: 'manage.up' },
+      { client: 'runner_async', fun: 'manage.up' },
+      { client: 'wheel', fun: 'key.list_all' },
+      { client: 'wheel_async', fun: 'key.list_all' },
+    ]) {
+      const { status, json: body } = await run(token, low);
+      t.is(status, 401, JSON.stringify(low));
+      t.deepEqual(body, { status: 401, error: 'ERR_HTTP_SESSION' });
+    }
+  });
+  t.deepEqual(refused, []);
+});
+
+test('a target means what is granted of it, and none of that is what nobody may do', async (t) => {
+  const { run, login } = await startApi(t);
+  const token = await login('scoped');
+  const low = { client: 'local', fun: 'test.ping' };
+  const { json: body } = await run(token, { ...low, tgt: 'web*' });
+  t.deepEqual(body, { return: [{ web1: true }] });
+  for (const tgt of ['*', ['web1', 'db1']]) {
+    t.deepEqual((await run(token, { ...low, tgt })).json, { return: [{ web1: true }] });
+  }
+  const compound = { ...low, tgt: 'web1 or db1', tgt_type: 'compound' };
+  t.deepEqual((await run(token, compound)).json, { return: [{ web1: true }] });
+  const refused = await run(token, { ...low, tgt: 'web1', fun: 'cmd.run' });
+  t.is(refused.status, 401);
+  for (const client of ['local', 'local_async', 'local_batch', 'local_subset']) {
+    for (const [tgt, type] of [
+      ['db1', 'glob'],
+      ['none', 'glob'],
+      ['db1 or G@id:db1', 'compound'],
+      ['I@a:b*', 'compound'],
+      ['id:db1', 'grain'],
+      ['nosuch', 'nodegroup'],
+      ['N@nosuch', 'compound'],
+    ]) {
+      const answer = await run(token, { ...low, client, tgt, tgt_type: type, batch: 1 });
+      t.deepEqual([answer.status, answer.json], [refused.status, refused.json], `${client} ${tgt}`);
+    }
+  }
+});
+
+test('who a command is of, and what only minions have, is never taken from it', async (t) => {
+  const { run, login, eventsDuring } = await startApi(t);
+  const token = await login('limited');
+  const events = await eventsDuring(async () => {
+    const answer = await run(token, {
+      client: 'local_async',
+      tgt: '*',
+      fun: 'test.ping',
+      user: 'root',
+      __user: 'root',
+      id: 'web1',
+      to: 5,
+      jid: '20200101000000000000',
+      ret: 'sneaky',
+      metadata: { a: 1 },
+      module_executors: ['sudo'],
+      eauth: 'auto',
+      username: 'root',
+      password: 'x',
+      token: 'x',
+      opts: { a: 1 },
+    });
+    t.is(answer.status, 200);
+  });
+  const load = events.find(({ tag }) => tag.endsWith('/publish'))?.data;
+  t.deepEqual(Object.keys(load ?? {}).sort(), [
+    '_stamp',
+    'arg',
+    'fun',
+    'jid',
+    'ret',
+    'tgt',
+    'tgt_type',
+    'user',
+  ]);
+  t.like(load, { user: 'limited', ret: '', tgt: ['db1', 'web1'], tgt_type: 'list' });
+  t.not(load?.jid, '20200101000000000000');
+});
+
+test('fred by another eauth is somebody else', async (t) => {
+  const { ask, login } = await startApi(t, { minions: [] });
+  await login('limited');
+  const body = { username: 'limited', password: 'x', eauth: 'pam' };
+  t.is((await ask({ method: 'POST', path: '/login', headers: json(), body })).status, 401);
+});
+
+test('a hook needs the right to fire events, and its path must be a tag', async (t) => {
+  const { ask, login, eventsDuring } = await startApi(t, { minions: [] });
+  const hook = async (token: string, path: string): Promise<number> =>
+    (await ask({ method: 'POST', path, headers: json(token), body: { a: 1 } })).status;
+  const admin = await login();
+  const limited = await login('limited');
+  const events = await eventsDuring(async () => {
+    t.is(await hook(limited, '/hook/x'), 401);
+    for (const path of [
+      '/hook/%2e%2e/x',
+      '/hook/a%00b',
+      '/hook/a%20b',
+      `/hook/${'a'.repeat(201)}`,
+    ]) {
+      t.is(await hook(admin, path), 404, path);
+    }
+    t.is(await hook(admin, '/hook'), 200);
+    t.is(await hook(admin, '/hook/my/app'), 200);
+  });
+  t.deepEqual(
+    events.map(({ tag }) => tag),
+    ['salt/netapi/hook', 'salt/netapi/hook/my/app'],
+  );
+});
+
+test('who calls a hook is in the audit log, and that anybody could', async (t) => {
+  const guarded = await startApi(t, { minions: [] });
+  const open = await startApi(t, { minions: [], options: { webhookDisableAuth: true } });
+  const hook = async ({ ask }: typeof open, token?: string): Promise<number> =>
+    (await ask({ method: 'POST', path: '/hook/x', headers: json(token), body: {} })).status;
+  t.is(await hook(guarded, await guarded.login()), 200);
+  t.is(await hook(open), 200);
+  const fired = { action: 'fire', what: 'salt/netapi/hook/x', outcome: 'permitted' } as const;
+  const [ofUser] = await auditRecords(guarded, { action: 'fire' });
+  t.like(ofUser, { ...fired, who: { kind: 'user', name: 'admin', eauth: 'sharedsecret' } });
+  const [ofAnybody] = await auditRecords(open, { action: 'fire' });
+  t.like(ofAnybody, { ...fired, who: { kind: 'user', name: '' }, rule: 'webhook_disable_auth' });
+});
+
+// Who is let in at all: by the name that was asked for, and from where.
+
+const testPing = { client: 'local', tgt: 'web1', fun: 'test.ping' };
+
+/** The status for who asks a host by this name. */
+async function askedAs({ port }: RunningApi, host: string, path = '/'): Promise<number> {
+  return (await send(port, { path, headers: { host } })).status;
+}
+
+/** The same for who wants to become a WebSocket. */
+async function upgradedAs({ port }: RunningApi, host: string, token: string): Promise<number> {
+  const headers = { host, 'x-auth-token': token, upgrade: 'websocket', connection: 'Upgrade' };
+  return (await send(port, { path: '/ws', headers })).status;
+}
+
+test('on a loopback address, a name that is not this host is refused at every path', async (t) => {
+  const api = await startApi(t, { minions: [] });
+  const token = await api.login();
+  for (const path of ['/', '/login', '/status', '/health', '/metrics', '/openapi.json', '/no']) {
+    t.is(await askedAs(api, 'evil.example', path), 421, path);
+    t.is(await askedAs(api, `localhost.evil.example:${api.port}`, path), 421, path);
+  }
+  t.is(await upgradedAs(api, 'evil.example', token), 421);
+  for (const host of [
+    'localhost',
+    `LOCALHOST:${api.port}`,
+    'localhost.',
+    '127.0.0.1',
+    '[::1]:80',
+  ]) {
+    t.is(await askedAs(api, host), 200, host);
+  }
+});
+
+test('names that are listed are heard, wherever it listens', async (t) => {
+  const cases: readonly [SaltApiOptions, listed: number, other: number][] = [
+    [{ hosts: ['salt.example'] }, 200, 421],
+    [{ hosts: ['*'] }, 200, 200],
+    [{ host: '0.0.0.0', disableSsl: true }, 200, 200],
+    [{ host: '0.0.0.0', disableSsl: true, hosts: ['salt.example'] }, 200, 421],
+  ];
+  for (const [options, listed, other] of cases) {
+    const api = await startApi(t, { minions: [], options });
+    t.is(await askedAs(api, 'Salt.Example:8000'), listed);
+    t.is(await askedAs(api, 'other.example'), other);
+    t.is(await askedAs(api, '192.0.2.1'), 200);
+  }
+});
+
+test('an address that authorized_ips does not list is answered nothing', async (t) => {
+  const away = await startApi(t, { minions: [], options: { authorizedIps: ['10.0.0.0/8'] } });
+  for (const path of ['/', '/login', '/health', '/no']) {
+    const { status, json: body } = await away.ask({ path });
+    t.is(status, 403, path);
+    t.deepEqual(body, { status: 403, error: 'ERR_HTTP_ADDRESS' });
+  }
+  t.is(await upgradedAs(away, 'localhost', '0'.repeat(64)), 403);
+  const here = { authorizedIps: ['10.0.0.1', '127.0.0.0/8'] };
+  t.is((await (await startApi(t, { minions: [], options: here })).ask({ path: '/' })).status, 200);
+});
+
+test('users log in from where api_acl lets them, by whatever door', async (t) => {
+  const users = { admin: ['127.0.0.1'], limited: ['10.0.0.0/8'], '*': ['::1'], noperms: ['*'] };
+  const config = { restCherrypy: { apiAcl: { users } } };
+  const { ask, master } = await startApi(t, { minions: ['web1'], config });
+  const doors = [
+    ['/login', {}],
+    ['/token', {}],
+    ['/run', testPing],
+    ['/rpc/logins.login', {}],
+  ] as const;
+  const permitted = { admin: true, noperms: true, limited: false, scoped: false };
+  for (const [username, may] of Object.entries(permitted)) {
+    for (const [path, more] of doors) {
+      // Who may log in may still do nothing.
+      if (username === 'noperms' && path === '/run') continue;
+      const body = { username, password, eauth: 'sharedsecret', ...more };
+      const { status } = await ask({ method: 'POST', path, headers: json(), body });
+      t.is(status, may ? 200 : 401, `${username} ${path}`);
+    }
+  }
+  const local = { username: 'limited', password, eauth: 'sharedsecret' };
+  t.is((await master.logins.login(local)).user, 'limited');
+});
+
+// What those do who have no business here, or have none any more.
+
+/** What comes back for a beginning; the rest is never sent. */
+function beginningOf(t: ExecutionContext, port: number, text: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  const answer = new Promise<string>((resolve, reject) => {
+    socket.once('data', (chunk: Buffer) => resolve(chunk.toString('latin1')));
+    socket.once('error', reject);
+  });
+  socket.write(text);
+  return within('an answer', answer);
+}
+
+test('a user who was deleted has neither session nor token when it is looked again', async (t) => {
+  const file = path.join(temporaryDirectory(t), 'users');
+  writeFileSync(file, 'fred:word\n');
+  const externalAuth = { file: { '^filename': file, fred: ['.*', '@runner'] } };
+  const { ask, run, master } = await startApi(t, { minions: ['web1'], config: { externalAuth } });
+  const form = { username: 'fred', password: 'word', eauth: 'file' };
+  const { headers } = await ask({ method: 'POST', path: '/login', headers: json(), body: form });
+  const session = String(headers['x-auth-token']);
+  const tokens = await ask({ method: 'POST', path: '/token', headers: json(), body: form });
+  const [own] = Array.isArray(tokens.json) ? tokens.json : [];
+  // What is known of users holds for half a minute, or until a reload.
+  const lookAgain = (): Promise<unknown> => master.reload(resolveMasterConfig({ externalAuth }));
+  await lookAgain();
+  t.is((await run(session, testPing)).status, 200);
+  writeFileSync(file, '');
+  await lookAgain();
+  t.is((await run(session, testPing)).status, 401);
+  const byToken = [{ ...testPing, token: own.token }];
+  t.is((await ask({ method: 'POST', path: '/run', headers: json(), body: byToken })).status, 401);
+  t.is((await ask({ path: `/events?salt_token=${own.token}` })).status, 401);
+  t.is((await ask({ method: 'POST', path: '/login', headers: json(), body: form })).status, 401);
+});
+
+test('twenty megabytes are refused by their size, before they are sent', async (t) => {
+  const { port, run, login } = await startApi(t, { minions: ['web1'] });
+  const token = await login();
+  const paths = ['/', '/run', '/login', '/token', '/minions', '/hook/x', '/status/login'];
+  for (const place of paths) {
+    const head = `POST ${place} HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n`;
+    const type = 'Content-Type: application/json\r\n';
+    const text = `${head}${type}Content-Length: 20000000\r\n\r\n[`;
+    t.regex(await beginningOf(t, port, text), /^HTTP\/1\.1 413 /, place);
+  }
+  t.is((await run(token, testPing)).status, 200);
+});
+
+test('a body without a length is read as far as it may go, and no further', async (t) => {
+  const { port, run, login } = await startApi(t, {
+    minions: ['web1'],
+    options: { maxRequestBodySize: 1_048_576 },
+  });
+  const token = await login();
+  const head = `POST / HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n`;
+  const type = 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`;
+  const text = `${head}${type}${chunk.repeat(17)}`;
+  t.regex(await beginningOf(t, port, text), /^HTTP\/1\.1 413 /);
+  t.is((await run(token, testPing)).status, 200);
+});
+
+test('streams of the status page count as streams', async (t) => {
+  const { port, login, run } = await startApi(t, {
+    minions: ['web1'],
+    options: { streamsPerToken: 8 },
+  });
+  const token = await login();
+  const request = `GET /status/stream HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: ${token}\r\n\r\n`;
+  for (let count = 0; count < 8; count += 1) {
+    t.regex(await beginningOf(t, port, request), /^HTTP\/1\.1 200 /);
+  }
+  t.regex(await beginningOf(t, port, request), /^HTTP\/1\.1 429 /);
+  t.is((await run(token, testPing)).status, 200);
 });

@@ -1,7 +1,9 @@
 /** Every threat of the catalogue has a test that exists, or its sentence. */
+
 import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { catalogue } from './catalogue.ts';
+import { applied, isTitle, protectionsIn, readMutations, readProtections } from './mutation.ts';
 
 /** How many rows each family has. */
 const families = { C: 55, N: 17, M: 20, G: 17, A: 21, B: 14 } as const;
@@ -53,4 +55,93 @@ test('every vulnerability of docs/security.md names a row of the catalogue', (t)
   t.true(rows.length > 30);
   const ids = new Set(catalogue.map(({ id }) => id));
   for (const row of rows) t.true(ids.has(row.split('|').at(-2)?.trim() ?? ''), row);
+});
+
+// What `npm run mutate` needs to find: each patch its place, each row, each test.
+
+const mutations = readMutations();
+
+/** Rows whose tests show that something is not there: no line could be taken out. */
+const nothingToTakeOut: Readonly<Record<string, string>> = {
+  'C-07': 'no temporary file lies where others may write, and the parser of YAML builds no objects',
+  'C-39': 'no relay is served',
+  'C-51': 'no request names a file of the key store',
+  'C-52': 'no job is a file',
+  'C-54': 'the parser of YAML runs nothing',
+  'M-08': 'no relay is served',
+  'G-17': 'whether a kill hits the moment between two writes is chance',
+};
+
+test('every mutation still finds its place, and changes something', (t) => {
+  t.true(mutations.length > 30);
+  for (const mutation of mutations) {
+    for (const { file } of mutation.hunks) {
+      const content = read(file);
+      t.not(applied(mutation, file, content), content, mutation.name);
+    }
+  }
+});
+
+test('every marked protection has a mutation that names it', (t) => {
+  const files = mutations.flatMap(({ hunks }) => hunks.map(({ before }) => before));
+  const without = readProtections().filter(({ text }) => !files.includes(text));
+  t.deepEqual(
+    without.map(({ name, file }) => `${file}: ${name}`),
+    [],
+  );
+});
+
+test('a marked protection is the statement below its marker, over all of its lines', (t) => {
+  const lines = [
+    'function f(a) {',
+    '  // protection: first-one',
+    '  if (a) {',
+    '    g();',
+    '  } else {',
+    '',
+    '    h();',
+    '  }',
+    '  // protection: second-one',
+    '  if (b) throw new Error();',
+    '  return k(',
+    '    a,',
+    '  );',
+    '}',
+    '',
+  ];
+  t.deepEqual(protectionsIn('file.ts', lines.join('\n')), [
+    { name: 'first-one', file: 'file.ts', text: `${lines.slice(1, 8).join('\n')}\n` },
+    { name: 'second-one', file: 'file.ts', text: `${lines.slice(8, 10).join('\n')}\n` },
+  ]);
+});
+
+test('every mutation is of rows of the catalogue, and expects tests that are there', (t) => {
+  const ids = new Set(catalogue.map(({ id }) => id));
+  for (const { name, rows, test: file, red } of mutations) {
+    for (const row of rows) t.true(ids.has(row), `${name}: ${row}`);
+    const source = read(file).replaceAll("\\'", "'");
+    for (const title of red) t.true(isWritten(source, title), `${name}: ${title}`);
+  }
+});
+
+test('every row with tests has a mutation, or nothing that could be taken out', (t) => {
+  const mutated = new Set(mutations.flatMap(({ rows }) => rows));
+  const without = catalogue.filter(({ id, tests }) => tests.length > 0 && !mutated.has(id));
+  t.deepEqual(
+    without.map(({ id }) => id),
+    Object.keys(nothingToTakeOut),
+  );
+});
+
+/** Whether a test of the file has it as its title, or makes it. */
+function isWritten(source: string, title: string): boolean {
+  const titles = [...source.matchAll(/\w\(\s*(['"`])(.*?)\1/gs)].map((match) => match[2]);
+  return titles.some((written = '') => written === title || isTitle(written, title));
+}
+
+test('a title with placeholders is that of each test that it makes', (t) => {
+  const written = `over \${wire}, a (b) is c`;
+  t.true(isTitle(written, 'over tcp, a (b) is c'));
+  t.false(isTitle(written, 'over tcp, a (b) is cd'));
+  t.false(isTitle('over x, a', 'over y, a'));
 });

@@ -17,75 +17,73 @@ export interface Threat {
 }
 
 const strangers = (title: string): string => `security/stranger.test.ts: over \${wire}, ${title}`;
-const identity = (title: string): string =>
-  `security/minion-identity.test.ts: over \${wire}, ${title}`;
-const reports = (title: string): string =>
-  `security/minion-reports.test.ts: over \${wire}, ${title}`;
-const data = (title: string): string => `security/minion-data.test.ts: over \${wire}, ${title}`;
-const stolen = (title: string): string => `security/stolen-key.test.ts: with a stolen key ${title}`;
+const identity = (title: string): string => `security/minions.test.ts: over \${wire}, ${title}`;
+const reports = (title: string): string => `security/minions.test.ts: over \${wire}, ${title}`;
+const data = (title: string): string => `security/minions.test.ts: over \${wire}, ${title}`;
+const stolen = (title: string): string => `security/secrets.test.ts: with a stolen key ${title}`;
 const inFile = (file: string) => (title: string) => `${file}: ${title}`;
-const signIns = inFile('master/requests/auth-flood.test.ts');
+const signIns = inFile('master/requests/sign-in.test.ts');
 const handshake = inFile('minion-protocol/handshake.test.ts');
 const envelope = inFile('minion-protocol/envelope.test.ts');
 const limits = inFile('minion-protocol/payload-limits.test.ts');
 const peers = inFile('master/peers/peer-requests.test.ts');
 const returns = inFile('master/jobs/returns.test.ts');
 const reactions = inFile('master/reactions/reactions.test.ts');
-const reactor = inFile('master/reactor/master.test.ts');
-const eventText = inFile('master/reactor/event-text.test.ts');
+const reactor = inFile('master/reactor/reactor.test.ts');
+const eventText = inFile('master/reactor/reactor.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const signedReturns = inFile('master/requests/signed-returns.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
-const outgoing = inFile('security/outgoing.test.ts');
+const outgoing = inFile('security/secrets.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
-const held = inFile('heat-bridge/signals/held.test.ts');
-const owners = inFile('heat-bridge/signals/owners.test.ts');
+const held = inFile('heat-bridge/signals/outbox.test.ts');
+const owners = inFile('heat-bridge/signals/outbox.test.ts');
 const commands = inFile('heat-bridge/run.test.ts');
 const bodyLimits = inFile('salt-api/body-limits.test.ts');
-const parameters = inFile('heat-bridge/parameters.test.ts');
-const targets = inFile('master/targeting/resolve.test.ts');
+const parameters = inFile('heat-bridge/catalog.test.ts');
+const targets = inFile('master/targeting/targeting.test.ts');
 const plans = inFile('heat-bridge/plans/run.test.ts');
-const projects = inFile('heat-bridge/keystone/http.test.ts');
-const keystoneTokens = inFile('heat-bridge/keystone/tokens.test.ts');
+const projects = inFile('heat-bridge/keystone/keystone.test.ts');
+const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
-const resources = inFile('master/requests/resources.test.ts');
+const resources = inFile('master/requests/events.test.ts');
 const directoryLock = inFile('store/directory-lock.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
 const sessions = inFile('salt-api/login.test.ts');
 const bodies = inFile('salt-api/bodies.test.ts');
 const streams = inFile('salt-api/events.test.ts');
 const apiServer = inFile('salt-api/server.test.ts');
-const door = inFile('salt-api/door.test.ts');
-const confidential = inFile('salt-api/confidential.test.ts');
+const door = inFile('salt-api/login.test.ts');
+const confidential = inFile('security/secrets.test.ts');
 const orchestrations = inFile('master/orchestrate/orchestrate.test.ts');
-const tenants = inFile('master/config/tenants.test.ts');
+const tenants = inFile('master/config/options.test.ts');
 
 const identityInTheDispatcher =
-  'master/requests/identity.test.ts: no variant of somebody else is heard, and each is counted by its reason';
-const shelf = inFile('master/pillar/shelf.test.ts');
+  'master/requests/replay.test.ts: no variant of somebody else is heard, and each is counted by its reason';
+const shelf = inFile('master/pillar/cache.test.ts');
 const redaction =
-  'master/redaction.test.ts: no secret reaches the log at level trace, whatever was asked';
+  'security/secrets.test.ts: no secret reaches the log at level trace, whatever was asked';
 const ownFiles =
-  'security/traces.test.ts: what a master keeps is for its own user alone, but for public keys';
+  'security/secrets.test.ts: what a master keeps is for its own user alone, but for public keys';
 const directoryUsers = inFile('master/eauth/ldap.test.ts');
-const endedKeys = inFile('heat-bridge/enroll/ended-keys.test.ts');
-const transitions = inFile('heat-bridge/enroll/transitions.test.ts');
-const newIds = inFile('master/requests/new-ids.test.ts');
+const endedKeys = inFile('heat-bridge/enroll/life.test.ts');
+const transitions = inFile('heat-bridge/enroll/claims.test.ts');
+const newIds = inFile('master/requests/sign-in.test.ts');
 const httpConnections = inFile('salt-api/connections.test.ts');
-const runQuotas = inFile('heat-bridge/run-quotas.test.ts');
-const largeEvents = inFile('salt-api/large-events.test.ts');
-const sendQueue = inFile('runtime/send-queue.test.ts');
+const runQuotas = inFile('heat-bridge/run.test.ts');
+const largeEvents = inFile('salt-api/streams.test.ts');
+const sendQueue = inFile('runtime/limits.test.ts');
 
 export const catalogue: readonly Threat[] = [
   {
     id: 'C-01',
     threat: 'a MAC is compared in a time that tells, or after decryption',
     tests: [
-      'minion-protocol/crypticle.test.ts: every changed bit and every cut of a blob is noticed by its HMAC',
-      'minion-protocol/crypticle.test.ts: bad padding shows only to somebody who could sign it',
+      'minion-protocol/envelope.test.ts: every changed bit and every cut of a blob is noticed by its HMAC',
+      'minion-protocol/envelope.test.ts: bad padding shows only to somebody who could sign it',
     ],
     sentence: 'MACs, tokens and digests are compared by `timingSafeEqual`',
   },
@@ -93,7 +91,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-02',
     threat: 'a pillar is fetched by somebody else',
     tests: [
-      'master/requests/pillar-vectors.test.ts: a pillar is encrypted to the accepted key, whatever key is in the request',
+      'master/requests/vectors.test.ts: a pillar is encrypted to the accepted key, whatever key is in the request',
       data("a pillar is the asker's own, whatever it says of itself"),
     ],
   },
@@ -107,14 +105,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'keys that are no protection: small, another exponent, no RSA',
     tests: [
       strangers('keys that are weak, or none, are kept nowhere'),
-      `minion-protocol/rsa-key.test.ts: a public key with \${what} is refused`,
+      `minion-protocol/envelope.test.ts: a public key with \${what} is refused`,
     ],
   },
   {
     id: 'C-05',
     threat: 'a request chooses a source of pillar',
     tests: [
-      'master/requests/pillar-vectors.test.ts: a pillar is made from the verified id, the grains and the environments',
+      'master/requests/vectors.test.ts: a pillar is made from the verified id, the grains and the environments',
       data("a pillar is the asker's own, whatever it says of itself"),
     ],
   },
@@ -122,15 +120,15 @@ export const catalogue: readonly Threat[] = [
     id: 'C-06',
     threat: 'a forbidden function beside a permitted one',
     tests: [
-      'acl/grants.test.ts: every function of a list must be permitted',
-      'acl/user-rights.test.ts: expressions mean whole functions, and each of several must be permitted',
+      'acl/rules.test.ts: every function of a list must be permitted',
+      'acl/rules.test.ts: expressions mean whole functions, and each of several must be permitted',
       users('of several functions each must be permitted'),
     ],
   },
   {
     id: 'C-07',
     threat: 'unsafe temporary files; YAML that builds objects',
-    tests: ['master/arguments/arguments.test.ts: aliases that multiply are text', ownFiles],
+    tests: ['master/jobs/returns.test.ts: aliases that multiply are text', ownFiles],
     sentence: 'There is no client for SSH',
   },
   {
@@ -142,7 +140,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-09',
     threat: 'groups of root are kept',
     tests: [
-      "cli/accounts.test.ts: whoever gives up root keeps none of root's groups, and cannot come back",
+      "cli/daemon.test.ts: whoever gives up root keeps none of root's groups, and cannot come back",
     ],
     sentence: 'takes the groups of that account',
   },
@@ -152,7 +150,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       outgoing('no password goes to a directory whose certificate does not hold'),
       outgoing('no password goes to a Keystone whose certificate does not hold'),
-      'master/eauth/jwt.test.ts: symmetric algorithms, none, and keys over plain http are refused as options',
+      'master/eauth/logins.test.ts: symmetric algorithms, none, and keys over plain http are refused as options',
     ],
     sentence: 'The master opens no connections but those of log-ins and of signals',
   },
@@ -173,7 +171,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       logins('the same answer and the same steps of time for whatever is wrong'),
       logins('tokens of a back end that is no longer served are none'),
-      'master/eauth/jwt.test.ts: an algorithm that is not listed is refused, though the key would do',
+      'master/eauth/logins.test.ts: an algorithm that is not listed is refused, though the key would do',
     ],
   },
   {
@@ -204,7 +202,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'the shared key passes for the master',
     tests: [
       strangers('a listener without a key reads nothing of a job'),
-      'minion-protocol/publication.test.ts: a minion that requires signatures refuses what has none, or another master made',
+      'minion-protocol/envelope.test.ts: a minion that requires signatures refuses what has none, or another master made',
       identity('nobody speaks as another minion'),
     ],
   },
@@ -241,14 +239,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'internal functions in the clear',
     tests: [
       strangers('nothing but a sign-in and a ping is done in the clear'),
-      'master/requests/commands.test.ts: names of prototypes and of internal methods are unknown commands',
+      'master/requests/events.test.ts: names of prototypes and of internal methods are unknown commands',
     ],
   },
   {
     id: 'C-24',
     threat: 'functions of the wheel leave their directories',
     tests: [
-      `master/wheel/file-roots.test.ts: \${what} finds and reads nothing`,
+      `master/runners/runners.test.ts: \${what} finds and reads nothing`,
       'master/keys/key-store.test.ts: what cannot be an id touches no file',
     ],
   },
@@ -266,7 +264,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-26',
     threat: 'wheel without rights',
     tests: [
-      'acl/user-rights.test.ts: runners and wheel functions need entries of their own',
+      'acl/rules.test.ts: runners and wheel functions need entries of their own',
       users('runners and wheel functions go by their own rights'),
     ],
   },
@@ -274,7 +272,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-27',
     threat: 'pillar is written through the API',
     tests: [
-      `master/wheel/file-roots.test.ts: \${what} finds and reads nothing`,
+      `master/runners/runners.test.ts: \${what} finds and reads nothing`,
       orchestrations('what is not below file_roots is no SLS, whatever it is called'),
     ],
     sentence: 'no function writes configuration, pillar or file roots',
@@ -295,7 +293,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'pillars that are not signed',
     tests: [
       data("a pillar is the asker's own, whatever it says of itself"),
-      `minion-protocol/reply.test.ts: the pillar reply "\${vector.name}" is made with the same fields and sizes`,
+      `minion-protocol/envelope.test.ts: the pillar reply "\${vector.name}" is made with the same fields and sizes`,
     ],
   },
   {
@@ -307,8 +305,8 @@ export const catalogue: readonly Threat[] = [
     id: 'C-33',
     threat: 'publications and replies are replayed',
     tests: [
-      'master/secrets/publish-key.test.ts: serials rise over any number of kills at any write, and the key stays',
-      'master/requests/function-vectors.test.ts: a reply is bound to its request, and made with a new IV each time',
+      'master/keys/key-store.test.ts: serials rise over any number of kills at any write, and the key stays',
+      'master/requests/vectors.test.ts: a reply is bound to its request, and made with a new IV each time',
     ],
   },
   {
@@ -342,8 +340,8 @@ export const catalogue: readonly Threat[] = [
     id: 'C-37',
     threat: 'files of one environment for another',
     tests: [
-      'master/fileserver/requested-path.test.ts: a path is read with the environment of its load',
-      'master/fileserver/roots.test.ts: a changed file has another hash at once',
+      'master/fileserver/file-server.test.ts: a path is read with the environment of its load',
+      'master/fileserver/file-server.test.ts: a changed file has another hash at once',
     ],
   },
   {
@@ -366,7 +364,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-41',
     threat: 'part of a pillar',
     tests: [
-      'master/requests/pillar-vectors.test.ts: a pillar that cannot be made is an error in the reply, never part of a pillar',
+      'master/requests/vectors.test.ts: a pillar that cannot be made is an error in the reply, never part of a pillar',
     ],
   },
   {
@@ -394,7 +392,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-45',
     threat: 'a certificate without its key',
     tests: [
-      `minion-protocol/tls.test.ts: \${stream}: without a certificate nobody passes where one is required`,
+      `minion-protocol/stream-transports.test.ts: \${stream}: without a certificate nobody passes where one is required`,
     ],
   },
   {
@@ -444,14 +442,14 @@ export const catalogue: readonly Threat[] = [
     id: 'C-53',
     threat: 'an older version leaves out newer checks',
     tests: [
-      'master/requests/identity.test.ts: a minion that proved protocol 3 is not heard below it, also after a restart',
-      'security/stolen-key.test.ts: of an id that has not proved protocol 3, these stay forgeable, and the doctor names it',
+      'master/requests/replay.test.ts: a minion that proved protocol 3 is not heard below it, also after a restart',
+      'security/secrets.test.ts: of an id that has not proved protocol 3, these stay forgeable, and the doctor names it',
     ],
   },
   {
     id: 'C-54',
     threat: 'YAML that runs code',
-    tests: ['master/arguments/arguments.test.ts: arguments are read as Salt reads them'],
+    tests: ['master/jobs/returns.test.ts: arguments are read as Salt reads them'],
   },
   {
     id: 'C-55',
@@ -464,7 +462,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'bytes that are not the protocol',
     tests: [
       strangers('who speaks another protocol is closed at once, on either port'),
-      'minion-protocol/zmtp-breaches.test.ts: 20,000 damaged streams end in events or one breach, within the limits',
+      'minion-protocol/frames.test.ts: 20,000 damaged streams end in events or one breach, within the limits',
       `minion-protocol/stream-transports.test.ts: \${stream}: what is not the protocol is closed and counted`,
     ],
   },
@@ -563,7 +561,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'subscribers that flood or do not read',
     tests: [
       'minion-protocol/zeromq-strangers.test.ts: a thousand topics are taken, one more is not',
-      'minion-protocol/zeromq-publications.test.ts: who reads nothing is skipped over its limits, and delays nobody',
+      'minion-protocol/zeromq-requests.test.ts: who reads nothing is skipped over its limits, and delays nobody',
       `minion-protocol/stream-transports.test.ts: \${stream}: a subscriber that reads nothing is skipped, and delays nobody`,
     ],
   },
@@ -571,8 +569,8 @@ export const catalogue: readonly Threat[] = [
     id: 'N-15',
     threat: 'listening as another minion',
     tests: [
-      `master/presence/announcements.test.ts: an announcement \${title} is not believed, and its connection stays`,
-      'master/presence/announcements.test.ts: an announcement of a key that is not accepted is not believed',
+      `master/presence/presence.test.ts: an announcement \${title} is not believed, and its connection stays`,
+      'master/presence/presence.test.ts: an announcement of a key that is not accepted is not believed',
     ],
     sentence: 'What a minion announces over TCP',
   },
@@ -586,7 +584,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'answers change places',
     tests: [
       'minion-protocol/zeromq-requests.test.ts: answers leave in the order of the requests, whichever is ready first',
-      'minion-protocol/reply.test.ts: an answer to another request is refused',
+      'minion-protocol/envelope.test.ts: an answer to another request is refused',
     ],
   },
   {
@@ -625,7 +623,7 @@ export const catalogue: readonly Threat[] = [
       reports('no tag of others is fired in any shape'),
       events(`no grant fires a tag of the master's from a \${name} event`),
       events('the master says who an event is from'),
-      `master/decisions/learn-mode.test.ts: \${JSON.stringify(tag)} is not to be had by learning`,
+      `master/decisions/learn.test.ts: \${JSON.stringify(tag)} is not to be had by learning`,
       'master/decisions/learn.test.ts: what no rule can permit is named and not learned',
     ],
   },
@@ -635,7 +633,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       reports('nothing is started on others, on the master, or for a relay'),
       peers('a rule for some minions does not let a job reach others'),
-      'acl/grants.test.ts: publish functions are never published, whatever the rules say',
+      'acl/rules.test.ts: publish functions are never published, whatever the rules say',
     ],
   },
   {
@@ -659,7 +657,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a pushed file is rendered',
     tests: [
       data("a pushed file stays in the sender's folder and is never read again"),
-      'master/fileserver/roots.test.ts: hidden directories are not served though they lie below a root',
+      'master/fileserver/file-server.test.ts: hidden directories are not served though they lie below a root',
     ],
   },
   {
@@ -667,16 +665,16 @@ export const catalogue: readonly Threat[] = [
     threat: 'mines of others',
     tests: [
       data('a mine is written by its owner, and says nothing of foreign pillars'),
-      'master/mine/mine-reader.test.ts: no pattern finds out what is in the pillar of another',
-      'master/mine/mine-store.test.ts: a mine never grows beyond its bound, whatever is written at the same time',
+      'master/mine/mine.test.ts: no pattern finds out what is in the pillar of another',
+      'master/mine/mine.test.ts: a mine never grows beyond its bound, whatever is written at the same time',
     ],
   },
   {
     id: 'M-12',
     threat: 'expressions that explode',
     tests: [
-      'master/mine/mine-reader.test.ts: expressions that may not end are not run for minions',
-      'minion-protocol/glob.test.ts: a pattern that would make a backtracking matcher explode is answered',
+      'master/mine/mine.test.ts: expressions that may not end are not run for minions',
+      'minion-protocol/targeting/target.test.ts: a pattern that would make a backtracking matcher explode is answered',
     ],
   },
   {
@@ -693,8 +691,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'pushed files without end, or elsewhere',
     tests: [
       data("a pushed file stays in the sender's folder and is never read again"),
-      'master/fileserver/pushed-files.test.ts: all files of a minion together are bounded, small ones by the room they take',
-      'master/fileserver/pushed-files.test.ts: links that lead out of the folder are not followed',
+      'master/fileserver/file-server.test.ts: all files of a minion together are bounded, small ones by the room they take',
+      'master/fileserver/file-server.test.ts: links that lead out of the folder are not followed',
     ],
   },
   {
@@ -704,7 +702,7 @@ export const catalogue: readonly Threat[] = [
       events('events beyond the burst are dropped, counted, and nobody else is affected'),
       events('an event that is too large is dropped and counted'),
       returns('a return that is too large is counted, and the job says so in its place'),
-      'master/requests/pillar-vectors.test.ts: grains that are too large are named in the pillar, and no provider sees them',
+      'master/requests/vectors.test.ts: grains that are too large are named in the pillar, and no provider sees them',
     ],
   },
   {
@@ -712,7 +710,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'garbage under a good MAC',
     tests: [
       identity('garbage inside the encryption costs one request each'),
-      'minion-protocol/crypticle.test.ts: limits hold inside the encryption',
+      'minion-protocol/envelope.test.ts: limits hold inside the encryption',
     ],
   },
   {
@@ -733,8 +731,8 @@ export const catalogue: readonly Threat[] = [
     id: 'M-19',
     threat: 'lines of the log, and what a terminal obeys',
     tests: [
-      'security/traces.test.ts: no id, tag, job id or command writes a line of the log',
-      'cli/nested.test.ts: control characters cannot reach the terminal',
+      'security/secrets.test.ts: no id, tag, job id or command writes a line of the log',
+      'cli/output.test.ts: control characters cannot reach the terminal',
       'cli/salt.test.ts: what minions send cannot steer the terminal',
     ],
   },
@@ -752,8 +750,8 @@ export const catalogue: readonly Threat[] = [
     id: 'G-02',
     threat: 'a closed list of requests and fields',
     tests: [
-      'master/requests/commands.test.ts: names of prototypes and of internal methods are unknown commands',
-      'minion-protocol/loads.test.ts: a reason names the field and not what was in it',
+      'master/requests/events.test.ts: names of prototypes and of internal methods are unknown commands',
+      'minion-protocol/payload.test.ts: a reason names the field and not what was in it',
     ],
   },
   {
@@ -784,7 +782,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-06',
     threat: 'one bad request costs one request',
     tests: [
-      'master/requests/commands.test.ts: a request whose handler fails is answered with an empty text, and the next one is served',
+      'master/requests/events.test.ts: a request whose handler fails is answered with an empty text, and the next one is served',
       strangers('each malformed sign-in costs one request and no more'),
     ],
   },
@@ -792,13 +790,13 @@ export const catalogue: readonly Threat[] = [
     id: 'G-07',
     threat: 'everything has a bound and an owner',
     tests: [
-      'master/pillar/beside.test.ts: while a pillar loops to its limit others get theirs',
-      'master/pillar/beside.test.ts: while a file for the reactor loops to its limit other events are planned',
+      'master/pillar/cache.test.ts: while a pillar loops to its limit others get theirs',
+      'master/pillar/cache.test.ts: while a file for the reactor loops to its limit other events are planned',
       'master/rendering/renderer.test.ts: a rendering that takes more memory than it may ends alone',
       shelf('records of ids without a key are gone after the start, and bounds hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are bounded in all its connections together',
-      'master/limits/in-flight.test.ts: an owner has so many under way and no more; others are not held up',
-      'master/limits/throttle.test.ts: what is over the rate waits, up to a number; the rest is turned away at once',
+      'runtime/limits.test.ts: an owner has so many under way and no more; others are not held up',
+      'runtime/limits.test.ts: what is over the rate waits, up to a number; the rest is turned away at once',
       'minion-protocol/zeromq-requests.test.ts: all connections together have no more requests worked on than allowed',
       logins('a source can have so many log-ins under way, and others log in meanwhile'),
     ],
@@ -810,7 +808,7 @@ export const catalogue: readonly Threat[] = [
       eventText(`an event cannot leave its place: \${place}`),
       eventText('functions, and what keys are told by, are no text of an event'),
       'master/pillar/provided.test.ts: a grain that looks like a template is text, in templates and in names of files',
-      'minion-protocol/targeting/pattern.test.ts: nested repetition without lookaround costs no more than the text is long',
+      'minion-protocol/targeting/target.test.ts: nested repetition without lookaround costs no more than the text is long',
       'template/render.test.ts: nothing of JavaScript can be reached',
     ],
   },
@@ -828,7 +826,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-11',
     threat: 'a passphrase for the key',
     tests: [
-      'master/secrets/master-keys.test.ts: a new key is encrypted with the passphrase, and opens with no other',
+      'master/keys/key-store.test.ts: a new key is encrypted with the passphrase, and opens with no other',
       logins('the store has the digest of a token, not the token or the password'),
     ],
   },
@@ -856,7 +854,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-14',
     threat: 'rights of the process',
     tests: [
-      'packaging.test.ts: the unit hears the notifications of a process of its own, and keeps no core dumps',
+      'documents.test.ts: the unit hears the notifications of a process of its own, and keeps no core dumps',
     ],
     sentence: 'The systemd unit',
   },
@@ -865,8 +863,8 @@ export const catalogue: readonly Threat[] = [
     id: 'G-16',
     threat: 'clocks that jump',
     tests: [
-      'master/requests/repeats.test.ts: a mark lasts as long as its time stamp is good, not longer',
-      'minion-protocol/jid.test.ts: no jid is given twice, however the clock goes',
+      'master/requests/replay.test.ts: a mark lasts as long as its time stamp is good, not longer',
+      'minion-protocol/payload.test.ts: no jid is given twice, however the clock goes',
       logins('turning the clock back revives no token'),
       logins('a clock that goes past the end of a token ends it'),
     ],
@@ -875,7 +873,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-17',
     threat: 'killed at any moment',
     tests: [
-      'master/keys/killed.test.ts: a killed process leaves whole keys, and only those accepted that it accepted',
+      'master/keys/key-store.test.ts: a killed process leaves whole keys, and only those accepted that it accepted',
     ],
   },
   {
@@ -915,7 +913,7 @@ export const catalogue: readonly Threat[] = [
       logins('attempts at the same time are no way around the limit'),
       logins('failures of many other users do not make those of one forgotten'),
       door('users log in from where api_acl lets them, by whatever door'),
-      'heat-bridge/refused-tokens.test.ts: who shows too many tokens that are refused waits, and nobody else does',
+      'heat-bridge/http.test.ts: who shows too many tokens that are refused waits, and nobody else does',
     ],
   },
   {
@@ -952,7 +950,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a permitted function carries another',
     tests: [
       users('of several functions each must be permitted'),
-      'acl/user-rights.test.ts: a function that runs any other is permitted by its name, and by no pattern',
+      'acl/rules.test.ts: a function that runs any other is permitted by its name, and by no pattern',
     ],
   },
   {
@@ -960,7 +958,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'patterns that mean more than was written',
     tests: [
       users('a user may publish what external_auth grants, and nothing else'),
-      'acl/grants.test.ts: expressions mean ids and functions as a whole',
+      'acl/rules.test.ts: expressions mean ids and functions as a whole',
     ],
   },
   {
@@ -992,7 +990,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-14',
     threat: 'events through hooks',
     tests: [
-      'salt-api/rights.test.ts: a hook needs the right to fire events, and its path must be a tag',
+      'salt-api/login.test.ts: a hook needs the right to fire events, and its path must be a tag',
     ],
   },
   {
@@ -1029,7 +1027,7 @@ export const catalogue: readonly Threat[] = [
         'one largest message and so much more may wait for a reader, who is ended beyond that',
       ),
       bodies('a body that never ends holds nobody up'),
-      'salt-api/abuse.test.ts: streams of the status page count as streams',
+      'salt-api/login.test.ts: streams of the status page count as streams',
       'salt-api/floods.test.ts: a thousand log-ins at once are looked at a few at a time, and hold nobody up',
       'salt-api/floods.test.ts: three hundred readers that never read cost nobody anything',
       orchestrations('an orchestration has so many states, and there are so many at once'),
@@ -1040,13 +1038,13 @@ export const catalogue: readonly Threat[] = [
     id: 'A-19',
     threat: 'paths in addresses',
     tests: [
-      'salt-api/static.test.ts: nothing else is reached by a static path, and what is missing is 404',
+      'salt-api/server.test.ts: nothing else is reached by a static path, and what is missing is 404',
     ],
   },
   {
     id: 'A-20',
     threat: 'paths and configuration in privileged functions',
-    tests: [`master/wheel/file-roots.test.ts: \${what} finds and reads nothing`],
+    tests: [`master/runners/runners.test.ts: \${what} finds and reads nothing`],
     sentence: 'no function writes configuration, pillar or file roots',
   },
   {
@@ -1099,7 +1097,7 @@ export const catalogue: readonly Threat[] = [
       outbox('the same request again adds nothing, also in the next process'),
       outbox('a minion that signals three times does so under one id'),
       outbox('a handle has one signal in flight, and they arrive in order'),
-      'heat-bridge/signals/signal.test.ts: no two of minion and member have one id',
+      'heat-bridge/signals/outbox.test.ts: no two of minion and member have one id',
     ],
   },
   {
@@ -1117,7 +1115,7 @@ export const catalogue: readonly Threat[] = [
         'the same key is the same run; with other parameters or another target it is a conflict',
       ),
       commands('a secret is in the pillar of its minions while the run goes on, and nowhere else'),
-      'security/command-secrets.test.ts: a secret parameter is in the pillar of the minion that it is for, and nowhere else',
+      'security/secrets.test.ts: a secret parameter is in the pillar of the minion that it is for, and nowhere else',
       parameters(`parameters are refused: \${title}`),
       parameters('texts that a command line would read otherwise reach the minion as they are'),
       `heat-bridge/catalog.test.ts: a catalog refuses \${title}`,
@@ -1149,7 +1147,7 @@ export const catalogue: readonly Threat[] = [
       outward(`a listed name that leads to \${address} is not asked`),
       outward('the address that was checked is the one that is connected to'),
       outward('a redirection is an answer, and is not followed'),
-      'heat-bridge/signals/transports.test.ts: a catalog leads nowhere that is not listed',
+      'heat-bridge/signals/outbox.test.ts: a catalog leads nowhere that is not listed',
       projects('the address of Keystone is asked where its section lists it, and nowhere else'),
     ],
   },
@@ -1158,7 +1156,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'addresses and credentials that leak',
     tests: [
       outbox('the token is in no answer, event, reason or row of the store'),
-      'heat-bridge/signals/destination.test.ts: whatever is given is read or refused, and a refusal repeats none of it',
+      'heat-bridge/outgoing/exchange.test.ts: whatever is given is read or refused, and a refusal repeats none of it',
       projects("the master's own tokens, ended or made up, are never shown to Keystone"),
     ],
     sentence: 'The bridge to orchestration services',
@@ -1171,15 +1169,15 @@ export const catalogue: readonly Threat[] = [
       tenants('a folder that is shared by a link is found'),
       'master/tenants.test.ts: a request under the keys of one tenant is no request to the other',
       'master/tenants.test.ts: jobs, returns and events of one tenant are told and kept there alone',
-      "heat-bridge/signals/routes.test.ts: another's handle is as unknown as none, and cannot be replaced",
+      "heat-bridge/signals/master.test.ts: another's handle is as unknown as none, and cannot be replaced",
       commands("another caller's key leads to nothing of the first's"),
       'heat-bridge/http.test.ts: a run may be begun now and read later, by whoever began it alone',
-      'heat-bridge/plans/http.test.ts: a plan may be begun now and read or cancelled later, by whoever began it alone',
+      'heat-bridge/http.test.ts: a plan may be begun now and read or cancelled later, by whoever began it alone',
       projects('an idempotency key is of the project that the token is for, and of no other'),
       projects('a project that no rule is about learns nothing of what there is to be called'),
       projects('a handle is of the project that the token is for; others know nothing of it'),
       projects('an enrolment is of the project that the token is for; others know nothing of it'),
-      'acl/projects.test.ts: a name of another domain is another one, for projects and for users',
+      'acl/decide.test.ts: a name of another domain is another one, for projects and for users',
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1218,7 +1216,7 @@ export const catalogue: readonly Threat[] = [
       users('whom a user may not reach, and what is known of them, no target finds out'),
       users('a target means the minions that the rules name, and nobody else'),
       users('what a target costs does not depend on minions that the user may not reach'),
-      'salt-api/rights.test.ts: a target means what is granted of it, and none of that is what nobody may do',
+      'salt-api/login.test.ts: a target means what is granted of it, and none of that is what nobody may do',
       peers('a rule for some minions does not let a job reach others'),
     ],
   },
@@ -1247,8 +1245,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-01d',
     threat: 'targets of the mine tell of its owners',
     tests: [
-      'master/mine/mine-reader.test.ts: a mine is not asked by pillar unless a rule shows it',
-      'master/mine/mine-reader.test.ts: whose mine may not be read is not looked at',
+      'master/mine/mine.test.ts: a mine is not asked by pillar unless a rule shows it',
+      'master/mine/mine.test.ts: whose mine may not be read is not looked at',
     ],
   },
   {
@@ -1258,7 +1256,7 @@ export const catalogue: readonly Threat[] = [
       users(
         'which nodegroups there are, a user that may not reach their minions does not find out',
       ),
-      'salt-api/rights.test.ts: a target means what is granted of it, and none of that is what nobody may do',
+      'salt-api/login.test.ts: a target means what is granted of it, and none of that is what nobody may do',
       commands(
         'a target means the minions that rules name for the command, and tells nothing of others',
       ),
@@ -1278,8 +1276,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-06',
     threat: 'keywords hide from rules what a minion takes as arguments',
     tests: [
-      'master/jobs/arguments.test.ts: a keyword given twice is published once, with the value that is judged',
-      `master/jobs/arguments.test.ts: \${what} is refused, also among several functions`,
+      'master/jobs/returns.test.ts: a keyword given twice is published once, with the value that is judged',
+      `master/jobs/returns.test.ts: \${what} is refused, also among several functions`,
       users('arguments are judged as the minion takes them'),
       `salt-api/clients.test.ts: \${client} takes no keyword of Salt's own`,
     ],
@@ -1298,7 +1296,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       bodyLimits('whatever is sent before authentication, no step of reading is long'),
       bodyLimits('typed arguments of a command are read in a thread where they are long'),
-      'salt-api/fuzz.test.ts: no body makes the API fail, or read more in one step than it may',
+      'salt-api/recorded.test.ts: no body makes the API fail, or read more in one step than it may',
     ],
   },
   {
@@ -1333,8 +1331,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'the catalog is shown to callers without any right, with its targets and reasons',
     tests: [
       'heat-bridge/http.test.ts: a caller sees of the catalog what a rule permits it, and not for which minions or why',
-      'heat-bridge/plans/http.test.ts: a caller sees the plans of whose commands a rule permits it each',
-      'acl/commands.test.ts: a caller may call the commands that some rule permits and none denies outright',
+      'heat-bridge/http.test.ts: a caller sees the plans of whose commands a rule permits it each',
+      'acl/decide.test.ts: a caller may call the commands that some rule permits and none denies outright',
     ],
   },
   {
@@ -1349,7 +1347,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-12r',
     threat: "a service's answer that takes long to read",
     tests: [
-      'heat-bridge/signals/outcome.test.ts: an answer of tags that never end is read in no time',
+      'heat-bridge/signals/outbox.test.ts: an answer of tags that never end is read in no time',
     ],
   },
   {
@@ -1486,14 +1484,14 @@ export const catalogue: readonly Threat[] = [
     id: 'H-12',
     threat: 'a service that asks for less than the operator does',
     tests: [
-      'heat-bridge/enroll/services.test.ts: a service may raise the lowest protocol of a machine, and not lower it',
+      'heat-bridge/enroll/claims.test.ts: a service may raise the lowest protocol of a machine, and not lower it',
     ],
   },
   {
     id: 'H-13',
     threat: 'names that look like ids',
     tests: [
-      "acl/projects.test.ts: a name that could be another's id gives no right, and takes one away",
+      "acl/decide.test.ts: a name that could be another's id gives no right, and takes one away",
     ],
   },
   {
@@ -1511,23 +1509,23 @@ export const catalogue: readonly Threat[] = [
     id: 'H-14b',
     threat: 'pushed files without number',
     tests: [
-      'master/fileserver/pushed-files.test.ts: files and folders of a minion are bounded in number',
-      'master/fileserver/pushed-files.test.ts: folders whose file cannot be made count',
+      'master/fileserver/file-server.test.ts: files and folders of a minion are bounded in number',
+      'master/fileserver/file-server.test.ts: folders whose file cannot be made count',
     ],
   },
   {
     id: 'H-14c',
     threat: 'pillar of another environment',
     tests: [
-      'master/requests/pillar-vectors.test.ts: which environments of pillar minions may ask for can be ruled',
+      'master/requests/vectors.test.ts: which environments of pillar minions may ask for can be ruled',
     ],
   },
   {
     id: 'H-15',
     threat: 'an operation on a denied key that reaches the accepted one',
     tests: [
-      'master/wheel/key.test.ts: a map acts on the folder that it names, also where the id has a key in another',
-      'master/wheel/key.test.ts: of two keys of one id a map deletes or rejects the one that it names',
+      'master/runners/runners.test.ts: a map acts on the folder that it names, also where the id has a key in another',
+      'master/runners/runners.test.ts: of two keys of one id a map deletes or rejects the one that it names',
     ],
   },
   {

@@ -1,13 +1,31 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
-import { encodeKey, packNumber } from '../../store/encoding.ts';
-import { openEmbeddedStore, type Store, StoreError } from '../../store/index.ts';
-import { openLmdbTables } from '../../store/lmdb-tables.ts';
+import { encodeKey, packNumber, unpackNumber } from '../../store/encoding.ts';
+import {
+  createMemoryStore,
+  openEmbeddedStore,
+  readStore,
+  restoreStore,
+  type Store,
+  StoreError,
+  type StoreUpgrade,
+} from '../../store/index.ts';
+import { GroupCommit, openLmdbTables } from '../../store/lmdb-tables.ts';
+import { sweepExpired, TableStore } from '../../store/table-store.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { storeSuite } from '../store-suite/suite.ts';
 
 const writer = fileURLToPath(new URL('../store-suite/acknowledging-writer.js', import.meta.url));
 
@@ -122,4 +140,221 @@ test('a path that cannot be a directory is refused', async (t) => {
     instanceOf: StoreError,
     code: 'ERR_STORE_UNAVAILABLE',
   });
+});
+
+storeSuite('embedded', (t, now) => openEmbeddedStore({ directory: temporaryDirectory(t), now }));
+
+storeSuite('memory', async (_t, now) => createMemoryStore({ now }));
+
+const key = ['pins', 'web1'];
+const value = Uint8Array.of(3);
+
+test('a store that nobody has open is read, and nothing of it changes', async (t) => {
+  const directory = temporaryDirectory(t);
+  const store = await openEmbeddedStore({ directory });
+  await store.write([{ op: 'put', key, value, expiresAt: 1 }]);
+  await store.close();
+  chmodSync(directory, 0o755);
+  const data = path.join(directory, 'data.mdb');
+  const before = readFileSync(data);
+  const entry = await readStore(directory, (it) => it.get(key));
+  t.deepEqual([...(entry?.value ?? [])], [...value]);
+  t.deepEqual(readFileSync(data), before);
+  t.is(statSync(directory).mode & 0o777, 0o755);
+});
+
+test('where there is no store none is made', async (t) => {
+  const directory = path.join(temporaryDirectory(t), 'store');
+  t.is(await readStore(directory, async () => 1), undefined);
+  t.false(existsSync(directory));
+});
+
+test('a store that is open is not read, and can be opened again afterwards', async (t) => {
+  const directory = temporaryDirectory(t);
+  const store = await openEmbeddedStore({ directory });
+  const read = readStore(directory, async () => 1);
+  await t.throwsAsync(read, { instanceOf: StoreError, code: 'ERR_STORE_LOCKED' });
+  await store.close();
+  t.is(await readStore(directory, async () => 1), 1);
+  await (await openEmbeddedStore({ directory })).close();
+});
+
+test('expired entries are swept in bounded steps, and only they', async (t) => {
+  const tables = openLmdbTables(temporaryDirectory(t));
+  const store = new TableStore(tables, () => 0);
+  t.teardown(() => store.close());
+  const value = Buffer.from('value');
+  const puts = Array.from({ length: 1500 }, (_, i) => ({
+    op: 'put' as const,
+    key: ['n', String(i)],
+    value,
+    expiresAt: 10,
+  }));
+  await store.write(puts);
+  await store.write([
+    { op: 'put', key: ['n', '0'], value, expiresAt: 30 },
+    { op: 'put', key: ['n', '1'], value },
+    { op: 'delete', key: ['n', '2'] },
+    { op: 'put', key: ['n', '2'], value, expiresAt: 21 },
+  ]);
+  t.is(await sweepExpired(tables, 20), 1000);
+  t.is(await sweepExpired(tables, 20), 497);
+  t.is(await sweepExpired(tables, 20), 0);
+  t.truthy(tables.entries.get(encodeKey(['n', '0'])));
+  t.truthy(tables.entries.get(encodeKey(['n', '1'])));
+  t.is(await sweepExpired(tables, 22), 1);
+  t.is(tables.entries.get(encodeKey(['n', '2'])), undefined);
+  t.is(await sweepExpired(tables, 31), 1);
+  const rest = tables.entries.range({ from: Buffer.alloc(0), to: Buffer.of(0xff) });
+  t.deepEqual(
+    rest.map(({ key }) => key),
+    [encodeKey(['n', '1'])],
+  );
+});
+
+const layoutKey = encodeKey(['layout']);
+
+/** A store with one entry whose layout is written as given; `undefined`: as layout 0 is, not. */
+async function storeOfLayout(t: ExecutionContext, layout: number | undefined): Promise<string> {
+  const directory = path.join(temporaryDirectory(t), 'store');
+  const store = await openEmbeddedStore({ directory });
+  await store.write([{ op: 'put', key: ['k'], value: Buffer.from('v') }]);
+  await store.close();
+  const tables = openLmdbTables(directory);
+  await tables.transaction(() => {
+    if (layout === undefined) tables.meta.remove(layoutKey);
+    else tables.meta.put(layoutKey, packNumber(layout));
+  });
+  await tables.close();
+  return directory;
+}
+
+async function layoutOf(directory: string): Promise<number> {
+  const tables = openLmdbTables(directory);
+  const layout = unpackNumber(tables.meta.get(layoutKey));
+  await tables.close();
+  return layout;
+}
+
+test('an older store is upgraded once, and the old one is kept as a backup', async (t) => {
+  const directory = await storeOfLayout(t, undefined);
+  const upgrades: StoreUpgrade[] = [];
+  const onUpgrade = (upgrade: StoreUpgrade): number => upgrades.push(upgrade);
+  const store = await openEmbeddedStore({ directory, onUpgrade });
+  t.truthy(await store.get(['k']));
+  await store.close();
+  const file = `${directory}-layout-0.mdb`;
+  t.deepEqual(upgrades, [{ from: 0, to: 1, old: { file, bytes: statSync(file).size } }]);
+  t.is(await layoutOf(directory), 1);
+  await (await openEmbeddedStore({ directory, onUpgrade })).close();
+  t.is(upgrades.length, 1);
+  const { restored } = await restoreStore({ file, directory });
+  t.like(restored, { layout: 0, entries: { k: 1 }, problems: [] });
+});
+
+test('the copy of an upgrade that was cut short is made again', async (t) => {
+  const directory = await storeOfLayout(t, undefined);
+  const file = `${directory}-layout-0.mdb`;
+  writeFileSync(file, 'half');
+  await (await openEmbeddedStore({ directory })).close();
+  t.true(readFileSync(file).length > 4);
+  await t.notThrowsAsync(restoreStore({ file, directory }));
+});
+
+test('an old store that cannot be kept is not upgraded', async (t) => {
+  const directory = await storeOfLayout(t, undefined);
+  mkdirSync(path.join(`${directory}-layout-0.mdb`, 'in-the-way'), { recursive: true });
+  await t.throwsAsync(openEmbeddedStore({ directory }));
+  t.is(await layoutOf(directory), 0);
+});
+
+test('a new store is of the present layout, and nothing is kept beside it', async (t) => {
+  const root = temporaryDirectory(t);
+  const directory = path.join(root, 'store');
+  await (await openEmbeddedStore({ directory })).close();
+  t.is(await layoutOf(directory), 1);
+  t.deepEqual(readdirSync(root), ['store']);
+});
+
+test('a store of a later layout is refused and left alone', async (t) => {
+  const directory = await storeOfLayout(t, 2);
+  const error = await t.throwsAsync(openEmbeddedStore({ directory }), {
+    code: 'ERR_STORE_VERSION',
+  });
+  t.regex(error?.message ?? '', /layout 2.*up to 1/);
+  t.is(await layoutOf(directory), 2);
+  t.deepEqual(readdirSync(path.dirname(directory)), ['store']);
+});
+
+const failed = new StoreError('ERR_STORE_UNAVAILABLE', 'a write failed');
+
+/** An engine that gives its transactions when it is told to, and counts them. */
+function engine() {
+  let given = 0;
+  let open = (): void => {};
+  const gate = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const commits = new GroupCommit(
+    async (work) => {
+      await gate;
+      given += 1;
+      work();
+    },
+    async () => failed,
+  );
+  return { commits, open, given: () => given };
+}
+
+test('what waits for a transaction shares it, and each gets its own result', async (t) => {
+  const { commits, open, given } = engine();
+  const results = [1, 2, 3].map((number) => commits.run(() => number));
+  open();
+  t.deepEqual(await Promise.all(results), [1, 2, 3]);
+  t.is(given(), 1);
+  t.is(await commits.run(() => 4), 4);
+  t.is(given(), 2);
+});
+
+test('a condition that does not hold is one work alone', async (t) => {
+  const { commits, open } = engine();
+  const refused = new StoreError('ERR_REVISION', 'another revision');
+  const works = [
+    commits.run(() => 'before'),
+    commits.run(() => {
+      throw refused;
+    }),
+    commits.run(() => 'behind'),
+  ];
+  open();
+  const [before, between, behind] = await Promise.allSettled(works);
+  t.like(before, { value: 'before' });
+  t.like(between, { reason: refused });
+  t.like(behind, { value: 'behind' });
+});
+
+test('a transaction that fails fails for all of it, and the next one is another', async (t) => {
+  const { commits, open } = engine();
+  const works = [
+    commits.run(() => 1),
+    commits.run(() => {
+      throw new Error('the disk');
+    }),
+  ];
+  open();
+  for (const outcome of await Promise.allSettled(works)) t.like(outcome, { reason: failed });
+  t.is(await commits.run(() => 2), 2);
+});
+
+test('an engine that gives no transaction leaves nobody waiting', async (t) => {
+  const commits = new GroupCommit(
+    () => Promise.reject(new Error('closed')),
+    async () => failed,
+  );
+  const works = [commits.run(() => 1), commits.run(() => 2)];
+  for (const outcome of await Promise.allSettled(works)) t.like(outcome, { reason: failed });
+  await t.throwsAsync(
+    commits.run(() => 3),
+    { is: failed },
+  );
 });

@@ -1,9 +1,14 @@
-import test from 'ava';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import test, { type ExecutionContext } from 'ava';
 import {
+  Float,
   parseTemplate,
+  parseYaml,
   type RenderOptions,
   renderJinja,
   TemplateError,
+  toPython,
 } from '../../template/index.ts';
 
 function render(source: string, options: Partial<RenderOptions> = {}): string {
@@ -138,4 +143,268 @@ test('blocks are trimmed as Salt’s options say', (t) => {
   const source = 'a\n  {% if true %}\n  b\n  {% endif %}\nc\n';
   t.is(render(source), 'a\n  \n  b\n  \nc\n');
   t.is(render(source, { trimBlocks: true, lstripBlocks: true }), 'a\n  b\nc\n');
+});
+
+// Templates as the real jinja2 renders them, recorded and live [fixtures/template/record.py].
+
+interface Recording {
+  readonly context: Readonly<Record<string, unknown>>;
+  readonly files: Readonly<Record<string, string>>;
+  readonly cases: readonly (readonly [string, string | { readonly error: string }])[];
+}
+
+const fixtures = new URL('../../../test/fixtures/template/', import.meta.url);
+const program = new URL('record.py', fixtures).pathname;
+const python = '/usr/bin/python3';
+
+test('recorded templates give the text or the kind of error that Salt gives', (t) => {
+  const recording: Recording = JSON.parse(readFileSync(new URL('jinja.json', fixtures), 'utf8'));
+  t.true(recording.cases.length > 4000);
+  compare(t, recording);
+});
+
+const testLive = hasJinja() ? test : test.skip;
+testLive('fresh templates give the text or the kind of error that jinja2 gives', (t) => {
+  const seed = process.env.JINJA_SEED ?? '935532';
+  t.log(`seed ${seed}`);
+  const output = execFileSync(python, ['-W', 'ignore', program, '--live', seed, '150'], {
+    encoding: 'utf8',
+    env: { ...process.env, PYTHONHASHSEED: '1' },
+    maxBuffer: 2 ** 26,
+    timeout: 40_000,
+  });
+  const recording: Recording = JSON.parse(output);
+  compare(t, { ...recording, cases: recording.cases.filter(([, want]) => isStable(want)) });
+});
+
+/** Addresses of objects differ from process to process. */
+function isStable(want: string | { readonly error: string }): boolean {
+  return typeof want !== 'string' || !want.includes(' at 0x');
+}
+
+function compare(t: ExecutionContext, { context, files, cases }: Recording): void {
+  const different = cases.flatMap(([template, want]) => {
+    const got = renderRecorded(template, context, files);
+    const wanted = typeof want === 'string' ? want : want.error;
+    return got === wanted ? [] : [{ template, wanted, got }];
+  });
+  t.deepEqual(different.slice(0, 5), []);
+}
+
+/** JSON cannot say 4.0, nor an int of this size. */
+function renderRecorded(
+  template: string,
+  context: Readonly<Record<string, unknown>>,
+  files: Readonly<Record<string, string>>,
+): string {
+  const special = { whole: new Float(4), big: 12345678901234567890n };
+  try {
+    return renderJinja(template, {
+      name: '<template>',
+      context: { ...structuredClone(context), ...special },
+      loader: { load: (name) => files[name] },
+    });
+  } catch (error) {
+    if (error instanceof TemplateError) return error.kind;
+    throw error;
+  }
+}
+
+function hasJinja(): boolean {
+  if (!existsSync(python)) return false;
+  try {
+    execFileSync(python, ['-c', 'import jinja2'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** What never ends or grows without end; each by another way. */
+const traps: readonly (readonly [string, string])[] = [
+  [
+    'a loop over a list that it appends to',
+    '{% set l = [1] %}\n{% for x in l %}{% do l.append(x) %}{% endfor %}',
+  ],
+  [
+    'loops inside of loops',
+    '\n{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}',
+  ],
+  ['a text repeated', "\n{{ 'a' * 10**9 }}"],
+  ['a list repeated', '\n{{ [0] * 10**9 }}'],
+  [
+    'a text that doubles',
+    "{% set ns = namespace(s='ab') %}\n{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+  ],
+  [
+    'a list of lists that doubles',
+    '{% set ns = namespace(l=[1]) %}\n{% for i in range(40) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}',
+  ],
+  [
+    'such lists compared',
+    '{% set ns = namespace(a=[1], b=[1]) %}\n{% for i in range(40) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}',
+  ],
+  [
+    'such lists as JSON',
+    '{% set ns = namespace(l=[1]) %}\n{% for i in range(40) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l|json }}',
+  ],
+  ['a width of a percent format', "\n{{ '%1000000000d' % 1 }}"],
+  ['a precision of a percent format', "\n{{ '%.1000000000f' % 1 }}"],
+  ['a width of a format', "\n{{ '{:1000000000}'.format(1) }}"],
+  ['a width to center in', "\n{{ 'a'.center(1000000000) }}"],
+  ['a width of indentation', "\n{{ 'a'|indent(1000000000, true) }}"],
+  ['powers of powers', '\n{{ 9**(9**9) }}'],
+  [
+    'an integer that squares',
+    '{% set ns = namespace(n=9) %}\n{% for i in range(99) %}{% set ns.n = ns.n * ns.n %}{% endfor %}',
+  ],
+  ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}'],
+  [
+    'a recursive loop without end',
+    '{% set l = [] %}{% do l.append(l) %}\n{% for x in l recursive %}{{ loop(x) }}{% endfor %}',
+  ],
+  ['replacing nothing by much', "\n{{ ('a' * 100000).replace('', 'b' * 100000) }}"],
+  ['combinations', '\n{{ range(60)|combinations(30)|list|length }}'],
+  ['permutations', '\n{{ range(60)|permutations|list|length }}'],
+  ['hosts of a network', "\n{{ '10.0.0.0/8'|network_hosts }}"],
+  ['a join of one text many times', "\n{{ ('a' * 100000).join(range(1000)|map('string')) }}"],
+  ['brackets that never close', "\n{{ ('<' * 300000)|striptags }}"],
+  ['hyphens without a word', "\n{{ ('-' * 200000)|wordwrap(5) }}"],
+];
+
+for (const [what, template] of traps) {
+  test(`${what} stops at a limit, with file and line`, (t) => {
+    const error = t.throws(
+      () => renderJinja(template, { name: 'trap.sls', limits: { steps: 200_000 } }),
+      {
+        instanceOf: TemplateError,
+        code: 'ERR_TEMPLATE_LIMIT',
+      },
+    );
+    t.is(error?.place.file, 'trap.sls');
+    t.true((error?.place.line ?? 0) >= 1);
+  });
+}
+
+test('a range beyond what jinja2 allows is refused in its way', (t) => {
+  const error = t.throws(() => renderJinja('{{ range(10**9) }}', { name: 'x' }), {
+    instanceOf: TemplateError,
+    code: 'ERR_TEMPLATE_RUNTIME',
+  });
+  t.is(error?.kind, 'OverflowError');
+});
+
+test('files that include or import each other stop at the limit of depth', (t) => {
+  const files: Readonly<Record<string, string>> = {
+    a: "{% include 'b' %}",
+    b: "\n{% include 'a' %}",
+    c: "{% import 'c' as c %}",
+    d: "{% extends 'd' %}",
+  };
+  for (const name of ['a', 'c', 'd']) {
+    t.throws(
+      () => renderJinja(files[name] ?? '', { name, loader: { load: (file) => files[file] } }),
+      { code: 'ERR_TEMPLATE_LIMIT' },
+      name,
+    );
+  }
+});
+
+test('expressions nested too deep are refused, not a crash', (t) => {
+  const deep = 20_000;
+  for (const source of [
+    `{{ ${'('.repeat(deep)}1${')'.repeat(deep)} }}`,
+    `{{ ${'not '.repeat(deep)}1 }}`,
+    `{{ 1${'+1'.repeat(deep)} }}`,
+    '{% if 1 %}'.repeat(deep),
+  ]) {
+    t.throws(() => renderJinja(source, { name: 'deep.sls' }), { instanceOf: TemplateError });
+  }
+});
+
+test('a regular expression that would explode elsewhere takes its time in proportion', (t) => {
+  const source = "{{ ('a' * 5000)|regex_match('(a+)+$|(a|aa)+b') is none }}";
+  t.is(renderJinja(source, { name: 'x' }), 'False');
+});
+
+test('a limit is what the caller says', (t) => {
+  const source = '{% for i in range(50) %}{{ i }}{% endfor %}';
+  t.throws(() => renderJinja(source, { name: 'x', limits: { steps: 40 } }), {
+    code: 'ERR_TEMPLATE_LIMIT',
+  });
+  t.notThrows(() => renderJinja(source, { name: 'x', limits: { steps: 400 } }));
+});
+
+test('comparisons of long lists count, whichever way they are written', (t) => {
+  const lists = '{% set l = range(9000) | list %}{% set m = range(9000) | list %}';
+  for (const comparison of ['-1 in l', '-1 not in l', 'l == m', 'l != m', '-1 is in l']) {
+    const template = `${lists}{% for a in range(9000) %}{% set x = ${comparison} %}{% endfor %}`;
+    t.throws(() => renderJinja(template, { name: 'x', limits: { steps: 100_000 } }), {
+      instanceOf: TemplateError,
+      message: /limit of 100000 steps/,
+    });
+  }
+});
+
+test('what no step foresees ends with the time', (t) => {
+  const template = '{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}';
+  const limits = { steps: Number.POSITIVE_INFINITY, milliseconds: 5 };
+  t.throws(() => renderJinja(template, { name: 'x', limits }), {
+    instanceOf: TemplateError,
+    message: /limit of 5 milliseconds/,
+  });
+});
+
+// YAML as Salt's loader reads it, recorded [fixtures/template/record_yaml.py].
+
+const fixture = new URL('../../../test/fixtures/template/yaml.json', import.meta.url);
+const cases: readonly (readonly [string, string | { readonly error: true }])[] = JSON.parse(
+  readFileSync(fixture, 'utf8'),
+);
+
+function read(text: string): string | { readonly error: true } {
+  try {
+    const data = toPython(parseYaml(text, { name: 'x.sls' }));
+    return renderJinja("{{ '%r' % (data,) }}", { name: 'show', context: { data } });
+  } catch (error) {
+    if (error instanceof TemplateError && error.code === 'ERR_YAML') return { error: true };
+    throw error;
+  }
+}
+
+test('recorded texts give the data that Salt reads, or fail as they do there', (t) => {
+  for (const [text, want] of cases) {
+    // Plain data knows neither sets nor tuples.
+    if (/!!(?:set|omap)/.test(text) || text.startsWith('[a, b]: c')) continue;
+    t.deepEqual(read(text), want, JSON.stringify(text));
+  }
+});
+
+test('an error names the file and the line', (t) => {
+  const error = t.throws(() => parseYaml('a: 1\nb: 2\na: 3\n', { name: 'web.sls' }), {
+    instanceOf: TemplateError,
+    code: 'ERR_YAML',
+  });
+  t.deepEqual(error?.place, { file: 'web.sls', line: 3 });
+  t.is(error?.detail, "found conflicting ID 'a'");
+});
+
+test('aliases that multiply stop at the limit', (t) => {
+  const levels = Array.from({ length: 12 }, (_, i) => {
+    const items = Array.from({ length: 10 }, () => (i === 0 ? 'x' : `*a${i - 1}`));
+    return `a${i}: &a${i} [${items.join(', ')}]`;
+  });
+  t.throws(() => parseYaml(levels.join('\n'), { name: 'bomb' }), { code: 'ERR_TEMPLATE_LIMIT' });
+});
+
+test('an alias inside of what it names is refused', (t) => {
+  t.throws(() => parseYaml('a: &a [*a]\n', { name: 'loop' }), { code: 'ERR_YAML' });
+});
+
+test('nesting stops at the limit', (t) => {
+  for (const depth of [150, 20_000]) {
+    t.throws(() => parseYaml('['.repeat(depth) + ']'.repeat(depth), { name: 'deep' }), {
+      code: 'ERR_TEMPLATE_LIMIT',
+    });
+  }
 });

@@ -1,10 +1,9 @@
 /** High data: what SLS say, put together, before it is compiled [salt/state.py]. */
 
-
 import { isDeepStrictEqual } from 'node:util';
 import { compileGlob, pythonStr } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
-import { type PillarMap, isPillarMap, toWire } from '../../data/index.ts';
+import { isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
 
 // What SLS are made of, looked at as Salt looks at it.
 

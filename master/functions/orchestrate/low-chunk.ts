@@ -1,7 +1,7 @@
+import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import { Float, type PlainData } from '../../../template/index.ts';
-import { type Body, type High, argumentsOf, firstOf, isList, textOf } from './high-data.ts';
-import { type WireMap, type WireValue, isWireMap } from '../../../minion-protocol/index.ts';
-import { isPillarMap, toWire } from '../../data/pillar-data.ts';
+import { isPillarMap, toWire } from '../../data/index.ts';
+import { argumentsOf, type Body, firstOf, type High, isList, textOf } from './high-data.ts';
 
 /** One call of a state. */
 export interface Chunk {

@@ -1,12 +1,12 @@
 /** A job of an orchestration, and what minions said to it [salt/modules/saltutil.py cmd, _exec]. */
 
-import { type WireMap, type WireValue, isWireMap } from '../../../minion-protocol/index.ts';
+import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import type { BatchUpdate, JobUpdate, RunRequest } from '../../api/index.ts';
 import { toWire } from '../../data/index.ts';
 import { isFailureCode, returnerOf } from '../../jobs/index.ts';
 import { isList, textOf } from './high-data.ts';
-import { type World, requester, tellArguments } from './world.ts';
-import { SlsError, type StateCall, isTrue } from './state-function.ts';
+import { isTrue, SlsError, type StateCall } from './state-function.ts';
+import { requester, tellArguments, type World } from './world.ts';
 /** Arguments that `salt.function` and `salt.state` have in common. */
 export const jobArguments: readonly string[] = [
   'tgt_type',

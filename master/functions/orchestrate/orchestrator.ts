@@ -2,16 +2,45 @@
 
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { type WireMap, type WireValue, isJid } from '../../../minion-protocol/index.ts';
+import { isJid, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
 import type { PlainData } from '../../../template/index.ts';
 import { type AuditRequester, MasterError } from '../../api/index.ts';
 import type { MasterConfig } from '../../config/index.ts';
-import { ParsedFileCache, type PillarMap, type PillarSource, PillarSources, type Renderer, renderMs, toWire } from '../../data/index.ts';
+import {
+  ParsedFileCache,
+  type PillarMap,
+  type PillarSource,
+  PillarSources,
+  type Renderer,
+  renderMs,
+  toWire,
+} from '../../data/index.ts';
 import { type FileServer, servedFiles } from '../../files/index.ts';
-import { type Compilation, type SlsFiles, type SlsRequest, compileSls, conditionsOf, openSetting } from './compile-sls.ts';
-import { type Body, type High, applyExclude, applyExtensions, splitFunction, verifyHigh } from './high-data.ts';
+import {
+  type Compilation,
+  compileSls,
+  conditionsOf,
+  openSetting,
+  type SlsFiles,
+  type SlsRequest,
+} from './compile-sls.ts';
+import {
+  applyExclude,
+  applyExtensions,
+  type Body,
+  type High,
+  splitFunction,
+  verifyHigh,
+} from './high-data.ts';
+import {
+  type Chunk,
+  compileChunks,
+  isSuccess,
+  type StateResult,
+  tagOf,
+  toWireResult,
+} from './low-chunk.ts';
 import { listenersOf, turnRequisites } from './requisites.ts';
-import { type Chunk, type StateResult, compileChunks, isSuccess, tagOf, toWireResult } from './low-chunk.ts';
 import { ChunkRun, type ChunkRunOptions, StateCaller, verifyChunk } from './run-chunks.ts';
 import { stateTable } from './state-functions.ts';
 import type { OrchestrationDeps, World } from './world.ts';

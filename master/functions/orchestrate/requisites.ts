@@ -1,11 +1,27 @@
 /** Whether a chunk may run, by what became of those that it depends on [check_requisite]. */
 
-
 import type { PlainData } from '../../../template/index.ts';
 import { MasterError } from '../../api/index.ts';
 import { isPillarMap } from '../../data/index.ts';
-import { type Body, type DeclaredState, type High, applyExtensions, argumentsOf, findIds, firstOf, isList, mapOf, matchesGlob, requisiteKinds, singleOf, splitFunction, stateOfName, statesOfSls, textOf } from './high-data.ts';
-import { type Chunk, type StateResult, hasChanges, tagOf } from './low-chunk.ts';
+import {
+  applyExtensions,
+  argumentsOf,
+  type Body,
+  type DeclaredState,
+  findIds,
+  firstOf,
+  type High,
+  isList,
+  mapOf,
+  matchesGlob,
+  requisiteKinds,
+  singleOf,
+  splitFunction,
+  stateOfName,
+  statesOfSls,
+  textOf,
+} from './high-data.ts';
+import { type Chunk, hasChanges, type StateResult, tagOf } from './low-chunk.ts';
 import type { Results } from './run-chunks.ts';
 /** Kinds of requisites that decide whether a chunk runs, in the order of Salt. */
 export const decisiveKinds: readonly RequisiteKind[] = [

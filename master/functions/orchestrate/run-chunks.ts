@@ -1,17 +1,37 @@
 /** Low chunks: what is run, one call of a state each [salt/state.py compile_high_data]. */
 
-
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type WireMap, traverseFacts } from '../../../minion-protocol/index.ts';
+import { traverseFacts, type WireMap } from '../../../minion-protocol/index.ts';
 import { codeOf, longestTimerMs } from '../../../runtime/index.ts';
 import { type PlainData, type SaltFunction, toPlain, toPython } from '../../../template/index.ts';
-import { type PillarMap, fromWire, isPillarMap, toWire } from '../../data/index.ts';
+import { fromWire, isPillarMap, type PillarMap, toWire } from '../../data/index.ts';
 import { isList, matchesGlob, textOf, typeName } from './high-data.ts';
-import { type Dependencies, type Requisite, type RequisiteKind, type Standing, allKinds, decisiveKinds, dependenciesOf, meantBy, requisitesOf, standingBy } from './requisites.ts';
-import { SlsError, type StateTable, givenTo, isTrue } from './state-function.ts';
-import { type Chunk, type Outcome, type StateResult, hasChanges, placeOf, resultOf, tagOf, timing, uncalled } from './low-chunk.ts';
+import {
+  type Chunk,
+  hasChanges,
+  type Outcome,
+  placeOf,
+  resultOf,
+  type StateResult,
+  tagOf,
+  timing,
+  uncalled,
+} from './low-chunk.ts';
+import {
+  allKinds,
+  type Dependencies,
+  decisiveKinds,
+  dependenciesOf,
+  meantBy,
+  type Requisite,
+  type RequisiteKind,
+  requisitesOf,
+  type Standing,
+  standingBy,
+} from './requisites.ts';
+import { givenTo, isTrue, SlsError, type StateTable } from './state-function.ts';
 
 // Runs chunks, each after those that it depends on [salt/state.py call_chunks, call_chunk].
 

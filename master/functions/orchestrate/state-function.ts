@@ -1,6 +1,6 @@
 import type { PlainData } from '../../../template/index.ts';
-import type { Outcome } from './low-chunk.ts';
 import { internalArguments, textOf } from './high-data.ts';
+import type { Outcome } from './low-chunk.ts';
 
 /** One call of a state's function. */
 export interface StateCall {

@@ -1,15 +1,34 @@
 /** Functions of states: what they take, and what they say [salt/utils/args.py format_call]. */
 
-import { type WireMap, type WireValue, compileGlob, isWireMap } from '../../../minion-protocol/index.ts';
+import {
+  compileGlob,
+  isWireMap,
+  type WireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
 import { inTime, linkSignals, timeLimit } from '../../../runtime/index.ts';
 import type { PlainData } from '../../../template/index.ts';
 import type { FunctionResult } from '../../api/index.ts';
 import { isPillarMap, toWire } from '../../data/index.ts';
 import { isList, textOf } from './high-data.ts';
-import { type Answer, type JobAnswers, jobArguments, membersOf, readFailMinions, runOnMinions } from './minion-job.ts';
-import { type World, requester, tellArguments } from './world.ts';
-import { type Outcome, isSuccess } from './low-chunk.ts';
-import { SlsError, type StateCall, type StateFunction, type StateTable, isTrue, textGiven } from './state-function.ts';
+import { isSuccess, type Outcome } from './low-chunk.ts';
+import {
+  type Answer,
+  type JobAnswers,
+  jobArguments,
+  membersOf,
+  readFailMinions,
+  runOnMinions,
+} from './minion-job.ts';
+import {
+  isTrue,
+  SlsError,
+  type StateCall,
+  type StateFunction,
+  type StateTable,
+  textGiven,
+} from './state-function.ts';
+import { requester, tellArguments, type World } from './world.ts';
 
 // `salt.runner` and `salt.wheel`: functions of the master [salt/states/saltmod.py].
 

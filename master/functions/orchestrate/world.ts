@@ -1,8 +1,7 @@
-import type { JobsApi } from '../../api/master-api.ts';
-import type { FunctionCaller } from '../caller.ts';
-import type { EventBus } from '../../events/event-bus.ts';
-import type { AuditRequester } from '../../api/audit.ts';
 import type { WireMap } from '../../../minion-protocol/index.ts';
+import type { AuditRequester, JobsApi } from '../../api/index.ts';
+import type { EventBus } from '../../events/index.ts';
+import type { FunctionCaller } from '../caller.ts';
 
 // What orchestrations act by: jobs, runners and wheel functions of the master, and its events.
 

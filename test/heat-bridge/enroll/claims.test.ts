@@ -1,11 +1,42 @@
 /** Who may claim for a key with a ticket, and what becomes of minions that show one. */
+
 import { generateKeyPairSync } from 'node:crypto';
-import test from 'ava';
-import { signTicket, tryParseTicket } from '../../../heat-bridge/enroll/tickets.ts';
-import { BridgeError } from '../../../heat-bridge/index.ts';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import { pino } from 'pino';
+import nacl from 'tweetnacl';
+import { allow } from '../../../acl/index.ts';
+import type { Enrolment } from '../../../heat-bridge/enroll/enrolment.ts';
+import { EnrolmentRepository } from '../../../heat-bridge/enroll/enrolment-repository.ts';
+import { KeyPairs } from '../../../heat-bridge/enroll/enrolment-service.ts';
+import {
+  EnrolmentDeadlines,
+  EnrolmentTransitions,
+} from '../../../heat-bridge/enroll/enrolment-transitions.ts';
+import { TicketClaimHandler } from '../../../heat-bridge/enroll/ticket-claims.ts';
+import {
+  openTicketKey,
+  signTicket,
+  type TicketClaims,
+  tryParseTicket,
+  UsedTickets,
+  verifyTicket,
+} from '../../../heat-bridge/enroll/tickets.ts';
+import { BridgeError, createBridge } from '../../../heat-bridge/index.ts';
+import { AuditBursts, type HeldKey, type KeyLifecycle } from '../../../master/index.ts';
+import type { KeyPairText } from '../../../minion-protocol/index.ts';
+import { KeyedMutex } from '../../../runtime/index.ts';
+import { createSaltApi } from '../../../salt-api/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
+import { type ApiAnswer, json, password, send } from '../../helpers/salt-api.ts';
+import { createSteps, type Steps } from '../../helpers/steps.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { startVectorMaster } from '../../helpers/vector-master.ts';
+import { pem } from '../../helpers/vectors.ts';
 import { copyOf, fingerOf, signIn, startStage } from './stage.ts';
 
 const machine = { id: 'web-1', project: 'p1' };
@@ -262,4 +293,394 @@ test('without its options enrolment by ticket is off, and says what it wants', a
   await t.throwsAsync(grain, { code: 'ERR_ENROLL_OFF', message: /grain/ });
   const http = (await startStage(t, { url: 'http://127.0.0.1' })).bridge.enroll.create(machine);
   await t.throwsAsync(http, { code: 'ERR_ENROLL_OFF', message: /https/ });
+});
+
+const key = generateKeyPairSync('ed25519');
+const claims: TicketClaims = {
+  number: 'AAAAAAAAAAAAAAAAAAAAAA',
+  minion: 'web-1',
+  project: 'p1',
+  expiresAt: 1_700_000_000_000,
+};
+
+test('a ticket says what was signed', (t) => {
+  const text = fc.string({ minLength: 1, maxLength: 40, unit: 'grapheme' });
+  fc.assert(
+    fc.property(text, text, fc.option(text, { nil: undefined }), (minion, project, instance) => {
+      const said = { ...claims, minion, project, ...(instance === undefined ? {} : { instance }) };
+      const read = tryParseTicket(signTicket(said, key.privateKey));
+      t.deepEqual(read?.claims, said);
+      t.true(read !== undefined && verifyTicket(read, key.publicKey));
+    }),
+    { numRuns: 25 },
+  );
+});
+
+test('a ticket of another key, or with another claim, is not genuine', (t) => {
+  const ticket = signTicket(claims, key.privateKey);
+  const other = generateKeyPairSync('ed25519');
+  const read = tryParseTicket(ticket);
+  t.false(read !== undefined && verifyTicket(read, other.publicKey));
+  const [head, , signature] = ticket.split('.');
+  const altered = Buffer.from(JSON.stringify({ ...claims, minion: 'web-2' })).toString('base64url');
+  const forged = tryParseTicket([head, altered, signature].join('.'));
+  t.is(forged?.claims.minion, 'web-2');
+  t.false(forged !== undefined && verifyTicket(forged, key.publicKey));
+});
+
+test('what is no ticket is not read, whatever it is', (t) => {
+  const ticket = signTicket(claims, key.privateKey);
+  const signed = (value: unknown): string =>
+    `sbt1.${Buffer.from(JSON.stringify(value)).toString('base64url')}.${ticket.split('.')[2]}`;
+  const wrong = [
+    '',
+    'sbt1',
+    `${ticket}x`,
+    `${ticket}\n`,
+    ticket.replace('sbt1', 'sbt2'),
+    signed(null),
+    signed({ ...claims, number: '../../../../etc/passwd' }),
+    signed({ ...claims, expiresAt: '1' }),
+    signed({ ...claims, more: 1 }),
+    signed({ ...claims, minion: 'm'.repeat(3000) }),
+  ];
+  for (const text of wrong) t.is(tryParseTicket(text), undefined, text.slice(0, 40));
+  fc.assert(
+    fc.property(fc.string({ maxLength: 300 }), (text) => tryParseTicket(text) === undefined),
+  );
+});
+
+test('the file of the key holds the seed of an Ed25519 pair', async (t) => {
+  const file = path.join(temporaryDirectory(t), 'ticket.key');
+  const seed = new Uint8Array(32).fill(7);
+  writeFileSync(file, `${Buffer.from(seed).toString('base64')}\n`);
+  const ticket = signTicket(claims, (await openTicketKey(file)).privateKey);
+  const [head, body, signature = ''] = ticket.split('.');
+  const { secretKey } = nacl.sign.keyPair.fromSeed(seed);
+  const signed = nacl.sign.detached(new Uint8Array(Buffer.from(`${head}.${body}`)), secretKey);
+  t.is(signature, Buffer.from(signed).toString('base64url'));
+});
+
+const ticketNumber = (index: number): string => String(index).padStart(22, '0');
+const week = 7 * 86_400_000;
+
+test('a spent ticket is on disk, and known to the next one who opens the file', async (t) => {
+  const file = path.join(temporaryDirectory(t), 'spent');
+  const first = await UsedTickets.open(file, () => 1000);
+  await Promise.all([first.add(ticketNumber(1), 2000), first.add(ticketNumber(2), 2000)]);
+  t.is(readFileSync(file, 'utf8').split('\n').length, 3);
+  t.is(statSync(file).mode & 0o777, 0o600);
+  await first.close();
+  const second = await UsedTickets.open(file, () => 1000);
+  t.deepEqual(
+    [1, 2, 3].map((it) => second.has(ticketNumber(it))),
+    [true, true, false],
+  );
+  await second.close();
+});
+
+test('what has been over for a week is dropped, and a torn line with it', async (t) => {
+  const file = path.join(temporaryDirectory(t), 'spent');
+  const tickets = await UsedTickets.open(file, () => 1000);
+  await tickets.add(ticketNumber(1), 2000);
+  await tickets.add(ticketNumber(2), 5000);
+  await tickets.close();
+  writeFileSync(file, `${readFileSync(file, 'utf8')}${ticketNumber(3).slice(0, 9)}`);
+  const later = await UsedTickets.open(file, () => 2000 + week);
+  t.deepEqual(
+    [1, 2].map((it) => later.has(ticketNumber(it))),
+    [false, true],
+  );
+  t.is(readFileSync(file, 'utf8'), `${ticketNumber(2)} ${5000 + week}\n`);
+  await later.close();
+});
+
+function numbered(): { made: number; make: () => Promise<KeyPairText> } {
+  const counter = {
+    made: 0,
+    make: async () => {
+      counter.made += 1;
+      return { privatePem: `private ${counter.made}`, publicPem: `public ${counter.made}` };
+    },
+  };
+  return counter;
+}
+
+test('no pair is given out twice, prepared or not', async (t) => {
+  const { make } = numbered();
+  const pairs = new KeyPairs({ bits: 2048, prepared: 3 }, make);
+  await pairs.prepare();
+  const taken = await Promise.all(Array.from({ length: 10 }, () => pairs.take()));
+  t.is(new Set(taken.map(({ publicPem }) => publicPem)).size, 10);
+  await pairs.close();
+});
+
+test('as many pairs as asked for lie ready, and are made up for', async (t) => {
+  const counter = numbered();
+  const pairs = new KeyPairs({ bits: 2048, prepared: 3 }, counter.make);
+  await pairs.prepare();
+  t.is(counter.made, 3);
+  await pairs.take();
+  await pairs.prepare();
+  t.is(counter.made, 4);
+  await pairs.close();
+});
+
+// Transitions of one id that are begun at the same time, in every order of their steps.
+
+const id = 'web-1';
+const fingerprint = fingerOf('minion');
+const { publicPem } = pem('minion');
+const ticketExpiresAt = 1000;
+const enrolment: Enrolment = {
+  number: 'A'.repeat(22),
+  id,
+  project: 'p1',
+  by: 'claim',
+  state: 'open',
+  protocol: 3,
+  createdAt: 0,
+  ticketExpiresAt,
+  deadline: ticketExpiresAt,
+};
+const { number, project } = enrolment;
+const ticket = signTicket(
+  { number, minion: id, project, expiresAt: ticketExpiresAt },
+  key.privateKey,
+);
+const shown = { ticket, id, address: '192.0.2.7' };
+
+/** The keys of a master, and an enrolment; whatever is asked of a disk is a step. */
+interface World {
+  readonly book: EnrolmentRepository;
+  readonly clock: { now: number };
+  readonly held: () => HeldKey | undefined;
+  /** Being too late is no failure. */
+  readonly begin: (act: Act) => () => Promise<void>;
+}
+
+type Act = 'claim' | 'report' | 'retire' | 'show' | 'delete' | 'reject' | 'deadline';
+
+async function createWorld(steps: Steps): Promise<World> {
+  const mutex = new KeyedMutex();
+  const clock = { now: 0 };
+  let held: HeldKey | undefined;
+  let isHeard = false;
+  const set = async (state: HeldKey['state'] | undefined): Promise<void> => {
+    await steps.next();
+    const wasAccepted = held?.state === 'accepted';
+    held = state && { state, publicKey: publicPem, fingerprint };
+    if (!wasAccepted || state === 'accepted') return;
+    isHeard = false;
+    lost.push(moves.keyLost(id));
+  };
+  const lost: Promise<void>[] = [];
+  const admission: KeyLifecycle = {
+    exclusive: (whose, work) => mutex.run(whose, work),
+    takesId: () => true,
+    keyOf: () => held,
+    admit: () => set('accepted'),
+    pin: () => steps.next(),
+    quarantine: () => set('rejected'),
+    retire: () => set(undefined),
+    isHeard: () => isHeard,
+    onHeard: () => () => {},
+  };
+  const nothing: AsyncIterable<never> = { async *[Symbol.asyncIterator]() {} };
+  const state = { list: () => nothing, write: async () => steps.next().then(() => 1) };
+  const now = (): number => clock.now;
+  const book = await EnrolmentRepository.open(state, now);
+  const moves: EnrolmentTransitions = new EnrolmentTransitions({
+    book,
+    spent: { add: () => steps.next() },
+    admission,
+    onRetire: () => steps.next(),
+    tell: () => {},
+    now,
+  });
+  const claims = new TicketClaimHandler({
+    book,
+    moves,
+    admission,
+    rules: { publicKey: key.publicKey, find: (it) => book.get(it), isSpent: () => false, now },
+    takesGrains: false,
+    tell: () => {},
+  });
+  const bursts = new AuditBursts({ audit: { append: () => {}, digest: async () => '' }, now });
+  const deadlines = new EnrolmentDeadlines({
+    book,
+    moves,
+    bursts,
+    now,
+    log: pino({ level: 'silent' }),
+  });
+  const acts: Readonly<Record<Act, () => Promise<unknown>>> = {
+    claim: () => claims.claim({ ...shown, fingerprint }),
+    report: () => claims.report({ ...shown, reason: 'no service' }),
+    retire: () => admission.exclusive(id, () => moves.retire(id)),
+    // As a sign-in does it, and the first request after it.
+    show: async () => {
+      await admission.exclusive(id, async () => {
+        if (held?.state === 'accepted' || held?.state === 'rejected') return;
+        const grains = {};
+        const advised = await claims.advise({ id, publicKey: publicPem, address: '', grains });
+        await set(advised === 'accept' ? 'accepted' : 'pending');
+      });
+      if (held?.state !== 'accepted') return;
+      isHeard = true;
+      await moves.heard(id);
+    },
+    delete: () => admission.exclusive(id, () => set(undefined)),
+    reject: async () => {
+      await admission.exclusive(id, async () => {
+        if (held?.state === 'accepted') await set('rejected');
+      });
+    },
+    deadline: () => deadlines.endExpired(),
+  };
+  await steps.run([() => book.put(enrolment)]);
+  const begin = (act: Act) => async (): Promise<void> => {
+    await acts[act]().catch((error: unknown) => {
+      if (!(error instanceof BridgeError)) throw error;
+    });
+    await Promise.all(lost);
+  };
+  return { book, clock, held: () => held, begin };
+}
+
+const mixes: readonly (readonly Act[])[] = [
+  ['claim', 'report'],
+  ['claim', 'retire'],
+  ['claim', 'deadline'],
+  ['claim', 'show', 'report'],
+  ['claim', 'show', 'retire'],
+  ['claim', 'show', 'delete', 'show'],
+  ['claim', 'show', 'reject', 'report'],
+];
+
+test('however transitions of an id interleave, a key is accepted only while its enrolment goes on', async (t) => {
+  for (const acts of mixes) {
+    for (let seed = 0; seed < 60; seed += 1) {
+      const steps = createSteps(seed);
+      const world = await createWorld(steps);
+      // It waits already, so that a claim is what accepts it.
+      await steps.run([world.begin('show')]);
+      if (acts.includes('deadline')) world.clock.now = ticketExpiresAt - (seed % 2);
+      await steps.run(acts.map(world.begin));
+      const goesOn = world.book.liveOf(id)?.state;
+      const isAccepted = world.held()?.state === 'accepted';
+      const mayBe = goesOn === 'accepted' || goesOn === 'signed-in';
+      const place = `${acts.join(', ')}, seed ${seed}: ${goesOn}`;
+      t.true(isAccepted ? mayBe : goesOn !== 'signed-in', place);
+    }
+  }
+});
+
+test('a minion that signs in while deadlines are looked at goes on', async (t) => {
+  for (let seed = 0; seed < 60; seed += 1) {
+    const steps = createSteps(seed);
+    const world = await createWorld(steps);
+    await steps.run([world.begin('claim')]);
+    world.clock.now = world.book.liveOf(id)?.deadline ?? 0;
+    await steps.run([world.begin('show'), world.begin('deadline')]);
+    const state = world.book.get(number)?.state;
+    const isAccepted = world.held()?.state === 'accepted';
+    t.is(isAccepted, state === 'signed-in', `seed ${seed}: ${state}`);
+  }
+});
+
+test('a key that is deleted before its first proven request is not accepted again', async (t) => {
+  const steps = createSteps(1);
+  const world = await createWorld(steps);
+  await steps.run([world.begin('claim')]);
+  await steps.run([world.begin('delete')]);
+  t.is(world.book.get(number)?.state, 'accepted', 'there was none yet');
+  await steps.run([world.begin('show')]);
+  t.is(world.held()?.state, 'accepted');
+  await steps.run([world.begin('delete')]);
+  await steps.run([world.begin('show')]);
+  t.is(world.held()?.state, 'pending');
+  t.like(world.book.get(number), { state: 'retired', reason: 'its key was deleted' });
+});
+
+// Enrolments over HTTP: each is judged by the id and the project that it names.
+
+const rule = allow('enrols', {
+  subject: { user: 'trove' },
+  action: 'command',
+  resource: {
+    fun: 'bridge.enroll.*',
+    arguments: [{ kwargs: { id: 'trove-*', project: 'shop' } }],
+  },
+});
+const serviceMachine = { id: 'trove-1', project: 'shop', format: 'none' };
+
+async function open(t: ExecutionContext, enroll: object = {}) {
+  const bridge = createBridge();
+  const { master } = await startVectorMaster(t, {
+    startAt: Date.now(),
+    keys: [],
+    extensions: [bridge],
+    config: {
+      externalAuth: { sharedsecret: { trove: ['test.*'], sahara: ['test.*'] } },
+      eauth: { sharedsecret: password },
+      acl: { rules: [rule] },
+      bridge: { enroll },
+    },
+  });
+  const api = await createSaltApi(master, { host: '127.0.0.1', plugins: [bridge.http] });
+  t.teardown(() => api.close());
+  const { port } = await api.listen();
+  const ask = (token: string, request: string, body?: object): Promise<ApiAnswer> => {
+    const [method = '', path = ''] = request.split(' ');
+    const headers = body === undefined ? { 'x-auth-token': token } : json(token);
+    return send(port, { method, path: `/bridge/v1/${path}`, headers, body });
+  };
+  const tokenOf = async (username: string): Promise<string> =>
+    (await master.logins.login({ username, password, eauth: 'sharedsecret' })).token;
+  return { bridge, ask, tokenOf };
+}
+
+test('a service enrols and retires what a rule lets it, and sees no more', async (t) => {
+  const { bridge, ask, tokenOf } = await open(t);
+  const [trove, sahara] = [await tokenOf('trove'), await tokenOf('sahara')];
+  const made = await ask(trove, 'POST enrolments', serviceMachine);
+  t.is(made.status, 200, made.text);
+  const [enrolment] = await bridge.enroll.list();
+  t.like(made.json, { enrolment, userData: '' });
+  const one = `enrolments/${enrolment?.number}`;
+  t.deepEqual((await ask(trove, `GET ${one}`)).json, { ...enrolment });
+  for (const [token, request, body, status] of [
+    [sahara, 'POST enrolments', serviceMachine, 403],
+    [trove, 'POST enrolments', { ...serviceMachine, id: 'web-1' }, 403],
+    [trove, 'POST enrolments', { ...serviceMachine, project: 'other' }, 403],
+    [trove, 'POST enrolments', { ...serviceMachine, more: 1 }, 400],
+    ['', 'POST enrolments', serviceMachine, 401],
+    [sahara, `GET ${one}`, undefined, 403],
+    [sahara, `POST ${one}/retire`, {}, 403],
+    ['', `GET ${one}`, undefined, 401],
+    [trove, 'GET enrolments/none', undefined, 404],
+  ] as const) {
+    t.is((await ask(token, request, body)).status, status, request);
+  }
+  t.is((await bridge.enroll.list()).length, 1);
+  t.is((await ask(trove, `POST ${one}/retire`, {})).status, 200);
+  t.is((await bridge.enroll.show(enrolment?.number ?? '')).state, 'retired');
+});
+
+test('a service may raise the lowest protocol of a machine, and not lower it', async (t) => {
+  const { bridge, ask, tokenOf } = await open(t, { protocol: 2 });
+  const trove = await tokenOf('trove');
+  for (const protocol of [0, 1]) {
+    const refused = await ask(trove, 'POST enrolments', { ...serviceMachine, protocol });
+    t.is(refused.status, 400);
+    t.regex(refused.text, /protocol: expected 2 or more \(enroll: protocol\), got/);
+  }
+  t.deepEqual(await bridge.enroll.list(), []);
+  for (const protocol of [2, 3]) {
+    const { status } = await ask(trove, 'POST enrolments', { ...serviceMachine, protocol });
+    t.is(status, 200);
+  }
+  const protocols = (await bridge.enroll.list()).map((it) => it.protocol);
+  t.deepEqual(protocols, [2, 3]);
 });

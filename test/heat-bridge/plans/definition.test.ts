@@ -1,4 +1,5 @@
 /** What a plan must say before anybody calls it. */
+
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
@@ -10,9 +11,25 @@ import {
   definePlan,
   loadCatalog,
   PlanCatalog,
+  type PlanOutcome,
 } from '../../../heat-bridge/index.ts';
-import { parseJsonPointer, valueAtPointer } from '../../../heat-bridge/plans/plan-catalog.ts';
+import {
+  ancestorsOf,
+  type CompiledPlan,
+  compilePlan,
+  parseJsonPointer,
+  type StepDependencies,
+  topologicalOrder,
+  valueAtPointer,
+} from '../../../heat-bridge/plans/plan-catalog.ts';
 import { parsePlanDefinition } from '../../../heat-bridge/plans/plan-definition.ts';
+import {
+  PlanExecution,
+  type PlanExecutionOptions,
+  PlanRun,
+  type StepEnd,
+  StepSchedule,
+} from '../../../heat-bridge/plans/plan-run.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { cluster, commands, user } from './cluster.ts';
 
@@ -210,3 +227,276 @@ test('a pointer leads where its keys do, whatever is in them', (t) => {
     [undefined, undefined, undefined],
   );
 });
+
+// What is taken back, for any graph and any end of each step; and that a crash changes nothing of it.
+
+const never = new AbortController().signal;
+const commandCatalog = new Catalog(commands);
+
+type State = PlanExecutionOptions['before'];
+
+interface Story {
+  readonly plan: CompiledPlan;
+  readonly failing: ReadonlySet<string>;
+  /** Turns of the event loop that each step takes. */
+  readonly turns: ReadonlyMap<string, number>;
+  /** After which of the states that are kept the master ends. */
+  readonly crash: number;
+}
+
+const stories: fc.Arbitrary<Story> = fc.integer({ min: 1, max: 7 }).chain((count) => {
+  const names = Array.from({ length: count }, (_, at) => `s${at}`);
+  return fc
+    .record({
+      needs: fc.tuple(...names.map((_, at) => fc.subarray(names.slice(0, at)))),
+      undone: fc.subarray(names).map((it) => new Set(it)),
+      going: fc.subarray(names).map((it) => new Set(it)),
+      failing: fc.subarray(names).map((it) => new Set(it)),
+      turns: fc.array(fc.nat(5), { minLength: count, maxLength: count }),
+      crash: fc.nat(20),
+    })
+    .map(({ needs, undone, going, failing, turns, crash }) => {
+      const steps = names.map((name, at) => [
+        name,
+        {
+          command: 'db.unfollow',
+          group: 'all',
+          needs: needs[at],
+          onFailure: going.has(name) ? 'continue' : 'stop',
+          ...(undone.has(name) ? { undo: { command: 'db.unfollow' } } : {}),
+        },
+      ]);
+      const body = { description: 'x', groups: { all: {} }, steps: Object.fromEntries(steps) };
+      const plan = compilePlan(parsePlanDefinition('demo.plan', body), commandCatalog);
+      return { plan, failing, crash, turns: new Map(names.map((it, at) => [it, turns[at] ?? 0])) };
+    });
+});
+
+interface PlayedPlan {
+  readonly outcome: PlanOutcome;
+  /** Steps, and those that were taken back, in the order in which they ended. */
+  readonly ended: readonly string[];
+  readonly kept: readonly State[];
+}
+
+async function play(
+  { plan, failing, turns }: Story,
+  before: State = { begun: [], ended: [] },
+  cancelled: AbortSignal = never,
+): Promise<PlayedPlan> {
+  const ended: string[] = [];
+  const kept: State[] = [];
+  const groups = { all: ['web1'] };
+  const run = new PlanExecution({
+    plan,
+    live: new PlanRun({ id: '1', plan: 'demo.plan', groups, owner: 'x' }),
+    steps: {
+      run: async ({ step, kind, signal }) => {
+        for (let turn = turns.get(step.name) ?? 0; turn > 0; turn -= 1) await nextTurn();
+        const isFailing = signal?.aborted === true || (kind === 'do' && failing.has(step.name));
+        const state = isFailing ? 'failed' : 'succeeded';
+        ended.push(`${kind} ${step.name}`);
+        const results = [{ minion: 'web1', state }] as const;
+        return { step: step.name, command: 'db.unfollow', status: state, results, runs: [] };
+      },
+    },
+    before,
+    keep: async (state) => {
+      kept.push(state);
+    },
+    deadline: 0,
+    late: never,
+    cancelled,
+    ended: cancelled,
+    undoesOnCancel: () => true,
+    closing: never,
+  });
+  return { outcome: await run.follow(), ended, kept };
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+test('a plan that fails takes back what was done and can be, the latest first, and nothing else', async (t) => {
+  await fc.assert(
+    fc.asyncProperty(stories, async (story) => {
+      const { outcome, ended } = await play(story);
+      const done = ended.filter((it) => it.startsWith('do ')).map((it) => it.slice(3));
+      const hasUndo = (name: string): boolean =>
+        story.plan.steps.some((it) => it.name === name && it.undo !== undefined);
+      const expected = done.filter((name) => !story.failing.has(name) && hasUndo(name)).reverse();
+      const undone = outcome.undone.map(({ step }) => step);
+      return JSON.stringify(undone) === JSON.stringify(outcome.status === 'failed' ? expected : []);
+    }),
+  );
+  t.pass();
+});
+
+test('whenever its master ends, the next one comes to the same end, in the same order', async (t) => {
+  await fc.assert(
+    fc.asyncProperty(stories, async (story) => {
+      const whole = await play(story);
+      const before = whole.kept[story.crash % Math.max(1, whole.kept.length)];
+      if (before === undefined) return true;
+      const again = await play(story, before);
+      const sameStatus = again.outcome.status === whole.outcome.status;
+      // Steps without needs of each other may end otherwise, where they had not ended.
+      const prefix = again.ended.slice(0, before.ended.length).map((it) => it.slice(3));
+      return sameStatus && JSON.stringify(prefix) === JSON.stringify(before.ended);
+    }),
+  );
+  t.pass();
+});
+
+test('what was under way when its master ended is taken back too, also where the plan is over meanwhile', async (t) => {
+  const cancel = new AbortController();
+  cancel.abort();
+  await fc.assert(
+    fc.asyncProperty(stories, async (story) => {
+      const whole = await play(story);
+      const before = whole.kept[story.crash % Math.max(1, whole.kept.length)];
+      if (before === undefined || before.undoing !== undefined) return true;
+      const { outcome, ended } = await play(story, before, cancel.signal);
+      const done = ended.filter((it) => it.startsWith('do ')).map((it) => it.slice(3));
+      const isWhole = done.length === story.plan.steps.length && story.failing.size === 0;
+      const sameSteps = JSON.stringify(done.sort()) === JSON.stringify([...before.begun].sort());
+      return sameSteps && (outcome.status === 'cancelled' || isWhole);
+    }),
+  );
+  t.pass();
+});
+
+// Which steps begin, and when: for any graph, any end of each step, and any order of the ends.
+
+/** Edges from later names to earlier ones alone, so that there is no circle; in any order. */
+const graphs: fc.Arbitrary<StepDependencies> = fc
+  .integer({ min: 1, max: 9 })
+  .chain((count) =>
+    fc
+      .tuple(
+        ...Array.from({ length: count }, (_, at) => fc.subarray(range(at).map((it) => `s${it}`))),
+      )
+      .chain((needs) =>
+        fc
+          .shuffledSubarray(range(count), { minLength: count })
+          .map((order) => new Map(order.map((at) => [`s${at}`, needs[at] ?? []]))),
+      ),
+  );
+
+interface ScheduleStory {
+  readonly needs: StepDependencies;
+  readonly failing: ReadonlySet<string>;
+  readonly stopping: ReadonlySet<string>;
+  readonly parallel: number;
+  /** Which of those under way ends next. */
+  readonly picks: readonly number[];
+}
+
+const scheduleStories: fc.Arbitrary<ScheduleStory> = graphs.chain((needs) => {
+  const names = [...needs.keys()];
+  const some = fc.subarray(names).map((it) => new Set(it));
+  return fc.record({
+    needs: fc.constant(needs),
+    failing: some,
+    stopping: some,
+    parallel: fc.integer({ min: 1, max: 4 }),
+    picks: fc.array(fc.nat(), { minLength: names.length, maxLength: names.length }),
+  });
+});
+
+interface PlayedSchedule {
+  /** Each step when it began, with what had succeeded then, and how many were under way. */
+  readonly begun: Map<string, { readonly succeeded: ReadonlySet<string>; readonly busy: number }>;
+  readonly ended: ReadonlyMap<string, StepEnd>;
+  /** Steps that began after one that stops had failed. */
+  readonly late: readonly string[];
+}
+
+function playSchedule({
+  needs,
+  failing,
+  stopping,
+  parallel,
+  picks,
+}: ScheduleStory): PlayedSchedule {
+  const steps = [...needs.keys()].map((name) => ({ name, stops: stopping.has(name) }));
+  const schedule = new StepSchedule(steps, needs, parallel);
+  const begun: PlayedSchedule['begun'] = new Map();
+  const late: string[] = [];
+  const running: string[] = [];
+  let hasStopped = false;
+  for (const pick of [...picks, 0]) {
+    for (const name of schedule.begin()) {
+      running.push(name);
+      const succeeded = [...schedule.ended].filter(([, end]) => end === 'succeeded');
+      const before = new Set(succeeded.map(([it]) => it));
+      begun.set(name, { succeeded: before, busy: running.length });
+      if (hasStopped) late.push(name);
+    }
+    const [name] = running.splice(pick % Math.max(1, running.length), 1);
+    if (name === undefined) break;
+    schedule.end(name, failing.has(name) ? 'failed' : 'succeeded');
+    hasStopped ||= failing.has(name) && stopping.has(name);
+  }
+  return { begun, ended: schedule.ended, late };
+}
+
+test('no step begins before all that it needs has succeeded, and none twice', (t) => {
+  fc.assert(
+    fc.property(scheduleStories, (story) => {
+      const { begun } = playSchedule(story);
+      for (const [name, { succeeded, busy }] of begun) {
+        for (const need of story.needs.get(name) ?? []) if (!succeeded.has(need)) return false;
+        if (busy > story.parallel || succeeded.has(name)) return false;
+      }
+      return true;
+    }),
+  );
+  t.pass();
+});
+
+test('after a failure that stops, none begins; without one, all do that nothing failed keeps from it', (t) => {
+  fc.assert(
+    fc.property(scheduleStories, (story) => {
+      const { begun, late } = playSchedule(story);
+      if (late.length > 0) return false;
+      const { needs, failing, stopping } = story;
+      if ([...failing].some((name) => stopping.has(name) && begun.has(name))) return true;
+      return [...needs.keys()].every((name) => {
+        const isKept = [...ancestorsOf(name, needs)].some((it) => failing.has(it));
+        return begun.has(name) !== isKept;
+      });
+    }),
+  );
+  t.pass();
+});
+
+test('an order has each step after what it needs; a circle has none', (t) => {
+  fc.assert(
+    fc.property(graphs, (needs) => {
+      const order = topologicalOrder(needs) ?? [];
+      const isSorted = order.every((name, at) =>
+        (needs.get(name) ?? []).every((it) => order.indexOf(it) < at && order.includes(it)),
+      );
+      return isSorted && order.length === needs.size;
+    }),
+  );
+  fc.assert(
+    fc.property(graphs, fc.nat(), (needs, at) => {
+      const [first = ''] = topologicalOrder(needs) ?? [];
+      const names = [...needs.keys()];
+      const last = names[at % names.length] ?? '';
+      const isCircle = last === first || ancestorsOf(last, needs).has(first);
+      const circular = new Map(needs).set(first, [...(needs.get(first) ?? []), last]);
+      return (topologicalOrder(circular) === undefined) === isCircle;
+    }),
+  );
+  t.pass();
+});
+
+function range(count: number): number[] {
+  return Array.from({ length: count }, (_, at) => at);
+}

@@ -1,6 +1,12 @@
+import { createHmac, hash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
 import { BridgeError } from '../../../heat-bridge/errors.ts';
-import { memoryState, openTestSignals } from './open-signals.ts';
+import { parseSignalTag } from '../../../heat-bridge/signals/handles.ts';
+import { packRecord, unpackRecord } from '../../../heat-bridge/signals/outbox.ts';
+import { parseSignal, signalId } from '../../../heat-bridge/signals/signal.ts';
+import { errorTextOf } from '../../../heat-bridge/signals/transports.ts';
+import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';
 import { type Answerer, always, type Recorder, startRecorder } from './recorder.ts';
 
 const accepted = always(200, 'null');
@@ -453,4 +459,726 @@ for (const [what, more] of malformed) {
       code: 'ERR_HANDLE_FORM',
     });
   });
+}
+
+// Signals that come before their handle.
+
+async function acceptingRecorder(t: ExecutionContext): Promise<Recorder> {
+  const service = await startRecorder(always(200, 'null'));
+  t.teardown(() => service.close());
+  return service;
+}
+
+function disabledHandle(origin: string, more: object = {}) {
+  const signal = { endpoint: `${origin}/v1/p/signal`, token: 'tOken' };
+  return { alias: 'ready', minions: ['m1', 'm2'], signal, ...more };
+}
+
+/** The ids and data that a service was sent, in their order. */
+function sentSignals({ requests }: Recorder): unknown[] {
+  return requests.map(({ body }) => JSON.parse(body)).map(({ id, data }) => [id, data]);
+}
+
+test('a signal for an alias that is not registered yet is delivered once it is', async (t) => {
+  const service = await acceptingRecorder(t);
+  const { handles, signal, told, fired, outbox } = await openTestSignals(t, [service.origin]);
+  for (const data of [1, 2]) await signal('m1', 'heat/ready', { data });
+  await signal('m3', 'heat/ready', { data: 3 });
+  t.deepEqual(
+    fired.map(({ tag, data }) => [tag, data.id, data.handle]),
+    [
+      ['signal/held', 'm1', 'ready'],
+      ['signal/held', 'm1', 'ready'],
+      ['signal/held', 'm3', 'ready'],
+    ],
+  );
+  t.deepEqual(
+    (await outbox.list()).map(({ minion, state }) => [minion, state]),
+    [
+      ['m1', 'held'],
+      ['m1', 'held'],
+      ['m3', 'held'],
+    ],
+  );
+  await handles.add(disabledHandle(service.origin));
+  await signal('m1', 'heat/ready', { data: 4 });
+  await told('signal/delivered', 3);
+  t.deepEqual(sentSignals(service), [
+    ['m1', 1],
+    ['m1', 2],
+    ['m1', 4],
+  ]);
+  await handles.add(disabledHandle(service.origin, { minions: ['m1', 'm2', 'm3'] }), {
+    replaces: true,
+  });
+  await told('signal/delivered', 4);
+  t.deepEqual(sentSignals(service).at(-1), ['m3', 3]);
+});
+
+test('a signal that is written while its handle is registered is delivered', async (t) => {
+  const service = await acceptingRecorder(t);
+  const { handles, signal, told } = await openTestSignals(t, [service.origin]);
+  const both = [
+    signal('m1', 'heat/ready', { data: 1 }),
+    handles.add(disabledHandle(service.origin)),
+  ];
+  await Promise.all(both);
+  await told('signal/delivered');
+  t.deepEqual(sentSignals(service), [['m1', 1]]);
+});
+
+test('a held signal is there after a crash, and the same request again adds none', async (t) => {
+  const service = await acceptingRecorder(t);
+  const state = memoryState();
+  const first = await openTestSignals(t, [service.origin], { state });
+  await first.signal('m1', 'heat/ready', { data: 1 }, 'nonce');
+  await first.signal('m2', 'heat/ready', { data: 2 });
+  await first.close();
+  const second = await openTestSignals(t, [service.origin], { state });
+  await second.signal('m1', 'heat/ready', { data: 1 }, 'nonce');
+  t.is((await second.outbox.list()).length, 2);
+  await second.handles.add(disabledHandle(service.origin, { minions: ['m1'] }));
+  await second.told('signal/delivered');
+  await second.close();
+  // The handle was registered, and the process ended before it got what was held for it.
+  const third = await openTestSignals(t, [service.origin], { state, isStarted: false });
+  await third.handles.add(disabledHandle(service.origin, { alias: 'other' }));
+  await third.handles.add(disabledHandle(service.origin), { replaces: true });
+  await third.close();
+  const fourth = await openTestSignals(t, [service.origin], { state });
+  await fourth.told('signal/delivered');
+  t.deepEqual(sentSignals(service), [
+    ['m1', 1],
+    ['m2', 2],
+  ]);
+});
+
+test('a held signal that no handle comes for ends in the dead-letter list, with an event and an audit line', async (t) => {
+  const service = await acceptingRecorder(t);
+  const { handles, signal, told, outbox, audited } = await openTestSignals(t, [service.origin], {
+    section: { held_ttl: 0.02 },
+  });
+  await signal('m1', 'heat/ready', { data: 1 });
+  const [failed] = await told('signal/failed');
+  const reason = 'no handle was registered for it within 0.02 s';
+  t.like(failed?.data, { id: 'm1', handle: 'ready', reason });
+  const [entry] = await outbox.list({ isDead: true });
+  t.like(entry, { alias: 'ready', minion: 'm1', state: 'dead', reason });
+  t.deepEqual(audited, [
+    {
+      who: { kind: 'minion', name: 'm1' },
+      action: 'signal',
+      what: 'heat/ready',
+      outcome: 'expired',
+      detail: reason,
+    },
+  ]);
+  await handles.add(disabledHandle(service.origin));
+  await outbox.retry({});
+  await told('signal/delivered');
+  t.deepEqual(sentSignals(service), [['m1', 1]]);
+});
+
+test('a minion has no more signals held than held_per_minion, and others have their own', async (t) => {
+  const section = { held_per_minion: 2, held_ttl: 600 };
+  const { signal, fired, outbox } = await openTestSignals(t, [], { section });
+  await Promise.all([1, 2, 3, 4].map((data) => signal('m1', `heat/a${data}`, { data })));
+  await signal('m2', 'heat/a1');
+  const refused = fired.filter(({ tag }) => tag === 'signal/refused');
+  t.deepEqual(
+    refused.map(({ data }) => [data.id, data.reason]),
+    Array(2).fill([
+      'm1',
+      'too many signals of this minion wait for handles that are not registered',
+    ]),
+  );
+  t.is((await outbox.list()).length, 3);
+});
+
+test('signals without a handle leave most bytes of the outbox to those that have one', async (t) => {
+  const section = { bytes: 8_000 };
+  const { handles, signal, told } = await openTestSignals(t, [], { section, isStarted: false });
+  const data = 'x'.repeat(1_500);
+  await signal('m1', 'heat/other', { data });
+  await signal('m2', 'heat/other', { data });
+  const [refused] = await told('signal/refused');
+  t.like(refused?.data, { id: 'm2', reason: 'the outbox is full' });
+  await handles.add(disabledHandle('http://127.0.0.1:1'));
+  await signal('m2', 'heat/ready', { data });
+  await told('signal/accepted');
+});
+
+test('what a machine signalled does not count for the next one of its id', async (t) => {
+  const service = await acceptingRecorder(t);
+  let key = 'aa:bb';
+  const { handles, signal, told, fired, dismiss } = await openTestSignals(t, [service.origin], {
+    keyOf: () => key,
+  });
+  await signal('m1', 'heat/ready');
+  await signal('m2', 'heat/ready');
+  await dismiss('m2');
+  key = 'cc:dd';
+  await handles.add(disabledHandle(service.origin));
+  const failed = fired.filter(({ tag }) => tag === 'signal/failed');
+  t.deepEqual(
+    failed.map(({ data }) => [data.id, data.reason]),
+    [
+      ['m2', 'the minion was retired'],
+      ['m1', 'the minion has another key now'],
+    ],
+  );
+  await signal('m1', 'heat/ready', { data: 'new' });
+  await told('signal/delivered');
+  t.deepEqual(sentSignals(service), [['m1', 'new']]);
+});
+
+test('a held signal for a member that the handle does not have is given up with the reason', async (t) => {
+  const { handles, signal, told } = await openTestSignals(t, []);
+  await signal('m1', 'heat/ready/db');
+  await handles.add(disabledHandle('http://127.0.0.1:1'));
+  const [failed] = await told('signal/failed');
+  t.is(failed?.data.reason, 'the handle is not for this member');
+});
+
+test('where signals are not held, one without a handle is refused', async (t) => {
+  const section = { held_ttl: 0 };
+  const { signal, told, outbox } = await openTestSignals(t, [], { section });
+  await signal('m1', 'heat/ready');
+  const [refused] = await told('signal/refused');
+  t.is(refused?.data.reason, 'no handle of this alias is registered for this minion');
+  t.deepEqual(await outbox.list(), []);
+});
+
+test('a tag that can be no handle is held for none', async (t) => {
+  const { signal, fired, outbox } = await openTestSignals(t, []);
+  for (const tag of ['heat/', 'heat/a b', `heat/${'a'.repeat(65)}`, 'heat/a/b/c', 'other/a']) {
+    await signal('m1', tag);
+  }
+  t.deepEqual(fired, []);
+  t.deepEqual(await outbox.list(), []);
+});
+
+// Handles of several owners: each has its own aliases and its own room.
+
+const closed = 'http://127.0.0.1:1';
+
+function ownedHandle(owner: string, minion: string, more: object = {}) {
+  const signal = { endpoint: `${closed}/${owner}`, token: 'tOken' };
+  return { alias: 'ready', owner, minions: [minion], signal, ...more };
+}
+
+test('two owners use the same alias for different minions, and each signal goes to its own', async (t) => {
+  const service = await startRecorder(always(200, 'null'));
+  t.teardown(() => service.close());
+  const { handles, signal, told } = await openTestSignals(t, [service.origin]);
+  for (const [owner, minion] of [
+    ['a', 'm1'],
+    ['b', 'm2'],
+  ] as const) {
+    const endpoint = `${service.origin}/${owner}`;
+    await handles.add(ownedHandle(owner, minion, { signal: { endpoint, token: 'tOken' } }));
+  }
+  for (const minion of ['m2', 'm1']) {
+    await signal(minion, 'heat/ready');
+    await told('signal/delivered', service.requests.length + 1);
+  }
+  t.deepEqual(
+    service.requests.map(({ path, body }) => [path, JSON.parse(body).id]),
+    [
+      ['/b', 'm2'],
+      ['/a', 'm1'],
+    ],
+  );
+});
+
+test('no owner takes an alias of a minion that another one has, or replaces it', async (t) => {
+  const { handles } = await openTestSignals(t, []);
+  await handles.add(ownedHandle('a', 'm1'));
+  for (const replaces of [false, true]) {
+    const again = handles.add(ownedHandle('b', 'm1', { minions: ['m2', 'm1'] }), { replaces });
+    await t.throwsAsync(again, { code: 'ERR_HANDLE_EXISTS' });
+  }
+  t.is((await handles.show('ready')).owner, 'a');
+});
+
+test('a handle that has expired keeps its alias from nobody else', async (t) => {
+  let now = Date.now();
+  const { handles, signal, told } = await openTestSignals(t, [], { now: () => now });
+  await handles.add(ownedHandle('a', 'm1', { expiresAt: now + 1_000 }));
+  now += 1_000;
+  await handles.add(ownedHandle('b', 'm1'));
+  await handles.remove('ready', { owner: 'a' });
+  await signal('m1', 'heat/ready');
+  t.like((await told('signal/accepted'))[0]?.data, { id: 'm1', handle: 'ready' });
+});
+
+test('where several owners have an alias, one must be named', async (t) => {
+  const { handles } = await openTestSignals(t, []);
+  await handles.add(ownedHandle('a', 'm1'));
+  await handles.add(ownedHandle('b', 'm2'));
+  for (const work of [handles.show('ready'), handles.remove('ready')]) {
+    await t.throwsAsync(work, { code: 'ERR_HANDLE_AMBIGUOUS', message: /a, b$/ });
+  }
+  await handles.remove('ready', { owner: 'b' });
+  t.is((await handles.show('ready')).owner, 'a');
+  await t.throwsAsync(handles.show('ready', { owner: 'b' }), { code: 'ERR_HANDLE_UNKNOWN' });
+});
+
+test('the signals of an earlier owner of an alias are not for the next one', async (t) => {
+  const { handles, signal, told, outbox } = await openTestSignals(t, []);
+  await handles.add(ownedHandle('a', 'm1'));
+  await signal('m1', 'heat/ready', { reason: 'of a' });
+  await told('signal/failed');
+  await handles.remove('ready', { owner: 'a' });
+  await handles.add(ownedHandle('b', 'm1'));
+  t.deepEqual(await outbox.list({ alias: 'ready', owner: 'b' }), []);
+  t.deepEqual(await outbox.drop({ alias: 'ready', owner: 'b' }), []);
+  t.is((await outbox.list({ alias: 'ready', owner: 'a' })).length, 1);
+});
+
+test('handles of one owner leave room for those of others', async (t) => {
+  const section = { handle_bytes_per_owner: 1_000, handle_bytes: 4_000 };
+  const state = memoryState();
+  const { handles } = await openTestSignals(t, [], { section, state });
+  const add = (owner: string, alias: string) => handles.add(ownedHandle(owner, 'm1', { alias }));
+  await add('a', 'a1');
+  await add('a', 'a2');
+  await t.throwsAsync(add('a', 'a3'), { code: 'ERR_HANDLE_LIMIT' });
+  await add('b', 'b1');
+  await handles.remove('a1');
+  await add('a', 'a3');
+  const members = Array.from({ length: 20 }, (_, index) => `member-${index}-of-many`);
+  const larger = ownedHandle('a', 'm1', { alias: 'a3', stack: 's'.repeat(256), members });
+  await t.throwsAsync(handles.add(larger, { replaces: true }), { code: 'ERR_HANDLE_LIMIT' });
+  t.is((await handles.show('a3')).stack, 'a3');
+  const { handles: next } = await openTestSignals(t, [], { section, state });
+  await t.throwsAsync(next.add(ownedHandle('a', 'm1', { alias: 'a4' })), {
+    code: 'ERR_HANDLE_LIMIT',
+  });
+});
+
+test('signals for the handles of one owner leave room for those of others', async (t) => {
+  const section = { per_owner: 2, per_stack: 3 };
+  const { handles, signal, fired } = await openTestSignals(t, [], { section, isStarted: false });
+  for (const [owner, minion] of [
+    ['a', 'm1'],
+    ['b', 'm2'],
+  ] as const) {
+    for (const alias of ['x', 'y', 'z']) {
+      await handles.add(ownedHandle(owner, minion, { alias, stack: 's' }));
+    }
+  }
+  for (const alias of ['x', 'y', 'z']) await signal('m1', `heat/${alias}`);
+  for (const alias of ['x', 'y']) await signal('m2', `heat/${alias}`);
+  t.deepEqual(
+    fired.map(({ tag, data }) => [tag, data.id]),
+    [
+      ['signal/accepted', 'm1'],
+      ['signal/accepted', 'm1'],
+      ['signal/refused', 'm1'],
+      ['signal/accepted', 'm2'],
+      ['signal/accepted', 'm2'],
+    ],
+  );
+});
+
+/** What Heat writes into Swift when it has taken a signal. */
+const taken = '9214b4e4460fcdb9f3a369941400e71e';
+
+async function answeringRecorder(t: ExecutionContext, answer: Answerer): Promise<Recorder> {
+  const service = await startRecorder(answer);
+  t.teardown(() => service.close());
+  return service;
+}
+
+/** With a handle `ready` for m1 and m2. */
+async function open(
+  t: ExecutionContext,
+  origin: string,
+  signal: unknown,
+): Promise<SignalsUnderTest> {
+  const signals = await openTestSignals(t, [origin]);
+  await signals.handles.add({ alias: 'ready', minions: ['m1', 'm2'], signal });
+  return signals;
+}
+
+function credentials(origin: string) {
+  return {
+    auth_url: `${origin}/v3/`,
+    user_id: 'u1',
+    password: 'pa$$word',
+    project_id: 'p1',
+    region_name: 'RegionOne',
+  };
+}
+
+function lines({ requests }: Recorder): string[] {
+  return requests.map(({ method, path }) => `${method} ${path}`);
+}
+
+test('CFN_SIGNAL puts the signal to the address', async (t) => {
+  const service = await answeringRecorder(t, always(200, '<resource>handle</resource>'));
+  const path = '/v1/waitcondition/arn%3Aopenstack/resources/handle?Signature=HM%2F';
+  const { signal, told } = await open(t, service.origin, { alarm_url: `${service.origin}${path}` });
+  await signal('m1', 'heat/ready', { status: 'FAILURE', reason: 'disk full' });
+  await told('signal/delivered');
+  t.deepEqual(lines(service), [`PUT ${path}`]);
+  t.deepEqual(JSON.parse(service.requests[0]?.body ?? ''), {
+    status: 'FAILURE',
+    reason: 'disk full',
+    id: 'm1',
+  });
+});
+
+test('heat-api-cfn that answers 500 is asked four times, not for ever', async (t) => {
+  const service = await answeringRecorder(t, always(500));
+  const url = `${service.origin}/v1/waitcondition/x?Signature=HM`;
+  const { signal, told } = await open(t, service.origin, { alarm_url: url });
+  await signal('m1', 'heat/ready');
+  await told('signal/failed');
+  t.is(service.requests.length, 4);
+});
+
+test('an AWS handle gets all four of its fields, as text', async (t) => {
+  const service = await answeringRecorder(t, always(200));
+  const url = `${service.origin}/v1/waitcondition/x?Signature=HM`;
+  const { signal, told } = await open(t, service.origin, url);
+  await signal('m1', 'heat/ready');
+  await signal('m2', 'heat/ready', { reason: 'up', data: { ip: '::1' } });
+  await told('signal/delivered', 2);
+  t.deepEqual(
+    service.requests.map(({ body }) => JSON.parse(body)),
+    [
+      { Status: 'SUCCESS', Reason: 'signal received', Data: '', UniqueId: 'm1' },
+      { Status: 'SUCCESS', Reason: 'up', Data: '{"ip":"::1"}', UniqueId: 'm2' },
+    ],
+  );
+});
+
+test('HEAT_SIGNAL logs in once, and again when its token is refused', async (t) => {
+  let logins = 0;
+  let good = '';
+  const service = await answeringRecorder(t, ({ path, headers }, response) => {
+    if (path === '/v3/auth/tokens') {
+      logins += 1;
+      good = `token-${logins}`;
+      response.writeHead(201, { 'x-subject-token': good }).end('{}');
+    } else response.writeHead(headers['x-auth-token'] === good ? 200 : 401).end('null');
+  });
+  const form = { ...credentials(service.origin), alarm_url: `${service.origin}/signal` };
+  const { signal, told } = await open(t, service.origin, form);
+  await signal('m1', 'heat/ready');
+  await signal('m2', 'heat/ready');
+  await told('signal/delivered', 2);
+  good = 'another';
+  await signal('m1', 'heat/ready');
+  await told('signal/delivered', 3);
+  const [login, post] = ['POST /v3/auth/tokens', 'POST /signal'];
+  t.deepEqual(lines(service), [login, post, post, post, login, post]);
+  t.deepEqual(JSON.parse(service.requests[0]?.body ?? '').auth.identity.password.user, {
+    id: 'u1',
+    password: 'pa$$word',
+  });
+});
+
+test('a user that is refused everywhere is given up after four requests', async (t) => {
+  let isGood = true;
+  const service = await answeringRecorder(t, ({ path }, response) => {
+    if (path === '/v3/auth/tokens') response.writeHead(201, { 'x-subject-token': 't' }).end('{}');
+    else response.writeHead(isGood ? 200 : 401).end('{"error": {"message": "No."}}');
+  });
+  const form = { ...credentials(service.origin), alarm_url: `${service.origin}/signal` };
+  const { signal, told, outbox } = await open(t, service.origin, form);
+  await signal('m1', 'heat/ready');
+  await told('signal/delivered');
+  isGood = false;
+  const before = service.requests.length;
+  await signal('m1', 'heat/ready');
+  await told('signal/failed');
+  t.is(service.requests.length - before, 3);
+  t.is((await outbox.list())[0]?.reason, 'answered 401: No.');
+});
+
+test('a log-in that is refused is final, with the words of Keystone', async (t) => {
+  const body =
+    '{"error":{"code":401,"message":"The request you have made requires authentication.","title":"Unauthorized"}}';
+  const service = await answeringRecorder(t, always(401, body));
+  const form = { ...credentials(service.origin), alarm_url: `${service.origin}/signal` };
+  const { signal, told, outbox } = await open(t, service.origin, form);
+  await signal('m1', 'heat/ready');
+  await told('signal/failed');
+  t.is(service.requests.length, 1);
+  t.is(
+    (await outbox.list())[0]?.reason,
+    'log-in answered 401: The request you have made requires authentication.',
+  );
+});
+
+/** A Keystone with a catalog, and a Zaqar, at one address. */
+function zaqar(origin: () => string): Answerer {
+  return ({ path }, response) => {
+    if (path !== '/v3/auth/tokens') return response.writeHead(201).end('{"resources": ["/x"]}');
+    const endpoint = (face: string, region: string, url: string) => ({
+      interface: face,
+      region,
+      url,
+    });
+    const endpoints = [
+      endpoint('admin', 'RegionOne', `${origin()}/admin`),
+      endpoint('public', 'RegionTwo', `${origin()}/two`),
+      endpoint('public', 'RegionOne', origin()),
+    ];
+    const body = JSON.stringify({ token: { catalog: [{ type: 'messaging', endpoints }] } });
+    return response.writeHead(201, { 'x-subject-token': 't' }).end(body);
+  };
+}
+
+test('ZAQAR_SIGNAL logs in for each signal and posts to the queue of its region', async (t) => {
+  const service = await answeringRecorder(t, (request, response) =>
+    zaqar(() => service.origin)(request, response),
+  );
+  const form = { ...credentials(service.origin), queue_id: 'a/b' };
+  const { signal, told } = await open(t, service.origin, form);
+  await signal('m1', 'heat/ready', { data: 7 });
+  await signal('m2', 'heat/ready');
+  await told('signal/delivered', 2);
+  const [login, post] = ['POST /v3/auth/tokens', 'POST /v2/queues/a%2Fb/messages'];
+  t.deepEqual(lines(service), [login, post, login, post]);
+  const [, message] = service.requests;
+  t.regex(String(message?.headers['client-id']), /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+  const [first] = JSON.parse(message?.body ?? '').messages;
+  t.deepEqual(first.body, { status: 'SUCCESS', data: 7, id: 'm1' });
+  // What is left of the handle's 12 hours.
+  t.true(first.ttl > 43_100 && first.ttl <= 43_200);
+});
+
+test('a catalog leads nowhere that is not listed', async (t) => {
+  const service = await answeringRecorder(t, (request, response) =>
+    zaqar(() => 'http://169.254.169.254')(request, response),
+  );
+  const form = { ...credentials(service.origin), queue_id: 'q' };
+  const { signal, told, outbox } = await open(t, service.origin, form);
+  await signal('m1', 'heat/ready');
+  await told('signal/failed');
+  t.is(
+    (await outbox.list())[0]?.reason,
+    'http://169.254.169.254 is not listed under handles: endpoints',
+  );
+  t.is(service.requests.length, 1);
+});
+
+test('TEMP_URL_SIGNAL waits until Heat has taken the signal before', async (t) => {
+  let etag = taken;
+  const service = await answeringRecorder(t, ({ method, body }, response) => {
+    if (method === 'PUT') etag = hash('md5', body);
+    response.writeHead(method === 'PUT' ? 201 : 200, { etag: `"${etag}"` }).end();
+  });
+  const { signal, told, outbox } = await open(t, service.origin, {
+    alarm_url: `${service.origin}/v1/AUTH_p/c/o?temp_url_sig=f8&temp_url_expires=2147483586`,
+  });
+  await signal('m1', 'heat/ready');
+  await told('signal/delivered');
+  await signal('m2', 'heat/ready');
+  await service.heard(3);
+  // Between the answer and the entry of its reason lies one turn of the event loop, and more.
+  while ((await outbox.list())[0]?.reason === undefined) await new Promise(setImmediate);
+  t.deepEqual(
+    service.requests.map(({ method }) => method),
+    ['HEAD', 'PUT', 'HEAD'],
+  );
+  t.is((await outbox.list())[0]?.reason, 'Heat has not taken the signal before this one');
+  etag = taken;
+  await told('signal/delivered', 2);
+  t.deepEqual(
+    service.requests.map(({ method }) => method),
+    ['HEAD', 'PUT', 'HEAD', 'HEAD', 'PUT'],
+  );
+});
+
+test('TEMP_URL_SIGNAL whose answer was lost is not put again where it lies', async (t) => {
+  let etag = taken;
+  const service = await answeringRecorder(t, ({ method, body }, response) => {
+    if (method === 'HEAD') response.writeHead(200, { etag }).end();
+    else {
+      etag = hash('md5', body);
+      response.destroy();
+    }
+  });
+  const { signal, told } = await open(t, service.origin, {
+    alarm_url: `${service.origin}/v1/AUTH_p/c/o?temp_url_sig=f8&temp_url_expires=2147483586`,
+  });
+  await signal('m1', 'heat/ready');
+  await told('signal/delivered');
+  t.deepEqual(
+    service.requests.map(({ method }) => method),
+    ['HEAD', 'PUT', 'HEAD'],
+  );
+});
+
+test('TEMP_URL_SIGNAL that is refused ends with the words of Swift', async (t) => {
+  const service = await answeringRecorder(t, always(401, '401 Unauthorized: Temp URL invalid\n'));
+  const { signal, told, outbox } = await open(t, service.origin, {
+    alarm_url: `${service.origin}/v1/AUTH_p/c/o?temp_url_sig=f8&temp_url_expires=2147483586`,
+  });
+  await signal('m1', 'heat/ready');
+  await told('signal/failed');
+  t.is((await outbox.list())[0]?.reason, 'answered 401: 401 Unauthorized: Temp URL invalid');
+  t.is(service.requests.length, 2);
+});
+
+test('a webhook is signed with each of its keys, and keeps its id from try to try', async (t) => {
+  const keys = [1, 2].map((fill) => Buffer.alloc(32, fill));
+  const service = await answeringRecorder(t, always(503));
+  const { signal, told } = await open(t, service.origin, {
+    url: `${service.origin}/hook`,
+    keys: keys.map((key) => `whsec_${key.toString('base64')}`),
+  });
+  await signal('m1', 'heat/ready', { data: 'ß' });
+  await service.heard(1);
+  service.answer = always(204);
+  await told('signal/delivered');
+  for (const { headers, body } of service.requests) {
+    const text = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
+    const signatures = keys.map((key) => createHmac('sha256', key).update(text).digest('base64'));
+    t.is(headers['webhook-signature'], signatures.map((it) => `v1,${it}`).join(' '));
+  }
+  const ids = new Set(service.requests.map(({ headers }) => headers['webhook-id']));
+  t.is(ids.size, 1);
+  t.deepEqual(JSON.parse(service.requests.at(-1)?.body ?? '').data, {
+    handle: 'ready',
+    id: 'm1',
+    minion: 'm1',
+    status: 'SUCCESS',
+    data: 'ß',
+  });
+});
+
+test('integers of 64 bits reach Heat as they are', async (t) => {
+  const data = { most: 2n ** 64n - 1n, least: -(2n ** 63n), list: [9_007_199_254_740_993n] };
+  const digits = ['18446744073709551615', '-9223372036854775808', '9007199254740993'];
+  const service = await answeringRecorder(t, always(200, taken));
+  const path = '/v1/waitcondition/x?Signature=HM';
+  const { signal, told } = await open(t, service.origin, { alarm_url: `${service.origin}${path}` });
+  await signal('m1', 'heat/ready', { data });
+  await told('signal/delivered');
+  const body = service.requests[0]?.body ?? '';
+  for (const number of digits) t.regex(body, new RegExp(`[:[]${number}[,}\\]]`));
+});
+
+test('a guest that says nothing signals success', (t) => {
+  for (const said of [undefined, null, {}]) {
+    t.deepEqual(parseSignal(said, 1024), { ok: true, signal: { status: 'SUCCESS' } });
+  }
+});
+
+test('status, reason and data are taken as they are said', (t) => {
+  const said = {
+    status: 'FAILURE',
+    reason: 'disk full',
+    data: { free: [0, 1.5, 'ß', null, true] },
+  };
+  t.deepEqual(parseSignal(said, 1024), { ok: true, signal: said as never });
+});
+
+const refused = [
+  ['text', 'SUCCESS', 'not-a-map'],
+  ['a status that Heat does not know', { status: 'success' }, 'status-unknown'],
+  ['an id of the guest', { id: 'another' }, 'field-unknown'],
+  ['any other field', { status: 'SUCCESS', Data: 1 }, 'field-unknown'],
+  ['a reason that is no text', { reason: ['x'] }, 'reason-no-text'],
+  ['bytes', { data: new Uint8Array([255]) }, 'data-no-json'],
+  ['bytes within lists', { data: [[new Uint8Array([255])]] }, 'data-no-json'],
+  ['a number that JSON has not', { data: Number.NaN }, 'data-no-json'],
+  ['more than may be', { data: 'x'.repeat(2000) }, 'bytes'],
+] as const;
+
+for (const [what, said, complaint] of refused) {
+  test(`${what} is refused, because Heat would drop it or count it wrongly`, (t) => {
+    t.deepEqual(parseSignal(said as never, 1024), { ok: false, complaint });
+  });
+}
+
+test('bytes are counted as they travel, not characters', (t) => {
+  const data = 'ß'.repeat(600);
+  t.false(parseSignal({ data }, 1024).ok);
+  t.true(parseSignal({ data: 'x'.repeat(600) }, 1024).ok);
+});
+
+test('a long reason is cut, and the failure told nonetheless', (t) => {
+  const read = parseSignal({ status: 'FAILURE', reason: '😀'.repeat(5000) }, 100_000);
+  t.true(read.ok);
+  if (!read.ok) return;
+  t.is([...(read.signal.reason ?? '')].length, 2048);
+  t.true(read.signal.reason?.endsWith('😀…'));
+});
+
+test('what is taken reads the same behind JSON', (t) => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (data) => {
+      const read = parseSignal({ data } as never, 1_000_000);
+      if (!read.ok) return t.fail();
+      return t.deepEqual(
+        JSON.parse(JSON.stringify(read.signal)).data ?? null,
+        JSON.parse(JSON.stringify(data)),
+      );
+    }),
+  );
+});
+
+test('no two of minion and member have one id', (t) => {
+  const id = fc.string({ minLength: 1 }).filter((it) => !it.includes('/'));
+  const member = fc.option(fc.stringMatching(/^[A-Za-z0-9._-]+$/), { nil: undefined });
+  fc.assert(
+    fc.property(id, member, id, member, (a, m, b, n) => {
+      t.is(signalId(a, m) === signalId(b, n), a === b && m === n);
+    }),
+  );
+});
+
+test('a tag names an alias, or an alias and a member', (t) => {
+  t.deepEqual(parseSignalTag('heat/db-ready'), { alias: 'db-ready', member: undefined });
+  t.deepEqual(parseSignalTag('heat/db-ready/m1'), { alias: 'db-ready', member: 'm1' });
+  for (const tag of ['heat', 'heat/', 'heat/a/', 'heat//b', 'heat/a/b/c', 'x/heat/a', 'heats/a']) {
+    t.is(parseSignalTag(tag), undefined, tag);
+  }
+});
+
+test('integers of 64 bits are kept, also in the outbox', (t) => {
+  const data = { most: 2n ** 64n - 1n, least: -(2n ** 63n), small: 5 };
+  const read = parseSignal({ data }, 1000);
+  t.deepEqual(read, { ok: true, signal: { status: 'SUCCESS', data } });
+  if (!read.ok) return;
+  const { signal } = read;
+  const record = { id: 'a', alias: 'b', sequence: 1, minion: 'm1', signal, acceptedAt: 1 };
+  t.deepEqual(unpackRecord(packRecord(record)), record);
+});
+
+// What services say, read in time that grows with its length alone.
+
+const length = 65_536;
+
+function readsQuickly(t: ExecutionContext, body: string): void {
+  const begun = performance.now();
+  const words = errorTextOf({ kind: 'answer', status: 500, headers: {}, body });
+  const milliseconds = performance.now() - begun;
+  t.true(words.startsWith('answered 500'));
+  t.true(words.length < 400);
+  // Quadratic reading takes more than a second.
+  t.true(milliseconds < 700, `${milliseconds} ms`);
+}
+
+test('an answer of tags that never end is read in no time', (t) => {
+  readsQuickly(t, '<'.repeat(length));
+});
+
+const answers: readonly (readonly [string, string])[] = [
+  ['codes that never end', '<Code>'.repeat(length / 6)],
+  ['messages that never end', '<Message>a'.repeat(length / 10)],
+  ['blanks', ' '.repeat(length)],
+  ['JSON that is none', `{${'"'.repeat(length)}`],
+  ['marks that cannot be seen', '\u200b'.repeat(length)],
+];
+
+for (const [what, body] of answers) {
+  test(`an answer of ${what} is read as quickly`, (t) => readsQuickly(t, body));
 }

@@ -1,8 +1,24 @@
-import { chmodSync } from 'node:fs';
+import { chmodSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
+import { anyValue, notNeeded, notServed, notYet } from '../../../master/config/advice.ts';
+import {
+  LiveConfig,
+  reloadableLimits,
+  reloadableOptions,
+} from '../../../master/config/live-config.ts';
 import { loadMasterConfig } from '../../../master/config/load.ts';
 import { ConfigError } from '../../../master/config/option-kinds.ts';
+import {
+  eauthOptions,
+  limitOptions,
+  ownOptions,
+  rightsOptions,
+  saltOptions,
+} from '../../../master/config/option-table.ts';
+import type { MasterConfig, MasterOptions } from '../../../master/config/options.ts';
+import { resolveMasterConfig } from '../../../master/config/resolve.ts';
+import { findUnserved, unservedNames } from '../../../master/config/unserved-options.ts';
 import { configDirectory } from './files.ts';
 
 const sample = `
@@ -282,3 +298,231 @@ for (const definition of ['7', '{a: b}', '[[a]]']) {
     });
   });
 }
+
+test('without options everything has its default, and nothing can be changed', (t) => {
+  const config = resolveMasterConfig();
+  t.like(config, { publishPort: 4505, retPort: 4506, logFile: '/var/log/salt/master' });
+  t.is(config.limits.requestBytes, 16_777_216);
+  t.true(Object.isFrozen(config) && Object.isFrozen(config.limits));
+});
+
+test('options of a program are checked like those of a file', (t) => {
+  // @ts-expect-error a text is no port
+  t.throws(() => resolveMasterConfig({ publishPort: '4505' }), {
+    instanceOf: ConfigError,
+    code: 'ERR_OPTION_TYPE',
+    message: 'options: publishPort: found a text, expected a whole number from 0 to 65535',
+  });
+  t.throws(() => resolveMasterConfig({ retPort: 65_536 }), { code: 'ERR_OPTION_TYPE' });
+  t.throws(() => resolveMasterConfig({ openMode: true }), { code: 'ERR_OPTION_CONFLICT' });
+  t.throws(() => resolveMasterConfig({ limits: { requestBytes: 100_000_001 } }), {
+    code: 'ERR_OPTION_TYPE',
+  });
+  t.throws(() => resolveMasterConfig({ publishPort: 4506 }), { code: 'ERR_OPTION_CONFLICT' });
+  t.is(resolveMasterConfig({ publishPort: 0, retPort: 0 }).retPort, 0);
+});
+
+test('a name that nobody has is refused, also one of every object', (t) => {
+  const wrong = { publisPort: 1 } as Partial<MasterOptions>;
+  t.throws(() => resolveMasterConfig(wrong), {
+    instanceOf: ConfigError,
+    code: 'ERR_OPTION_UNKNOWN',
+    message: /did you mean publishPort\?/,
+  });
+  const inherited = { toString: 1 } as unknown as Partial<MasterOptions>;
+  t.throws(() => resolveMasterConfig(inherited), { code: 'ERR_OPTION_UNKNOWN' });
+});
+
+test('undefined means not set', (t) => {
+  const options = { publishPort: undefined } as unknown as Partial<MasterOptions>;
+  t.is(resolveMasterConfig(options).publishPort, 4505);
+});
+
+test('paths go below root_dir once', (t) => {
+  const config = resolveMasterConfig({
+    rootDir: '/srv/test',
+    pkiDir: '/srv/test/keys',
+    cachedir: 'cache',
+    autosignFile: '/etc/autosign',
+    logFile: 'file:///dev/log',
+  });
+  t.like(config, {
+    pkiDir: '/srv/test/keys',
+    cachedir: '/srv/test/cache',
+    autosignFile: '/srv/test/etc/autosign',
+    logFile: 'file:///dev/log',
+    stateDir: '/srv/test/var/lib/saltbridge',
+  });
+});
+
+test('a socket directory much longer than the cache moves into it', (t) => {
+  const long = resolveMasterConfig({ cachedir: '/c', sockDir: '/var/run/salt' });
+  t.is(long.sockDir, '/c/.salt-unix');
+  t.is(long.socket, '/c/.salt-unix/saltbridge.sock');
+  t.is(resolveMasterConfig({ cachedir: '/c', sockDir: '/var/run/abc' }).sockDir, '/var/run/abc');
+  t.is(resolveMasterConfig({ socket: '/run/x.sock' }).socket, '/run/x.sock');
+});
+
+/** Another value of the same kind. */
+function other(value: unknown): unknown {
+  if (typeof value === 'boolean') return !value;
+  if (typeof value === 'number') return value + 1;
+  return typeof value === 'object' && value !== null ? { ...value, other: 'other' } : 'other';
+}
+
+function allOther(config: MasterConfig): MasterConfig {
+  const { limits, eauth, ...rest } = config;
+  const change = (values: object): object =>
+    Object.fromEntries(Object.entries(values).map(([name, value]) => [name, other(value)]));
+  return { ...change(rest), limits: change(limits), eauth: change(eauth) } as MasterConfig;
+}
+
+test('what may change is in force at once, and everything else is not', (t) => {
+  const before = resolveMasterConfig();
+  const next = allOther(before);
+  const live = new LiveConfig(before);
+  const { view } = live;
+  live.replace(next);
+  const names = Object.keys({ ...saltOptions, ...ownOptions }) as (keyof MasterConfig)[];
+  for (const name of names) {
+    t.deepEqual(view[name], (reloadableOptions.includes(name) ? next : before)[name], name);
+  }
+  for (const name of Object.keys(limitOptions) as (keyof MasterConfig['limits'])[]) {
+    t.is(view.limits[name], (reloadableLimits.includes(name) ? next : before).limits[name], name);
+  }
+});
+
+test('the report names options as in files, and forgets none that waits for a restart', (t) => {
+  const before = resolveMasterConfig();
+  const live = new LiveConfig(before);
+  const next = {
+    ...before,
+    timeout: 9,
+    retPort: 5000,
+    stateDir: '/elsewhere',
+    nodegroups: { web: 'web*' },
+    limits: { ...before.limits, burst: 7, requestBytes: 2048 },
+  };
+  const needRestart = ['ret_port', 'saltbridge:state_dir', 'saltbridge:limits:request_bytes'];
+  t.deepEqual(live.replace(next), {
+    applied: ['timeout', 'nodegroups', 'saltbridge:limits:burst'],
+    needRestart,
+  });
+  t.deepEqual(live.replace(next), { applied: [], needRestart });
+  t.deepEqual(live.replace(before).needRestart, []);
+});
+
+test('docs/configuration.md lists what a running master takes over', (t) => {
+  const document = new URL('../../../../docs/configuration.md', import.meta.url);
+  const [, section = ''] = readFileSync(document, 'utf8').split('## What a running master');
+  const listed = [...section.matchAll(/^\| `([\w:.*]+)`/gm)].map(([, name]) => name);
+  const before = resolveMasterConfig();
+  const { applied } = new LiveConfig(before).replace(allOther(before));
+  const named = applied.map((name) => name.replace(/^auth\.ldap\..*/, 'auth.ldap.*'));
+  t.deepEqual(listed.sort(), [...new Set(named)].sort());
+});
+
+test('nobody changes what is in force but by replacing it', (t) => {
+  const { view } = new LiveConfig(resolveMasterConfig());
+  t.throws(() => Object.assign(view, { timeout: 1 }), { instanceOf: TypeError });
+  t.throws(() => Object.assign(view.limits, { burst: 1 }), { instanceOf: TypeError });
+});
+
+// Every option of Salt's master is served, or there is advice what to do instead.
+
+interface SaltOption {
+  /** As Python names it; absent where Salt states none. */
+  readonly type?: readonly string[];
+  readonly default?: unknown;
+}
+
+const fixture = new URL('../../../../test/fixtures/salt-master-options.json', import.meta.url);
+const parsed: { readonly options: Readonly<Record<string, SaltOption>> } = JSON.parse(
+  readFileSync(fixture, 'utf8'),
+);
+const salts = Object.entries(parsed.options);
+const served = new Map(
+  Object.values({ ...saltOptions, ...rightsOptions, ...eauthOptions }).map((row) => [
+    row.name,
+    row,
+  ]),
+);
+const usual = new Map(
+  [...notServed, ...notYet, ...notNeeded].flatMap(({ options }) => Object.entries(options)),
+);
+
+/** Where our default is another one; docs/compatibility.md says why. */
+const ourDefaults = new Map<string, unknown>([
+  ['allow_minion_key_revoke', false],
+  ['netapi_enable_clients', null],
+  ['request_server_ttl', 300],
+  // Off is written as `false` or not at all.
+  ['ssl', false],
+]);
+
+/** Values of each of Python's types. */
+const examples: Readonly<Record<string, unknown>> = {
+  bool: true,
+  float: 1.5,
+  int: 4096,
+  dict: new Map(),
+  str: 'text',
+};
+
+test('the fixture has the options of Salt', (t) => {
+  t.true(salts.length > 340);
+});
+
+test('every option of Salt is served or has advice, and none has both', (t) => {
+  const included = ['include', 'default_include'];
+  for (const [name] of salts.filter(([known]) => !included.includes(known))) {
+    t.is(Number(served.has(name)) + Number(usual.has(name)), 1, name);
+  }
+});
+
+for (const [name, { default: salt }] of salts) {
+  const row = served.get(name);
+  if (row === undefined || salt === undefined) continue;
+  test(`${name} has Salt's default, or the one that is told`, (t) => {
+    t.deepEqual(row.default, ourDefaults.has(name) ? ourDefaults.get(name) : salt);
+    if (salt !== null) t.deepEqual(row.kind.parse(salt), salt);
+  });
+}
+
+test('options are of the type that Salt gives them', (t) => {
+  const closed =
+    /^(hash_type|log_level(_logfile)?|pillar_source_merging_strategy|publish_signing_algorithm|ssl|top_file_merging_strategy|transport)$/;
+  for (const [name, { type = [] }] of salts) {
+    const row = served.get(name);
+    if (row === undefined || closed.test(name)) continue;
+    const taken = type.filter((one) => row.kind.parse(examples[one]) !== undefined);
+    // Nothing is commented out in a file, and is no value; Salt's list of nodegroups is one of maps.
+    const expected = type.filter((one) => one !== 'NoneType' && one !== 'list');
+    t.deepEqual(taken, expected, name);
+  }
+});
+
+test("no advice is given for Salt's own default", (t) => {
+  for (const [name, { default: salt }] of salts) {
+    const value = usual.get(name);
+    if (value === undefined || value === anyValue) continue;
+    t.deepEqual(value, salt, name);
+  }
+});
+
+test('no option is in two groups of advice', (t) => {
+  const groups = [...notServed, ...notYet, ...notNeeded];
+  const names = groups.flatMap(({ options }) => Object.keys(options));
+  t.deepEqual(names, [...new Set(names)]);
+  for (const name of unservedNames()) t.false(served.has(name), name);
+});
+
+test('advice tells what to do, in one line that follows the name', (t) => {
+  for (const name of unservedNames()) {
+    const { message = '' } = findUnserved(name) ?? {};
+    t.regex(
+      message,
+      /^(is not served( yet)?|has no effect|is an option of minions)[:;] [^\n]+[^.]$/,
+    );
+  }
+});

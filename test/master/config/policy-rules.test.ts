@@ -1,5 +1,12 @@
 /** `saltbridge: acl: rules:` as files have it. */
+
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import test from 'ava';
+import fc from 'fast-check';
+import { warnOfNarrowed } from '../../../master/config/narrowed-patterns.ts';
+import type { Settings } from '../../../master/config/option-kinds.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
 import { ConfigError, loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts';
 import { configDirectory } from './files.ts';
@@ -79,5 +86,262 @@ test('without options nothing is permitted but reading the mine and pillar of an
       ['mine', 'mine'],
       ['pillar', 'pillar'],
     ],
+  );
+});
+
+// What is warned of, because Salt takes the beginning of a text where this master wants all of it.
+
+const origin = { file: 'master', line: 1, key: 'peer' };
+
+function isWarnedOf(pattern: string): boolean {
+  const given: Settings = new Map([['.*', { value: [pattern], origin }]]);
+  const settings: Settings = new Map([['peer', { value: given, origin }]]);
+  const config = { peer: { '.*': [pattern] }, peerRun: {}, mineGet: null };
+  return warnOfNarrowed(config, settings).length > 0;
+}
+
+for (const [pattern, isNarrowed] of [
+  ['test', true],
+  ['test.*', false],
+  ['.*', false],
+  ['', true],
+  ['test.ping$', false],
+  ['test.ping\\Z', false],
+  ['test.ping\\$', true],
+  ['test.ping\\\\$', false],
+  ['test\\.*', true],
+  ['a.*|b', true],
+  ['a.*|b$', false],
+  ['(a|b).*', false],
+  ['web(1|2)', true],
+  ['web(1|2.*)', true],
+  ['web(?:1$|2.*)', false],
+  ['(?P<x>web.*)', false],
+  ['.*|web', false],
+  ['[|]a$', false],
+  ['[]|]a', true],
+  ['a\\|b$', false],
+] as const) {
+  test(`${pattern || 'nothing'} ${isNarrowed ? 'is' : 'is not'} warned of`, (t) => {
+    t.is(isWarnedOf(pattern), isNarrowed);
+  });
+}
+
+const expression = fc.letrec<{ whole: string; sequence: string; atom: string }>((tie) => ({
+  atom: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    fc.constantFrom('a', 'b', '.', '$', '[ab]', '\\.', '\\$', '\\|', '[|]', 'a*', 'b?', '.*', '.+'),
+    tie('whole').map((inner) => `(${inner})`),
+    tie('whole').map((inner) => `(?:${inner})?`),
+  ),
+  sequence: fc.array(tie('atom'), { maxLength: 3 }).map((atoms) => atoms.join('')),
+  whole: fc.array(tie('sequence'), { minLength: 1, maxLength: 3 }).map((list) => list.join('|')),
+})).whole;
+
+test('what is not warned of means the same by its beginning and as a whole', (t) => {
+  const texts = fc.array(fc.constantFrom('a', 'b', '.', '$', '|'), { maxLength: 5 });
+  fc.assert(
+    fc.property(expression, fc.array(texts, { minLength: 20, maxLength: 20 }), (pattern, all) => {
+      fc.pre(!isWarnedOf(pattern));
+      for (const text of all.map((characters) => characters.join(''))) {
+        const byBeginning = new RegExp(`^(?:${pattern})`).test(text);
+        t.is(new RegExp(`^(?:${pattern})$`).test(text), byBeginning, `${pattern} on ${text}`);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('a start warns once for each id, with its line and what would be wider', async (t) => {
+  const directory = configDirectory(t, {
+    master: [
+      'peer:',
+      '  web.*:',
+      '    - test.ping',
+      "    - 'network.*'",
+      '  db1|db2:',
+      "    - {'G@role:web': [{grains.get: {args: [role, '.*'], kwargs: {default: x}}}]}",
+      "peer_run: {'.*': ['manage.*']}",
+      "mine_get: {'.*': [a, b, c, d, e, f, g$]}",
+    ].join('\n'),
+  });
+  const { warnings } = await loadMasterConfig(directory);
+  const file = path.join(directory, 'master');
+  const meaning =
+    'must mean a whole id, function or argument here, in Salt only its beginning: write';
+  const end = 'where that was meant, or end it with $';
+  t.deepEqual(
+    warnings.map(({ kind, message }) => [kind, message]),
+    [
+      ['narrowed', `${file}:2: peer: test.ping ${meaning} test.ping.* ${end}`],
+      [
+        'narrowed',
+        `${file}:5: peer: db1|db2, grains.get, role, x ${meaning} ` +
+          `(?:db1|db2).*, grains.get.*, role.*, x.* ${end}`,
+      ],
+      [
+        'narrowed',
+        `${file}:8: mine_get: a, b, c, d, e and 1 more ${meaning} a.*, b.*, c.*, d.*, e.* ${end}`,
+      ],
+    ],
+  );
+});
+
+test('signal rules of several files are put together', async (t) => {
+  const directory = configDirectory(t, {
+    master: 'saltbridge: {acl: {signals: [{tag: my/site/*}]}}',
+    'master.d/a.conf': 'saltbridge: {acl: {signals: [{tag: deploy/done, minions: web*}]}}',
+  });
+  const { config } = await loadMasterConfig(directory);
+  t.deepEqual(config.acl.signals, [
+    { tag: 'my/site/*', minions: '*' },
+    { tag: 'deploy/done', minions: 'web*' },
+  ]);
+});
+
+for (const [name, signals] of [
+  ['no list', { tag: 'my/tag' }],
+  ['a text', ['my/tag']],
+  ['no tag', [{ minions: '*' }]],
+  ['another field', [{ tag: 'my/tag', minion: 'web1' }]],
+  ['a number for minions', [{ tag: 'my/tag', minions: 1 }]],
+  ['wildcards alone', [{ tag: '*' }]],
+  ['wildcards and slashes', [{ tag: '*/[a-z]?' }]],
+] as const) {
+  test(`signal rules with ${name} are refused`, (t) => {
+    const acl: object = { signals };
+    const error = t.throws(() => resolveMasterConfig({ acl }), { instanceOf: ConfigError });
+    t.is(error?.code, 'ERR_OPTION_TYPE');
+  });
+}
+
+test('a misspelt section of the acl is refused with its line', async (t) => {
+  const directory = configDirectory(t, { master: 'saltbridge:\n  acl:\n    signal: []\n' });
+  const error = await t.throwsAsync(loadMasterConfig(directory), { instanceOf: ConfigError });
+  t.is(error?.code, 'ERR_OPTION_UNKNOWN');
+  t.is(error?.line, 3);
+});
+
+// A site's rights of users load with warnings only, each at its place.
+
+/** In the manner of public configurations, some 200 lines. */
+function siteConfig(): string {
+  const teams = Array.from({ length: 10 }, (_, index) => `team${index}`);
+  const users = teams.flatMap((team) => [
+    `    ${team}-lead:`,
+    `      - '${team}-*':`,
+    '          - state.apply',
+    '          - state.highstate',
+    '          - test.*',
+    '          - service.restart:',
+    '            - args: [nginx|redis]',
+    "      - '@jobs'",
+    "      - '@runner':",
+    '        - manage.up',
+    '        - cache.*',
+  ]);
+  return [
+    'publisher_acl:',
+    ...teams.flatMap((team) => [
+      `  ${team}:`,
+      '    - test.ping',
+      `    - '${team}*':`,
+      '      - pkg.*',
+    ]),
+    '  .*:',
+    '    - test.version',
+    'publisher_acl_blacklist:',
+    '  users: [root, "^(?!sudo_).*$"]',
+    '  modules: [cmd.*, test.echo]',
+    'client_acl_verify: True',
+    'external_auth:',
+    '  pam:',
+    ...users,
+    '    admins%:',
+    '      - .*',
+    "      - '@wheel'",
+    "      - '@runner'",
+    '  ldap:',
+    '    "*":',
+    '      - test.ping',
+    'peer:',
+    ...teams.flatMap((team) => [`  ${team}-.*:`, '    - test.ping', '    - network.ip_addrs']),
+    'peer_run:',
+    '  mon.*: [manage.up]',
+    'token_expire: 3600',
+    'keep_acl_in_token: True',
+    '',
+  ].join('\n');
+}
+
+test('a site of 200 lines of rights loads with warnings only', async (t) => {
+  const text = siteConfig();
+  t.true(text.split('\n').length > 195);
+  const directory = configDirectory(t, { master: text });
+  const { config, warnings } = await loadMasterConfig(directory);
+  t.true(rulesOf(config).length > 100);
+  const lines = text.split('\n');
+  const rights = warnings.filter(({ kind }) => kind === 'rights');
+  t.deepEqual(
+    rights.map(({ line }) => lines[line - 1]?.trim()),
+    ['users: [root, "^(?!sudo_).*$"]', 'admins%:', 'admins%:', 'ldap:'],
+  );
+  t.deepEqual(
+    warnings.filter(({ kind }) => kind === 'not-served'),
+    [],
+  );
+  t.is(config.eauth.tokenExpire, 3600);
+});
+
+test('an expression that Salt reads as a beginning is told at its user', async (t) => {
+  const master = 'publisher_acl:\n  ann: [test.*]\n  fred: [pkg.list_|pkg.info]\n';
+  const { warnings } = await loadMasterConfig(configDirectory(t, { master }));
+  t.deepEqual(
+    warnings.filter(({ kind }) => kind === 'rights').map(({ line }) => line),
+    [3],
+  );
+});
+
+// A whole configuration in the manner of public ones: it loads, and means what it says.
+
+// The fixtures are not compiled: they lie beside the sources.
+const site = fileURLToPath(new URL('../../../../test/fixtures/site-config/', import.meta.url));
+
+test("a real site's 200 lines load with warnings only, each at its line", async (t) => {
+  const lines = readFileSync(path.join(site, 'master'), 'utf8').split('\n');
+  t.true(lines.length > 200);
+  const { config, warnings } = await loadMasterConfig(site);
+  t.deepEqual(
+    warnings.filter(({ kind }) => kind === 'unknown-option').map(({ key }) => key),
+    [],
+  );
+  for (const { key, line, message } of warnings) {
+    // The key of a warning is the way to its place, and begins with the option.
+    const option = key.split(':')[0] ?? '';
+    const above = lines.slice(0, line).findLast((text) => /^[a-z]/.test(text));
+    t.is(above?.split(':')[0], option, message);
+  }
+  const actions = new Map<string, number>();
+  for (const { action } of rulesOf(config)) actions.set(action, (actions.get(action) ?? 0) + 1);
+  for (const action of ['publish', 'runner', 'wheel'])
+    t.true((actions.get(action) ?? 0) > 3, action);
+});
+
+test('what is wider than it seems in them is told where it stands', async (t) => {
+  const lines = readFileSync(path.join(site, 'master'), 'utf8').split('\n');
+  const { warnings } = await loadMasterConfig(site);
+  const told = warnings
+    .filter(({ kind }) => kind === 'rights')
+    .map(({ line }) => lines[line - 1]?.trim() ?? '');
+  t.deepEqual(
+    new Set(told),
+    new Set([
+      // Lookaround is not taken; it forbids all.
+      'users:',
+      // Every runner, every wheel function.
+      ...['steve:', 'platform%:', 'saltadmins%:'],
+      // The beginning of functions in Salt, the whole of them here.
+      ...['deploy-search:', 'dba%:', 'webops%:'],
+    ]),
   );
 });

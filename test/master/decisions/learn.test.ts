@@ -1,17 +1,31 @@
 /** What is learned permits what was asked for, and nothing else. */
-import type { ExecutionContext } from 'ava';
-import { type Policy, type RuleAction, deny, explain, isGrantable, lintPolicy } from '../../../acl/index.ts';
+
+import { setImmediate } from 'node:timers/promises';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import {
+  allow,
+  deny,
+  explain,
+  isGrantable,
+  lintPolicy,
+  type Policy,
+  type PolicyRule,
+  type RuleAction,
+} from '../../../acl/index.ts';
 import { completeSettings } from '../../../master/config/load.ts';
-import { parseConfigFile } from '../../../master/config/read-files.ts';
 import { rulesOf } from '../../../master/config/policy-rules.ts';
+import { parseConfigFile } from '../../../master/config/read-files.ts';
+import { type MasterOptions, resolveMasterConfig } from '../../../master/index.ts';
 import { shapeOf } from '../../../master/users/decisions.ts';
-import { learnPolicy, learnedText } from '../../../master/users/learn.ts';
+import { learnedText, learnPolicy, replay } from '../../../master/users/learn.ts';
 import type { MinionQuestion } from '../../../master/users/policy.ts';
 import type { WireValue } from '../../../minion-protocol/index.ts';
 import { policyOf } from '../../helpers/policies.ts';
+import { directories, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+import { keys } from '../../helpers/vectors.ts';
 import { type JournalOptions, openJournal, signal } from './helpers.ts';
-import test, {} from 'ava';
-import fc from 'fast-check';
 
 /** What was asked, as the file that is learned from it, and that file as a policy. */
 async function learnFrom(
@@ -181,4 +195,249 @@ test('whose mine was read is what is learned, not that of all', async (t) => {
     [ask(), ask('db1'), ask('db2')].map((question) => effectOf(question, policy)),
     ['allow', 'allow', 'deny'],
   );
+});
+
+// A master that learns permits what a rule could permit, and nothing else.
+
+const startEvent = recorded('minion_event', 'start event v3');
+const id = keys.minionId;
+
+async function start(t: ExecutionContext, acl: MasterOptions['acl']): Promise<VectorMaster> {
+  return startVectorMaster(t, { config: { acl } });
+}
+
+async function isFired(master: VectorMaster, tag: string): Promise<boolean> {
+  const request = altered(startEvent, { load: { tag, data: { ok: 1 }, nonce: freshNonce() } });
+  return (await master.eventsDuring(() => master.ask(request))).some((event) => event.tag === tag);
+}
+
+test('a tag of nobody is fired while learning, and refused otherwise', async (t) => {
+  t.true(await isFired(await start(t, { mode: 'learn' }), 'my/tag'));
+  t.false(await isFired(await start(t, {}), 'my/tag'));
+});
+
+for (const tag of [
+  'salt/auth',
+  'salt/key',
+  'salt/job/20240102030405678000/ret/web2',
+  'salt/minion/web2/start',
+  'salt/beacon/web2/load/',
+  'salt/state_result/web2/x',
+  'saltbridge/denied/web2',
+  'minion/refresh/web2',
+  '///',
+  'two\nlines',
+]) {
+  test(`${JSON.stringify(tag)} is not to be had by learning`, async (t) => {
+    const master = await start(t, { mode: 'learn' });
+    t.false(await isFired(master, tag));
+    t.is((await master.master.acl.learn()).rules.length, 0);
+  });
+}
+
+test('a rule that denies holds while learning', async (t) => {
+  const rule = { subject: { minion: '*' }, action: 'signal', resource: { tag: 'no/*' } } as const;
+  const master = await start(t, { mode: 'learn', rules: [deny('not that', rule)] });
+  t.false(await isFired(master, 'no/x'));
+  t.true(await isFired(master, 'yes/x'));
+});
+
+test('what gives power over others is recorded while learning, and permitted only if named', async (t) => {
+  const revocation = recorded('aes_functions', 'revoke_auth disabled v3');
+  const request = (): Buffer => altered(revocation, { load: { nonce: freshNonce() } });
+  const careful = await start(t, { mode: 'learn' });
+  await careful.ask(request());
+  t.is((await careful.master.keys.list())[0]?.id, id);
+  t.is((await careful.master.acl.learn()).rules[0]?.rule.action, 'key');
+  const bold = await start(t, { mode: 'learn', learnActions: ['key'] });
+  const minion = bold.dial(id);
+  // The connection ends with the key, so that no answer comes.
+  const unanswered = t.throwsAsync(minion.request(request(), 45_000), { code: 'ERR_CLOSED' });
+  const isGone = async (): Promise<boolean> => (await bold.master.keys.list()).length === 0;
+  while (!(await isGone())) await setImmediate();
+  await minion.close();
+  await unanswered;
+  t.deepEqual(await bold.master.keys.list(), []);
+  t.false(await isFired(await start(t, { mode: 'learn', learnActions: ['key'] }), 'my/tag'));
+});
+
+test('a job that a minion asks for while learning is recorded with whom it meant', async (t) => {
+  const options = recorded('aes_functions', '_master_opts v3');
+  const master = await start(t, { mode: 'learn' });
+  const nonce = freshNonce();
+  const load = { cmd: 'minion_pub', nonce, id, tgt: '*', fun: 'test.ping', arg: [], ret: '' };
+  const reply = await master.ask(altered(options, { load }));
+  t.deepEqual({ ...Object(openReply(options, reply, nonce)) }, {});
+  const [learned] = (await master.master.acl.learn()).rules;
+  t.like(learned?.rule, { action: 'publish', resource: { within: `L@${id}` } });
+});
+
+test('what was learned, in force, permits the same without learning', async (t) => {
+  const master = await start(t, { mode: 'learn' });
+  t.is((await master.master.status()).aclMode, 'learn');
+  t.true(await isFired(master, 'my/tag'));
+  const rules = (await master.master.acl.learn()).rules.map(({ rule }) => rule);
+  const config = resolveMasterConfig({ ...directories(master.directory), acl: { rules } });
+  await master.master.reload(config);
+  t.is((await master.master.status()).aclMode, 'enforce');
+  t.true(await isFired(master, 'my/tag'));
+  t.false(await isFired(master, 'my/other'));
+});
+
+// Decisions are counted in memory and survive a restart, within bounds.
+
+const rule = { subject: { minion: '*' }, action: 'signal', resource: { tag: 'ok/*' } } as const;
+
+test('the same decision is one record with its times and its number', async (t) => {
+  const { gate, recorder, clock } = await openJournal(t, { policy: policyOf([allow('ok', rule)]) });
+  for (let index = 0; index < 1000; index += 1) gate.decide(signal('web1', 'ok/a', { n: index }));
+  clock.now += 5000;
+  gate.decide(signal('web1', 'ok/a', { n: 'text' }));
+  gate.decide(signal('web1', 'no/a', null));
+  t.like(recorder.list()[0], {
+    minion: 'web1',
+    texts: ['ok/a'],
+    samples: [{ n: 0 }, { n: 'text' }],
+    isWhole: true,
+    effect: 'allow',
+    rule: 'ok',
+    count: 1001,
+    firstAt: clock.now - 5000,
+    lastAt: clock.now,
+  });
+  t.is(recorder.list().length, 2);
+  t.is(recorder.list(clock.now + 1).length, 0);
+});
+
+test('what a minion may without a rule is not recorded', async (t) => {
+  const { gate, recorder } = await openJournal(t);
+  gate.decide(signal('web1', 'salt/beacon/web1/load/', {}));
+  gate.decide(signal('web1', 'salt/minion/web1/start', {}));
+  t.deepEqual(recorder.list(), []);
+});
+
+test('records survive, and go on being counted; nothing in the store can be read', async (t) => {
+  const first = await openJournal(t);
+  first.gate.decide(signal('web1', 'my/tag', { password: 'hunter2' }));
+  await first.recorder.close();
+  const { store } = first;
+  for await (const { value } of store.list(['decisions'])) {
+    const bytes = Buffer.from(value).toString('latin1');
+    t.false(bytes.includes('hunter2') || bytes.includes('my/tag'));
+  }
+  const second = await openJournal(t, { store });
+  second.gate.decide(signal('web1', 'my/tag', { password: 'other' }));
+  t.like(second.recorder.list()[0], { count: 2, samples: [{ password: 'hunter2' }] });
+  await second.recorder.clear();
+  t.deepEqual((await openJournal(t, { store })).recorder.list(), []);
+});
+
+test('without record_data the shapes are kept and the values are not', async (t) => {
+  const { gate, recorder } = await openJournal(t, { keepsValues: false });
+  gate.decide(signal('web1', 'my/tag', { a: 'secret', b: [1.5, true], c: null }));
+  t.deepEqual(recorder.list()[0]?.samples, [{ a: '', b: [0.5, false], c: null }]);
+});
+
+test('a minion that invents tags drives out none of the others', async (t) => {
+  const { gate, recorder, clock } = await openJournal(t);
+  gate.decide(signal('web1', 'my/tag'));
+  for (let index = 0; index < 20_000; index += 1) {
+    clock.now += 100;
+    gate.decide(signal('bad', `tag/${index}`));
+  }
+  const records = recorder.list();
+  t.is(records.length, 201);
+  t.is(records[0]?.minion, 'web1');
+  t.is(recorder.missed, 19_800);
+});
+
+test('many minions that invent tags are bounded all together', async (t) => {
+  const { gate, recorder, clock } = await openJournal(t);
+  for (let index = 0; index < 6000; index += 1) {
+    clock.now += 1;
+    gate.decide(signal(`m${index}`, 'x'));
+  }
+  t.is(recorder.list().length, 5000);
+  t.false(recorder.list().some(({ minion }) => minion === 'm0'));
+  t.is(recorder.missed, 1000);
+});
+
+test('data that are too many, too large or no JSON are said to be missing', async (t) => {
+  const { gate, recorder } = await openJournal(t);
+  for (let index = 0; index < 9; index += 1) {
+    gate.decide(signal('web1', 'many', { [`name${index}`]: 1 }));
+  }
+  gate.decide(signal('web1', 'large', { text: 'x'.repeat(3000) }));
+  gate.decide(signal('web1', 'bytes', new Uint8Array(3)));
+  gate.decide(signal('web1', 'nothing'));
+  for (const { texts, isWhole } of recorder.list()) t.false(isWhole, texts[0]);
+});
+
+// Another policy over what was decided.
+
+function signalGrant(tag: string, schema?: unknown): Parameters<typeof allow<'signal'>>[1] {
+  const resource = schema === undefined ? { tag } : { tag, schema };
+  return { subject: { minion: '*' }, action: 'signal', resource };
+}
+
+const inForce = [
+  allow('site', signalGrant('site/*')),
+  deny('not that', signalGrant('site/secret')),
+];
+
+test('every decision that would be another one is named, and no other', async (t) => {
+  const { gate, recorder } = await openJournal(t, { policy: policyOf(inForce) });
+  for (const tag of ['site/a', 'site/b', 'site/c', 'site/secret', 'new/x', 'salt/auth']) {
+    gate.decide(signal('web1', tag, { tag }));
+  }
+  const next: PolicyRule[] = [
+    allow('only a', signalGrant('site/a')),
+    allow('site', signalGrant('site/c')),
+    allow('new', signalGrant('new/*')),
+    deny('not that', signalGrant('site/secret')),
+  ];
+  const report = replay(recorder.list(), policyOf(next), 0);
+  t.deepEqual(
+    report.changes.map(({ kind, recorded: { texts }, decision }) => [
+      kind,
+      texts[0],
+      decision.rule,
+    ]),
+    [
+      ['other-rule', 'site/a', 'only a'],
+      ['denied', 'site/b', 'default-deny'],
+      ['allowed', 'new/x', 'new'],
+    ],
+  );
+  t.like(report, { decisions: 6, requests: 6, uncertain: 0 });
+  t.deepEqual(replay(recorder.list(), policyOf(inForce), 0).changes, []);
+});
+
+test('a schema is asked with what was said, and one example that fails it is enough', async (t) => {
+  const { gate, recorder } = await openJournal(t, { policy: policyOf(inForce) });
+  gate.decide(signal('web1', 'site/a', { env: 'test' }));
+  gate.decide(signal('web1', 'site/a', { env: 'test', more: 1 }));
+  const schema = { type: 'object', maxProperties: 1 };
+  const next = policyOf([allow('site', signalGrant('site/*', schema))]);
+  const report = replay(recorder.list(), next, 0);
+  t.is(report.changes[0]?.kind, 'denied');
+});
+
+test('a running master replays against what its minions did, and uses up nothing', async (t) => {
+  const signals = [{ tag: 'site/*', minions: '*', rate: '1/day' }];
+  const master = await startVectorMaster(t, { config: { acl: { signals } } });
+  const event = recorded('minion_event', 'start event v3');
+  await master.ask(altered(event, { load: { tag: 'site/a', nonce: freshNonce() } }));
+  const rules = [allow('once', { ...signalGrant('site/a'), rate: '1/day' })];
+  for (let round = 0; round < 3; round += 1) {
+    const { changes } = await master.master.acl.replay({ rules });
+    t.deepEqual(
+      changes.map(({ kind }) => kind),
+      ['other-rule'],
+    );
+  }
+  const broken = [{ ...rules[0], resource: {} }] as never;
+  await t.throwsAsync(master.master.acl.replay({ rules: broken }), { code: 'ERR_POLICY_FORM' });
+  await master.master.acl.forget();
+  t.is((await master.master.acl.replay({ rules })).decisions, 0);
 });

@@ -1,17 +1,26 @@
 /** Faults planted one by one in what a master left behind: each is found, and nothing else. */
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
+import path from 'node:path';
 import type { ExecutionContext } from 'ava';
+import test, {} from 'ava';
 import { generateKeyPair } from '../../../minion-protocol/index.ts';
 import { doctorCodes } from '../../../ops/diagnostics/report.ts';
-import { type DiskRoom, type SystemInfo, runDoctor } from '../../../ops/index.ts';
+import { type DiskRoom, runDoctor, type SystemInfo } from '../../../ops/index.ts';
 import { encodeKey, packNumber } from '../../../store/encoding.ts';
 import { openEmbeddedStore } from '../../../store/index.ts';
 import { openLmdbTables } from '../../../store/lmdb-tables.ts';
-import { type Site, copyOf, keyPair, runOnce, start } from './healthy.ts';
-import path from 'node:path';
-import test, {} from 'ava';
+import { copyOf, keyPair, runOnce, type Site, start } from './healthy.ts';
 
 const hourMs = 3_600_000;
 const plenty: DiskRoom = {

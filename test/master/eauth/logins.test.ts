@@ -1,8 +1,25 @@
-import test from 'ava';
+import { createHmac, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
+import {
+  base64url,
+  exportJWK,
+  exportSPKI,
+  generateKeyPair,
+  importJWK,
+  type JWTPayload,
+  SignJWT,
+} from 'jose';
 import type { LoginRequest } from '../../../master/api/users.ts';
-import type { Standing } from '../../../master/users/backend.ts';
+import { type FunctionResult, resolveMasterConfig } from '../../../master/index.ts';
+import type { LoginBackend, Standing } from '../../../master/users/backend.ts';
+import { createBackends } from '../../../master/users/backends.ts';
 import { AuthenticationError } from '../../../master/users/errors.ts';
+import { createKeystoneBackend } from '../../../master/users/keystone.ts';
+import { startVectorMaster } from '../../helpers/vector-master.ts';
 import { openBench, passwordBackend, startAt } from './clocks.ts';
 
 const good = { username: 'fred', password: 'right', eauth: 'file' };
@@ -437,4 +454,284 @@ test('keep_acl_in_token keeps with a token what was granted then', async (t) => 
     rightsOf: () => ['test.*'],
   });
   t.deepEqual((await logins.identify((await logins.login(good)).token)).rights, ['test.*']);
+});
+
+// Tokens of an identity provider, whose keys come over HTTP; the tokens are made by jose.
+
+const issuer = 'https://idp.example';
+const audience = 'saltbridge';
+/** Seconds. */
+const now = 1_700_000_000;
+
+interface Provider {
+  readonly backend: LoginBackend;
+  /** What stands under `external_auth: jwt:`. */
+  readonly options: Readonly<Record<string, string>>;
+  /** A good token of fred's, but for what is said. */
+  token(claims?: JWTPayload, algorithm?: string): Promise<string>;
+  readonly publicPem: string;
+  close(): void;
+}
+
+async function startProvider(t: ExecutionContext, kid = 'k1'): Promise<Provider> {
+  const rsa = await generateKeyPair('RS256', { extractable: true });
+  const jwk = { ...(await exportJWK(rsa.publicKey)), kid, use: 'sig' };
+  const server = createServer((_, response) => {
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ keys: [jwk] }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const address = server.address();
+  if (typeof address !== 'object' || address === null) throw new Error('no address');
+  const options = {
+    '^issuer': issuer,
+    '^audience': audience,
+    '^jwks_uri': `http://127.0.0.1:${address.port}/keys`,
+  };
+  const config = resolveMasterConfig({ externalAuth: { jwt: { ...options, fred: ['.*'] } } });
+  const backend = createBackends(config, () => now * 1000).get('jwt');
+  if (backend === undefined) throw new Error('there is no back end');
+  const usual = { sub: 'fred', iss: issuer, aud: audience, exp: now + 600, groups: ['ops', 7] };
+  return {
+    backend,
+    options,
+    token: async (claims = {}, alg = 'RS256') =>
+      new SignJWT({ ...usual, ...claims })
+        .setProtectedHeader({ alg, kid })
+        .sign(await importJWK(await exportJWK(rsa.privateKey), alg)),
+    publicPem: await exportSPKI(rsa.publicKey),
+    close: () => server.close(),
+  };
+}
+
+function ask(backend: LoginBackend, password: string, username = 'fred'): Promise<unknown> {
+  return backend.authenticate({ username, password }, AbortSignal.timeout(20_000));
+}
+
+test('a token of the provider lets in whom it names, with its groups, until it ends', async (t) => {
+  const { backend, token } = await startProvider(t);
+  t.deepEqual(await ask(backend, await token()), {
+    user: 'fred',
+    groups: ['ops'],
+    until: (now + 600) * 1000,
+  });
+  t.is(await ask(backend, await token(), 'gina'), undefined);
+});
+
+test('a token of another issuer, for others, too old, or without an end is refused', async (t) => {
+  const { backend, token } = await startProvider(t);
+  const wrong: JWTPayload[] = [
+    { iss: 'https://other.example' },
+    { aud: 'other' },
+    { exp: now - 31 },
+    { nbf: now + 31 },
+    { sub: '' },
+  ];
+  for (const claims of wrong) t.is(await ask(backend, await token(claims)), undefined);
+  const { exp: _, ...endless } = { iss: issuer, aud: audience, sub: 'fred', exp: 0 };
+  const unsigned = (header: object, claims: object): string =>
+    [header, claims].map((it) => base64url.encode(JSON.stringify(it))).join('.');
+  t.is(await ask(backend, `${unsigned({ alg: 'RS256', kid: 'k1' }, endless)}.AAAA`), undefined);
+});
+
+test('a token without signature, or signed with the public key as a secret, is refused', async (t) => {
+  const { backend, token, publicPem } = await startProvider(t);
+  const [, claims] = (await token()).split('.');
+  const header = (alg: string): string =>
+    base64url.encode(JSON.stringify({ alg, kid: 'k1', typ: 'JWT' }));
+  t.is(await ask(backend, `${header('none')}.${claims}.`), undefined);
+  const text = `${header('HS256')}.${claims}`;
+  const mac = createHmac('sha256', publicPem).update(text).digest('base64url');
+  t.is(await ask(backend, `${text}.${mac}`), undefined);
+});
+
+test('an algorithm that is not listed is refused, though the key would do', async (t) => {
+  const { backend, token } = await startProvider(t);
+  t.is(await ask(backend, await token({}, 'RS512')), undefined);
+});
+
+test('a key that the provider does not have is refused', async (t) => {
+  const { backend } = await startProvider(t);
+  const other = await startProvider(t);
+  t.is(await ask(backend, await other.token()), undefined);
+  const third = await startProvider(t, 'k2');
+  t.is(await ask(backend, await third.token()), undefined);
+});
+
+test('a provider that is away is no wrong password', async (t) => {
+  const { backend, token, close } = await startProvider(t);
+  close();
+  const password = await token();
+  await t.throwsAsync(ask(backend, password), { code: 'ERR_EAUTH_UNAVAILABLE' });
+});
+
+test('symmetric algorithms, none, and keys over plain http are refused as options', (t) => {
+  const base = { '^issuer': issuer, '^audience': audience, '^jwks_uri': 'https://idp.example/k' };
+  const isServed = (options: Record<string, unknown>): boolean =>
+    createBackends(
+      resolveMasterConfig({ externalAuth: { jwt: { ...base, ...options } } }),
+      Date.now,
+    ).has('jwt');
+  t.true(isServed({}));
+  for (const name of ['none', 'HS256', 'HS512', 'dir']) {
+    t.false(isServed({ '^algorithms': ['RS256', name] }), name);
+  }
+  t.false(isServed({ '^algorithms': [] }));
+  t.false(isServed({ '^jwks_uri': 'http://idp.example/k' }));
+  t.false(isServed({ '^issuer': null }));
+});
+
+test('groups that the provider names give the rights of groups', async (t) => {
+  const { options, token } = await startProvider(t);
+  const { master } = await startVectorMaster(t, {
+    config: { externalAuth: { jwt: { ...options, 'ops%': ['@jobs'] } } },
+  });
+  const jobsOf = async (claims: JWTPayload): Promise<FunctionResult> => {
+    const credentials = { username: 'fred', password: await token(claims), eauth: 'jwt' };
+    const login = await master.logins.login(credentials);
+    return master.asUser(login.token).runners.run({ fun: 'jobs.list_jobs' });
+  };
+  t.true((await jobsOf({})).success);
+  await t.throwsAsync(jobsOf({ groups: ['ops2'] }), { code: 'ERR_DENIED' });
+});
+
+// Log-ins by a real Keystone. `KEYSTONE_ENV` is the path of a JSON file with `keystone` (its address,
+// ending in /v3) and `users: {admin: {password}}`, the administrator of the domain Default; without
+// it these tests are skipped.
+
+const file = process.env.KEYSTONE_ENV;
+const withKeystone = file === undefined ? test.skip : test;
+const signal = (): AbortSignal => AbortSignal.timeout(30_000);
+
+interface Administrator {
+  readonly authUrl: string;
+  /** Asks Keystone's own interface. */
+  ask(method: string, path: string, body?: object): Promise<Record<string, { id: string }>>;
+}
+
+/** A user of one group, deleted at the end of the test. */
+interface NewUser extends Administrator {
+  readonly name: string;
+  readonly id: string;
+  readonly password: string;
+}
+
+async function openAdministrator(): Promise<Administrator> {
+  const { keystone, users } = JSON.parse(readFileSync(file ?? '', 'utf8'));
+  const domain = { name: 'Default' };
+  const user = { name: 'admin', domain, password: users.admin.password };
+  const identity = { methods: ['password'], password: { user } };
+  const project = { name: users.admin.project ?? 'admin', domain };
+  const answer = await fetch(`${keystone}/auth/tokens`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ auth: { identity, scope: { project } } }),
+  });
+  const token = answer.headers.get('x-subject-token') ?? '';
+  return {
+    authUrl: keystone,
+    ask: async (method, path, body) => {
+      const response = await fetch(keystone + path, {
+        method,
+        headers: { 'x-auth-token': token, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      if (!response.ok) throw new Error(`${method} ${path}: ${response.status}`);
+      return response.status === 204 ? {} : JSON.parse(await response.text());
+    },
+  };
+}
+
+async function createUser(t: ExecutionContext): Promise<NewUser> {
+  const administrator = await openAdministrator();
+  const { ask } = administrator;
+  const name = `saltbridge-${randomBytes(6).toString('hex')}`;
+  const password = randomBytes(12).toString('hex');
+  const { user } = await ask('POST', '/users', { user: { name, password, domain_id: 'default' } });
+  const { group } = await ask('POST', '/groups', { group: { name, domain_id: 'default' } });
+  if (user === undefined || group === undefined) throw new Error('nothing was made');
+  t.teardown(() => ask('DELETE', `/groups/${group.id}`));
+  t.teardown(() => ask('DELETE', `/users/${user.id}`));
+  await ask('PUT', `/groups/${group.id}/users/${user.id}`);
+  return { ...administrator, name, id: user.id, password };
+}
+
+withKeystone('a user of Keystone logs in, with groups, until the token there ends', async (t) => {
+  const { authUrl, name, password } = await createUser(t);
+  const keystone = createKeystoneBackend({ authUrl, domain: 'Default' });
+  const found = await keystone.authenticate({ username: name, password }, signal());
+  t.is(found?.user, name);
+  t.deepEqual(found?.groups, [name]);
+  t.true((found?.until ?? 0) > Date.now());
+  const refused = [
+    { username: name, password: 'wrong' },
+    { username: name.toUpperCase(), password },
+    { username: 'nobody', password },
+  ];
+  for (const credentials of refused) {
+    t.is(await keystone.authenticate(credentials, signal()), undefined);
+  }
+  const other = createKeystoneBackend({ authUrl: `${authUrl}/`, domain: 'Other' });
+  t.is(await other.authenticate({ username: name, password }, signal()), undefined);
+});
+
+withKeystone('a user who is disabled is gone, and so is one whom nobody remembers', async (t) => {
+  const { authUrl, name, password, id, ask } = await createUser(t);
+  const keystone = createKeystoneBackend({ authUrl, domain: 'Default' });
+  const user = { user: name, groups: [] };
+  t.deepEqual(await keystone.standingOf?.(user, signal()), { state: 'gone' });
+  await keystone.authenticate({ username: name, password }, signal());
+  t.deepEqual(await keystone.standingOf?.(user, signal()), { state: 'valid', groups: [name] });
+  await ask('PATCH', `/users/${id}`, { user: { enabled: false } });
+  t.deepEqual(await keystone.standingOf?.(user, signal()), { state: 'gone' });
+  t.is(await keystone.authenticate({ username: name, password }, signal()), undefined);
+});
+
+test('a Keystone that is away is no wrong password', async (t) => {
+  const keystone = createKeystoneBackend({ authUrl: 'http://127.0.0.1:1/v3', domain: 'Default' });
+  const asking = keystone.authenticate({ username: 'fred', password: 'x' }, signal());
+  await t.throwsAsync(asking, { instanceOf: AuthenticationError, code: 'ERR_EAUTH_UNAVAILABLE' });
+});
+
+test('an address of version 2.0 is told at the start', async (t) => {
+  const at = (authUrl: string) => createKeystoneBackend({ authUrl, domain: 'Default' });
+  t.regex((await at('http://localhost:35357/v2.0').obstacle?.()) ?? '', /no Keystone has any more/);
+  t.is(await at('http://localhost:5000/v3').obstacle?.(), undefined);
+});
+
+const abortSignal = AbortSignal.timeout(30_000);
+
+test('with the shared secret, one is whoever one says', async (t) => {
+  const config = resolveMasterConfig({
+    externalAuth: { sharedsecret: { fred: ['.*'] } },
+    eauth: { sharedsecret: 'between us' },
+  });
+  const backend = createBackends(config, () => 0).get('sharedsecret');
+  const ask = (password: string) =>
+    backend?.authenticate({ username: 'fred', password }, abortSignal);
+  t.deepEqual(await ask('between us'), { user: 'fred', groups: [] });
+  for (const other of ['between u', 'between us!', 'x']) t.is(await ask(other), undefined);
+});
+
+test('auto lets in everybody, once that is confirmed', async (t) => {
+  const externalAuth = { auto: { fred: ['.*'] } };
+  const backends = createBackends(
+    resolveMasterConfig({ externalAuth, confirmAutoEauth: true }),
+    () => 0,
+  );
+  const given = { username: 'fred', password: 'x' };
+  t.is((await backends.get('auto')?.authenticate(given, abortSignal))?.user, 'fred');
+  t.false(createBackends(resolveMasterConfig({ externalAuth }), () => 0).has('auto'));
+});
+
+test('a reload keeps a back end whose options are the same, with what it remembers', (t) => {
+  const externalAuth = { keystone: { fred: ['.*'] } };
+  const of = (keystoneAuthUrl: string, users: object = externalAuth) =>
+    resolveMasterConfig({ externalAuth: { ...users }, eauth: { keystoneAuthUrl } });
+  const before = createBackends(of('http://a/v3'), () => 0);
+  const ask = (backends: typeof before) => backends.get('keystone')?.authenticate;
+  const moreUsers = { keystone: { fred: ['.*'], ann: ['.*'] } };
+  t.is(ask(createBackends(of('http://a/v3', moreUsers), () => 0, before)), ask(before));
+  t.not(ask(createBackends(of('http://b/v3'), () => 0, before)), ask(before));
 });

@@ -1,10 +1,26 @@
 /** Several backends as one, and files from memory. */
-import { type FileLists, noFiles } from '../../../master/files/backend.ts';
-import { FileServer } from '../../../master/files/file-server.ts';
+
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { type FileLists, type FileServerBackend, noFiles } from '../../../master/files/backend.ts';
+import { FileServer, relativePath, requestedFile } from '../../../master/files/file-server.ts';
 import { createMemoryFiles } from '../../../master/files/memory-files.ts';
-import { PackedLists } from '../../../master/files/roots.ts';
-import { unpackWire } from '../../../minion-protocol/index.ts';
-import test from 'ava';
+import { PushedFiles } from '../../../master/files/pushed-files.ts';
+import { openRoots, PackedLists, type RootsOptions } from '../../../master/files/roots.ts';
+import { unpackWire, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import { within } from '../../helpers/deadline.ts';
+import { type FileTree, layOut } from '../../helpers/file-tree.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const modules = { '_modules/guest.py': 'def version():\n    return 1\n' };
 
@@ -81,4 +97,471 @@ test('a list is packed once for all who ask with the same prefix', (t) => {
   t.not(packed.pack({ ...lists }, 'files', '_modules'), modulesOnly);
   t.deepEqual({ ...Object(unpackWire(packed.pack(lists, 'links', ''))) }, { l: 'top.sls' });
   t.deepEqual(unpackWire(packed.pack(lists, 'files', 'zzz')), []);
+});
+
+// What minions push, and where it may not go.
+
+interface Pushed {
+  readonly cachedir: string;
+  push(path: WireValue, data: WireValue, loc?: WireValue, id?: string): Promise<boolean>;
+  read(file: string): string;
+}
+
+function open(
+  t: ExecutionContext,
+  maxFileBytes = 1000,
+  maxMinionBytes = 0,
+  maxMinionFiles = 0,
+): Pushed {
+  const cachedir = path.join(temporaryDirectory(t), 'cache');
+  const files = new PushedFiles({ cachedir, maxFileBytes, maxMinionBytes, maxMinionFiles });
+  return {
+    cachedir,
+    push: (names, data, loc = 0, id = 'web1') => {
+      const load: WireMap = { path: names, data, loc };
+      return files.take(id, load);
+    },
+    read: (file) => readFileSync(path.join(cachedir, 'minions/web1/files', file), 'utf8'),
+  };
+}
+
+test('parts in order make the file, whoever else pushes', async (t) => {
+  const { push, read, cachedir } = open(t);
+  t.true(await push(['var', 'log', 'x'], 'one'));
+  t.true(await push(['var', 'log', 'x'], Buffer.from('two'), 3));
+  t.true(await push(['var', 'log', 'x'], 'other', 0, 'web2'));
+  t.is(read('var/log/x'), 'onetwo');
+  const file = path.join(cachedir, 'minions/web1/files/var/log/x');
+  t.is(statSync(file).mode & 0o777, 0o600);
+  t.is(statSync(path.dirname(file)).mode & 0o777, 0o700);
+});
+
+test('a part that is sent again because its answer was lost is in the file once', async (t) => {
+  const { push, read } = open(t);
+  await push(['x'], 'one');
+  await push(['x'], 'two', 3);
+  t.true(await push(['x'], 'two', 3));
+  t.is(read('x'), 'onetwo');
+});
+
+test('parts sent at the same time are written in the order in which they came', async (t) => {
+  const { push, read } = open(t);
+  const parts = Array.from({ length: 20 }, (_, index) => push(['x'], 'ab', 2 * index));
+  t.true((await Promise.all(parts)).every(Boolean));
+  t.is(read('x'), 'ab'.repeat(20));
+});
+
+test('the first part starts the file anew', async (t) => {
+  const { push, read } = open(t);
+  await push(['x'], 'a longer one');
+  t.true(await push(['x'], 'new'));
+  t.is(read('x'), 'new');
+  t.true(await push(['empty'], ''));
+  t.is(read('empty'), '');
+});
+
+for (const [what, names] of Object.entries({
+  'an absolute path': ['', 'etc', 'passwd'],
+  'a path that goes up': ['..', 'x'],
+  'a path that goes up inside of a name': ['a', '../../../x'],
+  'a path with NUL': ['a\0'],
+  'no names': [],
+  'bytes that are not UTF-8': [Buffer.from([0xff])],
+  'a text in place of names': 'x',
+  'a name of 300 bytes': ['x'.repeat(300)],
+})) {
+  test(`${what} is refused`, async (t) => {
+    const { push, cachedir } = open(t);
+    t.false(await push(names, 'x'));
+    t.false(existsSync(path.join(cachedir, 'minions', 'x')));
+  });
+}
+
+for (const loc of [-1, 0.5, '0', null, Number.NaN, 2 ** 60]) {
+  test(`the offset ${String(loc)} of type ${typeof loc} is refused`, async (t) => {
+    t.false(await open(t).push(['x'], 'x', loc));
+  });
+}
+
+test('a part that would leave a hole is refused', async (t) => {
+  const { push } = open(t);
+  t.false(await push(['x'], 'x', 1));
+  await push(['x'], 'x');
+  t.false(await push(['x'], 'x', 2));
+});
+
+test('a file may not be larger than file_recv_max_size', async (t) => {
+  const { push, read } = open(t, 10);
+  t.false(await push(['x'], 'x'.repeat(11)));
+  t.true(await push(['x'], 'x'.repeat(10)));
+  t.false(await push(['x'], 'x', 10));
+  t.is(read('x').length, 10);
+});
+
+test('all files of a minion together are bounded, small ones by the room they take', async (t) => {
+  const { push, cachedir } = open(t, 1000, 3 * 4096);
+  for (const name of ['a', 'b', 'c']) t.true(await push([name], 'x'));
+  t.false(await push(['d'], 'x'));
+  t.true(await push(['c'], 'other'), 'one that is there may be written again');
+  t.true(await push(['d'], 'x', 0, 'web2'), 'each has a quota of its own');
+  const restarted = new PushedFiles({
+    cachedir,
+    maxFileBytes: 1000,
+    maxMinionFiles: 0,
+    maxMinionBytes: 3 * 4096,
+  });
+  t.false(await restarted.take('web1', { path: ['d'], data: 'x', loc: 0 }), 'after a restart too');
+});
+
+test('files and folders of a minion are bounded in number', async (t) => {
+  const { push, cachedir } = open(t, 1000, 0, 4);
+  t.true(await push(['a', 'b', 'c'], 'x'), 'two folders and a file');
+  t.false(await push(['d', 'e'], 'x'), 'a folder and a file are too many');
+  t.true(await push(['a', 'b', 'd'], 'x'));
+  t.false(await push(['e'], 'x'));
+  t.true(await push(['a', 'b', 'd'], 'other'), 'one that is there may be written again');
+  t.true(await push(['e'], 'x', 0, 'web2'), 'each has a quota of its own');
+  const options = { cachedir, maxFileBytes: 1000, maxMinionFiles: 4, maxMinionBytes: 0 };
+  const restarted = new PushedFiles(options);
+  t.false(await restarted.take('web1', { path: ['e'], data: 'x', loc: 0 }), 'after a restart too');
+});
+
+test('folders whose file cannot be made count', async (t) => {
+  const { push, cachedir } = open(t, 1000, 0, 3);
+  for (const name of ['a', 'b', 'c', 'd', 'e']) {
+    await push([name, 'x'.repeat(300)], 'x').catch(() => {});
+  }
+  t.true(readdirSync(path.join(cachedir, 'minions/web1/files')).length <= 3);
+});
+
+test('links that lead out of the folder are not followed', async (t) => {
+  const { push, cachedir } = open(t);
+  const outside = path.join(cachedir, 'outside');
+  const base = path.join(cachedir, 'minions/web1/files');
+  mkdirSync(outside, { recursive: true });
+  mkdirSync(base, { recursive: true });
+  writeFileSync(path.join(outside, 'canary'), 'alive');
+  symlinkSync(outside, path.join(base, 'dir'));
+  symlinkSync(path.join(outside, 'canary'), path.join(base, 'file'));
+  t.false(await push(['dir', 'new'], 'x'));
+  t.false(await push(['dir', 'sub', 'new'], 'x'));
+  t.false(await push(['file'], 'dead'));
+  t.false(existsSync(path.join(outside, 'new')));
+  t.false(existsSync(path.join(outside, 'sub')));
+  t.is(readFileSync(path.join(outside, 'canary'), 'utf8'), 'alive');
+});
+
+test('a file in the way of a folder, and a folder in the way of a file, stay', async (t) => {
+  const { push, read } = open(t);
+  await push(['a'], 'file');
+  t.false(await push(['a', 'b'], 'x'));
+  await push(['d', 'e'], 'x');
+  t.false(await push(['d'], 'x'));
+  t.is(read('a'), 'file');
+});
+
+test('an id that is no id is refused', async (t) => {
+  const { push } = open(t);
+  for (const id of ['..', 'a/b', '', 'a\0']) t.false(await push(['x'], 'x', 0, id));
+});
+
+test('a path is read with the environment of its load', (t) => {
+  t.deepEqual(requestedFile('a/b.sls', 'dev'), { path: 'a/b.sls', saltenv: 'dev' });
+});
+
+test('an environment behind the path wins over that of the load', (t) => {
+  t.deepEqual(requestedFile('a?x=1&saltenv=dev', 'base'), { path: 'a', saltenv: 'dev' });
+});
+
+test('an escaped path has no query', (t) => {
+  t.deepEqual(requestedFile('|a?saltenv=dev', 'base'), { path: 'a?saltenv=dev', saltenv: 'base' });
+});
+
+test('an environment that is a number is its digits', (t) => {
+  t.deepEqual(requestedFile('a', 3), { path: 'a', saltenv: '3' });
+});
+
+for (const [what, path] of Object.entries({
+  'an absolute path': '/etc/passwd',
+  'an escaped absolute path': '|/etc/passwd',
+  'a path that goes up': '../a',
+  'a path that goes up in between': 'a/../../b',
+  'a path that goes up at the end': 'a/..',
+  'a path with NUL': 'a\0.sls',
+  'the root itself': '.',
+  'an empty path': '',
+  'only slashes behind a dot': './/',
+  'a path of 5,000 bytes': 'a'.repeat(5000),
+  'a path that goes up behind a query': '..?saltenv=base',
+  'bytes that are not UTF-8': Buffer.from([0xff, 0x2f]),
+  'a number': 7,
+  nothing: null,
+})) {
+  test(`${what} names no file`, (t) => {
+    t.is(requestedFile(path, 'base'), undefined);
+  });
+}
+
+for (const saltenv of [undefined, null, '', true, ['base']]) {
+  test(`an environment given as ${JSON.stringify(saltenv)} is none`, (t) => {
+    t.is(requestedFile('a', saltenv), undefined);
+  });
+}
+
+test('names with dots, backslashes and percent signs are names', (t) => {
+  for (const name of ['...', '..a', 'a..', '..\\a', '%2e%2e', 'ä/✓'])
+    t.is(relativePath(name), name);
+});
+
+test('doubled slashes and dots are taken out', (t) => {
+  t.is(relativePath('./a//b/./c/'), 'a/b/c');
+});
+
+// What is served from directories, and what is not.
+
+const defaults: Omit<RootsOptions, 'fileRoots'> = {
+  fileIgnoreGlob: [],
+  fileIgnoreRegex: [],
+  fileserverFollowsymlinks: true,
+  fileserverIgnoresymlinks: false,
+  fileserverListCacheTime: 1,
+};
+
+interface Served {
+  readonly directory: string;
+  readonly backend: FileServerBackend;
+}
+
+/** Serves `srv` of a tree as `base`. */
+async function serve(
+  t: ExecutionContext,
+  tree: FileTree,
+  options: Partial<RootsOptions> = {},
+  hidden: readonly string[] = [],
+): Promise<Served> {
+  const directory = temporaryDirectory(t);
+  layOut(directory, tree);
+  const below = (place: string): string => path.join(directory, place);
+  const fileRoots = Object.fromEntries(
+    Object.entries(options.fileRoots ?? { base: ['srv'] }).map(([env, places]) => [
+      env,
+      places.map(below),
+    ]),
+  );
+  const backend = await openRoots(
+    { ...defaults, ...options, fileRoots },
+    { hidden: hidden.map(below) },
+  );
+  t.teardown(() => backend.close());
+  return { directory, backend };
+}
+
+async function content(backend: FileServerBackend, file: string, env = 'base') {
+  const found = await backend.find(file, env);
+  return found && Buffer.from(await found.read(0, 1000)).toString();
+}
+
+/** Waits until these are the files of `base`. */
+async function listed(backend: FileServerBackend, files: readonly string[]): Promise<void> {
+  const look = async (): Promise<void> => {
+    while (String((await backend.lists('base')).files) !== String(files)) {
+      await new Promise((resolve) => {
+        setTimeout(resolve, 5);
+      });
+    }
+  };
+  await within(`the files ${files}`, look(), 30_000);
+}
+
+test('lists tell files, directories, empty ones and links', async (t) => {
+  const { backend } = await serve(t, {
+    'srv/a': '1',
+    'srv/sub/b': '2',
+    'srv/empty': null,
+    'srv/link': { link: 'a' },
+    'srv/dir': { link: 'sub' },
+  });
+  t.deepEqual(await backend.lists('base'), {
+    files: ['a', 'dir/b', 'link', 'sub/b'],
+    dirs: ['dir', 'empty', 'sub'],
+    emptyDirs: ['empty'],
+    links: new Map([
+      ['dir', 'sub'],
+      ['link', 'a'],
+    ]),
+  });
+});
+
+test('the first root that has a file serves it, and lists are those of all roots', async (t) => {
+  const { backend } = await serve(
+    t,
+    { 'one/a': 'one', 'two/a': 'two', 'two/b': 'two' },
+    { fileRoots: { base: ['one', 'two', 'missing'] } },
+  );
+  t.is(await content(backend, 'a'), 'one');
+  t.is(await content(backend, 'b'), 'two');
+  t.deepEqual((await backend.lists('base')).files, ['a', 'b']);
+});
+
+test('a root may be several by globs', async (t) => {
+  const { backend } = await serve(
+    t,
+    { 'formulas/x/x.sls': 'x', 'formulas/y/y.sls': 'y' },
+    { fileRoots: { base: ['formulas/*'] } },
+  );
+  t.deepEqual((await backend.lists('base')).files, ['x.sls', 'y.sls']);
+});
+
+test('links that leave the root are neither listed nor served', async (t) => {
+  const { backend } = await serve(t, {
+    secret: 'canary',
+    'srv-private/secret': 'canary',
+    'srv/out': { link: '../secret' },
+    'srv/beside': { link: '../srv-private' },
+    'srv/absolute': { link: '/etc' },
+    'srv/twice': { link: 'out' },
+    'srv/in': 'fine',
+  });
+  for (const file of ['out', 'beside/secret', 'absolute/passwd', 'twice']) {
+    t.is(await content(backend, file), undefined, file);
+  }
+  const lists = await backend.lists('base');
+  t.deepEqual(lists.files, ['in']);
+  t.deepEqual(lists.dirs, []);
+  t.is(lists.links.size, 0);
+});
+
+test('links that are not followed are listed as what they are', async (t) => {
+  const tree = { 'srv/sub/b': '2', 'srv/dir': { link: 'sub' }, 'srv/out': { link: '/etc' } };
+  const { backend } = await serve(t, tree, { fileserverFollowsymlinks: false });
+  const lists = await backend.lists('base');
+  t.deepEqual(lists.files, ['sub/b']);
+  t.deepEqual(Object.fromEntries(lists.links), { dir: 'sub', out: '/etc' });
+  t.is(await content(backend, 'out/passwd'), undefined);
+});
+
+test('ignored links are in no list', async (t) => {
+  const tree = { 'srv/sub/b': '2', 'srv/dir': { link: 'sub' }, 'srv/b': { link: 'sub/b' } };
+  const { backend } = await serve(t, tree, { fileserverIgnoresymlinks: true });
+  const lists = await backend.lists('base');
+  t.deepEqual(lists.files, ['sub/b']);
+  t.is(lists.links.size, 0);
+});
+
+test('links in a circle end', async (t) => {
+  const { backend } = await serve(t, {
+    'srv/a/up': { link: '..' },
+    'srv/a/self': { link: 'self' },
+    'srv/a/file': '1',
+  });
+  t.deepEqual((await backend.lists('base')).files.slice(0, 2), ['a/file', 'a/self']);
+});
+
+test('a root that is a link itself is where it leads', async (t) => {
+  const { backend } = await serve(t, { 'releases/1/a': 'one', srv: { link: 'releases/1' } });
+  t.is(await content(backend, 'a'), 'one');
+  t.deepEqual((await backend.lists('base')).files, ['a']);
+});
+
+test('ignored paths do not exist', async (t) => {
+  const { backend } = await serve(
+    t,
+    { 'srv/a.sls': '1', 'srv/a.swp': '2', 'srv/x/.git/config': '3', 'srv/b_test.py': '4' },
+    { fileIgnoreGlob: ['*.swp'], fileIgnoreRegex: ['/\\.git($|/)', '(?<=_)test'] },
+  );
+  t.deepEqual((await backend.lists('base')).files, ['a.sls']);
+  t.is(await content(backend, 'a.sls'), '1');
+  for (const file of ['a.swp', 'x/.git/config', 'b_test.py']) {
+    t.is(await content(backend, file), undefined, file);
+  }
+});
+
+test('hidden directories are not served though they lie below a root', async (t) => {
+  const { backend } = await serve(
+    t,
+    { 'srv/pki/master.pem': 'canary', 'srv/a': '1', 'srv/way': { link: 'pki' } },
+    {},
+    ['srv/pki', 'srv/not-there-yet'],
+  );
+  t.is(await content(backend, 'pki/master.pem'), undefined);
+  t.is(await content(backend, 'way/master.pem'), undefined);
+  t.deepEqual((await backend.lists('base')).files, ['a']);
+});
+
+test('what is no file is not served: directories, and paths through a file', async (t) => {
+  const { backend } = await serve(t, { 'srv/sub/a': '1' });
+  for (const file of ['sub', 'sub/a/b', 'x'.repeat(300)]) {
+    t.is(await content(backend, file), undefined);
+  }
+});
+
+test('an environment that nobody knows has nothing', async (t) => {
+  const { backend } = await serve(t, { 'srv/a': '1' });
+  t.is(await content(backend, 'a', 'dev'), undefined);
+  t.is(await backend.lists('dev'), noFiles);
+  t.is(await backend.lists('constructor'), noFiles);
+});
+
+test('__env__ stands for every other environment, within one segment of a path', async (t) => {
+  const { backend } = await serve(
+    t,
+    { 'srv/a': 'base', 'envs/dev/a': 'dev', secret: 'canary', 'envs/$&/a': 'dollar' },
+    { fileRoots: { base: ['srv'], __env__: ['envs/__env__'] } },
+  );
+  t.is(await content(backend, 'a', 'base'), 'base');
+  t.is(await content(backend, 'a', 'dev'), 'dev');
+  t.is(await content(backend, 'a', '$&'), 'dollar');
+  t.deepEqual((await backend.lists('dev')).files, ['a']);
+  t.deepEqual(backend.envs(), ['base', '__env__']);
+  for (const env of ['..', '.', '../srv', 'dev/../..', 'dev\0', '']) {
+    t.is(await content(backend, 'secret', env), undefined, env);
+    t.is(await content(backend, 'a', env), undefined, env);
+    t.is(await backend.lists(env), noFiles, env);
+  }
+});
+
+test('a change shows in the lists, and without one they stay the same object', async (t) => {
+  const { backend, directory } = await serve(t, { 'srv/a': '1' });
+  const before = await backend.lists('base');
+  t.is(await backend.lists('base'), before);
+  const sees = (files: readonly string[]): Promise<void> => listed(backend, files);
+  mkdirSync(path.join(directory, 'srv/sub'));
+  writeFileSync(path.join(directory, 'srv/sub/b'), '2');
+  await sees(['a', 'sub/b']);
+  writeFileSync(path.join(directory, 'srv/sub/c'), '3');
+  await sees(['a', 'sub/b', 'sub/c']);
+  rmSync(path.join(directory, 'srv/sub'), { recursive: true });
+  await sees(['a']);
+  t.pass();
+});
+
+test('a root that comes to exist, or leads elsewhere, is noticed without a watch', async (t) => {
+  const { backend, directory } = await serve(t, { 'one/a': '1', 'two/b': '2' });
+  t.deepEqual((await backend.lists('base')).files, []);
+  symlinkSync('one', path.join(directory, 'srv'));
+  await listed(backend, ['a']);
+  rmSync(path.join(directory, 'srv'));
+  symlinkSync('two', path.join(directory, 'srv'));
+  await listed(backend, ['b']);
+  t.pass();
+});
+
+test('a changed file has another hash at once', async (t) => {
+  const { backend, directory } = await serve(t, { 'srv/a': 'one' });
+  const hash = async (): Promise<string | undefined> =>
+    (await backend.find('a', 'base'))?.hash('md5');
+  t.is(await hash(), 'f97c5d29941bfb1b2fdab0874906ab82');
+  writeFileSync(path.join(directory, 'srv/a'), 'two');
+  t.is(await hash(), 'b8a9f715dbb64fd5c56e7783c6820a61');
+});
+
+test('parts of a file are read from where they begin, and none behind its end', async (t) => {
+  const { backend } = await serve(t, { 'srv/a': '0123456789' });
+  const found = await backend.find('a', 'base');
+  const read = async (offset: number, length: number): Promise<string> =>
+    Buffer.from((await found?.read(offset, length)) ?? []).toString();
+  t.is(await read(0, 4), '0123');
+  t.is(await read(8, 4), '89');
+  t.is(await read(10, 4), '');
+  t.is(await read(Number.MAX_SAFE_INTEGER, 4), '');
 });

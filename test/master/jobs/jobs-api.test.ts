@@ -1,6 +1,12 @@
 /** The interface to jobs, with minions that reach the master through libzmq. */
+
 import test from 'ava';
-import type { BatchUpdate, JobUpdate } from '../../../master/index.ts';
+import fc from 'fast-check';
+import type { JobReturn } from '../../../master/api/jobs.ts';
+import type { BatchUpdate, JobUpdate, RunRequest } from '../../../master/index.ts';
+import { runBatch, type StartTimer } from '../../../master/jobs/batch.ts';
+import { findRunning } from '../../../master/jobs/follow-job.ts';
+import type { WireValue } from '../../../minion-protocol/index.ts';
 import { within } from '../../helpers/deadline.ts';
 import { collect, startFleet } from '../../helpers/fleet.ts';
 
@@ -204,4 +210,222 @@ test('the ledger says of each minion what became of the job, and why', async (t)
   await master.keys.delete({ match: 'm3' });
   const [, , later] = (await master.jobs.show(finished.jid)).deliveries;
   t.deepEqual(later, { minion: 'm3', state: 'silent', reason: 'key-not-accepted' });
+});
+
+// Batches over jobs that a test made up: who is sent to when.
+
+interface FakeMinions {
+  readonly ids: readonly string[];
+  readonly retcodes?: Readonly<Record<string, number>>;
+  /** Answer the ping, and then nothing. */
+  readonly mute?: readonly string[];
+  /** Do not even answer the ping. */
+  readonly down?: readonly string[];
+}
+
+interface Ran {
+  readonly sent: string[][];
+  most: number;
+}
+
+/** Each job answers in a later turn, as over a wire. */
+function fakeRun({ ids, retcodes = {}, mute = [], down = [] }: FakeMinions, ran: Ran) {
+  let active = 0;
+  return async function* run(request: RunRequest): AsyncGenerator<JobUpdate, void, void> {
+    const isPing = request.fun === 'test.ping';
+    const minions = isPing ? [...ids, ...down] : [...request.tgt];
+    if (!isPing) ran.sent.push(minions);
+    yield { type: 'published', jid: '1', minions, missing: [], skipped: 0 };
+    active += isPing ? 0 : minions.length;
+    ran.most = Math.max(ran.most, active);
+    const silent = minions.filter((id) => down.includes(id) || (!isPing && mute.includes(id)));
+    for (const minion of minions.filter((id) => !silent.includes(id))) {
+      await new Promise(setImmediate);
+      active -= isPing ? 0 : 1;
+      const retcode = isPing ? 0 : (retcodes[minion] ?? 0);
+      const result = { fun: 'x.y', return: true, retcode, success: true, receivedAt: 0 };
+      yield { type: 'return', jid: '1', minion, ...result };
+    }
+    active -= isPing ? 0 : silent.length;
+    yield { type: 'finished', jid: '1', answered: [], silent, reconnecting: [], deliveries: [] };
+  };
+}
+
+async function batch(
+  minions: FakeMinions,
+  spread: { size: number | string; waitSeconds?: number; failHard?: boolean },
+): Promise<Ran & { updates: BatchUpdate[] }> {
+  const ran: Ran = { sent: [], most: 0 };
+  const request = { tgt: '*', fun: 'x.y', ...spread };
+  const updates = await collect(runBatch(fakeRun(minions, ran), request));
+  return { ...ran, updates };
+}
+
+test('each minion is sent to once, and never more are at it than permitted', async (t) => {
+  const property = fc.asyncProperty(
+    fc.integer({ min: 0, max: 9 }),
+    fc.integer({ min: 1, max: 5 }),
+    async (minions, size) => {
+      const ids = Array.from({ length: minions }, (_, index) => `m${index}`);
+      const mute = ids.filter((_, index) => index % 3 === 2);
+      const { sent, most } = await batch({ ids, mute }, { size });
+      return JSON.stringify(sent.flat()) === JSON.stringify(ids) && most <= size;
+    },
+  );
+  await fc.assert(property, { numRuns: 50 });
+  t.pass();
+});
+
+test('a part is of those that answered the ping, and at least one', async (t) => {
+  const ids = ['m1', 'm2', 'm3', 'm4', 'm5'];
+  t.is((await batch({ ids, down: ['m6', 'm7', 'm8'] }, { size: '50%' })).most, 2);
+  t.is((await batch({ ids }, { size: '1%' })).most, 1);
+  t.is((await batch({ ids }, { size: '100%' })).most, 5);
+});
+
+test('nothing is sent to a minion that does not answer the ping', async (t) => {
+  const { sent, updates } = await batch({ ids: ['m1'], down: ['m2'] }, { size: 5 });
+  t.deepEqual(sent, [['m1']]);
+  t.deepEqual(updates[0], { type: 'gathered', minions: ['m1'], silent: ['m2'] });
+});
+
+test('a failure ends it when it shall, and says who was left out', async (t) => {
+  const minions = { ids: ['m1', 'm2', 'm3'], retcodes: { m1: 2 } };
+  const hard = await batch(minions, { size: 1, failHard: true });
+  t.deepEqual(hard.sent, [['m1']]);
+  t.deepEqual(hard.updates.at(-1), { type: 'ended', failed: 'm1', left: ['m2', 'm3'] });
+  const soft = await batch(minions, { size: 1 });
+  t.deepEqual(soft.sent, [['m1'], ['m2'], ['m3']]);
+});
+
+test('a place stays empty for the time that was asked for', async (t) => {
+  const ran: Ran = { sent: [], most: 0 };
+  const request = { tgt: '*', fun: 'x.y', size: 1, waitSeconds: 2.5 };
+  const waits: number[] = [];
+  const sentWhenWaiting: string[][][] = [];
+  const start: StartTimer = (milliseconds, onEnd) => {
+    waits.push(milliseconds);
+    // All that can happen without the timer happens first.
+    const turn = setTimeout(() => {
+      sentWhenWaiting.push([...ran.sent]);
+      onEnd();
+    }, 10);
+    return () => clearTimeout(turn);
+  };
+  await collect(runBatch(fakeRun({ ids: ['m1', 'm2'] }, ran), request, undefined, start));
+  t.is(waits[0], 2500);
+  t.deepEqual(sentWhenWaiting[0], [['m1']]);
+  t.deepEqual(ran.sent, [['m1'], ['m2']]);
+});
+
+test('leaving ends it: nothing more is sent', async (t) => {
+  const ran: Ran = { sent: [], most: 0 };
+  const run = fakeRun({ ids: ['m1', 'm2', 'm3'] }, ran);
+  const leave = new AbortController();
+  const request = { tgt: '*', fun: 'x.y', size: 1 };
+  for await (const update of runBatch(run, request, leave.signal)) {
+    if (update.type === 'return') leave.abort();
+  }
+  t.deepEqual(ran.sent, [['m1']]);
+});
+
+test('what a job fails with, the batch fails with', async (t) => {
+  const ran: Ran = { sent: [], most: 0 };
+  const run = fakeRun({ ids: ['m1'] }, ran);
+  async function* failing(request: RunRequest): AsyncGenerator<JobUpdate, void, void> {
+    if (request.fun !== 'test.ping') throw new RangeError('broken');
+    yield* run(request);
+  }
+  const request = { tgt: '*', fun: 'x.y', size: 1 };
+  await t.throwsAsync(collect(runBatch(failing, request)), { instanceOf: RangeError });
+});
+
+test('a size that is none is refused before anything is sent', async (t) => {
+  for (const size of [0, -1, Number.NaN, '', '0', '1.5', 'x%', '%']) {
+    const ran: Ran = { sent: [], most: 0 };
+    const request = { tgt: '*', fun: 'x.y', size };
+    const run = runBatch(fakeRun({ ids: ['m1'] }, ran), request);
+    await t.throwsAsync(collect(run), { code: 'ERR_ARGS' }, String(size));
+  }
+});
+
+// The question whether silent minions still run a job.
+
+const never = new AbortController().signal;
+
+interface Round {
+  /** Resolves once the question was put. */
+  readonly published: Promise<void>;
+  /** The minions' answers, as the master tells them. */
+  answer(minion: string, value: WireValue): void;
+  readonly listeners: number;
+  readonly dispatcher: Parameters<typeof findRunning>[0];
+}
+
+function startRound(publish: () => Promise<void> = async () => {}): Round {
+  const listeners = new Set<(result: JobReturn) => void>();
+  let notePublished = (): void => {};
+  const published = new Promise<void>((resolve) => {
+    notePublished = resolve;
+  });
+  return {
+    published,
+    answer: (minion, value) => {
+      const rest = { fun: 'saltutil.find_job', retcode: 0, success: true, receivedAt: 0 };
+      for (const listener of listeners) listener({ minion, return: value, ...rest });
+    },
+    get listeners() {
+      return listeners.size;
+    },
+    dispatcher: {
+      publishUnkept: async (_minions, _fun, _arg, onReturn) => {
+        await publish();
+        listeners.add(onReturn);
+        notePublished();
+        return () => listeners.delete(onReturn);
+      },
+    },
+  };
+}
+
+test('those who answer with a job run it; the round ends when all do', async (t) => {
+  const round = startRound();
+  const asked = findRunning(round.dispatcher, jid, ['web1', 'web2'], 600_000, never);
+  await round.published;
+  round.answer('web1', { jid: jid });
+  round.answer('web2', { jid: jid });
+  t.deepEqual(await asked, new Set(['web1', 'web2']));
+});
+
+test('who runs no such job has all of the round to return, and does not run it', async (t) => {
+  const round = startRound();
+  const end = new AbortController();
+  let isOver = false;
+  const asked = findRunning(round.dispatcher, jid, ['web1', 'web2'], 600_000, end.signal).finally(
+    () => {
+      isOver = true;
+    },
+  );
+  await round.published;
+  round.answer('web1', { jid: jid });
+  round.answer('web2', {});
+  await new Promise(setImmediate);
+  t.false(isOver);
+  end.abort();
+  t.deepEqual(await asked, new Set(['web1']));
+});
+
+test('a round that is over is listened to by nobody, however it ended', async (t) => {
+  const late = startRound();
+  await findRunning(late.dispatcher, jid, ['web1'], 1, never);
+  t.is(late.listeners, 0);
+  const aborted = startRound();
+  const end = new AbortController();
+  const asked = findRunning(aborted.dispatcher, jid, ['web1'], 600_000, end.signal);
+  end.abort();
+  await asked;
+  t.is(aborted.listeners, 0);
+  const failed = startRound(() => Promise.reject(new Error('not published')));
+  await t.throwsAsync(findRunning(failed.dispatcher, jid, ['web1'], 600_000, never));
+  t.is(failed.listeners, 0);
 });

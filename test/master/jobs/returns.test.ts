@@ -1,9 +1,49 @@
 /** Whose return is taken: asked of the sender, for this function, once [THREATS M-03, M-04]. */
+
 import test, { type ExecutionContext } from 'ava';
-import type { WireValue } from '../../../minion-protocol/index.ts';
-import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
-import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
-import { keys, pem } from '../../helpers/vectors.ts';
+import type { JobReturn } from '../../../master/api/jobs.ts';
+import { parseArgument, parseArguments } from '../../../master/arguments/arguments.ts';
+import { fromJson } from '../../../master/arguments/json-values.ts';
+import { parseYaml } from '../../../master/arguments/yaml.ts';
+import { describeDeliveries, type MinionFacts } from '../../../master/jobs/follow-job.ts';
+import type { JobRecord } from '../../../master/jobs/job.ts';
+import { separateKeywords, toArguments } from '../../../master/jobs/job-arguments.ts';
+import { JobCache } from '../../../master/jobs/job-cache.ts';
+import {
+  createMemoryTransport,
+  isWireMap,
+  type MasterTransport,
+  type OutgoingPublication,
+  openPublication,
+  type WireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
+import { BROADCAST_TOPIC, minionTopic } from '../../../minion-protocol/transport/transport.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
+import { readCases } from '../../cli/fixture.ts';
+import { RECORDED_AT, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import {
+  aesKey,
+  altered,
+  byVersion,
+  freshNonce,
+  loadOf,
+  openReply,
+  recorded,
+} from '../../helpers/vector-requests.ts';
+import {
+  base64,
+  canonical,
+  canonicalWire,
+  cases,
+  type JsonObject,
+  keys,
+  object,
+  pem,
+  text,
+  toWireValue,
+  vectorFile,
+} from '../../helpers/vectors.ts';
 
 const pingReturn = recorded('return', 'simple v3');
 const selfMade = recorded('return', 'standalone job, jid req v3');
@@ -190,4 +230,426 @@ test('a return of protocol 2 counts for the id whose key the master knows, not f
   const load = { jid: master.jid, id: 'nobody' };
   const reply = await master.ask(altered(vector, { load }));
   t.deepEqual(reply, Buffer.from('a8626164206c6f6164', 'hex'));
+});
+
+// Recorded returns: the same answers and events as Salt's master; what is kept comes back.
+
+const vectors = cases(vectorFile('return'), 'cases');
+const published = vectors.filter((vector) => loadOf(vector).jid !== 'req');
+const selfMadeReturns = vectors.filter((vector) => loadOf(vector).jid === 'req');
+
+for (const [version, group] of byVersion(published)) {
+  test(`answers recorded returns of protocol ${version} as Salt, with the same events`, async (t) => {
+    const master = await startVectorMaster(t, { prepare: publishRecordedJobs });
+    for (const vector of group) {
+      const name = text(vector.name);
+      const events = await master.eventsDuring(async () => {
+        const reply = await master.ask(base64(vector.request_b64));
+        t.is(openReply(vector, reply), null, name);
+      });
+      t.deepEqual(events.slice(-1).map(comparable), recordedEvents(vector), name);
+    }
+  });
+
+  test(`keeps what recorded returns of protocol ${version} hold`, async (t) => {
+    const { ask, store } = await startVectorMaster(t, { prepare: publishRecordedJobs });
+    for (const vector of group) {
+      await ask(base64(vector.request_b64));
+      const { jid, fun, retcode = 0, success = true, ...load } = loadOf(vector);
+      const [kept, ...more] = await keptReturns(store, String(jid));
+      t.deepEqual(more, []);
+      t.is(kept?.minion, keys.minionId);
+      t.deepEqual([kept?.fun, kept?.retcode, kept?.success], [fun, retcode, success]);
+      t.is(canonical(kept?.return ?? null), canonical(load.return ?? null), text(vector.name));
+    }
+  });
+}
+
+test('a recorded failed state fires the events of the failure before the return', async (t) => {
+  const master = await startVectorMaster(t, { prepare: publishRecordedJobs });
+  const [failed] = published.filter(({ name }) => text(name).startsWith('state run failed'));
+  if (failed === undefined) return t.fail('no such case');
+  const events = await master.eventsDuring(() => master.ask(base64(failed.request_b64)));
+  const { jid } = loadOf(failed);
+  t.deepEqual(
+    events.map(({ tag }) => tag),
+    [
+      'test.fail_without_changes',
+      `salt/job/${jid}/sub/${keys.minionId}/error/state.sls`,
+      `salt/job/${jid}/ret/${keys.minionId}`,
+    ],
+  );
+});
+
+for (const [version, vectors] of byVersion(selfMadeReturns)) {
+  test(`a self-made job that was recorded in protocol ${version} gets a job id of the master`, async (t) => {
+    const master = await startVectorMaster(t);
+    for (const vector of vectors) {
+      const events = await master.eventsDuring(() => master.ask(base64(vector.request_b64)));
+      const [event] = events;
+      t.is(events.length, 1, text(vector.name));
+      t.regex(event?.tag ?? '', /^salt\/job\/202311142213\d{8}\/ret\/vecminion$/);
+      const [recorded] = cases(vector, 'events_fired');
+      const { jid: _jid, ...data } = loadOf({ request_load: recorded?.data ?? null });
+      const { jid, _stamp, ...fired } = event?.data ?? {};
+      t.is(canonicalWire(fired), canonicalWire(data), text(vector.name));
+      const record = await jobsIn(master.store).record(String(jid));
+      t.true(record?.selfMade);
+      t.deepEqual(record?.minions, [keys.minionId]);
+    }
+  });
+}
+
+async function keptReturns(store: Store, jid: string): Promise<JobReturn[]> {
+  const returns: JobReturn[] = [];
+  for await (const result of jobsIn(store).returns(jid)) returns.push(result);
+  return returns;
+}
+
+function jobsIn(store: Store): JobCache {
+  const now = (): number => RECORDED_AT;
+  return new JobCache({ store, isOn: true, keepMs: 86_400_000, keepMarksMs: 1, now });
+}
+
+async function publishRecordedJobs(store: Store): Promise<void> {
+  for (const vector of published) {
+    const { jid, fun } = loadOf(vector);
+    await jobsIn(store).add({
+      jid: String(jid),
+      fun: String(fun),
+      arg: [],
+      tgt: '*',
+      tgtType: 'glob',
+      user: 'root',
+      minions: [keys.minionId],
+      missing: [],
+      publishedAt: RECORDED_AT,
+      selfMade: false,
+    });
+  }
+}
+
+function comparable({ tag, data }: { tag: string; data: WireMap }): unknown {
+  const { _stamp, ...rest } = data;
+  return { tag, data: canonicalWire(rest) };
+}
+
+function recordedEvents(vector: JsonObject): unknown[] {
+  return cases(vector, 'events_fired').map(({ tag, data }) => ({
+    tag,
+    data: canonicalWire(toWireValue(data)),
+  }));
+}
+
+// Jobs with the targets of recorded publications: the load that leaves is the recorded one, and
+// goes to the recorded topics. What the recorded master was asked besides is left out.
+
+const accepted = [
+  { directory: 'minions', id: keys.minionId, publicPem: pem('minion').publicPem },
+  { directory: 'minions', id: 'web1', publicPem: pem('minion2').publicPem },
+] as const;
+
+/** The fields of a publication that a target decides. */
+const targetFields = ['tgt', 'tgt_type', 'delimiter'];
+
+const publishVectors = cases(vectorFile('publish'), 'cases').filter(
+  ({ load, master_opts: options }) =>
+    typeof object(load).fun === 'string' && object(options).order_masters !== true,
+);
+
+for (const vector of publishVectors) {
+  test(`a job like "${vector.name}" is published as a real master does`, async (t) => {
+    const sent: OutgoingPublication[] = [];
+    const { master } = await startVectorMaster(t, { keys: accepted, transport: recording(sent) });
+    const recorded = object(vector.load);
+    const { tgt } = recorded;
+    const job = master.jobs.run({
+      tgt: Array.isArray(tgt) ? tgt.map(text) : text(tgt),
+      tgtType: text(recorded.tgt_type),
+      ...(recorded.delimiter === undefined ? {} : { delimiter: text(recorded.delimiter) }),
+      fun: text(recorded.fun),
+    });
+    await job[Symbol.asyncIterator]().next();
+    // Salt publishes also where nobody matches; a master that knows so has nothing to send.
+    if (recorded.tgt === 'none*') {
+      t.deepEqual(sent, []);
+      return;
+    }
+    const [publication] = sent;
+    t.is(canonicalWire(targetOf(publication)), canonicalWire(expectedTarget(recorded)));
+    if (object(vector.master_opts).zmq_filtering !== true) return;
+    t.deepEqual(topicsOf(publication).sort(), recordedTopics(vector).sort());
+  });
+}
+
+/** A transport to nobody that keeps what it was given. */
+function recording(sent: OutgoingPublication[]): MasterTransport {
+  const { master } = createMemoryTransport();
+  return {
+    name: master.name,
+    listen: (handler) => master.listen(handler),
+    publish: (publication) => {
+      sent.push(publication);
+      return master.publish(publication);
+    },
+    disconnect: (id) => master.disconnect(id),
+    subscribers: () => master.subscribers(),
+    refusals: () => master.refusals(),
+    close: (graceMs) => master.close(graceMs),
+  };
+}
+
+function targetOf(publication: OutgoingPublication | undefined): WireMap {
+  const load = publication && openPublication(publication.envelope, { key: aesKey });
+  if (!isWireMap(load)) throw new TypeError('nothing was published');
+  return pick(load);
+}
+
+/** A list given as text is published as a list. */
+function expectedTarget(recorded: JsonObject): WireMap {
+  const load = toWireValue(recorded);
+  if (!isWireMap(load)) throw new TypeError('no load');
+  const { tgt_type: tgtType, tgt } = load;
+  const isListText = tgtType === 'list' && typeof tgt === 'string';
+  return pick(isListText ? { ...load, tgt: tgt.split(',') } : load);
+}
+
+function pick(load: WireMap): WireMap {
+  return Object.fromEntries(Object.entries(load).filter(([name]) => targetFields.includes(name)));
+}
+
+function topicsOf(publication: OutgoingPublication | undefined): string[] {
+  return publication?.minionIds?.map(minionTopic) ?? [BROADCAST_TOPIC];
+}
+
+function recordedTopics({ zeromq_topics: topics }: JsonObject): string[] {
+  if (!Array.isArray(topics)) throw new TypeError('no topics');
+  return topics.map(text);
+}
+
+const fleet = Array.from({ length: 15_000 }, (_, index) => `minion-${index}`);
+
+function recordOf(number: number, minions: readonly string[] = fleet): JobRecord {
+  return {
+    jid: `2026112100000000${String(number).padStart(4, '0')}`,
+    fun: 'test.ping',
+    arg: [],
+    tgt: '*',
+    tgtType: 'glob',
+    user: 'root',
+    minions,
+    missing: [],
+    publishedAt: 0,
+    selfMade: false,
+  };
+}
+
+function openCache(t: ExecutionContext): JobCache {
+  const store = createMemoryStore();
+  t.teardown(() => store.close());
+  return new JobCache({ store, isOn: true, keepMs: 60_000, keepMarksMs: 1, now: Date.now });
+}
+
+test('jobs for a whole fleet are not all known by heart, and each is found all the same', async (t) => {
+  const cache = openCache(t);
+  const records = Array.from({ length: 40 }, (_, number) => recordOf(number));
+  for (const record of records) await cache.add(record);
+  const known = records.filter(({ jid }) => cache.remembered(jid) !== undefined);
+  t.true(known.length * fleet.length <= 250_000);
+  t.is(known.at(-1), records.at(-1));
+  const [first] = records;
+  t.is((await cache.find(first?.jid ?? ''))?.minions.size, fleet.length);
+});
+
+test('a job that somebody listens to is known by heart until nobody does', async (t) => {
+  const cache = openCache(t);
+  const { job, stopListening } = await cache.add(recordOf(0), () => {});
+  for (let number = 1; number < 40; number += 1) await cache.add(recordOf(number));
+  t.is(cache.remembered(job.jid), job);
+  stopListening();
+  await cache.add(recordOf(40));
+  t.is(cache.remembered(job.jid), undefined);
+});
+
+test('the latest job is known by heart, however many minions it is for', async (t) => {
+  const cache = openCache(t);
+  const crowd = Array.from({ length: 260_000 }, (_, index) => `minion-${index}`);
+  const { job } = await cache.add(recordOf(0, crowd));
+  t.is(cache.remembered(job.jid), job);
+});
+
+const publishedAt = 1000;
+const record = { minions: ['m1'], missing: [], publishedAt };
+const nobody = { returns: [], running: new Set<string>(), isFollowed: false };
+
+function facts(lastHeardAt?: number, isAccepted = true, isReconnecting = false): MinionFacts {
+  return {
+    isAccepted: () => isAccepted,
+    lastHeardAt: () => lastHeardAt,
+    isReconnecting: () => isReconnecting,
+  };
+}
+
+test('a return tells success or failure, by its retcode', (t) => {
+  const states = [0, false, { 'test.ping': 0 }, 1, true, { 'test.ping': 0, 'cmd.run': 2 }].map(
+    (retcode) => {
+      const returns = [{ minion: 'm1', retcode, receivedAt: 2000 }];
+      return describeDeliveries(record, { ...nobody, returns }, facts())[0]?.state;
+    },
+  );
+  t.deepEqual(states, ['answered', 'answered', 'answered', 'failed', 'failed', 'failed']);
+});
+
+test('who says that it is at it is running, who is waited for is waiting', (t) => {
+  const running = { ...nobody, running: new Set(['m1']), isFollowed: true };
+  t.deepEqual(describeDeliveries(record, running, facts()), [{ minion: 'm1', state: 'running' }]);
+  const followed = { ...nobody, isFollowed: true };
+  t.deepEqual(describeDeliveries(record, followed, facts()), [{ minion: 'm1', state: 'waiting' }]);
+});
+
+test('a return counts more than what was said before it', (t) => {
+  const returns = [{ minion: 'm1', retcode: 0, receivedAt: 2000 }];
+  const progress = { returns, running: new Set(['m1']), isFollowed: true };
+  const [line] = describeDeliveries(record, progress, facts());
+  t.deepEqual(line, { minion: 'm1', state: 'answered', receivedAt: 2000 });
+});
+
+test('nobody waits for a name that has no key', (t) => {
+  const missing = { minions: [], missing: ['m9'], publishedAt };
+  const followed = { ...nobody, isFollowed: true };
+  const [line] = describeDeliveries(missing, followed, facts(undefined, false));
+  t.deepEqual(line, { minion: 'm9', state: 'silent', reason: 'key-not-accepted' });
+});
+
+test('who has not come back from a restart is reconnecting, unless its key is gone', (t) => {
+  const state = (given: MinionFacts) => describeDeliveries(record, nobody, given)[0];
+  const missed = facts(5000, true, true);
+  t.deepEqual(state(missed), { minion: 'm1', state: 'reconnecting', lastHeardAt: 5000 });
+  t.is(state(facts(5000, false, true))?.reason, 'key-not-accepted');
+});
+
+test('why nothing came: the first reason that is certain', (t) => {
+  const reason = (given: MinionFacts, skipped = 0): unknown =>
+    describeDeliveries({ ...record, skipped }, nobody, given)[0]?.reason;
+  t.is(reason(facts(5000, false)), 'key-not-accepted');
+  t.is(reason(facts(publishedAt), 3), 'no-return');
+  t.is(reason(facts(publishedAt - 1), 3), 'queue-full');
+  t.is(reason(facts(publishedAt - 1)), 'not-heard-since');
+  t.is(reason(facts()), 'never-heard');
+  t.is(reason(facts(), 1), 'queue-full');
+});
+
+// Arguments as they are given, and as they are published.
+
+const fun = 'test.arg';
+
+test('keywords are given by name or as a last map with a mark, and published as that', (t) => {
+  const marked = { __kwarg__: true, a: 1 };
+  t.deepEqual(separateKeywords(['x', marked], { b: 2 }), { arg: ['x'], kwarg: { a: 1, b: 2 } });
+  t.deepEqual(toArguments({ fun, arg: ['x', marked] }), ['x', marked]);
+  t.deepEqual(toArguments({ fun, arg: ['x'], kwarg: { a: 1 } }), ['x', marked]);
+  t.deepEqual(toArguments({ fun, arg: ['x', { __kwarg__: true }] }), ['x']);
+  t.deepEqual(toArguments({ fun, arg: [{ a: 1 }] }), [{ a: 1 }]);
+});
+
+test('a keyword given twice is published once, with the value that is judged', (t) => {
+  const arg = [{ __kwarg__: true, a: 1 }];
+  t.deepEqual(separateKeywords(arg, { a: 2 }).kwarg, { a: 2 });
+  t.deepEqual(toArguments({ fun, arg, kwarg: { a: 2 } }), [{ __kwarg__: true, a: 2 }]);
+});
+
+const odd: readonly (readonly [what: string, arg: WireValue[], kwarg?: WireMap])[] = [
+  ['a mark of false among keywords', [], { __kwarg__: false, cmd: 'id' }],
+  ['a mark of true among keywords', [], { __kwarg__: true, cmd: 'id' }],
+  ['a mark of false in the last map', [{ __kwarg__: false, cmd: 'id' }]],
+  ['a mark of 1 in the last map', [{ __kwarg__: 1, cmd: 'id' }]],
+  ['a marked map that is not the last', [{ __kwarg__: true, cmd: 'id' }, 'x']],
+  [
+    'two marked maps',
+    [
+      { __kwarg__: true, a: 1 },
+      { __kwarg__: true, a: 2 },
+    ],
+  ],
+  [
+    'a mark in a map with other keys than text',
+    [
+      new Map<WireValue, WireValue>([
+        ['__kwarg__', true],
+        [1, 2],
+      ]),
+    ],
+  ],
+  ["a keyword of Salt's own", [], { __pub_jid: '20240102030405123456' }],
+  ["a keyword of Salt's own in the last map", [{ __kwarg__: true, __pub_user: 'root' }]],
+  ["a text that is a keyword of Salt's own", ['__kwarg__=False', 'x']],
+];
+
+for (const [what, arg, kwarg] of odd) {
+  test(`${what} is refused, also among several functions`, (t) => {
+    const refusal = { code: 'ERR_ARGS' };
+    t.throws(() => toArguments({ fun, arg, ...(kwarg && { kwarg }) }), refusal);
+    const list: WireValue[] =
+      kwarg === undefined ? arg : [...arg, { ...kwarg, __kwarg__: true, __x: 1 }];
+    t.throws(() => toArguments({ fun: [fun, fun], arg: [[], list] }), refusal);
+  });
+}
+
+interface ArgumentCase {
+  readonly inputs: string[];
+  readonly noParse: string[];
+  readonly args: unknown[];
+  readonly kwargs: [string, unknown][];
+}
+
+test('arguments are read as Salt reads them', (t) => {
+  const cases = readCases<ArgumentCase>('arguments.json');
+  const read = cases.map(({ inputs, noParse }) => {
+    const { arg, kwarg } = parseArguments(inputs, noParse);
+    return { inputs, noParse, args: [...arg], kwargs: Object.entries(kwarg) };
+  });
+  t.true(cases.length >= 250);
+  const expected = cases.map(({ args, kwargs, ...rest }) => ({
+    ...rest,
+    args: args.map((value) => fromJson(value)),
+    kwargs: kwargs.map(([name, value]) => [name, fromJson(value)]),
+  }));
+  t.deepEqual(read, expected);
+});
+
+test('a name that objects inherit is a keyword like any other', (t) => {
+  const { kwarg } = parseArguments(['__proto__=1', 'constructor={toString: 2}']);
+  t.deepEqual(Object.keys(kwarg), ['__proto__', 'constructor']);
+  t.is(Object.getPrototypeOf(kwarg), null);
+});
+
+test('aliases that multiply are text', (t) => {
+  const ten = (name: string) => `[${`*${name}, `.repeat(10)}]`;
+  const laughs = `[&a [x], &b ${ten('a')}, &c ${ten('b')}, &d ${ten('c')}, ${ten('d')}]`;
+  t.is(parseArgument(laughs), laughs);
+});
+
+function nested(open: string, close: string, depth: number): string {
+  return open.repeat(depth) + close.repeat(depth);
+}
+
+test('what is nested deeply is read up to 64 levels', (t) => {
+  t.notThrows(() => parseYaml(nested('[', ']', 64)));
+  t.notThrows(() => parseYaml(`- ["${'['.repeat(100)}"]`));
+  for (const text of [
+    nested('[', ']', 65),
+    nested('{a: ', '}', 65),
+    '- '.repeat(65),
+    '? '.repeat(65),
+    Array.from({ length: 66 }, (_, level) => `${' '.repeat(level)}a:`).join('\n'),
+    Array.from({ length: 66 }, (_, level) => `${' '.repeat(level)}-`).join('\n'),
+  ]) {
+    t.throws(() => parseYaml(text), { instanceOf: SyntaxError, message: /too deeply/ });
+  }
+});
+
+test('a text that would end the process is an argument like any other', (t) => {
+  for (const text of ['['.repeat(100_000), '{a: '.repeat(50_000), '- '.repeat(100_000)]) {
+    t.is(parseArgument(text), text);
+  }
 });

@@ -1,11 +1,57 @@
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import type { ExecutionContext } from 'ava';
-import { type KeyChange, type KeyStore, type KeyStoreOptions, openKeyStore } from '../../../master/auth/key-store.ts';
+import { fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as nextTimer, setImmediate as nextTurn } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import { createSilentLogger } from '../../../master/api/log.ts';
+import {
+  type AutoAccept,
+  type AutoAcceptOptions,
+  openAutoAccept,
+} from '../../../master/auth/auto-accept.ts';
 import { KeyError } from '../../../master/auth/key-errors.ts';
+import { Revocation } from '../../../master/auth/key-lifecycle.ts';
+import {
+  type KeyChange,
+  type KeyStore,
+  type KeyStoreOptions,
+  openKeyStore,
+} from '../../../master/auth/key-store.ts';
+import { LastHeard } from '../../../master/auth/last-heard.ts';
+import { type MasterKeyOptions, openMasterKeys } from '../../../master/auth/master-keys.ts';
+import { PublishKey } from '../../../master/auth/publish-key.ts';
+import {
+  createSeal,
+  openSeal,
+  RecentKeys,
+  SessionKeys,
+} from '../../../master/auth/session-keys.ts';
+import { VersionPins } from '../../../master/auth/version-pins.ts';
+import { EventBus } from '../../../master/events/event-bus.ts';
+import { MasterError } from '../../../master/index.ts';
+import { ReplayCache } from '../../../master/requests/replay-cache.ts';
+import { generateKeyString } from '../../../minion-protocol/index.ts';
+import { createMemoryStore, type Store } from '../../../store/index.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { keyText, plainRules } from './rules.ts';
-import path from 'node:path';
-import test, {} from 'ava';
 
 const one = keyText('1');
 const two = keyText('2');
@@ -245,4 +291,407 @@ test('a directory that cannot be used is refused with its cause', async (t) => {
     code: 'ERR_PKI_DIR',
   });
   t.true(error?.cause instanceof Error);
+});
+
+async function openWith(
+  t: ExecutionContext,
+  pkiDir: string,
+  options: Partial<AutoAcceptOptions> = {},
+): Promise<AutoAccept> {
+  const autoAccept = await openAutoAccept({
+    pkiDir,
+    autoAccept: false,
+    autosignFile: null,
+    autorejectFile: null,
+    autosignGrainsDir: null,
+    autosignTimeout: 120,
+    permissivePkiAccess: false,
+    ...options,
+  });
+  t.teardown(() => autoAccept.close());
+  return autoAccept;
+}
+
+function write(file: string, text: string, mode = 0o644): string {
+  mkdirSync(path.dirname(file), { recursive: true });
+  writeFileSync(file, text);
+  chmodSync(file, mode);
+  return file;
+}
+
+test('without rules every key waits, with auto_accept none does', async (t) => {
+  const directory = temporaryDirectory(t);
+  t.is(await (await openWith(t, directory)).decide('web'), 'pend');
+  t.is(await (await openWith(t, directory, { autoAccept: true })).decide('web'), 'accept');
+});
+
+test('lines are globs or whole regular expressions, and rejection wins', async (t) => {
+  const directory = temporaryDirectory(t);
+  const autosignFile = write(
+    path.join(directory, 'sign'),
+    '# web.*\n  *.example  \n\nnode[0-9]+\nalpha|beta\n',
+  );
+  const autorejectFile = write(path.join(directory, 'reject'), 'bad*\n');
+  const rules = await openWith(t, directory, { autosignFile, autorejectFile });
+  for (const id of ['a.example', 'node12', 'alpha', 'beta']) t.is(await rules.decide(id), 'accept');
+  for (const id of ['web1', 'node', 'xnode1', 'node1x', 'alphax', 'xbeta', '']) {
+    t.is(await rules.decide(id), 'pend', id);
+  }
+  t.is(await rules.decide('bad.example'), 'reject');
+  t.deepEqual(rules.problems(), []);
+});
+
+test('an expression that would explode is answered, one that cannot be read is told', async (t) => {
+  const directory = temporaryDirectory(t);
+  const file = write(path.join(directory, 'sign'), '(a+)+b\n(?=x)y\n');
+  const rules = await openWith(t, directory, { autosignFile: file });
+  t.is(await rules.decide('a'.repeat(2000)), 'pend');
+  t.deepEqual(rules.problems(), [
+    { file, reason: 'line 2 is a regular expression that is not supported' },
+  ]);
+});
+
+test('a file that others may write to is ignored, with its reason', async (t) => {
+  const directory = temporaryDirectory(t);
+  const file = write(path.join(directory, 'sign'), '*\n', 0o646);
+  const rules = await openWith(t, directory, { autosignFile: file });
+  t.is(await rules.decide('web'), 'pend');
+  t.deepEqual(rules.problems(), [{ file, reason: 'others may write to it' }]);
+  chmodSync(file, 0o664);
+  await rules.refresh();
+  t.is(await rules.decide('web'), 'pend');
+  const permissive = { autosignFile: file, permissivePkiAccess: true };
+  t.is(await (await openWith(t, directory, permissive)).decide('web'), 'accept');
+});
+
+test('files are read again when they change', async (t) => {
+  const directory = temporaryDirectory(t);
+  const file = path.join(directory, 'sign');
+  const rules = await openWith(t, directory, { autosignFile: file });
+  t.deepEqual(rules.problems(), [{ file, reason: 'it does not exist' }]);
+  write(file, 'web\n');
+  await rules.refresh();
+  t.is(await rules.decide('web'), 'accept');
+  rmSync(file);
+  await rules.refresh();
+  t.is(await rules.decide('web'), 'pend');
+});
+
+test('a stub accepts its id once', async (t) => {
+  const directory = temporaryDirectory(t);
+  const stub = write(path.join(directory, 'minions_autosign', 'web'), '');
+  const rules = await openWith(t, directory);
+  t.is(await rules.decide('db'), 'pend');
+  t.deepEqual(await Promise.all([rules.decide('web'), rules.decide('web')]), ['accept', 'pend']);
+  t.false(existsSync(stub));
+});
+
+test('an expired stub is removed and accepts nobody', async (t) => {
+  const directory = temporaryDirectory(t);
+  const stub = write(path.join(directory, 'minions_autosign', 'web'), '');
+  utimesSync(stub, 1000, 1000);
+  const clock = { now: 1_000_000 + 120 * 60_000 };
+  const rules = await openWith(t, directory, { now: () => clock.now });
+  t.true(existsSync(stub));
+  clock.now += 1;
+  t.is(await rules.decide('web'), 'pend');
+  await rules.refresh();
+  t.false(existsSync(stub));
+});
+
+test('a grain accepts when its Python text is a line of the file of its name', async (t) => {
+  const directory = temporaryDirectory(t);
+  const autosignGrainsDir = path.join(directory, 'grains');
+  write(path.join(autosignGrainsDir, 'uuid'), "# nobody\nabc\n12\nTrue\n['a', \"it's\"]\nNone\n");
+  write(path.join(autosignGrainsDir, 'loose'), 'abc\n', 0o666);
+  const rules = await openWith(t, directory, { autosignGrainsDir });
+  for (const value of ['abc', 12, true, ['a', "it's"]]) {
+    t.is(await rules.decide('web', new Map([['uuid', value]])), 'accept');
+  }
+  for (const value of [null, undefined, '# nobody', '', 'abcd', false, {}, Buffer.from('abc')]) {
+    t.is(await rules.decide('web', new Map([['uuid', value]])), 'pend');
+  }
+  t.is(await rules.decide('web', new Map([['loose', 'abc']])), 'pend');
+  t.is(await rules.decide('web', new Map([['other', 'abc']])), 'pend');
+});
+
+const program = fileURLToPath(new URL('./endless-keys.js', import.meta.url));
+
+test('a killed process leaves whole keys, and only those accepted that it accepted', async (t) => {
+  const directory = temporaryDirectory(t);
+  const child = fork(program, [directory], { stdio: 'ignore' });
+  let last = -1;
+  child.on('message', (accepted) => {
+    last = Number(accepted);
+    if (last === 40) child.kill('SIGKILL');
+  });
+  await once(child, 'close');
+  writeFileSync(path.join(directory, '.saltbridge-left.tmp'), 'half');
+  const store = await openKeyStore({ directory, rules: plainRules });
+  t.teardown(() => store.close());
+  const { accepted, pending } = store.list();
+  for (const { id, pem } of [...accepted, ...pending]) t.is(pem, keyText(id));
+  for (const { id } of accepted) t.is(Number(id.slice(1)) % 2, 0);
+  for (let i = 0; i <= last; i += 2) t.is(store.get(`m${i}`)?.state, 'accepted');
+  t.false(readdirSync(directory).some((name) => name.endsWith('.tmp')));
+});
+
+// How often deleted keys have the shared key replaced.
+
+interface Setting {
+  readonly revocation: Revocation;
+  readonly clock: { now: number };
+  /** How often the key was replaced, once every timer that is due has run. */
+  rotations(): Promise<number>;
+}
+
+async function start(t: ExecutionContext): Promise<Setting> {
+  const clock = { now: 1_000_000 };
+  const now = (): number => clock.now;
+  const seal = createSeal(new Uint8Array(randomBytes(32)));
+  const store = createMemoryStore({ now });
+  const sign = async (): Promise<Uint8Array> => new Uint8Array(1);
+  let rotated = 0;
+  const revocation = new Revocation({
+    sessions: await SessionKeys.open({ store, seal, lifetimeMs: 0, now }, () => true),
+    pins: await VersionPins.open(store, 'auto'),
+    repeats: new ReplayCache({ ttlSeconds: 300, now }),
+    lastHeard: new LastHeard(),
+    transports: [],
+    publishKey: await PublishKey.open({ store, seal, sign, serialBlock: 10, now }),
+    bus: new EventBus({ maxEventBytes: 0 }),
+    rotates: true,
+    onRotated: async () => {
+      rotated += 1;
+    },
+    now,
+    log: createSilentLogger(),
+  });
+  t.teardown(() => revocation.close());
+  const rotations = async (): Promise<number> => {
+    // Timers fire in the order of their time: one that was due before this has fired.
+    await nextTimer(5);
+    for (let turn = 0; turn < 10; turn += 1) await nextTurn();
+    return rotated;
+  };
+  return { revocation, clock, rotations };
+}
+
+test('the first deletion rotates at once, more within a minute do not', async (t) => {
+  const { revocation, clock, rotations } = await start(t);
+  await revocation.revoke(['a']);
+  t.is(await rotations(), 1);
+  for (const id of ['b', 'c', 'd']) {
+    clock.now += 10_000;
+    await revocation.revoke([id]);
+  }
+  t.is(await rotations(), 1);
+});
+
+test('a deletion a minute after the last rotation rotates at once', async (t) => {
+  const { revocation, clock, rotations } = await start(t);
+  await revocation.revoke(['a']);
+  t.is(await rotations(), 1);
+  clock.now += 60_000;
+  await revocation.revoke(['b']);
+  t.is(await rotations(), 2);
+});
+
+test('many deletions at the same time cost one rotation', async (t) => {
+  const { revocation, rotations } = await start(t);
+  await Promise.all(['a', 'b', 'c', 'd'].map((id) => revocation.revoke([id])));
+  t.is(await rotations(), 1);
+});
+
+function optionsOf(t: ExecutionContext): MasterKeyOptions {
+  return { pkiDir: path.join(temporaryDirectory(t), 'pki'), name: 'master', bits: 2048 };
+}
+
+test('a new key is encrypted with the passphrase, and opens with no other', async (t) => {
+  const options = optionsOf(t);
+  const made = await openMasterKeys({ ...options, passphrase: 'right' });
+  const text = readFileSync(path.join(options.pkiDir, 'master.pem'), 'utf8');
+  t.true(text.startsWith('-----BEGIN ENCRYPTED PRIVATE KEY-----'));
+  const again = await openMasterKeys({ ...options, passphrase: 'right' });
+  t.true(again.privateKey.equals(made.privateKey));
+  const refused = { instanceOf: MasterError, code: 'ERR_OWN_KEY' };
+  await t.throwsAsync(openMasterKeys({ ...options, passphrase: 'wrong' }), refused);
+  await t.throwsAsync(openMasterKeys(options), refused);
+});
+
+test('a key that is not encrypted opens with a passphrase too', async (t) => {
+  const options = optionsOf(t);
+  const made = await openMasterKeys(options);
+  const again = await openMasterKeys({ ...options, passphrase: 'needless' });
+  t.true(again.privateKey.equals(made.privateKey));
+});
+
+// The shared key and its serials: none is given twice, wherever the process is killed.
+
+const seal = createSeal(new Uint8Array(randomBytes(32)));
+
+function open(store: Store, serialBlock = 3): Promise<PublishKey> {
+  return PublishKey.open({
+    store,
+    seal,
+    sign: async () => new Uint8Array(1),
+    serialBlock,
+    now: () => 0,
+  });
+}
+
+/** The same store, for a process that is killed at its `count`th write: before it, or after it. */
+function killedAt(store: Store, count: number, isAfter: boolean): Store {
+  let writes = 0;
+  const write: Store['write'] = async (operations) => {
+    writes += 1;
+    if (writes > count) throw new Error('killed');
+    if (writes < count) return store.write(operations);
+    if (isAfter) await store.write(operations);
+    throw new Error('killed');
+  };
+  return new Proxy(store, {
+    get: (target, name) => (name === 'write' ? write : Reflect.get(target, name).bind(target)),
+  });
+}
+
+test('serials rise over any number of kills at any write, and the key stays', async (t) => {
+  const lives = fc.array(
+    fc.record({ takes: fc.nat(12), killAt: fc.integer({ min: 1, max: 6 }), isAfter: fc.boolean() }),
+    { minLength: 1, maxLength: 6 },
+  );
+  await fc.assert(
+    fc.asyncProperty(lives, async (runs) => {
+      const store = createMemoryStore();
+      const { key } = (await open(store)).current;
+      let last = 0;
+      for (const { takes, killAt, isAfter } of runs) {
+        const publishKey = await open(killedAt(store, killAt, isAfter));
+        t.is(publishKey.current.key.text, key.text);
+        for (let count = 0; count < takes; count += 1) {
+          const taken = await publishKey.take().catch(() => undefined);
+          if (taken === undefined) break;
+          t.true(taken.serial > last);
+          last = taken.serial;
+        }
+      }
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test('serials that are taken at the same time are all different', async (t) => {
+  const publishKey = await open(createMemoryStore());
+  const taken = await Promise.all(Array.from({ length: 50 }, () => publishKey.take()));
+  t.is(new Set(taken.map(({ serial }) => serial)).size, 50);
+});
+
+test('a new key begins its serials anew, and outlives a restart', async (t) => {
+  const store = createMemoryStore();
+  const publishKey = await open(store);
+  const old = publishKey.current.key.text;
+  await publishKey.take();
+  await publishKey.rotate();
+  const { key, serial } = await publishKey.take();
+  t.not(key.text, old);
+  t.is(serial, 1);
+  t.is((await open(store)).current.key.text, key.text);
+});
+
+test('a retired key serves until the next start, which makes another', async (t) => {
+  const store = createMemoryStore();
+  const publishKey = await open(store);
+  await publishKey.retire();
+  t.is((await publishKey.take()).key.text, publishKey.current.key.text);
+  const next = await open(store);
+  t.not(next.current.key.text, publishKey.current.key.text);
+  t.is((await open(store)).current.key.text, next.current.key.text);
+});
+
+test('what the store holds of the key is sealed', async (t) => {
+  const store = createMemoryStore();
+  const { key } = (await open(store)).current;
+  const entry = await store.get(['secrets', 'publish-key']);
+  t.false(Buffer.from(entry?.value ?? []).includes(key.text));
+  const other = createSeal(new Uint8Array(randomBytes(32)));
+  t.throws(() => other.open(entry?.value ?? new Uint8Array(0)), { code: 'ERR_SEAL' });
+});
+
+test('a key that was used lately is ready, one with another text is made ready', (t) => {
+  const keys = new RecentKeys();
+  const [first, second] = [generateKeyString(), generateKeyString()];
+  const ready = keys.ready('web1', first);
+  t.is(keys.ready('web1', first), ready);
+  t.is(keys.ready('web1', second).text, second);
+  t.not(keys.ready('web1', first), ready, 'the one before is gone');
+});
+
+test('one that is forgotten is not kept', (t) => {
+  const keys = new RecentKeys();
+  const text = generateKeyString();
+  const ready = keys.ready('web1', text);
+  keys.forget('web1');
+  t.not(keys.ready('web1', text), ready);
+});
+
+test('however many speak, so many are kept, and who has been silent for a minute makes room', (t) => {
+  let now = 0;
+  const keys = new RecentKeys(() => now);
+  const text = generateKeyString();
+  const [silent, busy] = [keys.ready('silent', text), keys.ready('busy', text)];
+  for (let index = 2; index < 2048; index += 1) keys.ready(`web${index}`, text);
+  t.not(keys.ready('late', text), keys.ready('late', text), 'nobody makes room yet');
+  t.is(keys.ready('silent', text), silent);
+  now = 59_999;
+  for (let index = 2; index < 2048; index += 1) keys.ready(`web${index}`, text);
+  t.is(keys.ready('busy', text), busy);
+  t.not(keys.ready('late', text), keys.ready('late', text));
+  now = 60_000;
+  t.is(keys.ready('late', text), keys.ready('late', text));
+  t.is(keys.ready('busy', text), busy);
+  t.not(keys.ready('silent', text), silent);
+});
+
+const secret = Buffer.from('a key that nobody else may read');
+
+test('what one key sealed opens with it, and is not readable without', (t) => {
+  const seal = createSeal(new Uint8Array(32).fill(1));
+  const sealed = Buffer.from(seal.seal(secret));
+  t.false(sealed.includes(secret));
+  t.deepEqual(Buffer.from(seal.open(sealed)), secret);
+});
+
+test('the same content is never sealed to the same bytes', (t) => {
+  const seal = createSeal(new Uint8Array(32).fill(1));
+  t.notDeepEqual(seal.seal(secret), seal.seal(secret));
+});
+
+for (const [what, spoil] of [
+  ['another key', (bytes: Uint8Array) => createSeal(new Uint8Array(32).fill(2)).open(bytes)],
+  [
+    'an altered byte',
+    (bytes: Uint8Array) => openSealed(bytes.map((byte, i) => (i === 30 ? byte ^ 1 : byte))),
+  ],
+  ['a cut end', (bytes: Uint8Array) => openSealed(bytes.subarray(0, -1))],
+  ['nothing at all', () => openSealed(new Uint8Array(0))],
+] as const) {
+  test(`${what} is refused`, (t) => {
+    const sealed = createSeal(new Uint8Array(32).fill(1)).seal(secret);
+    t.throws(() => spoil(sealed), { instanceOf: MasterError, code: 'ERR_SEAL' });
+  });
+}
+
+function openSealed(bytes: Uint8Array): Uint8Array {
+  return createSeal(new Uint8Array(32).fill(1)).open(bytes);
+}
+
+test('the seal key is made once, for this user alone', async (t) => {
+  const directory = await mkdtemp(path.join(tmpdir(), 'seal-'));
+  t.teardown(() => rm(directory, { recursive: true }));
+  const first = await openSeal(directory);
+  const again = await openSeal(directory);
+  t.deepEqual(Buffer.from(again.open(first.seal(secret))), secret);
+  const file = path.join(directory, 'seal.key');
+  t.is((await stat(file)).mode & 0o777, 0o600);
+  t.regex(await readFile(file, 'utf8'), /^[A-Za-z0-9+/]{43}=\n$/);
 });

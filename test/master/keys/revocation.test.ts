@@ -1,19 +1,39 @@
 /** What a deleted key could do ends with it; the shared key is replaced, at most once a minute. */
+
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import type { KeyLifecycle, MasterExtension } from '../../../master/index.ts';
 import {
+  createMaster,
+  type KeyLifecycle,
+  MasterError,
+  type MasterExtension,
+  openOfflineKeys,
+  resolveMasterConfig,
+} from '../../../master/index.ts';
+import {
+  createMemoryTransport,
   isWireMap,
   parsePrivateKey,
   rsaDecrypt,
+  rsaSign,
   unpackWire,
   wireBytes,
 } from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { within } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
-import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import {
+  directories,
+  layOutVectorMaster,
+  RECORDED_AT,
+  startVectorMaster,
+  type VectorMaster,
+  type VectorMasterOptions,
+} from '../../helpers/vector-master.ts';
 import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';
-import { base64, keys, pem } from '../../helpers/vectors.ts';
+import { base64, cases, keys, object, pem, text, vectorFile } from '../../helpers/vectors.ts';
 
 const startEvent = recorded('minion_event', 'start event v3');
 const fileRequest = recorded('aes_functions', '_file_hash v2');
@@ -140,4 +160,174 @@ async function keyGiven(t: ExecutionContext, { ask }: VectorMaster, name: string
   return rsaDecrypt(parsePrivateKey(pem('minion').privatePem), bytes, 'OAEP-SHA1').toString(
     'latin1',
   );
+}
+
+// Keys that changed while no master ran: what the old ones could do ends at the next start.
+
+const publishKey = ['secrets', 'publish-key'];
+
+/** A master that knows the minion's version and session, stopped. */
+async function runOnce(t: ExecutionContext): Promise<VectorMaster> {
+  const first = await startVectorMaster(t);
+  await isHeard(t, first);
+  await first.master.close();
+  return first;
+}
+
+async function publishKeyOf({ store }: VectorMaster): Promise<number | undefined> {
+  return (await store.get(publishKey))?.revision;
+}
+
+test('nothing ends when no key was lost', async (t) => {
+  const first = await runOnce(t);
+  const before = await publishKeyOf(first);
+  const second = await startVectorMaster(t, first);
+  t.is(await publishKeyOf(first), before);
+  await isHeard(t, second);
+  const [info] = await second.master.keys.list();
+  t.is(info?.protocol, 3);
+});
+
+test('a key deleted without a master loses its session and pin, and the publish key goes', async (t) => {
+  const first = await runOnce(t);
+  const before = await publishKeyOf(first);
+  const offline = await openOfflineKeys(resolveMasterConfig(directories(first.directory)));
+  t.deepEqual(await offline.keys.delete({ match: keys.minionId }), [
+    { id: keys.minionId, from: 'accepted' },
+  ]);
+  await offline.close();
+  const second = await startVectorMaster(t, first);
+  t.not(await publishKeyOf(first), before);
+  t.is(await refusedAs(second, altered(startEvent, {})), 'no-session');
+  const pinned: unknown[] = [];
+  for await (const entry of first.store.list(['pins'])) pinned.push(entry);
+  t.deepEqual(pinned, []);
+});
+
+test('the session of a key does not serve another key under the same id', async (t) => {
+  const first = await runOnce(t);
+  const file = path.join(first.directory, 'pki', 'minions', keys.minionId);
+  rmSync(file);
+  writeFileSync(file, pem('minion2').publicPem);
+  const before = await publishKeyOf(first);
+  const second = await startVectorMaster(t, first);
+  t.not(await publishKeyOf(first), before);
+  t.is(await refusedAs(second, altered(startEvent, {})), 'no-session');
+});
+
+test('a loss ends something once: the start after the next one rotates nothing', async (t) => {
+  const first = await runOnce(t);
+  rmSync(path.join(first.directory, 'pki', 'minions', keys.minionId));
+  const second = await startVectorMaster(t, first);
+  await second.master.close();
+  const before = await publishKeyOf(first);
+  await startVectorMaster(t, first);
+  t.is(await publishKeyOf(first), before);
+});
+
+test('with rotate_aes_key off the publish key stays', async (t) => {
+  const first = await runOnce(t);
+  rmSync(path.join(first.directory, 'pki', 'minions', keys.minionId));
+  const before = await publishKeyOf(first);
+  await startVectorMaster(t, { ...first, config: { rotateAesKey: false } });
+  t.is(await publishKeyOf(first), before);
+});
+
+test('a denied key that takes the place of the accepted one ends its session', async (t) => {
+  const master = await startVectorMaster(t, {
+    keys: [
+      { directory: 'minions', id: keys.minionId, publicPem: pem('minion').publicPem },
+      { directory: 'minions_denied', id: keys.minionId, publicPem: pem('minion2').publicPem },
+    ],
+  });
+  await isHeard(t, master);
+  await master.master.keys.accept({ match: keys.minionId, include: ['denied'] });
+  t.is(await refusedAs(master, altered(startEvent, {})), 'no-session');
+});
+
+// The master's own keys: their passphrases, and what vouches for them.
+
+test('key_pass is for master.pem, signing_key_pass for the key that signs it', async (t) => {
+  const directory = temporaryDirectory(t);
+  const master = createMaster({
+    config: resolveMasterConfig({
+      ...directories(directory),
+      masterSignPubkey: true,
+      keyPass: 'one',
+      signingKeyPass: 'two',
+    }),
+    store: createMemoryStore(),
+    transports: [createMemoryTransport().master],
+  });
+  t.teardown(() => master.close());
+  await master.start();
+  const read = (name: string): string =>
+    readFileSync(path.join(directory, 'pki', `${name}.pem`), 'utf8');
+  t.notThrows(() => parsePrivateKey(read('master'), 'one'));
+  t.notThrows(() => parsePrivateKey(read('master_sign'), 'two'));
+});
+
+const recordedSignedReply = cases(vectorFile('auth'), 'cases').find(
+  ({ name }) => name === 'v3 master_sign_pubkey',
+);
+const recordedSignature = text(object(recordedSignedReply?.reply_inner_decoded).pub_sig);
+const signaturesAreUsed = { masterSignPubkey: true, masterUsePubkeySignature: true };
+
+/** What a master finds at its start: its own pair, and what else is written into `pki_dir`. */
+async function layOut(
+  t: ExecutionContext,
+  files: Readonly<Record<string, string>>,
+): Promise<Pick<VectorMasterOptions, 'directory' | 'store'>> {
+  const directory = temporaryDirectory(t);
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  await layOutVectorMaster(directories(directory), store);
+  const inPki = (name: string): string => path.join(directory, 'pki', name);
+  for (const half of ['pem', 'pub']) rmSync(inPki(`master_sign.${half}`));
+  for (const [name, content] of Object.entries(files)) writeFileSync(inPki(name), content);
+  return { directory, store };
+}
+
+for (const [what, publicHalf] of [
+  ['the public half of the key that signed is there', true],
+  ['nothing of that key is there', false],
+] as const) {
+  test(`minions get the recorded signature that was made beforehand, where ${what}`, async (t) => {
+    const place = await layOut(t, {
+      'own.sig': recordedSignature,
+      ...(publicHalf ? { 'master_sign.pub': pem('master_sign').publicPem } : {}),
+    });
+    const config = { ...signaturesAreUsed, masterPubkeySignature: 'own.sig' };
+    const { ask } = await startVectorMaster(t, { ...place, config });
+    const reply = unpackWire(await ask(base64(recordedSignedReply?.request_b64)));
+    const load = isWireMap(reply) && reply.load instanceof Uint8Array ? reply.load : undefined;
+    t.like(load && unpackWire(load), { pub_sig: recordedSignature });
+    t.false(existsSync(path.join(place.directory ?? '', 'pki', 'master_sign.pem')));
+  });
+}
+
+for (const [what, files] of [
+  ['is missing', {}],
+  [
+    'is of the text with its last line feed',
+    { master_pubkey_signature: signedRaw(), 'master_sign.pub': pem('master_sign').publicPem },
+  ],
+  [
+    'is of another key',
+    { master_pubkey_signature: recordedSignature, 'master_sign.pub': pem('minion').publicPem },
+  ],
+] as const) {
+  test(`a signature that ${what} ends the start`, async (t) => {
+    const place = await layOut(t, files);
+    await t.throwsAsync(startVectorMaster(t, { ...place, config: signaturesAreUsed }), {
+      instanceOf: MasterError,
+      code: 'ERR_OWN_KEY',
+    });
+  });
+}
+
+/** As Salt's own `salt-key --gen-signature` signs a file that ends with a line feed. */
+function signedRaw(): string {
+  const key = parsePrivateKey(pem('master_sign').privatePem);
+  const raw = Buffer.from(`${pem('master').publicPem.trim()}\n`);
+  return `${rsaSign(key, raw, 'PKCS1v15-SHA1').toString('base64')}\n`;
 }

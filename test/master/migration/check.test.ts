@@ -1,4 +1,5 @@
 /** What the report says of configurations made up for it. */
+
 import { generateKeyPairSync } from 'node:crypto';
 import {
   mkdirSync,
@@ -10,7 +11,18 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { checkMigration, type MigrationReport } from '../../../ops/index.ts';
+import fc from 'fast-check';
+import { decide, isReservedTag } from '../../../acl/index.ts';
+import { rulesOf } from '../../../master/config/policy-rules.ts';
+import {
+  type Listening,
+  planSignals,
+  type SignalPlan,
+} from '../../../master/config/signal-plan.ts';
+import { loadMasterConfig, resolveMasterConfig } from '../../../master/index.ts';
+import { compileGlob } from '../../../minion-protocol/index.ts';
+import { checkMigration, type MigrationReport, policyText } from '../../../ops/index.ts';
+import { policyOf } from '../../helpers/policies.ts';
 import { configDirectory } from '../config/files.ts';
 
 function publicPem(modulusLength: number): string {
@@ -264,4 +276,391 @@ test('nothing of the site is written, made or touched', async (t) => {
   const before = snapshot(root);
   await check(root);
   t.deepEqual(snapshot(root), before);
+});
+
+// The rules that files of the reactor need, from what stands in them.
+
+/** The report on a reactor with one file. */
+async function checkFile(
+  t: ExecutionContext,
+  sls: string,
+  more = '',
+): Promise<MigrationReport['reactions']> {
+  const root = configDirectory(t, { 'etc/.keep': '', 'reactor/a.sls': sls });
+  const main = `root_dir: ${root}\npki_dir: pki\nfile_roots: {base: [${root}/reactor]}\npillar_roots: {}\n`;
+  const reactor = `reactor: [{'my/*': ['salt://a.sls']}]\n`;
+  const etc = configDirectory(t, { master: `${main}${reactor}${more}` });
+  return (await checkMigration(etc)).reactions;
+}
+
+/** `action functions within`, and why others are not derived. */
+async function plannedFor(
+  t: ExecutionContext,
+  sls: string,
+  more?: string,
+): Promise<readonly (readonly string[])[]> {
+  const { rules, underivable } = await checkFile(t, sls, more);
+  return [
+    rules.map(({ action, functions, within }) =>
+      [action, functions.join(','), within].filter((it) => it !== undefined).join(' '),
+    ),
+    underivable.map(({ reason }) => reason),
+  ];
+}
+
+const derived: readonly (readonly [what: string, sls: string, rules: readonly string[]])[] = [
+  [
+    'a job with a literal target',
+    "go:\n  local.state.apply:\n    - tgt: 'web*'\n    - args: [{mods: {{ data.mods }}}]\n",
+    ['publish state.apply web*'],
+  ],
+  ['the older name', 'go:\n  cmd.test.ping:\n    - tgt: web1\n', ['publish test.ping web1']],
+  [
+    'functions in lists',
+    "go:\n  local:\n    - test.ping\n    - tgt: '*'\n",
+    ['publish test.ping *'],
+  ],
+  [
+    'runners and wheel functions with values of the event',
+    'a:\n  runner.state.orchestrate:\n    - args: [{mods: orch.up}, {pillar: {{ data | json }}}]\nb:\n  wheel.key.accept:\n    - match: {{ data.id }}\n',
+    ['runner state.orchestrate', 'wheel key.accept'],
+  ],
+  [
+    'each branch of a template, though an id stands in both',
+    "{% if data.act == 'pend' %}\nk:\n  wheel.key.accept:\n    - match: a\n{% else %}\nk:\n  wheel.key.delete:\n    - match: a\n{%- endif %}\n",
+    ['wheel key.accept,key.delete'],
+  ],
+  [
+    'targets of every type that a rule can name',
+    'a:\n  local.test.ping:\n    - tgt: [web1, web2]\n    - tgt_type: list\nb:\n  local.test.ping:\n    - tgt: web and not db\n    - tgt_type: compound\nc:\n  local.test.ping:\n    - tgt: east\n    - tgt_type: nodegroup\nd:\n  local.test.ping:\n    - tgt: web[0-9]+\n    - tgt_type: pcre\n',
+    [
+      'publish test.ping L@web1,web2',
+      'publish test.ping web and not db',
+      'publish test.ping N@east',
+      'publish test.ping E@web[0-9]+',
+    ],
+  ],
+  ['a comment of the template', '{# local.cmd.run: #}\n', []],
+];
+
+for (const [what, sls, rules] of derived) {
+  test(`rules are derived of ${what}`, async (t) => {
+    t.deepEqual(await plannedFor(t, sls), [rules, []]);
+  });
+}
+
+const underivable: readonly (readonly [what: string, sls: string, reason: RegExp])[] = [
+  [
+    'a templated target',
+    'go:\n  local.test.ping:\n    - tgt: {{ data.id }}\n',
+    /^go: takes its target from a template$/,
+  ],
+  [
+    'a target that is templated in part',
+    "go:\n  local.test.ping:\n    - tgt: 'web-{{ data.n }}*'\n",
+    /target from a template/,
+  ],
+  [
+    'a target between branches on one line',
+    'go:\n  local.test.ping:\n    - tgt: {% if data.x %}web1{% else %}*{% endif %}\n',
+    /target from a template/,
+  ],
+  [
+    'a target that branches choose',
+    "go:\n  local.test.ping:\n{% if data.x %}\n    - tgt: web1\n{% else %}\n    - tgt: '*'\n{% endif %}\n",
+    /target that a template chooses/,
+  ],
+  [
+    'a templated function',
+    'go:\n  local.{{ data.fun }}:\n    - tgt: web1\n',
+    /function from a template|cannot be read/,
+  ],
+  [
+    'a templated name of a function',
+    'go:\n  runner.state.{{ data.fun }}:\n    - args: []\n',
+    /function from a template/,
+  ],
+  ['a call that is wholly templated', '{{ data.calls }}\n', /cannot be read/],
+  ['a file in Python', '#!py\ndef run():\n  return {}\n', /"py" is not served/],
+  ['a part of another file', "{% include 'b.sls' %}\n", /other files/],
+  [
+    'a target by grains',
+    "go:\n  local.test.ping:\n    - tgt: 'role:web'\n    - tgt_type: grain\n",
+    /by grains, which give no right/,
+  ],
+  [
+    'a nodegroup with grains',
+    'go:\n  local.test.ping:\n    - tgt: west\n    - tgt_type: nodegroup\n',
+    /by grains/,
+  ],
+  ['what this master does not serve', 'go:\n  caller.test.ping: []\n', /caller, which is not/],
+];
+
+for (const [what, sls, reason] of underivable) {
+  test(`no rule is derived of ${what}, and the report says so`, async (t) => {
+    const nodegroups = "nodegroups: {west: 'N@all and web*', all: 'G@os:Debian'}\n";
+    const [rules, reasons] = await plannedFor(t, sls, nodegroups);
+    t.deepEqual(rules, []);
+    t.is(reasons?.length, 1);
+    t.regex(reasons?.[0] ?? '', reason);
+  });
+}
+
+test('a reactor file that is not there is told, and so is what is not derivable', async (t) => {
+  const main = "reactor: [{'my/*': [/nonexistent/a.sls]}]\nfile_roots: {}\npillar_roots: {}\n";
+  const etc = configDirectory(t, { master: main });
+  const { findings, reactions } = await checkMigration(etc);
+  t.deepEqual(reactions.underivable, [
+    { reference: '/nonexistent/a.sls', file: '', reason: 'there is no such file' },
+  ]);
+  const found = findings.find(({ name }) => name === '/nonexistent/a.sls');
+  t.like(found, { outcome: 'refused', file: path.join(etc, 'master'), line: 1 });
+  const option = findings.find(({ name }) => name === 'reactor');
+  t.regex(option?.meaning ?? '', /nothing without one/);
+});
+
+// The least policy: what the listeners of a site hear, minions may emit, and nothing else.
+
+function listening(...patterns: readonly string[]): Listening[] {
+  return patterns.map((pattern) => ({ pattern, listener: 'reactor', file: 'master', line: 1 }));
+}
+
+function planOf(pattern: string, enginePrefixes: readonly string[] = []): SignalPlan {
+  return planSignals(listening(pattern), enginePrefixes);
+}
+
+function tagsOf({ rules }: SignalPlan): string[] {
+  return rules.map(({ tag }) => tag);
+}
+
+/** The plan that `migrate check` makes of one main file. */
+async function planOfFile(t: ExecutionContext, yaml: string, files = {}): Promise<SignalPlan> {
+  const directory = configDirectory(t, { master: `root_dir: ROOT\n${yaml}`, ...files });
+  return (await checkMigration(directory)).signals;
+}
+
+for (const pattern of [
+  'salt/minion/*/start',
+  'salt/auth',
+  'salt/key',
+  'salt/job/*/ret/*',
+  'salt/job/20240102030405678000/*',
+  'salt/beacon/*/inotify/*',
+  'salt/beacon/web1/load/',
+  'salt/cloud/*/destroyed',
+  'salt/presence/change',
+  'salt/run/*',
+  'salt/auth*',
+  'minion_start',
+]) {
+  test(`${pattern} needs no rule`, (t) => {
+    const plan = planOf(pattern);
+    t.deepEqual(tagsOf(plan), []);
+    t.is(plan.needless.length, 1);
+  });
+}
+
+for (const pattern of [
+  'myco/deploy/*',
+  'myco/deploy/done',
+  'my*',
+  '*/deploy/done',
+  'key*',
+  'salt/custom/*',
+  'salt/engines/docker_events/*',
+  'salt/jobs/*',
+]) {
+  test(`${pattern} is granted as it is`, (t) => {
+    t.deepEqual(tagsOf(planOf(pattern)), [pattern]);
+  });
+}
+
+for (const pattern of [
+  '*',
+  '**',
+  '*/*',
+  '?*',
+  '[a-z]*',
+  'my/{{ tag }}',
+  'a\nb*',
+  'x'.repeat(600),
+]) {
+  test(`${JSON.stringify(pattern.slice(0, 20))} is not granted, and the reason is told`, (t) => {
+    const plan = planOf(pattern);
+    t.deepEqual(tagsOf(plan), []);
+    t.is(plan.ungranted.length, 1);
+    t.not(plan.ungranted[0]?.reason, '');
+  });
+}
+
+const reactions = { rules: [], underivable: [] };
+
+test('salt/* is narrowed to what needs a rule there', (t) => {
+  for (const pattern of ['salt/*', 'salt*']) {
+    const plan = planOf(pattern);
+    t.deepEqual(tagsOf(plan), ['salt/state_result/*']);
+    t.is(plan.narrowed.length, 1);
+  }
+});
+
+test('what covers tags of the master too is granted with a note', (t) => {
+  t.is(planOf('*/ret/*').narrowed.length, 1);
+  t.is(planOf('myco/*').narrowed.length, 0);
+});
+
+test('tags that an engine of the master fires need no rule', (t) => {
+  t.deepEqual(tagsOf(planOf('salt/engines/slack/*', ['salt/engines/slack'])), []);
+  t.deepEqual(tagsOf(planOf('salt/engines/slackware/*', ['salt/engines/slack'])), [
+    'salt/engines/slackware/*',
+  ]);
+});
+
+test('a rule that two listeners need is written once, with both', (t) => {
+  const plan = planSignals(listening('my/tag', 'my/tag'), []);
+  t.deepEqual(tagsOf(plan), ['my/tag']);
+  t.is(plan.rules[0]?.listeners.length, 2);
+});
+
+test('reactors, engines and returners of events are listeners', async (t) => {
+  const plan = await planOfFile(
+    t,
+    `reactor: [{my/one: [a.sls]}, {'my/two/*': [b.sls]}]
+engines:
+  - http_logstash: {url: x, tags: [log/*, salt/auth]}
+  - fluent
+  - slack: {token: x}
+event_return: rawfile_json
+event_return_whitelist: [kept/*]
+`,
+  );
+  t.deepEqual(tagsOf(plan), ['my/one', 'my/two/*', 'log/*', 'kept/*']);
+  t.deepEqual(
+    plan.ungranted.map(({ pattern, listener }) => [pattern, listener]),
+    [['*', 'engine fluent']],
+  );
+  t.deepEqual(
+    plan.rules.map(({ listeners }) => listeners[0]?.line),
+    [2, 2, 3, 7],
+  );
+});
+
+test('reactors of several files are all listeners', async (t) => {
+  const plan = await planOfFile(t, '', {
+    'master.d/a.conf': 'reactor: [{my/one: [a.sls]}]',
+    'master.d/b.conf': 'reactor: [{my/two: [a.sls]}]',
+  });
+  t.deepEqual(tagsOf(plan), ['my/one', 'my/two']);
+});
+
+test('formulas of Thorium say which tags they listen for, where it is on', async (t) => {
+  const directory = configDirectory(t, {
+    'thorium/watch.sls': "x:\n  reg.set:\n    - add: y\n    - match: 'my/metric/*'  # often\n",
+    master: '',
+  });
+  const roots = `thorium_roots: {base: [${path.join(directory, 'thorium')}]}\n`;
+  t.deepEqual(tagsOf(await planOfFile(t, `${roots}engines: [{thorium: {}}]\n`)), ['my/metric/*']);
+  t.deepEqual(tagsOf(await planOfFile(t, roots)), []);
+});
+
+test('orchestrations say which tags they wait for', async (t) => {
+  const directory = configDirectory(t, {
+    'salt/orch/deploy.sls': `wait_a:
+  salt.wait_for_event:
+    - id_list: [web1]
+    - name: my/done/*
+    - timeout: 60
+other:
+  salt.state:
+    - name: not/this
+wait_b:
+  salt.wait_for_event:
+  - name: "my/other"
+my/by/id:
+  salt.wait_for_event:
+    - timeout: 60
+next:
+  cmd.run:
+    - name: nor/this
+`,
+  });
+  const plan = await planOfFile(t, `file_roots: {base: [${path.join(directory, 'salt')}]}\n`);
+  t.deepEqual(
+    plan.rules.map(({ tag, listeners }) => [tag, listeners[0]?.line]),
+    [
+      ['my/done/*', 2],
+      ['my/other', 10],
+    ],
+  );
+});
+
+test('the policy that is written is one that the master reads', async (t) => {
+  const odd = ['my/tag', 'quo"te*', "it's: #x", 'ünïcode/*', '- {a}', 'back\\slash'];
+  const plan = planSignals(listening(...odd, '*', 'salt/*', 'salt/auth'), []);
+  const directory = configDirectory(t, {
+    'master.d/signals.conf': policyText({ signals: plan, reactions }),
+    master: '',
+  });
+  const { config } = await loadMasterConfig(directory);
+  t.deepEqual(
+    config.acl.signals.map(({ tag }) => tag),
+    [...odd, 'salt/state_result/*'],
+  );
+});
+
+test('a policy without rules is read too', async (t) => {
+  const text = policyText({ signals: planSignals([], []), reactions });
+  const { config } = await loadMasterConfig(configDirectory(t, { master: text }));
+  t.deepEqual(config.acl.signals, []);
+});
+
+test('no name in a comment gets out of it', (t) => {
+  const [item] = listening('salt/auth');
+  const listener = 'x\nsaltbridge: {acl: 1}\u2028y';
+  const text = policyText({
+    signals: planSignals(item ? [{ ...item, listener }] : [], []),
+    reactions,
+  });
+  t.is(text.split('\n').filter((line) => line.startsWith('saltbridge')).length, 1);
+});
+
+const segment = fc.constantFrom(
+  'salt',
+  'job',
+  'auth',
+  'my',
+  'deploy',
+  'ret',
+  'key',
+  'x',
+  'state_result',
+  'web1',
+);
+const piece = fc.oneof(segment, segment, fc.constantFrom('*', '?', 'm*', 's*', '[!s]*'));
+const pattern = fc.array(piece, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('/'));
+const tag = fc.array(segment, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('/'));
+
+test('a tag that somebody listens for is permitted, or is one that needs or gets no rule', (t) => {
+  const check = (globs: string[], candidate: string): void => {
+    const plan = planSignals(listening(...globs), []);
+    const rules = plan.rules.map((rule) => ({ tag: rule.tag, minions: '*' }));
+    const allowed = decide(
+      {
+        subject: { kind: 'minion', id: 'web1' },
+        action: 'signal',
+        resource: { tag: candidate, wasPublishedToSubject: () => false },
+      },
+      policyOf(rulesOf(resolveMasterConfig({ acl: { signals: rules } }))),
+    ).effect;
+    const heard = globs.filter((glob) => compileGlob(glob)(candidate));
+    const told = new Set(
+      [...plan.narrowed, ...plan.ungranted, ...plan.needless].map((it) => it.pattern),
+    );
+    const isOthers = candidate.startsWith('salt/state_result/');
+    if (heard.length === 0) t.is(allowed, 'deny', candidate);
+    if (isReservedTag(candidate)) t.is(allowed, 'deny', candidate);
+    else if (heard.some((glob) => !told.has(glob)) && !isOthers) t.is(allowed, 'allow', candidate);
+  };
+  fc.assert(fc.property(fc.array(pattern, { minLength: 1, maxLength: 3 }), tag, check), {
+    numRuns: 2000,
+  });
 });

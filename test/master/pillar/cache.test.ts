@@ -1,8 +1,216 @@
 /** How much is kept of pillars that were made. */
-import test from 'ava';
-import { PillarCache, type PillarKey, Reads } from '../../../master/data/pillar.ts';
-import { traverseFacts } from '../../../minion-protocol/index.ts';
-import { noSources } from '../../helpers/pillar.ts';
+
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import { createSeal, type Seal } from '../../../master/auth/session-keys.ts';
+import {
+  type OwnPillar,
+  PillarCache,
+  type PillarConfig,
+  type PillarKey,
+  Reads,
+} from '../../../master/data/pillar.ts';
+import { type KeptPillar, PersistentPillarCache } from '../../../master/data/pillar-cache.ts';
+import type { PillarMap } from '../../../master/data/pillar-data.ts';
+import { resolveMasterConfig } from '../../../master/index.ts';
+import { packLocal, traverseFacts, type WireMap } from '../../../minion-protocol/index.ts';
+import {
+  createMemoryStore,
+  type Entry,
+  openEmbeddedStore,
+  type Store,
+} from '../../../store/index.ts';
+import { noSources, type OpenedPillar, openTree } from '../../helpers/pillar.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { planFiles } from '../reactor/plan-files.ts';
+
+// Pillars after a restart: what is given again, what is made again, and what a thief finds.
+
+const seal = createSeal(new Uint8Array(32).fill(7));
+const prefix = ['pillar-cache'];
+
+const tree = {
+  'base/top.sls':
+    "base:\n  '*': [a, 'x*']\n  group:\n    - match: nodegroup\n    - b\n    - ignore_missing: true\n",
+  'base/a.sls':
+    "{% from 'map.jinja' import n %}{% include 'part.jinja' ignore missing %}\na: {{ n }} {{ grains.role }} {{ salt['pillar.get']('e', '') }}\n",
+  'base/map.jinja': '{% set n = 1 %}\n',
+  'base/x1.sls': 'x1: 1\n',
+};
+
+interface Asked {
+  readonly id?: string;
+  readonly grains?: WireMap;
+  readonly lower?: PillarMap;
+}
+
+async function ask(pillar: OwnPillar, { id = 'web1', grains = {}, lower }: Asked = {}) {
+  const request = { saltenv: undefined, pillarenv: undefined };
+  return pillar.provide({ ...request, id, grains: { role: 'db', ...grains, id } }, lower);
+}
+
+function openStored(
+  t: ExecutionContext,
+  files: Readonly<Record<string, string>> = tree,
+  store: Store = createMemoryStore(),
+): Promise<OpenedPillar> {
+  return openTree(t, files, { nodegroups: { group: 'L@web1' } }, async () => ({
+    shelf: await PersistentPillarCache.open({ store, seal, hasKey: () => true }),
+  }));
+}
+
+test('after a restart the first pillar of unchanged files renders nothing', async (t) => {
+  const { pillar, reopen } = await openStored(t);
+  const before = await ask(pillar);
+  t.like(before, { pillar: { a: '1 db', x1: 1 } });
+  const again = await reopen();
+  t.deepEqual(await ask(again), before);
+  t.deepEqual(await ask(again, { grains: { other: 1 } }), before);
+  t.is(again.made, 0);
+  t.is(again.parsed, 0);
+});
+
+/** What can change while no master runs, and what the pillar is then. */
+const changes: readonly (readonly [
+  string,
+  (
+    | { readonly files: Readonly<Record<string, string>> }
+    | { readonly config: Partial<PillarConfig> }
+    | { readonly asked: Asked }
+  ),
+  WireMap,
+])[] = [
+  ['a file', { files: { 'x1.sls': 'x1: 2\n' } }, { x1: 2 }],
+  ['a file that is imported', { files: { 'map.jinja': '{% set n = 2 %}\n' } }, { a: '2 db' }],
+  ['a file that was looked for in vain', { files: { 'b.sls': 'b: 1\n' } }, { b: 1 }],
+  ['an include that was looked for in vain', { files: { 'part.jinja': 'p: 1' } }, { p: 1 }],
+  ['the names under a pattern', { files: { 'x2.sls': 'x2: 1\n' } }, { x2: 1 }],
+  ['a grain that was looked at', { asked: { grains: { role: 'web' } } }, { a: '1 web' }],
+  ['what external pillar gave', { asked: { lower: new Map([['e', 'ext']]) } }, { a: '1 db ext' }],
+  ['an option', { config: { pillarIncludesOverrideSls: true } }, { x1: 1 }],
+];
+
+for (const [what, change, expected] of changes) {
+  test(`after a restart a pillar is made again when ${what} changed meanwhile`, async (t) => {
+    const { pillar, directory, reopen } = await openStored(t);
+    await ask(pillar);
+    const files = 'files' in change ? change.files : {};
+    for (const [name, text] of Object.entries(files)) {
+      writeFileSync(path.join(directory, 'base', name), text);
+    }
+    const again = await reopen('config' in change ? change.config : {});
+    const answer = await ask(again, 'asked' in change ? change.asked : {});
+    t.like(answer.pillar, expected);
+    t.is(again.made, 1);
+  });
+}
+
+test('after a restart new nodegroups make pillars again', async (t) => {
+  const files = { ...tree, 'base/b.sls': 'b: 1\n' };
+  const { pillar, reopen } = await openStored(t, files);
+  t.like(await ask(pillar), { pillar: { b: 1 } });
+  const again = await reopen({ nodegroups: { group: 'L@web2' } });
+  t.false('b' in (await ask(again)).pillar);
+});
+
+test('a pillar that asked for the time is not kept', async (t) => {
+  const store = createMemoryStore();
+  const files = { ...tree, 'base/x1.sls': "x1: {{ None | strftime('%Y') }}\n" };
+  const { pillar } = await openStored(t, files, store);
+  await ask(pillar);
+  await written(store);
+  t.deepEqual(await keysIn(store), []);
+});
+
+test('what a pillar says of what grains have no part in is the same after a restart', async (t) => {
+  const files = { ...tree, 'base/x1.sls': "x1: {{ grains.get('tier', 'none') }}\n" };
+  const { pillar, reopen } = await openStored(t, files);
+  const before = await ask(pillar, { grains: { tier: 'core' } });
+  const again = await reopen();
+  const after = await ask(again, { grains: { tier: 'core' } });
+  t.is(again.made, 0);
+  t.deepEqual(after, before);
+  t.like(after.proven, { x1: 'none' });
+});
+
+test('neither the files of the store nor a backup hold a word of a pillar', async (t) => {
+  const directory = path.join(temporaryDirectory(t), 'store');
+  const store = await openEmbeddedStore({ directory });
+  t.teardown(() => store.close());
+  const canary = 'canary-in-the-pillar';
+  const files = { ...tree, 'base/x1.sls': `x1: ${canary}\nsecret-name-${canary}: 1\n` };
+  const { pillar } = await openStored(t, files, store);
+  await ask(pillar, { grains: { role: canary } });
+  await written(store);
+  t.is((await keysIn(store)).length, 1);
+  const backup = await store.backup(path.join(directory, 'backup.mdb'));
+  await store.close();
+  const all = readdirSync(directory).filter((name) => name.endsWith('.mdb'));
+  t.true(all.length >= 2 && backup.bytes > 0);
+  for (const name of all) t.false(readFileSync(path.join(directory, name)).includes(canary), name);
+});
+
+test('a record opens under no other seal key, and under no other id', async (t) => {
+  const store = createMemoryStore();
+  const shelf = await PersistentPillarCache.open({ store, seal, hasKey: () => true });
+  await shelf.put('web1', [kept('secret')]);
+  const [entry] = await entriesIn(store);
+  await store.write([{ op: 'put', key: [...prefix, 'web2'], value: entry?.value ?? Buffer.of() }]);
+  t.is((await (await reopened(store)).get('web1')).length, 1);
+  t.deepEqual(await (await reopened(store)).get('web2'), []);
+  const other = createSeal(new Uint8Array(32).fill(8));
+  t.deepEqual(await (await reopened(store, other)).get('web1'), []);
+});
+
+test('records of ids without a key are gone after the start, and bounds hold', async (t) => {
+  const store = createMemoryStore();
+  const shelf = await PersistentPillarCache.open({
+    store,
+    seal,
+    hasKey: () => true,
+    maxBytes: 3000,
+  });
+  for (const id of ['a', 'b', 'c']) await shelf.put(id, [kept(id.repeat(1000))]);
+  t.deepEqual(await keysIn(store), ['b', 'c']);
+  t.true(shelf.bytes <= 3000);
+  t.deepEqual(await shelf.get('a'), []);
+  await PersistentPillarCache.open({ store, seal, hasKey: (id) => id === 'c' });
+  t.deepEqual(await keysIn(store), ['c']);
+  const small = await PersistentPillarCache.open({
+    store,
+    seal,
+    hasKey: () => true,
+    maxRecordBytes: 500,
+  });
+  await small.put('c', [kept('c'.repeat(1000))]);
+  t.deepEqual(await keysIn(store), []);
+});
+
+/** Writes are done in the order of their calls. */
+async function written(store: Store): Promise<void> {
+  await store.write([{ op: 'delete', key: ['nothing'] }]);
+}
+
+function reopened(store: Store, its: Seal = seal): Promise<PersistentPillarCache> {
+  return PersistentPillarCache.open({ store, seal: its, hasKey: () => true });
+}
+
+function kept(text: string): KeptPillar {
+  const pillar = packLocal({ text });
+  const env = { saltenv: undefined, pillarenv: undefined, lower: '', rules: '' };
+  return { ...env, madeFrom: new Reads(noSources).madeFrom, pillar, proven: pillar };
+}
+
+async function entriesIn(store: Store): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  for await (const entry of store.list(prefix)) entries.push(entry);
+  return entries;
+}
+
+async function keysIn(store: Store): Promise<string[]> {
+  return (await entriesIn(store)).map(({ key }) => key.at(-1) ?? '');
+}
 
 function key(id: string, pillarenv?: string): PillarKey {
   return { id, saltenv: undefined, pillarenv, lower: '', rules: '' };
@@ -62,4 +270,75 @@ test('a pillar of more values than a peer may send is given again whole', async 
   await cache.keep(key('a'), { pillar, proven: pillar }, new Reads(noSources).madeFrom);
   const found = await cache.find(key('a'), {});
   t.deepEqual(found && traverseFacts(found.pillar, ['list', '299999']), 299_999);
+});
+
+// A file that loops to its limit: whoever else asks meanwhile is answered.
+
+const loops = '{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}';
+
+/** What is answered before something is done. */
+async function answeredDuring(
+  work: Promise<unknown>,
+  ask: () => Promise<unknown>,
+): Promise<number> {
+  let isDone = false;
+  const end = (): void => {
+    isDone = true;
+  };
+  work.then(end, end);
+  let count = 0;
+  for (; !isDone; count += 1) {
+    await ask();
+    // Lets messages of other threads in.
+    await new Promise(setImmediate);
+  }
+  return count;
+}
+
+test('while a pillar loops to its limit others get theirs', async (t) => {
+  const { pillar, configure } = await openTree(t, {
+    'base/top.sls': "base:\n  'evil': [loops]\n  'good*': [fine]\n",
+    'base/loops.sls': `\n${loops}\na: 1\n`,
+    'base/fine.sls': 'a: {{ grains.id }}\n',
+  });
+  const { limits } = resolveMasterConfig({});
+  configure({ limits: { ...limits, pillarSteps: Number.POSITIVE_INFINITY } });
+  const ask = (id: string) =>
+    pillar.provide({ id, grains: { id }, saltenv: undefined, pillarenv: undefined });
+  await ask('good');
+  const evil = ask('evil');
+  let number = 0;
+  const answered = await answeredDuring(evil, async () => {
+    number += 1;
+    const id = `good${number}`;
+    t.like(await ask(id), { pillar: { a: id } });
+  });
+  t.true(answered >= 20, `${answered} answered`);
+  t.like((await evil).pillar, {
+    _errors: ["Rendering SLS 'loops' failed. Please see master log for details."],
+  });
+  const before = pillar.made;
+  const again = ask('evil');
+  const stillAnswered = await answeredDuring(again, () => ask('good1'));
+  t.true(stillAnswered >= 20, `${stillAnswered} answered`);
+  t.is(pillar.made, before + 1, 'what ended by the clock is not kept');
+});
+
+test('while a file for the reactor loops to its limit other events are planned', async (t) => {
+  const { directory, plan } = await planFiles(
+    t,
+    {
+      'loops.sls': `${loops}`,
+      'fine.sls': 'a:\n  local.test.ping: [{tgt: {{ data.id }}}]\n',
+    },
+    { steps: 3_000_000 },
+  );
+  const event = { tag: 'a/b', sender: 'web1', data: undefined, body: { id: 'web1' } };
+  const evil = plan(path.join(directory, 'loops.sls'), event);
+  const answered = await answeredDuring(evil, async () => {
+    const { calls } = await plan(path.join(directory, 'fine.sls'), event);
+    t.is(calls.length, 1);
+  });
+  t.true(answered >= 20, `${answered} answered`);
+  t.like(await evil, { calls: [], refused: [{ reason: 'render' }] });
 });

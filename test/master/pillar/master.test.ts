@@ -1,9 +1,26 @@
 /** Pillar of files in a running master: what minions get, what is kept, and what rights follow. */
+
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '../../../acl/index.ts';
-import type { MasterOptions } from '../../../master/index.ts';
-import { createMinion, isWireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import { createSilentLogger } from '../../../master/api/log.ts';
+import {
+  type ExtPillar,
+  type ExtPillarHttpOptions,
+  extPillarFiles,
+  extPillarHttp,
+  withExtPillar,
+} from '../../../master/data/ext-pillar.ts';
+import { fromProvider } from '../../../master/data/pillar.ts';
+import type { Master, MasterOptions } from '../../../master/index.ts';
+import {
+  createMinion,
+  type FactMap,
+  isWireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
@@ -146,3 +163,298 @@ test('a pillar that has errors says which file, and a program has no files to ex
   t.like(await master.pillar.show({ minion: 'web1' }), { a: 1 });
   await t.throwsAsync(master.pillar.explain({ minion: 'web1' }), { code: 'ERR_NOT_SERVED' });
 });
+
+// `ext_pillar`, `ext_pillar_first` and `pillar_opts` in a running master.
+
+interface Started {
+  readonly master: Master;
+  readonly directory: string;
+}
+
+/** A master with `pillar/` as its files and `ext/` for its minions, both below a root of files. */
+async function startWithExtPillar(
+  t: ExecutionContext,
+  tree: FileTree,
+  config: Partial<MasterOptions> = {},
+): Promise<Started> {
+  const directory = temporaryDirectory(t);
+  layOut(directory, tree);
+  const { master } = await startVectorMaster(t, {
+    config: {
+      extPillar: [{ module: 'minion_files', directory: path.join(directory, 'ext') }],
+      pillarRoots: { base: [path.join(directory, 'pillar')] },
+      fileRoots: { base: [directory] },
+      ...config,
+    },
+  });
+  return { master, directory };
+}
+
+async function pillarOf(master: Master): Promise<unknown> {
+  return JSON.parse(JSON.stringify(await master.pillar.show({ minion: 'web1' })));
+}
+
+const extPillarTree = {
+  'pillar/top.sls': "base:\n  '*': [a]\n  'tier:core':\n    - match: pillar\n    - core\n",
+  'pillar/a.sls': 'x: {from: files, files: 1}\nseen: {{ salt["pillar.get"]("tier", "none") }}\n',
+  'pillar/core.sls': 'core: 1\n',
+  'ext/web1.json': '{"x": {"from": "ext", "ext": 1}, "tier": "core"}',
+  'ext/web2.json': '{"secret": 2}',
+  'state.sls': 'a: b\n',
+};
+
+test('sources lie over the files, which see nothing of them', async (t) => {
+  const { master } = await startWithExtPillar(t, extPillarTree);
+  t.deepEqual(await pillarOf(master), {
+    x: { from: 'ext', files: 1, ext: 1 },
+    seen: 'none',
+    tier: 'core',
+  });
+});
+
+test('with ext_pillar_first the files lie over them and see them, as do targets', async (t) => {
+  const { master, directory } = await startWithExtPillar(t, extPillarTree, {
+    extPillarFirst: true,
+  });
+  const first = {
+    x: { from: 'files', ext: 1, files: 1 },
+    tier: 'core',
+    seen: 'core',
+    core: 1,
+  };
+  t.deepEqual(await pillarOf(master), first);
+  // What was kept is not taken for what another external pillar leads to.
+  layOut(directory, { 'ext/web1.json': '{"tier": "front"}' });
+  t.deepEqual(await pillarOf(master), {
+    x: { from: 'files', files: 1 },
+    tier: 'front',
+    seen: 'front',
+  });
+  layOut(directory, { 'ext/web1.json': extPillarTree['ext/web1.json'] });
+  t.deepEqual(await pillarOf(master), first);
+  const { files } = await master.pillar.explain({ minion: 'web1', key: 'core' });
+  t.deepEqual(
+    files.map(({ file }) => file),
+    ['core.sls'],
+  );
+});
+
+test('with ext_pillar_first a source that fails is named, and the files are there', async (t) => {
+  const broken = { ...extPillarTree, 'ext/web1.json': '[1]' };
+  const { master } = await startWithExtPillar(t, broken, { extPillarFirst: true });
+  t.deepEqual(await pillarOf(master), {
+    x: { from: 'files', files: 1 },
+    seen: 'none',
+    _errors: ['Failed to load ext_pillar minion_files. Please see master log for details.'],
+  });
+});
+
+test('while a large file of one minion is read, others get theirs', async (t) => {
+  const lines = Array.from({ length: 6000 }, (_, at) => `k${at}: {a: [1, 2], b: some text}\n`);
+  const { master } = await startWithExtPillar(t, {
+    ...extPillarTree,
+    'ext/large.yaml': lines.join(''),
+  });
+  await pillarOf(master);
+  let isDone = false;
+  const large = master.pillar.show({ minion: 'large' }).finally(() => {
+    isDone = true;
+  });
+  let answered = 0;
+  for (; !isDone; answered += 1) {
+    t.like(await pillarOf(master), { tier: 'core' });
+    // Lets messages of other threads in.
+    await new Promise(setImmediate);
+  }
+  t.true(answered >= 10, `${answered} answered`);
+  t.like(await large, { k5999: { a: [1, 2], b: 'some text' } });
+});
+
+test('a program lies over both', async (t) => {
+  for (const extPillarFirst of [false, true]) {
+    const directory = temporaryDirectory(t);
+    layOut(directory, extPillarTree);
+    const { master } = await startVectorMaster(t, {
+      config: {
+        extPillar: [{ module: 'minion_files', directory: path.join(directory, 'ext') }],
+        extPillarFirst,
+      },
+      pillar: async () => ({ x: { from: 'program' } }),
+      extensions: [
+        {
+          name: 'over',
+          open: async () => ({
+            pillar: { name: 'over', provide: async () => ({ tier: 'over' }) },
+            close: async () => {},
+          }),
+        },
+      ],
+    });
+    const from = extPillarFirst ? 'program' : 'ext';
+    t.deepEqual(await pillarOf(master), { x: { from, ext: 1 }, tier: 'over' });
+  }
+});
+
+test('the files of minions below a root of files are not there for minions', async (t) => {
+  const { master } = await startWithExtPillar(t, extPillarTree);
+  const { return: files } = await master.runners.run({ fun: 'fileserver.file_list' });
+  t.deepEqual(files, ['state.sls']);
+});
+
+test('pillar_opts puts options into the pillar, and no secret, path or right', async (t) => {
+  const { master, directory } = await startWithExtPillar(t, extPillarTree, {
+    pillarOpts: true,
+    failhard: true,
+    keyPass: 'planted',
+    peer: { planted: ['x.y'] },
+  });
+  const { master: told } = (await pillarOf(master)) as { master: Record<string, unknown> };
+  t.like(told, { failhard: true, pillar_opts: true, state_top: 'top.sls', hash_type: 'sha256' });
+  const text = JSON.stringify(told);
+  t.false(text.includes('planted'));
+  t.false(text.includes(directory));
+  t.false(text.includes('/'));
+  const without = await startWithExtPillar(t, extPillarTree);
+  t.false(Object.hasOwn(Object(await pillarOf(without.master)), 'master'));
+});
+
+// Pillar from elsewhere: what lies over what, what fails, and what may be asked.
+
+const nobodyElse = { saltenv: undefined, pillarenv: undefined };
+
+async function over(sources: readonly ExtPillar[]) {
+  const base = fromProvider(async () => ({ a: { x: 1 }, b: 1 }));
+  const log = createSilentLogger();
+  const source = withExtPillar(base, { sources, strategy: 'smart', mergeLists: false, log });
+  return source.provide({ id: 'web1', grains: { id: 'web1', role: 'db' }, ...nobodyElse });
+}
+
+test('sources lie over the files, the later ones over the earlier', async (t) => {
+  const asked: unknown[] = [];
+  const first: ExtPillar = {
+    name: 'first',
+    provide: async (request) => {
+      asked.push(request);
+      return { a: { y: 2 }, c: 1 };
+    },
+  };
+  const second: ExtPillar = { name: 'second', provide: async () => ({ c: 2 }) };
+  const none: ExtPillar = { name: 'none', provide: async () => undefined };
+  const { pillar, proven } = await over([first, none, second]);
+  t.deepEqual(JSON.parse(JSON.stringify(pillar)), { a: { x: 1, y: 2 }, b: 1, c: 2 });
+  t.is(proven, pillar);
+  // Nothing that a minion says of itself.
+  t.deepEqual(asked, [{ id: 'web1', ...nobodyElse }]);
+});
+
+test('a source that fails is named to the minion, without its reason', async (t) => {
+  const failing: ExtPillar = {
+    name: 'vault',
+    provide: async () => {
+      throw new Error('the token hunter2 is over');
+    },
+  };
+  const { pillar } = await over([failing]);
+  t.like(pillar, {
+    b: 1,
+    _errors: ['Failed to load ext_pillar vault. Please see master log for details.'],
+  });
+});
+
+async function fromFiles(t: ExecutionContext, tree: FileTree, id: string): Promise<unknown> {
+  const directory = temporaryDirectory(t);
+  layOut(directory, tree);
+  const source = await extPillarFiles({ directory: path.join(directory, 'data'), maxBytes: 100 });
+  const pillar = await source.provide({ id, ...nobodyElse });
+  return pillar && { ...pillar };
+}
+
+test('each minion has a file of its own, which is data', async (t) => {
+  const tree = {
+    'data/web1.json': '{"a": "{{ 7 * 7 }}"}',
+    'data/web1.yaml': 'a: 2\n',
+    'data/web2.yaml': 'a: {{ x }}\n',
+    'data/web3.yml': 'a: yes\n',
+    'data/web4.yaml': '[1]\n',
+    'data/web5.json': `{"a": "${'x'.repeat(100)}"}`,
+  };
+  t.deepEqual(await fromFiles(t, tree, 'web1'), { a: '{{ 7 * 7 }}' });
+  t.deepEqual(await fromFiles(t, tree, 'web3'), { a: true });
+  t.is(await fromFiles(t, tree, 'web9'), undefined);
+  await t.throwsAsync(fromFiles(t, tree, 'web2'), { code: 'ERR_YAML' });
+  await t.throwsAsync(fromFiles(t, tree, 'web4'), { code: 'ERR_PILLAR_FILE' });
+  await t.throwsAsync(fromFiles(t, tree, 'web5'), { code: 'ERR_PILLAR_FILE' });
+});
+
+test('no id reaches a file outside the directory', async (t) => {
+  const tree = {
+    'data/inner/web1.json': '{"a": 1}',
+    'data/out.json': { link: '../secret.json' },
+    'secret.json': '{"a": 1}',
+  };
+  for (const id of ['../secret', 'inner/web1', 'out', '..', 'web1\0']) {
+    t.is(await fromFiles(t, tree, id), undefined, id);
+  }
+});
+
+/** A service, and what it was asked. */
+async function serve(t: ExecutionContext, answer: (response: ServerResponse) => void) {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.url} ${request.headers.authorization ?? ''}`);
+    answer(response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const address = server.address();
+  const host = `127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+  const ask = (
+    id: string,
+    options: Partial<ExtPillarHttpOptions> = {},
+  ): Promise<FactMap | undefined> =>
+    extPillarHttp({
+      url: `http://${host}/pillar/{id}`,
+      hosts: [host],
+      allowsPlainHttp: true,
+      ...options,
+    }).provide({ id, ...nobodyElse });
+  return { asked, ask };
+}
+
+test('a service is asked by id, with its headers', async (t) => {
+  const { asked, ask } = await serve(t, (response) => response.end('{"a": {"b": 1}}'));
+  const pillar = await ask('web1/../x?y#z', { headers: { authorization: 'Bearer t' } });
+  t.deepEqual(JSON.parse(JSON.stringify(pillar)), { a: { b: 1 } });
+  t.deepEqual(asked, ['/pillar/web1%2F..%2Fx%3Fy%23z Bearer t']);
+});
+
+test('a service may have nothing, and must not answer otherwise, elsewhere, or too much', async (t) => {
+  const none = await serve(t, (response) => response.writeHead(404).end('none'));
+  t.is(await none.ask('web1'), undefined);
+  const broken = await serve(t, (response) => response.writeHead(500).end());
+  await t.throwsAsync(broken.ask('web1'), { code: 'ERR_PILLAR_SOURCE' });
+  const other = await serve(t, (response) => response.end('{"a": 1}'));
+  const moved = await serve(t, (response) =>
+    response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
+  );
+  await t.throwsAsync(moved.ask('web1'), { code: 'ERR_PILLAR_SOURCE' });
+  await t.throwsAsync(other.ask('web1', { maxBytes: 5 }), { code: 'ERR_PILLAR_SOURCE' });
+  const silent = await serve(t, () => {});
+  await t.throwsAsync(silent.ask('web1', { timeoutMs: 20 }), { code: 'ERR_PILLAR_SOURCE' });
+});
+
+for (const [what, options] of Object.entries({
+  'that is not listed': { url: 'https://other.test/{id}', hosts: ['cmdb.test'] },
+  'that the id would choose': { url: 'https://{id}/x', hosts: ['id'] },
+  'without encryption': { url: 'http://cmdb.test/{id}', hosts: ['cmdb.test'] },
+  'that is a file': { url: 'file:///etc/{id}', hosts: [''] },
+  'that is none': { url: '{id}', hosts: [] },
+})) {
+  test(`a host ${what} is refused`, (t) => {
+    t.throws(() => extPillarHttp(options), { code: 'ERR_ARGS' });
+  });
+}

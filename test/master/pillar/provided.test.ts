@@ -1,11 +1,13 @@
 /** What a pillar is made from, how long it is good for, and what minions cannot do with it. */
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
-import type { OwnPillar } from '../../../master/data/pillar.ts';
+import { type OwnPillar, originsOf, type PillarConfig } from '../../../master/data/pillar.ts';
+import { mergeOverride } from '../../../master/data/pillar-data.ts';
 import { createLogger } from '../../../master/index.ts';
-import type { WireMap } from '../../../minion-protocol/index.ts';
+import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
 import { within } from '../../helpers/deadline.ts';
 import { openTree } from '../../helpers/pillar.ts';
 
@@ -349,4 +351,151 @@ test('templates can ask whether a target means the minion, and a pillar remember
   t.deepEqual(await answers('db'), [true, true, true, true, true, true, true, false, false]);
   t.deepEqual(await answers('web'), [true, false, false, true, true, true, true, false, false]);
   t.is(pillar.made, 2);
+});
+
+// What Salt made of the same files; see test/fixtures/pillar/README.md.
+
+interface Recorded {
+  readonly name: string;
+  readonly files: Readonly<Record<string, string>>;
+  readonly roots?: readonly string[];
+  readonly roots_map?: Readonly<Record<string, readonly string[]>>;
+  readonly opts?: Readonly<Record<string, unknown>>;
+  readonly saltenv?: string;
+  readonly pillarenv?: string;
+  readonly override?: WireMap;
+  readonly fails?: boolean;
+  readonly pillar: Encoded;
+}
+
+/** JSON cannot tell a float, nor have keys that are no text. */
+type Encoded =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly Encoded[]
+  | { readonly float: string }
+  | { readonly map: readonly (readonly [Encoded, Encoded])[] };
+
+const fixture = new URL('../../../../test/fixtures/pillar/cases.json', import.meta.url);
+const recorded: { readonly grains: WireMap; readonly cases: readonly Recorded[] } = JSON.parse(
+  readFileSync(fixture, 'utf8'),
+);
+
+const members: Readonly<Record<string, keyof PillarConfig>> = {
+  pillar_includes_override_sls: 'pillarIncludesOverrideSls',
+  pillar_merge_lists: 'pillarMergeLists',
+  pillar_raise_on_missing: 'pillarRaiseOnMissing',
+  pillar_safe_render_error: 'pillarSafeRenderError',
+  pillar_source_merging_strategy: 'pillarSourceMergingStrategy',
+  pillarenv: 'pillarenv',
+  nodegroups: 'nodegroups',
+  state_top: 'stateTop',
+  renderer: 'renderer',
+  jinja_trim_blocks: 'jinjaTrimBlocks',
+  jinja_lstrip_blocks: 'jinjaLstripBlocks',
+};
+
+for (const it of recorded.cases) {
+  test(`as Salt: ${it.name}`, async (t) => {
+    const roots = it.roots_map ?? Object.fromEntries((it.roots ?? ['base']).map((e) => [e, [e]]));
+    const options = Object.entries(it.opts ?? {}).map(([name, value]) => {
+      const member = members[name];
+      if (member === undefined) throw new TypeError(`no option ${name}`);
+      return [member, value];
+    });
+    const { pillar } = await openTree(t, it.files, {
+      ...Object.fromEntries(options),
+      pillarRoots: roots,
+    });
+    const answer = await pillar.provide({
+      id: 'web1',
+      grains: { ...recorded.grains, id: 'web1' },
+      saltenv: it.saltenv,
+      pillarenv: it.pillarenv,
+    });
+    const whole = mergeOverride(answer.pillar, it.override ?? {}, {
+      strategy: 'smart',
+      mergeLists: it.opts?.pillar_merge_lists === true,
+    });
+    const [ours, theirs] = [fromWire(whole), fromSalt(it.pillar)];
+    t.deepEqual(shortened(ours), shortened(theirs));
+  });
+}
+
+test('the recorded trees are enough', (t) => {
+  const lines = recorded.cases.map(({ files }) =>
+    Math.max(...Object.values(files).map((text) => text.split('\n').length)),
+  );
+  t.true(recorded.cases.length >= 60);
+  t.true(recorded.cases.filter(({ fails }) => fails).length >= 10);
+  t.true(lines.filter((count) => count > 80).length >= 10);
+});
+
+/** Maps as sorted pairs, so that the order of keys does not count. */
+type Canonical = null | boolean | number | string | readonly Canonical[] | { pairs: Canonical[][] };
+
+function fromSalt(value: Encoded): Canonical {
+  if (typeof value !== 'object' || value === null) return value;
+  if (isList(value)) return value.map(fromSalt);
+  if ('float' in value) return Number(value.float);
+  return sorted(value.map.map(([key, inner]) => [fromSalt(key), fromSalt(inner)]));
+}
+
+function fromWire(value: WireValue): Canonical {
+  if (typeof value === 'bigint') return Number(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(fromWire);
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  return sorted(entries.map(([key, inner]) => [fromWire(key), fromWire(inner)]));
+}
+
+function isList(value: Encoded): value is readonly Encoded[] {
+  return Array.isArray(value);
+}
+
+function sorted(pairs: Canonical[][]): Canonical {
+  const byText = pairs.map((pair): [string, Canonical[]] => [JSON.stringify(pair[0]), pair]);
+  byText.sort(([left], [right]) => (left < right ? -1 : 1));
+  return { pairs: byText.map(([, pair]) => pair) };
+}
+
+/** Of errors that tell what is wrong, Salt's own words: what follows is of its YAML, and paths. */
+function shortened(value: Canonical): Canonical {
+  if (typeof value === 'string')
+    return value.replace(/(render error:\n(?:Jinja [^;:]*)?).*$/s, '$1');
+  if (typeof value !== 'object' || value === null) return value;
+  if ('pairs' in value) return { pairs: value.pairs.map((pair) => pair.map(shortened)) };
+  return value.map(shortened);
+}
+
+// Where a value comes from, whatever the size of a tree.
+
+const request = { id: 'web1', grains: { id: 'web1' }, saltenv: undefined, pillarenv: undefined };
+
+test('an explanation names the files that lie uppermost, and counts the others', async (t) => {
+  const names = Array.from({ length: 250 }, (_, index) => `s${String(index).padStart(3, '0')}`);
+  const files = Object.fromEntries(names.map((name) => [`base/${name}.sls`, `a: ${name}\n`]));
+  const { pillar } = await openTree(t, { ...files, 'base/top.sls': "base:\n  '*': ['s*']\n" });
+  const { layers } = await pillar.compile(request);
+  const { files: named, omitted } = originsOf(layers, 'a');
+  t.deepEqual(
+    named.map(({ sls }) => sls),
+    names.slice(50),
+  );
+  t.is(omitted, 50);
+  t.deepEqual(originsOf(layers, 'b'), { files: [], omitted: 0 });
+});
+
+test('a pillar has only so many includes', async (t) => {
+  const include = (count: number): string => `include: [${Array(count).fill('b').join(', ')}]\n`;
+  const tree = { 'base/top.sls': "base:\n  '*': [a]\n", 'base/b.sls': 'b: 1\n' };
+  const few = await openTree(t, { ...tree, 'base/a.sls': include(300) });
+  t.like(await few.pillar.provide(request), { pillar: { b: 1 } });
+  const many = await openTree(t, { ...tree, 'base/a.sls': include(20_001) });
+  await t.throwsAsync(many.pillar.provide(request), {
+    code: 'ERR_PILLAR_FILE',
+    message: /20000 includes/,
+  });
 });

@@ -1,11 +1,37 @@
 /** What follows from events: what is taken from them, how often, and what a reaction may do. */
-import test from 'ava';
+
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import { compileDataSchema } from '../../../acl/data-schema.ts';
 import { allow } from '../../../acl/index.ts';
-import { reaction, resolveMasterConfig } from '../../../master/index.ts';
-import { within } from '../../helpers/deadline.ts';
-import { directories } from '../../helpers/vector-master.ts';
+import { storeDirectory } from '../../../master/config/options.ts';
+import { policySyntax } from '../../../master/config/policy-rules.ts';
+import { requiredTypes } from '../../../master/config/reactions.ts';
+import {
+  backupOfflineStore,
+  reaction,
+  resolveMasterConfig,
+  restoreMasterStore,
+} from '../../../master/index.ts';
+import {
+  openRunsPrefix,
+  ReactionQueue,
+  unpackOpenRun,
+} from '../../../master/reactor/reaction-queue.ts';
+import { createMemoryTransport, type MasterTransport } from '../../../minion-protocol/index.ts';
+import {
+  createMemoryStore,
+  openEmbeddedStore,
+  type Store,
+  StoreError,
+} from '../../../store/index.ts';
+import { until, within } from '../../helpers/deadline.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { directories, RECORDED_AT } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
 import { keys } from '../../helpers/vectors.ts';
-import { acl, grant, puppet, startStage, startWeb, tag } from './stage.ts';
+import { acl, grant, puppet, type Stage, startStage, startWeb, tag } from './stage.ts';
 
 test('a permitted signal leads to a job with its data, and the run is told', async (t) => {
   const stage = await startStage(t, {});
@@ -274,4 +300,327 @@ test('a reload puts other reactions in force, all or none', async (t) => {
   t.deepEqual(calls, [{ env: 'b' }]);
   t.is((await stage.master.reactions.show('puppet')).on, tag);
   await t.throwsAsync(stage.master.reactions.show('other'), { code: 'ERR_REACTION_UNKNOWN' });
+});
+
+// What a crash leaves: a run that was acknowledged is done, and under one jid alone.
+
+const startEvent = recorded('minion_event', 'start event v3');
+
+/** An event that needs no rule: after it, the minion's version is known, and nothing of it is kept. */
+const own = 'minion_ping';
+
+interface Disk {
+  readonly store: Store;
+  /** Writes that still succeed. */
+  left: number;
+}
+
+/** A store that keeps nothing any more after some writes, as if the process had ended there. */
+function fragileStore(memory: Store): Disk {
+  const disk: Disk = {
+    left: Number.POSITIVE_INFINITY,
+    store: new Proxy(memory, {
+      get(target, name) {
+        if (name === 'write') {
+          return async (operations: Parameters<Store['write']>[0]) => {
+            disk.left -= 1;
+            if (disk.left < 0) throw new StoreError('ERR_STORE_CLOSED', 'gone');
+            return target.write(operations);
+          };
+        }
+        const value: unknown = Reflect.get(target, name);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    }),
+  };
+  return disk;
+}
+
+/** Sends a request; whether it was acknowledged. */
+async function isAcknowledged(stage: Stage, request: Uint8Array, nonce: string): Promise<boolean> {
+  try {
+    return openReply(startEvent, await stage.ask(request), nonce) === null;
+  } catch {
+    return false;
+  }
+}
+
+async function sent({ master }: Stage): Promise<void> {
+  while ((await master.reactions.runs())[0]?.state !== 'running') {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** A master that ends with a run in the queue: its store and its directory. */
+async function leaveWaiting(t: ExecutionContext): Promise<Pick<Stage, 'store' | 'directory'>> {
+  const memory = createMemoryStore({ now: () => RECORDED_AT });
+  const disk = fragileStore(memory);
+  const { emit, master, directory, ...rest } = await startStage(t, {}, { store: disk.store });
+  await startWeb(t, rest);
+  await emit({}, own);
+  disk.left = 1;
+  await emit({ env: 'live' });
+  await master.close();
+  return { store: memory, directory };
+}
+
+for (let writes = 0; writes <= 5; writes += 1) {
+  test(`a master that ends after ${writes} writes has done the run once, or leaves it`, async (t) => {
+    const memory = createMemoryStore({ now: () => RECORDED_AT });
+    const disk = fragileStore(memory);
+    const first = await startStage(t, {}, { store: disk.store });
+    const jids: string[] = [];
+    const functions = {
+      'test.kwarg': (_call: unknown, { jid }: { readonly jid: string }) => {
+        jids.push(jid);
+        return true;
+      },
+    };
+    await startWeb(t, first, functions);
+    await first.emit({}, own);
+    const nonce = freshNonce();
+    const request = altered(startEvent, { load: { tag, data: { env: 'live' }, nonce } });
+    disk.left = writes;
+    const wasAcknowledged = await isAcknowledged(first, request, nonce);
+    t.is(wasAcknowledged, writes > 0);
+    // The run, the job and a serial are kept: then the job leaves, and is not to be cut off.
+    if (writes >= 3) await until('the job to run', () => jids.length > 0);
+    await first.master.close();
+
+    const second = await startStage(t, {}, { store: memory, directory: first.directory });
+    await startWeb(t, second, functions);
+    t.true(await isAcknowledged(second, request, nonce), 'sent again');
+    const [run] = await second.ended(1);
+    t.is((await second.master.reactions.runs()).length, 1);
+    await until('the job to run', () => jids.length > 0);
+    t.deepEqual([...new Set(jids)], [run?.jid]);
+  });
+}
+
+test('a request that comes again, also to the next master, leads to no second run', async (t) => {
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  const first = await startStage(t, {}, { store });
+  const { calls } = await startWeb(t, first);
+  const nonce = freshNonce();
+  const request = altered(startEvent, { load: { tag, data: { env: 'live' }, nonce } });
+  for (let time = 0; time < 3; time += 1) t.true(await isAcknowledged(first, request, nonce));
+  await first.ended(1);
+  await first.master.close();
+  const startAt = RECORDED_AT + 2000;
+  const second = await startStage(t, {}, { store, directory: first.directory, startAt });
+  t.true(await isAcknowledged(second, request, nonce));
+  t.is((await second.master.reactions.runs()).length, 1);
+  t.is((await second.counters())['reaction-repeated'], 1);
+  t.is(calls.length, 1);
+});
+
+test('an event that was dropped does not lead to a run when it comes again', async (t) => {
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  const once = { ...puppet, oncePer: 60 };
+  const first = await startStage(t, { reactions: [once] }, { store });
+  await startWeb(t, first);
+  await first.emit({ env: 'live' });
+  const nonce = freshNonce();
+  const request = altered(startEvent, { load: { tag, data: { env: 'live' }, nonce } });
+  t.true(await isAcknowledged(first, request, nonce));
+  await first.ended(1);
+  await first.master.close();
+  const config = { reactions: [puppet] };
+  const second = await startStage(t, config, { store, directory: first.directory });
+  t.true(await isAcknowledged(second, request, nonce));
+  t.is((await second.master.reactions.runs()).length, 1);
+});
+
+test('a run that waits is done by the next master, in which its right is asked for anew', async (t) => {
+  for (const [rules, state] of [
+    [[grant], 'succeeded'],
+    [[], 'denied'],
+  ] as const) {
+    const left = await leaveWaiting(t);
+    const config = { acl: acl(...rules) };
+    const second = await startStage(t, config, left);
+    await startWeb(t, second);
+    t.is((await second.ended(1))[0]?.state, state);
+  }
+});
+
+test('a run of a reaction that is gone is not done', async (t) => {
+  const left = await leaveWaiting(t);
+  const second = await startStage(t, { reactions: [] }, left);
+  const { calls } = await startWeb(t, second);
+  t.is((await second.ended(1))[0]?.state, 'removed');
+  t.deepEqual(calls, []);
+});
+
+test('a job that has left is not published again, though its minions know nothing of it', async (t) => {
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  const first = await startStage(t, {}, { store });
+  let began: () => void = () => {};
+  const beginning = new Promise<void>((resolve) => {
+    began = resolve;
+  });
+  await startWeb(t, first, {
+    'test.kwarg': async (_call, { signal }) => {
+      began();
+      await new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      return true;
+    },
+  });
+  await first.emit({ env: 'live' });
+  await within('the job to begin', beginning);
+  await within('the job to be known as sent', sent(first));
+  await first.master.close();
+  const second = await startStage(t, {}, { store, directory: first.directory });
+  const { calls, minion } = await startWeb(t, second);
+  t.is((await second.ended(1))[0]?.state, 'interrupted');
+  t.is(minion.state.state, 'connected');
+  const jobs = await second.master.jobs.list();
+  await second.emit({ env: 'test' });
+  await second.ended(2);
+  t.deepEqual(calls, [{ env: 'test' }]);
+  t.is(jobs.length, 1);
+});
+
+test('what is under way before the start is over is not taken for left by another master', async (t) => {
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  const first = createMemoryTransport();
+  const late = createMemoryTransport();
+  const request = altered(startEvent, {
+    load: { tag, data: { env: 'live' }, nonce: freshNonce() },
+  });
+  const listen: MasterTransport['listen'] = async (...handlers) => {
+    await first.dial('peer', '192.0.2.9').request(request, 10_000);
+    await within('the job to have left', sentIn(store));
+    return late.master.listen(...handlers);
+  };
+  const second = new Proxy(late.master, {
+    get: (target, name) => {
+      const value: unknown = name === 'listen' ? listen : Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  const stage = await startStage(t, {}, { store, transports: [first.master, second] });
+  const [run, ...more] = await stage.master.reactions.runs();
+  t.deepEqual(more, []);
+  t.is(run?.state, 'running');
+});
+
+async function sentIn(store: Store): Promise<void> {
+  for (;;) {
+    for await (const { value } of store.list(openRunsPrefix)) {
+      if (unpackOpenRun(value).isSent) return;
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+const run = {
+  jid: '20240102030405123456',
+  reaction: 'puppet',
+  tag: 'a/b',
+  depth: 0,
+  queuedAt: 0,
+  call: { kind: 'runner', fun: 'manage.present', arg: [], kwarg: {} },
+  isSent: false,
+} as const;
+
+test('a backup that is put back does nothing that waited when it was made', async (t) => {
+  const directory = temporaryDirectory(t);
+  const config = resolveMasterConfig(directories(directory));
+  const place = { directory: storeDirectory(config.stateDir) };
+  const before = await openEmbeddedStore(place);
+  const queue = await ReactionQueue.open({
+    store: before,
+    keepMs: 1,
+    keepMarksMs: 1,
+    now: Date.now,
+  });
+  await queue.add(run, { mark: undefined, window: undefined });
+  await before.close();
+  const { file } = await backupOfflineStore(config, path.join(directory, 'backup'));
+  await restoreMasterStore(config, file);
+  const after = await openEmbeddedStore(place);
+  t.teardown(() => after.close());
+  const left: unknown[] = [];
+  for await (const entry of after.list(openRunsPrefix)) left.push(entry.key);
+  t.deepEqual(left, []);
+});
+
+const syntax = {
+  ...policySyntax,
+  target: () => ({ isEntitled: () => false, claims: () => false, mayMean: () => false }),
+};
+
+test('a value is vouched for only where each step says that it is there', (t) => {
+  const leaf = { type: ['string', 'null'] };
+  for (const [schema, types] of [
+    [{ type: 'object', required: ['a'], properties: { a: { type: 'integer' } } }, ['number']],
+    [
+      { type: 'object', required: ['a'], properties: { a: { enum: ['x', 1] } } },
+      ['string', 'number'],
+    ],
+    [{ type: 'object', required: ['a'], properties: { a: { const: true } } }, ['boolean']],
+    [{ required: ['a'], properties: { a: { type: 'string' } } }, undefined],
+    [{ type: 'object', properties: { a: { type: 'string' } } }, undefined],
+    [{ type: 'object', required: ['a'] }, undefined],
+    [{ type: 'object', required: ['a'], properties: { a: leaf } }, undefined],
+    [{ type: 'object', required: ['a'], properties: { a: { enum: [[]] } } }, undefined],
+    [{ type: 'object', required: ['a'], properties: { a: {} } }, undefined],
+    [true, undefined],
+  ] as const) {
+    const found = requiredTypes(schema, ['a']);
+    t.deepEqual(found && [...found], types && [...types], JSON.stringify(schema));
+  }
+});
+
+const plain = fc.constantFrom<unknown>('x', '', 1, true, null);
+const types = fc.constantFrom('string', 'integer', 'boolean', 'null', 'object', 'array');
+const leaf = fc.oneof(
+  fc.record({ type: types }),
+  fc.record({ enum: fc.array(plain, { minLength: 1, maxLength: 2 }) }),
+);
+
+/** Mostly a step on the way, sometimes one that is broken. */
+function step(inner: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
+  return fc.record({
+    type: fc.oneof({ weight: 4, arbitrary: fc.constant('object') }, types),
+    required: fc.oneof({ weight: 4, arbitrary: fc.constant(['a']) }, fc.constant(['b'])),
+    properties: fc.oneof(
+      { weight: 4, arbitrary: fc.record({ a: inner }) },
+      fc.record({ b: inner }),
+    ),
+  });
+}
+
+const schemas = fc.oneof(leaf, step(leaf), step(step(leaf)));
+const nestedIn = (inner: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
+  fc.oneof({ weight: 3, arbitrary: fc.record({ a: inner }) }, fc.record({ b: inner }), plain);
+const value = fc.oneof(plain, nestedIn(plain), nestedIn(nestedIn(plain)));
+
+function at(data: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>(
+    (inner, step) =>
+      Object.hasOwn(Object(inner), step) ? Reflect.get(Object(inner), step) : undefined,
+    data,
+  );
+}
+
+test('what is vouched for is there in all data that fit', (t) => {
+  let vouched = 0;
+  const path = fc.constantFrom(['a'], ['a', 'a']);
+  fc.assert(
+    fc.property(schemas, path, value, (schema, steps, data) => {
+      const found = requiredTypes(schema, steps);
+      if (found === undefined) return;
+      const fits = compileDataSchema(schema, syntax, { rule: 'r', field: 'schema' });
+      if (!fits(data)) return;
+      vouched += 1;
+      if (!found.has(typeof at(data, steps)))
+        throw new Error(JSON.stringify({ schema, steps, data }));
+    }),
+    { numRuns: 3000 },
+  );
+  t.true(vouched > 0);
 });

@@ -1,10 +1,20 @@
 /** Rendering on the main thread and beside it: the same comes of it, and nobody else waits. */
 import type { ExecutionContext } from 'ava';
-import { type SourceFile, toSourceFile } from '../../../master/data/pillar-data.ts';
-import { type Imports, ParsedFileCache, Renderer, type RendererOptions } from '../../../master/data/renderer.ts';
-import { type Notes, type PillarTask, type ReactionTask, makeNotes } from '../../../master/data/render-task.ts';
-import { Float, TemplateError } from '../../../template/index.ts';
 import test, {} from 'ava';
+import { type SourceFile, toSourceFile } from '../../../master/data/pillar-data.ts';
+import {
+  makeNotes,
+  type Notes,
+  type PillarTask,
+  type ReactionTask,
+} from '../../../master/data/render-task.ts';
+import {
+  type Imports,
+  ParsedFileCache,
+  Renderer,
+  type RendererOptions,
+} from '../../../master/data/renderer.ts';
+import { Float, TemplateError } from '../../../template/index.ts';
 
 const whitespace = { trimBlocks: false, lstripBlocks: false };
 

@@ -1,12 +1,19 @@
 /** What a minion may fire: nothing but its own life signs, whatever the shape [THREATS M-05, M-15]. */
+
 import test, { type ExecutionContext } from 'ava';
-import type { MasterEvent } from '../../../master/index.ts';
-import type { WireValue } from '../../../minion-protocol/index.ts';
+import type { MasterEvent, MasterOptions, TargetPlan } from '../../../master/index.ts';
+import {
+  isWireMap,
+  packWire,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
 import { createMemoryStore } from '../../../store/index.ts';
 import { isHeard } from '../../helpers/genuine-minion.ts';
 import { RECORDED_AT, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
-import { keys } from '../../helpers/vectors.ts';
+import { base64, keys, pem } from '../../helpers/vectors.ts';
 
 const startEvent = recorded('minion_event', 'start event v3');
 const start = `salt/minion/${keys.minionId}/start`;
@@ -240,3 +247,460 @@ async function tagsOf(events: Promise<MasterEvent[]>): Promise<string[]> {
 function total(counters: Readonly<Record<string, number>>): number {
   return Object.values(counters).reduce((sum, count) => sum + count, 0);
 }
+
+// Signals that the operator permits, on the wire: their tag, their data, their rate [THREATS M-05].
+
+async function startWithAcl(t: ExecutionContext, acl: MasterOptions['acl']): Promise<VectorMaster> {
+  return startVectorMaster(t, {
+    config: { acl },
+    pillar: async () => ({ stack: 'blue' }),
+  });
+}
+
+/** The tags that are fired when a minion asks for one. */
+async function fireSignal(
+  t: ExecutionContext,
+  master: VectorMaster,
+  load: Load,
+): Promise<readonly string[]> {
+  const events = await master.eventsDuring(async () => {
+    const nonce = freshNonce();
+    const reply = await master.ask(altered(startEvent, { load: { ...load, nonce } }));
+    t.is(openReply(startEvent, reply, nonce), null);
+  });
+  return events.map(({ tag }) => tag);
+}
+
+function signalShapes(tag: string, data: WireValue): readonly (readonly [string, Load])[] {
+  const [pretag = '', ...rest] = tag.split('/');
+  const [events, prefixed] = [[{ tag, data }], [{ tag: rest.join('/'), data }]];
+  return [
+    ['single', { tag, data }],
+    ['batch', { tag: undefined, data: undefined, events }],
+    ['prefixed', { tag: undefined, data: undefined, pretag, events: prefixed }],
+  ];
+}
+
+const schema = {
+  type: 'object',
+  required: ['env'],
+  properties: { env: { enum: ['test', 'live'] } },
+  additionalProperties: false,
+};
+
+for (const [index, shape] of ['single', 'batch', 'prefixed'].entries()) {
+  test(`the data of a ${shape} signal must fit its schema`, async (t) => {
+    const master = await startWithAcl(t, {
+      signals: [{ tag: 'infra/puppet', minions: '*', schema }],
+    });
+    const load = (data: WireValue): Load => signalShapes('infra/puppet', data)[index]?.[1] ?? {};
+    t.deepEqual(await fireSignal(t, master, load({ env: 'test' })), ['infra/puppet']);
+    t.deepEqual(await fireSignal(t, master, load({ env: 'test', __pub_jid: '1' })), [
+      'infra/puppet',
+    ]);
+    t.deepEqual(await fireSignal(t, master, load({ env: 'prod' })), []);
+    t.deepEqual(await fireSignal(t, master, load({ env: 'test', more: 1 })), []);
+    t.deepEqual(await fireSignal(t, master, load(null)), []);
+  });
+}
+
+test('a signal has the size and the rate that its rule gives it', async (t) => {
+  const signals = [
+    { tag: 'small/one', minions: '*', bytes: 2048 },
+    { tag: 'rare/one', minions: '*', rate: '2/hour' },
+  ];
+  const master = await startWithAcl(t, { signals });
+  const small = (length: number): WireMap => ({ tag: 'small/one', data: 'x'.repeat(length) });
+  t.deepEqual(await fireSignal(t, master, small(10)), ['small/one']);
+  t.deepEqual(await fireSignal(t, master, small(3000)), []);
+  const events = Array.from({ length: 5 }, () => ({ tag: 'rare/one', data: {} }));
+  t.deepEqual(await fireSignal(t, master, { tag: undefined, data: undefined, events }), [
+    'rare/one',
+    'rare/one',
+  ]);
+});
+
+test('a signal with the sender in its tag is fired for the sender alone', async (t) => {
+  const tag = `deploy/\${minion.id}/done`;
+  const master = await startWithAcl(t, { signals: [{ tag, minions: '*' }] });
+  const own = `deploy/${keys.minionId}/done`;
+  t.deepEqual(await fireSignal(t, master, { tag: own }), [own]);
+  t.deepEqual(await fireSignal(t, master, { tag: 'deploy/other/done' }), []);
+});
+
+test('a refused signal is told once a burst, by an event that no minion can forge', async (t) => {
+  const master = await startWithAcl(t, { signals: [{ tag: 's*', minions: '*' }] });
+  const end = new AbortController();
+  const denied = master.master.events.subscribe({ match: 'saltbridge/*' }, end.signal);
+  const tag = `saltbridge/denied/${keys.minionId}`;
+  for (let round = 0; round < 5; round += 1) await fireSignal(t, master, { tag: 'my/tag' });
+  await fireSignal(t, master, { tag });
+  end.abort();
+  const told: WireMap[] = [];
+  for await (const event of denied) {
+    t.is(event.tag, tag);
+    told.push(event.data);
+  }
+  t.deepEqual(
+    told.map(({ id, tag: asked, rule }) => [id, asked, rule]),
+    [
+      [keys.minionId, 'my/tag', 'default-deny'],
+      [keys.minionId, tag, 'masters-own-tags'],
+    ],
+  );
+});
+
+// What minions of 3008 manage besides themselves: registered, meant by targets, returned for.
+// Simulated from what Salt's source says: no recording exists.
+
+const anyRequest = recorded('minion_event', 'start event v3');
+const pingReturn = recorded('return', 'simple v3');
+const { minionId } = keys;
+
+async function startWithResources(t: ExecutionContext, more: { directory?: string } = {}) {
+  const master = await startVectorMaster(t, {
+    keys: [
+      { directory: 'minions', id: minionId, publicPem: pem('minion').publicPem },
+      { directory: 'minions', id: 'other', publicPem: pem('other_minion').publicPem },
+    ],
+    config: { timeout: 0, gatherJobTimeout: 0, limits: { requestsPerSecond: 0 } },
+    ...more,
+  });
+  return master;
+}
+
+async function register(
+  master: VectorMaster,
+  resources: WireValue,
+): Promise<{ readonly value: WireValue; readonly tags: readonly string[] }> {
+  const nonce = freshNonce();
+  const load = { cmd: '_register_resources', resources, resource_grains: {}, nonce };
+  const none = { tag: undefined, data: undefined, pretag: undefined };
+  let value: WireValue = null;
+  const events = await master.eventsDuring(async () => {
+    const reply = await master.ask(altered(anyRequest, { load: { ...none, ...load } }));
+    value = openReply(anyRequest, reply, nonce);
+  });
+  return { value, tags: events.map(({ tag }) => tag) };
+}
+
+async function giveBack(
+  master: VectorMaster,
+  load: Readonly<Record<string, WireValue | undefined>>,
+): Promise<{ readonly value: WireValue; readonly tags: readonly string[] }> {
+  const nonce = freshNonce();
+  let value: WireValue = null;
+  const events = await master.eventsDuring(async () => {
+    const reply = await master.ask(altered(pingReturn, { load: { ...load, nonce } }));
+    value = openReply(pingReturn, reply, nonce);
+  });
+  return { value, tags: events.map(({ tag }) => tag) };
+}
+
+test('what is registered is answered, told, and replaces what was registered before', async (t) => {
+  const master = await startWithResources(t);
+  const meant = async (tgt: string) =>
+    (await master.master.jobs.plan({ tgt, tgtType: 'compound' })).minions.map(({ id }) => id);
+  const told = { value: true, tags: [`resource/refresh/${minionId}`] };
+  t.deepEqual(await register(master, {}), told);
+  t.deepEqual(await meant('T@switch'), []);
+  t.deepEqual(await register(master, { switch: ['sw1', 'sw2'], router: [] }), told);
+  t.deepEqual(await meant('T@switch'), [minionId]);
+  t.deepEqual(await meant('T@switch:sw2 and not other'), [minionId]);
+  t.deepEqual(await meant('other or T@switch:sw2'), ['other', minionId]);
+  t.deepEqual(await meant('T@switch:sw9 or T@router'), []);
+  t.deepEqual(await register(master, { router: ['r1'] }), told);
+  t.deepEqual([await meant('T@switch'), await meant('T@router:r1')], [[], [minionId]]);
+});
+
+test('what is no map of ids is refused and changes nothing', async (t) => {
+  const master = await startWithResources(t);
+  await register(master, { switch: ['sw1'] });
+  for (const resources of [
+    null,
+    [],
+    'sw1',
+    { switch: 'sw1' },
+    { switch: [7] },
+    { switch: ['../x'] },
+  ]) {
+    t.deepEqual(await register(master, resources), { value: false, tags: [] });
+  }
+  t.is((await master.counters())['resources-refused'], 6);
+  const plan = await master.master.jobs.plan({ tgt: 'T@switch:sw1', tgtType: 'compound' });
+  t.is(plan.minions.length, 1);
+});
+
+test('each resource returns once for itself, beside the minion', async (t) => {
+  const master = await startWithResources(t);
+  await register(master, { switch: ['sw1', 'sw2'] });
+  const { jid } = await master.master.jobs.publish({ tgt: minionId, fun: 'test.ping' });
+  const told = (name: string) => ({ value: null, tags: [`salt/job/${jid}/ret/${name}`] });
+  t.deepEqual(await giveBack(master, { jid, resource_id: 'sw1' }), told('sw1'));
+  t.deepEqual(await giveBack(master, { jid, resource_id: 'sw2', retcode: 1 }), told('sw2'));
+  t.deepEqual(await giveBack(master, { jid }), told(minionId));
+  t.deepEqual(await giveBack(master, { jid, resource_id: 'sw1' }), { value: null, tags: [] });
+  t.is((await master.counters())['repeated-return'], 1);
+  const { returns, deliveries } = await master.master.jobs.show(jid);
+  const names = returns.map(({ minion, resource }) => [minion, resource]);
+  t.deepEqual(names, [
+    [minionId, undefined],
+    [minionId, 'sw1'],
+    [minionId, 'sw2'],
+  ]);
+  t.like(deliveries, [{ minion: minionId, state: 'failed' }]);
+});
+
+test('a return for what the minion has not registered, or for another minion, is refused', async (t) => {
+  const master = await startWithResources(t);
+  await register(master, { switch: ['sw1', 'other'] });
+  const { jid } = await master.master.jobs.publish({ tgt: '*', fun: 'test.ping' });
+  for (const id of ['sw2', 'other']) {
+    t.deepEqual(await giveBack(master, { jid, resource_id: id }), { value: false, tags: [] }, id);
+  }
+  t.is((await master.counters())['return-own-resource'], 2);
+  t.deepEqual((await master.master.jobs.show(jid)).returns, []);
+});
+
+test('a minion of which only resources have answered is not silent', async (t) => {
+  const master = await startWithResources(t);
+  await register(master, { switch: ['sw1', 'sw2'] });
+  const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeout: 0.2 };
+  const told: WireMap[] = [];
+  for await (const update of master.master.jobs.run({ ...request, gatherJobTimeout: 0.1 })) {
+    if (update.type === 'published')
+      await giveBack(master, { jid: update.jid, resource_id: 'sw1' });
+    if (update.type === 'return')
+      told.push({ minion: update.minion, resource: update.resource ?? '' });
+    if (update.type === 'finished') {
+      t.like(update, { answered: [minionId], silent: [], reconnecting: [] });
+    }
+  }
+  t.deepEqual(told, [{ minion: minionId, resource: 'sw1' }]);
+});
+
+test('a job for resources alone ends when each of them has returned', async (t) => {
+  const master = await startWithResources(t);
+  await register(master, { switch: ['sw1', 'sw2', 'sw3'], router: ['r1'] });
+  for (const [tgt, expected] of [
+    ['T@switch and not T@switch:sw3', ['sw1', 'sw2']],
+    ['T@router or T@switch:sw3', ['r1', 'sw3']],
+  ] as const) {
+    const request = { tgt, tgtType: 'compound', fun: 'test.ping', timeout: 600 };
+    const told: (string | undefined)[] = [];
+    for await (const update of master.master.jobs.run(request)) {
+      if (update.type === 'return') told.push(update.resource);
+      if (update.type === 'finished') t.like(update, { answered: [minionId], silent: [] });
+      if (update.type !== 'published') continue;
+      t.deepEqual(update.minions, [minionId]);
+      for (const id of expected) await giveBack(master, { jid: update.jid, resource_id: id });
+    }
+    t.deepEqual(told, expected);
+  }
+});
+
+test('a job for resources ends too when the minion returns for itself', async (t) => {
+  const master = await startWithResources(t);
+  await register(master, { switch: ['sw1'] });
+  const request = { tgt: 'T@switch', tgtType: 'compound', fun: 'test.ping', timeout: 600 };
+  let answered: readonly string[] = [];
+  for await (const update of master.master.jobs.run(request)) {
+    if (update.type === 'published') await giveBack(master, { jid: update.jid });
+    if (update.type === 'finished') ({ answered } = update);
+  }
+  t.deepEqual(answered, [minionId]);
+});
+
+test('resources survive a restart, and end with the key', async (t) => {
+  const first = await startWithResources(t);
+  await register(first, { switch: ['sw1'] });
+  await first.master.close();
+  const again = { directory: first.directory, store: first.store };
+  const second = await startVectorMaster(t, again);
+  const meant = async () =>
+    (await second.master.jobs.plan({ tgt: 'T@switch', tgtType: 'compound' })).minions.length;
+  t.is(await meant(), 1);
+  await second.master.keys.delete({ match: minionId });
+  t.is(await meant(), 0);
+});
+
+// What can be asked at all: a closed table, in the clear only two names [THREATS G-02, C-23].
+
+const pillarRequest = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
+
+const prototypeNames = [
+  '__proto__',
+  'constructor',
+  'toString',
+  'hasOwnProperty',
+  '__init__',
+  '__class__',
+  'get',
+  'valueOf',
+];
+
+const internalNames = ['publish', 'runner', 'wheel', 'mk_token', 'get_token', '_prep_auth_info'];
+
+test('names of prototypes and of internal methods are unknown commands', async (t) => {
+  const { ask, counters } = await startVectorMaster(t);
+  const names = [...prototypeNames, ...internalNames, '', ' _pillar', '_pillar\n', '_PILLAR'];
+  for (const cmd of names) {
+    const nonce = freshNonce();
+    const reply = await ask(altered(startEvent, { load: { cmd, nonce } }));
+    t.deepEqual(openReply(startEvent, reply, nonce), Object.create(null), cmd);
+  }
+  t.is((await counters())['unknown-cmd'], names.length);
+});
+
+test('a command that is no text is refused', async (t) => {
+  const master = await startVectorMaster(t);
+  for (const cmd of [undefined, null, 7, ['_pillar'], {}]) {
+    const reply = await master.ask(altered(startEvent, { load: { cmd, nonce: freshNonce() } }));
+    t.is(unpackWire(reply), 'Some exception handling minion payload');
+  }
+  t.is((await master.counters())['no-cmd'], 5);
+  await isHeard(t, master);
+});
+
+test('in the clear, everything but _auth and ping is unknown', async (t) => {
+  const { ask, counters, master } = await startVectorMaster(t);
+  const encrypted = ['_return', '_pillar', '_minion_event', '_serve_file', '_master_opts'];
+  const names = [...prototypeNames, ...internalNames, ...encrypted, ''];
+  for (const cmd of names) {
+    const load = { cmd, id: 'vecminion', tgt: '*', fun: 'test.ping', arg: [], key: 'x' };
+    t.deepEqual(unpackWire(await ask(packWire({ enc: 'clear', load }))), Object.create(null), cmd);
+  }
+  t.is((await counters())['unknown-clear-cmd'], names.length);
+  t.is((await master.status()).keys.accepted, 1);
+});
+
+test('a ping in the clear comes back', async (t) => {
+  const { ask } = await startVectorMaster(t);
+  const reply = unpackWire(await ask(packWire({ enc: 'clear', load: { cmd: 'ping', x: 1 } })));
+  t.deepEqual({ ...Object(reply) }, { cmd: 'ping', x: 1 });
+});
+
+test('a request whose handler fails is answered with an empty text, and the next one is served', async (t) => {
+  const master = await startVectorMaster(t);
+  const { jid } = await published(master.master.jobs.run({ tgt: '*', fun: 'test.ping' }));
+  const write = master.store.write.bind(master.store);
+  master.store.write = async () => {
+    throw new Error('the disk is full');
+  };
+  const vector = recorded('return', 'simple v2');
+  const nonce = freshNonce();
+  const reply = await master.ask(altered(vector, { load: { jid, nonce } }));
+  t.is(openReply(vector, reply, nonce), '');
+  t.is((await master.counters())['handler-failed'], 1);
+  master.store.write = write;
+  await isHeard(t, master);
+});
+
+test('pillars that cannot be sent fail one request each, however many there are', async (t) => {
+  let pillar: unknown = { call: () => 'no value of the wire' };
+  const { ask } = await startVectorMaster(t, { pillar: async () => pillar as WireMap });
+  for (let count = 0; count < 10; count += 1) {
+    const reply = await ask(altered(pillarRequest, { load: { nonce: freshNonce() } }));
+    t.is(unpackWire(reply), 'Some exception handling minion payload');
+  }
+  pillar = { role: 'web' };
+  const reply = unpackWire(await ask(altered(pillarRequest, { load: { nonce: freshNonce() } })));
+  t.deepEqual(isWireMap(reply) ? Object.keys(reply).sort() : [], ['key', 'pillar']);
+});
+
+async function published(
+  updates: AsyncIterable<{ readonly type: string; readonly jid: string }>,
+): Promise<{ readonly jid: string }> {
+  for await (const update of updates) return update;
+  throw new Error('nothing was published');
+}
+
+// The way of facts: from a recorded pillar request to the minions that a target means.
+
+const request = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
+const pillar = async (): Promise<{ role: string }> => ({ role: 'web' });
+const refreshed = `minion/refresh/${keys.minionId}`;
+
+/** The recorded request with these grains. */
+function withGrains(grains: Record<string, string>): Buffer {
+  return altered(request, { load: { grains, nonce: freshNonce() } });
+}
+
+async function reasonOf({ master }: VectorMaster, tgt: string, tgtType: string): Promise<string> {
+  const { minions }: TargetPlan = await master.jobs.plan({ tgt, tgtType });
+  return minions[0]?.reason ?? 'not meant';
+}
+
+test('what a minion says of itself, and the pillar that it gets, decide targets', async (t) => {
+  const vector = await startVectorMaster(t, { pillar });
+  t.is(await reasonOf(vector, 'os:Debian', 'grain'), 'facts-unknown');
+  await vector.ask(withGrains({ os: 'Debian' }));
+  t.is(await reasonOf(vector, 'os:Debian', 'grain'), 'matched');
+  t.is(await reasonOf(vector, 'os:RedHat', 'grain'), 'not meant');
+  t.is(await reasonOf(vector, 'role:web', 'pillar'), 'matched');
+  t.is(await reasonOf(vector, 'role:w', 'pillar_exact'), 'not meant');
+});
+
+test('the id among the grains is the verified one', async (t) => {
+  const vector = await startVectorMaster(t, { pillar });
+  await vector.ask(withGrains({ id: 'other' }));
+  t.is(await reasonOf(vector, 'id:other', 'grain'), 'not meant');
+  t.is(await reasonOf(vector, `id:${keys.minionId}`, 'grain'), 'matched');
+});
+
+test('each pillar request tells that the facts are fresh, as a real master does', async (t) => {
+  const vector = await startVectorMaster(t, { pillar });
+  const events = await vector.eventsDuring(() => vector.ask(base64(request.request_b64)));
+  t.like(events[0], { tag: refreshed, data: { 'Minion data cache refresh': keys.minionId } });
+  t.is(events.length, 1);
+});
+
+test('minion_data_cache_events switches the event off, and the facts are kept', async (t) => {
+  const config = { minionDataCacheEvents: false };
+  const vector = await startVectorMaster(t, { pillar, config });
+  const events = await vector.eventsDuring(() => vector.ask(withGrains({ os: 'Debian' })));
+  t.deepEqual(events, []);
+  t.is(await reasonOf(vector, 'os:Debian', 'grain'), 'matched');
+});
+
+test('without minion_data_cache nothing is known, and everybody may be meant', async (t) => {
+  const vector = await startVectorMaster(t, { pillar, config: { minionDataCache: false } });
+  const events = await vector.eventsDuring(() => vector.ask(withGrains({ os: 'Debian' })));
+  t.deepEqual(events, []);
+  t.is(await reasonOf(vector, 'os:RedHat', 'grain'), 'facts-unknown');
+});
+
+test('facts outlive the master', async (t) => {
+  const first = await startVectorMaster(t, { pillar });
+  await first.ask(withGrains({ os: 'Debian' }));
+  await first.master.close();
+  const { directory, store } = first;
+  const second = await startVectorMaster(t, { directory, store });
+  t.is(await reasonOf(second, 'os:Debian', 'grain'), 'matched');
+});
+
+async function afterDeletion(vector: VectorMaster): Promise<string[]> {
+  await vector.ask(withGrains({ os: 'Debian' }));
+  await vector.master.keys.delete({ match: keys.minionId });
+  await vector.master.close();
+  const kept: string[] = [];
+  for await (const { key } of vector.store.list(['minion-data'])) kept.push(key.at(-1) ?? '');
+  return kept;
+}
+
+test('facts are forgotten with the key', async (t) => {
+  t.deepEqual(await afterDeletion(await startVectorMaster(t, { pillar })), []);
+});
+
+test('preserve_minion_cache keeps facts when the key is deleted', async (t) => {
+  const vector = await startVectorMaster(t, { pillar, config: { preserveMinionCache: true } });
+  t.deepEqual(await afterDeletion(vector), [keys.minionId]);
+});
+
+test('a pillar that cannot be kept is given to the minion all the same', async (t) => {
+  const vector = await startVectorMaster(t, { pillar });
+  const reply = await vector.ask(withGrains({ os: 'Debian' }));
+  await vector.store.close();
+  const again = await vector.ask(withGrains({ os: 'RedHat' }));
+  t.true(again.length > reply.length / 2 && again.includes('pillar'));
+});

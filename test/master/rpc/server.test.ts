@@ -1,12 +1,34 @@
 /** The local socket: who may reach it, what it refuses, and that it says nothing it should not. */
-import { existsSync, mkdirSync, renameSync, statSync, watch, writeFileSync } from 'node:fs';
+
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  statSync,
+  watch,
+  writeFileSync,
+} from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { createConnection, createServer } from 'node:net';
 import path from 'node:path';
-import test from 'ava';
+import { isMainThread } from 'node:worker_threads';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import { connectMaster } from '../../../client/index.ts';
+import {
+  fromJson,
+  markedJson,
+  readMarkedJson,
+  writeMarkedJson,
+} from '../../../master/arguments/json-values.ts';
+import { createMaster, type Master, resolveMasterConfig } from '../../../master/index.ts';
+import { WireDateTime, WireExtension, type WireValue } from '../../../minion-protocol/index.ts';
+import { readJsonInSteps, StepScheduler } from '../../../runtime/index.ts';
 import { until, within } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
+import { canonical } from '../../helpers/vectors.ts';
 
 function socketOf(directory: string): string {
   return directories(directory).socket ?? '';
@@ -167,3 +189,111 @@ async function call(
   });
   return within('an answer of the local socket', answer);
 }
+
+function masterIn(t: ExecutionContext, directory: string, run = directory): Master {
+  const config = resolveMasterConfig({
+    interface: '127.0.0.1',
+    publishPort: 0,
+    retPort: 0,
+    id: 'socket-test',
+    pkiDir: path.join(directory, 'pki'),
+    cachedir: path.join(directory, 'cache'),
+    stateDir: path.join(directory, 'state'),
+    socket: path.join(run, 'run', 'saltbridge.sock'),
+  });
+  const master = createMaster({ config });
+  t.teardown(() => master.close());
+  return master;
+}
+
+test('a master in a worker thread has its local socket, for this user alone', async (t) => {
+  t.false(isMainThread, 'this test says nothing outside a worker thread');
+  const directory = temporaryDirectory(t);
+  await masterIn(t, directory).start();
+  const socketPath = path.join(directory, 'run', 'saltbridge.sock');
+  t.is(statSync(socketPath).mode & 0o777, 0o600);
+  t.deepEqual(readdirSync(path.dirname(socketPath)), ['saltbridge.sock']);
+  t.is((await connectMaster({ socketPath }).status()).id, 'socket-test');
+});
+
+test('a closed master leaves no socket behind', async (t) => {
+  const directory = temporaryDirectory(t);
+  const master = masterIn(t, directory);
+  await master.start();
+  await master.close();
+  t.deepEqual(readdirSync(path.join(directory, 'run')), []);
+});
+
+test('the socket of a master that runs is not taken over', async (t) => {
+  const directory = temporaryDirectory(t);
+  await masterIn(t, directory).start();
+  const other = masterIn(t, temporaryDirectory(t), directory);
+  await t.throwsAsync(other.start(), { code: 'ERR_SOCKET' });
+  const socketPath = path.join(directory, 'run', 'saltbridge.sock');
+  t.is((await connectMaster({ socketPath }).status()).id, 'socket-test');
+});
+
+// Values over the local socket: what goes in comes out.
+
+const names = fc.oneof(
+  fc.string(),
+  fc.constantFrom('$bytes', '$int', '$map', '$ext', '__proto__', 'constructor'),
+);
+
+const { value: anyValue } = fc.letrec<{ value: WireValue; leaf: WireValue }>((tie) => ({
+  leaf: fc.oneof(
+    fc.constant(null),
+    fc.boolean(),
+    fc.integer(),
+    fc.double({ noNaN: false }),
+    fc.bigInt({ min: 2n ** 53n, max: 2n ** 64n - 1n }),
+    fc.string({ unit: 'grapheme' }),
+    fc.uint8Array().map((bytes) => new Uint8Array([255, ...bytes])),
+    fc.constant(new WireDateTime('2024-01-02T03:04:05.678901')),
+    fc.uint8Array().map((bytes) => new WireExtension(5, bytes)),
+  ),
+  value: fc.oneof(
+    { maxDepth: 4 },
+    tie('leaf'),
+    fc.array(tie('value'), { maxLength: 4 }),
+    fc.dictionary(names, tie('value'), { maxKeys: 4 }),
+    fc
+      .array(fc.tuple(fc.integer(), tie('value')), { maxLength: 3, minLength: 1 })
+      .map((pairs) => new Map<WireValue, WireValue>(pairs)),
+  ),
+}));
+
+test('every value of the wire comes back from its JSON text as it was', async (t) => {
+  const scheduler = new StepScheduler();
+  await fc.assert(
+    fc.asyncProperty(anyValue, async (value) => {
+      const text = writeMarkedJson(value);
+      t.is(canonical(readMarkedJson(text)), canonical(value));
+      const read = await scheduler.run(readJsonInSteps(text, markedJson));
+      t.is(canonical(read), canonical(value));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('a negative zero stays one', (t) => {
+  t.true(Object.is(readMarkedJson(writeMarkedJson(-0)), -0));
+});
+
+test('names of the prototype are names like others', (t) => {
+  const value = fromJson(JSON.parse('{"__proto__":{"admin":true},"a":1}'));
+  t.is(Object.getPrototypeOf(value), null);
+  t.false('admin' in Object(value));
+});
+
+test('a mark that does not hold what it should is refused', (t) => {
+  for (const text of [
+    '{"$bytes":7}',
+    '{"$map":[1]}',
+    '{"$int":"x"}',
+    '{"$map":"a"}',
+    '{"$ext":7}',
+  ]) {
+    t.throws(() => fromJson(JSON.parse(text)), undefined, text);
+  }
+});

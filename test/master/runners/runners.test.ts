@@ -1,11 +1,28 @@
 /** Runners and wheel functions of a running master. */
-import test from 'ava';
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import path from 'node:path';
+import { Writable } from 'node:stream';
+import test, { type ExecutionContext } from 'ava';
 import { saltRunners, saltWheels } from '../../../master/functions/caller.ts';
-import { type FunctionCall, type Master, MasterError } from '../../../master/index.ts';
+import {
+  createLogger,
+  createMemoryFiles,
+  type FileServerBackend,
+  type FunctionCall,
+  type Master,
+  MasterError,
+  openFileRoots,
+  resolveMasterConfig,
+} from '../../../master/index.ts';
 import { isWireMap, type WireMap, type WireValue } from '../../../minion-protocol/index.ts';
+import { layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';
-import { startVectorMaster } from '../../helpers/vector-master.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { directories, type StoredKey, startVectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';
+import { pem } from '../../helpers/vectors.ts';
 
 async function run(master: Master, fun: string, ...arg: readonly WireValue[]): Promise<unknown> {
   const { return: value } = await master.runners.run({ fun, arg });
@@ -239,4 +256,385 @@ test('every function is one of Salt, and documented', async (t) => {
   }
   t.deepEqual(Object.keys(await master.runners.docs('event')), ['event.send']);
   t.deepEqual(Object.keys(await master.runners.docs('event.send')), ['event.send']);
+});
+
+// The `fileserver` and `saltutil` runners: what is served, as the master itself is told.
+
+async function runFileserver(master: Master, fun: string, kwarg: WireMap = {}): Promise<WireValue> {
+  const { return: value, success } = await master.runners.run({ fun, kwarg });
+  return success ? JSON.parse(JSON.stringify(value)) : { failed: value };
+}
+
+interface Served {
+  readonly master: Master;
+  readonly root: string;
+  readonly log: string[];
+}
+
+/** `roots` with `base` and `dev`, and `memory` with one file in `base`. */
+async function serve(t: ExecutionContext): Promise<Served> {
+  const root = temporaryDirectory(t);
+  layOut(root, {
+    'base/a': '1',
+    'base/sub/b': '2',
+    'base/empty': null,
+    'base/link': { link: 'a' },
+    'base/_runners/mine.py': '',
+    'base/_runners/mine.txt': '',
+    'dev/d': '3',
+  });
+  const fileRoots = { base: [path.join(root, 'base')], dev: [path.join(root, 'dev')] };
+  const roots = await openFileRoots(resolveMasterConfig({ fileRoots }));
+  const memory = createMemoryFiles({ base: { 'from/memory': 'm' } });
+  const log: string[] = [];
+  const stream = new Writable({
+    write: (line, _encoding, done) => {
+      log.push(String(line));
+      done();
+    },
+  });
+  const { master } = await startVectorMaster(t, {
+    fileserver: { backends: [roots, memory] },
+    logger: createLogger('warning', stream),
+  });
+  return { master, root, log };
+}
+
+test('what is served is told by environment and by backend', async (t) => {
+  const { master } = await serve(t);
+  t.deepEqual(await runFileserver(master, 'fileserver.envs'), ['base', 'dev']);
+  t.deepEqual(await runFileserver(master, 'fileserver.envs', { backend: 'memory' }), ['base']);
+  t.deepEqual(await runFileserver(master, 'fileserver.envs', { sources: true }), [
+    'memory',
+    'roots',
+  ]);
+  t.deepEqual(await runFileserver(master, 'fileserver.file_list', { backend: ['roots'] }), [
+    '_runners/mine.py',
+    '_runners/mine.txt',
+    'a',
+    'link',
+    'sub/b',
+  ]);
+  t.deepEqual(await runFileserver(master, 'fileserver.file_list', { backend: '-roots' }), [
+    'from/memory',
+  ]);
+  t.deepEqual(await runFileserver(master, 'fileserver.file_list', { backend: 'git' }), []);
+  t.deepEqual(await runFileserver(master, 'fileserver.file_list', { saltenv: 'dev' }), ['d']);
+  t.deepEqual(await runFileserver(master, 'fileserver.dir_list'), [
+    '_runners',
+    'empty',
+    'from',
+    'sub',
+  ]);
+  t.deepEqual(await runFileserver(master, 'fileserver.empty_dir_list'), ['empty']);
+  t.deepEqual(await runFileserver(master, 'fileserver.symlink_list'), { link: 'a' });
+  t.deepEqual(await runFileserver(master, 'fileserver.file_list', { saltenv: 'none' }), []);
+});
+
+test('lists are made anew when that is asked for', async (t) => {
+  const { master, root } = await serve(t);
+  t.deepEqual(await runFileserver(master, 'fileserver.clear_file_list_cache'), {
+    roots: ['base', 'dev'],
+  });
+  const dev = { saltenv: 'dev' };
+  t.deepEqual(await runFileserver(master, 'fileserver.clear_file_list_cache', dev), {
+    roots: ['dev'],
+  });
+  t.deepEqual(
+    await runFileserver(master, 'fileserver.clear_file_list_cache', { backend: 'memory' }),
+    {},
+  );
+  writeFileSync(path.join(root, 'dev', 'new'), '');
+  t.is(await runFileserver(master, 'fileserver.update'), true);
+  t.deepEqual(await runFileserver(master, 'fileserver.file_list', dev), ['d', 'new']);
+});
+
+test('an update reaches every backend that keeps lists, and no other', async (t) => {
+  const refreshed: unknown[] = [];
+  const backend = (name: string): FileServerBackend => ({
+    ...createMemoryFiles(),
+    name,
+    envs: () => ['base'],
+    close: async () => {},
+    refresh: async (saltenvs) => {
+      refreshed.push([name, saltenvs]);
+      return saltenvs ?? ['base'];
+    },
+  });
+  const { master } = await startVectorMaster(t, {
+    fileserver: { backends: [backend('first'), backend('second'), createMemoryFiles()] },
+  });
+  t.is(await runFileserver(master, 'fileserver.update', { backend: 'second', remotes: 'x' }), true);
+  t.deepEqual(refreshed, [['second', undefined]]);
+  await runFileserver(master, 'fileserver.clear_file_list_cache', { saltenv: 'base,dev' });
+  t.deepEqual(refreshed.slice(1), [
+    ['first', ['base', 'dev']],
+    ['second', ['base', 'dev']],
+  ]);
+});
+
+test('there are no caches and locks of version control', async (t) => {
+  const { master } = await serve(t);
+  t.is(await runFileserver(master, 'fileserver.clear_cache'), 'No cache was cleared');
+  t.is(
+    await runFileserver(master, 'fileserver.clear_lock', { remote: 'x' }),
+    'No locks were removed',
+  );
+  t.is(await runFileserver(master, 'fileserver.lock'), 'No locks were set');
+});
+
+test('modules for a master are not copied, and the log names them', async (t) => {
+  const { master, log, root } = await serve(t);
+  mkdirSync(path.join(root, 'dev/_runners'));
+  writeFileSync(path.join(root, 'dev/_runners/other.py'), '');
+  await runFileserver(master, 'fileserver.update');
+  const named = (): unknown[] =>
+    log.map((line) => JSON.parse(line)).filter(({ msg }) => msg.startsWith('modules'));
+  t.deepEqual(await runFileserver(master, 'saltutil.sync_modules'), []);
+  t.deepEqual(named(), []);
+  t.deepEqual(await runFileserver(master, 'saltutil.sync_runners'), []);
+  t.like(named()[0], { files: ['_runners/mine.py'] });
+  t.like(await runFileserver(master, 'saltutil.sync_all', { saltenv: 'dev' }), {
+    runners: [],
+    states: [],
+  });
+  t.like(named()[1], { files: ['_runners/other.py'] });
+  t.is(named().length, 2);
+});
+
+// The wheel reads file roots, and nothing beside them.
+
+async function runFileRoots(master: Master, fun: string, kwarg: WireMap = {}): Promise<WireValue> {
+  const { return: value, success } = await master.wheel.run({ fun: `file_roots.${fun}`, kwarg });
+  return success ? JSON.parse(JSON.stringify(value)) : { failed: value };
+}
+
+interface ServedRoots {
+  readonly master: Master;
+  readonly below: (place: string) => string;
+}
+
+/** Two roots in `base`, and `all`, below which everything lies, the master's own too. */
+async function serveRoots(t: ExecutionContext): Promise<ServedRoots> {
+  const directory = temporaryDirectory(t);
+  const below = (place: string): string => path.join(directory, place);
+  layOut(directory, {
+    'one/a': 'first ä',
+    'one/sub/b': new Uint8Array([1, 0, 2]),
+    'one/empty': null,
+    'one/latin': new Uint8Array([0x61, 0xe4, 0x62]),
+    'one/way/out': { link: '../../secret' },
+    'one/inside': { link: 'sub' },
+    'two/a': 'second',
+    secret: 'secret',
+    'pki/own': 'key',
+  });
+  const { master } = await startVectorMaster(t, {
+    config: {
+      ...directories(temporaryDirectory(t)),
+      pkiDir: below('pki'),
+      fileRoots: { base: [below('one'), below('two')], all: [directory] },
+    },
+  });
+  return { master, below };
+}
+
+test('a file is found in each root that has it', async (t) => {
+  const { master, below } = await serveRoots(t);
+  t.deepEqual(await runFileRoots(master, 'find', { path: 'a' }), [
+    { [below('one/a')]: 'txt' },
+    { [below('two/a')]: 'txt' },
+  ]);
+  t.deepEqual(await runFileRoots(master, 'find', { path: 'sub/b' }), [
+    { [below('one/sub/b')]: 'bin' },
+  ]);
+  t.deepEqual(await runFileRoots(master, 'find', { path: 'sub' }), []);
+  t.deepEqual(await runFileRoots(master, 'find', { path: 'a', saltenv: 'none' }), []);
+  t.deepEqual(await runFileRoots(master, 'find', { path: 'a', saltenv: 'constructor' }), []);
+});
+
+test('text is read, and nothing else', async (t) => {
+  const { master, below } = await serveRoots(t);
+  t.deepEqual(await runFileRoots(master, 'read', { path: 'a' }), [
+    { [below('one/a')]: 'first ä' },
+    { [below('two/a')]: 'second' },
+  ]);
+  t.deepEqual(await runFileRoots(master, 'read', { path: 'sub/b' }), []);
+  t.deepEqual(await runFileRoots(master, 'read', { path: 'latin' }), []);
+});
+
+for (const [what, call] of [
+  ['a path that leads out', { path: '../secret' }],
+  ['a path that leads out on its way', { path: 'sub/../../secret' }],
+  ['an absolute path', { path: '/etc/hostname' }],
+  ['a link that leads out', { path: 'way/out' }],
+  ["the master's own keys below a root", { path: 'pki/own', saltenv: 'all' }],
+] as const) {
+  test(`${what} finds and reads nothing`, async (t) => {
+    const { master } = await serveRoots(t);
+    t.deepEqual(await runFileRoots(master, 'find', call), []);
+    t.deepEqual(await runFileRoots(master, 'read', call), []);
+  });
+}
+
+test('environments are listed as trees, without what is hidden', async (t) => {
+  const { master, below } = await serveRoots(t);
+  const base = {
+    [below('one')]: {
+      a: 'f',
+      empty: {},
+      inside: {},
+      latin: 'f',
+      sub: { b: 'f' },
+      way: { out: 'f' },
+    },
+    [below('two')]: { a: 'f' },
+  };
+  t.deepEqual(await runFileRoots(master, 'list_env'), base);
+  t.deepEqual(await runFileRoots(master, 'list_env', { saltenv: 'none' }), {});
+  const roots = await runFileRoots(master, 'list_roots');
+  t.like(roots, { base: [base] });
+  t.false(JSON.stringify(roots).includes('own'));
+});
+
+// Keys through the wheel, under Salt's names.
+
+const { publicPem } = pem('minion');
+const keys: readonly StoredKey[] = (
+  [
+    ['minions', 'web1'],
+    ['minions_pre', 'web2'],
+    ['minions_pre', 'db1'],
+    ['minions_rejected', 'old1'],
+  ] as const
+).map(([directory, id]) => ({ directory, id, publicPem }));
+
+async function runKeyWheel(master: Master, fun: string, kwarg: WireMap = {}): Promise<WireValue> {
+  const { return: value, success } = await master.wheel.run({ fun, kwarg });
+  return success ? JSON.parse(JSON.stringify(value)) : { failed: value };
+}
+
+test('keys are listed by state', async (t) => {
+  const { master } = await startVectorMaster(t, { keys });
+  t.deepEqual(await runKeyWheel(master, 'key.list_all'), {
+    minions: ['web1'],
+    minions_pre: ['db1', 'web2'],
+    minions_rejected: ['old1'],
+    minions_denied: [],
+    local: ['master.pem', 'master.pub'],
+  });
+  t.deepEqual(await runKeyWheel(master, 'key.list', { match: 'un' }), {
+    minions_pre: ['db1', 'web2'],
+  });
+  t.deepEqual(await runKeyWheel(master, 'key.list', { match: 'nothing' }), {});
+  t.deepEqual(await runKeyWheel(master, 'key.name_match', { match: 'web*,old?' }), {
+    minions: ['web1'],
+    minions_pre: ['web2'],
+    minions_rejected: ['old1'],
+  });
+});
+
+test('keys are accepted, rejected and deleted by glob', async (t) => {
+  const { master } = await startVectorMaster(t, { keys });
+  t.deepEqual(await runKeyWheel(master, 'key.accept', { match: 'web*' }), {
+    minions: ['web1', 'web2'],
+  });
+  t.deepEqual(await runKeyWheel(master, 'key.reject', { match: 'db1' }), {
+    minions_rejected: ['db1'],
+  });
+  const all = { match: '*1', include_rejected: true };
+  t.deepEqual(await runKeyWheel(master, 'key.accept', all), { minions: ['db1', 'old1', 'web1'] });
+  t.deepEqual(await runKeyWheel(master, 'key.delete', { match: 'web*,db*' }), {});
+  t.deepEqual(await runKeyWheel(master, 'key.list', { match: 'acc' }), { minions: ['old1'] });
+});
+
+test('a map names keys by state; those that are in another are left alone', async (t) => {
+  const { master } = await startVectorMaster(t, { keys });
+  const match = { minions_pre: ['web2', 'web1'], minions_rejected: ['old1'] };
+  t.deepEqual(await runKeyWheel(master, 'key.accept_dict', { match }), {
+    minions: ['web2'],
+    minions_rejected: ['old1'],
+  });
+  const doomed = { minions: ['web1'], minions_pre: ['web2'] };
+  t.deepEqual(await runKeyWheel(master, 'key.delete_dict', { match: doomed }), {});
+  t.deepEqual(await runKeyWheel(master, 'key.list', { match: 'acc' }), { minions: ['web2'] });
+  const strange = { match: { minions_pre: 'db1' } };
+  t.like(await runKeyWheel(master, 'key.reject_dict', strange), {
+    failed: 'Exception occurred in wheel key.reject_dict: match: minions_pre has no list of ids',
+  });
+});
+
+test('a map acts on the folder that it names, also where the id has a key in another', async (t) => {
+  const other = pem('other_minion').publicPem;
+  const denied: StoredKey = { directory: 'minions_denied', id: 'web1', publicPem: other };
+  const waiting: StoredKey = { directory: 'minions_denied', id: 'web2', publicPem: other };
+  const { master } = await startVectorMaster(t, { keys: [...keys, denied, waiting] });
+  const dropped = { match: { minions_denied: ['web1'] } };
+  t.deepEqual(await runKeyWheel(master, 'key.delete_dict', dropped), { minions: ['web1'] });
+  t.deepEqual(await runKeyWheel(master, 'key.delete_dict', dropped), {});
+  const accepted = { match: { minions_denied: ['web2'] }, include_denied: true };
+  t.deepEqual(await runKeyWheel(master, 'key.accept_dict', accepted), { minions: ['web2'] });
+  t.is((await master.keys.list()).find(({ id }) => id === 'web2')?.publicKey, other);
+});
+
+test('of two keys of one id a map deletes or rejects the one that it names', async (t) => {
+  const other = pem('other_minion').publicPem;
+  const denied = ['web1', 'web2'].map((id) => ({
+    directory: 'minions_denied' as const,
+    id,
+    publicPem: other,
+  }));
+  const { master } = await startVectorMaster(t, { keys: [...keys, ...denied] });
+  const deleted = { match: { minions: ['web1'] } };
+  t.deepEqual(await runKeyWheel(master, 'key.delete_dict', deleted), { minions_denied: ['web1'] });
+  const rejected = { match: { minions_pre: ['web2'] }, include_denied: true };
+  t.deepEqual(await runKeyWheel(master, 'key.reject_dict', rejected), {
+    minions_rejected: ['web2'],
+    minions_denied: ['web2'],
+  });
+});
+
+test('keys and fingerprints are shown', async (t) => {
+  const { master } = await startVectorMaster(t, { keys });
+  const listed = (await master.keys.list()).find(({ id }) => id === 'web1');
+  t.deepEqual(await runKeyWheel(master, 'key.print', { match: 'web1' }), {
+    minions: { web1: listed?.publicKey },
+  });
+  t.deepEqual(await runKeyWheel(master, 'key.finger', { match: 'web1' }), {
+    minions: { web1: listed?.fingerprint },
+  });
+  const short = await runKeyWheel(master, 'key.finger', { match: 'web1', hash_type: 'md5' });
+  t.regex(JSON.stringify(short), /"([0-9a-f]{2}:){15}[0-9a-f]{2}"/);
+  const [own] = await master.keys.local();
+  t.deepEqual(await runKeyWheel(master, 'key.finger_master'), {
+    local: { 'master.pub': own?.fingerprint },
+  });
+  t.regex(JSON.stringify(await runKeyWheel(master, 'key.master_key_str')), /BEGIN PUBLIC KEY/);
+});
+
+test('options are shown under the names of Salt, and no secret among them', async (t) => {
+  const peer = { '.*': [{ 'web*': ['test.ping'] }] };
+  const { master } = await startVectorMaster(t, { keys, config: { peer, timeout: 7 } });
+  const values = await runKeyWheel(master, 'config.values');
+  t.like(values, { timeout: 7, peer, minion_data_cache: true });
+  t.like(values, { token_expire: 43_200, state_output: 'full', user: userInfo().username });
+  t.false(Object.hasOwn(values as object, 'key_pass'));
+});
+
+test('with a fingerprint, only the key that was seen is accepted or rejected', async (t) => {
+  const { master } = await startVectorMaster(t, { keys });
+  const [key] = await master.keys.list({ state: 'pending' });
+  const fingerprint = key?.fingerprint ?? '';
+  const another = fingerprint.replace(/^../, (first) => (first === '00' ? '11' : '00'));
+  for (const fun of ['key.accept', 'key.reject']) {
+    const refused = await runKeyWheel(master, fun, { match: 'db1', fingerprint: another });
+    t.regex(JSON.stringify(refused), /failed/);
+    t.deepEqual(await runKeyWheel(master, 'key.name_match', { match: 'db1' }), {
+      minions_pre: ['db1'],
+    });
+  }
+  await runKeyWheel(master, 'key.reject', { match: 'db1', fingerprint });
+  t.deepEqual(await runKeyWheel(master, 'key.name_match', { match: 'db1' }), {
+    minions_rejected: ['db1'],
+  });
 });

@@ -1,13 +1,31 @@
 import test from 'ava';
+import fc from 'fast-check';
 import {
+  compileGlob,
+  compilePattern,
+  compileSearchPattern,
   compileTarget,
   expandCompound,
   expandNodegroup,
   factsOf,
   findNodegroupLoop,
+  type PublicationLoad,
+  splitTargetWords,
   type TargetCandidate,
+  type TargetExpression,
+  type TargetType,
   type WireMap,
+  type WireValue,
 } from '../../../minion-protocol/index.ts';
+import { isMinionTargeted } from '../../../minion-protocol/minion/minion.ts';
+import {
+  candidateOf,
+  minionNodegroups,
+  targetCases,
+  unknownMinion,
+  vectorMinions,
+} from '../../helpers/target-vectors.ts';
+import { type Plain, subdictMatch } from './plain-match.ts';
 
 function candidate(id: string, grains?: WireMap): TargetCandidate {
   const facts = grains === undefined ? undefined : factsOf(grains);
@@ -169,3 +187,463 @@ test('T@ means minions by the resources that they manage, and gives no right', (
     true,
   ]);
 });
+
+/** An expression as a tree, which says by itself what it means. */
+type Tree =
+  | { readonly kind: 'id'; readonly id: string }
+  | { readonly kind: 'not'; readonly of: Tree }
+  | { readonly kind: 'and' | 'or'; readonly left: Tree; readonly right: Tree };
+
+const ids = ['a', 'b', 'c'];
+
+const { tree } = fc.letrec<{ tree: Tree }>((tie) => ({
+  tree: fc.oneof(
+    { depthSize: 'medium', withCrossShrink: true },
+    fc.record({ kind: fc.constant('id' as const), id: fc.constantFrom(...ids) }),
+    fc.record({ kind: fc.constant('not' as const), of: tie('tree') }),
+    fc.record({
+      kind: fc.constantFrom('and' as const, 'or' as const),
+      left: tie('tree'),
+      right: tie('tree'),
+    }),
+  ),
+}));
+
+function means(expression: Tree, id: string): boolean {
+  switch (expression.kind) {
+    case 'id':
+      return expression.id === id;
+    case 'not':
+      return !means(expression.of, id);
+    case 'and':
+      return means(expression.left, id) && means(expression.right, id);
+    case 'or':
+      return means(expression.left, id) || means(expression.right, id);
+  }
+}
+
+const strength = { or: 1, and: 2, not: 3, id: 4 } as const;
+
+/** With parentheses only where Python needs them. */
+function words(expression: Tree): string[] {
+  switch (expression.kind) {
+    case 'id':
+      return [expression.id];
+    case 'not':
+      return ['not', ...enclosed(expression.of, strength.id)];
+    default: {
+      const { kind, left, right } = expression;
+      return [...enclosed(left, strength[kind]), kind, ...enclosed(right, strength[kind])];
+    }
+  }
+}
+
+function enclosed(expression: Tree, least: number): string[] {
+  const inner = words(expression);
+  return strength[expression.kind] < least ? ['(', ...inner, ')'] : inner;
+}
+
+const nothing = { grains: undefined, pillar: undefined };
+
+test('a compound expression means what its tree means, as text and as a list', (t) => {
+  fc.assert(
+    fc.property(tree, (expression) => {
+      const list = words(expression);
+      for (const tgt of [list, list.join(' ')]) {
+        const compiled = compileTarget({ tgtType: 'compound', tgt });
+        const meant = ids.filter((id) => compiled.test({ id, facts: nothing }) === 'yes');
+        t.deepEqual(
+          meant,
+          ids.filter((id) => means(expression, id)),
+          list.join(' '),
+        );
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('any words are an expression or are broken, and never more than that', (t) => {
+  const word = fc.constantFrom('a', 'not', 'and', 'or', '(', ')', 'G@', 'L@a', 'S@x', 'R@a', '@');
+  fc.assert(
+    fc.property(fc.array(word, { maxLength: 8 }), (tgt) => {
+      const compiled = compileTarget({ tgtType: 'compound', tgt });
+      const verdict = compiled.test({ id: 'a', facts: nothing });
+      t.true(compiled.problem === undefined || verdict === 'no');
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('an expression of as many words as fit into a target is read', (t) => {
+  const compiled = compileTarget({ tgtType: 'compound', tgt: `${'a or '.repeat(12_000)}b` });
+  t.is(compiled.test({ id: 'b', facts: nothing }), 'yes');
+});
+
+function isMeant(
+  tgtType: TargetType,
+  tgt: string,
+  data: WireMap | Map<WireValue, WireValue>,
+  delimiter = ':',
+): boolean {
+  const facts = factsOf(data);
+  const candidate: TargetCandidate = { id: 'web1', facts: { grains: facts, pillar: facts } };
+  return compileTarget({ tgtType, tgt, delimiter }).test(candidate) === 'yes';
+}
+
+const word = fc.constantFrom('a', 'b', 'c', 'A', '0', '1', 'ab', '');
+const { value: plainValue } = fc.letrec<{ value: Plain }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'medium', withCrossShrink: true },
+    word,
+    fc.dictionary(word, tie('value'), { maxKeys: 4, noNullPrototype: true }),
+    fc.array(tie('value'), { maxLength: 3 }),
+  ),
+}));
+const plainMap = fc.dictionary(word, plainValue, { maxKeys: 4, noNullPrototype: true });
+const part = fc.constantFrom('a', 'b', 'c', 'A', '0', '1', 'ab', '*', '?', 'a*', '');
+
+/** The same as the wire has it. */
+function toWire(value: Plain): WireValue {
+  if (typeof value === 'string') return value;
+  if (Array.isArray(value)) return value.map(toWire);
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toWire(item)]));
+}
+
+test('a compiled grain target says what the plain matcher says', (t) => {
+  fc.assert(
+    fc.property(
+      plainMap,
+      fc.array(part, { minLength: 1, maxLength: 6 }),
+      fc.constantFrom(':', '|'),
+      (data, parts, delimiter) => {
+        const tgt = parts.join(delimiter);
+        const plain = subdictMatch(data, tgt, delimiter, (pattern, value) =>
+          compileGlob(pattern.toLowerCase())(value.toLowerCase()),
+        );
+        const wire = toWire(data) as WireMap; // a map was given
+        t.is(isMeant('grain', tgt, wire, delimiter), plain, tgt);
+      },
+    ),
+    { numRuns: 3000 },
+  );
+});
+
+test('an expression that is as deep as hostile grains ends', (t) => {
+  let grains: WireMap = { a: 'x' };
+  for (let depth = 0; depth < 60; depth += 1) grains = { a: grains };
+  t.false(isMeant('grain', `${'a:'.repeat(60)}y`, grains));
+  t.false(isMeant('grain', `${'*:'.repeat(60)}y`, grains));
+});
+
+test('more parts than anybody names are refused', (t) => {
+  t.throws(() => isMeant('grain', 'a:'.repeat(100), {}), { instanceOf: SyntaxError });
+});
+
+test('values are compared as Python writes them', (t) => {
+  const written: readonly (readonly [WireValue, string])[] = [
+    [true, 'True'],
+    [null, 'None'],
+    [5, '5'],
+    [1.5, '1.5'],
+    [1e-7, '1e-07'],
+    [2n ** 60n, '1152921504606846976'],
+    [[['x', 1]], "['x', 1]"],
+    [[{ k: "it's" }], `{'k': "it's"}`],
+    [Buffer.from([0xff]), "b'\\xff'"],
+  ];
+  for (const [value, text] of written)
+    t.true(isMeant('pillar_exact', `v:${text}`, { v: value }), text);
+});
+
+test('a key that is a number is found by its text', (t) => {
+  t.true(isMeant('pillar', 'ports:80:web', { ports: new Map([[80, 'web']]) }));
+  t.true(isMeant('pillar', '80:web', new Map([[80, 'web']])));
+});
+
+test('a list is stepped into by number, from the end too', (t) => {
+  t.true(isMeant('grain', 'disks:1:name:sdb', { disks: [{ name: 'sda' }, { name: 'sdb' }] }));
+  t.true(isMeant('grain', 'disks:-1:name:sdb', { disks: [{ name: 'sda' }, { name: 'sdb' }] }));
+});
+
+test('names that objects inherit are no grains', (t) => {
+  t.false(isMeant('grain', 'constructor:*', {}));
+  t.false(isMeant('grain', 'os:constructor', { os: { name: 'Debian' } }));
+});
+
+test('a regular expression over values is lowered as a whole, as Salt does', (t) => {
+  t.true(isMeant('grain_pcre', 'os:DEB', { os: 'Debian' }));
+  t.true(isMeant('grain_pcre', 'os:\\S', { os: ' x' }));
+});
+
+test('an empty map is nothing, but in a list it is a map', (t) => {
+  t.false(isMeant('grain', 'a:*', { a: {} }));
+  t.false(isMeant('grain', 'a:*:*', { a: {} }));
+  t.true(isMeant('grain', 'a:*', { a: [{}] }));
+  t.true(isMeant('grain', 'a:*:*', { a: [{}] }));
+});
+
+test('an expression with a delimiter in it is read where one of the ways to cut it can be', (t) => {
+  t.true(isMeant('grain_pcre', 'url:(http|https://x)', { url: 'https://x' }));
+  t.throws(() => isMeant('grain_pcre', 'url:(http', {}), { instanceOf: SyntaxError });
+});
+
+/** As the worker thread of a master runs it. */
+function matches(pattern: string, text: string): boolean {
+  const compiled = compilePattern(pattern);
+  if (compiled.kind === 'linear') return compiled.test(text);
+  return RegExp(compiled.source, compiled.flags).test(text);
+}
+
+/** What Python 3.11 says of `re.match(pattern, text)`. */
+const linear: readonly (readonly [pattern: string, text: string, isMatch: boolean])[] = [
+  ['eb1', 'web1', false],
+  ['web', 'web1', true],
+  ['a|b', 'bc', true],
+  ['a|b', 'cb', false],
+  ['web$', 'web\n', true],
+  ['web\\Z', 'web\n', false],
+  ['web\\Z', 'web', true],
+  ['(?m)a$', 'a\nb', true],
+  ['(?m:^a\\n^b$)', 'a\nb\nc', true],
+  ['a$', 'a\nb', false],
+  ['a.b', 'a\nb', false],
+  ['a.b', 'a\rb', true],
+  ['(?s)a.b', 'a\nb', true],
+  ['(?s:a.)b.', 'a\nb\n', false],
+  ['(?i)WEB', 'web', true],
+  ['(?i:W)eb', 'web', true],
+  ['(?i:W)eb', 'wEb', false],
+  ['(?x) w e # comment\n b', 'web', true],
+  ['(?#comment)web', 'web', true],
+  ['(?P<name>w)eb', 'web', true],
+  ['a{,2}$', 'aaa', false],
+  ['a{,2}$', 'aa', true],
+  ['a{2}$', 'aa', true],
+  ['a{x}', 'a{x}', true],
+  ['{}', '{}', true],
+  ['[]a]+$', ']a', true],
+  ['[^]a]', 'b', true],
+  ['[a\\]]+$', 'a]', true],
+  ['[[:alpha:]]', ':]', true],
+  ['[\\d-]+$', '1-2', true],
+  ['[a-c\\-]+$', 'b-', true],
+  ['\\d', '\u0663', true],
+  ['\\w', 'ä', true],
+  ['\\W', 'ä', false],
+  ['\\s', '\u2003', true],
+  ['\\x41\\u0042\\103', 'ABC', true],
+  ['\\-\\_\\/', '-_/', true],
+  ['[\\b]', '\b', true],
+  ['\\bweb\\b', 'web-1', true],
+  ['a*?b', 'aab', true],
+  ['\u{1f600}.$', '\u{1f600}\u{1f600}', true],
+];
+
+for (const [pattern, text, isMatch] of linear) {
+  test(`re.match(${JSON.stringify(pattern)}, ${JSON.stringify(text)}) is ${isMatch}`, (t) => {
+    t.is(compilePattern(pattern).kind, 'linear');
+    t.is(matches(pattern, text), isMatch);
+  });
+}
+
+const backtracking: readonly (readonly [pattern: string, text: string, isMatch: boolean])[] = [
+  ['(?!db)[a-z]+', 'web', true],
+  ['(?!web)[a-z]+', 'web', false],
+  ['web(?=1)', 'web1', true],
+  ['.*(?<!prod)$', 'web.prod', false],
+  ['(?=a)[^]]\\n$', 'a\n', true],
+  ['(\\w)\\1', 'ww', true],
+  ['(\\w)\\1', 'wx', false],
+  ['(?P<n>w)(?P=n)\\Z', 'ww', true],
+  ['(?i)(?!WEB)x', 'X', true],
+  ['(?=eb)', 'web', false],
+  ['(?=a).b', 'a\rb', false],
+  ['(?m)(?=a)a$', 'a\nb', true],
+  ['(?=a)a$', 'a\n', true],
+];
+
+for (const [pattern, text, isMatch] of backtracking) {
+  test(`${JSON.stringify(pattern)} backtracks, and on ${JSON.stringify(text)} gives ${isMatch}`, (t) => {
+    t.is(compilePattern(pattern).kind, 'backtracking');
+    t.is(matches(pattern, text), isMatch);
+  });
+}
+
+const unreadable = [
+  '(',
+  ')',
+  'a)',
+  '[a',
+  'a**',
+  'a|*',
+  '+',
+  'x{2,1}',
+  '\\',
+  '\\q',
+  '\\z',
+  '\\Qa\\E',
+  '\\pL',
+  '[z-a]',
+  '(?<n>a)',
+  '(?>a)',
+  '(?(1)a)',
+  'a++',
+  'a(?i)b',
+  '(?L)a',
+  '(?=a',
+  '(?P=n)',
+  '\\1',
+  '\\U00110000',
+];
+
+for (const pattern of unreadable) {
+  test(`${JSON.stringify(pattern)} is refused as an expression`, (t) => {
+    t.throws(() => compilePattern(pattern), { instanceOf: SyntaxError });
+  });
+}
+
+test('nested repetition without lookaround costs no more than the text is long', (t) => {
+  t.false(matches('(a+)+$', `${'a'.repeat(20_000)}!`));
+});
+
+/** What Python 3.11 says of `re.search(pattern, text)`. */
+const cases: readonly (readonly [pattern: string, text: string, isFound: boolean])[] = [
+  ['/\\.git($|/)', 'a/.git/config', true],
+  ['/\\.git($|/)', '.git/config', false],
+  ['eb1', 'web1', true],
+  ['^eb1', 'web1', false],
+  ['(?i)SWP$', 'a.swp', true],
+  ['(?<=_)test', 'b_test.py', true],
+  ['(?<=_)test', 'btest.py', false],
+  ['(a)\\1', 'xaax', true],
+  ['(?i)(A)\\1', 'xaAx', true],
+];
+
+for (const [pattern, text, isFound] of cases) {
+  test(`${pattern} is ${isFound ? '' : 'not '}found in ${text}`, (t) => {
+    const search = compileSearchPattern(pattern);
+    t.is(search(text), isFound);
+    t.is(search(text), isFound, 'the second time too');
+  });
+}
+
+test('an expression that cannot be read is refused', (t) => {
+  for (const pattern of ['(', '[a', '(?<=a']) {
+    t.throws(() => compileSearchPattern(pattern), { instanceOf: SyntaxError });
+  }
+});
+
+/** As a minion does that has nodegroups in its configuration. */
+function expanded(target: TargetExpression): TargetExpression {
+  if (target.tgtType !== 'compound') return target;
+  return { ...target, tgt: expandCompound(splitTargetWords(target.tgt), minionNodegroups) };
+}
+
+function publicationTo({ tgtType, tgt }: TargetExpression): PublicationLoad {
+  const recipients = typeof tgt === 'string' ? tgt : [...tgt];
+  return {
+    fun: 'test.ping',
+    arg: [],
+    jid: '20240102030405678901',
+    tgt: recipients,
+    tgt_type: tgtType,
+  };
+}
+
+for (const { title, target, minionSide } of targetCases) {
+  test(`the minions of the vectors run what is published to ${title}`, (t) => {
+    const load = publicationTo(expanded(target));
+    const verdicts = vectorMinions.map((minion) => {
+      return [minion.id, isMinionTargeted(candidateOf(minion), load)] as const;
+    });
+    t.deepEqual(new Map(verdicts), minionSide);
+  });
+}
+
+for (const { title, target, minions } of targetCases) {
+  test(`the minions that may be meant by ${title} are those of a real master`, (t) => {
+    const compiled = compileTarget(target);
+    const unknown = { id: unknownMinion, facts: { grains: undefined, pillar: undefined } };
+    const candidates = [...vectorMinions.map(candidateOf), unknown];
+    const possible = candidates.filter((candidate) => compiled.isPossible(candidate));
+    t.deepEqual(possible.map(({ id }) => id).sort(), minions);
+  });
+}
+
+test('what the embedded minion cannot read, or could not bound, means nobody to it', (t) => {
+  const [minion] = vectorMinions;
+  if (minion === undefined) return t.fail();
+  const isMeant = (tgtType: string, tgt: string, delimiter = ':'): boolean => {
+    const load = { ...publicationTo({ tgtType: 'glob', tgt }), tgt_type: tgtType, delimiter };
+    return isMinionTargeted(candidateOf(minion), load);
+  };
+  t.true(isMeant('glob', '*'));
+  t.false(isMeant('range', '*'));
+  t.false(isMeant('nodegroup', '*'));
+  t.false(isMeant('pcre', '('));
+  t.false(isMeant('pcre', '(?!x).*'));
+  t.false(isMeant('grain', 'os:*', ''));
+  t.true(isMeant('grain', 'os|*', '|'));
+});
+
+const globCases: readonly (readonly [pattern: string, text: string, matches: boolean])[] = [
+  ['', '', true],
+  ['', 'a', false],
+  ['*', '', true],
+  ['*', '.hidden/x\n', true],
+  ['web*', 'web', true],
+  ['web*', 'aweb', false],
+  ['*.example', 'a.b.example', true],
+  ['*.example', 'a.example.', false],
+  ['?', 'a', true],
+  ['?', '', false],
+  ['?', '\u{1f600}', true],
+  ['[abc]1', 'b1', true],
+  ['[abc]1', 'd1', false],
+  ['[a-c]', 'b', true],
+  ['[c-a]', 'b', false],
+  ['[!a-c]', 'b', false],
+  ['[!a-c]', 'd', true],
+  ['[^a]', 'a', true],
+  ['[^a]', 'b', false],
+  ['[]a]', ']', true],
+  ['[!]a]', ']', false],
+  ['[a-]', '-', true],
+  ['[a', '[a', true],
+  ['[!]', '[!]', true],
+  ['a\\*', 'a\\b', true],
+  ['WEB', 'web', false],
+  ['[a-c-e]', 'd', false],
+  ['[a-c-e]', '-', true],
+];
+
+for (const [pattern, text, wanted] of globCases) {
+  test(`${JSON.stringify(pattern)} ${wanted ? 'matches' : 'does not match'} ${JSON.stringify(text)}`, (t) => {
+    t.is(compileGlob(pattern)(text), wanted);
+  });
+}
+
+test('stars and question marks match what the plain definition says', (t) => {
+  const characters = fc.constantFrom('a', 'b', '*', '?', '.');
+  const pattern = fc.string({ unit: characters, maxLength: 8 });
+  const text = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 10 });
+  fc.assert(
+    fc.property(pattern, text, (glob, value) => {
+      t.is(compileGlob(glob)(value), plain(glob, value));
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('a pattern that would make a backtracking matcher explode is answered', (t) => {
+  t.false(compileGlob(`${'*a'.repeat(40)}b`)('a'.repeat(500)));
+});
+
+function plain(glob: string, text: string): boolean {
+  if (glob === '') return text === '';
+  const rest = glob.slice(1);
+  if (glob.startsWith('*')) return plain(rest, text) || (text !== '' && plain(glob, text.slice(1)));
+  const isSame = glob.startsWith('?') || glob[0] === text[0];
+  return text !== '' && isSame && plain(rest, text.slice(1));
+}

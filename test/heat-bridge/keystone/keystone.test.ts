@@ -1,0 +1,496 @@
+/** The bridge over HTTP for services that come with a token of Keystone's. */
+
+import { once } from 'node:events';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import { allow, type PolicyRule } from '../../../acl/index.ts';
+import { createHttpClient } from '../../../heat-bridge/http-client.ts';
+import { createBridge } from '../../../heat-bridge/index.ts';
+import {
+  KeystoneClient,
+  KeystoneTokens,
+  looksLikeKeystoneToken,
+  parseKeystoneOptions,
+} from '../../../heat-bridge/keystone.ts';
+import {
+  AuthenticationError,
+  type IdentityToken,
+  readAuditLog,
+  readToken,
+} from '../../../master/index.ts';
+import { within } from '../../helpers/deadline.ts';
+import { type ApiAnswer, json, type RunningApi, startApi } from '../../helpers/salt-api.ts';
+import { directories } from '../../helpers/vector-master.ts';
+import { acl, echo } from '../stage.ts';
+import {
+  exchangeOf,
+  keystoneSection,
+  type RecordedKeystone,
+  servicePassword,
+  startKeystone,
+  tokenOf,
+} from './recorded-keystone.ts';
+
+const [trove, sahara, tenant] = [tokenOf('trove'), tokenOf('sahara'), tokenOf('tenant')];
+const projects = { trove: projectOf('trove'), sahara: projectOf('sahara') };
+
+const databases = { project: 'databases', role: 'trove-admin' };
+const rules: readonly PolicyRule[] = [
+  allow('databases', {
+    subject: databases,
+    action: 'command',
+    resource: { fun: 'demo.*', within: 'web*' },
+  }),
+  allow('handles and enrolment', {
+    subject: { project: ['databases', 'clusters'] },
+    action: 'command',
+    resource: { fun: 'bridge.*' },
+  }),
+  allow('limited', {
+    subject: { user: 'limited' },
+    action: 'command',
+    resource: { fun: 'demo.*' },
+  }),
+];
+
+interface Stage extends RunningApi {
+  readonly keystone: RecordedKeystone;
+  /** `GET runs/1` and the like, below /bridge/v1. */
+  as(token: string, request: string, body?: object): Promise<ApiAnswer>;
+}
+
+async function open(
+  t: ExecutionContext,
+  { section, more = [] }: { section?: object | null; more?: readonly PolicyRule[] } = {},
+): Promise<Stage> {
+  const keystone = await startKeystone(t);
+  const bridge = createBridge({ commands: [echo] });
+  const own = section === undefined ? keystoneSection(keystone.url) : section;
+  const api = await startApi(t, {
+    config: {
+      acl: acl([...rules, ...more]),
+      bridge: { enroll: {}, ...(own === null ? {} : { keystone: own }) },
+    },
+    extensions: [bridge],
+    options: { plugins: [bridge.http] },
+    functions: { 'test.echo': ({ kwargs: { text } }) => text ?? null },
+  });
+  const as: Stage['as'] = (token, request, body) => {
+    const [method = '', path = ''] = request.split(' ');
+    const headers = body === undefined ? { 'x-auth-token': token } : json(token);
+    return api.ask({ method, path: `/bridge/v1/${path}`, headers, body });
+  };
+  return { ...api, keystone, as };
+}
+
+function projectOf(name: 'sahara' | 'trove'): string {
+  return JSON.parse(exchangeOf(name).body).token.project.id;
+}
+
+function codeOf({ status, json: answer }: ApiAnswer): unknown {
+  return [status, Object(Object(answer).error).code];
+}
+
+function begun({ text }: ApiAnswer): { readonly id: string; readonly isRepeated: boolean } {
+  return JSON.parse(text.split('\n')[0] ?? '');
+}
+
+const run = 'POST commands/demo.echo/run';
+const call = { target: ['web1'], params: { text: 'hello' } };
+
+test('a service calls by the token of its project what its role there may', async (t) => {
+  const { as, master, directory, keystone } = await open(t);
+  t.like((await as(trove, 'GET commands')).json, { commands: [{ name: 'demo.echo' }] });
+  const told = await as(trove, run, call);
+  t.is(told.status, 200);
+  t.like(JSON.parse(told.text.trim().split('\n').at(-1) ?? ''), {
+    outcome: { status: 'succeeded', results: [{ return: 'hello' }] },
+  });
+  t.deepEqual(codeOf(await as(trove, run, { ...call, target: 'db*' })), [
+    403,
+    'ERR_COMMAND_DENIED',
+  ]);
+  t.is(keystone.counts().questions, 1);
+  await master.audit.flush();
+  const asked: string[] = [];
+  for await (const { who, action, rule } of readAuditLog(directories(directory))) {
+    if (action === 'job.publish') asked.push(`${who.kind} ${who.name} ${rule}`);
+  }
+  const { id } = JSON.parse(exchangeOf('trove').body).token.user;
+  const name = `${projects.trove}/${id} (Default/databases, Default/trove)`;
+  t.deepEqual(asked, [`project ${name} databases`]);
+});
+
+test('another project, and a namesake in another domain, are not meant', async (t) => {
+  const { as } = await open(t);
+  for (const token of [sahara, tenant]) {
+    t.deepEqual(codeOf(await as(token, run, call)), [403, 'ERR_COMMAND_DENIED']);
+  }
+});
+
+test('a project that no rule is about learns nothing of what there is to be called', async (t) => {
+  const { as } = await open(t);
+  for (const request of [
+    'GET commands',
+    'GET commands/demo.echo',
+    'GET commands/none',
+    'GET runs/1',
+    'GET plans',
+    'GET plan-runs/1',
+  ]) {
+    t.deepEqual(codeOf(await as(tenant, request)), [403, 'ERR_COMMAND_DENIED'], request);
+  }
+  for (const name of ['demo.echo', 'none']) {
+    const answer = await as(tenant, `POST commands/${name}/run`, { target: '*', params: { a: 1 } });
+    t.deepEqual(codeOf(answer), [403, 'ERR_COMMAND_DENIED']);
+  }
+});
+
+test('what Keystone does not vouch for is nobody, wherever it is shown', async (t) => {
+  const { as, keystone } = await open(t);
+  keystone.change('sahara', 'revoked');
+  for (const token of [tokenOf('unknown'), tokenOf('unscoped'), sahara]) {
+    for (const request of ['GET commands', 'GET runs/1', 'GET handles', 'GET enrolments/1']) {
+      t.deepEqual(codeOf(await as(token, request)), [401, 'ERR_EAUTH_TOKEN'], request);
+    }
+    t.deepEqual(codeOf(await as(token, run, call)), [401, 'ERR_EAUTH_TOKEN']);
+  }
+});
+
+test("the master's own tokens, ended or made up, are never shown to Keystone", async (t) => {
+  const { as, login, master, keystone } = await open(t);
+  const session = await login('limited');
+  t.is((await as(session, run, call)).status, 200);
+  await master.logins.revoke({ user: 'limited' });
+  for (const token of [session, '0'.repeat(64), session.slice(1), session.toUpperCase(), '']) {
+    t.deepEqual(codeOf(await as(token, run, call)), [401, 'ERR_EAUTH_TOKEN']);
+  }
+  t.deepEqual(keystone.counts(), { logIns: 0, questions: 0 });
+});
+
+test('without a Keystone in the configuration its tokens are none', async (t) => {
+  const { as, keystone } = await open(t, { section: null });
+  t.deepEqual(codeOf(await as(trove, run, call)), [401, 'ERR_EAUTH_TOKEN']);
+  t.is(keystone.requests.length, 0);
+});
+
+test('a Keystone that does not answer permits nothing, and the caller may try again', async (t) => {
+  const { as, keystone, master } = await open(t);
+  for (const answerer of [
+    (_: unknown, response: { destroy(): unknown }) => response.destroy(),
+    () => {},
+  ]) {
+    keystone.answerAll(answerer);
+    t.deepEqual(codeOf(await as(trove, run, call)), [503, 'ERR_EAUTH_UNAVAILABLE']);
+  }
+  t.deepEqual(await master.jobs.list(), []);
+});
+
+test('the address of Keystone is asked where its section lists it, and nowhere else', async (t) => {
+  const listed = await startKeystone(t);
+  const url = listed.url.replace('127.0.0.1', 'localhost');
+  const section = keystoneSection(url);
+  const closed = await open(t, { section });
+  t.deepEqual(codeOf(await closed.as(trove, run, call)), [503, 'ERR_EAUTH_UNAVAILABLE']);
+  t.is(listed.requests.length, 0);
+  const addresses = ['127.0.0.1', '::1'];
+  const opened = await open(t, { section: { ...section, addresses } });
+  t.is((await opened.as(trove, run, call)).status, 200);
+});
+
+test('an idempotency key is of the project that the token is for, and of no other', async (t) => {
+  const everybody = allow('everybody', {
+    subject: { domain: '*' },
+    action: 'command',
+    resource: { fun: 'demo.*' },
+  });
+  const { as } = await open(t, { more: [everybody] });
+  const keyed = { ...call, idempotencyKey: 'k' };
+  const first = begun(await as(trove, run, keyed));
+  const again = begun(await as(trove, run, { ...keyed, project: projects.trove }));
+  t.deepEqual([again.id, again.isRepeated], [first.id, true]);
+  for (const token of [sahara, tenant]) {
+    const other = begun(await as(token, run, keyed));
+    t.false(other.isRepeated);
+    t.not(other.id, first.id);
+    t.deepEqual(codeOf(await as(token, `GET runs/${first.id}`)), [404, 'ERR_RUN_UNKNOWN']);
+    const foreign = { ...keyed, project: projects.trove };
+    t.deepEqual(codeOf(await as(token, run, foreign)), [403, 'ERR_PROJECT']);
+  }
+});
+
+test('a handle is of the project that the token is for; others know nothing of it', async (t) => {
+  const { as } = await open(t);
+  const signal = { endpoint: 'http://127.0.0.1:1/signal', token: 'x' };
+  const registration = { alias: 'ready', minions: ['web1'], signal };
+  const added = await as(trove, 'POST handles', registration);
+  t.like(added.json, { owner: `project:${projects.trove}` });
+  const claimed = { ...registration, alias: 'mine', owner: `project:${projects.trove}` };
+  t.like((await as(sahara, 'POST handles', claimed)).json, {
+    owner: `project:${projects.sahara}`,
+  });
+  for (const request of [
+    'GET handles/ready',
+    'DELETE handles/ready',
+    'GET handles/ready/outbox',
+    'DELETE handles/ready/outbox',
+  ]) {
+    t.deepEqual(codeOf(await as(sahara, request)), [404, 'ERR_HANDLE_UNKNOWN'], request);
+  }
+  const replaced = await as(sahara, 'PUT handles/ready', registration);
+  t.deepEqual(codeOf(replaced), [409, 'ERR_HANDLE_EXISTS']);
+  t.deepEqual((await as(trove, 'GET handles')).json, [added.json]);
+  t.deepEqual(codeOf(await as(tenant, 'POST handles', registration)), [403, 'ERR_DENIED']);
+});
+
+test('an enrolment is of the project that the token is for; others know nothing of it', async (t) => {
+  const { as, login } = await open(t);
+  const machine = { id: 'db-1', format: 'none' };
+  const made = await as(trove, 'POST enrolments', machine);
+  t.like(made.json, { enrolment: { project: projects.trove } });
+  const { number } = (made.json as { enrolment: { number: string } }).enrolment;
+  const foreign = { ...machine, id: 'db-2', project: projects.trove };
+  t.deepEqual(codeOf(await as(sahara, 'POST enrolments', foreign)), [403, 'ERR_PROJECT']);
+  for (const [request, body] of [
+    [`GET enrolments/${number}`, undefined],
+    [`POST enrolments/${number}/retire`, {}],
+  ] as const) {
+    t.deepEqual(codeOf(await as(sahara, request, body)), [404, 'ERR_ENROLL_UNKNOWN']);
+  }
+  t.is((await as(trove, `POST enrolments/${number}/retire`, {})).status, 200);
+  const user = await login('limited');
+  t.deepEqual(codeOf(await as(user, 'POST enrolments', machine)), [400, 'ERR_ENROLL_ARGS']);
+});
+
+// Keystone asked about tokens, with answers that a real one gave.
+
+interface ClientStage {
+  readonly keystone: RecordedKeystone;
+  readonly client: KeystoneClient;
+  readonly clock: { now: number };
+  /** What the log was told. */
+  readonly told: unknown[];
+}
+
+async function openClient(t: ExecutionContext, password?: string): Promise<ClientStage> {
+  const keystone = await startKeystone(t);
+  const { endpoints, timeoutMs, ...who } = parseKeystoneOptions(
+    keystoneSection(keystone.url, password),
+  );
+  const clock = { now: 0 };
+  const told: unknown[] = [];
+  const client = new KeystoneClient({
+    ...who,
+    ask: createHttpClient({ endpoints, timeoutMs, resolve: async () => [] }),
+    monotonic: () => clock.now,
+    closing: new AbortController().signal,
+    log: { warn: (fields: object) => told.push(fields) },
+  });
+  return { keystone, client, clock, told };
+}
+
+const unavailable = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_UNAVAILABLE' } as const;
+
+test("a token is shown beside the service's own, and tells its project, roles and user", async (t) => {
+  const { client, keystone } = await openClient(t);
+  const token = await client.validate(tokenOf('trove'));
+  t.like(token, {
+    user: { name: 'trove', domain: { id: 'default', name: 'Default' } },
+    project: { name: 'databases', domain: { id: 'default', name: 'Default' } },
+  });
+  // Keystone makes every member a reader as well.
+  t.deepEqual([...(token?.roles ?? [])].sort(), ['member', 'reader', 'trove-admin']);
+  const [logIn, question] = keystone.requests;
+  t.is(logIn?.path, '/v3/auth/tokens');
+  t.deepEqual(JSON.parse(logIn?.body ?? '').auth, {
+    identity: {
+      methods: ['password'],
+      password: {
+        user: { name: 'admin', domain: { name: 'Default' }, password: servicePassword },
+      },
+    },
+    scope: { project: { name: 'admin', domain: { name: 'Default' } } },
+  });
+  t.is(question?.path, '/v3/auth/tokens?nocatalog');
+  t.is(question?.headers['x-auth-token'], exchangeOf('log-in').answer['X-Subject-Token']);
+  t.is(question?.headers['x-subject-token'], tokenOf('trove'));
+});
+
+test('what Keystone does not know, or no longer, is none', async (t) => {
+  const { client, keystone } = await openClient(t);
+  t.is(await client.validate(tokenOf('unknown')), undefined);
+  t.not(await client.validate(tokenOf('trove')), undefined);
+  keystone.change('trove', 'revoked');
+  t.is(await client.validate(tokenOf('trove')), undefined);
+});
+
+test('the service logs in once, and once more when its own token has ended', async (t) => {
+  const { client, keystone } = await openClient(t);
+  const both = [client.validate(tokenOf('trove')), client.validate(tokenOf('sahara'))];
+  t.false((await Promise.all(both)).includes(undefined));
+  t.is(keystone.counts().logIns, 1);
+  keystone.endOwnToken();
+  const again = [client.validate(tokenOf('trove')), client.validate(tokenOf('sahara'))];
+  t.false((await Promise.all(again)).includes(undefined));
+  t.is(keystone.counts().logIns, 2);
+});
+
+test('a log-in that is refused is not tried again before half a minute', async (t) => {
+  const { client, clock, keystone, told } = await openClient(t, 'wrong');
+  await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
+  clock.now = 29_999;
+  await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
+  t.is(keystone.counts().logIns, 1);
+  clock.now = 30_000;
+  await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
+  t.is(keystone.counts().logIns, 2);
+  t.regex(JSON.stringify(told[0]), /refuses the credentials/);
+});
+
+test('who may not look at tokens, and what cannot be read, permits nothing', async (t) => {
+  const { client, keystone } = await openClient(t);
+  keystone.change('sahara', 'not-permitted');
+  await t.throwsAsync(client.validate(tokenOf('sahara')), unavailable);
+  const answers: readonly (readonly [number, string])[] = [
+    [200, '{}'],
+    [200, '{"token": {"user": {"name": "trove"}}}'],
+    [200, exchangeOf('trove').body.slice(0, -10)],
+    [200, exchangeOf('trove').body.replace(/"expires_at": ?"[^"]*"/, '"expires_at": "never"')],
+    [500, exchangeOf('trove').body],
+    [301, ''],
+  ];
+  for (const [status, body] of answers) {
+    keystone.answerAll((_, response) => {
+      response.writeHead(status, { location: `${keystone.url}/auth/tokens` }).end(body);
+    });
+    await t.throwsAsync(client.validate(tokenOf('trove')), unavailable, `${status} ${body}`);
+  }
+});
+
+test('a Keystone that hangs up is away, and the log is told why no more than now and then', async (t) => {
+  const { client, clock, keystone, told } = await openClient(t);
+  t.not(await client.validate(tokenOf('trove')), undefined);
+  keystone.answerAll((_, response) => response.destroy());
+  await t.throwsAsync(client.validate(tokenOf('trove')), {
+    ...unavailable,
+    message: 'Keystone cannot be asked now',
+  });
+  await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
+  t.is(told.length, 1);
+  clock.now = 10_000;
+  await t.throwsAsync(client.validate(tokenOf('trove')), unavailable);
+  t.is(told.length, 2);
+});
+
+// How long an answer of Keystone's holds.
+
+const token = tokenOf('trove');
+const none = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_TOKEN' } as const;
+
+/** Keystone's answers, from a clock that a test turns. */
+function stage(answer: () => IdentityToken | undefined) {
+  const clock = { now: 0 };
+  let asked = 0;
+  const tokens = new KeystoneTokens({
+    validate: async () => {
+      asked += 1;
+      return answer();
+    },
+    now: () => clock.now,
+    monotonic: () => clock.now,
+  });
+  return { tokens, clock, asked: () => asked };
+}
+
+function recorded(name: 'trove' | 'unscoped' = 'trove'): IdentityToken {
+  const found = readToken(JSON.parse(exchangeOf(name).body));
+  if (found === undefined) throw new TypeError('no token');
+  return { ...found, expiresAt: 3_600_000 };
+}
+
+test('an answer is asked for once in half a minute', async (t) => {
+  const { tokens, clock, asked } = stage(recorded);
+  t.teardown(() => tokens.close());
+  const held = await Promise.all([tokens.hold(token), tokens.hold(token)]);
+  for (const { subject, stop } of held) {
+    t.like(subject, { kind: 'project', project: { name: 'databases' }, user: { name: 'trove' } });
+    stop();
+  }
+  clock.now = 29_999;
+  (await tokens.hold(token)).stop();
+  t.is(asked(), 1);
+  clock.now = 30_000;
+  (await tokens.hold(token)).stop();
+  t.is(asked(), 2);
+});
+
+test('a token ends when it says so, whatever was answered before', async (t) => {
+  const { tokens, clock } = stage(() => ({ ...recorded(), expiresAt: 10_000 }));
+  t.teardown(() => tokens.close());
+  clock.now = 9_999;
+  (await tokens.hold(token)).stop();
+  clock.now = 10_000;
+  await t.throwsAsync(tokens.hold(token), none);
+});
+
+test('a token for no project is nobody here', async (t) => {
+  const { tokens } = stage(() => recorded('unscoped'));
+  t.teardown(() => tokens.close());
+  await t.throwsAsync(tokens.hold(token), none);
+});
+
+test('what was begun ends when Keystone revokes the token', async (t) => {
+  let isRevoked = false;
+  const { tokens, clock } = stage(() => (isRevoked ? undefined : recorded()));
+  t.teardown(() => tokens.close());
+  const { ended } = await tokens.hold(token);
+  isRevoked = true;
+  t.false(ended.aborted);
+  clock.now = 30_000;
+  await within('the end of the token', once(ended, 'abort'));
+  await t.throwsAsync(tokens.hold(token), none);
+});
+
+test('what is held ends when Keystone is away for longer than an answer holds', async (t) => {
+  let isAway = false;
+  const { tokens, clock } = stage(() => {
+    if (isAway) throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'away');
+    return recorded();
+  });
+  t.teardown(() => tokens.close());
+  const { ended } = await tokens.hold(token);
+  isAway = true;
+  (await tokens.hold(token)).stop();
+  clock.now = 30_000;
+  await t.throwsAsync(tokens.hold(token), { code: 'ERR_EAUTH_UNAVAILABLE' });
+  await within('the end of the token', once(ended, 'abort'));
+});
+
+test('no more than 256 tokens wait for Keystone', async (t) => {
+  const waiting: ((found: undefined) => void)[] = [];
+  const tokens = new KeystoneTokens({
+    validate: () => new Promise((resolve) => waiting.push(resolve)),
+    now: () => 0,
+    monotonic: () => 0,
+  });
+  t.teardown(() => tokens.close());
+  const held = Array.from({ length: 256 }, (_, at) => tokens.hold(`${token}${at}`));
+  const codes = Promise.allSettled(held);
+  await t.throwsAsync(tokens.hold(`${token}x`), { code: 'ERR_EAUTH_LIMIT' });
+  t.is(waiting.length, 8);
+  while ((await Promise.race([codes, Promise.resolve(undefined)])) === undefined) {
+    for (const resolve of waiting.splice(0)) resolve(undefined);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await t.throwsAsync(Promise.all(held), none);
+});
+
+test("no token of the master's, nor what was cut off or written large of one, has Keystone's form", (t) => {
+  const hex = fc.stringMatching(/^[0-9a-f]{1,64}$|^[0-9A-F]{64}$/);
+  fc.assert(fc.property(hex, (text) => !looksLikeKeystoneToken(text)));
+  for (const name of ['trove', 'unknown'] as const) t.true(looksLikeKeystoneToken(tokenOf(name)));
+  t.true(looksLikeKeystoneToken(`eyJhbGciOiJFUzI1NiJ9.${'e'.repeat(80)}.${'s'.repeat(86)}`));
+  for (const text of [`${token}\r\nx: y`, `${token} `, 'short', 'g'.repeat(2049), '']) {
+    t.false(looksLikeKeystoneToken(text));
+  }
+});

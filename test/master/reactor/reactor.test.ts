@@ -1,0 +1,510 @@
+/** Salt's option `reactor` in a running master: events of minions, and those of the master itself. */
+
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import { allow, type PolicyRule } from '../../../acl/index.ts';
+import { loadMasterConfig, type MasterOptions } from '../../../master/index.ts';
+import type { Plan, PlannedCall, ReactionEvent } from '../../../master/reactor/reaction-planner.ts';
+import type { WireMap, WireValue } from '../../../minion-protocol/index.ts';
+import { checkMigration, policyText } from '../../../ops/index.ts';
+import { type FileTree, layOut } from '../../helpers/file-tree.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { type Stage, schema, startStage, startWeb, tag } from '../reactions/stage.ts';
+import { planFiles } from './plan-files.ts';
+
+interface ReactorStage extends Stage {
+  /** What the reaction of a file is called. */
+  readonly nameOf: (file: string) => string;
+}
+
+async function startReactor(
+  t: ExecutionContext,
+  files: FileTree,
+  tags: Readonly<Record<string, string>>,
+  rules: (nameOf: (file: string) => string) => readonly PolicyRule[],
+): Promise<ReactorStage> {
+  const directory = temporaryDirectory(t);
+  layOut(directory, files);
+  const nameOf = (file: string): string => path.join(directory, file);
+  const config: Partial<MasterOptions> = {
+    fileRoots: { base: [directory] },
+    reactions: [],
+    reactor: Object.entries(tags).map(([on, file]) => ({ tag: on, sls: [nameOf(file)] })),
+    acl: {
+      signals: [{ name: 'jenkins', tag, minions: '*', schema }],
+      rules: [...rules(nameOf)],
+    },
+  };
+  return { ...(await startStage(t, config)), nameOf };
+}
+
+const puppet =
+  'puppet:\n  local.test.kwarg:\n    - tgt: web1\n    - args: [{env: {{ data.data.env }}}]\n';
+
+function grant(name: string, action: 'publish' | 'runner' | 'wheel', fun: string): PolicyRule {
+  const subject = { service: `reaction:${name}` };
+  return allow(`${action} ${fun}`, { subject, action, resource: { fun } });
+}
+
+test('what a minion may ask for is done, under the name of the file', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'puppet.sls': puppet },
+    { 'infra/puppet/*': 'puppet.sls' },
+    (nameOf) => [grant(nameOf('puppet.sls'), 'publish', 'test.kwarg')],
+  );
+  const { calls } = await startWeb(t, stage);
+  const env = "x\n    - tgt: '*'";
+  await stage.emit({ env });
+  const [run] = await stage.ended(1);
+  t.like(run, { reaction: stage.nameOf('puppet.sls'), state: 'succeeded', fun: 'test.kwarg' });
+  t.like(calls, [{ env }]);
+});
+
+test('what no rule permits is denied, and what the policy refuses is not rendered', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'puppet.sls': puppet },
+    { 'infra/*': 'puppet.sls' },
+    () => [],
+  );
+  await stage.emit({ env: 'test' }, 'infra/other');
+  await stage.emit({ env: 'test' });
+  const [run] = await stage.ended(1);
+  t.is(run?.state, 'denied');
+  t.is((await stage.master.reactions.runs()).length, 1);
+});
+
+test('what one file may do no other may', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'puppet.sls': puppet, 'other.sls': puppet },
+    { 'infra/puppet/*': 'puppet.sls', 'infra/**': 'other.sls' },
+    (nameOf) => [grant(nameOf('other.sls'), 'publish', 'test.kwarg')],
+  );
+  const { calls } = await startWeb(t, stage);
+  await stage.emit({ env: 'test' });
+  const runs = await stage.ended(2);
+  t.deepEqual(Object.fromEntries(runs.map(({ reaction, state }) => [reaction, state])), {
+    [stage.nameOf('puppet.sls')]: 'denied',
+    [stage.nameOf('other.sls')]: 'succeeded',
+  });
+  t.is(calls.length, 1);
+});
+
+test("the master's own events lead to runners and wheel functions", async (t) => {
+  const stage = await startReactor(
+    t,
+    {
+      'job.sls':
+        "{% if data.fun == 'test.ping' %}\nlist:\n  runner.jobs.list_job: [{jid: '{{ data.jid }}'}]\nkeys:\n  wheel.key.list: [{match: accepted}]\n{% endif %}\n",
+    },
+    { 'salt/job/*/new': 'job.sls' },
+    (nameOf) => [
+      grant(nameOf('job.sls'), 'runner', 'jobs.list_job'),
+      grant(nameOf('job.sls'), 'wheel', 'key.list'),
+    ],
+  );
+  await stage.master.jobs.publish({ tgt: '*', fun: 'test.ping' });
+  const runs = await stage.ended(2);
+  t.deepEqual(runs.map(({ kind, fun, state }) => [kind, fun, state]).sort(), [
+    ['runner', 'jobs.list_job', 'succeeded'],
+    ['wheel', 'key.list', 'succeeded'],
+  ]);
+});
+
+test('a file may lead to an orchestration, and a failed one is a failed run', async (t) => {
+  const orchestrate =
+    'deploy:\n  runner.state.orchestrate:\n    - args: [{mods: deploy}, {pillar: {env: {{ data.data.env | json }}}}]\n';
+  const deploy = [
+    'told:',
+    '  test.configurable_test_state:',
+    '    - comment: {{ pillar.env | json }}',
+    "    - result: {{ pillar.env == 'test' }}",
+  ];
+  const stage = await startReactor(
+    t,
+    { 'react.sls': orchestrate, 'deploy.sls': deploy.join('\n') },
+    { 'infra/puppet/*': 'react.sls' },
+    (nameOf) => [grant(nameOf('react.sls'), 'runner', 'state.orchestrate')],
+  );
+  await stage.emit({ env: 'test' });
+  await stage.ended(1);
+  await stage.emit({ env: "live'\n    - result: true" });
+  const runs = await stage.ended(2);
+  t.deepEqual(runs.map(({ fun, state }) => [fun, state]).sort(), [
+    ['state.orchestrate', 'failed'],
+    ['state.orchestrate', 'succeeded'],
+  ]);
+});
+
+test('a file that fails leads to nothing, is counted, and told without what was said', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'puppet.sls': 'a:\n  local.test.kwarg:\n    - tgt: {{ data.nothing.more }}\n' },
+    { 'infra/**': 'puppet.sls' },
+    () => [],
+  );
+  const events = stage.master.events.subscribe();
+  await stage.emit({ env: 'secret-word' });
+  for await (const { tag: told, data } of events) {
+    if (told !== 'saltbridge/reaction/dropped') continue;
+    t.like(data, { reaction: stage.nameOf('puppet.sls'), reason: 'render' });
+    t.regex(String(data.why), /line 3$/);
+    t.false(JSON.stringify(data).includes('secret-word'));
+    break;
+  }
+  t.is((await stage.master.status()).counters['reaction-render'], 1);
+});
+
+test('under the policy that the migration check derives, the reactor of a site does what it did', async (t) => {
+  const directory = temporaryDirectory(t);
+  const etc = path.join(directory, 'etc');
+  layOut(directory, { 'srv/puppet.sls': puppet });
+  const reactor = `reactor: [{'infra/puppet/*': ['salt://puppet.sls']}]`;
+  const roots = `file_roots: {base: [${directory}/srv]}\npillar_roots: {}`;
+  layOut(etc, { master: `${roots}\n${reactor}\n` });
+  layOut(etc, { 'master.d/site.conf': policyText(await checkMigration(etc)) });
+  const { config } = await loadMasterConfig(etc);
+  const { fileRoots, reactor: entries } = config;
+  const rules = config.acl.rules.map(({ origin: _origin, ...rule }) => rule);
+  // What the stage's minion emits fits the schema of the stage alone.
+  const acl = { signals: [{ name: 'jenkins', tag, minions: '*', schema }], rules };
+  const stage = await startStage(t, { fileRoots, reactor: entries, reactions: [], acl });
+  const { calls } = await startWeb(t, stage);
+  await stage.emit({ env: 'test' });
+  const [run] = await stage.ended(1);
+  t.like(run, { reaction: 'salt://puppet.sls', state: 'succeeded', fun: 'test.kwarg' });
+  t.like(calls, [{ env: 'test' }]);
+});
+
+// What events say is a value in the files of the reactor, whatever it looks like.
+
+const eventTag = 'infra/deploy';
+
+async function planOf(
+  t: ExecutionContext,
+  file: string,
+  data: unknown,
+  options: Parameters<typeof planFiles>[2] = {},
+): Promise<Plan> {
+  const { directory, plan } = await planFiles(t, { 'react.sls': file }, options);
+  return plan(path.join(directory, 'react.sls'), eventOf(data));
+}
+
+function eventOf(data: unknown): Parameters<Awaited<ReturnType<typeof planFiles>>['plan']>[1] {
+  return {
+    tag: eventTag,
+    sender: 'jenkins1',
+    data: undefined,
+    body: { id: 'jenkins1', data } as WireMap,
+  };
+}
+
+function reasons({ refused }: Plan): string[] {
+  return refused.map(({ reason }) => reason);
+}
+
+const hostile = [
+  "x\n    - tgt: '*'",
+  'x, fun: cmd.run',
+  "'*'",
+  '"',
+  "\\'",
+  '*',
+  '&a',
+  '!!python/object:os.system',
+  '{a: b}',
+  '[1, 2]',
+  'a: b',
+  'a # b',
+  '{{ 7 * 7 }}',
+  '{% raw %}',
+  '\uE000x.0\uE001',
+  ' x ',
+  '=',
+  '---',
+  '%TAG',
+  'a\u0085b\u2028c',
+];
+
+/** Each would be one value more if it were read as YAML in some of the places. */
+const fitting = [
+  'x\n          - y',
+  "x'\n          - 'y",
+  'x"\n          - "y',
+  'x, y',
+  'x]\n          - [y',
+  'x}\n          - {v: y',
+  'x"]\n          - ["y',
+  'x"}\n          - {"v": "y',
+  'x\n        more: 1',
+];
+
+const places: readonly string[] = [
+  '- {{ data.data.v }}',
+  "- '{{ data.data.v }}'",
+  '- "{{ data.data.v }}"',
+  '- [{{ data.data.v }}]',
+  '- {v: {{ data.data.v }}}',
+  '- {{ [data.data.v] }}',
+  '- {{ {"v": data.data.v} }}',
+  "- '{{ [data.data.v] }}'",
+  '- {{ "%s" | format(data.data.v) }}',
+  '- {% set v %}{{ data.data.v }}{% endset %}{{ v }}',
+  '- {% macro m(v) %}{{ v }}{% endmacro %}{{ m(data.data.v) }}',
+  '- {% call(v) wrap() %}{% endcall %}{{ data.data.v }}',
+];
+
+for (const place of places) {
+  test(`an event cannot leave its place: ${place}`, (t) => staysInPlace(t, place));
+}
+
+for (const filter of ['json', 'yaml_dquote']) {
+  test(`what the filter ${filter} has written stays in its place`, (t) =>
+    staysInPlace(t, `- {{ data.data.v | ${filter} }}`));
+}
+
+async function staysInPlace(t: ExecutionContext, place: string): Promise<void> {
+  const head = '{% macro wrap() %}{{ caller("x") }}{% endmacro %}\n';
+  const file = `${head}tell:\n  local.test.arg:\n    - tgt: web1\n    - args:\n        values:\n          ${place}\n        after: 1\n`;
+  const { directory, plan } = await planFiles(t, { 'react.sls': file });
+  const check = async (v: string): Promise<void> => {
+    const { calls } = await plan(path.join(directory, 'react.sls'), eventOf({ v }));
+    // None at all is right too, for instance where a text begins with a dash.
+    for (const call of calls) {
+      t.like(call, { fun: 'test.arg', target: { tgt: 'web1' }, arg: [] });
+      t.deepEqual(Object.keys(call.kwarg), ['values', 'after'], JSON.stringify(v));
+      t.is(Array.isArray(call.kwarg.values) ? call.kwarg.values.length : 0, 1);
+    }
+  };
+  for (const v of [...hostile, ...fitting]) await check(v);
+  await fc.assert(fc.asyncProperty(fc.string({ unit: 'binary' }), check), { numRuns: 50 });
+}
+
+test('text of an event arrives as it was said', async (t) => {
+  const file = 'tell:\n  local.test.arg:\n    - tgt: web1\n    - args: [{v: {{ data.data.v }}}]\n';
+  const { directory, plan } = await planFiles(t, { 'react.sls': file });
+  for (const v of hostile) {
+    const { calls } = await plan(path.join(directory, 'react.sls'), eventOf({ v }));
+    t.deepEqual(
+      calls.map(({ kwarg }) => kwarg.v),
+      v === '---' ? [] : [v],
+    );
+  }
+});
+
+test("the operator's own expressions stay what they are", async (t) => {
+  const file =
+    "{% set hosts = {'test': 'web* and not web9'} %}\nping:\n  local.test.ping:\n    - tgt: {{ hosts[data.data.env] }}\n    - tgt_type: compound\n";
+  const { calls } = await planOf(t, file, { env: 'test' });
+  t.like(calls[0], { target: { tgt: 'web* and not web9', tgtType: 'compound' } });
+});
+
+test('a target is no text of an event, except for ids in a list', async (t) => {
+  const file = (type: string): string =>
+    `ping:\n  local.test.ping:\n    - tgt: {{ data.data.tgt }}\n    - tgt_type: ${type}\n`;
+  for (const tgt of ['*', 'web[0-9]', 'G@os:Debian or L@a', 'a,b']) {
+    t.deepEqual(reasons(await planOf(t, file('glob'), { tgt })), ['pattern']);
+    t.deepEqual(reasons(await planOf(t, file('compound'), { tgt })), ['pattern']);
+  }
+  const { calls } = await planOf(t, file('list'), { tgt: ['*', 'web1'] });
+  t.like(calls[0], { target: { tgt: ['*', 'web1'], tgtType: 'list' } });
+});
+
+test('functions, and what keys are told by, are no text of an event', async (t) => {
+  const fun = 'do:\n  local.{{ data.data.fun }}:\n    - tgt: web1\n';
+  t.deepEqual(reasons(await planOf(t, fun, { fun: 'cmd.run ' })), ['pattern']);
+  const forms = ['- match: {{ data.data.id }}', '- args: [{match: {{ data.data.id }}}]'];
+  for (const form of forms) {
+    const file = `accept:\n  wheel.key.accept:\n    ${form}\n`;
+    t.deepEqual(reasons(await planOf(t, file, { id: '*' })), ['pattern']);
+    t.is((await planOf(t, file, { id: 'web1.example.org' })).calls.length, 1);
+  }
+  const runner = 'up:\n  runner.manage.up:\n    - args: [{tgt: {{ data.data.id }}}]\n';
+  t.deepEqual(reasons(await planOf(t, runner, { id: 'web*' })), ['pattern']);
+});
+
+test('text of an event becomes no keyword and no option of a program', async (t) => {
+  const file = 'run:\n  local.cmd.run:\n    - tgt: web1\n    - arg: [{{ data.data.v }}]\n';
+  t.deepEqual(reasons(await planOf(t, file, { v: 'runas=root' })), ['positional-text']);
+  t.deepEqual(reasons(await planOf(t, file, { v: '--force' })), ['dash']);
+  const named = "run:\n  local.cmd.run:\n    - tgt: web1\n    - arg: ['cwd={{ data.data.v }}']\n";
+  const { calls } = await planOf(t, named, { v: '/srv/a b' });
+  t.deepEqual(
+    calls.map((call: PlannedCall) => [call.arg, call.kwarg]),
+    [[[], { cwd: '/srv/a b' }]],
+  );
+});
+
+// Which files the reactor reads, and what becomes of those that it cannot use.
+
+const event: ReactionEvent = {
+  tag: 'salt/auth',
+  sender: undefined,
+  data: undefined,
+  body: { id: 'web1' },
+};
+const ping = (tgt: string): string => `ping_${tgt}:\n  local.test.ping: [{tgt: ${tgt}}]\n`;
+
+test('a glob means all the files that are there, in their order', async (t) => {
+  const { directory, plan } = await planFiles(t, { 'b.sls': ping('b'), 'a.sls': ping('a') });
+  const { calls } = await plan(path.join(directory, '*.sls'), event);
+  t.deepEqual(
+    calls.map((call) => (call.kind === 'run' ? call.target.tgt : '')),
+    ['a', 'b'],
+  );
+});
+
+test('files come from the file server too, and import from there', async (t) => {
+  const { plan } = await planFiles(t, {});
+  for (const reference of ['salt://reactor/served.sls', 'salt://reactor/served.sls?saltenv=base']) {
+    t.like((await plan(reference, event)).calls, [{ target: { tgt: 'web1' } }]);
+  }
+  t.like(await plan('salt://reactor/other.sls', event), { refused: [{ reason: 'no-file' }] });
+  t.like(await plan('salt://../etc/passwd', event), { refused: [{ reason: 'no-file' }] });
+});
+
+test('keys and the store are never read', async (t) => {
+  const { directory, plan } = await planFiles(t, {
+    'hidden/a.sls': ping('a'),
+    'link.sls': { link: 'hidden/a.sls' },
+  });
+  for (const name of ['hidden/a.sls', 'link.sls']) {
+    const { calls, refused } = await plan(path.join(directory, name), event);
+    t.deepEqual(calls, []);
+    t.is(refused[0]?.reason, 'no-file');
+  }
+});
+
+test('a file that is broken harms no other', async (t) => {
+  const { directory, plan } = await planFiles(t, {
+    'a.sls': '{{ nothing }}\n',
+    'b.sls': ping('b'),
+    'c.sls': '#!py\ndef run(): pass\n',
+  });
+  const { calls, refused } = await plan(path.join(directory, '*.sls'), event);
+  t.is(calls.length, 1);
+  t.deepEqual(
+    refused.map(({ reason }) => reason),
+    ['render', 'render'],
+  );
+  t.regex(refused[0]?.why ?? '', /a\.sls, line 1$/);
+});
+
+test('a template that does not end stops at its limit', async (t) => {
+  const { directory, plan } = await planFiles(
+    t,
+    { 'a.sls': '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}' },
+    { steps: 10_000 },
+  );
+  t.like(await plan(path.join(directory, 'a.sls'), event), { refused: [{ reason: 'render' }] });
+});
+
+test('caller is refused, and what else the file says is done', async (t) => {
+  const { directory, plan } = await planFiles(t, {
+    'a.sls': `here:\n  caller.cmd.run:\n    - args: [{cmd: uptime}]\n${ping('a')}`,
+  });
+  const { calls, refused } = await plan(path.join(directory, 'a.sls'), event);
+  t.is(calls.length, 1);
+  t.is(refused[0]?.reason, 'caller');
+});
+
+test('what a reaction has run in the master leads to no other', async (t) => {
+  const { directory, plan } = await planFiles(t, { 'a.sls': ping('a') });
+  const tag = 'salt/run/20260102030405678901/ret';
+  const told = (user: string, sender?: string): ReactionEvent => ({
+    ...event,
+    tag,
+    sender,
+    body: { user },
+  });
+  const place = path.join(directory, 'a.sls');
+  t.is((await plan(place, told('reaction:/srv/a.sls'))).calls.length, 0);
+  t.is((await plan(place, told('root'))).calls.length, 1);
+  t.is((await plan(place, told('reaction:/srv/a.sls', 'web1'))).calls.length, 1);
+});
+
+// What Salt made of the same files; see test/fixtures/reactor/README.md.
+
+interface RecordedCall {
+  readonly kind: 'run' | 'runner' | 'wheel';
+  readonly fun: string;
+  readonly tgt?: WireValue;
+  readonly tgt_type?: string;
+  readonly arg: readonly WireValue[];
+  readonly kwarg: WireMap;
+}
+
+interface Recorded {
+  readonly name: string;
+  readonly tag: string;
+  readonly data: WireMap;
+  readonly files: Readonly<Record<string, string>>;
+  readonly fails?: boolean;
+  readonly calls: readonly RecordedCall[];
+}
+
+interface Spec {
+  readonly names: readonly string[];
+  readonly defaults: WireMap;
+  readonly more: boolean;
+}
+
+const fixture = new URL('../../../../test/fixtures/reactor/cases.json', import.meta.url);
+const recorded: {
+  readonly takes: Readonly<Record<string, Spec>>;
+  readonly cases: readonly Recorded[];
+} = JSON.parse(readFileSync(fixture, 'utf8'));
+
+for (const it of recorded.cases) {
+  test(`as Salt: ${it.name}`, async (t) => {
+    const { directory, plan } = await planFiles(t, it.files, {
+      takes: (kind, fun, name) => {
+        const spec = recorded.takes[`${kind}.${fun}`];
+        return spec?.more === true || spec?.names.includes(name) === true;
+      },
+    });
+    const event = { tag: it.tag, sender: undefined, data: undefined, body: it.data };
+    const { calls, refused } = await plan(path.join(directory, 'react.sls'), event);
+    t.deepEqual(calls.map(ofOurs), it.calls.map(ofSalt));
+    t.is(refused.length > 0, it.fails === true);
+  });
+}
+
+test('the recorded files are enough', (t) => {
+  t.true(recorded.cases.length >= 50);
+  t.true(recorded.cases.filter(({ fails }) => fails).length >= 15);
+});
+
+/** A target as one list, and every argument that has a name by it, without defaults. */
+function ofOurs(call: PlannedCall): unknown {
+  if (call.kind !== 'run') return { kind: call.kind, fun: call.fun, kwarg: named(call) };
+  const { tgt, tgtType = 'glob' } = call.target;
+  return { kind: 'run', fun: call.fun, tgt, tgtType, arg: call.arg, kwarg: call.kwarg };
+}
+
+function ofSalt(call: RecordedCall): unknown {
+  if (call.kind !== 'run') return { kind: call.kind, fun: call.fun, kwarg: named(call) };
+  const { fun, arg, kwarg, tgt, tgt_type: tgtType = 'glob' } = call;
+  const isText = tgtType === 'list' && typeof tgt === 'string';
+  return { kind: 'run', fun, tgt: isText ? tgt.split(',') : tgt, tgtType, arg, kwarg };
+}
+
+function named({
+  kind,
+  fun,
+  arg,
+  kwarg,
+}: Pick<PlannedCall, 'kind' | 'fun' | 'arg' | 'kwarg'>): WireMap {
+  const spec: Spec = recorded.takes[`${kind}.${fun}`] ?? { names: [], defaults: {}, more: false };
+  const { names, defaults } = spec;
+  const all = { ...Object.fromEntries(arg.map((value, at) => [names[at] ?? '', value])), ...kwarg };
+  return Object.fromEntries(
+    Object.entries(all)
+      .filter(([name, value]) => !Object.hasOwn(defaults, name) || defaults[name] !== value)
+      .sort(([left], [right]) => (left < right ? -1 : 1)),
+  );
+}

@@ -1,0 +1,426 @@
+/** Sign-ins of strangers: bounded, without state, and never at the cost of who is known. */
+
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { Writable } from 'node:stream';
+import test, { type ExecutionContext } from 'ava';
+import { createFullnessCheck } from '../../../master/auth/sign-in.ts';
+import { createLogger, type MasterOptions } from '../../../master/index.ts';
+import {
+  createMinionHandshake,
+  encodeRequest,
+  generateKeyString,
+  isWireMap,
+  packWire,
+  parsePrivateKey,
+  unpackWire,
+  type WireMap,
+  type WireValue,
+} from '../../../minion-protocol/index.ts';
+import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
+import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
+import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';
+import { base64, cases, keys, pem, text, vectorFile } from '../../helpers/vectors.ts';
+
+const accepted = recorded('auth', 'v3 OAEP-SHA1 PKCS1v15-SHA1 accepted, first contact (no token)');
+const recordedSignIn: WireMap = map(unpackWire(base64(accepted.request_b64)));
+
+/** The recorded sign-in with other fields. */
+function signIn(changes: Readonly<Record<string, WireValue>> = {}): Buffer {
+  const load = { ...map(recordedSignIn.load ?? null), nonce: freshNonce(), ...changes };
+  return packWire({ ...recordedSignIn, load });
+}
+
+test('a flood from one address is refused without signatures, and nobody else waits for it', async (t) => {
+  const master = await startVectorMaster(t, { config: { limits: { authsPerSecond: 5 } } });
+  const strangers = Array.from({ length: 300 }, (_, index) =>
+    master.ask(signIn({ id: `stranger-${index}` }), '192.0.2.66'),
+  );
+  const answer = map(unpackWire(await master.ask(signIn(), '192.0.2.1')));
+  t.true(answer.sig instanceof Uint8Array, 'the accepted minion got a signed answer');
+  const signed = (await Promise.all(strangers)).filter((reply) => reply.length > 200);
+  t.true(signed.length >= 5 && signed.length <= 20, `${signed.length} signed answers`);
+  t.true(((await master.counters())['auth-rate'] ?? 0) >= 280);
+});
+
+test('a flood with the known key of a minion costs only the address that it comes from', async (t) => {
+  const master = await startVectorMaster(t, { config: { limits: { authsPerSecond: 5 } } });
+  const flood = Array.from({ length: 300 }, () => master.ask(signIn(), '192.0.2.66'));
+  const answer = map(unpackWire(await master.ask(signIn(), '192.0.2.1')));
+  t.true(answer.sig instanceof Uint8Array);
+  const signed = (await Promise.all(flood)).filter((reply) => reply.length > 200);
+  t.true(signed.length <= 20, `${signed.length} signed answers`);
+});
+
+test('requests that differ in an algorithm alone do not share an answer', async (t) => {
+  const master = await startVectorMaster(t);
+  const nonce = freshNonce();
+  const [sha1, sha224] = await Promise.all(
+    ['PKCS1v15-SHA1', 'PKCS1v15-SHA224'].map((sig_algo) => master.ask(signIn({ nonce, sig_algo }))),
+  );
+  t.notDeepEqual(sha1, sha224);
+});
+
+test('identical requests at the same time share one answer', async (t) => {
+  const master = await startVectorMaster(t);
+  const request = signIn();
+  const [first, second] = await Promise.all([master.ask(request), master.ask(request)]);
+  t.deepEqual(first, second);
+});
+
+test('a wrong key changes nothing for the owner of an id', async (t) => {
+  const master = await startVectorMaster(t);
+  const before = await master.master.keys.list();
+  const reply = await master.ask(signIn({ pub: pem('other_minion').publicPem }), '192.0.2.66');
+  t.deepEqual(signedLoad(reply).ret, false);
+  const after = await master.master.keys.list();
+  t.deepEqual(
+    after.filter(({ state }) => state === 'accepted'),
+    before.map((key) => ({ ...key, conflicts: 1 })),
+  );
+  t.deepEqual(
+    after.filter(({ state }) => state === 'denied').map(({ id }) => id),
+    [keys.minionId],
+  );
+  await isHeard(t, master);
+  t.true(map(unpackWire(await master.ask(signIn()))).sig instanceof Uint8Array);
+});
+
+test('as many wrong keys as one likes leave one denied key of an id', async (t) => {
+  const master = await startVectorMaster(t);
+  for (const name of ['other_minion', 'minion2', 'master']) {
+    await master.ask(signIn({ pub: pem(name).publicPem }));
+  }
+  const denied = readdirSync(path.join(master.directory, 'pki', 'minions_denied'));
+  t.deepEqual(denied, [keys.minionId]);
+});
+
+test('a pending key keeps its place; another one is denied and counted', async (t) => {
+  const master = await startVectorMaster(t, { keys: [] });
+  await master.ask(signIn());
+  await master.ask(signIn({ pub: pem('other_minion').publicPem }));
+  const [key] = await master.master.keys.accept({ match: '*' });
+  t.is(key?.from, 'pending');
+  t.true(map(unpackWire(await master.ask(signIn()))).sig instanceof Uint8Array);
+  t.is(map(unpackWire(signedBytes(await master.ask(signIn())))).enc, 'pub');
+});
+
+test('pending keys are bounded, in all and for each address', async (t) => {
+  const master = await startVectorMaster(t, {
+    config: { limits: { pendingKeys: 5, pendingKeysPerAddress: 3, authsPerSecond: 0 } },
+  });
+  const knock = (id: string, address: string): Promise<Buffer> =>
+    master.ask(signIn({ id, pub: pem('other_minion').publicPem }), address);
+  for (let index = 0; index < 6; index += 1) {
+    t.deepEqual(signedLoad(await knock(`a-${index}`, '192.0.2.1')).ret, true);
+  }
+  t.is((await master.master.status()).keys.pending, 3);
+  for (let index = 0; index < 6; index += 1) await knock(`b-${index}`, '192.0.2.2');
+  t.is((await master.master.status()).keys.pending, 5);
+  t.is((await master.counters())['auth-pending-full'], 7);
+  t.true(map(unpackWire(await master.ask(signIn(), '192.0.2.1'))).sig instanceof Uint8Array);
+});
+
+test('what is no usable key is refused and kept nowhere', async (t) => {
+  const master = await startVectorMaster(t, {
+    keys: [],
+    config: { limits: { authsPerSecond: 0 } },
+  });
+  const before = inventory(master.directory);
+  for (const pub of ['no key', pem('other_minion').publicPem.slice(0, 200), 'x'.repeat(16_384)]) {
+    t.deepEqual(signedLoad(await master.ask(signIn({ pub }))).ret, false);
+  }
+  t.is((await master.counters())['auth-unusable-key'], 3);
+  t.deepEqual(inventory(master.directory), before);
+});
+
+test('unknown ids leave no trace: not in the store, not on disk', async (t) => {
+  const master = await startVectorMaster(t);
+  const vector = recorded('minion_event', 'start event v3');
+  // That the master started is audited, and in the store within a second.
+  await master.master.audit.flush();
+  const before = { files: inventory(master.directory), rows: await rows(master) };
+  for (const id of [
+    'nobody',
+    '../escape',
+    'a/b',
+    '.',
+    '..',
+    'x\n',
+    '*',
+    'ü',
+    '',
+    'a'.repeat(256),
+  ]) {
+    await refused(t, master, altered(vector, { envelope: { id }, load: { id } }));
+    await master.ask(encodeRequest({ enc: 'clear', version: 2, load: { cmd: 'ping', id } }));
+  }
+  for (const id of ['../escape', 'a/b', '.', '..', 'x\n', '\0', '', 'a'.repeat(256)]) {
+    await master.ask(signIn({ id }));
+  }
+  t.deepEqual({ files: inventory(master.directory), rows: await rows(master) }, before);
+});
+
+test('ids of a crafted form are refused with a correct key too, signed from protocol 2 on', async (t) => {
+  const master = await startVectorMaster(t);
+  for (const id of ['..', 'a/b', 'a\\b/..', '', '.']) {
+    t.deepEqual(signedLoad(await master.ask(signIn({ id }))).ret, false, JSON.stringify(id));
+  }
+});
+
+test('the master signs no nonce but 32 hex digits', async (t) => {
+  const master = await startVectorMaster(t);
+  const oracle = packWire({ enc: 'aes', load: 'x' }).toString('latin1');
+  for (const nonce of ['', oracle, keys.nonce.toUpperCase(), `${keys.nonce}\n`, 7, null, [1]]) {
+    for (const id of [keys.minionId, 'stranger', 'a/b']) {
+      const reply = await master.ask(signIn({ nonce, id }));
+      t.deepEqual(reply, packWire('bad load'), `${JSON.stringify(nonce)} of ${id}`);
+    }
+  }
+});
+
+test('after each malformed sign-in the genuine one is answered', async (t) => {
+  const master = await startVectorMaster(t, { config: { limits: { authsPerSecond: 0 } } });
+  const odd: WireValue[] = [null, 7, true, [], {}, 'x'.repeat(20_000), new Uint8Array(300)];
+  for (const field of ['id', 'pub', 'nonce', 'enc_algo', 'sig_algo', 'token']) {
+    for (const value of odd) await master.ask(signIn({ [field]: value }));
+    t.true(map(unpackWire(await master.ask(signIn()))).sig instanceof Uint8Array, field);
+  }
+});
+
+async function refused(t: ExecutionContext, master: VectorMaster, request: Buffer): Promise<void> {
+  t.regex(await refusedAs(master, request), /^(no-session|ERR_BAD_ID)$/);
+}
+
+function inventory(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort();
+}
+
+async function rows({ store }: VectorMaster): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { key } of store.list([])) found.push(key.join('/'));
+  return found;
+}
+
+function signedBytes(reply: Uint8Array): Uint8Array {
+  const { load } = map(unpackWire(reply));
+  if (load instanceof Uint8Array) return load;
+  return Buffer.from(String(load), 'utf8');
+}
+
+function signedLoad(reply: Uint8Array): WireMap {
+  return map(unpackWire(signedBytes(reply)));
+}
+
+function map(value: WireValue): WireMap {
+  if (!isWireMap(value)) throw new TypeError('not a map');
+  return value;
+}
+
+// `max_minions`, beyond what is recorded: who is let in all the same.
+
+const refusedSignIn = cases(vectorFile('auth'), 'cases').find(
+  ({ name }) => text(name) === 'v0 max_minions reached',
+);
+
+/** A master with the vectors' minion accepted, and two others, of which one is one too many. */
+function startMaster(t: ExecutionContext, maxMinions: number): Promise<VectorMaster> {
+  return startVectorMaster(t, {
+    config: { maxMinions, requestServerTtl: 0 },
+    keys: [
+      { directory: 'minions', id: keys.minionId, publicPem: pem('minion').publicPem },
+      otherKey('a'),
+      otherKey('b'),
+    ],
+  });
+}
+
+/** A second later, because so long a count holds. */
+async function isFull({ ask, clock }: VectorMaster): Promise<boolean> {
+  clock.now += 1000;
+  const reply = await ask(base64(refusedSignIn?.request_b64));
+  return JSON.stringify(unpackWire(reply)).includes('full');
+}
+
+test('as many as the limit leave room for one more, as in Salt', async (t) => {
+  const master = await startMaster(t, 1);
+  await connectMinion(t, master, 'a', '192.0.2.1');
+  t.false(await isFull(master));
+  await connectMinion(t, master, 'b', '192.0.2.2');
+  t.true(await isFull(master));
+});
+
+test('without a limit all are let in', async (t) => {
+  const master = await startMaster(t, 0);
+  await connectMinion(t, master, 'a', '192.0.2.1');
+  await connectMinion(t, master, 'b', '192.0.2.2');
+  t.false(await isFull(master));
+});
+
+test('a minion that is connected may sign in again, and one that leaves makes room', async (t) => {
+  const master = await startMaster(t, 1);
+  await connectMinion(t, master, 'a', '192.0.2.1');
+  const b = await connectMinion(t, master, 'b', '192.0.2.2');
+  await t.notThrowsAsync(connectMinion(t, master, 'a', '192.0.2.1'));
+  t.true(await isFull(master));
+  await b.stop();
+  t.false(await isFull(master));
+});
+
+test('a topic that anybody may ask for takes no room, until its minion is heard from there', (t) => {
+  const place = { transport: 'zeromq', address: '192.0.2.9' };
+  const isFull = (isSure: boolean): boolean =>
+    createFullnessCheck({
+      rules: { maxMinions: 1 },
+      lastHeard: { size: 2 },
+      now: () => 0,
+      present: () => [
+        { id: 'a', ...place, by: 'announcement', isSure: true },
+        { id: 'b', ...place, by: 'topic', isSure },
+      ],
+    })('c');
+  t.false(isFull(false));
+  t.true(isFull(true));
+});
+
+test('a second of sign-ins costs one count', (t) => {
+  let now = 0;
+  let counts = 0;
+  const isFull = createFullnessCheck({
+    rules: { maxMinions: 1 },
+    lastHeard: { size: 2 },
+    now: () => now,
+    present: () => {
+      counts += 1;
+      return [];
+    },
+  });
+  for (; now < 1000; now += 100) t.false(isFull('c'));
+  t.is(counts, 1);
+  isFull('c');
+  t.is(counts, 2);
+});
+
+// Which ids minions may be new under, and what is told of those that are easily taken for others.
+
+const { publicPem, privatePem } = pem('minion');
+const privateKey = parsePrivateKey(privatePem);
+
+/** What a minion of this id is told. */
+async function signInAs({ dial }: VectorMaster, id: string): Promise<string> {
+  const token = generateKeyString();
+  const handshake = createMinionHandshake({ id, version: 3, privateKey, publicPem, token });
+  return handshake.step(await dial('somebody').request(handshake.request(), 45_000)).state;
+}
+
+const unusual = [
+  '*',
+  'atk-*',
+  '[a]',
+  '{a,b}',
+  'a b',
+  'a\u200bb',
+  'a\u202eb',
+  'e\u0301',
+  '-a',
+  'a..b',
+];
+
+test('an id that means others as a target, or looks like another one, is refused', async (t) => {
+  const config: Partial<MasterOptions> = { autoAccept: true };
+  const master = await startVectorMaster(t, { keys: [], config });
+  for (const id of unusual) t.is(await signInAs(master, id), 'refused', JSON.stringify(id));
+  t.deepEqual(await master.master.keys.list(), []);
+  t.is((await master.counters())['auth-ERR_BAD_ID'], unusual.length);
+  t.is(await signInAs(master, 'web-1.example.org'), 'accepted');
+});
+
+test('with minion_ids: salt an id is whatever Salt takes', async (t) => {
+  const master = await startVectorMaster(t, { keys: [], config: { minionIds: 'salt' } });
+  for (const id of unusual) t.is(await signInAs(master, id), 'pending', JSON.stringify(id));
+});
+
+test('an id that was accepted before goes on working, and is marked; one that waited is not accepted', async (t) => {
+  const keys = [
+    { directory: 'minions', id: 'old *', publicPem },
+    { directory: 'minions_pre', id: 'new *', publicPem: pem('minion2').publicPem },
+  ] as const;
+  const master = await startVectorMaster(t, { keys });
+  t.is(await signInAs(master, 'old *'), 'accepted');
+  const listed = await master.master.keys.list();
+  t.deepEqual(
+    listed.map(({ id, isUnusual }) => [id, isUnusual]),
+    [
+      ['old *', true],
+      ['new *', true],
+    ],
+  );
+  const accepting = master.master.keys.accept({ match: 'new *' });
+  await t.throwsAsync(accepting, { code: 'ERR_KEY_ID', message: /"new \*": expected 1 to 128/ });
+  const refused = master.master.keys.create({ id: 'a*' });
+  await t.throwsAsync(refused, { code: 'ERR_KEY_ID', message: /minion_ids/ });
+  t.is((await master.master.keys.delete({ match: 'new [*]' })).length, 1);
+});
+
+test('ids that differ in case only, and ids with one key, are taken and marked', async (t) => {
+  const master = await startVectorMaster(t, {
+    keys: [
+      { directory: 'minions', id: 'web-1', publicPem },
+      { directory: 'minions', id: 'db-1', publicPem: pem('minion2').publicPem },
+    ],
+  });
+  t.is(await signInAs(master, 'WEB-1'), 'pending');
+  t.is(await signInAs(master, 'new-1'), 'pending');
+  const marks = (await master.master.keys.list()).map(({ id, alike, sharedWith }) => ({
+    id,
+    alike,
+    sharedWith,
+  }));
+  t.deepEqual(marks, [
+    { id: 'db-1', alike: undefined, sharedWith: undefined },
+    { id: 'web-1', alike: undefined, sharedWith: undefined },
+    { id: 'WEB-1', alike: ['web-1'], sharedWith: ['web-1'] },
+    { id: 'new-1', alike: undefined, sharedWith: ['web-1'] },
+  ]);
+});
+
+test('a file that somebody puts among the accepted keys is an accepted id', async (t) => {
+  const master = await startVectorMaster(t, { keys: [] });
+  await master.master.close();
+  const folder = path.join(master.directory, 'pki', 'minions');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(path.join(folder, 'old *'), publicPem);
+  const next = await startVectorMaster(t, { directory: master.directory });
+  t.is(await signInAs(next, 'old *'), 'accepted');
+});
+
+// Requests of too low a version: which minion, in the log, and no flood of lines.
+
+test('the log names the minion whose version is too low, once a minute', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const stream = new Writable({
+    write: (line, _encoding, done) => {
+      const { msg, ...fields } = JSON.parse(String(line));
+      if (String(msg).includes('too low')) lines.push(fields);
+      done();
+    },
+  });
+  const master = await startVectorMaster(t, {
+    config: { minimumAuthVersion: 3 },
+    logger: createLogger('warning', stream),
+  });
+  const signIn = (id: string) => {
+    const load = { cmd: '_auth', id, nonce: 'a'.repeat(32), pub: pem('minion').publicPem };
+    return master.ask(packWire({ enc: 'clear', load, version: 2 }), '192.0.2.7');
+  };
+  for (const id of [keys.minionId, keys.minionId, 'nobody']) {
+    t.is(unpackWire(await signIn(id)), 'bad load');
+  }
+  const line = { minion: keys.minionId, remote: '192.0.2.7', version: 2, required: 3 };
+  t.is(lines.length, 1);
+  t.like(lines[0], line);
+  master.clock.now += 60_000;
+  await signIn(keys.minionId);
+  t.is(lines.length, 2);
+});

@@ -1,0 +1,433 @@
+import test from 'ava';
+import fc from 'fast-check';
+import { Packr } from 'msgpackr';
+import { ProtocolError } from '../../minion-protocol/errors.ts';
+import { formatEventStamp, packEvent, unpackEvent } from '../../minion-protocol/event.ts';
+import {
+  encodePackedReply,
+  encodeSendReply,
+  generateKeyString,
+  openSendReply,
+  packWire,
+  parseKeyString,
+} from '../../minion-protocol/index.ts';
+import {
+  type MinionEventLoad,
+  type ParsedLoad,
+  parseMinionEventLoad,
+  parsePillarLoad,
+  parseReturnLoad,
+} from '../../minion-protocol/loads.ts';
+import {
+  isWireMap,
+  packLocal,
+  unpackLocal,
+  unpackRaw,
+  unpackWire,
+  WireDateTime,
+  WireExtension,
+  type WireMap,
+  type WireValue,
+} from '../../minion-protocol/payload.ts';
+import { createJidSource, isJid, jidTime } from '../../minion-protocol/publication.ts';
+import { packFileChunk } from '../../minion-protocol/request.ts';
+import {
+  base64,
+  canonical,
+  canonicalWire,
+  cases,
+  hex,
+  number,
+  object,
+  text,
+  toWireValue,
+  vectorFile,
+} from '../helpers/vectors.ts';
+
+const scalar: fc.Arbitrary<WireValue> = fc.oneof(
+  fc.constant(null),
+  fc.boolean(),
+  fc.integer(),
+  fc.maxSafeInteger(),
+  fc.double(),
+  fc.bigInt({ min: -(2n ** 63n), max: 2n ** 64n - 1n }),
+  fc.string({ unit: 'grapheme' }),
+  fc.string({ unit: 'grapheme', minLength: 30, maxLength: 300 }),
+  fc.uint8Array({ maxLength: 300 }),
+  fc.constant(new WireDateTime('2024-01-02T03:04:05.678901')),
+);
+
+// No bytes and no bigint: two keys that are different here may be the same on the wire.
+const mapKey: fc.Arbitrary<WireValue> = fc.oneof(
+  fc.constant(null),
+  fc.boolean(),
+  fc.integer(),
+  fc.string(),
+);
+
+const value: fc.Arbitrary<WireValue> = fc.letrec<{ value: WireValue }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 5 },
+    scalar,
+    fc.array(tie('value'), { maxLength: 20 }),
+    fc.dictionary(fc.string(), tie('value'), { noNullPrototype: true }),
+    fc.array(fc.tuple(mapKey, tie('value')), { maxLength: 18 }).map((pairs) => new Map(pairs)),
+  ),
+})).value;
+
+test('what was packed locally is read back as it was', (t) => {
+  fc.assert(
+    fc.property(
+      value,
+      (original) => canonical(unpackLocal(packLocal(original))) === canonical(original),
+    ),
+  );
+  t.pass();
+});
+
+test('what was packed for the wire is read back but for the difference of text and bytes', (t) => {
+  fc.assert(
+    fc.property(value, (original) => {
+      const expected = canonicalWire(original);
+      const packed = packWire(original);
+      return (
+        canonicalWire(unpackWire(packed)) === expected &&
+        canonicalWire(unpackRaw(packed)) === expected
+      );
+    }),
+  );
+  t.pass();
+});
+
+test('text, lists, maps and 32 bit integers pack to what msgpackr makes of them', (t) => {
+  const plain = fc.letrec<{ value: WireValue }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 4 },
+      fc.constant(null),
+      fc.boolean(),
+      fc.integer(),
+      fc.string({ unit: 'grapheme', maxLength: 300 }),
+      fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+      fc.array(tie('value'), { maxLength: 20 }),
+    ),
+  })).value;
+  const packr = new Packr({ useRecords: false, variableMapSize: true });
+  fc.assert(fc.property(plain, (original) => packLocal(original).equals(packr.pack(original))));
+  t.pass();
+});
+
+test('no bytes make the readers fail otherwise than with a ProtocolError', (t) => {
+  const bytes = fc.oneof(
+    fc.uint8Array({ maxLength: 200 }),
+    fc.array(fc.constantFrom(0x81, 0x91, 0xc7, 0xd4, 0x4f, 0xdf, 0xa1, 0, 255)).map(Buffer.from),
+  );
+  fc.assert(
+    fc.property(bytes, (input) => {
+      for (const unpack of [unpackWire, unpackLocal, unpackRaw]) {
+        try {
+          unpack(input);
+        } catch (error) {
+          if (!(error instanceof ProtocolError)) throw error;
+        }
+      }
+    }),
+    { numRuns: 5000 },
+  );
+  t.pass();
+});
+
+const vectors = vectorFile('msgpack');
+
+for (const vector of cases(vectors, 'encode')) {
+  const value = toWireValue(vector.value);
+  test(`the wire form of "${vector.name}" has Salt's bytes`, (t) => {
+    t.is(packWire(value).length, number(vector.wire_length));
+    const expected = hex(vector.wire_hex ?? vector.wire_hex_prefix);
+    t.deepEqual(packWire(value).subarray(0, expected.length), expected);
+  });
+  test(`the local form of "${vector.name}" has Salt's bytes`, (t) => {
+    t.is(packLocal(value).length, number(vector.local_length));
+    const expected = hex(vector.local_hex ?? vector.local_hex_prefix);
+    t.deepEqual(packLocal(value).subarray(0, expected.length), expected);
+  });
+}
+
+/** Salt drops the code of an unknown extension and keeps its bytes; we keep both. */
+function comparable(value: WireValue, expected: WireValue): WireValue {
+  if (!(value instanceof WireExtension)) return value;
+  return typeof expected === 'string' ? Buffer.from(value.data).toString('utf8') : value.data;
+}
+
+for (const vector of cases(vectors, 'decode')) {
+  const bytes = hex(vector.hex);
+  const readers = { as_wire: unpackWire, as_wire_raw: unpackRaw, as_local: unpackLocal };
+  for (const [field, unpack] of Object.entries(readers)) {
+    test(`"${vector.name}" is read ${field} like Salt reads it`, (t) => {
+      const expected = toWireValue(vector[field]);
+      t.is(canonical(comparable(unpack(bytes), expected)), canonical(expected));
+    });
+  }
+}
+
+function map(value: WireValue): WireMap {
+  if (!isWireMap(value)) throw new TypeError('not a map');
+  return value;
+}
+
+function accepted<Load>(parsed: ParsedLoad<Load>): Load {
+  if (!parsed.ok) throw new Error(parsed.reason);
+  return parsed.value;
+}
+
+for (const [index, vector] of cases(vectorFile('return'), 'cases').entries()) {
+  test(`the return ${index} (${vector.name}) is taken whole`, (t) => {
+    const load = map(toWireValue(vector.request_load));
+    t.is(canonical(accepted(parseReturnLoad(load))), canonical(load));
+  });
+}
+
+function requestedTags(load: MinionEventLoad): string[] {
+  if (load.form === 'single') return [load.tag];
+  if (load.form === 'empty') return [];
+  const { events, pretag } = load;
+  return events.flatMap(({ tag }) => (pretag === undefined ? [tag] : [tag, `${pretag}/${tag}`]));
+}
+
+for (const [index, vector] of cases(vectorFile('minion_event'), 'cases').entries()) {
+  test(`the event request ${index} (${vector.name}) names the events that Salt fires`, (t) => {
+    const load = map(toWireValue(vector.request_load));
+    const parsed = accepted(parseMinionEventLoad(load));
+    const fired = cases(vector, 'events_fired').map((event) => event.tag);
+    // Forbidden tags are asked for, and fired by nobody.
+    t.deepEqual(
+      fired.filter((tag) => !requestedTags(parsed).includes(String(tag))),
+      [],
+    );
+    if (parsed.form === 'single') t.deepEqual(fired, [parsed.tag]);
+    if (parsed.form === 'empty') t.deepEqual(fired, []);
+  });
+}
+
+for (const [index, vector] of cases(vectorFile('pillar'), 'cases').entries()) {
+  test(`the pillar request ${index} (${vector.name}) is read`, (t) => {
+    const parsed = accepted(parsePillarLoad(map(toWireValue(vector.request_load))));
+    const expected = object(vector.request_load);
+    t.is(canonical(parsed.grains ?? null), canonical(toWireValue(expected.grains)));
+    t.like(parsed, { id: 'vecminion', ver: '2', saltenv: undefined, clean_cache: false });
+  });
+}
+
+for (const [release, steps] of Object.entries(object(vectorFile('startup_transcripts').versions))) {
+  test(`every load that ${release} sends from its start on is taken`, (t) => {
+    let seen = 0;
+    for (const step of Array.isArray(steps) ? steps.map(object) : []) {
+      if (step.step !== 'request' || step.load === undefined) continue;
+      const load = map(toWireValue(step.load));
+      const parse = {
+        _return: parseReturnLoad,
+        _minion_event: parseMinionEventLoad,
+        _pillar: parsePillarLoad,
+      }[String(load.cmd)];
+      const parsed = parse?.(load);
+      if (parsed === undefined) continue;
+      t.true(parsed.ok, String(load.cmd));
+      seen += 1;
+    }
+    t.true(seen >= 5);
+  });
+}
+
+const returned: WireMap = { id: 'web1', jid: 'req', return: null };
+
+test('a return needs an id, a jid and a value, and bounds what it names', (t) => {
+  t.true(parseReturnLoad(returned).ok);
+  const wrong: WireMap[] = [
+    { ...returned, id: '../web1' },
+    { ...returned, id: 5 },
+    { ...returned, jid: '' },
+    { ...returned, jid: '2'.repeat(65) },
+    { ...returned, jid: { a: 1 } },
+    { ...returned, fun: 5 },
+    { ...returned, fun: [['nested']] },
+    { ...returned, fun: Array.from({ length: 1001 }, () => 'f') },
+    { ...returned, out: 'x'.repeat(1025) },
+    { ...returned, user: {} },
+    { id: 'web1', jid: 'req' },
+  ];
+  for (const load of wrong) t.false(parseReturnLoad(load).ok, JSON.stringify(Object.keys(load)));
+});
+
+test('a reason names the field and not what was in it', (t) => {
+  const parsed = parseReturnLoad({ ...returned, jid: ['planted secret'] });
+  t.false(parsed.ok);
+  const reason = parsed.ok ? '' : parsed.reason;
+  t.true(reason.startsWith('jid:'), reason);
+  t.false(reason.includes('planted'));
+});
+
+test('an event request has bounded tags and events', (t) => {
+  const event = { tag: 'a', data: {} };
+  t.true(parseMinionEventLoad({ events: Array(1000).fill(event) }).ok);
+  const wrong: WireMap[] = [
+    { events: Array(1001).fill(event) },
+    { events: [{ data: 1 }] },
+    { events: ['a'] },
+    { events: { tag: 'a' } },
+    {
+      events: [
+        new Map<WireValue, WireValue>([
+          ['tag', 'a'],
+          [1, 2],
+        ]),
+      ],
+    },
+    { tag: 5 },
+    { tag: 'x'.repeat(1025) },
+    { tag: 'a', pretag: 7 },
+  ];
+  for (const load of wrong) t.false(parseMinionEventLoad(load).ok);
+});
+
+test('an event without data is its own data, an empty request fires nothing', (t) => {
+  const parsed = accepted(parseMinionEventLoad({ events: [{ tag: 'a', x: 1 }], pretag: null }));
+  t.like(parsed, { form: 'batch', pretag: undefined });
+  const data = parsed.form === 'batch' ? parsed.events[0]?.data : undefined;
+  t.is(canonical(data ?? null), canonical({ tag: 'a', x: 1 }));
+  t.like(accepted(parseMinionEventLoad({})), { form: 'empty' });
+});
+
+test('a pillar request with odd fields counts them as empty', (t) => {
+  const grains = new Map<WireValue, WireValue>([
+    ['os', 'Debian'],
+    [1, 2],
+  ]);
+  const parsed = accepted(parsePillarLoad({ id: 'a/b', grains, pillar_override: 'x', ver: 2 }));
+  t.like(parsed, { id: undefined, ver: undefined });
+  t.is(canonical(parsed.grains ?? null), canonical({ os: 'Debian' }));
+  t.is(canonical(parsed.pillar_override), canonical({}));
+  t.false(parsePillarLoad({ id: 'a', saltenv: ['base'] }).ok);
+});
+
+const eventVectors = vectorFile('ipc_events');
+const frames = [...cases(eventVectors, 'pull_frames'), ...cases(eventVectors, 'pub_frames')];
+
+for (const vector of frames) {
+  const origin = vector.release ?? 'a master';
+  test(`the event ${vector.tag} of ${origin} is read`, (t) => {
+    const frame = unpackLocal(base64(vector.frame_b64));
+    if (!isWireMap(frame) || !(frame.body instanceof Uint8Array)) return t.fail();
+    t.deepEqual(Buffer.from(frame.body), base64(vector.body_b64));
+    const event = unpackEvent(frame.body);
+    t.is(event.tag, text(vector.tag));
+    t.is(canonical(event.data), canonical(toWireValue(vector.data)));
+  });
+  test(`the event ${vector.tag} is written to the bytes of ${origin}`, (t) => {
+    const body = packEvent(text(vector.tag), toWireValue(vector.data));
+    t.deepEqual(body, base64(vector.body_b64));
+    t.deepEqual(packLocal({ head: {}, body }), base64(vector.frame_b64));
+  });
+}
+
+const badEvent = { instanceOf: ProtocolError, code: 'ERR_BAD_EVENT' };
+
+test('a tag that would shift the separator cannot be written', (t) => {
+  for (const tag of ['', 'a\n\nb', 'a\n']) t.throws(() => packEvent(tag, {}), badEvent);
+});
+
+test('bytes without a tag are no event', (t) => {
+  for (const bytes of ['', 'tag', '\n\n', 'tag\n']) {
+    t.throws(() => unpackEvent(Buffer.from(bytes)), badEvent);
+  }
+});
+
+test('a stamp has microseconds and no zone', (t) => {
+  t.is(formatEventStamp(new Date('2024-01-02T03:04:05.678Z')), '2024-01-02T03:04:05.678000');
+});
+
+const sizes = [0, 1, 31, 32, 255, 65_535, 65_536, 1_048_576];
+
+for (const size of sizes) {
+  test(`a part of ${size} bytes is packed as the map that it is`, (t) => {
+    const data = Buffer.alloc(size, 0xff);
+    for (const rest of [{ dest: 'a/b' }, { dest: 'a/b', gzip: 5 }]) {
+      t.deepEqual(Buffer.concat(packFileChunk({ data, ...rest })), packWire({ data, ...rest }));
+    }
+  });
+}
+
+test('a reply that was packed before opens to what one packed now opens to', (t) => {
+  const key = parseKeyString(generateKeyString());
+  const context = { version: 3, nonce: 'a'.repeat(32) } as const;
+  const value = { data: Buffer.alloc(100_003, 0xfe), dest: 'x' };
+  const plain = openSendReply(encodeSendReply(key, value, context), { key, ...context });
+  const pieces = encodePackedReply(key, packFileChunk(value), context);
+  t.deepEqual(openSendReply(pieces, { key, ...context }), plain);
+});
+
+const jidVectors = vectorFile('jid');
+
+for (const vector of cases(jidVectors, 'is_jid')) {
+  test(`${vector.value} is ${vector.result ? 'a jid' : 'no jid'}`, (t) => {
+    t.is(isJid(vector.value), vector.result === true);
+  });
+}
+
+test('a jid has 20 digits, and nothing or an underscore and more behind them', (t) => {
+  for (const wrong of [
+    '20240102030405678901_',
+    '202401020304056789012',
+    '20240102030405678901\n',
+    20,
+  ]) {
+    t.false(isJid(wrong));
+  }
+});
+
+for (const vector of cases(jidVectors, 'jid_to_time')) {
+  test(`the time of ${vector.jid} is ${vector.text || 'unknown'}`, (t) => {
+    const expected = vector.text === '' ? undefined : '2024-01-02T03:04:05.678Z';
+    t.is(jidTime(text(vector.jid))?.toISOString(), expected);
+  });
+}
+
+test('a jid that spells no time has none', (t) => {
+  for (const wrong of [
+    'req',
+    '20240230030405678901',
+    '20241302030405678901',
+    '99999999999999999999',
+  ]) {
+    t.is(jidTime(wrong), undefined);
+  }
+});
+
+test('a jid is the time in UTC, to the microsecond', (t) => {
+  const next = createJidSource(() => new Date('2024-01-02T03:04:05.678Z'));
+  t.is(next(), '20240102030405678000');
+  t.is(next(), '20240102030405678001');
+});
+
+test('no jid is given twice, however the clock goes', (t) => {
+  const times = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 50 });
+  fc.assert(
+    fc.property(times, (milliseconds) => {
+      let index = 0;
+      const next = createJidSource(() => new Date(milliseconds[index++] ?? 0));
+      const jids = milliseconds.map(() => next());
+      const rising = jids.every((jid, at) => at === 0 || jid > (jids[at - 1] ?? ''));
+      return rising && jids.every(isJid);
+    }),
+  );
+  t.pass();
+});
+
+test('more jids than microseconds in a millisecond go on in the next', (t) => {
+  const next = createJidSource(() => new Date('2024-12-31T23:59:59.999Z'));
+  const jids = Array.from({ length: 1001 }, next);
+  t.is(jids.at(-1), '20250101000000000000');
+});
+
+test('a suffix follows an underscore', (t) => {
+  const next = createJidSource(() => new Date(0), '4711');
+  t.is(next(), '19700101000000000001_4711');
+});

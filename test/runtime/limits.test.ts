@@ -1,0 +1,522 @@
+import { getEventListeners } from 'node:events';
+import { Writable } from 'node:stream';
+import { finished } from 'node:stream/promises';
+import { setImmediate as turn } from 'node:timers/promises';
+import test, { type ExecutionContext } from 'ava';
+import fc from 'fast-check';
+import { WriteScheduler } from '../../minion-protocol/transport/stream-connection.ts';
+import {
+  type ConnectionLimits,
+  DEFAULT_CONNECTION_LIMITS,
+} from '../../minion-protocol/transport/stream-listener.ts';
+import { InFlight } from '../../runtime/in-flight.ts';
+import {
+  ConcurrencyLimiter,
+  ConnectionGuard,
+  type GuardedConnection,
+  KeyedSemaphore,
+  type LimiterClient,
+  MultiMap,
+  Semaphore,
+  SendPool,
+} from '../../runtime/index.ts';
+import { linkSignals } from '../../runtime/time-limit.ts';
+import { Throttle, TokenBuckets } from '../../runtime/token-bucket.ts';
+
+test('connections of one IPv6 network of 64 bits share their limits, others do not', (t) => {
+  const { connect } = guard({ maxNewConnectionsPerAddress: 2 });
+  const first = connect('2001:db8:0:1::1');
+  connect('2001:db8:0:1:aaaa::2');
+  const other = connect('2001:db8:0:2::1');
+  t.true(first.isOpen());
+  connect('2001:db8:0:1:bbbb:cccc::3');
+  t.false(first.isOpen());
+  t.true(other.isOpen());
+  t.true(connect('::1').isOpen());
+});
+
+test('a known address is free of the limits for strangers', (t) => {
+  const { connect } = guard({ maxNewConnectionsPerAddress: 2, maxHeldBytesPerAddress: 100 });
+  const known = connect('10.0.0.1');
+  known.connection?.identify('minion');
+  const others = [1, 2, 3, 4].map(() => connect('10.0.0.1'));
+  for (const { connection } of others) connection?.setHeldBytes(1000);
+  t.true(others.every(({ isOpen }) => isOpen()));
+});
+
+test('an address is no stranger to room being made, once known', (t) => {
+  const { connect } = guard({ maxConnections: 2 });
+  const known = connect('10.0.0.1');
+  known.connection?.identify('minion');
+  const stranger = connect('10.0.0.2');
+  const next = connect('10.0.0.1');
+  t.deepEqual(
+    [known, stranger, next].map(({ isOpen }) => isOpen()),
+    [true, false, true],
+  );
+  t.false(connect('10.0.0.3').isOpen());
+  t.true(next.isOpen());
+});
+
+test('the address heard longest ago is forgotten first', (t) => {
+  const { connect } = guard({ maxKnownAddresses: 2, maxHeldBytesPerAddress: 100 });
+  const connections = ['10.0.0.1', '10.0.0.2', '10.0.0.1', '10.0.0.3'].map((address) => {
+    const opened = connect(address);
+    opened.connection?.identify('minion');
+    return opened;
+  });
+  for (const { connection } of connections) connection?.setHeldBytes(101);
+  t.deepEqual(
+    connections.map(({ isOpen }) => isOpen()),
+    [true, false, true, true],
+  );
+});
+
+test('disconnecting a minion forgets its address and leaves other minions connected', (t) => {
+  const { table, connect } = guard({ maxHeldBytesPerAddress: 100 });
+  const one = connect('10.0.0.1');
+  one.connection?.identify('one');
+  const two = connect('10.0.0.1');
+  two.connection?.identify('two');
+  table.disconnect('one');
+  t.deepEqual(
+    [one, two].map(({ isOpen }) => isOpen()),
+    [false, true],
+  );
+  two.connection?.setHeldBytes(101);
+  t.false(two.isOpen());
+});
+
+test('what an ended connection held is given back', (t) => {
+  const { connect } = guard({ maxHeldBytesPerAddress: 100, maxHeldBytes: 100 });
+  for (let round = 0; round < 50; round += 1) {
+    const opened = connect('10.0.0.1');
+    opened.connection?.setHeldBytes(90);
+    t.true(opened.isOpen());
+    opened.connection?.end();
+  }
+});
+
+test('a connection is ended once, and only once counted', (t) => {
+  const { table, connect } = guard({});
+  const opened = connect('10.0.0.1');
+  opened.connection?.refuse('reason');
+  opened.connection?.refuse('reason');
+  opened.connection?.end();
+  t.is(opened.ends(), 1);
+  t.deepEqual(table.refusals(), { reason: 1 });
+});
+
+interface Opened {
+  readonly connection: GuardedConnection | undefined;
+  isOpen(): boolean;
+  ends(): number;
+}
+
+function guard(limits: Partial<ConnectionLimits>) {
+  const table = new ConnectionGuard({ ...DEFAULT_CONNECTION_LIMITS, ...limits }, () => 0);
+  const connect = (address: string): Opened => {
+    let ends = 0;
+    const onEnd = () => {
+      ends += 1;
+    };
+    const rules = { awaitsRequest: true, keepsStalled: false };
+    const connection = table.admit(address, rules, { onEnd, finish: () => {} });
+    return { connection, isOpen: () => ends === 0, ends: () => ends };
+  };
+  return { table, connect };
+}
+
+interface Value {
+  readonly name: string;
+}
+
+const values: readonly Value[] = ['a', 'b', 'c'].map((name) => ({ name }));
+const step = fc.record({
+  isAdded: fc.boolean(),
+  key: fc.constantFrom('x', 'y'),
+  value: fc.constantFrom(...values),
+});
+
+test('it holds what a map of sets holds, and says which was first and last', (t) => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      const map = new MultiMap<string, Value>();
+      const plain = new Map<string, Set<Value>>();
+      for (const { isAdded, key, value } of steps) {
+        const same = plain.get(key) ?? new Set();
+        plain.set(key, same);
+        const before = same.size;
+        if (isAdded) {
+          same.add(value);
+          t.is(map.add(key, value), before === 0);
+        } else {
+          same.delete(value);
+          t.is(map.delete(key, value), before === 1 && same.size === 0);
+        }
+        t.deepEqual([...map.get(key)], [...same]);
+        t.is(map.has(key), same.size > 0);
+      }
+      const all = [...plain.values()].flatMap((same) => [...same]);
+      t.deepEqual(namesOf(map.all()), namesOf(all));
+    }),
+  );
+});
+
+function namesOf(items: Iterable<Value>): string[] {
+  return Array.from(items, ({ name }) => name).sort();
+}
+
+// What waits for slow readers, without any socket: how much a kernel buffers does not matter.
+
+/** A reader that takes nothing before it is told to, and then everything. */
+class Reader extends Writable {
+  #text = '';
+  #waiting: (() => void) | undefined;
+  #isReading = false;
+
+  constructor(isReading = false) {
+    super({ highWaterMark: 1 });
+    this.#isReading = isReading;
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    const take = (): void => {
+      this.#text += chunk.toString();
+      done();
+    };
+    if (this.#isReading) take();
+    else this.#waiting = take;
+  }
+
+  read(): void {
+    this.#isReading = true;
+    this.#waiting?.();
+  }
+}
+
+function bytes(letter: string, length: number): Buffer {
+  return Buffer.alloc(length, letter);
+}
+
+test('one largest message and so much more may wait for a reader, who is ended beyond that', async (t) => {
+  const pool = new SendPool({ messageBytes: 5000, extraBytes: 1000, totalBytes: 1e6 });
+  const reader = new Reader();
+  const queue = pool.open(reader, () => [Buffer.from('missed')]);
+  t.true(queue.push(bytes('a', 5000)));
+  t.true(queue.push(bytes('b', 1000)));
+  t.is(queue.waitingBytes, 6000);
+  t.false(queue.push(bytes('c', 1)));
+  t.false(queue.push(bytes('d', 1)));
+  reader.read();
+  await finished(reader);
+  // What had begun comes whole: in a protocol with frames nothing else could follow.
+  t.is(reader.text, `${'a'.repeat(5000)}missed`);
+  t.deepEqual([queue.waitingBytes, pool.heldBytes], [0, 0]);
+});
+
+test('a message that is larger than the largest is taken while little waits', async (t) => {
+  const pool = new SendPool({ messageBytes: 10, extraBytes: 100, totalBytes: 1e6 });
+  const reader = new Reader();
+  const queue = pool.open(reader);
+  t.true(queue.push(bytes('a', 100)));
+  t.true(queue.push(bytes('b', 300_000)));
+  t.false(queue.push(bytes('c', 1)));
+  reader.read();
+  await finished(reader);
+  t.is(reader.text, 'a'.repeat(100));
+});
+
+test('messages come whole and in their order, however large they are', async (t) => {
+  const pool = new SendPool({ messageBytes: 1e6, totalBytes: 1e7 });
+  const reader = new Reader(true);
+  const queue = pool.open(reader);
+  const sizes = [1, 200_000, 65_536, 65_537, 3, ...Array.from({ length: 3000 }, () => 2)];
+  for (const size of sizes) t.true(queue.push(bytes(size % 2 === 0 ? 'e' : 'o', size)));
+  const isFlushed = queue.flushed();
+  await isFlushed;
+  t.is(queue.waitingBytes, 0);
+  queue.end();
+  await finished(reader);
+  t.is(reader.text, sizes.map((size) => (size % 2 === 0 ? 'e' : 'o').repeat(size)).join(''));
+  t.is(pool.heldBytes, 0);
+});
+
+test('what many readers wait for counts once', (t) => {
+  const pool = new SendPool({ messageBytes: 1000, totalBytes: 2000 });
+  const queues = Array.from({ length: 100 }, () => pool.open(new Reader()));
+  const shared = bytes('x', 1000);
+  for (const queue of queues) t.true(queue.push(shared));
+  t.is(pool.heldBytes, 1000);
+  for (const queue of queues) queue.destroy();
+  t.is(pool.heldBytes, 0);
+});
+
+test('beyond what all readers may hold the slowest is ended, and the others go on', async (t) => {
+  const pool = new SendPool({ messageBytes: 4000, totalBytes: 5000 });
+  const [slow, slower, quick] = [new Reader(), new Reader(), new Reader(true)];
+  const slowQueue = pool.open(slow, () => [Buffer.from('missed')]);
+  const slowerQueue = pool.open(slower, () => [Buffer.from('missed')]);
+  const quickQueue = pool.open(quick);
+  t.true(slowerQueue.push(bytes('a', 10)));
+  t.true(slowerQueue.push(bytes('b', 2990)));
+  t.true(slowQueue.push(bytes('c', 1000)));
+  t.true(quickQueue.push(bytes('d', 1500)));
+  t.true(pool.heldBytes <= 5000);
+  t.false(slowerQueue.push(bytes('e', 1)));
+  t.true(slowQueue.push(bytes('f', 1)));
+  await quickQueue.flushed();
+  t.is(quick.text, 'd'.repeat(1500));
+  slower.read();
+  await finished(slower);
+  t.is(slower.text, 'aaaaaaaaaamissed');
+  slow.read();
+  await slowQueue.flushed();
+  t.is(slow.text, `${'c'.repeat(1000)}f`);
+});
+
+test('who holds too much by one message that has begun is ended at once', (t) => {
+  const pool = new SendPool({ messageBytes: 4000, totalBytes: 5000 });
+  const [first, second] = [new Reader(), new Reader()];
+  const firstQueue = pool.open(first);
+  t.true(firstQueue.push(bytes('a', 4000)));
+  t.true(pool.open(second).push(bytes('b', 2000)));
+  t.true(first.destroyed);
+  t.false(second.destroyed);
+  t.is(pool.heldBytes, 2000);
+});
+
+test('a reader that has gone holds nothing, and nobody waits for it', async (t) => {
+  const pool = new SendPool({ messageBytes: 1000, totalBytes: 5000 });
+  const reader = new Reader();
+  const queue = pool.open(reader);
+  t.true(queue.push(bytes('a', 1000)));
+  const flushed = queue.flushed();
+  reader.destroy();
+  await flushed;
+  t.false(queue.push(bytes('b', 1)));
+  t.is(pool.heldBytes, 0);
+  t.false(pool.open(reader).push(bytes('c', 1)));
+});
+
+function gate(): { readonly passed: Promise<void>; readonly open: () => void } {
+  let open = (): void => {};
+  const passed = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { passed, open };
+}
+
+test('an owner has so many under way and no more; others are not held up', async (t) => {
+  const inFlight = new InFlight<number>(2);
+  const { passed, open } = gate();
+  const held = [1, 2].map((value) => inFlight.run('a', undefined, () => passed.then(() => value)));
+  t.is(await inFlight.run('a', 'third', async () => 3), undefined);
+  t.is(await inFlight.run('b', undefined, async () => 3), 3);
+  open();
+  t.deepEqual(await Promise.all(held), [1, 2]);
+  t.is(await inFlight.run('a', undefined, async () => 3), 3);
+});
+
+test('the same work twice is done once, while it is under way', async (t) => {
+  const inFlight = new InFlight<number>(1);
+  const { passed, open } = gate();
+  let count = 0;
+  const work = async (): Promise<number> => {
+    count += 1;
+    await passed;
+    return count;
+  };
+  const both = [inFlight.run('a', 'x', work), inFlight.run('a', 'x', work)];
+  open();
+  t.deepEqual(await Promise.all(both), [1, 1]);
+  t.is(await inFlight.run('a', 'x', work), 2);
+});
+
+test('work that fails makes room again', async (t) => {
+  const inFlight = new InFlight<number>(1);
+  const failure = new Error('no');
+  await t.throwsAsync(
+    inFlight.run('a', 'x', () => Promise.reject(failure)),
+    { is: failure },
+  );
+  t.is(await inFlight.run('a', 'x', async () => 1), 1);
+});
+
+/** One at once, then one each 20 ms; its clock stands still. */
+function throttle(t: ExecutionContext, maxWaiting: number): Throttle {
+  // Nobody lives for a delay alone, nor does the process of a test.
+  const alive = setInterval(() => {}, 1000);
+  t.teardown(() => clearInterval(alive));
+  return new Throttle(new TokenBuckets({ perSecond: 50, burst: 1 }, () => 0), maxWaiting);
+}
+
+test('what is over the rate waits, up to a number; the rest is turned away at once', async (t) => {
+  const limited = throttle(t, 3);
+  const passes = Array.from({ length: 10 }, () => limited.pass('flooder'));
+  t.true(limited.pass('another'));
+  const outcomes = await Promise.all(passes);
+  t.deepEqual(outcomes, [true, true, true, true, ...Array(6).fill(false)]);
+});
+
+test('who has waited makes room for others, and who was turned away has paid nothing', async (t) => {
+  const limited = throttle(t, 1);
+  const delays: number[] = [];
+  const pass = (): boolean | Promise<boolean> => limited.pass('owner', 1, () => delays.push(1));
+  t.true(await pass());
+  const [waiting, refused] = [pass(), pass()];
+  t.false(refused);
+  t.true(await waiting);
+  t.is(delays.length, 1);
+  t.true(await pass());
+  t.is(delays.length, 2);
+});
+
+const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
+
+test('a linked signal is aborted with the first of its sources, for its reason', (t) => {
+  const [one, other] = [new AbortController(), new AbortController()];
+  const { signal } = linkSignals(one.signal, undefined, other.signal);
+  t.false(signal.aborted);
+  other.abort('gone');
+  one.abort('late');
+  t.is(signal.reason, 'gone');
+});
+
+test('a linked signal of one that is aborted already is aborted', (t) => {
+  const { signal } = linkSignals(new AbortController().signal, AbortSignal.abort('before'));
+  t.is(signal.reason, 'before');
+});
+
+test('a linked signal holds none of its sources once one is aborted', (t) => {
+  const [one, lasting] = [new AbortController(), new AbortController()];
+  linkSignals(one.signal, lasting.signal);
+  t.is(listenersOf(lasting.signal), 1);
+  one.abort();
+  t.is(listenersOf(lasting.signal), 0);
+});
+
+test('a linked signal that was let go of hears nothing more', (t) => {
+  const lasting = new AbortController();
+  const { signal, unlink } = linkSignals(lasting.signal);
+  unlink();
+  t.is(listenersOf(lasting.signal), 0);
+  lasting.abort();
+  t.false(signal.aborted);
+});
+
+test('so many at a time, the others in the order in which they came', async (t) => {
+  const semaphore = new Semaphore(2);
+  const started: number[] = [];
+  const finish: (() => void)[] = [];
+  const works = [0, 1, 2, 3].map((index) =>
+    semaphore.run(async () => {
+      started.push(index);
+      await new Promise<void>((resolve) => finish.push(resolve));
+      if (index === 1) throw new Error('failed');
+    }),
+  );
+  const settled = Promise.allSettled(works);
+  t.deepEqual(started, [0, 1]);
+  finish[1]?.();
+  await t.throwsAsync(works[1] ?? Promise.resolve(), { message: 'failed' });
+  t.deepEqual(started, [0, 1, 2]);
+  finish[0]?.();
+  await works[0];
+  t.deepEqual(started, [0, 1, 2, 3]);
+  for (const end of finish) end();
+  t.is((await settled).length, 4);
+});
+
+test('so many at a time for each key, and another key does not wait', async (t) => {
+  const semaphore = new KeyedSemaphore(1);
+  const started: string[] = [];
+  const finish: (() => void)[] = [];
+  const works = ['a', 'a', 'b'].map((key, index) =>
+    semaphore.run(key, async () => {
+      started.push(`${key}${index}`);
+      await new Promise<void>((resolve) => finish.push(resolve));
+    }),
+  );
+  t.deepEqual(started, ['a0', 'b2']);
+  finish[1]?.();
+  await works[2];
+  t.deepEqual(started, ['a0', 'b2']);
+  finish[0]?.();
+  await works[0];
+  t.deepEqual(started, ['a0', 'b2', 'a1']);
+  finish[2]?.();
+  await works[1];
+});
+
+test('however many are done with their turns at once, each gets one, and none inside the other', (t) => {
+  const turns = new ConcurrencyLimiter(1);
+  const served: number[] = [];
+  let depth = 0;
+  let deepest = 0;
+  const takers = Array.from(
+    { length: 30_000 },
+    (_, index): LimiterClient => ({
+      startRequests: () => {
+        if (!turns.tryAcquire(takers[index] ?? { startRequests: () => {} })) return;
+        depth += 1;
+        deepest = Math.max(deepest, depth);
+        served.push(index);
+        turns.release();
+        depth -= 1;
+      },
+    }),
+  );
+  t.true(turns.tryAcquire({ startRequests: () => {} }));
+  for (const taker of takers) taker.startRequests();
+  t.deepEqual(served, []);
+  turns.release();
+  t.is(served.length, takers.length);
+  t.deepEqual(served.slice(0, 3), [0, 1, 2]);
+  t.is(deepest, 1);
+});
+
+test('one that leaves gets no turn', (t) => {
+  const turns = new ConcurrencyLimiter(1);
+  let started = 0;
+  const taker: LimiterClient = { startRequests: () => (started += 1) };
+  turns.tryAcquire({ startRequests: () => {} });
+  turns.tryAcquire(taker);
+  turns.cancel(taker);
+  turns.release();
+  t.is(started, 0);
+});
+
+test('what a large fleet waits for goes out in rounds, and others have their turn in between', async (t) => {
+  const rounds = new WriteScheduler();
+  const order: (number | 'other')[] = [];
+  const fleet = Array.from({ length: 1_000 }, (_, index) => index);
+  for (const index of fleet) rounds.add({ write: () => order.push(index) });
+  setImmediate(() => order.push('other'));
+  while (order.length <= fleet.length) await turn();
+  t.true(order.indexOf('other') < fleet.length);
+  t.deepEqual(
+    order.filter((it) => it !== 'other'),
+    fleet,
+  );
+});
+
+test('what is queued while a round is written goes out as well', async (t) => {
+  const rounds = new WriteScheduler();
+  const order: string[] = [];
+  const last = { write: () => order.push('last') };
+  rounds.add({
+    write: () => {
+      order.push('first');
+      rounds.add(last);
+    },
+  });
+  await turn();
+  rounds.add(last);
+  await turn();
+  t.deepEqual(order, ['first', 'last', 'last']);
+});
