@@ -36,14 +36,14 @@ const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<strin
 };
 
 /** Whether a rule that allows means a function only by a pattern, where it would have to name it. */
-export function mustBeNamed(action: RuleAction, fun: string, patterns: TextPatterns): boolean {
+function mustBeNamed(action: RuleAction, fun: string, patterns: TextPatterns): boolean {
   return functionsByNameOnly[action]?.has(fun) === true && !asList(patterns).includes(fun);
 }
 
 // Who a rule is about, compiled once.
 
 /** The subject of a rule. */
-export interface CompiledSubject {
+interface CompiledSubject {
   readonly kind: Subject['kind'];
   /** Whether it is about every subject of its kind, but for facts. */
   readonly isEveryone: boolean;
@@ -64,7 +64,7 @@ const factSelectors = [
 ] as const;
 
 /** @throws PolicyError */
-export function compileSubject(
+function compileSubject(
   { name: rule, effect, subject }: Pick<PolicyRule, 'name' | 'effect' | 'subject'>,
   syntax: PolicySyntax,
 ): CompiledSubject {
@@ -94,7 +94,7 @@ export function compileSubject(
 }
 
 /** The subject as an operator wrote it, for one line of text. */
-export function describeSubject(subject: SubjectPattern): string {
+function describeSubject(subject: SubjectPattern): string {
   const { grain, pillar, nodegroup, target, eauth, ...named } = subject;
   const texts = { grain, pillar, nodegroup, target, eauth };
   return [

@@ -99,7 +99,7 @@ export function isGrantable(question: Question): boolean {
 }
 
 /** What {@link decide} says, without using up anything. */
-export function evaluateQuestion(question: Question, policy: Policy): Verdict {
+function evaluateQuestion(question: Question, policy: Policy): Verdict {
   const bounded = applyBuiltInLimits(question);
   if (bounded !== undefined) return { decision: bounded, used: noRules };
   if (question.action === 'return') return { decision: denied(question), used: noRules };
@@ -165,11 +165,7 @@ function rulesAllowingTogether(
 }
 
 /** The rules that apply to a request on the minions that they are limited to, in their order. */
-export function rulesOn(
-  indexes: readonly RuleIndex[],
-  request: Request,
-  now: number,
-): CompiledRule[] {
+function rulesOn(indexes: readonly RuleIndex[], request: Request, now: number): CompiledRule[] {
   return indexes
     .flatMap((index) =>
       index.all(request.text, (it) => obstacleBesideMinions(it, request, now) === undefined),
@@ -219,7 +215,7 @@ function obstacleBesideMinions(
 }
 
 /** Everything that keeps a rule from applying; whom it is about comes first. */
-export function obstaclesTo(it: CompiledRule, request: Request, now: number): string[] {
+function obstaclesTo(it: CompiledRule, request: Request, now: number): string[] {
   const { subject, text } = request;
   const isAbout = it.subject.covers(subject) && it.subject.holds(subject);
   return [
@@ -241,7 +237,7 @@ export function questionText(question: Exclude<Question, { action: 'return' }>):
 }
 
 /** What is asked, one by one. */
-export function requestsOf(question: Exclude<Question, { action: 'return' }>): Request[] {
+function requestsOf(question: Exclude<Question, { action: 'return' }>): Request[] {
   const { subject, action } = question;
   switch (action) {
     case 'signal':
@@ -294,7 +290,7 @@ function firstOf(
 }
 
 /** Bounds that nothing of the operator's moves. */
-export function applyBuiltInLimits(question: Question): Decision | undefined {
+function applyBuiltInLimits(question: Question): Decision | undefined {
   switch (question.action) {
     case 'signal':
       return firstThatApplies(signalGuards, question);

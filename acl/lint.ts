@@ -14,7 +14,7 @@ const selectors = [
 ];
 
 /** Whether there may be a subject and a resource that both rules mean. */
-export function mayOverlap(left: PolicyRule, right: PolicyRule): boolean {
+function mayOverlap(left: PolicyRule, right: PolicyRule): boolean {
   return (
     left.action === right.action &&
     kindOfSubject(left.subject) === kindOfSubject(right.subject) &&

@@ -44,7 +44,7 @@ function compileText(
  * A glob that first looks at the ends of a text: of a thousand that are tried, most are not it.
  * @throws SyntaxError
  */
-export function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'>): TextTest {
+function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'>): TextTest {
   const matches = glob(pattern);
   const begin = pattern.replace(/[*?[].*$/s, '');
   if (begin === pattern) return matches;
@@ -136,7 +136,7 @@ export function indexKeyOf(pattern: TextPattern): RuleIndexKey {
 }
 
 /** What globs are found by that stand in a text one behind the other. */
-export function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
+function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
   // A set, or a wildcard; what is no set after all is not looked for either.
   const pieces = globs.flatMap((glob) => glob.split(/\[!?\]?[^\]]*\]|[*?[]/));
   const some = pieces.filter((piece) => piece !== '');

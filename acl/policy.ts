@@ -125,7 +125,7 @@ function listIn<K>(map: Map<K, CompiledRule[]>, key: K): CompiledRule[] {
 // Which rules are about a subject by its name: found once, and remembered.
 
 /** Rules of a policy that may concern a subject. */
-export interface SubjectRules {
+interface SubjectRules {
   readonly deny: readonly RuleIndex[];
   readonly allow: readonly RuleIndex[];
   readonly kind: Subject['kind'];
@@ -140,7 +140,7 @@ const maxSubjects = 50_000;
 const maxOwnRules = 1_000_000;
 
 /** Sorts the rules of a policy by whom they are about. */
-export class RulesBySubject {
+class RulesBySubject {
   readonly #ofEveryone = new Map<Group, RuleIndex>();
   readonly #ofSome = new Map<Group, CompiledRule[]>();
   /** By action, then by name. */

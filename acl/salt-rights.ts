@@ -74,7 +74,7 @@ export function parseGrants(value: unknown, syntax: GrantSyntax): Grant[] {
  * Functions with their conditions, in a list or alone.
  * @throws SyntaxError with the reason
  */
-export function parseFunctionGrants(value: unknown, syntax: GrantSyntax): FunctionGrant[] {
+function parseFunctionGrants(value: unknown, syntax: GrantSyntax): FunctionGrant[] {
   return asGrantList(value).flatMap((entry) => parseFunction(entry, undefined, syntax));
 }
 
@@ -181,7 +181,7 @@ export function grantRules(
 }
 
 /** A function with its conditions. */
-export function toCallPattern({ fun, conditions }: FunctionGrant): CallPattern {
+function toCallPattern({ fun, conditions }: FunctionGrant): CallPattern {
   if (conditions.length === 0) return { fun: toFunction(fun) };
   return {
     fun: toFunction(fun),
@@ -388,7 +388,7 @@ class RightsReader implements UserRights {
 }
 
 /** As Salt compares names: as a glob, and as an expression where it can be read as one. */
-export function accountPatterns(pattern: string, compile: GrantSyntax['compile']): TextPatterns {
+function accountPatterns(pattern: string, compile: GrantSyntax['compile']): TextPatterns {
   if (/^[\w.@-]+$/.test(pattern) || !isExpression(pattern, compile)) return pattern;
   return [pattern, { regex: pattern }];
 }

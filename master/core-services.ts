@@ -43,7 +43,7 @@ import { DecisionRecorder, type Logins } from './users/index.ts';
 // The store that a master opens for itself, and what is to be told of its disk.
 
 /** Backups of the store, and whether its disk is full. */
-export interface StoreKeeper {
+interface StoreKeeper {
   readonly isFull: () => boolean;
   /** @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL */
   readonly backup: (target: string) => Promise<BackupReceipt>;
@@ -52,7 +52,7 @@ export interface StoreKeeper {
 }
 
 /** For a store that somebody else opened, who keeps its backups too. */
-export const foreignStore: StoreKeeper = {
+const foreignStore: StoreKeeper = {
   isFull: () => false,
   backup: async () => {
     throw new StoreError('ERR_STORE_BACKUP', 'this master was given its store by its program');
@@ -64,7 +64,7 @@ export const foreignStore: StoreKeeper = {
  * Opens the store in `state_dir`.
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_VERSION, and what else opening may meet
  */
-export async function openOwnStore(
+async function openOwnStore(
   { stateDir }: Pick<MasterConfig, 'stateDir'>,
   { now, log }: { readonly now: () => number; readonly log: Logger },
 ): Promise<{ readonly store: EmbeddedStore; readonly keeper: StoreKeeper }> {

@@ -127,7 +127,7 @@ function popItem(dict: Dict): Value {
 }
 
 /** All of them but those that take any arguments. */
-export const dictMethods: Methods<Dict> = new Map<string, Method<Dict>>([
+const dictMethods: Methods<Dict> = new Map<string, Method<Dict>>([
   [
     'clear',
     defineMethod([], [], (dict) => {
@@ -176,7 +176,7 @@ export const dictMethods: Methods<Dict> = new Map<string, Method<Dict>>([
 ]);
 
 /** `dict.pop`, whose default may be left out. @throws PythonException KeyError, TypeError */
-export function dictPop(dict: Dict, { positional, named }: Arguments): Value {
+function dictPop(dict: Dict, { positional, named }: Arguments): Value {
   const [key, fallback, ...more] = positional;
   if (named.size > 0) throw typeError('dict.pop() takes no keyword arguments');
   if (key === undefined || more.length > 0) {
@@ -258,7 +258,7 @@ const indexMethod = <Self>(itemsOf: (self: Self) => readonly Value[], type: stri
   });
 
 /** The methods of `list`. */
-export const listMethods: Methods<Value[]> = new Map<string, Method<Value[]>>([
+const listMethods: Methods<Value[]> = new Map<string, Method<Value[]>>([
   [
     'append',
     defineMethod(['object'], [], (list, meter, item) => {
@@ -327,14 +327,14 @@ export const listMethods: Methods<Value[]> = new Map<string, Method<Value[]>>([
 ]);
 
 /** The methods of `tuple`. */
-export const tupleMethods: Methods<Tuple> = new Map<string, Method<Tuple>>([
+const tupleMethods: Methods<Tuple> = new Map<string, Method<Tuple>>([
   ['count', countMethod(({ items }) => items)],
   ['index', indexMethod(({ items }) => items, 'tuple')],
 ]);
 
 // The methods of `range`.
 
-export const rangeMethods: Methods<Range> = new Map([
+const rangeMethods: Methods<Range> = new Map([
   [
     'count',
     defineMethod<Range>(['value'], [], (range, meter, wanted) => {
@@ -386,7 +386,7 @@ function compare(run: (left: PySet, right: PySet) => boolean): Method<PySet> {
 }
 
 /** Those that templates can reach. */
-export const setMethods: Methods<PySet> = new Map<string, Method<PySet>>([
+const setMethods: Methods<PySet> = new Map<string, Method<PySet>>([
   ['add', change((set, member) => set.add(member))],
   ['discard', change((set, member) => void set.delete(member))],
   [

@@ -51,7 +51,7 @@ const specForm =
 const maxWidth = 2 ** 31;
 
 /** @throws PythonException ValueError, TypeError; LimitExceeded */
-export function formatValue(value: Value, specText: string, meter: UsageMeter): string {
+function formatValue(value: Value, specText: string, meter: UsageMeter): string {
   if (specText === '') return str(value);
   if (value instanceof Undefined && !value.isStrict) throw unsupportedSpec(value);
   const isNumber = value instanceof Float || isInteger(value);
@@ -127,7 +127,7 @@ function formatInteger(value: number | bigint | boolean, spec: Spec, meter: Usag
 }
 
 /** `chr()`. @throws PythonException OverflowError */
-export function codePoint(integer: number | bigint): string {
+function codePoint(integer: number | bigint): string {
   if (integer < 0 || integer > 0x10ffff) {
     throw new PythonException('OverflowError', '%c arg not in range(0x110000)');
   }
@@ -360,7 +360,7 @@ function asText(value: Value, type: string, isMarked: boolean): string {
 }
 
 /** `ascii()` of what `repr()` gave. */
-export function toAscii(text: string): string {
+function toAscii(text: string): string {
   return text.replace(/[^\0-\x7f]/gu, (character) => {
     const code = character.codePointAt(0) ?? 0;
     if (code < 0x100) return `\\x${code.toString(16)}`;

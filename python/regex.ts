@@ -124,7 +124,7 @@ export function regexSubject(value: Value, meter: UsageMeter): string {
 }
 
 /** A piece of an expression: how much of it was read, and how the engine says it. */
-export interface RegexPiece {
+interface RegexPiece {
   readonly length: number;
   readonly written: string;
 }
@@ -142,7 +142,7 @@ const coded =
   /^\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(0[0-7]{0,2}|[0-3][0-7]{2}))/;
 
 /** Writes escapes and sets of Python in a dialect. */
-export class RegexCharacters {
+class RegexCharacters {
   readonly #dialect: RegexDialect;
 
   constructor(dialect: RegexDialect) {

@@ -43,7 +43,7 @@ export function doubleQuoted(text: string, unicode = false): string {
 }
 
 /** A character as it stands between double quotes. */
-export function escapeCharacter(character: string, unicode: boolean): string {
+function escapeCharacter(character: string, unicode: boolean): string {
   if (unicode && character === '\xa0') return character;
   const known = short[character];
   if (known !== undefined) return known;
@@ -68,7 +68,7 @@ const bestWidth = 80;
 const isBreak = (character: string): boolean => /[\n\x85\u2028\u2029]/.test(character);
 
 /** Writes scalars and indicators, and knows the column. */
-export class YamlEmitter {
+class YamlEmitter {
   readonly #meter: UsageMeter;
   #text = '';
   #column = 0;
@@ -319,7 +319,7 @@ function constructBinary(text: string): Bytes | undefined {
 // How PyYAML's emitter would write a text.
 
 /** Where a scalar stands. */
-export interface ScalarPosition {
+interface ScalarPosition {
   readonly isInFlow: boolean;
   readonly isKey: boolean;
 }
@@ -331,7 +331,7 @@ const blockIndicators =
 const flowIndicators = /^[?:]|[,?[\]{}:]/;
 
 /** Plain, in single or in double quotes. */
-export function scalarStyle(
+function scalarStyle(
   text: string,
   { isInFlow, isKey }: ScalarPosition,
 ): 'plain' | 'single' | 'double' {
@@ -350,7 +350,7 @@ function isPlain(text: string, isInFlow: boolean, isMultiline: boolean): boolean
 }
 
 /** Whether a text fits on the line of its key. */
-export function isSimpleKey(text: string): boolean {
+function isSimpleKey(text: string): boolean {
   return text !== '' && text.length < 128 && !breaks.test(text);
 }
 

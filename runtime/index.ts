@@ -48,7 +48,6 @@ export {
   isMissing,
   makeDirectory,
   makeDirectorySync,
-  withFileInErrors,
 } from './system.ts';
 export { textInSteps } from './text-steps.ts';
 export {

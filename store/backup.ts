@@ -14,7 +14,7 @@ const digestBytes = 32;
 const sealBytes = mark.length + digestBytes;
 
 /** Puts the seal behind a copy of the database, and synchronises it. */
-export async function sealBackup(file: string): Promise<void> {
+async function sealBackup(file: string): Promise<void> {
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(file)) hash.update(chunk);
   const handle = await open(file, 'a');

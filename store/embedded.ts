@@ -38,7 +38,7 @@ const holderKey = encodeKey(['holder']);
  * a process which was replaced writes nothing more, however that came about and however late it
  * notices.
  */
-export class HolderRecord {
+class HolderRecord {
   readonly holder: StoreHolder;
   readonly #meta: Table;
   readonly #own: Buffer;
@@ -99,7 +99,7 @@ const steps: readonly ((tables: Tables) => void)[] = [
  * @returns what was done; `undefined` if there was nothing to do, or the store is a new one
  * @throws StoreError ERR_STORE_VERSION for a layout of a later version, ERR_STORE_FULL
  */
-export async function upgradeTables(
+async function upgradeTables(
   tables: LmdbTables,
   directory: string,
   now: Date,

@@ -162,7 +162,7 @@ export class DiskSpaceGuard {
 }
 
 /** The words for a write that found no room. */
-export const diskFullMessage = 'the disk of the store is full: nothing was kept';
+const diskFullMessage = 'the disk of the store is full: nothing was kept';
 
 const binary = { keyEncoding: 'binary', encoding: 'binary' } as const;
 

@@ -40,7 +40,7 @@ export type KeyedChange =
 const maxQueuedChanges = 10_000;
 
 /** Tells changes to those who watch, each with a bounded queue of its own. */
-export class ChangeFeed {
+class ChangeFeed {
   readonly #watchers = new Set<Watcher>();
 
   /** Changes under the encoded prefix from this call on, until the signal or {@link end}. */
@@ -170,7 +170,7 @@ export async function sweepExpired(tables: Tables, now: number): Promise<number>
 }
 
 /** How a stream reaches the tables of its store. */
-export interface StreamAccess {
+interface StreamAccess {
   read<T>(work: () => T): T;
   /** Resolves when what `work` wrote is durable. */
   write<T>(work: () => T): Promise<T>;
@@ -182,7 +182,7 @@ export function streamHeadKey(stream: string): Buffer {
 }
 
 /** A {@link Stream} over the tables of a store. */
-export class TableStream implements Stream {
+class TableStream implements Stream {
   readonly #name: string;
   readonly #key: Buffer;
   readonly #tables: Tables;
@@ -257,7 +257,7 @@ export type WriteStep =
   | { readonly op: 'append'; readonly stream: string; readonly value: Buffer };
 
 /** The write that steps belong to. */
-export interface WriteContext {
+interface WriteContext {
   readonly revision: number;
   /** Milliseconds since 1970. */
   readonly now: number;
@@ -267,7 +267,7 @@ export interface WriteContext {
  * Makes an operation independent of the caller's memory.
  * @throws StoreError ERR_KEY
  */
-export function prepareStep(operation: Operation): WriteStep {
+function prepareStep(operation: Operation): WriteStep {
   switch (operation.op) {
     case 'put': {
       const { key, value, expiresAt = Number.POSITIVE_INFINITY, ifRevision } = operation;
@@ -285,7 +285,7 @@ export function prepareStep(operation: Operation): WriteStep {
 }
 
 /** @throws StoreError ERR_REVISION */
-export function checkConditions(tables: Tables, steps: readonly WriteStep[], now: number): void {
+function checkConditions(tables: Tables, steps: readonly WriteStep[], now: number): void {
   for (const step of steps) {
     if (step.op !== 'put' && step.op !== 'delete') continue;
     if (step.ifRevision === undefined) continue;
@@ -301,7 +301,7 @@ export function checkConditions(tables: Tables, steps: readonly WriteStep[], now
 }
 
 /** Does the steps in their order, and tells what changed. */
-export function applySteps(
+function applySteps(
   tables: Tables,
   steps: readonly WriteStep[],
   context: WriteContext,

@@ -32,7 +32,7 @@ export type SaltFunction = (
 ) => unknown;
 
 /** What `salt` is in a template: a closed table of functions. */
-export class SaltFunctions implements PyObject {
+class SaltFunctions implements PyObject {
   readonly typeName = 'AliasedLoader';
   readonly module = 'salt.utils.templates.';
   readonly #functions: Readonly<Record<string, SaltFunction>>;

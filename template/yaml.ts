@@ -36,7 +36,7 @@ import { TemplateError } from './errors.ts';
  * for PyYAML: what Salt's filter `yaml` writes is broken after 80 characters, and stands in a file
  * at whatever depth. The package has no option for that, so what it asks meanwhile is set here.
  */
-export function createLenientLexer(): Lexer {
+function createLenientLexer(): Lexer {
   const lexer = new Lexer();
   for (const method of ['parseFlowCollection', 'parseQuotedScalar']) ignoreIndent(lexer, method);
   return lexer;

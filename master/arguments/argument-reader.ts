@@ -45,7 +45,7 @@ export function readText(task: TextTask): WireValue {
 }
 
 /** Characters that a task has to look at. */
-export function sizeOf(task: TextTask): number {
+function sizeOf(task: TextTask): number {
   if (task.kind === 'yaml') return task.text.length;
   return task.inputs.reduce((sum, input) => sum + input.length, 0);
 }

@@ -123,4 +123,4 @@ export function isFunctionName(fun: string): boolean {
   return functionName.test(fun);
 }
 
-export const functionName: RegExp = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;
+const functionName: RegExp = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$/;

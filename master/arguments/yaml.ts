@@ -27,7 +27,7 @@ import type { WireMap, WireValue } from '../../minion-protocol/index.ts';
 // escapes that are half a character (`"\ud83d\ude00"`).
 
 /** Whether libyaml would stop somewhere in this document. @param text what was parsed */
-export function isBeyondLibyaml(document: Document.Parsed, text: string): boolean {
+function isBeyondLibyaml(document: Document.Parsed, text: string): boolean {
   let isRefused = false;
   visit(document, {
     Node(place, node, path) {
@@ -108,7 +108,7 @@ const markTypes: ReadonlySet<CST.TokenType | null> = new Set<CST.TokenType>([
  * compiles a regular expression then: the depth is bounded before.
  * @throws SyntaxError at the first thing that is wrong
  */
-export function* boundedTokens(text: string, given: YamlLimits): Generator<CST.Token, void, void> {
+function* boundedTokens(text: string, given: YamlLimits): Generator<CST.Token, void, void> {
   const limits = { ...usualLimits, ...given };
   const parser = new Parser();
   const lexemes = new LexemeLimits(limits);
@@ -160,7 +160,7 @@ function checked(token: CST.Token, maxDepth: number): CST.Token {
   return token;
 }
 
-export function tooMany(maxValues: number): SyntaxError {
+function tooMany(maxValues: number): SyntaxError {
   return new SyntaxError(`more than ${maxValues} values`);
 }
 

@@ -82,7 +82,7 @@ export function named(ids: readonly string[]): Pick<AuditEntry, 'on' | 'onCount'
 }
 
 /** The entry with every text within bounds, and its fields in the order of the log. */
-export function bounded(entry: AuditEntry): AuditEntry {
+function bounded(entry: AuditEntry): AuditEntry {
   const { who, action, what, target, on, onCount, rule, outcome, jid, count, detail } = entry;
   const { eauth } = who;
   return {
@@ -113,7 +113,7 @@ function clip(text: string): string {
 export const noAudit: AuditTrail = { append: () => {}, digest: async () => '' };
 
 /** Before the first record. */
-export const chainStart: AuditHead = { sequence: 0, hash: '0'.repeat(64) };
+const chainStart: AuditHead = { sequence: 0, hash: '0'.repeat(64) };
 
 const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' });
 const Count = Type.Integer({ minimum: 1 });
@@ -140,7 +140,7 @@ const Line = Compile(
 );
 
 /** A line, without its end, and the head that it makes. */
-export function linkEntry(
+function linkEntry(
   entry: AuditEntry,
   { sequence: before, hash: previous }: AuditHead,
   time: number,
@@ -188,12 +188,12 @@ export function auditDirectory({ stateDir }: { readonly stateDir: string }): str
 }
 
 /** The file whose first record has this sequence. */
-export function auditFile(directory: string, sequence: number): string {
+function auditFile(directory: string, sequence: number): string {
   return path.join(directory, `audit-${String(sequence).padStart(12, '0')}.log`);
 }
 
 /** The sequence that a file begins with. */
-export function firstSequence(file: string): number {
+function firstSequence(file: string): number {
   return Number(form.exec(path.basename(file))?.[1] ?? 0);
 }
 
@@ -259,7 +259,7 @@ export async function readHead(store: Pick<Store, 'get'>): Promise<StoredHead | 
   return { sequence: Number(sequence), first: Number(first), hash };
 }
 
-export async function writeHead(store: Store, head: StoredHead): Promise<void> {
+async function writeHead(store: Store, head: StoredHead): Promise<void> {
   const value = Buffer.from(`${head.sequence} ${head.first} ${head.hash}`);
   await store.write([{ op: 'put', key, value }]);
 }
@@ -278,7 +278,7 @@ export function minionActor(id: string): AuditActor {
 // Where an audit log goes on: what a crash, or somebody, left of its end.
 
 /** A place to go on from. */
-export interface Continuation {
+interface Continuation {
   /** What the next record follows. */
   readonly head: AuditHead;
   /** The file to append to. */
@@ -301,7 +301,7 @@ interface Tail {
  * missing or altered, the numbers go on behind those that the store knows of, so that the gap
  * stays to be seen.
  */
-export async function findContinuation(
+async function findContinuation(
   directory: string,
   stored: StoredHead | undefined,
 ): Promise<Continuation> {

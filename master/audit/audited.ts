@@ -92,7 +92,7 @@ export function auditedKeys(keys: KeysApi, audit: AuditTrail): KeysApi {
 }
 
 /** What happened to a key, whoever did it: by itself, in the PKI directory, or by an operation. */
-export function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void {
+function tellKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void {
   const wasOrIsAccepted = from === 'accepted' || to === 'accepted';
   if (!wasOrIsAccepted) return;
   audit.append({

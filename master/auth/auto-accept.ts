@@ -8,7 +8,7 @@ import { isMissing } from '../../runtime/index.ts';
  * What Python's `str()` makes of a grain, which is what Salt compares with the lines of
  * `autosign_grains_dir`. `undefined` for values that should match nothing: nil, bytes and the like.
  */
-export function pythonText(value: unknown): string | undefined {
+function pythonText(value: unknown): string | undefined {
   return typeof value === 'string' ? value : (scalarText(value) ?? containerText(value));
 }
 
@@ -55,7 +55,7 @@ export interface SignRules {
  * which matches as a glob or as a regular expression of the whole id. Salt leaves alternatives
  * (`a|b`) open at their inner ends; here they are closed too.
  */
-export function compileSignRules(text: string): SignRules {
+function compileSignRules(text: string): SignRules {
   const tests: ((id: string) => boolean)[] = [];
   const unreadable: number[] = [];
   for (const [index, line] of text.split('\n').entries()) {
@@ -80,12 +80,12 @@ function tryRegex(expression: string): RE2JS | undefined {
 }
 
 /** A file that decides about keys: its text, or why it is not to be believed. */
-export type TrustedFile =
+type TrustedFile =
   | { readonly ok: true; readonly text: string }
   | { readonly ok: false; readonly reason: 'missing' | 'unreadable' | 'writable' };
 
 /** Reads a file unless others (or its group, without `groupMayWrite`) could write to it. */
-export async function readTrustedFile(file: string, groupMayWrite: boolean): Promise<TrustedFile> {
+async function readTrustedFile(file: string, groupMayWrite: boolean): Promise<TrustedFile> {
   try {
     const handle = await open(file);
     try {

@@ -247,7 +247,7 @@ export class Revocation {
 }
 
 /** Who is concerned when a key changes. */
-export interface KeyFollowers {
+interface KeyFollowers {
   readonly keys: KeyStore;
   readonly bus: EventBus;
   readonly revocation: Revocation;
@@ -261,7 +261,7 @@ export interface KeyFollowers {
 const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
 
 /** Tells every change of a key, and ends what a key could do that is no longer accepted. */
-export function followKeys(followers: KeyFollowers): void {
+function followKeys(followers: KeyFollowers): void {
   const { keys, bus, revocation, accepted, onKeyLost, log } = followers;
   keys.onChange(({ id, from, to, act }) => {
     log.info({ minion: id, from, to }, 'key changed');

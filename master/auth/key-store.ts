@@ -60,7 +60,7 @@ const acts = {
 } as const;
 
 /** The change between two places. */
-export function describeChange(id: string, from: KeyPlace | null, to: KeyPlace | null): KeyChange {
+function describeChange(id: string, from: KeyPlace | null, to: KeyPlace | null): KeyChange {
   return { id, from, to, act: to === null ? 'delete' : acts[to] };
 }
 
@@ -144,22 +144,22 @@ function byId(a: { readonly id: string }, b: { readonly id: string }): number {
 }
 
 /** The key is not where it would have to be. */
-export function wrongState(id: string, state: KeyPlace): KeyError {
+function wrongState(id: string, state: KeyPlace): KeyError {
   return new KeyError('ERR_KEY_STATE', `the key of ${describeId(id)} is ${state}`);
 }
 
 /** The id has no key. */
-export function unknownKey(id: string): KeyError {
+function unknownKey(id: string): KeyError {
   return new KeyError('ERR_KEY_UNKNOWN', `there is no key of ${describeId(id)}`);
 }
 
 /** The key is not the one that was meant. */
-export function anotherKey(id: string): KeyError {
+function anotherKey(id: string): KeyError {
   return new KeyError('ERR_KEY_FINGERPRINT', `the key of ${describeId(id)} is another one`);
 }
 
 /** No new minion may have such an id. */
-export function unusualId(id: string): KeyError {
+function unusualId(id: string): KeyError {
   const expected =
     'expected 1 to 128 letters, digits, ".", "-", "_", ":", "@" or "+", the first a letter or digit, and no ".."';
   const text = `${describeId(id)}: ${expected}; saltbridge: minion_ids: salt takes what Salt takes`;

@@ -96,7 +96,7 @@ function readPrivateKey(file: string, pem: string, passphrase: string | undefine
 }
 
 /** @throws MasterError ERR_OWN_KEY */
-export function readPublicKey(file: string, pem: string): KeyObject {
+function readPublicKey(file: string, pem: string): KeyObject {
   try {
     return parsePublicKey(pem);
   } catch (cause) {

@@ -33,7 +33,7 @@ export async function loadCandidatePolicy(
   return { config, rules: rulesOf(config) };
 }
 
-export async function read(file: string): Promise<string> {
+async function read(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {
@@ -42,7 +42,7 @@ export async function read(file: string): Promise<string> {
   }
 }
 
-export function forgetRules(settings: Settings): void {
+function forgetRules(settings: Settings): void {
   const own = settings.get('saltbridge')?.value;
   const acl = isSettings(own) ? own.get('acl')?.value : undefined;
   if (!isSettings(acl)) return;

@@ -81,7 +81,7 @@ interface MinionHttpEntry {
 export type ExtPillarEntry = MinionFilesEntry | MinionHttpEntry;
 
 /** The modules that an entry may name. */
-export const extPillarModules: readonly string[] = ['minion_files', 'minion_http'];
+const extPillarModules: readonly string[] = ['minion_files', 'minion_http'];
 
 /**
  * As in Salt a list of maps, from modules to their options. Modules that are not served are passed

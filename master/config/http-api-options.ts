@@ -25,7 +25,7 @@ export interface ApiAcl {
 }
 
 /** Names of hosts without ports, or `*`. */
-export const hostNames: OptionKind<readonly string[]> = {
+const hostNames: OptionKind<readonly string[]> = {
   expected: 'a list of names of hosts, without ports, or *',
   isPath: false,
   parse: (value) => {
@@ -37,7 +37,7 @@ export const hostNames: OptionKind<readonly string[]> = {
 };
 
 /** One or more addresses and networks. */
-export const addresses: OptionKind<readonly string[]> = {
+const addresses: OptionKind<readonly string[]> = {
   expected: 'a list of addresses and networks such as 10.0.0.0/8',
   isPath: false,
   parse: (value) => {
@@ -47,7 +47,7 @@ export const addresses: OptionKind<readonly string[]> = {
 };
 
 /** A map with `users` alone. */
-export const apiAcl: OptionKind<ApiAcl> = {
+const apiAcl: OptionKind<ApiAcl> = {
   expected: 'a map users: of names, each with a list of addresses and networks, or *',
   isPath: false,
   parse: (value) => {

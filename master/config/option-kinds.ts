@@ -241,7 +241,7 @@ function isSetting(item: unknown): item is Setting {
 }
 
 /** The name that differs least from `name`, if the difference looks like a slip of the hand. */
-export function nearestName(name: string, known: readonly string[]): string | undefined {
+function nearestName(name: string, known: readonly string[]): string | undefined {
   let best: { readonly candidate: string; readonly distance: number } | undefined;
   for (const candidate of known) {
     const distance = editDistance(name, candidate);

@@ -57,14 +57,14 @@ const auditTable: SectionTable<AuditOptions> = {
 };
 
 /** What is so where nothing is said. */
-export const auditDefaults: AuditOptions = {
+const auditDefaults: AuditOptions = {
   enabled: true,
   fileBytes: 64 * 1_048_576,
   keepFiles: 16,
 };
 
 /** A map; what is not in it has its default. */
-export const auditOptions: OptionKind<AuditOptions> = {
+const auditOptions: OptionKind<AuditOptions> = {
   expected:
     'a map with any of enabled (true or false), file_bytes (4096 or more), keep_files (1 or more)',
   isPath: false,
@@ -84,7 +84,7 @@ const eventRingTable: SectionTable<EventRingOptions> = {
 const defaults: EventRingOptions = { entries: 10_000, bytes: 32 * 1_048_576 };
 
 /** A map; what is not in it has its default. */
-export const eventRing: OptionKind<EventRingOptions> = {
+const eventRing: OptionKind<EventRingOptions> = {
   expected: 'a map with any of entries (0: none are kept), bytes (65536 or more)',
   isPath: false,
   parse: (value) => {
@@ -109,7 +109,7 @@ export function eventRingSize(
 export type FileRoots = Readonly<Record<string, readonly string[]>>;
 
 /** Absolute paths by environment; an environment without any is one with nothing in it. */
-export const fileRoots: OptionKind<FileRoots> = {
+const fileRoots: OptionKind<FileRoots> = {
   expected: 'a map of environments to lists of absolute paths',
   isPath: false,
   parse: (value) => {
@@ -126,7 +126,7 @@ export const fileRoots: OptionKind<FileRoots> = {
 };
 
 /** Regular expressions with Python's meaning. */
-export const patternList: OptionKind<readonly string[]> = {
+const patternList: OptionKind<readonly string[]> = {
   expected: 'a regular expression or a list of them, each of which can be read',
   isPath: false,
   parse: (value) => {
@@ -136,7 +136,7 @@ export const patternList: OptionKind<readonly string[]> = {
 };
 
 /** Whatever a file can say, for minions to make sense of. */
-export const plainMap: OptionKind<WireMap> = {
+const plainMap: OptionKind<WireMap> = {
   expected: 'a map',
   isPath: false,
   parse: (value) => {
@@ -146,7 +146,7 @@ export const plainMap: OptionKind<WireMap> = {
 };
 
 /** True, false, or names of state modules. */
-export const flagOrNames: OptionKind<boolean | readonly string[]> = {
+const flagOrNames: OptionKind<boolean | readonly string[]> = {
   expected: 'true, false, or a list of names',
   isPath: false,
   parse: (value) => flag.parse(value) ?? (Array.isArray(value) ? textList.parse(value) : undefined),
@@ -178,7 +178,7 @@ export type LearnAction = 'signal' | 'publish' | 'runner' | 'mine' | 'file-send'
 const word = oneOf<LearnAction>(['signal', 'publish', 'runner', 'mine', 'file-send', 'key']);
 
 /** A list of actions. */
-export const learnActions: OptionKind<readonly LearnAction[]> = {
+const learnActions: OptionKind<readonly LearnAction[]> = {
   expected: `a list, each ${word.expected}`,
   isPath: false,
   parse: (value) => {
@@ -189,7 +189,7 @@ export const learnActions: OptionKind<readonly LearnAction[]> = {
 };
 
 /** Names with a compound expression each, as text or as a list of words. */
-export const nodegroups: OptionKind<Nodegroups> = {
+const nodegroups: OptionKind<Nodegroups> = {
   expected: 'a map of names to expressions, each as text or as a list of words',
   isPath: false,
   parse: (value) => {
@@ -230,7 +230,7 @@ export interface ReactorEntry {
 }
 
 /** As in Salt: a list of maps with one tag each. */
-export const reactor: OptionKind<readonly ReactorEntry[]> = {
+const reactor: OptionKind<readonly ReactorEntry[]> = {
   expected:
     'a list of maps, each with one tag and its files (salt://…, or absolute paths) as a list',
   isPath: false,
@@ -328,7 +328,7 @@ export type TenantDirectories = Readonly<Record<string, string>>;
 const tenantName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/;
 
 /** Names that can stand in a log, each with a directory; relative ones are told from the main file. */
-export const tenantDirectories: OptionKind<TenantDirectories> = {
+const tenantDirectories: OptionKind<TenantDirectories> = {
   expected: 'a map of names (letters, digits, _ . -) to configuration directories',
   isPath: false,
   parse: (value) => {

@@ -16,7 +16,7 @@ export function compilePermissions(value: Permissions, mapKey: GrantSyntax['mapK
   return parseGrants(value, { compile: compileWholePattern, mapKey });
 }
 
-export function permissions(mapKey: GrantSyntax['mapKey']): OptionKind<Permissions> {
+function permissions(mapKey: GrantSyntax['mapKey']): OptionKind<Permissions> {
   return {
     expected:
       'a map of regular expressions on ids to lists of regular expressions on functions ' +

@@ -59,7 +59,7 @@ export function isMapped(value: unknown): value is MappedValue {
 }
 
 /** The values of a call, each with its place in words. */
-export function valuesOf(action: ReactionAction): (readonly [field: string, value: CallValue])[] {
+function valuesOf(action: ReactionAction): (readonly [field: string, value: CallValue])[] {
   if ('sls' in action) return [];
   if ('command' in action) {
     const { params = {} } = action.command;
@@ -74,13 +74,13 @@ export function valuesOf(action: ReactionAction): (readonly [field: string, valu
 }
 
 /** The ids that a job is for, where they are listed. */
-export function listedIds(action: ReactionAction): readonly (string | MappedValue)[] {
+function listedIds(action: ReactionAction): readonly (string | MappedValue)[] {
   const target = targetedOf(action)?.target;
   return typeof target === 'object' && 'list' in target ? target.list : [];
 }
 
 /** What has a target in an action, and under which name; `undefined` where nothing has. */
-export function targetedOf(
+function targetedOf(
   action: ReactionAction,
 ): (Pick<RunAction, 'target' | 'tgtType'> & { readonly kind: 'run' | 'command' }) | undefined {
   if ('run' in action) return { kind: 'run', ...action.run };
@@ -122,7 +122,7 @@ function scalarTypes({
   return new Set(types.map((it) => (it === 'integer' ? 'number' : String(it))));
 }
 
-export function isMap(value: unknown): value is Record<string, unknown> {
+function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
@@ -189,7 +189,7 @@ const units: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_40
  * @param value plain data, with the names of programs
  * @throws ConfigError ERR_OPTION_TYPE
  */
-export function parseReaction(name: string, value: unknown, origin: OptionOrigin): Reaction {
+function parseReaction(name: string, value: unknown, origin: OptionOrigin): Reaction {
   // It is part of keys in the store, of the name of a subject, and of lines that people read.
   if (!/^[^\p{C}]{1,100}$/u.test(name)) {
     throw refuse(origin, 'the name', 'expected 1 to 100 characters that can be printed');
@@ -215,7 +215,7 @@ export function parseReaction(name: string, value: unknown, origin: OptionOrigin
 }
 
 /** The names of files as those of programs. */
-export function withProgramNames(value: unknown): unknown {
+function withProgramNames(value: unknown): unknown {
   if (!isMap(value)) return value;
   const renamed = new Map(
     Object.entries(value).map(([name, field]) => [names.get(name) ?? name, field]),

@@ -15,7 +15,7 @@ import {
   typeError,
 } from './option-kinds.ts';
 
-export const defaultInclude = 'master.d/*.conf';
+const defaultInclude = 'master.d/*.conf';
 
 /** What the files say, laid over each other. */
 export interface FileSettings {
@@ -52,7 +52,7 @@ export async function readConfigFiles(
   return { settings, files: reader.files, warnings: reader.warnings };
 }
 
-export class FileReader {
+class FileReader {
   readonly files: string[] = [];
   readonly warnings: ConfigWarning[] = [];
   readonly #onProblem: ((problem: ConfigError) => void) | undefined;
@@ -142,7 +142,7 @@ export class FileReader {
   }
 }
 
-export function patternsOf({ value, origin }: Setting): string[] {
+function patternsOf({ value, origin }: Setting): string[] {
   if (value === null || value === '') return [];
   const list: unknown[] = Array.isArray(value) ? value : [value];
   return list.map((pattern) => {
@@ -151,7 +151,7 @@ export function patternsOf({ value, origin }: Setting): string[] {
   });
 }
 
-export function absolute(pattern: string, from: string): string {
+function absolute(pattern: string, from: string): string {
   const expanded = pattern.replace(/^~(?=\/|$)/, homedir());
   return path.resolve(path.dirname(from), expanded);
 }
@@ -177,7 +177,7 @@ export function parseConfigFile(text: string, file: string): Settings {
   return toSettings(content, [], (path) => lineOf(document, lines, path), file);
 }
 
-export function toJs(document: Document, file: string): unknown {
+function toJs(document: Document, file: string): unknown {
   try {
     return document.toJS({ mapAsMap: true });
   } catch {
@@ -186,7 +186,7 @@ export function toJs(document: Document, file: string): unknown {
   }
 }
 
-export function toSettings(
+function toSettings(
   map: ReadonlyMap<unknown, unknown>,
   path: readonly string[],
   lineAt: (path: readonly string[]) => number,
@@ -205,7 +205,7 @@ export function toSettings(
 }
 
 /** The line of a key; of the nearest one above it, if it came in by an alias. */
-export function lineOf(document: Document, lines: LineCounter, path: readonly string[]): number {
+function lineOf(document: Document, lines: LineCounter, path: readonly string[]): number {
   let node: unknown = document.contents;
   let line = 1;
   for (const name of path) {
@@ -219,7 +219,7 @@ export function lineOf(document: Document, lines: LineCounter, path: readonly st
   return line;
 }
 
-export function syntaxError(file: string, line: number, problem: string): ConfigError {
+function syntaxError(file: string, line: number, problem: string): ConfigError {
   return new ConfigError('ERR_CONFIG_SYNTAX', { file, line, key: '' }, problem);
 }
 
@@ -238,7 +238,7 @@ export async function expandGlob(pattern: string): Promise<string[]> {
   return found.sort();
 }
 
-export async function expandSegment(directory: string, segment: string): Promise<string[]> {
+async function expandSegment(directory: string, segment: string): Promise<string[]> {
   if (!/[*?[]/.test(segment)) {
     const file = path.join(directory, segment);
     return (await exists(file)) ? [file] : [];
@@ -250,7 +250,7 @@ export async function expandSegment(directory: string, segment: string): Promise
     .map((name) => path.join(directory, name));
 }
 
-export async function exists(file: string): Promise<boolean> {
+async function exists(file: string): Promise<boolean> {
   return await lstat(file).then(
     () => true,
     () => false,

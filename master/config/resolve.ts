@@ -25,7 +25,7 @@ import { checkReactions } from './reactions.ts';
 import { findSharedPort, servedTransports } from './transport-options.ts';
 
 /** Puts every path below `root_dir`, as Salt does. [salt.config.apply_master_config] */
-export function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
+function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
   const root = path.resolve(config.rootDir);
   const join = (value: string): string => below(root, value);
   const joinOptional = (value: string | null): string | null => value && join(value);

@@ -232,21 +232,21 @@ export function warnOfReactorTags(config: MasterConfig, settings: Settings): Con
 }
 
 /** Whether some tag may be meant by both; where wildcards stand in both, by what they begin with. */
-export function mayMeet(rule: string, pattern: string): boolean {
+function mayMeet(rule: string, pattern: string): boolean {
   if (literalPrefix(pattern) === pattern) return compileGlob(rule)(pattern);
   if (literalPrefix(rule) === rule) return compileGlob(pattern)(rule);
   const [begin, other] = [literalPrefix(rule), literalPrefix(pattern)];
   return begin.startsWith(other) || other.startsWith(begin);
 }
 
-export function literalPrefix(glob: string): string {
+function literalPrefix(glob: string): string {
   return glob.replace(/[*?[].*$/s, '');
 }
 
-export function withoutPlaceholders(tag: string): string {
+function withoutPlaceholders(tag: string): string {
   return tag.replace(/\$\{[^}]*\}/g, '*');
 }
 
 // Tags that a site's reactor listens for, and that nobody may emit.
 
-export const maxNamed = 5;
+const maxNamed = 5;

@@ -44,7 +44,7 @@ export async function surveyMasterConfig(directory: string): Promise<ConfigSurve
 }
 
 /** Leaves out one refused option after the other. */
-export function completeWhatCan(
+function completeWhatCan(
   settings: Settings,
   mainFile: string,
   problems: ConfigError[],
@@ -62,7 +62,7 @@ export function completeWhatCan(
   }
 }
 
-export function leaveOut(settings: Settings, key: readonly string[]): boolean {
+function leaveOut(settings: Settings, key: readonly string[]): boolean {
   const [name = '', ...rest] = key;
   const inner = settings.get(name)?.value;
   if (rest.length > 0 && isSettings(inner)) return leaveOut(inner, rest);

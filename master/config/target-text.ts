@@ -53,16 +53,16 @@ export function badTarget(reason: string, options?: ErrorOptions): MasterError {
 }
 
 /** Without trimming, and without empty names, as Salt does. */
-export function splitList(tgt: string): string[] {
+function splitList(tgt: string): string[] {
   return tgt.split(',').filter((id) => id !== '');
 }
 
-export function textOf(tgt: string | readonly string[], tgtType: string): string {
+function textOf(tgt: string | readonly string[], tgtType: string): string {
   if (typeof tgt === 'string') return tgt;
   throw badTarget(`a target of type ${tgtType} is text, not a list`);
 }
 
-export function parseNodegroup(name: string, nodegroups: Nodegroups): TargetExpression {
+function parseNodegroup(name: string, nodegroups: Nodegroups): TargetExpression {
   if (!Object.hasOwn(nodegroups, name)) {
     throw new MasterError('ERR_NODEGROUP_UNKNOWN', `nodegroup "${name}" is not defined`);
   }
@@ -73,7 +73,7 @@ export function parseNodegroup(name: string, nodegroups: Nodegroups): TargetExpr
  * An expression without nodegroups is published as it was written. One with a group that nobody
  * defined is left as it is, and means nobody.
  */
-export function withoutNodegroups(
+function withoutNodegroups(
   tgt: string | readonly string[],
   nodegroups: Nodegroups,
 ): string | readonly string[] {
@@ -84,7 +84,7 @@ export function withoutNodegroups(
   return explained(() => expandCompound(words, nodegroups));
 }
 
-export function explained<T>(work: () => T): T {
+function explained<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -100,7 +100,7 @@ export function compileRightTarget(request: TargetRequest, nodegroups: Nodegroup
   return compiled;
 }
 
-export function readRightTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
+function readRightTarget(request: TargetRequest, nodegroups: Nodegroups): TargetExpression {
   try {
     return parseTarget(request, nodegroups);
   } catch (error) {

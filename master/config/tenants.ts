@@ -33,7 +33,7 @@ const ownPlaces: readonly (readonly [option: string, of: (config: MasterConfig) 
  * The first thing that two of them would share, with both names and files; `undefined`: nothing.
  * Links are followed; what does not exist yet is compared as it is written.
  */
-export async function findSharedBetween(masters: readonly Named[]): Promise<string | undefined> {
+async function findSharedBetween(masters: readonly Named[]): Promise<string | undefined> {
   const claims = await Promise.all(masters.map(claimsOf));
   for (const [index, one] of masters.entries()) {
     for (const [before, other] of masters.slice(0, index).entries()) {

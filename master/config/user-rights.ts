@@ -54,13 +54,13 @@ export function warnOfRights(config: RightsConfig, settings: Settings): ConfigWa
   ];
 }
 
-export function warning(path: readonly string[], text: string, settings: Settings): ConfigWarning {
+function warning(path: readonly string[], text: string, settings: Settings): ConfigWarning {
   const origin = originOfRight(path, settings) ?? { file: 'options', line: 0, key: path.join(':') };
   return { kind: 'rights', ...origin, message: `${placeOf(origin)}: ${path.join(': ')}: ${text}` };
 }
 
 /** The place of the nearest key that is there. */
-export function originOfRight(
+function originOfRight(
   [name = '', ...rest]: readonly string[],
   settings: Settings,
 ): OptionOrigin | undefined {

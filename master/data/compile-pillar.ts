@@ -29,10 +29,10 @@ import { findSls, SlsRenderer } from './pillar-sources.ts';
 // Which targets of a top file mean the asking minion [salt/matchers/confirm_top.py].
 
 /** What a minion gets, by environment, in order. */
-export type Matches = ReadonlyMap<string, readonly string[]>;
+type Matches = ReadonlyMap<string, readonly string[]>;
 
 /** Finds the SLS of a minion. Targets that cannot be read mean nobody, and are told. */
-export async function matchTop(
+async function matchTop(
   targets: readonly TopTarget[],
   setting: PillarSetting,
   reads: Reads,
@@ -103,7 +103,7 @@ function read(compileIt: () => CompiledTarget): CompiledTarget {
 // The top files of pillar: which SLS a minion gets [salt/pillar/__init__.py get_tops, merge_tops].
 
 /** One target of the top files. */
-export interface TopTarget {
+interface TopTarget {
   readonly saltenv: string;
   readonly tgt: string;
   /** Options and names of SLS, as they stand there. */
@@ -111,7 +111,7 @@ export interface TopTarget {
 }
 
 /** All top files together. */
-export interface Top {
+interface Top {
   readonly targets: readonly TopTarget[];
   /** SLS that may be missing, as `<saltenv>:<sls>`. */
   readonly mayBeMissing: ReadonlySet<string>;
@@ -124,11 +124,7 @@ interface RenderedTop {
 }
 
 /** Reads the top files of all environments that this minion may have pillar of. */
-export async function readTop(
-  setting: PillarSetting,
-  reads: Reads,
-  renderer: SlsRenderer,
-): Promise<Top> {
+async function readTop(setting: PillarSetting, reads: Reads, renderer: SlsRenderer): Promise<Top> {
   const errors: string[] = [];
   try {
     const rendered = await renderTops(setting, reads, renderer, errors);

@@ -17,7 +17,7 @@ import {
 const [open, close] = ['\uE000', '\uE001'];
 
 /** @param secret letters and digits: nobody can foresee it, so no event has marks of its own */
-export function markFor(place: number, secret: string): string {
+function markFor(place: number, secret: string): string {
   return `${open}${secret}.${place}${close}`;
 }
 
@@ -55,7 +55,7 @@ export class EventText {
   }
 }
 
-export function isList(data: PlainData): data is readonly PlainData[] {
+function isList(data: PlainData): data is readonly PlainData[] {
   return Array.isArray(data);
 }
 
@@ -135,12 +135,12 @@ export class EventPrinter {
   }
 }
 
-export function isInert(text: string): boolean {
+function isInert(text: string): boolean {
   return inert.test(text) && !text.endsWith(':') && !/^-(?!\d)/.test(text);
 }
 
 /** Whether a text is in some text of an event, names among them. */
-export function says(value: WireValue, text: string): boolean {
+function says(value: WireValue, text: string): boolean {
   if (typeof value === 'string') return value.includes(text);
   if (typeof value !== 'object' || value === null) return false;
   if (value instanceof Uint8Array) return Buffer.from(value).includes(text);
@@ -149,6 +149,6 @@ export function says(value: WireValue, text: string): boolean {
   return entries.some(([name, inner]) => says(name, text) || says(inner, text));
 }
 
-export function isContainer(value: Value): value is Value[] | Dict {
+function isContainer(value: Value): value is Value[] | Dict {
   return Array.isArray(value) || value instanceof Dict;
 }

@@ -137,10 +137,10 @@ function asMap(pillar: FactMap): PillarMap {
 export type TextReader = Pick<ParsedFileCache, 'read'>;
 
 /** Reads on the thread that it is asked on, whatever that takes. */
-export const readAtOnce: TextReader = { read: async (task) => readData(task) };
+const readAtOnce: TextReader = { read: async (task) => readData(task) };
 
 /** @throws TemplateError; MasterError ERR_PILLAR_FILE for what is no map, ERR_RENDER_GIVEN_UP */
-export async function readPillarText(
+async function readPillarText(
   bytes: Uint8Array,
   format: PillarTextFormat,
   reader: TextReader,
@@ -169,7 +169,7 @@ export function extPillarFiles(options: ExtPillarFilesOptions): Promise<ExtPilla
 }
 
 /** The same with a reader of one's own. */
-export async function openExtPillarFiles(
+async function openExtPillarFiles(
   { directory, maxBytes = 4 * 1024 * 1024 }: ExtPillarFilesOptions,
   reader: TextReader,
 ): Promise<ExtPillar> {
@@ -226,7 +226,7 @@ export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
 }
 
 /** The same with a reader of one's own. @throws MasterError ERR_ARGS */
-export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextReader): ExtPillar {
+function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextReader): ExtPillar {
   const {
     url,
     format = 'json',

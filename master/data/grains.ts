@@ -11,7 +11,7 @@ import { Dict, toPython, type Value } from '../../template/index.ts';
 
 // The grains of the asking minion, of which is known what was looked at.
 
-export const digestBytes = 32;
+const digestBytes = 32;
 
 /** What a pillar looked at of a minion's grains. */
 export class GrainReads {
@@ -142,12 +142,12 @@ export class GrainsDict extends Dict {
   }
 }
 
-export function grainOf(grains: WireMap, key: string): WireValue | undefined {
+function grainOf(grains: WireMap, key: string): WireValue | undefined {
   return Object.hasOwn(grains, key) ? grains[key] : undefined;
 }
 
 /** Tells a value from all others: its packed form, or where that is longer its digest. */
-export function markOf(value: WireValue): Buffer {
+function markOf(value: WireValue): Buffer {
   const packed = packLocal(value);
   return packed.length < digestBytes
     ? Buffer.from(packed)

@@ -23,7 +23,7 @@ import {
 import type { PolicyGate } from '../users/index.ts';
 
 /** A value, and who may read it. */
-export interface MineEntry {
+interface MineEntry {
   readonly value: WireValue;
   /** Only the minions that this means. `undefined`: whoever may read the mine at all. */
   readonly allowed: TargetRequest | undefined;
@@ -33,7 +33,7 @@ const mark = '__saltmine_acl__';
 const noText: TargetRequest = { tgt: [], tgtType: 'list' };
 
 /** Takes a value apart: plain, or wrapped with its readers. */
-export function readMineEntry(sent: WireValue): MineEntry {
+function readMineEntry(sent: WireValue): MineEntry {
   if (!isWireMap(sent) || !(mark in sent)) return { value: sent, allowed: undefined };
   const { __data__: value = null, allow_tgt: tgt, allow_tgt_type: tgtType } = sent;
   if (tgt === undefined || tgt === null || tgt === '') return { value, allowed: undefined };

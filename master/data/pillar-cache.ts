@@ -56,7 +56,7 @@ export async function isCurrent(
 }
 
 /** As it is stored; {@link unpackDependencies} reads it. */
-export function packDependencies({ files, lists, grains }: CacheDependencies): WireMap {
+function packDependencies({ files, lists, grains }: CacheDependencies): WireMap {
   return {
     files: files.map(({ saltenv, path, digest }) => [saltenv, path, digest ?? null]),
     lists: lists.map(({ saltenv, digest }) => [saltenv, digest]),
@@ -66,7 +66,7 @@ export function packDependencies({ files, lists, grains }: CacheDependencies): W
 }
 
 /** @returns `undefined` for what is none */
-export function unpackDependencies(value: WireValue | undefined): CacheDependencies | undefined {
+function unpackDependencies(value: WireValue | undefined): CacheDependencies | undefined {
   if (!isWireMap(value)) return undefined;
   const grains = new GrainReads();
   for (const [name, read] of tuples(value.grains)) {

@@ -50,7 +50,7 @@ export function toWirePillar(pillar: PillarMap): FactMap {
   return map;
 }
 
-export function listOf(data: PlainData): readonly PlainData[] {
+function listOf(data: PlainData): readonly PlainData[] {
   return Array.isArray(data) ? data : [];
 }
 
@@ -81,7 +81,7 @@ export const mergeStrategies = [
 ] as const;
 
 /** A value of `pillar_source_merging_strategy`; `smart` and `none` merge as `recurse` does. */
-export type MergeStrategy = (typeof mergeStrategies)[number];
+type MergeStrategy = (typeof mergeStrategies)[number];
 
 /** How {@link mergePillar} merges. */
 export interface MergeOptions {
@@ -123,7 +123,7 @@ export function mergeDeep(lower: PillarMap, upper: PillarMap, mergeLists: boolea
   return merged;
 }
 
-export function mergeValue(
+function mergeValue(
   lower: PlainData | undefined,
   upper: PlainData,
   mergeLists: boolean,
@@ -135,7 +135,7 @@ export function mergeValue(
 }
 
 /** What is in the first list already is not added. */
-export function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): PlainData[] {
+function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): PlainData[] {
   const simple = new Set(lower.map(simpleMark));
   const added = upper.filter((value) => {
     const mark = simpleMark(value);
@@ -147,14 +147,14 @@ export function joinLists(lower: readonly PlainData[], upper: readonly PlainData
 }
 
 /** Equal for what is equal in Python; `undefined` for lists, maps and bytes. */
-export function simpleMark(value: PlainData): unknown {
+function simpleMark(value: PlainData): unknown {
   if (typeof value === 'boolean') return value ? 1 : 0;
   if (value instanceof Float) return value.value;
   return typeof value === 'object' && value !== null ? undefined : value;
 }
 
 /** Salt's strategy `list`: of each key that both have, the two values; what only `upper` has is lost. */
-export function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
+function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
   const paired = new Map<PlainData, PlainData>();
   for (const [key, value] of lower) {
     const other = upper.get(key);
@@ -191,7 +191,7 @@ export function parseJson(text: string, name: string): PlainData {
 }
 
 /** Of keys that are there twice the last one counts, as in Python. */
-export function toData(parsed: unknown): PlainData {
+function toData(parsed: unknown): PlainData {
   if (typeof parsed === 'string' || typeof parsed === 'number' || typeof parsed === 'boolean') {
     return parsed;
   }
@@ -201,7 +201,7 @@ export function toData(parsed: unknown): PlainData {
 }
 
 /** The engine tells the position in its message, and nowhere else. */
-export function lineOf({ message }: SyntaxError, text: string): number {
+function lineOf({ message }: SyntaxError, text: string): number {
   const [, position] = /at position (\d+)/.exec(message) ?? [];
   return text.slice(0, Number(position ?? text.length)).split('\n').length;
 }

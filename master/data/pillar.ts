@@ -509,7 +509,7 @@ function markOfRules(config: PillarConfig): string {
 }
 
 /** What the operator decided. */
-export function rulesOf(config: PillarConfig): PillarRules {
+function rulesOf(config: PillarConfig): PillarRules {
   return {
     strategy: config.pillarSourceMergingStrategy,
     mergeLists: config.pillarMergeLists,
@@ -623,7 +623,7 @@ async function openLastingPillar(
 }
 
 /** What the operator decided, the same for all minions. */
-export interface PillarRules extends MergeOptions {
+interface PillarRules extends MergeOptions {
   /** `pillar_includes_override_sls`: what is included lies over the file that includes it. */
   readonly includesOverride: boolean;
   /** `pillar_safe_render_error`: minions are not told what is wrong with a file. */
@@ -664,7 +664,7 @@ export interface PillarSetting extends PillarRules {
 }
 
 /** The value at a path of keys (`a:b`); of the empty path, all of it. */
-export function valueAt(data: WireValue, path: string): WireValue | undefined {
+function valueAt(data: WireValue, path: string): WireValue | undefined {
   return path === '' ? data : traverseFacts(data, path.split(':'));
 }
 
@@ -718,7 +718,7 @@ function keyOf(line: string): string | undefined {
 }
 
 /** All values that differ, maps level by level, in the order of their paths. */
-export function differences(before: WireValue, after: WireValue, path = ''): PillarDifference[] {
+function differences(before: WireValue, after: WireValue, path = ''): PillarDifference[] {
   const [left, right] = [entriesOf(before), entriesOf(after)];
   if (left === undefined || right === undefined) {
     return isDeepStrictEqual(before, after) ? [] : [{ path, before, after }];

@@ -67,7 +67,7 @@ export function receiveNotes(notes: Notes, { values, whole, isVolatile }: SentNo
   if (isVolatile) notes.isVolatile = true;
 }
 
-export function addReads(
+function addReads(
   grains: GrainReads,
   values: ReadonlyMap<string, Uint8Array | null>,
   whole: Uint8Array | undefined,
@@ -105,18 +105,18 @@ export function receiveMap(
   return new Map(Array.from(map, ([key, value]) => [receiveData(key), receiveData(value)]));
 }
 
-export function isMap(data: PlainData): data is ReadonlyMap<PlainData, PlainData> {
+function isMap(data: PlainData): data is ReadonlyMap<PlainData, PlainData> {
   return data instanceof Map;
 }
 
-export function isList(data: readonly PlainData[] | Float): data is readonly PlainData[] {
+function isList(data: readonly PlainData[] | Float): data is readonly PlainData[] {
   return Array.isArray(data);
 }
 
 // Work of a rendering, with all that it goes by: it can be done on this thread or on another.
 
 /** A template to be rendered. */
-export interface TemplateTask extends TemplateWhitespace {
+interface TemplateTask extends TemplateWhitespace {
   readonly limits: Partial<TemplateLimits>;
   /** What `grains` is, and what functions look at. */
   readonly grains: WireMap;

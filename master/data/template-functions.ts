@@ -33,7 +33,7 @@ export interface FunctionWorld {
   };
 }
 
-export type Named = Readonly<Record<string, PlainData>>;
+type Named = Readonly<Record<string, PlainData>>;
 
 export function saltFunctions({
   grains,
@@ -76,7 +76,7 @@ export function saltFunctions({
   };
 }
 
-export const mergers: Readonly<Record<string, SaltFunction>> = {
+const mergers: Readonly<Record<string, SaltFunction>> = {
   'defaults.merge': takes(['dest', 'upd', 'merge_lists'], ({ dest, upd, merge_lists: lists }) => {
     return mergeDeep(map(dest, 'dest'), map(upd, 'upd'), lists === true);
   }),
@@ -99,7 +99,7 @@ export const mergers: Readonly<Record<string, SaltFunction>> = {
   ),
 };
 
-export const digests: Readonly<Record<string, SaltFunction>> = {
+const digests: Readonly<Record<string, SaltFunction>> = {
   'hashutil.md5_digest': digest('md5'),
   'hashutil.sha256_digest': digest('sha256'),
   'hashutil.sha512_digest': digest('sha512'),
@@ -111,14 +111,14 @@ export const digests: Readonly<Record<string, SaltFunction>> = {
   }),
 };
 
-export function digest(type: string): SaltFunction {
+function digest(type: string): SaltFunction {
   return takes(['instr'], ({ instr }) => {
     return createHash(type).update(text(instr, 'instr')).digest('hex');
   });
 }
 
 /** A function of named parameters, each given by place or by name. */
-export function takes(names: readonly string[], call: (given: Named) => unknown): SaltFunction {
+function takes(names: readonly string[], call: (given: Named) => unknown): SaltFunction {
   return (args, kwargs) => {
     if (args.length > names.length) {
       throw new TypeError(`at most ${names.length} arguments are taken`);
@@ -131,14 +131,14 @@ export function takes(names: readonly string[], call: (given: Named) => unknown)
   };
 }
 
-export interface Filter {
+interface Filter {
   readonly merge: PlainData | undefined;
   readonly other: PlainData | undefined;
   readonly base: PlainData | undefined;
 }
 
 /** [salt/utils/data.py filter_by] */
-export function filterBy(
+function filterBy(
   table: PillarMap,
   value: WireValue | undefined,
   { merge, other = 'default', base }: Filter,
@@ -153,7 +153,7 @@ export function filterBy(
   return found === null ? upper : mergeDeep(map(found, 'the value found'), upper, false);
 }
 
-export function chosen(table: PillarMap, values: readonly WireValue[]): PlainData | undefined {
+function chosen(table: PillarMap, values: readonly WireValue[]): PlainData | undefined {
   for (const value of values) {
     for (const [key, result] of table) {
       if (result !== null && compileGlob(pythonText(key))(pythonStr(value))) return result;
@@ -162,16 +162,16 @@ export function chosen(table: PillarMap, values: readonly WireValue[]): PlainDat
   return undefined;
 }
 
-export function pythonText(key: PlainData): string {
+function pythonText(key: PlainData): string {
   return typeof key === 'string' ? key : pythonStr(toWire(key));
 }
 
-export function fromPillar(pillar: PillarMap, key: string): WireValue | undefined {
+function fromPillar(pillar: PillarMap, key: string): WireValue | undefined {
   const value = pillar.get(key);
   return value === undefined ? undefined : toWire(value);
 }
 
-export function find(
+function find(
   source: { get(key: string): WireValue | undefined },
   path: string,
   delimiter: string,
@@ -180,21 +180,21 @@ export function find(
   return traverseFacts(source.get(first), rest);
 }
 
-export function isTruthyWire(value: WireValue | undefined): boolean {
+function isTruthyWire(value: WireValue | undefined): boolean {
   if (Array.isArray(value)) return value.length > 0;
   return Boolean(value);
 }
 
-export function text(value: PlainData | undefined, name: string): string {
+function text(value: PlainData | undefined, name: string): string {
   if (typeof value === 'string') return value;
   throw new TypeError(`${name} is not text`);
 }
 
-export function textOr(value: PlainData | undefined, fallback: string): string {
+function textOr(value: PlainData | undefined, fallback: string): string {
   return typeof value === 'string' ? value : fallback;
 }
 
-export function map(value: PlainData | undefined, name: string): PillarMap {
+function map(value: PlainData | undefined, name: string): PillarMap {
   if (isPillarMap(value)) return value;
   throw new TypeError(`${name} is not a dictionary`);
 }
@@ -209,7 +209,7 @@ export interface MatchWorld {
   readonly nodegroups: Nodegroups;
 }
 
-export const kinds = ['compound', 'glob', 'grain', 'grain_pcre', 'ipcidr', 'list', 'pcre'] as const;
+const kinds = ['compound', 'glob', 'grain', 'grain_pcre', 'ipcidr', 'list', 'pcre'] as const;
 
 export function matchFunctions(world: MatchWorld): Readonly<Record<string, SaltFunction>> {
   return Object.fromEntries(
@@ -224,7 +224,7 @@ export function matchFunctions(world: MatchWorld): Readonly<Record<string, SaltF
 }
 
 /** As in Salt, what cannot be read means nobody. */
-export function isMeantByTarget(
+function isMeantByTarget(
   { id, grains, nodegroups }: MatchWorld,
   tgtType: string,
   tgt: PlainData | undefined,

@@ -167,7 +167,7 @@ function seconds(nanoseconds: bigint): number {
 }
 
 /** What stands for "no such file", whatever a path looked like; also what is there of another kind. */
-export const absent: ReadonlySet<string> = new Set([
+const absent: ReadonlySet<string> = new Set([
   'EACCES',
   'EEXIST',
   'EINVAL',
@@ -179,7 +179,7 @@ export const absent: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether a failure of the file system means that there is nothing to be had at a path. */
-export function isAbsence(error: unknown): boolean {
+function isAbsence(error: unknown): boolean {
   return absent.has(codeOf(error) ?? '');
 }
 
@@ -218,7 +218,7 @@ export class HiddenDirectories {
 }
 
 /** Without links, as far as it exists. */
-export async function realPlace(place: string): Promise<string> {
+async function realPlace(place: string): Promise<string> {
   const real = await ifPresent(realpath(place));
   if (real !== undefined) return real;
   const parent = path.dirname(place);

@@ -38,7 +38,7 @@ export function requestedFile(
 }
 
 /** The name of an environment: text, or a number, which YAML makes of names such as `3`. */
-export function saltenvName(value: WireValue | undefined): string | undefined {
+function saltenvName(value: WireValue | undefined): string | undefined {
   if (typeof value === 'number') return String(value);
   return typeof value === 'string' && value !== '' ? value : undefined;
 }

@@ -16,7 +16,7 @@ import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from 
 import { DiskFiles, HiddenDirectories, ifPresent, isBelow } from './disk-files.ts';
 
 /** Which paths are as if they were not there. */
-export interface IgnoreRules {
+interface IgnoreRules {
   /** `file_ignore_glob`: matched against the whole path. */
   readonly fileIgnoreGlob: readonly string[];
   /** `file_ignore_regex`: matched anywhere in the path. */
@@ -27,7 +27,7 @@ export interface IgnoreRules {
  * Whether a path is ignored. Lists ask with the path below the root, requests for a file with
  * that on the disk, as in Salt [salt.fileserver.is_file_ignored].
  */
-export function compileIgnore(rules: IgnoreRules): (path: string) => boolean {
+function compileIgnore(rules: IgnoreRules): (path: string) => boolean {
   const tests = [
     ...rules.fileIgnoreRegex.map(compileSearchPattern),
     ...rules.fileIgnoreGlob.map(compileGlob),
@@ -44,7 +44,7 @@ interface Watched {
  * Tells when a name comes or goes in one of many directories. Each has a watch of its own:
  * `recursive` of Node 20 on Linux reads every directory itself and loses those that come later.
  */
-export class DirectoryWatch {
+class DirectoryWatch {
   readonly #onChange: () => void;
   readonly #onRefused: (error: unknown) => void;
   readonly #watched = new Map<string, Watched>();
@@ -114,7 +114,7 @@ export interface Tree {
 }
 
 /** Names that one environment may have. */
-export const maxEntries = 250_000;
+const maxEntries = 250_000;
 
 /** Walks the roots, absolute paths, in order. A root that is not there has nothing in it. */
 export async function walkRoots(roots: readonly string[], options: WalkOptions): Promise<Tree> {
@@ -124,7 +124,7 @@ export async function walkRoots(roots: readonly string[], options: WalkOptions):
 }
 
 /** What a directory is by itself and by its content; `undefined` if there is none. */
-export async function directoryState(
+async function directoryState(
   directory: string,
 ): Promise<{ readonly identity: string; readonly fingerprint: string } | undefined> {
   const stats = await ifPresent(stat(directory, { bigint: true }));
@@ -247,7 +247,7 @@ const quietMs = 100;
 const checkShare = 0.02;
 
 /** What the lists of an environment are made of. */
-export interface LiveListsOptions {
+interface LiveListsOptions {
   /** Absolute paths. */
   readonly roots: readonly string[];
   readonly walk: Omit<WalkOptions, 'onDirectory'>;
@@ -261,7 +261,7 @@ export interface LiveListsOptions {
  * many ask. Changes are told by watches; where the system has none to give, or none come (network
  * file systems), by a look at each directory's own time stamp now and then.
  */
-export class LiveLists {
+class LiveLists {
   readonly #options: LiveListsOptions;
   readonly #watch: DirectoryWatch;
   #tree: Tree = { lists: noFiles, directories: new Map(), isCut: false };

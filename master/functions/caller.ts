@@ -301,7 +301,7 @@ export interface MasterFunction {
 }
 
 /** A function with arguments that fit. */
-export type BoundCall = (context: CallContext) => Promise<WireValue>;
+type BoundCall = (context: CallContext) => Promise<WireValue>;
 
 /** Functions by name: `module.function`. */
 export type FunctionTable = Readonly<Record<string, MasterFunction>>;
@@ -390,7 +390,7 @@ export interface Parameter<T> {
 export type Parameters = Readonly<Record<string, Parameter<unknown>>>;
 
 /** The values of parameters. */
-export type ValuesOf<P extends Parameters> = {
+type ValuesOf<P extends Parameters> = {
   readonly [Name in keyof P]: P[Name] extends Parameter<infer T> ? T : never;
 };
 

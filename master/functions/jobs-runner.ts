@@ -23,8 +23,9 @@ import {
   withOutputter,
 } from './caller.ts';
 import { askMinions, type MinionCalls } from './minion-calls.ts';
+
 /** What a job must be like to be listed; all that is given must hold. */
-export interface JobFilter {
+interface JobFilter {
   /** Globs, one of which means its function. */
   readonly functions?: readonly string[] | undefined;
   /** Globs, one of which means a word of its target. */
@@ -39,7 +40,7 @@ export interface JobFilter {
  * Makes the test of a filter.
  * @throws MasterError ERR_ARGS for a time that cannot be read
  */
-export function jobTest(filter: JobFilter): (job: JobRecord) => boolean {
+function jobTest(filter: JobFilter): (job: JobRecord) => boolean {
   const tests: ((job: JobRecord) => boolean)[] = [];
   const { functions, targets, metadata } = filter;
   if (functions !== undefined) tests.push(anyMatches(functions, ({ fun }) => [fun].flat()));
@@ -107,7 +108,7 @@ function toDigits(time: string): string {
 const unknownJob: WireMap = { Error: 'Cannot contact returner or no job with this jid' };
 
 /** A job as `list_jobs` shows it. */
-export function describeJob(record: JobRecord): WireMap {
+function describeJob(record: JobRecord): WireMap {
   const { fun, arg, tgt, tgtType, user, metadata } = record;
   return {
     Function: typeof fun === 'string' ? fun : [...fun],
@@ -121,7 +122,7 @@ export function describeJob(record: JobRecord): WireMap {
 }
 
 /** A job as `list_job` and `print_job` show it. */
-export function describeJobInFull(
+function describeJobInFull(
   jid: string,
   record: JobRecord | undefined,
   returns: readonly JobReturn[],
@@ -134,7 +135,7 @@ export function describeJobInFull(
 }
 
 /** `2026, Nov 21 15:48:26.914988`, from the jid; empty where it tells no time. */
-export function startTime(jid: string): string {
+function startTime(jid: string): string {
   const parts = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{6})/.exec(jid);
   if (parts === null) return '';
   const [, year, month, day, hour, minute, second, fraction] = parts;

@@ -36,6 +36,6 @@ export async function countAnswers(
   return { answered: [], silent: [] };
 }
 
-export function withTimeout(request: RunRequest, { timeout }: AskContext): RunRequest {
+function withTimeout(request: RunRequest, { timeout }: AskContext): RunRequest {
   return timeout === undefined ? request : { timeout, ...request };
 }

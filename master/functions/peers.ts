@@ -48,14 +48,14 @@ const maxNames = 10_000;
 export type WordReader = Pick<ArgumentReader, 'readWords'>;
 
 /** The functions of a load, by themselves; `undefined`: they are none. */
-export function functionsOf({ fun }: WireMap): readonly string[] | undefined {
+function functionsOf({ fun }: WireMap): readonly string[] | undefined {
   if (typeof fun !== 'string' || fun.length > maxNames) return undefined;
   const funs = fun.split(',');
   return funs.length <= maxFunctions && funs.every(isFunctionName) ? funs : undefined;
 }
 
 /** Calls of functions without their arguments, which need not be read to refuse them. */
-export function bareCalls(funs: readonly string[]): readonly PeerCall[] {
+function bareCalls(funs: readonly string[]): readonly PeerCall[] {
   return funs.map((fun) => ({ fun, arg: [], kwarg: {} }));
 }
 
@@ -63,7 +63,7 @@ export function bareCalls(funs: readonly string[]): readonly PeerCall[] {
  * Functions with their arguments from a load: where there are several, each argument is a text with
  * the words of one function's. `undefined`: it cannot be read.
  */
-export async function readCalls(
+async function readCalls(
   funs: readonly string[],
   load: WireMap,
   reader: WordReader,
@@ -89,7 +89,7 @@ function toWords(value: WireValue): readonly string[] | undefined {
 }
 
 /** Its target; `undefined` when it has none that can be read. */
-export function readTarget({ tgt, tgt_type: type }: WireMap): TargetRequest | undefined {
+function readTarget({ tgt, tgt_type: type }: WireMap): TargetRequest | undefined {
   const isList = Array.isArray(tgt) && tgt.every((id) => typeof id === 'string');
   if (typeof tgt !== 'string' && !isList) return undefined;
   if (type === undefined || type === null) return { tgt };

@@ -43,11 +43,11 @@ import type { OrchestrationRequest, Orchestrator } from './orchestrate/orchestra
 // The `auth` runner [salt/runners/auth.py].
 
 /** What the runner needs. */
-export interface AuthRunnerDeps {
+interface AuthRunnerDeps {
   readonly logins: () => Pick<LoginsApi, 'login' | 'logout'>;
 }
 
-export function authRunner({ logins }: AuthRunnerDeps): FunctionTable {
+function authRunner({ logins }: AuthRunnerDeps): FunctionTable {
   return {
     'auth.mk_token': masterFunction({
       summary: 'Makes a token for whoever the credentials belong to; nothing where to nobody.',
@@ -91,11 +91,11 @@ export function authRunner({ logins }: AuthRunnerDeps): FunctionTable {
 type Docs = (prefix?: string) => WireMap;
 
 /** What the runner needs. */
-export interface DocRunnerDeps extends MinionCalls {
+interface DocRunnerDeps extends MinionCalls {
   readonly docs: { readonly runner: Docs; readonly wheel: Docs };
 }
 
-export function docRunner(parts: DocRunnerDeps): FunctionTable {
+function docRunner(parts: DocRunnerDeps): FunctionTable {
   const { docs } = parts;
   const parameters = { name: optional(text) };
   return {
@@ -124,7 +124,7 @@ export function docRunner(parts: DocRunnerDeps): FunctionTable {
 
 // The `event` runner [salt/runners/event.py].
 
-export function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable {
+function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable {
   return {
     'event.send': masterFunction({
       summary: 'Fires an event on the master.',
@@ -140,11 +140,11 @@ export function eventRunner({ bus }: { readonly bus: EventBus }): FunctionTable 
 // The `mine` runner [salt/runners/mine.py].
 
 /** What these runners need. */
-export interface MineRunnerDeps extends MinionCalls {
+interface MineRunnerDeps extends MinionCalls {
   readonly mineReader: MineReader;
 }
 
-export function mineRunner(parts: MineRunnerDeps): FunctionTable {
+function mineRunner(parts: MineRunnerDeps): FunctionTable {
   return {
     'mine.get': masterFunction({
       summary: 'What minions have in the mine under a function, or several with commas between.',
@@ -177,12 +177,12 @@ export function mineRunner(parts: MineRunnerDeps): FunctionTable {
 // The `pillar` runner [salt/runners/pillar.py].
 
 /** What these runners need. */
-export interface PillarRunnerDeps {
+interface PillarRunnerDeps {
   readonly pillar: PillarSource;
   readonly facts: KnownFacts;
 }
 
-export function pillarRunner({ pillar, facts }: PillarRunnerDeps): FunctionTable {
+function pillarRunner({ pillar, facts }: PillarRunnerDeps): FunctionTable {
   return {
     'pillar.show_pillar': masterFunction({
       summary: "A minion's pillar, made anew; more keywords are put over its grains.",
@@ -216,7 +216,7 @@ export function pillarRunner({ pillar, facts }: PillarRunnerDeps): FunctionTable
 // what Salt would have copied. Minions get theirs with a function of the same name.
 
 /** What these runners need. */
-export interface SaltutilRunnerDeps {
+interface SaltutilRunnerDeps {
   readonly fileServer: FileServer;
   readonly log: Logger;
 }
@@ -261,7 +261,7 @@ const parameters = {
   extmod_blacklist: ignored,
 } as const;
 
-export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
+function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
   const copyNothing = async (kind: string, saltenvs: readonly string[]): Promise<WireValue> => {
     const files = await moduleFiles(parts.fileServer, kind, saltenvs);
     if (files.length > 0) parts.log.warn({ files }, 'modules for masters are not run');
@@ -303,7 +303,7 @@ async function moduleFiles(
 // The `state` runner: orchestrations [salt/runners/state.py].
 
 /** What these runners need. */
-export interface StateRunnerDeps {
+interface StateRunnerDeps {
   readonly orchestrator: Orchestrator;
 }
 
@@ -323,7 +323,7 @@ const orchestrateParameters = {
   orchestration_jid: optional(text),
 } as const;
 
-export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
+function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
   const orchestrate = masterFunction({
     summary:
       'Runs SLS of the file server on the master: states that act on minions and the master.',
@@ -421,7 +421,7 @@ function pillarOf(value: WireValue | undefined): PillarMap {
 /** Longest sleep, seconds: `rest_timeout` and more. */
 const longest = 3600;
 
-export function testRunner(): FunctionTable {
+function testRunner(): FunctionTable {
   return {
     'test.arg': masterFunction({
       summary: 'Gives back its arguments.',

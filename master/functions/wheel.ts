@@ -43,7 +43,7 @@ import {
 // The `file_roots` wheel module, as far as it reads [salt/wheel/file_roots.py].
 
 /** What these functions need. */
-export interface FileRootsWheelDeps {
+interface FileRootsWheelDeps {
   readonly config: Pick<MasterConfig, 'fileRoots' | 'pkiDir' | 'stateDir' | 'cachedir'>;
 }
 
@@ -61,7 +61,7 @@ interface FileInRoot {
 
 const place = { path: required(text), saltenv: optional(text, 'base') } as const;
 
-export function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
+function fileRootsWheel({ config }: FileRootsWheelDeps): FunctionTable {
   const find = async (path: string, saltenv: string): Promise<FileInRoot[]> => {
     const relative = relativePath(path);
     if (relative === undefined) return [];
@@ -183,7 +183,7 @@ async function readText(file: FoundFile): Promise<string> {
 // The `key` wheel module, with Salt's names of states [salt/wheel/key.py, salt/key.py].
 
 /** What these functions need. */
-export interface KeyWheelDeps {
+interface KeyWheelDeps {
   readonly keys: KeysApi;
   /** The public halves of the master's own keys. */
   readonly ownKeys: () => readonly OwnKey[];
@@ -217,7 +217,7 @@ interface Including {
   readonly include_denied?: boolean;
 }
 
-export function keyWheel(parts: KeyWheelDeps): FunctionTable {
+function keyWheel(parts: KeyWheelDeps): FunctionTable {
   const { keys } = parts;
   return {
     'key.list_all': masterFunction({
@@ -464,14 +464,14 @@ function hashed(pem: string, hashType: string): string {
 // Wheel functions that make key pairs [salt/wheel/key.py]; private keys are told to the caller alone.
 
 /** What these functions need. */
-export interface NewKeyWheelDeps {
+interface NewKeyWheelDeps {
   readonly keys: Pick<KeysApi, 'create'>;
 }
 
 /** Smaller ones are made so large, as in Salt. */
 const leastBits = 2048;
 
-export function newKeyWheel({ keys }: NewKeyWheelDeps): FunctionTable {
+function newKeyWheel({ keys }: NewKeyWheelDeps): FunctionTable {
   return {
     'key.gen': masterFunction({
       summary: 'Makes a key pair that the master neither keeps nor accepts.',

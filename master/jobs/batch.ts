@@ -14,7 +14,7 @@ import { isFailureCode } from './job.ts';
 // The places of a batch: how many minions may be at it at once.
 
 /** Who is at it, who has yet to be, and how many more may. */
-export class BatchSlots {
+class BatchSlots {
   readonly #left: string[];
   readonly #active = new Set<string>();
   #free: number;
@@ -52,13 +52,13 @@ export class BatchSlots {
 export type StartTimer = (milliseconds: number, onEnd: () => void) => () => void;
 
 /** Node's timers. */
-export const startTimer: StartTimer = (milliseconds, onEnd) => {
+const startTimer: StartTimer = (milliseconds, onEnd) => {
   const timer = setTimeout(onEnd, milliseconds);
   return () => clearTimeout(timer);
 };
 
 /** Keeps places empty for a while after their minions are done (`--batch-wait`). */
-export class BatchWait {
+class BatchWait {
   readonly #waitMs: number;
   readonly #onEnd: (count: number) => void;
   readonly #start: StartTimer;

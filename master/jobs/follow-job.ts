@@ -66,7 +66,7 @@ export interface MinionFacts {
 }
 
 /** What counts of a return. */
-export type LedgerReturn = Pick<JobReturn, 'minion' | 'resource' | 'retcode' | 'receivedAt'>;
+type LedgerReturn = Pick<JobReturn, 'minion' | 'resource' | 'retcode' | 'receivedAt'>;
 
 /** What is known of one job's returns. */
 export interface JobProgress {
@@ -97,7 +97,7 @@ export function describeDeliveries(
 }
 
 /** What counts of a return, without its value. */
-export function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): LedgerReturn {
+function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): LedgerReturn {
   return { minion, retcode, receivedAt, ...(resource === undefined ? {} : { resource }) };
 }
 

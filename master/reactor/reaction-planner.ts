@@ -84,7 +84,7 @@ export interface Plan {
 export type Planner = (event: ReactionEvent) => Plan | Promise<Plan>;
 
 /** A call that the reaction itself spells out. */
-export type PlainAction = Exclude<Reaction['do'], { sls: unknown }>;
+type PlainAction = Exclude<Reaction['do'], { sls: unknown }>;
 
 /** Ends the making of a plan. */
 class Obstacle extends Error {
@@ -98,7 +98,7 @@ class Obstacle extends Error {
 }
 
 /** The planner of a reaction: its one call, with the event's values in their places. */
-export function createPlanner(action: PlainAction): Planner {
+function createPlanner(action: PlainAction): Planner {
   return (event) => {
     try {
       return { calls: [planCall(action, event)], refused: [] };
@@ -218,10 +218,10 @@ export function compileReactions(
 }
 
 /** Salt has no such limits; these are as wide as its own queue, `reactor_worker_hwm`. */
-export const wide = { atOnce: 1000, queue: 10_000, rate: '1000/second' } as const;
+const wide = { atOnce: 1000, queue: 10_000, rate: '1000/second' } as const;
 
 /** The reactions of the option `reactor`: one for each of its files, called as it is written there. */
-export function reactorReactions(entries: readonly ReactorEntry[]): Reaction[] {
+function reactorReactions(entries: readonly ReactorEntry[]): Reaction[] {
   const tags = new Map<string, string[]>();
   for (const { tag, sls } of entries) {
     for (const file of sls) tags.set(file, [...(tags.get(file) ?? []), tag]);

@@ -86,7 +86,7 @@ const endedSchema = Compile(
   }),
 );
 
-export function packRun(run: OpenRun | EndedRun): Buffer {
+function packRun(run: OpenRun | EndedRun): Buffer {
   return packLocal({ ...run, call: packCall(run.call) });
 }
 
@@ -98,7 +98,7 @@ export function unpackOpenRun(bytes: Uint8Array): OpenRun {
 }
 
 /** @throws StoreError ERR_STORE_CORRUPT */
-export function unpackEndedRun(bytes: Uint8Array): EndedRun {
+function unpackEndedRun(bytes: Uint8Array): EndedRun {
   const value = unpackLocal(bytes);
   if (endedSchema.Check(value)) return value;
   throw unknownForm();

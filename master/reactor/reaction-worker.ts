@@ -33,7 +33,7 @@ import type { OpenRun, ReactionQueue } from './reaction-queue.ts';
 // Does what a run asks for, as far as the reaction may, and says what became of it.
 
 /** What {@link performRun} works with. */
-export interface PerformDeps {
+interface PerformDeps {
   readonly policy: () => Policy;
   readonly targets: Pick<TargetResolver, 'resolve' | 'resolveWithin'>;
   readonly jobs: Pick<JobsApi, 'run'>;
@@ -50,7 +50,7 @@ export interface PerformDeps {
  * Does a run to its end.
  * @param deadline ends the wait, not the work
  */
-export async function performRun(
+async function performRun(
   parts: PerformDeps,
   run: OpenRun,
   deadline: AbortSignal,
@@ -77,7 +77,7 @@ export async function performRun(
  * name for it. Only where it may do everything, the target is taken as it stands.
  * @throws MasterError ERR_BAD_TGT
  */
-export async function addresseesOf(
+async function addresseesOf(
   { policy, targets }: Pick<PerformDeps, 'policy' | 'targets'>,
   reaction: string,
   call: TargetedCall,

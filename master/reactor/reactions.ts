@@ -59,7 +59,7 @@ interface AskedCall {
 }
 
 /** What {@link ReactionIntake} needs. */
-export interface ReactionIntakeOptions {
+interface ReactionIntakeOptions {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
   readonly reports: ReactionReports;
@@ -71,7 +71,7 @@ export interface ReactionIntakeOptions {
 }
 
 /** Finds what follows from events, and keeps it. */
-export class ReactionIntake {
+class ReactionIntake {
   readonly #options: ReactionIntakeOptions;
 
   constructor(options: ReactionIntakeOptions) {
@@ -187,7 +187,7 @@ function conditionsOf(
 // Events that the master fires itself, for the reactions that wait for them.
 
 /** What {@link followOwnEvents} works with. */
-export interface OwnEventDeps {
+interface OwnEventDeps {
   readonly bus: EventBus;
   readonly intake: ReactionIntake;
   readonly reports: ReactionReports;
@@ -198,7 +198,7 @@ export interface OwnEventDeps {
  * Hands on what the master fires until the signal comes. The bus only tells: what it has told and
  * nobody has kept yet is lost with the process.
  */
-export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
+async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
   for (;;) {
     try {
       return await follow(parts);
@@ -243,12 +243,12 @@ export function jidOf(tag: string, data: WireMap): string | undefined {
 // The interface to reactions: see ../api.ts for what each call promises.
 
 /** What {@link createReactionsApi} needs. */
-export interface ReactionsApiDeps {
+interface ReactionsApiDeps {
   readonly reactions: () => readonly CompiledReaction[];
   readonly queue: ReactionQueue;
 }
 
-export function createReactionsApi({ reactions, queue }: ReactionsApiDeps): ReactionsApi {
+function createReactionsApi({ reactions, queue }: ReactionsApiDeps): ReactionsApi {
   const describe = ({ reaction }: CompiledReaction): ReactionInfo => {
     const open = queue.open.filter((run) => run.reaction === reaction.name);
     const sent = open.filter(({ isSent }) => isSent).length;

@@ -42,7 +42,7 @@ import type {
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 
 /** The call cannot be made. */
-export class CallRefused extends Error {
+class CallRefused extends Error {
   readonly reason: PlanObstacle;
 
   constructor(reason: PlanObstacle, problem: string) {
@@ -64,7 +64,7 @@ const patternNames: ReadonlySet<PlainData> = new Set(['tgt', 'target', 'match'])
 type Arguments = Pick<PlannedCall, 'arg' | 'kwarg'>;
 
 /** @throws CallRefused */
-export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall {
+function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall {
   const state = chunk.get('state');
   const fun = functionOf(chunk, text);
   if (state === 'local' || state === 'cmd') {
@@ -438,7 +438,7 @@ function ofDisk(hidden: HiddenDirectories): FileServerBackend {
 // Renders a file for the reactor, with the event as values.
 
 /** What the operator decided. */
-export interface ReactorRules {
+interface ReactorRules {
   /** `id`. */
   readonly masterId: string;
   /** `renderer`. */
@@ -449,19 +449,19 @@ export interface ReactorRules {
 }
 
 /** With what files are rendered. */
-export interface ReactorRendering {
+interface ReactorRendering {
   readonly rendering: Renderer;
   readonly imported: ReactorFiles['imported'];
 }
 
 /** The data of a file, with marks where text of the event is to be, and what they stand for. */
-export interface ReactionData {
+interface ReactionData {
   readonly data: PlainData;
   readonly text: EventText;
 }
 
 /** @throws TemplateError; MasterError ERR_RENDERER, ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP */
-export async function renderReaction(
+async function renderReaction(
   file: SourceFile,
   event: Pick<ReactionEvent, 'tag' | 'body'>,
   rules: ReactorRules,

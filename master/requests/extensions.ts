@@ -177,7 +177,7 @@ export interface StateArea {
 }
 
 /** The part that belongs to the extension of this name. */
-export function openStateArea(store: Store, seal: Seal, name: string): StateArea {
+function openStateArea(store: Store, seal: Seal, name: string): StateArea {
   const root = ['state', name];
   const inside = (key: Key): Key => [...root, ...key];
   const outside = (entry: Entry): StateEntry => ({ ...entry, key: entry.key.slice(root.length) });

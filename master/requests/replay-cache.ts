@@ -7,7 +7,7 @@ export const marksPerBlock = 4;
 /** 32-bit words of a mark: eight bytes of its digest, and when it expires. */
 const wordsPerMark = 3;
 /** What stands where a block is the last. */
-export const noBlock = 0xffff_ffff;
+const noBlock = 0xffff_ffff;
 
 const wordsPerBlock = 1 + marksPerBlock * wordsPerMark;
 const pageBits = 10;
@@ -177,7 +177,7 @@ export class DigestQueue {
  * because a client that repeats a request may encrypt and stamp it anew [WIRE 4.4]. Where there is
  * no nonce, two requests may say the same, and only the same bytes are the same request.
  */
-export function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
+function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
   // protection: encrypted-again
   if (nonce === undefined) return mac;
   const { ts: _ts, ...rest } = load;

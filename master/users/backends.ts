@@ -24,7 +24,7 @@ import {
 } from './password-hashes.ts';
 
 /** Lets in everybody as whoever they say: for tests [salt/auth/auto.py]. */
-export function createAutoBackend(): LoginBackend {
+function createAutoBackend(): LoginBackend {
   return {
     name: 'auto',
     authenticate: async ({ username }) => ({ user: username, groups: [] }),
@@ -38,7 +38,7 @@ const maxFileBytes = 16 * 1024 * 1024;
 /** Stands in for an unknown user's where the file has none. */
 const nobodysPassword = '{SHA}';
 
-export function createFileBackend(settings: FileBackendSettings): LoginBackend {
+function createFileBackend(settings: FileBackendSettings): LoginBackend {
   const form = formOf(settings);
   const find = async (user: string): Promise<string | undefined> =>
     passwordsOf(await readUsers(settings.filename), settings).get(user);
@@ -119,7 +119,7 @@ async function readUsers(filename: string): Promise<string> {
 }
 
 /** One password for everybody, who are whoever they say [salt/auth/sharedsecret.py]. */
-export function createSharedSecretBackend(sharedsecret: string): LoginBackend {
+function createSharedSecretBackend(sharedsecret: string): LoginBackend {
   return {
     name: 'sharedsecret',
     authenticate: async ({ username, password }) => {

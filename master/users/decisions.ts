@@ -45,7 +45,7 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
 }
 
 /** The same data with nothing in it but its shape. */
-export function withoutValues(value: unknown): unknown {
+function withoutValues(value: unknown): unknown {
   if (typeof value === 'string') return '';
   if (typeof value === 'number') return Number.isInteger(value) ? 0 : 0.5;
   if (Array.isArray(value)) return value.map(withoutValues);
@@ -82,7 +82,7 @@ export interface Sample {
 /** Bytes of JSON of one sample. */
 const maxSampleBytes = 2048;
 
-export function subjectOf(question: MinionQuestion, { effect, rule }: Decision): DecisionSubject {
+function subjectOf(question: MinionQuestion, { effect, rule }: Decision): DecisionSubject {
   const { action } = question;
   const texts =
     action === 'publish' ? question.resource.calls.map(({ fun }) => fun) : [questionText(question)];
@@ -100,7 +100,7 @@ export function subjectOf(question: MinionQuestion, { effect, rule }: Decision):
 }
 
 /** No part can be taken for another one: ids and names of rules have no line feed in them. */
-export function keyOf(subject: DecisionSubject): string {
+function keyOf(subject: DecisionSubject): string {
   const { minion, action, texts, owner = '', minions = [], effect, rule } = subject;
   const [text = ''] = texts;
   if (action === 'signal') return signalKey(effect, minion, rule, text);
@@ -108,7 +108,7 @@ export function keyOf(subject: DecisionSubject): string {
 }
 
 /** The same before anything is put together for it: most of what minions ask for are signals. */
-export function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
+function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
   if (question.action !== 'signal') return keyOf(subjectOf(question, decision));
   const { subject, resource } = question;
   return signalKey(decision.effect, subject.id, decision.rule, resource.tag);
@@ -119,7 +119,7 @@ function signalKey(effect: string, minion: string, rule: string, tag: string): s
 }
 
 /** What of a question is kept by its shape; `undefined`: it has no such part. */
-export function sampleOf(question: MinionQuestion): Sample | undefined {
+function sampleOf(question: MinionQuestion): Sample | undefined {
   switch (question.action) {
     case 'signal': {
       const data = question.resource.data as WireValue | undefined; // a minion's, from the wire
@@ -142,7 +142,7 @@ export function sampleOf(question: MinionQuestion): Sample | undefined {
 }
 
 /** A sample within bounds; `undefined` where it is too large to be kept. */
-export function keptSample(sample: Sample, keepsValues: boolean): WireValue | undefined {
+function keptSample(sample: Sample, keepsValues: boolean): WireValue | undefined {
   const value = sample.value();
   // What has a shape is JSON.
   const kept = keepsValues ? value : (withoutValues(value) as WireValue);

@@ -10,12 +10,12 @@ import { AuthenticationError } from './errors.ts';
 const placeholder = /\{\{\s*username\s*\}\}/g;
 
 /** A filter in which `{{ username }}` stands for a name: nothing in the name means anything. */
-export function fillFilter(template: string, username: string): string {
+function fillFilter(template: string, username: string): string {
   return template.replace(placeholder, () => escapeFilter(username));
 }
 
 /** The attributes that a filter compares with `{{ username }}`, in its order. */
-export function attributesOfFilter(template: string): string[] {
+function attributesOfFilter(template: string): string[] {
   const comparison = /\(\s*([^()=~<>:\s]+)\s*=\s*\{\{\s*username\s*\}\}\s*\)/g;
   return [...template.matchAll(comparison)].map(([, attribute = '']) => attribute);
 }
@@ -52,7 +52,7 @@ export function firstValue(name: string): string {
 const maxGroups = 1000;
 
 /** @throws ResultCodeError of ldapts */
-export async function findGroups(
+async function findGroups(
   client: Client,
   username: string,
   options: EauthOptions,
@@ -135,7 +135,7 @@ async function search(
 }
 
 /** The texts of an attribute, however its name is spelled. */
-export function valuesOf(entry: Entry, attribute: string): string[] {
+function valuesOf(entry: Entry, attribute: string): string[] {
   const name = Object.keys(entry).find((it) => it.toLowerCase() === attribute.toLowerCase());
   const value = name === undefined ? undefined : entry[name];
   return [value].flat().filter((it) => typeof it === 'string');

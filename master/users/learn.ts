@@ -27,7 +27,7 @@ import type { LivePolicy } from './policy.ts';
 // JSON Schema that the data of some examples fit, and only data of their shapes.
 
 /** One schema for each shape; examples of the same shape differ in nothing that it says. */
-export function inferSchema(samples: readonly WireValue[]): unknown {
+function inferSchema(samples: readonly WireValue[]): unknown {
   const schemas = distinct(samples.map(schemaOf));
   return schemas.length === 1 ? schemas[0] : { anyOf: schemas };
 }
@@ -324,6 +324,6 @@ export function createDecisionsApi({
 }
 
 /** From another process: its form is looked at again. */
-export function readRule({ name, origin, ...rule }: PolicyRule): PolicyRule {
+function readRule({ name, origin, ...rule }: PolicyRule): PolicyRule {
   return parseRule(name, rule, origin);
 }

@@ -26,7 +26,7 @@ const maxPassword = 1024;
 const maxToken = 16_384;
 
 /** Whether both have the form that back ends may be asked about. Anything may be given. */
-export function areCredentials(
+function areCredentials(
   { username, password }: { readonly username: unknown; readonly password: unknown },
   eauth: string,
 ): boolean {
@@ -145,7 +145,7 @@ function deleteOldest(map: Map<string, unknown>): void {
 export type LoginPlaces = (user: string, address: string) => boolean;
 
 /** @param acl `undefined`: everybody may from everywhere */
-export function loginPlaces(acl: ApiAcl | undefined): LoginPlaces {
+function loginPlaces(acl: ApiAcl | undefined): LoginPlaces {
   if (acl === undefined) return () => true;
   const places = new Map(
     Object.entries(acl.users).map(([user, list]) => {
@@ -178,7 +178,7 @@ export interface LoginSlot {
  * Slots for log-ins. Addresses that somebody has logged in from have slots, and turns at the back
  * ends, of their own: strangers take nothing from them, however many addresses they have.
  */
-export class LoginSlots {
+class LoginSlots {
   readonly #known = new Set<string>();
   readonly #budgets = { known: new Budget(limits), strangers: new Budget(limits) };
   readonly #backends = new KeyedSemaphore(maxAtBackend);

@@ -13,13 +13,13 @@ const bcryptForm = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/;
 const maxCost = 14;
 
 /** Whether a password is kept in this form, and can be compared in a reasonable time. */
-export function isBcrypt(kept: string): boolean {
+function isBcrypt(kept: string): boolean {
   const cost = Number(bcryptForm.exec(kept)?.[1]);
   return cost >= 4 && cost <= maxCost;
 }
 
 /** @param kept for which {@link isBcrypt} holds */
-export async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
+async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   const workerData = { password, kept };
   const worker = new Worker(new URL('./bcrypt-worker.js', import.meta.url), { workerData });
   try {
@@ -34,7 +34,7 @@ export async function fitsBcrypt(password: string, kept: string): Promise<boolea
 const alphabet = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /** So many characters of up to three bytes. */
-export function cryptBase64(bytes: readonly number[], characters: number): string {
+function cryptBase64(bytes: readonly number[], characters: number): string {
   let rest = bytes.reduce((number, byte) => number * 256 + byte, 0);
   let text = '';
   for (let count = 0; count < characters; count += 1) {
@@ -49,7 +49,7 @@ export function cryptBase64(bytes: readonly number[], characters: number): strin
 const md5CryptForm = /^\$(apr1|1)\$([^$]{0,8})/;
 
 /** @param kept begins with the salt to use. @returns all of it for this password */
-export function md5Crypt(password: string, kept: string): string {
+function md5Crypt(password: string, kept: string): string {
   const [, kind = '', salt = ''] = md5CryptForm.exec(kept) ?? [];
   const key = Buffer.from(password, 'utf8');
   const saltBytes = Buffer.from(salt, 'utf8');
@@ -105,7 +105,7 @@ const maxRounds = 500_000;
 const roundsATurn = 2000;
 
 /** @param kept begins with the salt to use. @returns all of it for this password */
-export async function shaCrypt(password: string, kept: string): Promise<string> {
+async function shaCrypt(password: string, kept: string): Promise<string> {
   const [, kind = '', given, salt = ''] = shaCryptForm.exec(kept) ?? [];
   const algorithm = kind === '5' ? 'sha256' : 'sha512';
   const size = kind === '5' ? 32 : 64;

@@ -36,7 +36,7 @@ import type { LivePolicy } from './policy.ts';
 // What a user asks for, in the form in which rules look at it.
 
 /** Functions with their arguments, as requests have them. */
-export interface AskedCalls {
+interface AskedCalls {
   readonly fun: string | readonly string[];
   readonly arg?: readonly WireValue[];
   readonly kwarg?: Readonly<Record<string, WireValue>>;
@@ -46,7 +46,7 @@ export interface AskedCalls {
  * The functions of a request, each with its own arguments.
  * @throws MasterError ERR_ARGS for what a minion would take for something else than rules do
  */
-export function toCalls({ fun, arg = [], kwarg = {} }: AskedCalls): Call[] {
+function toCalls({ fun, arg = [], kwarg = {} }: AskedCalls): Call[] {
   if (typeof fun === 'string') return [toCall(fun, arg, kwarg)];
   const lists = arg.map((list) => (Array.isArray(list) ? list : [list]));
   if (lists.length !== fun.length) {
@@ -91,7 +91,7 @@ const jidOfTag = /^(?:salt\/(?:job|run|wheel)\/)?(\d{20}(?:_[^/]+)?)(?:\/|$)/;
 const holdsMs = 1000;
 
 /** @returns whether the user may read an event now; reads the policy in force each time */
-export function readableBy(
+function readableBy(
   session: Pick<UserSession, 'subject' | 'policy'>,
   ownJobs: OwnJobs,
 ): (event: MasterEvent) => boolean {

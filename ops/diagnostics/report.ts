@@ -125,7 +125,7 @@ export interface DiagnosticsInput {
 /** A check of one thing. */
 export type Check = (patient: DiagnosticsInput) => Promise<readonly DoctorFinding[]>;
 
-export const named = 10;
+const named = 10;
 
 /** Some names of many, for one line. */
 export function formatList(names: readonly string[]): string {

@@ -46,7 +46,7 @@ import {
 const maxSocketPathBytes = 107;
 
 /** What the configuration says, and what it is risky to say. */
-export async function checkConfig({ config: survey }: DiagnosticsInput): Promise<DoctorFinding[]> {
+async function checkConfig({ config: survey }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const { config, problems, warnings } = survey;
   const findings: DoctorFinding[] = problems.map((problem) => ({
     code: 'config-problem',
@@ -106,7 +106,7 @@ function remedyOf(kind: ConfigWarning['kind']): string {
 }
 
 /** Whether both ports can be bound, where no master of ours has them. */
-export async function checkPorts({ config, running }: DiagnosticsInput): Promise<DoctorFinding[]> {
+async function checkPorts({ config, running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   if (running !== undefined) return [];
   const { publishPort, retPort } = config.config;
   const host = hostOf(config.config);
@@ -160,7 +160,7 @@ function describe(host: string, port: number, failure: string): DoctorFinding {
 const latestProtocol = 3;
 
 /** Accepted ids whose returns an accepted minion could forge: they have not proved protocol 3. */
-export async function checkProtocol(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
+async function checkProtocol(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = lowIds(patient);
   if (ids.length === 0) return [];
   const { minimumAuthVersion } = patient.config.config;
@@ -193,7 +193,7 @@ function lowIds({ keys, running, store }: DiagnosticsInput): string[] {
 const actions: readonly RuleAction[] = ['publish', 'runner', 'wheel'];
 
 /** Files of the reactor that no rule permits anything: every run of theirs is denied. */
-export async function checkReactions({
+async function checkReactions({
   config: survey,
   world,
 }: DiagnosticsInput): Promise<DoctorFinding[]> {
@@ -221,7 +221,7 @@ export async function checkReactions({
 }
 
 /** Minions that a planned restart of the master would leave without a connection. */
-export async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
+async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = running?.minions.filter((it) => it.needsOwnRestart).map(({ id }) => id) ?? [];
   if (ids.length === 0) return [];
   return [
@@ -239,14 +239,14 @@ export async function checkRestart({ running }: DiagnosticsInput): Promise<Docto
 const answerMs = 5_000;
 
 /** What became of asking the master. */
-export interface MasterExamination {
+interface MasterExamination {
   /** `undefined`: none answers. */
   readonly running: RunningMaster | undefined;
   readonly findings: readonly DoctorFinding[];
 }
 
 /** Asks the master of a configuration how it is; that none runs is no finding. */
-export async function examineMaster(openApi: () => Promise<MasterApi>): Promise<MasterExamination> {
+async function examineMaster(openApi: () => Promise<MasterApi>): Promise<MasterExamination> {
   try {
     const running = await withDeadline(ask(openApi));
     return { running, findings: [] };
@@ -298,7 +298,7 @@ function unreachable(error: unknown): DoctorFinding {
 }
 
 /** What became of looking into the store. */
-export interface StoreExamination {
+interface StoreExamination {
   readonly content: StoreContent | undefined;
   readonly findings: readonly DoctorFinding[];
 }
@@ -319,7 +319,7 @@ const codes: Readonly<Partial<Record<string, { code: DoctorCode; remedy: string 
 };
 
 /** Reads the store of a master that does not run. */
-export async function examineStore(stateDir: string): Promise<StoreExamination> {
+async function examineStore(stateDir: string): Promise<StoreExamination> {
   const directory = `${stateDir}/store`;
   try {
     return { content: await readStore(directory, readContent), findings: [] };
@@ -354,7 +354,7 @@ async function readContent(store: Pick<Store, 'list'>): Promise<StoreContent> {
 }
 
 /** This machine, as this process sees it. */
-export function thisWorld(): SystemInfo {
+function thisWorld(): SystemInfo {
   const uid = process.getuid?.();
   return {
     now: Date.now,

@@ -44,7 +44,7 @@ import {
 // here while the option is not served. One that is served needs no row.
 
 /** What to say of a part. */
-export interface Advice {
+interface Advice {
   readonly outcome: MigrationOutcome;
   readonly meaning: string;
   readonly wayOut: string;
@@ -220,7 +220,7 @@ const families: readonly (readonly [begin: RegExp, part: string])[] = [
 ];
 
 /** What is known of the part that an option brings into use. */
-export function adviceOf(option: string): Advice | undefined {
+function adviceOf(option: string): Advice | undefined {
   const family = families.find(([begin]) => begin.test(option));
   return byOption.get(option) ?? (family && detailOf(family[1]));
 }
@@ -230,7 +230,7 @@ function detailOf(part: string): Advice {
 }
 
 /** Of an option of Salt's that nothing more is known of. */
-export const plainOption: Advice = ignored(
+const plainOption: Advice = ignored(
   'The option is not served and has no effect.',
   'Remove it, or see whether anybody relies on it.',
 );
@@ -256,17 +256,14 @@ const faults = {
 } as const;
 
 /** How many keys there are in each state. */
-export function countKeys({ keys }: KeySurvey): Record<KeyPlace, number> {
+function countKeys({ keys }: KeySurvey): Record<KeyPlace, number> {
   const counts = { accepted: 0, denied: 0, pending: 0, rejected: 0 };
   for (const { place } of keys) counts[place]++;
   return counts;
 }
 
 /** The master's own pairs, the states in use, and each key that cannot go on. */
-export async function keyFindings(
-  config: MasterConfig,
-  survey: KeySurvey,
-): Promise<MigrationFinding[]> {
+async function keyFindings(config: MasterConfig, survey: KeySurvey): Promise<MigrationFinding[]> {
   const counts = countKeys(survey);
   const states = Object.entries(counts).map(([state, count]) => `${count} ${state}`);
   return [
@@ -391,7 +388,7 @@ const neighbours: readonly {
 ];
 
 /** One finding for each program whose files are there. Empty directories do not count. */
-export async function neighbourFindings(directory: string): Promise<MigrationFinding[]> {
+async function neighbourFindings(directory: string): Promise<MigrationFinding[]> {
   const names = await readdir(directory).catch(() => undefined);
   if (names === undefined) return [unreadableFinding(directory)];
   const findings: MigrationFinding[] = [];
@@ -439,7 +436,7 @@ const reactorAdvice: Advice = {
 };
 
 /** Options, and files that cannot be used, in the order in which they were read. */
-export function optionFindings({ settings, warnings, problems }: ConfigSurvey): MigrationFinding[] {
+function optionFindings({ settings, warnings, problems }: ConfigSurvey): MigrationFinding[] {
   const refusedOptions = new Set(problems.map(({ key }) => key.split(':')[0]));
   const options = [...settings]
     .filter(([name]) => !refusedOptions.has(name))

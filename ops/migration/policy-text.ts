@@ -31,7 +31,7 @@ export function policyText({
   return `${lines.join('\n')}\n`;
 }
 
-export function ruleLines(
+function ruleLines(
   { reference, action, functions, within }: PlannedReactionRule,
   index: number,
 ): readonly string[] {
@@ -46,16 +46,16 @@ export function ruleLines(
 }
 
 /** Whatever it holds stays on its line. */
-export function comment(text: string): string {
+function comment(text: string): string {
   return `# ${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')}`;
 }
 
-export function describe({ pattern, listener, file, line }: Listening): string {
+function describe({ pattern, listener, file, line }: Listening): string {
   return `${JSON.stringify(pattern)} for ${listener} (${file}:${line})`;
 }
 
 /** Which file, and why no rule follows from it. */
-export function describeReaction({ reference, file, reason }: UnderivableReaction): string {
+function describeReaction({ reference, file, reason }: UnderivableReaction): string {
   const place = file === '' || file === reference ? reference : `${reference} (${file})`;
   return `${place}: ${reason}`;
 }

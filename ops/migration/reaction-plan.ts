@@ -12,7 +12,7 @@ import { readStart, rootsOf } from './site-files.ts';
 // What a file of the reactor calls, read without an event: templates in it are not rendered.
 
 /** A call whose function, and whose target if it has one, stands in the file as it is. */
-export interface ReactorCall {
+interface ReactorCall {
   readonly action: 'publish' | 'runner' | 'wheel';
   readonly fun: string;
   /** A compound target; of `publish` only. */
@@ -20,7 +20,7 @@ export interface ReactorCall {
 }
 
 /** What a file calls. */
-export interface ReactorFileCalls {
+interface ReactorFileCalls {
   readonly calls: readonly ReactorCall[];
   /** Of each call, or part of the file, that no rule can be derived of: which, and why. */
   readonly underivable: readonly string[];
@@ -34,7 +34,7 @@ const templated = 'saltbridge-templated';
  * @param renderer - `renderer` of the master
  * @param nodegroups - of the master, by name
  */
-export function callsIn(
+function callsIn(
   text: string,
   renderer: string,
   nodegroups: ReadonlyMap<string, string>,
@@ -178,7 +178,7 @@ function usesGrains(
 }
 
 /** What the data of an option says of nodegroups, as text. */
-export function nodegroupTexts(
+function nodegroupTexts(
   pairs: readonly (readonly [string, unknown])[],
 ): ReadonlyMap<string, string> {
   return new Map(pairs.map(([name, value]) => [name, [value].flat().join(' ')]));

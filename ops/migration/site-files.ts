@@ -221,12 +221,12 @@ const waitLine = /^(\s*)salt\.wait_for_event:\s*$/;
 const nameLine = /^\s*-\s*name:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
 
 /** The patterns in every formula below `thorium_roots`. */
-export async function thoriumPatterns(settings: Settings): Promise<Listening[]> {
+async function thoriumPatterns(settings: Settings): Promise<Listening[]> {
   return patternsBelow(settings, 'thorium_roots', 'thorium', matchesIn);
 }
 
 /** The patterns that orchestrations below `file_roots` wait for. */
-export async function awaitedPatterns(settings: Settings): Promise<Listening[]> {
+async function awaitedPatterns(settings: Settings): Promise<Listening[]> {
   return patternsBelow(settings, 'file_roots', 'salt.wait_for_event', awaitedIn);
 }
 
@@ -393,12 +393,12 @@ export async function findListeners(settings: Settings): Promise<Listening[]> {
   ];
 }
 
-export function usesThorium(settings: Settings): boolean {
+function usesThorium(settings: Settings): boolean {
   return engineNames(settings).includes('thorium');
 }
 
 /** A returner of events has all of them, or those of its list. */
-export function eventReturnPatterns(settings: Settings): Listening[] {
+function eventReturnPatterns(settings: Settings): Listening[] {
   const { value, origin } = settings.get('event_return') ?? {};
   const names = textsOf(value).filter((name) => name !== '');
   if (origin === undefined || names.length === 0) return [];
@@ -408,7 +408,7 @@ export function eventReturnPatterns(settings: Settings): Listening[] {
   return patterns.map((pattern) => ({ pattern, listener, file: origin.file, line: origin.line }));
 }
 
-export function enginePatterns(settings: Settings): Listening[] {
+function enginePatterns(settings: Settings): Listening[] {
   const { value, origin } = settings.get('engines') ?? {};
   if (origin === undefined) return [];
   const { file, line } = origin;

@@ -120,7 +120,7 @@ function* compress(value: Value, selectors: Value, context: FilterContext): Gene
 }
 
 /** An integer, or the fallback for `None`. @throws PythonException TypeError */
-export function sizeOf(value: Value, fallback: number): number {
+function sizeOf(value: Value, fallback: number): number {
   if (value === null) return fallback;
   if (!isInteger(value))
     throw typeError(`'${typeName(value)}' object cannot be interpreted as an integer`);
@@ -177,7 +177,7 @@ export const itertoolsFilters: FilterDefinitions = {
 // Salt's filters that take lists as sets [salt/utils/jinja.py].
 
 /** Salt's `isinstance(value, Hashable)`, which looks at the type only. */
-export function hasHash(value: Value): boolean {
+function hasHash(value: Value): boolean {
   if (isPyObject(value) && /^dict_(keys|items)$/.test(value.typeName)) return false;
   return value instanceof Tuple || isHashable(value);
 }
@@ -225,7 +225,7 @@ function sumOf(left: Value, right: Value, context: FilterContext): readonly Valu
 }
 
 /** The items of a list or tuple; none of anything else. */
-export function asList(value: Value): readonly Value[] {
+function asList(value: Value): readonly Value[] {
   if (Array.isArray(value)) return value;
   return value instanceof Tuple ? value.items : [];
 }

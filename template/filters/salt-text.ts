@@ -41,11 +41,7 @@ const dateForm =
   /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?(?:Z|\+00:?00)?$/;
 
 /** `|strftime`: nothing, a number of seconds, or a text in ISO 8601; in UTC. @throws PythonException */
-export function formatTime(
-  context: FilterContext,
-  date: Value = null,
-  format: Value = '%Y-%m-%d',
-): Value {
+function formatTime(context: FilterContext, date: Value = null, format: Value = '%Y-%m-%d'): Value {
   return strftime(readDate(context, date), str(format));
 }
 

@@ -41,12 +41,12 @@ import type { Frame, Rendering } from './rendering.ts';
 // Filters and tests by name.
 
 /** @throws PythonException TemplateRuntimeError for a filter that there is not; UnsupportedFeature for one left out */
-export function callFilter(rendering: Rendering, name: string, args: Arguments): Value {
+function callFilter(rendering: Rendering, name: string, args: Arguments): Value {
   return apply(filters.get(name), 'filter', name, args, rendering);
 }
 
 /** @throws PythonException TemplateRuntimeError for a test that there is not */
-export function callTest(rendering: Rendering, name: string, args: Arguments): Value {
+function callTest(rendering: Rendering, name: string, args: Arguments): Value {
   return apply(tests.get(name), 'test', name, args, rendering);
 }
 

@@ -19,14 +19,14 @@ import type { Template } from './template.ts';
 // What `set`, loops and imports assign to.
 
 /** Assigns, and tells the template where the frame is its own. */
-export function assign(target: Target, value: Value, frame: Frame): void {
+function assign(target: Target, value: Value, frame: Frame): void {
   if (target.kind === 'name') setName(target.name, value, frame);
   else if (target.kind === 'namespace') assignAttribute(target, value, frame);
   else unpack(target.items, value, (item, part) => assign(item, part, frame));
 }
 
 /** Assigns in a frame that is nobody else's. */
-export function assignLocal(target: Target, value: Value, frame: Frame): void {
+function assignLocal(target: Target, value: Value, frame: Frame): void {
   if (target.kind === 'name') frame.set(target.name, value);
   else if (target.kind === 'targets') {
     unpack(target.items, value, (item, part) => assignLocal(item, part, frame));
@@ -83,7 +83,7 @@ function unpackable(value: Value): Iterator<Value> {
 }
 
 /** Sets a name of a frame, and of the template where the frame is its own. */
-export function setName(name: string, value: Value, frame: Frame): void {
+function setName(name: string, value: Value, frame: Frame): void {
   frame.set(name, value);
   if (!frame.kind.isTop) return;
   frame.run.context.vars.set(name, value);
@@ -91,7 +91,7 @@ export function setName(name: string, value: Value, frame: Frame): void {
 }
 
 /** What is imported is not exported again. */
-export function importName(name: string, value: Value, frame: Frame): void {
+function importName(name: string, value: Value, frame: Frame): void {
   frame.set(name, value);
   if (!frame.kind.isTop) return;
   frame.run.context.vars.set(name, value);
@@ -99,7 +99,7 @@ export function importName(name: string, value: Value, frame: Frame): void {
 }
 
 /** Text that is being put together. */
-export class Output {
+class Output {
   readonly #parts: string[] = [];
   readonly #rendering: Rendering;
 

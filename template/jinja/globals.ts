@@ -207,7 +207,7 @@ export class Module implements PyObject {
 }
 
 /** What `cycler()` gives. */
-export class Cycler implements PyObject {
+class Cycler implements PyObject {
   readonly typeName = 'Cycler';
   readonly module = 'jinja2.utils.';
   readonly #items: readonly Value[];
@@ -248,7 +248,7 @@ export class Cycler implements PyObject {
 }
 
 /** What `joiner()` gives: nothing the first time, then the separator. */
-export class Joiner implements PyObject {
+class Joiner implements PyObject {
   readonly typeName = 'Joiner';
   readonly module = 'jinja2.utils.';
   readonly #separator: Value;

@@ -37,7 +37,7 @@ const simple: Readonly<Record<string, string>> = {
 const escapeForm = /\\(?:([0-7]{1,3})|x(.{0,2})|u(.{0,4})|U(.{0,8})|(.))/gsu;
 
 /** @throws JinjaSyntaxError for an escape that is cut off */
-export function literalText(text: string, line: number): string {
+function literalText(text: string, line: number): string {
   if (!text.includes('\\')) return text;
   return text.replace(escapeForm, (whole, octal, byte, short, long, character) => {
     if (octal !== undefined) return String.fromCodePoint(Number.parseInt(octal, 8));
@@ -86,7 +86,7 @@ export type TokenType =
   | OperatorToken;
 
 /** Every operator there is, the longer ones first. */
-export const operators = [
+const operators = [
   '//',
   '**',
   '==',
@@ -116,7 +116,7 @@ export const operators = [
 ] as const;
 
 /** The characters of an operator. */
-export type OperatorToken = (typeof operators)[number];
+type OperatorToken = (typeof operators)[number];
 
 /** One token of a template. */
 export interface Token {
@@ -143,7 +143,7 @@ export function describeToken({ type, text }: Token): string {
 }
 
 /** A type of token in jinja2's words. */
-export function describeType(type: TokenType): string {
+function describeType(type: TokenType): string {
   return descriptions[type] ?? type;
 }
 

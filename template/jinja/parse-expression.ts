@@ -13,7 +13,7 @@ import type {
 import { describeToken, quotedToken, type TokenStream } from './lexer.ts';
 
 /** Words that stand for values. */
-export const literalConstants: ReadonlyMap<string, boolean | null> = new Map([
+const literalConstants: ReadonlyMap<string, boolean | null> = new Map([
   ['true', true],
   ['True', true],
   ['false', false],
@@ -53,7 +53,7 @@ export function parseTuple(stream: TokenStream, options: TupleOptions = {}): Exp
 }
 
 /** Whether no more can follow in a tuple. @param end a word that ends it */
-export function atTupleEnd(stream: TokenStream, end: string | undefined): boolean {
+function atTupleEnd(stream: TokenStream, end: string | undefined): boolean {
   const { type } = stream.current;
   if (type === 'variable_end' || type === 'block_end' || type === ')') return true;
   return end !== undefined && stream.atName(end);
@@ -184,7 +184,7 @@ function parseUnary(stream: TokenStream, withFilter: boolean): Expression {
 }
 
 /** A value by itself, without what follows it. @throws JinjaSyntaxError */
-export function parsePrimary(stream: TokenStream): Expression {
+function parsePrimary(stream: TokenStream): Expression {
   const token = stream.current;
   const { line, text, type } = token;
   switch (type) {

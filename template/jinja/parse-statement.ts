@@ -20,11 +20,7 @@ import {
 // Statements that assign, decide, repeat and print [jinja2/parser.py].
 
 /** `set`, of a value or of a block. @throws JinjaSyntaxError */
-export function readSet(
-  parser: StatementParserContext,
-  stream: TokenStream,
-  line: number,
-): Statement {
+function readSet(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const target = parseTarget(stream, 'store', { namespaces: true });
   if (stream.skipIf('=')) return { kind: 'assign', line, target, value: parseTuple(stream) };
   const filter = stream.skipIf('|') ? parseBlockFilters(stream) : undefined;
@@ -33,11 +29,7 @@ export function readSet(
 }
 
 /** `for`. @throws JinjaSyntaxError */
-export function readFor(
-  parser: StatementParserContext,
-  stream: TokenStream,
-  line: number,
-): Statement {
+function readFor(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const target = parseTarget(stream, 'store', { end: 'in' });
   stream.expectName('in');
   const iterable = parseTuple(stream, { conditional: false, end: 'recursive' });
@@ -62,11 +54,7 @@ export function readFor(
 }
 
 /** `if` with its `elif` and `else`. @throws JinjaSyntaxError */
-export function readIf(
-  parser: StatementParserContext,
-  stream: TokenStream,
-  line: number,
-): Statement {
+function readIf(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const branch = (): Omit<IfNode, 'line' | 'elifs' | 'otherwise'> => ({
     kind: 'if',
     test: parseTuple(stream, { conditional: false }),
@@ -88,11 +76,7 @@ export function readIf(
 }
 
 /** `with`. @throws JinjaSyntaxError */
-export function readWith(
-  parser: StatementParserContext,
-  stream: TokenStream,
-  line: number,
-): Statement {
+function readWith(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const targets = [];
   const values: Expression[] = [];
   while (!stream.at('block_end')) {
@@ -106,7 +90,7 @@ export function readWith(
 }
 
 /** `autoescape false`. @throws JinjaSyntaxError */
-export function readAutoescape(
+function readAutoescape(
   parser: StatementParserContext,
   stream: TokenStream,
   line: number,
@@ -119,11 +103,7 @@ export function readAutoescape(
 }
 
 /** `print`. @throws JinjaSyntaxError */
-export function readPrint(
-  _parser: StatementParserContext,
-  stream: TokenStream,
-  line: number,
-): Statement {
+function readPrint(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const items: Expression[] = [];
   while (!stream.at('block_end')) {
     if (items.length > 0) stream.expect(',');
@@ -158,14 +138,10 @@ function readSignature(stream: TokenStream): Signature {
 }
 
 /** What a macro is found to take when it is analysed. */
-export const macroParts = { takesCaller: false, takesKwargs: false, takesVarargs: false };
+const macroParts = { takesCaller: false, takesKwargs: false, takesVarargs: false };
 
 /** `macro`. @throws JinjaSyntaxError */
-export function readMacro(
-  parser: StatementParserContext,
-  stream: TokenStream,
-  line: number,
-): Statement {
+function readMacro(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const { name } = parseTargetName(stream, 'store');
   const signature = readSignature(stream);
   const body = parser.block('endmacro');
@@ -173,7 +149,7 @@ export function readMacro(
 }
 
 /** `call`. @throws JinjaSyntaxError */
-export function readCallBlock(
+function readCallBlock(
   parser: StatementParserContext,
   stream: TokenStream,
   line: number,
@@ -186,7 +162,7 @@ export function readCallBlock(
 }
 
 /** `filter`. @throws JinjaSyntaxError */
-export function readFilterBlock(
+function readFilterBlock(
   parser: StatementParserContext,
   stream: TokenStream,
   line: number,
@@ -198,11 +174,7 @@ export function readFilterBlock(
 // Statements about other templates [jinja2/parser.py].
 
 /** `block`. @throws JinjaSyntaxError */
-export function readBlock(
-  parser: StatementParserContext,
-  stream: TokenStream,
-  line: number,
-): Statement {
+function readBlock(parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const name = stream.expect('name').text;
   const isScoped = stream.skipName('scoped');
   const isRequired = stream.skipName('required');
@@ -248,7 +220,7 @@ function isWord(stream: TokenStream, word: string): boolean {
 }
 
 /** `include`. @throws JinjaSyntaxError */
-export function readInclude(
+function readInclude(
   _parser: StatementParserContext,
   stream: TokenStream,
   line: number,
@@ -264,7 +236,7 @@ export function readInclude(
 }
 
 /** `import … as`. @throws JinjaSyntaxError */
-export function readImport(
+function readImport(
   _parser: StatementParserContext,
   stream: TokenStream,
   line: number,
@@ -276,11 +248,7 @@ export function readImport(
 }
 
 /** `from … import`. @throws JinjaSyntaxError */
-export function readFrom(
-  _parser: StatementParserContext,
-  stream: TokenStream,
-  line: number,
-): Statement {
+function readFrom(_parser: StatementParserContext, stream: TokenStream, line: number): Statement {
   const template = parseExpression(stream);
   stream.expectName('import');
   const names: [string, string][] = [];
@@ -317,7 +285,7 @@ function readImportedName(stream: TokenStream): [string, string] {
 // Statements that Salt adds [salt/utils/jinja.py].
 
 /** Salt's `{% load_yaml as x %}`: a macro without a name, called and read. */
-export function readLoad(format: string): StatementReader {
+function readLoad(format: string): StatementReader {
   return (parser, stream, line) => {
     stream.expectName('as');
     const target = parseTarget(stream, 'store');
@@ -345,7 +313,7 @@ export function readLoad(format: string): StatementReader {
 }
 
 /** Salt's `{% import_yaml 'file' as x %}`: the module, read. */
-export function readDataImport(format: string): StatementReader {
+function readDataImport(format: string): StatementReader {
   return (parser, stream, line) => {
     const node = readImport(parser, stream, line);
     const name = node.target;
@@ -377,7 +345,7 @@ function filtered(target: Expression, name: string): Expression {
 }
 
 /** Salt's `{% profile as 'label' %}`: here nothing is measured. */
-export function readProfile(
+function readProfile(
   parser: StatementParserContext,
   stream: TokenStream,
   line: number,
@@ -520,7 +488,7 @@ const readers: ReadonlyMap<string, StatementReader> = new Map<string, StatementR
 ]);
 
 /** What the reader of one statement has of the parser. */
-export interface StatementParserContext {
+interface StatementParserContext {
   /** The inside of a block, up to its end, which is taken too. */
   block(end: string): Statement[];
   /** The inside of a block, up to one of the words. */
@@ -530,7 +498,7 @@ export interface StatementParserContext {
 }
 
 /** Reads one statement, whose name is already taken. @throws JinjaSyntaxError */
-export type StatementReader = (
+type StatementReader = (
   parser: StatementParserContext,
   stream: TokenStream,
   line: number,

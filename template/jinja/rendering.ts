@@ -26,7 +26,7 @@ import { parseTemplate, type Template } from './template.ts';
  * The path of a template: one that begins with `./` or `../` is relative to the importing one.
  * Undefined for a path that leaves the tree.
  */
-export function resolvePath(name: string, tpldir: Value | undefined): string | undefined {
+function resolvePath(name: string, tpldir: Value | undefined): string | undefined {
   const [first] = name.split('/', 1);
   const isRelative = first === '.' || first === '..';
   if (isRelative && typeof tpldir !== 'string') return undefined;

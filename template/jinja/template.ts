@@ -27,13 +27,13 @@ import { parseStatements } from './parse-statement.ts';
 // What is decided about a template before it runs [jinja2/idtracking.py, jinja2/compiler.py].
 
 /** The names of filters and tests that exist. */
-export interface KnownNames {
+interface KnownNames {
   readonly filters: { has(name: string): boolean };
   readonly tests: { has(name: string): boolean };
 }
 
 /** A template, ready to run. */
-export interface TemplateAnalysis {
+interface TemplateAnalysis {
   readonly scope: Scope;
   readonly usesSelf: boolean;
   readonly blocks: ReadonlyMap<string, BlockNode>;
@@ -49,7 +49,7 @@ interface AnalysisContext {
 }
 
 /** @throws JinjaSyntaxError */
-export function analyseTemplate(body: readonly Statement[], known: KnownNames): TemplateAnalysis {
+function analyseTemplate(body: readonly Statement[], known: KnownNames): TemplateAnalysis {
   return new Analyser(known).run(body);
 }
 

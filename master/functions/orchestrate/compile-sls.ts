@@ -39,7 +39,7 @@ import type { ConditionFunctions } from './run-chunks.ts';
 // Which SLS an entry of `include` means [salt/state.py render_state].
 
 /** What of the files matters here. */
-export interface SlsNames {
+interface SlsNames {
   /** The environments that there are. */
   envs(): readonly string[];
   /** Names of the SLS of an environment, sorted. */
@@ -47,7 +47,7 @@ export interface SlsNames {
 }
 
 /** Where an SLS is included. */
-export interface IncludingSls extends SlsPlace {
+interface IncludingSls extends SlsPlace {
   /** Its file is `…/init.sls`. */
   readonly isInit: boolean;
   /** The environment that the run is for. */
@@ -55,11 +55,11 @@ export interface IncludingSls extends SlsPlace {
 }
 
 /** SLS to be rendered, or why there are none. */
-export type Included = readonly SlsPlace[] | { readonly error: string };
+type Included = readonly SlsPlace[] | { readonly error: string };
 
 const ofTheRun = '_xenv';
 
-export async function resolveInclude(
+async function resolveInclude(
   item: PlainData,
   from: IncludingSls,
   files: SlsNames,
@@ -87,7 +87,7 @@ export async function resolveInclude(
 }
 
 /** The names that a glob means, in their order. */
-export function matching(names: ReadonlySet<string>, glob: string): string[] {
+function matching(names: ReadonlySet<string>, glob: string): string[] {
   if (names.has(glob)) return [glob];
   return [...names].filter((name) => matchesGlob(name, glob));
 }
@@ -109,7 +109,7 @@ function relativeTo({ sls, isInit }: IncludingSls, written: string): string | un
 // Renders SLS with all that they include [salt/state.py render_highstate, render_state].
 
 /** What the SLS of one run are rendered from and with. */
-export interface HighRenderingOptions {
+interface HighRenderingOptions {
   readonly sources: PillarSources;
   readonly setting: SlsRendering;
   /** The environments that there are. */
@@ -125,7 +125,7 @@ const maxDepth = 50;
 const firstOrder = 10_000;
 
 /** Renders the SLS of one run. */
-export class HighRenderer implements SlsNames {
+class HighRenderer implements SlsNames {
   readonly #options: HighRenderingOptions;
   readonly #reads: Reads;
   readonly #renderer: SlsRenderer;

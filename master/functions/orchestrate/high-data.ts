@@ -575,7 +575,7 @@ export const requisiteKinds: ReadonlySet<string> = new Set([
   'listen',
 ]);
 
-export const others: readonly string[] = [
+const others: readonly string[] = [
   'onchanges_in',
   'onfail_in',
   'prereq_in',

@@ -43,11 +43,11 @@ export function compileChunks({ bodies }: High): Chunk[] {
 }
 
 /** Its place among those of the same `names`, from 1 on. */
-export interface Numbered extends Chunk {
+interface Numbered extends Chunk {
   readonly nameOrder: number;
 }
 
-export function chunksOf(id: string, state: string, body: Body): Numbered[] {
+function chunksOf(id: string, state: string, body: Body): Numbered[] {
   const { sls, saltenv, includedFrom } = body;
   const args = new Map<string, PlainData>();
   const names: PlainData[] = [];
@@ -73,7 +73,7 @@ export function chunksOf(id: string, state: string, body: Body): Numbered[] {
 }
 
 /** One of `names`: a name, or a name with arguments of its own. */
-export function withName(
+function withName(
   entry: PlainData,
   common: ReadonlyMap<string, PlainData>,
 ): Pick<Chunk, 'name' | 'args'> {
@@ -142,7 +142,7 @@ export function uncalled(
 }
 
 /** In the zone of this machine, as in Salt. */
-export function timeOfDay(time: Date): string {
+function timeOfDay(time: Date): string {
   const two = (number: number): string => String(number).padStart(2, '0');
   const seconds = [time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(':');
   return `${seconds}.${String(time.getMilliseconds()).padStart(3, '0')}000`;
@@ -162,7 +162,7 @@ export function isSuccess(running: WireValue | undefined, recurses = false): boo
   });
 }
 
-export function entriesOf(value: WireValue | undefined): [WireValue, WireValue][] | undefined {
+function entriesOf(value: WireValue | undefined): [WireValue, WireValue][] | undefined {
   if (value instanceof Map) return [...value];
   return isWireMap(value) ? Object.entries(value) : undefined;
 }
@@ -198,17 +198,17 @@ export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => Chun
 }
 
 /** @param cap what follows all that have a number */
-export function rankOf(said: PlainData | undefined, nameOrder: number, cap: number): number {
+function rankOf(said: PlainData | undefined, nameOrder: number, cap: number): number {
   const order = numberOf(said, cap) + nameOrder / 10_000;
   return order < 0 ? cap + 1_000_000 + order : order;
 }
 
-export function compare(left: string, right: string): number {
+function compare(left: string, right: string): number {
   if (left === right) return 0;
   return left < right ? -1 : 1;
 }
 
-export function numberOf(said: PlainData | undefined, cap: number): number {
+function numberOf(said: PlainData | undefined, cap: number): number {
   if (typeof said === 'number') return said;
   if (said instanceof Float) return said.value;
   if (said === 'last') return cap + 1_000_000;

@@ -48,7 +48,7 @@ import type { OrchestrationDeps, World } from './world.ts';
 // Runs high data to their end [salt/state.py call_high].
 
 /** How high data are run. */
-export interface HighRunOptions extends ChunkRunOptions {
+interface HighRunOptions extends ChunkRunOptions {
   /** States that it may have. */
   readonly maxStates: number;
 }
@@ -57,7 +57,7 @@ export interface HighRunOptions extends ChunkRunOptions {
  * @returns what became of each state by its tag; or what is wrong with the data, in Salt's words
  * @throws MasterError ERR_ORCHESTRATION for too many states; what the signal says
  */
-export async function runHigh(high: High, options: HighRunOptions): Promise<WireValue> {
+async function runHigh(high: High, options: HighRunOptions): Promise<WireValue> {
   const problems = [...applyExtensions(high, high.extend, false), ...verifyHigh(high)];
   if (problems.length > 0) return problems;
   const turned = turnRequisites(high);
@@ -86,7 +86,7 @@ function toWireResults(results: readonly (readonly [string, StateResult])[]): Wi
 /** By the master's id: what is said of each id, or what is wrong with it. */
 export type ShownHigh = WireMap;
 
-export function showHigh({ high, errors }: Compilation): WireValue {
+function showHigh({ high, errors }: Compilation): WireValue {
   const problems = [...errors, ...verifyHigh(high)];
   if (problems.length > 0) return problems;
   const { bodies, extend, exclude } = high;
@@ -112,7 +112,7 @@ function toData({ states, sls, saltenv, includedFrom }: Body): PlainData {
 // One state without an SLS [salt/modules/state.py single].
 
 /** @returns what became of it by its tag, or what is wrong with it */
-export async function runSingle(
+async function runSingle(
   { fun: full, name, args }: SingleRequest,
   caller: StateCaller,
 ): Promise<WireValue> {

@@ -387,7 +387,7 @@ interface Finding {
  * The outcome of a state that its conditions keep from being run; `undefined`: it is run.
  * @throws SlsError for a condition that needs a command, or a function that is not there
  */
-export function outcomeOfConditions(
+function outcomeOfConditions(
   args: ReadonlyMap<string, PlainData>,
   functions: ConditionFunctions,
 ): Outcome | undefined {

@@ -39,7 +39,7 @@ const orchestrations: ReadonlySet<string> = new Set([
   'state.sls',
 ]);
 
-export function saltRunner(world: World): StateFunction {
+function saltRunner(world: World): StateFunction {
   return {
     takesMore: true,
     call: async (call) => {
@@ -55,7 +55,7 @@ export function saltRunner(world: World): StateFunction {
   };
 }
 
-export function saltWheel(world: World): StateFunction {
+function saltWheel(world: World): StateFunction {
   return {
     takesMore: true,
     call: async (call) => {
@@ -71,13 +71,13 @@ export function saltWheel(world: World): StateFunction {
 }
 
 /** What a runner is called with. */
-export interface RunnerArguments {
+interface RunnerArguments {
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
 }
 
 /** [salt/modules/saltutil.py runner] @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS */
-export function runRunner(
+function runRunner(
   world: World,
   fun: string,
   { arg, kwarg }: RunnerArguments,
@@ -126,7 +126,7 @@ function toWireMap(values: Readonly<Record<string, PlainData>>): WireMap {
 }
 
 /** Keywords in one map. */
-export function mapOf(value: PlainData | undefined): WireMap {
+function mapOf(value: PlainData | undefined): WireMap {
   return value instanceof Map
     ? toWireMap(Object.fromEntries(Array.from(value, ([name, one]) => [textOf(name), one])))
     : {};
@@ -152,7 +152,7 @@ interface Returned {
   readonly hasFailed: boolean;
 }
 
-export function parallelRunners(world: World): StateFunction {
+function parallelRunners(world: World): StateFunction {
   return {
     required: ['runners'],
     takesMore: true,
@@ -242,7 +242,7 @@ function changesIn(value: WireValue): WireValue {
 
 // `salt.function`: a function on minions [salt/states/saltmod.py].
 
-export function saltFunction(world: World): StateFunction {
+function saltFunction(world: World): StateFunction {
   return {
     required: ['tgt'],
     optional: [...jobArguments, 'fail_function', 'arg', 'kwarg'],
@@ -326,7 +326,7 @@ const own: readonly string[] = [
   'orchestration_jid',
 ];
 
-export function saltState(world: World): StateFunction {
+function saltState(world: World): StateFunction {
   return {
     required: ['tgt'],
     optional: [...jobArguments, ...own],
@@ -439,7 +439,7 @@ const pretended = (): WireMap => ({
   testing: { old: 'Unchanged', new: 'Something pretended to change' },
 });
 
-export function testStates(): StateTable {
+function testStates(): StateTable {
   const succeeds: StateFunction = {
     takesMore: true,
     call: (call) => ({
@@ -545,7 +545,7 @@ function warningsOf({ given }: StateCall): string[] {
 /** Seconds. */
 const defaultTimeout = 300;
 
-export function waitForEvent(world: World): StateFunction {
+function waitForEvent(world: World): StateFunction {
   return {
     required: ['id_list'],
     optional: ['event_id', 'timeout', 'node'],

@@ -13,7 +13,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
-import test, {} from 'ava';
+import test from 'ava';
 import { generateKeyPair } from '../../../minion-protocol/index.ts';
 import { doctorCodes } from '../../../ops/diagnostics/report.ts';
 import { type DiskRoom, runDoctor, type SystemInfo } from '../../../ops/index.ts';

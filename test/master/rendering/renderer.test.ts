@@ -1,6 +1,6 @@
 /** Rendering on the main thread and beside it: the same comes of it, and nobody else waits. */
 import type { ExecutionContext } from 'ava';
-import test, {} from 'ava';
+import test from 'ava';
 import { type SourceFile, toSourceFile } from '../../../master/data/pillar-data.ts';
 import {
   makeNotes,
