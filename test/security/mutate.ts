@@ -4,7 +4,15 @@
  * Exit code 1 when a mutation was not noticed, or by other tests than it names.
  */
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,33 +20,8 @@ import { transform } from 'esbuild';
 import { applied, isTitle, type Mutation, readMutations } from './mutation.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const copied = [
-  'acl',
-  'bin',
-  'cli',
-  'client',
-  'dist',
-  'docs',
-  'heat-bridge',
-  'master',
-  'minion-protocol',
-  'ops',
-  'packaging',
-  'python',
-  'runtime',
-  'salt-api',
-  'store',
-  'template',
-  'test',
-];
-const files = [
-  '.npmrc',
-  'package.json',
-  'tsconfig.json',
-  'CHANGELOG.md',
-  'SECURITY.md',
-  'README.md',
-];
+/** Is not the repository's, or is linked. */
+const leftOut: ReadonlySet<string> = new Set(['.ci', '.git', 'coverage', 'node_modules', 'temp']);
 
 /** What a run of one file of tests says. */
 interface Outcome {
@@ -51,7 +34,7 @@ class Copy {
   readonly #directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-mutate-'));
 
   constructor() {
-    for (const name of [...copied, ...files]) {
+    for (const name of readdirSync(root).filter((it) => !leftOut.has(it))) {
       cpSync(path.join(root, name), path.join(this.#directory, name), { recursive: true });
     }
     symlinkSync(path.join(root, 'node_modules'), path.join(this.#directory, 'node_modules'));
