@@ -23,7 +23,7 @@ interface EnrollCreateOptions {
   readonly by: NonNullable<EnrolRequest['by']>;
   readonly format: NonNullable<EnrolRequest['format']>;
   readonly minionConfig?: string;
-  readonly beside?: string;
+  readonly mergeUserData?: string;
   readonly lifetime?: number;
   readonly expires?: string;
   readonly protocol?: NonNullable<EnrolRequest['protocol']>;
@@ -36,7 +36,7 @@ const expiryUnitsMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_00
 /** The request that the options make. @throws CommandError ERR_ARGS */
 async function toEnrolRequest(
   id: string,
-  { ticket, wait: _wait, beside, expires, ...options }: EnrollCreateOptions,
+  { ticket, wait: _wait, mergeUserData: file, expires, ...options }: EnrollCreateOptions,
 ): Promise<EnrolRequest> {
   const { project, instance, address, by, format, lifetime, protocol, minionConfig } = options;
   return {
@@ -49,7 +49,7 @@ async function toEnrolRequest(
     ...(lifetime === undefined ? {} : { lifetime }),
     ...(protocol === undefined ? {} : { protocol }),
     ...(minionConfig === undefined ? {} : { configDir: minionConfig }),
-    ...(beside === undefined ? {} : { beside: await readTextFile(beside) }),
+    ...(file === undefined ? {} : { beside: await readTextFile(file) }),
     ...(expires === undefined ? {} : { expires: parseExpiry(expires) }),
   };
 }
@@ -174,7 +174,7 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
         .default('cloud-init'),
     )
     .option('--minion-config <dir>', "folder of the minion's configuration, if not /etc/salt")
-    .option('--beside <file>', 'user-data that the machine gets besides')
+    .option('--merge-user-data <file>', 'other user-data of the machine, merged into this')
     .option('--lifetime <seconds>', 'how long the ticket is good for', parseCount)
     .option('--expires <time>', 'when its key ends: 90m, 12h, 30d, or a date')
     .option('--protocol <n>', 'lowest protocol version that it is heard in', parseProtocol)

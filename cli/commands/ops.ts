@@ -113,12 +113,12 @@ function formatMigrationSection(
   return [headings[outcome], '', ...findings.flatMap(formatMigrationFinding), ''];
 }
 
-function formatMigrationFinding({ name, file, line, meaning, wayOut }: MigrationFinding): string[] {
+function formatMigrationFinding({ name, file, line, meaning, remedy }: MigrationFinding): string[] {
   const place = line === 0 ? file : `${file}:${line}`;
   return [
     `  ${escapeName(name)} (${escapeName(place)})`,
     `    ${escapeName(meaning)}`,
-    ...(wayOut === '' ? [] : [`    -> ${escapeName(wayOut)}`]),
+    ...(remedy === '' ? [] : [`    -> ${escapeName(remedy)}`]),
   ];
 }
 

@@ -82,24 +82,24 @@ function formatAction(action: ReactionInfo['do']): string {
 }
 
 function formatReaction(info: ReactionInfo): string {
-  const { do: action, origin, oncePer, onceBy } = info;
-  const by = onceBy.length === 0 ? '' : ` by ${onceBy.join(', ')}`;
+  const { do: action, origin, throttleSeconds, throttleKey } = info;
+  const by = throttleKey.length === 0 ? '' : ` by ${throttleKey.join(', ')}`;
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['reaction', info.name],
     ['written', origin === undefined ? undefined : `${origin.file}:${origin.line}`],
     ['on', [info.on].flat().join(', ')],
     ['from', info.from],
     ['do', JSON.stringify(action)],
-    ['once', oncePer === 0 ? undefined : `per ${oncePer} s${by}`],
-    ['at once', `${info.atOnce} (${info.running} running)`],
+    ['throttle', throttleSeconds === 0 ? undefined : `${throttleSeconds} s${by}`],
+    ['max concurrent', `${info.maxConcurrent} (${info.running} running)`],
     ['queue', `${info.queue} (${info.waiting} waiting)`],
-    ['timeout', `${info.timeout} s`],
+    ['timeout', `${info.timeoutSeconds} s`],
     ['rate', info.rate],
     ['subject', `service:reaction:${info.name}`],
   ];
   return rows
     .flatMap(([name, text]) =>
-      text === undefined ? [] : [`${name.padEnd(10)}${escapeName(text)}`],
+      text === undefined ? [] : [`${name.padEnd(16)}${escapeName(text)}`],
     )
     .join('\n');
 }

@@ -140,7 +140,7 @@ interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOpt
   readonly batchWait?: number;
   readonly batchSafeLimit?: number;
   readonly batchSafeSize: string;
-  readonly plan?: boolean;
+  readonly dryRun?: boolean;
   readonly failhard?: boolean;
   readonly startEvent?: boolean;
   readonly doc?: boolean;
@@ -155,7 +155,7 @@ interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOpt
 function addSaltOptions(command: Command): void {
   command.addOption(configOption());
   addTargetOptions(command)
-    .option('--plan', 'run nothing: print who the target means, and why')
+    .option('--dry-run', 'run nothing: list the minions that the target matches, and why')
     .option('-t, --timeout <seconds>', 'time without news before asking', parseSeconds)
     .option('-g, --gather-job-timeout <seconds>', 'time for the answer to that', parseSeconds)
     .option('--async', 'do not wait; print the jid')
@@ -310,7 +310,7 @@ async function runSalt(
   const isDoc = options.doc === true || options.documentation === true;
   const given = words.filter((word) => word !== undefined);
   const [tgt, fun, ...args] = isDoc ? toDocsArguments(given) : given;
-  if (options.plan === true && tgt !== undefined) return showTargetPlan(tgt, options, context);
+  if (options.dryRun === true && tgt !== undefined) return showTargetPlan(tgt, options, context);
   if (tgt === undefined || fun === undefined) return printIncompleteUsage(command, context, tgt);
   let request: RunRequest;
   try {
