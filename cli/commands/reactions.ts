@@ -15,7 +15,7 @@ interface RunsOptions extends ReactionOptions {
 
 /** `saltbridge reactions`. */
 export function addReactionsCommand(program: Command, context: CommandContext): void {
-  const reactions = program.command('reactions').description('what follows from events');
+  const reactions = program.command('reactions').description('show reactions and their runs');
   addList(reactions, context);
   addShow(reactions, context);
   addRuns(reactions, context);
@@ -39,7 +39,7 @@ function addList(reactions: Command, context: CommandContext): void {
 function addShow(reactions: Command, context: CommandContext): void {
   reactions
     .command('show')
-    .description('show one reaction, with its limits')
+    .description('show one reaction and its limits')
     .argument('<name>')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -54,9 +54,11 @@ function addShow(reactions: Command, context: CommandContext): void {
 function addRuns(reactions: Command, context: CommandContext): void {
   reactions
     .command('runs')
-    .description('list runs: those that are not over, then the latest')
-    .argument('[name]', 'of one reaction only')
-    .addOption(new Option('--limit <number>', 'at most so many').argParser(parseCount).default(20))
+    .description('list runs: unfinished ones first, then the latest')
+    .argument('[name]', 'name of the reaction (default: all)')
+    .addOption(
+      new Option('--limit <number>', 'maximum number of runs').argParser(parseCount).default(20),
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
