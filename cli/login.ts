@@ -133,10 +133,13 @@ export interface LoginOptions {
 /** Adds them. */
 export function addLoginOptions(command: Command): Command {
   return command
-    .option('-a, --auth <eauth>', 'act as a user of this eauth, with their rights')
+    .option('-a, --auth <eauth>', "log in with this eauth and act with the user's rights")
     .addOption(new Option('--eauth <eauth>').hideHelp())
     .addOption(new Option('--external-auth <eauth>').hideHelp())
-    .option('-T, --make-token', 'log in, and keep the token for the next time')
-    .option('--username <name>', 'of the user; asked for if it is not given')
-    .option('--password <text>', 'the same; others see it in the list of processes');
+    .option('-T, --make-token', 'log in, and store the token for later commands')
+    .option('--username <name>', 'name of the user (default: ask for it)')
+    .option(
+      '--password <text>',
+      'password of the user; visible in the process list (default: ask for it)',
+    );
 }

@@ -11,7 +11,7 @@ export function configOption(): Option {
 
 /** `-l`: how much is told. */
 export function logLevelOption(): Option {
-  return new Option('-l, --log-level <level>', 'how much to tell').choices(logLevels);
+  return new Option('-l, --log-level <level>', 'level of detail of the log').choices(logLevels);
 }
 
 /** `--json`: for programs that read the output. */

@@ -1,6 +1,6 @@
 /** The commands put together; what they mean stands in `commands/`. */
 import { Command, CommanderError } from 'commander';
-import { describeSystemError } from '../runtime/index.ts';
+import { describeSystemError, renameProblem } from '../runtime/index.ts';
 import { addAclCommand } from './commands/acl.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addBridgeCommand } from './commands/bridge.ts';
@@ -56,7 +56,7 @@ const stackLevels: ReadonlySet<unknown> = new Set(['debug', 'trace', 'garbage', 
 const helpWidth = 80;
 
 /** The whole command line, ready to parse. */
-function createProgram(context: CommandContext, version: string): Command {
+function createProgram(argv: readonly string[], context: CommandContext, version: string): Command {
   const program = new Command('saltbridge')
     .description('A Salt-compatible master')
     .version(version)
@@ -65,11 +65,21 @@ function createProgram(context: CommandContext, version: string): Command {
     .configureOutput({
       writeOut: (text) => context.stdout.write(text),
       writeErr: (text) => context.stderr.write(text),
+      outputError: (text, write) => write(renamedFlagError(argv, text) ?? text),
       getOutHelpWidth: () => helpWidth,
       getErrHelpWidth: () => helpWidth,
     });
   for (const addCommand of addCommands) addCommand(program, context);
   return program;
+}
+
+/** The error about a flag that was renamed; `undefined` for any other error. */
+function renamedFlagError(argv: readonly string[], text: string): string | undefined {
+  const [, flag] = /^error: unknown option '(--[a-z-]+)/.exec(text) ?? [];
+  if (flag === undefined) return undefined;
+  const subcommands = [argv.slice(0, 1), argv.slice(0, 2)].map((names) => names.join(' '));
+  const [problem] = subcommands.flatMap((it) => renameProblem(it, flag) ?? []);
+  return problem === undefined ? undefined : `error: option '${flag}': ${problem}\n`;
 }
 
 /**
@@ -86,7 +96,7 @@ export async function runCommandLine(
   const setExitCode = (code: number): void => {
     exitCode = code;
   };
-  const program = createProgram({ ...context, setExitCode }, version);
+  const program = createProgram(argv, { ...context, setExitCode }, version);
   let isDebugging = false;
   program.hook('preAction', (_, command) => {
     isDebugging = stackLevels.has(command.opts().logLevel);

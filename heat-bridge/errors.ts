@@ -83,7 +83,7 @@ export const bridgeErrors: Readonly<Record<BridgeErrorCode, ErrorEntry>> = {
   ERR_COMMAND_TARGET: {
     meaning: 'The target of a command means no accepted minion for certain.',
     action:
-      'Name minions whose keys are accepted; `saltbridge salt --plan` shows whom a target means.',
+      'Name minions whose keys are accepted; `saltbridge salt --dry-run` lists the minions of a target.',
     retry: false,
   },
   ERR_COMMAND_UNKNOWN: {

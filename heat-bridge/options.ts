@@ -2,6 +2,7 @@
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import { renameProblem } from '../runtime/index.ts';
 import { BridgeError } from './errors.ts';
 
 const strictObject = { additionalProperties: false };
@@ -51,6 +52,9 @@ export function parseSection<S extends TSchema>(
   if (first === undefined) return check.Parse(value);
   const key = `${name}${first.instancePath.replaceAll('/', ':')}`;
   // What no schema describes is measured against the schema `false`.
-  const problem = first.keyword === 'boolean' ? 'there is no such key' : first.message;
+  const problem =
+    first.keyword === 'boolean'
+      ? (renameProblem(name, first.instancePath.slice(1)) ?? 'there is no such key')
+      : first.message;
   throw new BridgeError('ERR_BRIDGE_OPTIONS', `saltbridge:${key}: ${problem}`);
 }

@@ -38,6 +38,7 @@ export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
 export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
 export { RecentAnswers } from './recent-answers.ts';
+export { newNameOf, type RenameScope, renameProblem } from './renamed-names.ts';
 export { Semaphore } from './semaphore.ts';
 export { SendPool, SendQueue } from './send-queue.ts';
 export { readingSteps, StepScheduler } from './step-scheduler.ts';
@@ -61,3 +62,4 @@ export {
 } from './time-limit.ts';
 export { HourlyLimit, type Rate, Throttle, TokenBuckets } from './token-bucket.ts';
 export { WorkerPool, WorkerPoolError, type WorkerPoolOptions } from './worker-pool.ts';
+export { listYamlFiles } from './yaml-files.ts';

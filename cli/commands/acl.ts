@@ -34,10 +34,10 @@ interface LearnOptions extends SinceOptions {
 function addLearnCommand(acl: Command, context: CommandContext): void {
   acl
     .command('learn')
-    .description('print the least policy that permits what no rule permitted; changes nothing')
-    .option('--since <time>', 'what was asked for since then: 30m, 1h, 7d, or a date')
-    .option('--generalise', 'one rule for all whose tags differ in their own ids alone')
-    .option('--forget', 'forget what is recorded, afterwards')
+    .description('print the smallest policy that permits all recorded denials; changes nothing')
+    .option('--since <time>', 'only requests since this time: 30m, 1h, 7d, or a date')
+    .option('--generalise', "write one rule for tags that differ only in the minion's own id")
+    .option('--forget', 'delete the recorded denials afterwards')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -56,9 +56,9 @@ function addLearnCommand(acl: Command, context: CommandContext): void {
 function addReplayCommand(acl: Command, context: CommandContext): void {
   acl
     .command('replay')
-    .description('say what another policy would have decided otherwise; changes nothing')
-    .argument('<file>', 'the policy, as it would stand in master.d')
-    .option('--since <time>', 'what was decided since then: 30m, 1h, 7d, or a date')
+    .description('list past decisions that another policy would change; changes nothing')
+    .argument('<file>', 'policy file, in the format of master.d')
+    .option('--since <time>', 'only decisions since this time: 30m, 1h, 7d, or a date')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -138,7 +138,7 @@ const actions: readonly ExplainRequest['action'][] = [
 
 /** `saltbridge acl`. */
 export function addAclCommand(program: Command, context: CommandContext): void {
-  const acl = program.command('acl').description('what the policy decides');
+  const acl = program.command('acl').description('inspect and reload the policy');
   addDenials(acl, context);
   addExplain(acl, context);
   addCheck(acl, context);
@@ -150,7 +150,7 @@ export function addAclCommand(program: Command, context: CommandContext): void {
 function addDenials(acl: Command, context: CommandContext): void {
   acl
     .command('denials')
-    .description('list the latest signals that minions were not permitted to emit')
+    .description('list the latest events of minions that the policy denied')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -168,23 +168,20 @@ function addDenials(acl: Command, context: CommandContext): void {
 function addExplain(acl: Command, context: CommandContext): void {
   acl
     .command('explain')
-    .description('say what the running master would decide, and why; nothing is done')
-    .argument(
-      '<subject>',
-      'an id of a minion, or user:NAME, project:NAME, service:NAME, token:NAME',
-    )
+    .description('show what the running master would decide, and why; runs nothing')
+    .argument('<subject>', 'id of a minion, or user:NAME, project:NAME, service:NAME, token:NAME')
     .argument('<action>', actions.join(', '))
-    .argument('<resource>', 'tag, function (several with commas), path or operation')
-    .option('--arg <text...>', 'arguments of the function, name=value among them')
-    .option('--target <compound>', 'whom the job is for')
-    .option('--data <json>', 'what is said with a signal')
-    .option('--bytes <number>', 'size of a signal')
-    .option('--owner <id>', 'whose mine it is')
+    .argument('<resource>', 'tag, function (several: separated by commas), path or operation')
+    .option('--arg <text...>', 'arguments of the function; keyword arguments as name=value')
+    .option('--target <compound>', 'target of the job')
+    .option('--data <json>', 'data of the event')
+    .option('--bytes <number>', 'size of the event')
+    .option('--owner <id>', 'minion that the mine data is from')
     .option('--group <name...>', 'groups of a user')
-    .option('--eauth <name>', 'what authenticated a user')
-    .option('--role <name...>', "roles in a project of Keystone's")
+    .option('--eauth <name>', 'eauth that authenticated the user')
+    .option('--role <name...>', 'roles in the Keystone project')
     .option('--domain <name>', 'name or id of the domain of the project and its user', 'Default')
-    .option('--user <name>', 'name or id of who acts for the project', '-')
+    .option('--user <name>', 'name or id of the user that acts for the project', '-')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -201,8 +198,8 @@ function addExplain(acl: Command, context: CommandContext): void {
 function addCheck(acl: Command, context: CommandContext): void {
   acl
     .command('check')
-    .description('look for rules that do nothing; changes nothing')
-    .argument('[file]', 'a policy that is not in force; without it, that of the configuration')
+    .description('report rules that have no effect; changes nothing')
+    .argument('[file]', 'policy file (default: the policy of the configuration)')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -228,7 +225,7 @@ function addCheck(acl: Command, context: CommandContext): void {
 function addReload(acl: Command, context: CommandContext): void {
   acl
     .command('reload')
-    .description('let the running master read its configuration again, all of it or nothing')
+    .description('make the running master reload its configuration; an error changes nothing')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -26,24 +26,27 @@ interface ShowOptions extends AuditOptions, Omit<AuditFilter, 'since'> {
 
 /** `saltbridge audit`. */
 export function addAuditCommand(program: Command, context: CommandContext): void {
-  const audit = program.command('audit').description('who did what, on whom, by which rule');
+  const audit = program.command('audit').description('read and verify the audit log');
   audit
     .command('show')
     .description('print the records of the audit log, oldest first')
-    .option('--since <time>', 'from then on: 30m, 1h, 7d, or a date')
-    .option('--who <name>', 'done by this minion, user, service or token')
-    .option('--action <name>', 'an action, or all that begin with this word: job, key, runner, …')
-    .option('--minion <id>', 'done by this minion, or on it')
-    .option('--jid <jid>', 'of this job')
-    .option('--outcome <word>', 'done, failed, permitted, denied or expired')
+    .option('--since <time>', 'only records since this time: 30m, 1h, 7d, or a date')
+    .option('--who <name>', 'only actions of this minion, user, service or token')
+    .option(
+      '--action <name>',
+      'only this action, or all that begin with this word: job, key, runner, …',
+    )
+    .option('--minion <id>', 'only actions of this minion, or on it')
+    .option('--jid <jid>', 'only records of this job')
+    .option('--outcome <word>', 'only this outcome: done, failed, permitted, denied or expired')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((options: ShowOptions) => showRecords(options, context));
   audit
     .command('verify')
-    .description('look whether the audit log is as it was written, or copied files of one')
-    .argument('[files...]', 'copies, in their order; without them, the log itself')
+    .description('verify that the audit log, or copies of its files, have not been changed')
+    .argument('[files...]', 'copied files, oldest first (default: the audit log)')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -24,36 +24,36 @@ interface AddOptions extends OwnerOptions {
 
 /** `saltbridge bridge handle`. */
 export function addHandleCommands(bridge: Command, context: CommandContext): void {
-  const handle = bridge.command('handle').description('where minions may signal to');
+  const handle = bridge
+    .command('handle')
+    .description('manage handles, the destinations of signals');
   addHandleAdd(handle, context);
   addHandleList(handle, context);
-  addHandleSubcommand(handle, context, 'show', 'show one handle; secrets are never shown');
-  addHandleSubcommand(
-    handle,
-    context,
-    'remove',
-    'forget a handle; signals that wait for it are given up',
-  );
+  addHandleSubcommand(handle, context, 'show', 'show one handle without its secrets');
+  addHandleSubcommand(handle, context, 'remove', 'remove a handle; its undelivered signals fail');
 }
 
 function addHandleAdd(handle: Command, context: CommandContext): void {
   handle
     .command('add')
-    .description('register a handle, or a webhook, under an alias')
-    .argument('<alias>', 'how minions name it: event.send heat/<alias>')
-    .argument('<file>', 'what Heat gives of the handle, as JSON or text; - is standard input')
+    .description('register a Heat handle or a webhook under an alias')
+    .argument('<alias>', 'name for minions to use: event.send heat/<alias>')
+    .argument('<file>', 'handle attribute of Heat, as JSON or text; - reads standard input')
     .addOption(
-      new Option('--minion <ids...>', 'the minions that may signal it').makeOptionMandatory(),
+      new Option(
+        '--minion <ids...>',
+        'ids of the minions that may signal the handle',
+      ).makeOptionMandatory(),
     )
-    .option('--member <names...>', 'where a minion signals for several: heat/<alias>/<member>')
-    .option('--stack <name>', 'whose quota its signals count against')
-    .option('--owner <name>', 'whose it is, for instance a project')
+    .option('--member <names...>', 'members that a minion may signal for: heat/<alias>/<member>')
+    .option('--stack <name>', 'stack whose quota applies to the signals')
+    .option('--owner <name>', 'owner of the handle, for instance a project')
     .addOption(
-      new Option('--expires <seconds>', 'how long from now on; 12 hours unless told').argParser(
+      new Option('--expires <seconds>', 'validity from now on (default: 12 hours)').argParser(
         parseSeconds,
       ),
     )
-    .option('--replace', 'in place of the handle that has this alias')
+    .option('--replace', 'replace the existing handle of this alias')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -82,8 +82,8 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
 function addHandleList(handle: Command, context: CommandContext): void {
   handle
     .command('list')
-    .description('list the handles; those that ended are shown for a day')
-    .option('--owner <name>', 'of one owner only')
+    .description('list handles; expired ones are listed for a day')
+    .option('--owner <name>', 'only handles of this owner')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -107,7 +107,7 @@ function addHandleSubcommand(
     .command(name)
     .description(description)
     .argument('<alias>')
-    .option('--owner <name>', 'whose handle, where several owners have this alias')
+    .option('--owner <name>', 'owner of the handle, if several owners have this alias')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -173,20 +173,22 @@ interface ChangeOptions extends OutboxOptions {
 
 /** `saltbridge bridge outbox`. */
 export function addOutboxCommands(bridge: Command, context: CommandContext): void {
-  const outbox = bridge.command('outbox').description('signals on their way, and those given up');
+  const outbox = bridge.command('outbox').description('manage undelivered and failed signals');
   addOutboxList(outbox, context);
-  addOutboxChange(outbox, context, 'retry', 'try signals again that were given up');
-  addOutboxChange(outbox, context, 'drop', 'forget signals, also those that wait');
+  addOutboxChange(outbox, context, 'retry', 'deliver failed signals again');
+  addOutboxChange(outbox, context, 'drop', 'delete failed and pending signals');
 }
 
 function addOutboxList(outbox: Command, context: CommandContext): void {
   outbox
     .command('list')
-    .description('list signals that were given up, then those that wait or are held; oldest first')
-    .option('--handle <alias>', 'of one handle only')
-    .option('--dead', 'only those that were given up')
+    .description('list failed signals, then pending and held ones; oldest first')
+    .option('--handle <alias>', 'only signals of this handle')
+    .option('--dead', 'only failed signals')
     .addOption(
-      new Option('--limit <number>', 'at most so many').argParser(parseCount).default(1000),
+      new Option('--limit <number>', 'maximum number of signals')
+        .argParser(parseCount)
+        .default(1000),
     )
     .addOption(configOption())
     .addOption(jsonOption())
@@ -211,9 +213,9 @@ function addOutboxChange(
   outbox
     .command(name)
     .description(description)
-    .argument('[id]', 'of a signal, as list shows it')
-    .option('--handle <alias>', 'those of one handle')
-    .option('--all', 'all of them')
+    .argument('[id]', 'id of the signal, as printed by list')
+    .option('--handle <alias>', 'all signals of this handle')
+    .option('--all', 'all signals')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

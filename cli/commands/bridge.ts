@@ -39,7 +39,7 @@ interface RunPlanOptions extends PlanOptions {
 function addPlanCommands(bridge: Command, context: CommandContext): void {
   bridge
     .command('follow')
-    .description('print what a run of a plan tells, from its beginning')
+    .description('print all updates of a plan run from its beginning')
     .argument('<id>')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -50,9 +50,9 @@ function addPlanCommands(bridge: Command, context: CommandContext): void {
     });
   bridge
     .command('cancel')
-    .description('end a run of a plan, take back what is done, and print its outcome')
+    .description('cancel a plan run, undo its steps and print its outcome')
     .argument('<id>')
-    .option('--no-undo', 'leave what is done as it is')
+    .option('--no-undo', 'do not undo completed steps')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -169,8 +169,8 @@ function addNamedCommands(bridge: Command, context: CommandContext): void {
   addList(bridge, context);
   addShow(bridge, context);
   addRun(bridge, context);
-  addPage(bridge, context, 'docs', 'print a Markdown page for those who call');
-  addPage(bridge, context, 'types', 'print declarations (.d.ts) for programs');
+  addPage(bridge, context, 'docs', 'print a Markdown page for callers');
+  addPage(bridge, context, 'types', 'print TypeScript declarations for programs');
 }
 
 /** When it is first needed: most commands, and most of these, do without. */
@@ -181,8 +181,8 @@ function loadBridge(): Promise<typeof import('../../heat-bridge/index.ts')> {
 function addLint(bridge: Command, context: CommandContext): void {
   bridge
     .command('lint')
-    .description('look at the files of a catalog; no master need run')
-    .argument('[places...]', 'files or directories; default: those of the configuration')
+    .description('check the files of a catalog; the master need not run')
+    .argument('[places...]', 'files or directories (default: those of the configuration)')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -225,7 +225,7 @@ function addList(bridge: Command, context: CommandContext): void {
 function addShow(bridge: Command, context: CommandContext): void {
   bridge
     .command('show')
-    .description('show one command or plan, with its parameters')
+    .description('show one command or plan and its parameters')
     .argument('<name>')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -248,19 +248,19 @@ function addShow(bridge: Command, context: CommandContext): void {
 function addRun(bridge: Command, context: CommandContext): void {
   bridge
     .command('run')
-    .description('call a command or a plan, and print what became of it')
+    .description('run a command or a plan and print the results')
     .argument('<name>')
-    .option('-t, --target <target>', 'whom a command is for: a glob on ids, unless -T says more')
-    .option('-T, --target-type <type>', "Salt's name of the target type: list, compound, …")
+    .option('-t, --target <target>', 'target of a command: a glob on ids, unless -T is given')
+    .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …')
     .option(
       '-g, --group <name=target>',
-      'a group of a plan: a glob on ids, or ids with commas',
+      'target of a group of a plan: a glob on ids, or ids separated by commas',
       parseGroupTarget,
     )
-    .option('-p, --params <json>', 'the parameters, a map in JSON', parseParameters)
-    .option('--key <key>', 'idempotency key: the same key again is the same run')
-    .option('--project <name>', 'the key is of this project')
-    .option('--service <name>', "as this service, held to its rules; default: the operator's right")
+    .option('-p, --params <json>', 'parameters, as a JSON object', parseParameters)
+    .option('--key <key>', 'idempotency key; a repeated key returns the same run')
+    .option('--project <name>', 'project that the idempotency key belongs to')
+    .option('--service <name>', 'act as this service, with its rules (default: unrestricted)')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -333,8 +333,8 @@ function addPage(
 ): void {
   bridge
     .command(name)
-    .description(`${description}; no master need run`)
-    .argument('[places...]', 'files or directories; default: those of the configuration')
+    .description(`${description}; the master need not run`)
+    .argument('[places...]', 'files or directories (default: those of the configuration)')
     .addOption(configOption())
     .addOption(logLevelOption())
     .action(async (places: readonly string[], { configDir }: BridgeOptions) => {
@@ -380,7 +380,7 @@ function parseParameters(text: string): WireValue {
 export function addBridgeCommand(program: Command, context: CommandContext): void {
   const bridge = program
     .command('bridge')
-    .description("see and run the running master's bridge to orchestration services");
+    .description('use the command catalog of the running master');
   addNamedCommands(bridge, context);
   addPlanCommands(bridge, context);
   addHandleCommands(bridge, context);

@@ -317,7 +317,7 @@ const plainText = /^[\w.:@-]+$/;
 export function addCompletionCommand(program: Command, context: CommandContext): void {
   const completion = program
     .command('completion')
-    .description('print a script that completes commands in a shell');
+    .description('print a completion script for a shell');
   for (const [shell, write] of Object.entries(shells)) {
     completion
       .command(shell)

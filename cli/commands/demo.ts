@@ -7,7 +7,7 @@ import type { Command } from 'commander';
 export function addDemoCommand(program: Command): void {
   program
     .command('demo')
-    .description('show a master, three minions, a job and a refused event; leaves nothing behind')
+    .description('run a master and three minions with a job and a denied event; leaves no files')
     .action(async () => {
       // With it comes all that serves minions, which no other command needs.
       const { createDemoOutput, runDemo } = await import('../demo.ts');

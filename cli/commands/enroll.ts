@@ -23,7 +23,7 @@ interface EnrollCreateOptions {
   readonly by: NonNullable<EnrolRequest['by']>;
   readonly format: NonNullable<EnrolRequest['format']>;
   readonly minionConfig?: string;
-  readonly beside?: string;
+  readonly mergeUserData?: string;
   readonly lifetime?: number;
   readonly expires?: string;
   readonly protocol?: NonNullable<EnrolRequest['protocol']>;
@@ -36,7 +36,7 @@ const expiryUnitsMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_00
 /** The request that the options make. @throws CommandError ERR_ARGS */
 async function toEnrolRequest(
   id: string,
-  { ticket, wait: _wait, beside, expires, ...options }: EnrollCreateOptions,
+  { ticket, wait: _wait, mergeUserData: file, expires, ...options }: EnrollCreateOptions,
 ): Promise<EnrolRequest> {
   const { project, instance, address, by, format, lifetime, protocol, minionConfig } = options;
   return {
@@ -49,7 +49,7 @@ async function toEnrolRequest(
     ...(lifetime === undefined ? {} : { lifetime }),
     ...(protocol === undefined ? {} : { protocol }),
     ...(minionConfig === undefined ? {} : { configDir: minionConfig }),
-    ...(beside === undefined ? {} : { beside: await readTextFile(beside) }),
+    ...(file === undefined ? {} : { beside: await readTextFile(file) }),
     ...(expires === undefined ? {} : { expires: parseExpiry(expires) }),
   };
 }
@@ -158,28 +158,35 @@ function withCommonOptions(command: Command): Command {
 function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const create = enroll
     .command('create')
-    .description("begin an enrolment, and print the machine's user-data")
-    .argument('<id>', 'of the minion')
-    .requiredOption('--project <name>', 'whose machine it is')
-    .option('--instance <name>', 'what the cloud calls the machine; the ticket is for no other')
-    .option('--address <ip>', 'where the ticket must be shown from')
+    .description('begin an enrolment and print the user-data of the machine')
+    .argument('<id>', 'id of the minion')
+    .requiredOption('--project <name>', 'project that owns the machine')
+    .option(
+      '--instance <name>',
+      'instance id in the cloud; the ticket is valid for this instance only',
+    )
+    .option('--address <ip>', 'IP address that must present the ticket')
     .addOption(
-      new Option('--by <way>', 'how it comes to an accepted key')
+      new Option('--by <way>', 'how the minion gets an accepted key')
         .choices(['claim', 'keys', 'grain'])
         .default('claim'),
     )
     .addOption(
-      new Option('--format <format>', 'what reads the user-data')
+      new Option('--format <format>', 'program that reads the user-data')
         .choices(['cloud-init', 'shell', 'cloudbase-init'])
         .default('cloud-init'),
     )
-    .option('--minion-config <dir>', "folder of the minion's configuration, if not /etc/salt")
-    .option('--beside <file>', 'user-data that the machine gets besides')
-    .option('--lifetime <seconds>', 'how long the ticket is good for', parseCount)
-    .option('--expires <time>', 'when its key ends: 90m, 12h, 30d, or a date')
-    .option('--protocol <n>', 'lowest protocol version that it is heard in', parseProtocol)
-    .option('--ticket', 'print the ticket alone; no user-data is made')
-    .option('--wait', 'wait until the minion has signed in');
+    .option('--minion-config <dir>', 'configuration directory of the minion (default: /etc/salt)')
+    .option('--merge-user-data <file>', 'other user-data for the machine, merged into the output')
+    .option('--lifetime <seconds>', 'validity of the ticket', parseCount)
+    .option('--expires <time>', 'expiry of the accepted key: 90m, 12h, 30d, or a date')
+    .option(
+      '--protocol <n>',
+      'lowest protocol version that is accepted from the minion',
+      parseProtocol,
+    )
+    .option('--ticket', 'print the ticket only, without user-data')
+    .option('--wait', 'wait until the minion signs in');
   withCommonOptions(create).action(
     async (id: string, options: EnrollCreateOptions & CommonOptions) => {
       const bridge = await open(options.configDir);
@@ -197,9 +204,9 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
 function addImport(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const command = enroll
     .command('import')
-    .description('accept the keys of many minions, all of them or none')
+    .description('accept the keys of a list of minions; an error accepts none of them')
     .argument('<file>', 'JSON: a list of {id, publicKey or fingerprint, project?}; - for stdin')
-    .option('--project <name>', 'for those that say none');
+    .option('--project <name>', 'project of entries without one');
   withCommonOptions(command).action(
     async (file: string, options: CommonOptions & { readonly project?: string }) => {
       const minions = await readMinionList(file, options.project, context);
@@ -228,7 +235,7 @@ function addShowCommands(enroll: Command, context: CommandContext, open: OpenBri
   });
   const wait = enroll
     .command('wait')
-    .description('wait until a minion has signed in, or cannot')
+    .description('wait until a minion signs in or its enrolment fails')
     .argument('<number>');
   withCommonOptions(wait).action(async (number: string, { configDir }: CommonOptions) => {
     await followEnrolment(await open(configDir), number, context);
@@ -238,9 +245,9 @@ function addShowCommands(enroll: Command, context: CommandContext, open: OpenBri
 function addRetire(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const command = enroll
     .command('retire')
-    .description('end all that a machine has: key, connections, mine, jobs')
-    .argument('[id]', 'of its minion')
-    .option('--instance <name>', 'what the cloud calls it');
+    .description('remove a machine: its key, connections, mine and jobs')
+    .argument('[id]', 'id of the minion')
+    .option('--instance <name>', 'instance id in the cloud');
   withCommonOptions(command).action(
     async (id: string | undefined, options: CommonOptions & { readonly instance?: string }) => {
       const { instance } = options;

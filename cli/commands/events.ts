@@ -15,10 +15,10 @@ interface EventsOptions {
 export function addEventsCommand(program: Command, context: CommandContext): void {
   program
     .command('events')
-    .description('follow the event bus')
-    .argument('[pattern]', 'a glob on the tag')
+    .description('print events of the event bus as they are fired')
+    .argument('[pattern]', 'tags to print, as a glob (default: all)')
     .addOption(configOption())
-    .option('-n, --count <n>', 'end after n events', parseCount)
+    .option('-n, --count <n>', 'exit after n events', parseCount)
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async (pattern: string | undefined, options: EventsOptions) => {

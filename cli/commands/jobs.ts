@@ -119,12 +119,12 @@ interface ShowOptions extends OutputCommandOptions {
 
 /** `saltbridge jobs`: what was published, what came back, and why the rest did not. */
 export function addJobsCommand(program: Command, context: CommandContext): void {
-  const jobs = program.command('jobs').description('see jobs and what came back');
+  const jobs = program.command('jobs').description('show jobs and their returns');
   jobs
     .command('list')
     .description('list the latest jobs')
     .addOption(configOption())
-    .option('-n, --limit <n>', 'how many', parseCount, 50)
+    .option('-n, --limit <n>', 'maximum number of jobs', parseCount, 50)
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async ({ configDir, limit = 50, json }: ListOptions) => {
@@ -133,10 +133,10 @@ export function addJobsCommand(program: Command, context: CommandContext): void 
     });
   const show = jobs
     .command('show')
-    .description('show one job: what became of it at each minion, and what came back')
+    .description('show one job: its state and its return on each minion')
     .argument('<jid>', "the job's id")
     .addOption(configOption())
-    .option('--no-returns', 'without what came back');
+    .option('--no-returns', 'leave out the returns');
   addOutputOptions(show);
   show
     .addOption(jsonOption())

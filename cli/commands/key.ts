@@ -391,18 +391,18 @@ const operations: readonly {
 
 /** `saltbridge key`: what `salt-key` does. */
 export function addKeyCommand(program: Command, context: CommandContext): void {
-  const key = program.command('key').description("see and change the minions' keys");
+  const key = program.command('key').description('manage the keys of minions');
   addShowCommands(key, context);
   for (const { operation, description, include } of operations) {
     const command = key
       .command(operation)
       .description(description)
-      .argument('<glob>', 'which ids')
+      .argument('<glob>', 'ids of minions, as a glob')
       .addOption(configOption())
-      .option('--fingerprint <fingerprint>', 'only the key that has this fingerprint')
-      .option('-y, --yes', 'do not ask');
+      .option('--fingerprint <fingerprint>', 'only the key with this fingerprint')
+      .option('-y, --yes', 'do not ask for confirmation');
     for (const state of include)
-      command.option(`--include-${state}`, `also keys that are ${state}`);
+      command.option(`--include-${state}`, `include keys that are ${state}`);
     if (operation === 'delete') {
       const state = new Option('--state <state>', 'only keys in this state');
       command.addOption(state.choices(['accepted', 'denied', 'pending', 'rejected']));
@@ -418,8 +418,8 @@ export function addKeyCommand(program: Command, context: CommandContext): void {
   }
   key
     .command('unpin')
-    .description('hear an id again in a lower protocol version than it has proved')
-    .argument('<id>', 'the whole id')
+    .description('let a minion sign in with a lower protocol version than before')
+    .argument('<id>', 'id of the minion; no glob')
     .addOption(configOption())
     .addOption(logLevelOption())
     .action(async (id: string, { configDir }: ConfigOptions) => {
@@ -431,7 +431,7 @@ export function addKeyCommand(program: Command, context: CommandContext): void {
 function addShowCommands(key: Command, context: CommandContext): void {
   key
     .command('list')
-    .description('list all keys by state')
+    .description('list all keys, grouped by state')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -443,7 +443,7 @@ function addShowCommands(key: Command, context: CommandContext): void {
   key
     .command('finger')
     .description('show fingerprints')
-    .argument('[glob]', "which ids; without it, all and the master's own")
+    .argument('[glob]', "ids of minions, as a glob (default: all ids, and the master's key)")
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -455,7 +455,7 @@ function addShowCommands(key: Command, context: CommandContext): void {
   key
     .command('print')
     .description('show public keys')
-    .argument('<glob>', 'which ids')
+    .argument('<glob>', 'ids of minions, as a glob')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -469,10 +469,10 @@ function addShowCommands(key: Command, context: CommandContext): void {
 function addGenerateCommand(key: Command, context: CommandContext): void {
   key
     .command('gen')
-    .description("make a minion's key pair, to be put on its machine")
-    .option('--dir <dir>', 'where to write <name>.pem and <name>.pub', '.')
-    .requiredOption('--name <name>', "the files' name")
-    .option('--bits <n>', 'size of the key', parseCount, 2048)
+    .description('create a key pair for a minion')
+    .option('--dir <dir>', 'directory for <name>.pem and <name>.pub', '.')
+    .requiredOption('--name <name>', 'base name of both files')
+    .option('--bits <n>', 'key size in bits', parseCount, 2048)
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action(async ({ json, ...options }: GenerateOptions) => {

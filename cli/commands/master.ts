@@ -80,7 +80,7 @@ export function addMasterCommand(program: Command, context: CommandContext): voi
     .command('master')
     .description('run a master')
     .addOption(configOption())
-    .option('-d, --daemon', 'run in the background; return when it answers')
+    .option('-d, --daemon', 'run in the background; return when the master is ready')
     .addOption(logLevelOption())
     // For the process that -d starts: its standard error is the log file already.
     .addOption(new Option('--no-console', 'log to log_file alone').hideHelp())

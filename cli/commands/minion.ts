@@ -19,12 +19,12 @@ interface MinionOptions {
 export function addMinionCommand(program: Command, context: CommandContext): void {
   program
     .command('minion')
-    .description('run a small minion, for trying things out')
-    .option('--master <host>', 'the master', '127.0.0.1')
-    .option('--master-port <n>', "the master's ret_port", parsePort, 4506)
-    .option('--master-finger <fingerprint>', 'trust only a master with this key')
-    .requiredOption('--id <id>', "the minion's id")
-    .requiredOption('--state-dir <dir>', 'where its keys are kept')
+    .description('run a small minion for experiments')
+    .option('--master <host>', 'address of the master', '127.0.0.1')
+    .option('--master-port <n>', 'ret_port of the master', parsePort, 4506)
+    .option('--master-finger <fingerprint>', 'accept only a master whose key has this fingerprint')
+    .requiredOption('--id <id>', 'id of the minion')
+    .requiredOption('--state-dir <dir>', 'directory for its keys')
     .addOption(logLevelOption())
     .action((options: MinionOptions) => runMinion(options, context));
 }

@@ -57,7 +57,7 @@ interface DoctorOptions {
 export function addDoctorCommand(program: Command, context: CommandContext): void {
   program
     .command('doctor')
-    .description('look for what is wrong with a master, running or not; changes nothing')
+    .description('check the configuration, files and machine of a master; changes nothing')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -113,12 +113,12 @@ function formatMigrationSection(
   return [headings[outcome], '', ...findings.flatMap(formatMigrationFinding), ''];
 }
 
-function formatMigrationFinding({ name, file, line, meaning, wayOut }: MigrationFinding): string[] {
+function formatMigrationFinding({ name, file, line, meaning, remedy }: MigrationFinding): string[] {
   const place = line === 0 ? file : `${file}:${line}`;
   return [
     `  ${escapeName(name)} (${escapeName(place)})`,
     `    ${escapeName(meaning)}`,
-    ...(wayOut === '' ? [] : [`    -> ${escapeName(wayOut)}`]),
+    ...(remedy === '' ? [] : [`    -> ${escapeName(remedy)}`]),
   ];
 }
 
@@ -137,13 +137,16 @@ interface MigrateOptions {
 export function addMigrateCommand(program: Command, context: CommandContext): void {
   program
     .command('migrate')
-    .description('what moving from salt-master takes')
+    .description('prepare the migration from salt-master')
     .command('check')
-    .description('report what a configuration uses, and what becomes of it; changes nothing')
-    .argument('[dir]', "salt-master's configuration directory", '/etc/salt')
-    .option('--write <file>', 'write the least policy to a new file (0600), for master.d')
+    .description('report what works, what is ignored and what must change; changes nothing')
+    .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')
+    .option('--write <file>', 'write the smallest policy to a new file (mode 0600), for master.d')
     .addOption(
-      new Option('--policy <file>', 'the same (0644), outside of the directory').conflicts('write'),
+      new Option(
+        '--policy <file>',
+        'the same with mode 0644; the file must be outside of the directory',
+      ).conflicts('write'),
     )
     .addOption(jsonOption())
     .addOption(logLevelOption())

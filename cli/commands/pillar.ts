@@ -22,15 +22,15 @@ interface PillarOptions {
 
 /** `saltbridge pillar`. */
 export function addPillarCommand(program: Command, context: CommandContext): void {
-  const pillar = program.command('pillar').description("minions' pillar, as it would be now");
+  const pillar = program.command('pillar').description('render the pillar of a minion');
   addShow(pillar, context);
   addExplain(pillar, context);
   addDiff(pillar, context);
 }
 
 function addShow(pillar: Command, context: CommandContext): void {
-  addPillarSubcommand(pillar, 'show', 'show a value of it, or all')
-    .argument('[key]', 'keys with : between them')
+  addPillarSubcommand(pillar, 'show', 'show one value, or the whole pillar')
+    .argument('[key]', 'key of the value; nested keys are separated by :')
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);
       const whole = await api.show(toPillarQuestion(minion, options));
@@ -45,8 +45,8 @@ function addShow(pillar: Command, context: CommandContext): void {
 }
 
 function addExplain(pillar: Command, context: CommandContext): void {
-  addPillarSubcommand(pillar, 'explain', 'say which files give a value, the one that wins last')
-    .argument('[key]', 'keys with : between them')
+  addPillarSubcommand(pillar, 'explain', 'list the files that set a value; the last one wins')
+    .argument('[key]', 'key of the value; nested keys are separated by :')
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);
       const asked = { ...toPillarQuestion(minion, options), ...(key === undefined ? {} : { key }) };
@@ -58,27 +58,29 @@ function addExplain(pillar: Command, context: CommandContext): void {
 }
 
 function addDiff(pillar: Command, context: CommandContext): void {
-  addPillarSubcommand(pillar, 'diff', 'say what would change in what the minion last got').action(
-    async (minion: string, options: PillarOptions) => {
-      const { pillar: api } = await context.openApi(options.configDir);
-      const changes = await api.diff(toPillarQuestion(minion, options));
-      if (options.json === true) {
-        const list = changes.map((change): WireMap => ({ ...change }));
-        return printLine(context.stdout, formatJson(list));
-      }
-      if (changes.length === 0) await printLine(context.stderr, 'Nothing changes.');
-      for (const change of changes) await printLine(context.stdout, formatDifference(change));
-    },
-  );
+  addPillarSubcommand(
+    pillar,
+    'diff',
+    'show the difference to the pillar that the minion last received',
+  ).action(async (minion: string, options: PillarOptions) => {
+    const { pillar: api } = await context.openApi(options.configDir);
+    const changes = await api.diff(toPillarQuestion(minion, options));
+    if (options.json === true) {
+      const list = changes.map((change): WireMap => ({ ...change }));
+      return printLine(context.stdout, formatJson(list));
+    }
+    if (changes.length === 0) await printLine(context.stderr, 'Nothing changes.');
+    for (const change of changes) await printLine(context.stdout, formatDifference(change));
+  });
 }
 
 function addPillarSubcommand(pillar: Command, name: string, description: string): Command {
   return pillar
     .command(name)
     .description(description)
-    .argument('<minion>')
-    .option('--saltenv <name>', 'as if the minion asked with it')
-    .option('--pillarenv <name>', 'as if the minion asked with it')
+    .argument('<minion>', 'id of the minion')
+    .option('--saltenv <name>', 'saltenv of the request')
+    .option('--pillarenv <name>', 'pillarenv of the request')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption());

@@ -15,7 +15,7 @@ interface RunsOptions extends ReactionOptions {
 
 /** `saltbridge reactions`. */
 export function addReactionsCommand(program: Command, context: CommandContext): void {
-  const reactions = program.command('reactions').description('what follows from events');
+  const reactions = program.command('reactions').description('show reactions and their runs');
   addList(reactions, context);
   addShow(reactions, context);
   addRuns(reactions, context);
@@ -39,7 +39,7 @@ function addList(reactions: Command, context: CommandContext): void {
 function addShow(reactions: Command, context: CommandContext): void {
   reactions
     .command('show')
-    .description('show one reaction, with its limits')
+    .description('show one reaction and its limits')
     .argument('<name>')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -54,9 +54,11 @@ function addShow(reactions: Command, context: CommandContext): void {
 function addRuns(reactions: Command, context: CommandContext): void {
   reactions
     .command('runs')
-    .description('list runs: those that are not over, then the latest')
-    .argument('[name]', 'of one reaction only')
-    .addOption(new Option('--limit <number>', 'at most so many').argParser(parseCount).default(20))
+    .description('list runs: unfinished ones first, then the latest')
+    .argument('[name]', 'name of the reaction (default: all)')
+    .addOption(
+      new Option('--limit <number>', 'maximum number of runs').argParser(parseCount).default(20),
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -82,24 +84,24 @@ function formatAction(action: ReactionInfo['do']): string {
 }
 
 function formatReaction(info: ReactionInfo): string {
-  const { do: action, origin, oncePer, onceBy } = info;
-  const by = onceBy.length === 0 ? '' : ` by ${onceBy.join(', ')}`;
+  const { do: action, origin, throttleSeconds, throttleKey } = info;
+  const by = throttleKey.length === 0 ? '' : ` by ${throttleKey.join(', ')}`;
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['reaction', info.name],
     ['written', origin === undefined ? undefined : `${origin.file}:${origin.line}`],
     ['on', [info.on].flat().join(', ')],
     ['from', info.from],
     ['do', JSON.stringify(action)],
-    ['once', oncePer === 0 ? undefined : `per ${oncePer} s${by}`],
-    ['at once', `${info.atOnce} (${info.running} running)`],
+    ['throttle', throttleSeconds === 0 ? undefined : `${throttleSeconds} s${by}`],
+    ['max concurrent', `${info.maxConcurrent} (${info.running} running)`],
     ['queue', `${info.queue} (${info.waiting} waiting)`],
-    ['timeout', `${info.timeout} s`],
+    ['timeout', `${info.timeoutSeconds} s`],
     ['rate', info.rate],
     ['subject', `service:reaction:${info.name}`],
   ];
   return rows
     .flatMap(([name, text]) =>
-      text === undefined ? [] : [`${name.padEnd(10)}${escapeName(text)}`],
+      text === undefined ? [] : [`${name.padEnd(16)}${escapeName(text)}`],
     )
     .join('\n');
 }

@@ -367,33 +367,36 @@ function addSaltKeyOptions(command: Command): void {
   command
     .addOption(configOption())
     .option('-l, --list <state>', 'list keys: acc, pre (or un), rej, den, all')
-    .option('-L, --list-all', 'list all keys; so it does when it is asked for nothing')
+    .option('-L, --list-all', 'list all keys; the default without other options')
     .option('-a, --accept <glob>', 'accept pending keys')
     .option('-A, --accept-all', 'accept all pending keys')
     .option('-r, --reject <glob>', 'reject pending keys')
     .option('-R, --reject-all', 'reject all pending keys')
-    .option('--include-all', 'also accepted keys when rejecting, rejected ones when accepting')
-    .option('--include-accepted', 'also accepted keys when rejecting')
-    .option('--include-rejected', 'also rejected keys when accepting')
-    .option('--include-denied', 'also denied keys when accepting or rejecting')
+    .option(
+      '--include-all',
+      'include accepted keys when rejecting, and rejected keys when accepting',
+    )
+    .option('--include-accepted', 'include accepted keys when rejecting')
+    .option('--include-rejected', 'include rejected keys when accepting')
+    .option('--include-denied', 'include denied keys when accepting or rejecting')
     .option('-p, --print <glob>', 'show public keys')
     .option('-P, --print-all', 'show all public keys')
     .option('-d, --delete <glob>', 'delete keys')
     .option('-D, --delete-all', 'delete all keys')
     .option('-f, --finger <glob>', 'show fingerprints')
     .option('-F, --finger-all', 'show all fingerprints')
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'do not ask for confirmation')
     .option('--gen-keys <name>', 'make a key pair')
-    .option('--gen-keys-dir <dir>', 'where to', '.')
-    .option('--keysize <bits>', 'size of new keys', '2048')
+    .option('--gen-keys-dir <dir>', 'directory for the key pair', '.')
+    .option('--keysize <bits>', 'size of new keys in bits', '2048')
     .option('--gen-signature', "sign the master's public key")
-    .option('--signature-path <dir>', 'where to')
-    .option('--priv <file>', 'the key to sign with')
-    .option('--pub <file>', 'the key to sign')
-    .option('--auto-create', 'make the key to sign with if there is none');
+    .option('--signature-path <dir>', 'directory for the signature')
+    .option('--priv <file>', 'private key that signs')
+    .option('--pub <file>', 'public key to be signed')
+    .option('--auto-create', 'create the signing key if it does not exist');
   addOutputOptions(command);
   command
-    .option('-q, --quiet', 'without effect; as in Salt it silences only errors')
+    .option('-q, --quiet', 'has no effect here; in Salt it suppresses errors only')
     .addOption(new Option('--rotate-aes-key <boolean>').hideHelp())
     .addOption(new Option('--preserve-minions <boolean>').hideHelp())
     .addOption(new Option('--log-level <level>').hideHelp());
@@ -406,7 +409,7 @@ const keysizes = { minimum: 2048, maximum: 32_768 };
 export function addSaltKeyCommand(program: Command, context: CommandContext): void {
   const command = program
     .command('salt-key')
-    .description("see and change the minions' keys, with a running master or without");
+    .description('manage the keys of minions; the master need not run');
   addSaltKeyOptions(command);
   command.action(async (options: SaltKeyOptions) => {
     const complaint = findUsageError(options);

@@ -141,16 +141,21 @@ export function addSaltRunCommand(program: Command, context: CommandContext): vo
     .command('salt-run')
     .description('run a function on the master')
     .usage('[options] <function> [arguments]')
-    .argument('[fun]', 'the function, for instance jobs.list_jobs; without: what there is')
+    .argument('[fun]', 'the function, for instance jobs.list_jobs (default: list all functions)')
     .argument('[args...]', 'its arguments: YAML values, or name=value')
     .addOption(configOption())
-    .option('-t, --timeout <seconds>', 'time that minions have to answer', parseSeconds)
-    .option('-d, --doc', 'show what a function, a module or all of them are for')
+    .option('-t, --timeout <seconds>', 'time for minions to answer', parseSeconds)
+    .option('-d, --doc', 'show the documentation of a function, of a module or of all')
     .addOption(new Option('--documentation').hideHelp())
-    .option('--async', 'start it, and do not wait')
-    .option('--quiet', 'print nothing of what it returns')
-    .option('--jid <jid>', "the run's id, in place of a new one")
-    .addOption(new Option('--no-parse <names>', 'keywords whose value is text').default('', 'none'))
+    .option('--async', 'start the function and do not wait for it')
+    .option('--quiet', 'do not print the return')
+    .option('--jid <jid>', 'jid to use instead of a new one')
+    .addOption(
+      new Option('--no-parse <names>', 'keywords whose value is not parsed as YAML').default(
+        '',
+        'none',
+      ),
+    )
     .addOption(new Option('--skip-grains').hideHelp())
     .addOption(new Option('--hard-crash').hideHelp());
   addLoginOptions(command);

@@ -108,7 +108,10 @@ function addTargetOptions(command: Command): Command {
     const others = targetFlags.map((flag) => flag.name).filter((other) => other !== name);
     command.addOption(new Option(flags, description).conflicts(others));
   }
-  return command.option('--delimiter <text>', 'between the keys of grains and pillar (default: :)');
+  return command.option(
+    '--delimiter <text>',
+    'separator of nested keys of grains and pillar (default: :)',
+  );
 }
 
 /** The target that the command line names. */
@@ -140,7 +143,7 @@ interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOpt
   readonly batchWait?: number;
   readonly batchSafeLimit?: number;
   readonly batchSafeSize: string;
-  readonly plan?: boolean;
+  readonly dryRun?: boolean;
   readonly failhard?: boolean;
   readonly startEvent?: boolean;
   readonly doc?: boolean;
@@ -155,34 +158,52 @@ interface SaltOptions extends SaltRequestOptions, OutputCommandOptions, LoginOpt
 function addSaltOptions(command: Command): void {
   command.addOption(configOption());
   addTargetOptions(command)
-    .option('--plan', 'run nothing: print who the target means, and why')
-    .option('-t, --timeout <seconds>', 'time without news before asking', parseSeconds)
-    .option('-g, --gather-job-timeout <seconds>', 'time for the answer to that', parseSeconds)
-    .option('--async', 'do not wait; print the jid')
-    .option('-b, --batch <n>', 'run on so many minions at a time, or on such a part: 25%')
-    .addOption(new Option('--batch-size <n>').hideHelp())
-    .option('--batch-wait <seconds>', 'time between a minion and the next', parseSeconds)
-    .addOption(
-      new Option('--batch-safe-limit <n>', 'a batch, if there are so many').argParser(parseCount),
+    .option('--dry-run', 'run nothing: list the minions that the target matches, and why')
+    .option(
+      '-t, --timeout <seconds>',
+      'time without a return before minions are asked whether they still run the job',
+      parseSeconds,
     )
-    .addOption(new Option('--batch-safe-size <n>', 'of that size').default('8'))
-    .option('--failhard', 'end a batch at the first failure')
-    .option('--subset <n>', 'run on so many minions, chosen at random', parseCount)
-    .option('-s, --static', 'print all returns at once, at the end')
-    .option('-d, --doc', 'show the documentation of a function, or of all')
-    .addOption(new Option('--documentation').hideHelp())
-    .option('-v, --verbose', 'tell the jid, and names in the summary')
-    .option('--show-jid', 'tell the jid')
-    .addOption(new Option('--show-timeout').hideHelp())
-    .option('--hide-timeout', 'say nothing of minions that do not answer')
-    .option('--summary', 'count at the end')
-    .option('--return <names>', 'returners that run on the minions')
-    .option('--start-event', 'minions of 3008 and later tell when they begin')
-    .option('--metadata <map>', 'is kept with the job, and returned')
-    .option('--jid <jid>', "the job's id, in place of a new one")
-    .option('--args-separator <text>', 'stands between arguments of several functions', ',')
+    .option(
+      '-g, --gather-job-timeout <seconds>',
+      'time for minions to answer that question',
+      parseSeconds,
+    )
+    .option('--async', 'print the jid and do not wait for returns')
+    .option('-b, --batch <n>', 'number of minions at a time, or a share of them: 25%')
+    .addOption(new Option('--batch-size <n>').hideHelp())
+    .option(
+      '--batch-wait <seconds>',
+      'wait after a return before the next minion starts',
+      parseSeconds,
+    )
     .addOption(
-      new Option('--no-parse <names>', 'keywords whose value is text').default('', 'none'),
+      new Option(
+        '--batch-safe-limit <n>',
+        'use a batch if the target matches at least n minions',
+      ).argParser(parseCount),
+    )
+    .addOption(new Option('--batch-safe-size <n>', 'batch size in that case').default('8'))
+    .option('--failhard', 'stop a batch at the first failure')
+    .option('--subset <n>', 'run on n minions, chosen at random', parseCount)
+    .option('-s, --static', 'print all returns together at the end')
+    .option('-d, --doc', 'print the documentation of a function, or of all functions')
+    .addOption(new Option('--documentation').hideHelp())
+    .option('-v, --verbose', 'print the jid, and minion ids in the summary')
+    .option('--show-jid', 'print the jid')
+    .addOption(new Option('--show-timeout').hideHelp())
+    .option('--hide-timeout', 'do not list minions that do not answer')
+    .option('--summary', 'print a summary at the end')
+    .option('--return <names>', 'returners for the minions to use')
+    .option('--start-event', 'let minions of 3008 and later fire an event when they begin')
+    .option('--metadata <map>', 'data that is stored with the job and returned')
+    .option('--jid <jid>', 'jid to use instead of a new one')
+    .option('--args-separator <text>', 'separator of the arguments of several functions', ',')
+    .addOption(
+      new Option('--no-parse <names>', 'keywords whose value is not parsed as YAML').default(
+        '',
+        'none',
+      ),
     );
   addLoginOptions(command);
   addOutputOptions(command);
@@ -310,7 +331,7 @@ async function runSalt(
   const isDoc = options.doc === true || options.documentation === true;
   const given = words.filter((word) => word !== undefined);
   const [tgt, fun, ...args] = isDoc ? toDocsArguments(given) : given;
-  if (options.plan === true && tgt !== undefined) return showTargetPlan(tgt, options, context);
+  if (options.dryRun === true && tgt !== undefined) return showTargetPlan(tgt, options, context);
   if (tgt === undefined || fun === undefined) return printIncompleteUsage(command, context, tgt);
   let request: RunRequest;
   try {

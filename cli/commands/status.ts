@@ -13,7 +13,7 @@ interface StatusOptions {
 export function addStatusCommand(program: Command, context: CommandContext): void {
   program
     .command('status')
-    .description('show how the master is doing')
+    .description('show the state of the running master')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -17,15 +17,15 @@ export function addStoreCommand(program: Command, context: CommandContext): void
   const store = program.command('store').description('back up, restore and check the store');
   store
     .command('backup')
-    .description('make a backup, also while the master runs')
-    .argument('<target>', 'a new file, or a folder, where it is named by the time')
+    .description('write a backup; the master may be running')
+    .argument('<target>', 'new file, or a directory in which the file is named after the time')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((target: string, options: StoreOptions) => backUp(target, options, context));
   store
     .command('restore')
-    .description('put a backup in the place of the store of a stopped master')
+    .description('replace the store of a stopped master with a backup')
     .argument('<file>', 'the backup')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -33,8 +33,8 @@ export function addStoreCommand(program: Command, context: CommandContext): void
     .action((file: string, options: StoreOptions) => restore(file, options, context));
   store
     .command('check')
-    .description('read the store, or a backup, to its end and tell what is wrong')
-    .argument('[file]', 'a backup; without it, the store itself')
+    .description('read the whole store, or a backup, and report errors')
+    .argument('[file]', 'a backup (default: the store)')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -43,7 +43,7 @@ export function addStoreCommand(program: Command, context: CommandContext): void
     );
   store
     .command('info')
-    .description('show what the store holds, and its size')
+    .description('show the contents of the store and its size')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

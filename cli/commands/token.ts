@@ -18,7 +18,7 @@ interface RevokeOptions extends TokenOptions {
 
 /** `saltbridge token`. */
 export function addTokenCommand(program: Command, context: CommandContext): void {
-  const token = program.command('token').description('tokens of users who logged in');
+  const token = program.command('token').description('list and revoke tokens of users');
   addList(token, context);
   addRevoke(token, context);
 }
@@ -26,7 +26,7 @@ export function addTokenCommand(program: Command, context: CommandContext): void
 function addList(token: Command, context: CommandContext): void {
   token
     .command('list')
-    .description('list the tokens that are valid; what is listed lets nobody in')
+    .description('list valid tokens by id; an id cannot be used to log in')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -39,11 +39,11 @@ function addList(token: Command, context: CommandContext): void {
 function addRevoke(token: Command, context: CommandContext): void {
   token
     .command('revoke')
-    .description('end tokens at once')
-    .argument('[id]', 'of a token, as list shows it')
-    .option('--user <name>', 'those of this user')
-    .option('--eauth <name>', 'those that this eauth was asked for')
-    .option('--all', 'all of them')
+    .description('revoke tokens')
+    .argument('[id]', 'id of the token, as printed by list')
+    .option('--user <name>', 'all tokens of this user')
+    .option('--eauth <name>', 'all tokens of this eauth')
+    .option('--all', 'all tokens')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -213,21 +213,21 @@ export interface OutputChoice {
 
 export function addOutputOptions(command: Command): void {
   command
-    .option('--out <outputter>', 'how to print: nested, json, yaml, txt, raw, quiet, …')
+    .option('--out <outputter>', 'output format: nested, json, yaml, txt, raw, quiet, …')
     .addOption(new Option('--output <outputter>').hideHelp())
-    .option('--out-indent <n>', 'spaces for each level; negative: on one line', parseInteger)
+    .option('--out-indent <n>', 'spaces per level; negative: one line', parseInteger)
     .addOption(new Option('--output-indent <n>').argParser(parseInteger).hideHelp())
-    .option('--out-file <file>', 'print returns to a file')
+    .option('--out-file <file>', 'write returns to a file')
     .addOption(new Option('--output-file <file>').hideHelp())
-    .option('--out-file-append', 'keep what is in that file')
+    .option('--out-file-append', 'append to that file')
     .addOption(new Option('--output-file-append').hideHelp())
-    .option('--no-color', 'without colours')
+    .option('--no-color', 'disable colours')
     .addOption(new Option('--no-colour').hideHelp())
-    .option('--force-color', 'with colours, also where there is no terminal')
+    .option('--force-color', 'use colours even if the output is not a terminal')
     .addOption(new Option('--force-colour').hideHelp())
-    .option('--state-output <form>', 'how to print states: full, terse, mixed, changes')
+    .option('--state-output <form>', 'format of states: full, terse, mixed, changes')
     .addOption(new Option('--state_output <form>').hideHelp())
-    .option('--state-verbose <boolean>', 'print states that need no change', parseBoolean)
+    .option('--state-verbose <boolean>', 'also print states without changes', parseBoolean)
     .addOption(new Option('--state_verbose <boolean>').argParser(parseBoolean).hideHelp());
 }
 

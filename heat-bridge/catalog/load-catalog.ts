@@ -1,18 +1,18 @@
 /** The files of a catalog: YAML, a map of names to commands in each, and plans below `plans`. */
 
-import { readdir, readFile, stat } from 'node:fs/promises';
-import path from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { parseYaml } from '../../master/index.ts';
+import { listYamlFiles } from '../../runtime/index.ts';
 import { Catalog } from '../commands/command-catalog.ts';
 import {
   type CommandDefinition,
   catalogError,
   isPlainMap,
-  parseCommandDefinition,
+  parseCommandEntry,
 } from '../commands/command-definition.ts';
 import { BridgeError } from '../errors.ts';
 import { compilePlan } from '../plans/plan-catalog.ts';
-import { type PlanDefinition, parsePlanDefinition } from '../plans/plan-definition.ts';
+import { type PlanDefinition, parsePlanEntry } from '../plans/plan-definition.ts';
 
 const maxFileBytes = 1_048_576;
 
@@ -65,13 +65,11 @@ export async function loadCatalog(
   const definitions = parseEntries(
     commands,
     findings,
-    parseCommandDefinition,
+    parseCommandEntry,
     (one) => new Catalog([one]),
   );
   const catalog = new Catalog([...definitions, ...known.filter((it) => !isIn(definitions, it))]);
-  const read = parseEntries(plans, findings, parsePlanDefinition, (one) =>
-    compilePlan(one, catalog),
-  );
+  const read = parseEntries(plans, findings, parsePlanEntry, (one) => compilePlan(one, catalog));
   findings.sort((a, b) => files.indexOf(a.file) - files.indexOf(b.file));
   return { definitions, plans: read, findings };
 }
@@ -118,10 +116,7 @@ function isIn(definitions: readonly CommandDefinition[], { name }: CommandDefini
 
 async function listCatalogFiles(place: string): Promise<string[]> {
   try {
-    if (!(await stat(place)).isDirectory()) return [place];
-    const names = await readdir(place);
-    const files = names.filter((name) => /^[^.].*\.ya?ml$/.test(name)).sort();
-    return files.map((name) => path.join(place, name));
+    return await listYamlFiles(place);
   } catch (cause) {
     throw new BridgeError('ERR_CATALOG', `${place}: cannot be read`, { cause });
   }

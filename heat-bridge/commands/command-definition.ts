@@ -3,6 +3,7 @@
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import { type RenameScope, renameProblem } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 
 /** A JSON Schema; see docs/bridge.md for the keywords that are known. */
@@ -174,6 +175,44 @@ function parseArgumentSource(
     }
   }
   throw catalogError(name, field, 'expected the name of a parameter, {value: …} or {map: …}');
+}
+
+/** Reads a command of a catalog file. @throws BridgeError ERR_CATALOG */
+export function parseCommandEntry(name: string, value: unknown): CommandDefinition {
+  if (!isPlainMap(value)) return parseCommandDefinition(name, value);
+  const concurrency = withOptionNames(value.concurrency, {
+    names: new Map([['per_target', 'perTarget']]),
+    scope: 'concurrency',
+    refuse: (field, problem) => catalogError(name, `concurrency.${field}`, problem),
+  });
+  const given = concurrency === undefined ? value : { ...value, concurrency };
+  return parseCommandDefinition(name, given);
+}
+
+/** How the fields of a file become the options of programs. */
+interface FieldNames {
+  /** Fields of files, with the options of programs that they mean. */
+  readonly names: ReadonlyMap<string, string>;
+  /** Where former names are looked up. */
+  readonly scope: RenameScope;
+  readonly refuse: (field: string, problem: string) => BridgeError;
+}
+
+/**
+ * The fields of a map in a file, as the options of programs.
+ * @throws what `refuse` makes, for former names and for names that only programs have
+ */
+export function withOptionNames(value: unknown, { names, scope, refuse }: FieldNames): unknown {
+  if (!isPlainMap(value)) return value;
+  const inFile = new Map([...names].map(([field, option]) => [option, field]));
+  const renamed = Object.entries(value).map(([key, it]) => {
+    const renaming = renameProblem(scope, key);
+    if (renaming !== undefined) throw refuse(key, renaming);
+    const field = inFile.get(key);
+    if (field !== undefined) throw refuse(key, `in files this is ${field}`);
+    return [names.get(key) ?? key, it];
+  });
+  return Object.fromEntries(renamed);
 }
 
 /** Whether it is an object of JSON. */

@@ -3,6 +3,7 @@
 import { compileJsonSchema, PolicyError, schemaKeywords } from '../../acl/index.ts';
 import { isPlainYamlText } from '../../master/index.ts';
 import { compileSearchPattern, type WireMap, type WireValue } from '../../minion-protocol/index.ts';
+import { renameProblem } from '../../runtime/index.ts';
 import { BridgeError } from '../errors.ts';
 import {
   type ArgumentSource,
@@ -19,21 +20,36 @@ import {
  * The annotations that there are: the text may begin with `-`; it may have several lines; the state
  * file that it goes into writes it with `yaml_encode` or `json`.
  */
-const textAnnotations: ReadonlySet<string> = new Set(['x-dash', 'x-lines', 'x-quoted']);
+const textAnnotations: ReadonlySet<string> = new Set([
+  'x-allow-leading-dash',
+  'x-allow-newlines',
+  'x-quoted-by-template',
+]);
 
 const { one, list, map } = schemaKeywords;
 
-/** The schema as JSON Schema knows it. */
-function withoutAnnotations(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(withoutAnnotations);
+/**
+ * The schema as JSON Schema knows it.
+ * @param onRenamed - called with the former name of an annotation, and what to write instead
+ */
+function withoutAnnotations(
+  schema: unknown,
+  onRenamed: (keyword: string, problem: string) => never,
+): unknown {
+  const inner = (value: unknown): unknown => withoutAnnotations(value, onRenamed);
+  if (Array.isArray(schema)) return schema.map(inner);
   if (!isPlainMap(schema)) return schema;
+  for (const keyword of Object.keys(schema)) {
+    const problem = renameProblem('schema', keyword);
+    if (problem !== undefined) onRenamed(keyword, problem);
+  }
   const known = Object.entries(schema).filter(([keyword]) => !textAnnotations.has(keyword));
   return Object.fromEntries(
     known.map(([keyword, value]) => {
-      if (one.has(keyword) || list.has(keyword)) return [keyword, withoutAnnotations(value)];
+      if (one.has(keyword) || list.has(keyword)) return [keyword, inner(value)];
       if (!map.has(keyword) || !isPlainMap(value)) return [keyword, value];
-      const inner = Object.entries(value).map(([key, it]) => [key, withoutAnnotations(it)]);
-      return [keyword, Object.fromEntries(inner)];
+      const members = Object.entries(value).map(([key, it]) => [key, inner(it)]);
+      return [keyword, Object.fromEntries(members)];
     }),
   );
 }
@@ -91,7 +107,10 @@ export function compileSchema(
   schema: JsonSchema,
 ): ReturnType<typeof compileJsonSchema> {
   try {
-    return compileJsonSchema(withoutAnnotations(schema), compileSearchPattern);
+    const plain = withoutAnnotations(schema, (keyword, problem) => {
+      throw catalogError(name, `${field}: ${keyword}`, problem);
+    });
+    return compileJsonSchema(plain, compileSearchPattern);
   } catch (cause) {
     if (!(cause instanceof PolicyError)) throw cause;
     throw new BridgeError('ERR_CATALOG', `${name}: ${field}: ${cause.message}`, { cause });
@@ -205,11 +224,12 @@ export function findTextProblem(
 
 function problemOfText(text: string, schema: unknown, { isRendered }: TextUse): string | undefined {
   // protection: options-as-texts
-  if (/^\s*-/.test(text) && !isAnnotated(schema, 'x-dash')) return 'must not begin with -';
-  const shown = isAnnotated(schema, 'x-lines') ? text.replace(lineBreaks, '') : text;
+  if (/^\s*-/.test(text) && !isAnnotated(schema, 'x-allow-leading-dash'))
+    return 'must not begin with -';
+  const shown = isAnnotated(schema, 'x-allow-newlines') ? text.replace(lineBreaks, '') : text;
   if (invisibleCharacters.test(shown))
     return 'must have no line breaks, control or invisible characters';
-  if (isRendered && !isPlain(text) && !isAnnotated(schema, 'x-quoted'))
+  if (isRendered && !isPlain(text) && !isAnnotated(schema, 'x-quoted-by-template'))
     return 'must be plain text to YAML';
   return undefined;
 }

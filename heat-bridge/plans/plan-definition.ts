@@ -3,12 +3,14 @@
 import type { Static, TSchema } from 'typebox';
 import Type from '#typebox';
 import { Compile } from '#typebox/compile';
+import { renameProblem } from '../../runtime/index.ts';
 import {
   catalogError,
   catalogNameForm,
   isPlainMap,
   type JsonSchema,
   type JsonValue,
+  withOptionNames,
 } from '../commands/command-definition.ts';
 
 /** Where the value of a command's parameter comes from. */
@@ -56,10 +58,10 @@ export interface StepDefinition {
   readonly params?: StepSources;
   /** Steps that must have succeeded. Default: none. */
   readonly needs?: readonly string[];
-  /** So many minions one after the other, or a part of them: `25%`. Default: all at once. */
-  readonly atATime?: number | string;
-  /** How many minions may fail before the step does. Default 0. */
-  readonly tolerate?: number;
+  /** Minions at a time: a number, or a share of them such as `25%`. Default: all of them. */
+  readonly batchSize?: number | string;
+  /** The step fails when more minions than this fail. Default 0. */
+  readonly maxFailures?: number;
   /** Whether its failure ends the plan. Default `stop`. */
   readonly onFailure?: 'stop' | 'continue';
   readonly undo?: UndoDefinition;
@@ -113,13 +115,13 @@ const Step = Type.Object(
     group: Word,
     params: Type.Optional(Sources),
     needs: Type.Optional(Type.Array(Word)),
-    atATime: Type.Optional(
+    batchSize: Type.Optional(
       Type.Union([
         Type.Integer({ minimum: 1, maximum: 1_000_000 }),
         Type.String({ pattern: '^([1-9][0-9]?|100)%$' }),
       ]),
     ),
-    tolerate: Type.Optional(Count),
+    maxFailures: Type.Optional(Count),
     onFailure: Type.Optional(Type.Union([Type.Literal('stop'), Type.Literal('continue')])),
     undo: Type.Optional(Undo),
   },
@@ -160,9 +162,11 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
   }
   const [first] = compiledPlanBody.Errors(value);
   if (first !== undefined) {
-    const field = first.instancePath.slice(1).replaceAll('/', '.');
+    const names = first.instancePath.slice(1).split('/');
+    const unknown = renameProblem('step options', names.at(-1) ?? '') ?? 'no such field';
     // What no schema describes is measured against the schema `false`.
-    throw catalogError(name, field, first.keyword === 'boolean' ? 'no such field' : first.message);
+    const problem = first.keyword === 'boolean' ? unknown : first.message;
+    throw catalogError(name, names.join('.'), problem);
   }
   const { steps, ...rest }: Static<typeof PlanBody> = compiledPlanBody.Parse(value);
   const read = Object.entries(steps).map(([key, { params, undo, ...step }]) => [
@@ -174,6 +178,27 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
     },
   ]);
   return { ...rest, name, steps: Object.fromEntries(read) } as PlanDefinition; // optional, never undefined
+}
+
+/** Fields of a step in files, with the options of programs that they mean. */
+const stepFields: ReadonlyMap<string, string> = new Map([
+  ['batch_size', 'batchSize'],
+  ['max_failures', 'maxFailures'],
+  ['on_failure', 'onFailure'],
+]);
+
+/** Reads a plan of a catalog file. @throws BridgeError ERR_CATALOG */
+export function parsePlanEntry(name: string, value: unknown): PlanDefinition {
+  if (!isPlainMap(value) || !isPlainMap(value.steps)) return parsePlanDefinition(name, value);
+  const steps = Object.entries(value.steps).map(([key, step]) => [
+    key,
+    withOptionNames(step, {
+      names: stepFields,
+      scope: 'step',
+      refuse: (field, problem) => catalogError(name, `steps.${key}.${field}`, problem),
+    }),
+  ]);
+  return parsePlanDefinition(name, { ...value, steps: Object.fromEntries(steps) });
 }
 
 function parseUndo(name: string, field: string, { params, ...undo }: Static<typeof Undo>): object {

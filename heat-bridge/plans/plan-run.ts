@@ -260,15 +260,15 @@ export class PlanExecution {
   async #do(name: string, signal: AbortSignal | undefined): Promise<StepOutcome> {
     const { live, deadline } = this.#options;
     const step = this.#step(name);
-    const { group, tolerate = 0, atATime } = step.definition;
+    const { group, maxFailures = 0, batchSize } = step.definition;
     const minions = live.groups[group] ?? [];
     return this.#run({
       step,
       kind: 'do',
       mapped: step,
       minions,
-      atATime: batchSizeOf(atATime, minions.length),
-      tolerate,
+      batchSize: batchSizeOf(batchSize, minions.length),
+      maxFailures,
       deadline,
       ...(signal === undefined ? {} : { signal }),
     });
@@ -289,8 +289,15 @@ export class PlanExecution {
       const minions = this.#touchedBy(name, undo?.failed === true);
       if (undo === undefined || minions.length === 0) continue;
       if (this.#options.closing.aborted) return;
-      const atATime = minions.length;
-      const call = { step, kind: 'undo', mapped: undo, minions, atATime, tolerate: 0 } as const;
+      const batchSize = minions.length;
+      const call = {
+        step,
+        kind: 'undo',
+        mapped: undo,
+        minions,
+        batchSize,
+        maxFailures: 0,
+      } as const;
       const { revoked: signal } = this.#options;
       this.#undone.push(await this.#run({ ...call, ...(signal === undefined ? {} : { signal }) }));
     }
@@ -345,9 +352,9 @@ export class PlanExecution {
 }
 
 /** How many minions at a time: one at least. */
-function batchSizeOf(atATime: number | string | undefined, all: number): number {
-  if (typeof atATime === 'number') return atATime;
-  const part = atATime === undefined ? 100 : Number.parseInt(atATime, 10);
+function batchSizeOf(given: number | string | undefined, all: number): number {
+  if (typeof given === 'number') return given;
+  const part = given === undefined ? 100 : Number.parseInt(given, 10);
   return Math.max(1, Math.floor((all * part) / 100));
 }
 
@@ -425,9 +432,9 @@ export interface StepCall {
   readonly mapped: MappedCommand;
   /** In the order in which it goes to them. */
   readonly minions: readonly string[];
-  readonly atATime: number;
+  readonly batchSize: number;
   /** How many minions may fail. */
-  readonly tolerate: number;
+  readonly maxFailures: number;
   readonly returned: StepReturns;
   /** Milliseconds since 1970. Default: the command's timeout from now on. */
   readonly deadline?: number;
@@ -467,17 +474,17 @@ export class StepRunner {
     results: Map<string, CommandResult>,
     runs: string[],
   ): Promise<string | undefined> {
-    const { minions, atATime, tolerate, signal, onResult } = call;
-    for (let first = 0; first < minions.length; first += atATime) {
+    const { minions, batchSize, maxFailures, signal, onResult } = call;
+    for (let first = 0; first < minions.length; first += batchSize) {
       if (signal?.aborted === true) return 'it was ended before it began';
-      const handle = await this.#start(call, minions.slice(first, first + atATime), first);
+      const handle = await this.#start(call, minions.slice(first, first + batchSize), first);
       runs.push(handle.id);
       for await (const result of resultsOf(handle)) {
         results.set(result.minion, result);
         onResult(result);
       }
       const failed = [...results.values()].filter(({ state }) => state !== 'succeeded').length;
-      if (failed > tolerate) return `${failed} minions did not succeed`;
+      if (failed > maxFailures) return `${failed} minions did not succeed`;
     }
     return undefined;
   }

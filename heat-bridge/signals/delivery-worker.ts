@@ -13,18 +13,18 @@ import type { Delivery, DeliveryOutcome } from './transports.ts';
 /** Milliseconds. */
 export interface RetryDelays {
   /** After the first failure; doubled with each. */
-  readonly firstMs: number;
+  readonly initialDelayMs: number;
   /** Never longer. */
-  readonly mostMs: number;
+  readonly maxDelayMs: number;
 }
 
 /** Half of it is certain, half is chance, so that what failed together does not come back together. */
 function retryDelayMs(
   failures: number,
-  { firstMs, mostMs }: RetryDelays,
+  { initialDelayMs, maxDelayMs }: RetryDelays,
   random: () => number,
 ): number {
-  const whole = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 30));
+  const whole = Math.min(maxDelayMs, initialDelayMs * 2 ** Math.min(failures - 1, 30));
   return whole / 2 + (whole / 2) * random();
 }
 

@@ -125,7 +125,7 @@ export interface HandleRegistryOptions {
   readonly state: StateArea;
   readonly isListed: (origin: string) => boolean;
   /** How long a handle lives that does not say so, milliseconds. */
-  readonly lifeMs: number;
+  readonly handleTtlMs: number;
   /** Bytes of all handles, and of those of one owner, as they are stored. */
   readonly bytes: BudgetLimits;
   readonly now: () => number;
@@ -260,8 +260,15 @@ export class HandleRegistry {
     replaces: boolean,
   ): Promise<HandleInfo> {
     this.#forgetEnded();
-    const { now, lifeMs, state } = this.#options;
-    const { alias, minions, members = [], stack = alias, owner, expiresAt = now() + lifeMs } = rest;
+    const { now, handleTtlMs, state } = this.#options;
+    const {
+      alias,
+      minions,
+      members = [],
+      stack = alias,
+      owner,
+      expiresAt = now() + handleTtlMs,
+    } = rest;
     if (expiresAt <= now()) throw new BridgeError('ERR_HANDLE_FORM', 'expiresAt: is over');
     const before = this.#byName.get(nameKey(alias, owner));
     if (before !== undefined && !replaces) throw aliasTakenError(alias);

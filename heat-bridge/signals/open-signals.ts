@@ -52,7 +52,7 @@ const SignalsSection = Type.Object(
       ),
     ),
     timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 300 })),
-    life: positiveInteger(31_536_000),
+    handle_ttl: positiveInteger(31_536_000),
     held_ttl: Type.Optional(Type.Number({ minimum: 0, maximum: 86_400 })),
     held_per_minion: positiveInteger(10_000),
     handle_bytes: positiveInteger(10_000_000_000),
@@ -64,11 +64,11 @@ const SignalsSection = Type.Object(
     bytes_per_owner: positiveInteger(100_000_000_000),
     entries: positiveInteger(tenMillion),
     bytes: positiveInteger(100_000_000_000),
-    retry_first: Type.Optional(Type.Number({ minimum: 0.01, maximum: 3600 })),
-    retry_most: Type.Optional(Type.Number({ minimum: 0.01, maximum: 86_400 })),
+    retry_initial_delay: Type.Optional(Type.Number({ minimum: 0.01, maximum: 3600 })),
+    retry_max_delay: Type.Optional(Type.Number({ minimum: 0.01, maximum: 86_400 })),
     same_id_wait: Type.Optional(Type.Number({ minimum: 0, maximum: 60 })),
     per_endpoint: positiveInteger(1_000),
-    keep_dead: positiveInteger(31_536_000),
+    dead_letter_ttl: positiveInteger(31_536_000),
   },
   { additionalProperties: false },
 );
@@ -79,8 +79,8 @@ export interface SignalsOptions {
   readonly endpoints: ReadonlyMap<string, AllowedEndpoint>;
   /** Milliseconds for one exchange with a service. Default 10,000. */
   readonly timeoutMs: number;
-  /** How long a handle lives that does not say so, milliseconds. Default 12 hours. */
-  readonly lifeMs: number;
+  /** How long a handle without `expiresAt` is kept, milliseconds. Default 12 hours. */
+  readonly handleTtlMs: number;
   /** How long a signal without a handle is held, milliseconds; 0: not at all. Default 10 minutes. */
   readonly heldTtlMs: number;
   /** Bytes of registered handles, in all and of one owner. Default 64 MiB and 16 MiB. */
@@ -101,20 +101,20 @@ export interface SignalsOptions {
   readonly sameIdMs: number;
   /** Exchanges at a time with one service. Default 8. */
   readonly perEndpoint: number;
-  /** How long what was given up is kept, milliseconds. Default 7 days. */
-  readonly keepDeadMs: number;
+  /** How long a signal stays in the dead-letter list, milliseconds. Default 7 days. */
+  readonly deadLetterTtlMs: number;
 }
 
 /** The options that a section means. @throws BridgeError ERR_BRIDGE_OPTIONS */
 export function parseSignalsOptions(given: unknown = {}): SignalsOptions {
   const section = parseSection('bridge:handles', SignalsSection, given);
-  const { endpoints = [], timeout = 10, life = 43_200, retry_first: first = 1 } = section;
+  const { endpoints = [], timeout = 10 } = section;
   return {
     endpoints: parseSignalEndpoints(
       endpoints.map((it) => (typeof it === 'string' ? { url: it } : it)),
     ),
     timeoutMs: timeout * 1000,
-    lifeMs: life * 1000,
+    handleTtlMs: (section.handle_ttl ?? 43_200) * 1000,
     heldTtlMs: (section.held_ttl ?? 600) * 1000,
     handleBytes: {
       total: section.handle_bytes ?? 67_108_864,
@@ -130,10 +130,13 @@ export function parseSignalsOptions(given: unknown = {}): SignalsOptions {
       entries: section.entries ?? 120_000,
       bytes: section.bytes ?? 268_435_456,
     },
-    backOff: { firstMs: first * 1000, mostMs: (section.retry_most ?? 60) * 1000 },
+    backOff: {
+      initialDelayMs: (section.retry_initial_delay ?? 1) * 1000,
+      maxDelayMs: (section.retry_max_delay ?? 60) * 1000,
+    },
     sameIdMs: (section.same_id_wait ?? 1) * 1000,
     perEndpoint: section.per_endpoint ?? 8,
-    keepDeadMs: (section.keep_dead ?? 604_800) * 1000,
+    deadLetterTtlMs: (section.dead_letter_ttl ?? 604_800) * 1000,
   };
 }
 
@@ -178,15 +181,21 @@ export interface SignalsModule
  */
 export async function openSignals(host: SignalsHost, section: unknown): Promise<SignalsModule> {
   const { state, now, closing } = host;
-  const { endpoints, timeoutMs, lifeMs, heldTtlMs, handleBytes, maxBytes, ...more } =
+  const { endpoints, timeoutMs, handleTtlMs, heldTtlMs, handleBytes, maxBytes, ...more } =
     parseSignalsOptions(section);
-  const { quotas, keepDeadMs, ...pace } = more;
+  const { quotas, deadLetterTtlMs, ...pace } = more;
   const log = host.logger.child({ component: 'signals' });
   const reports = new SignalReporter(host.fire, log);
   const isListed = (origin: string): boolean => endpoints.has(origin);
-  const handles = await HandleRegistry.open({ state, isListed, lifeMs, bytes: handleBytes, now });
+  const handles = await HandleRegistry.open({
+    state,
+    isListed,
+    handleTtlMs,
+    bytes: handleBytes,
+    now,
+  });
   const keepMarksMs = host.config.publishSession * 1000;
-  const outbox = await Outbox.open({ state, quotas, keepMarksMs, keepDeadMs, now });
+  const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
   const courier = new DeliveryWorker({
     ...pace,
     handles,

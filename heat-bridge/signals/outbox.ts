@@ -327,7 +327,7 @@ export interface OutboxOptions {
   /** As long as a request that was sent once can come again, milliseconds. */
   readonly keepMarksMs: number;
   /** How long what is over is kept, milliseconds. */
-  readonly keepDeadMs: number;
+  readonly deadLetterTtlMs: number;
   readonly now: () => number;
 }
 
@@ -351,8 +351,8 @@ export class Outbox {
 
   /** With what a process before this one left. */
   static async open(options: OutboxOptions): Promise<Outbox> {
-    const { state, keepDeadMs, now } = options;
-    const dead = await DeadLetterList.open({ state, keepMs: keepDeadMs, now });
+    const { state, deadLetterTtlMs, now } = options;
+    const dead = await DeadLetterList.open({ state, keepMs: deadLetterTtlMs, now });
     const outbox = new Outbox(options, dead);
     for await (const { value } of state.list(['signals', 'outbox'])) {
       const record = unpackRecord(value);

@@ -41,7 +41,7 @@ export const masterErrors: Readonly<Record<MasterErrorCode, ErrorEntry>> = {
   ERR_BAD_TGT: {
     meaning:
       'The target cannot be read, takes too long, or goes by grains where secrets are given.',
-    action: 'Correct what the message names; --plan shows who a target means.',
+    action: 'Correct what the message names; --dry-run lists the minions of a target.',
     retry: false,
   },
   ERR_FILE_SYSTEM: {

@@ -37,16 +37,16 @@ export interface ReactionOptions {
   /** A compound target: only events of these minions. Grains in it give no right. Default: any. */
   readonly from?: string;
   readonly do: ReactionAction;
-  /** `once_per`: seconds in which only the first event counts. Default 0: each one counts. */
-  readonly oncePer?: number;
-  /** `once_by`: what tells events apart for `oncePer`, as in {@link MappedValue}. Default: nothing. */
-  readonly onceBy?: readonly string[];
-  /** `at_once`: runs at the same time. Default 1. */
-  readonly atOnce?: number;
+  /** `throttle`: only the first event in so many seconds counts. Default 0: each event counts. */
+  readonly throttleSeconds?: number;
+  /** `throttle_key`: events with the same values of these are throttled together, as in {@link MappedValue}. Default: all events. */
+  readonly throttleKey?: readonly string[];
+  /** `max_concurrent`: runs at the same time. Default 1. */
+  readonly maxConcurrent?: number;
   /** `queue`: runs that may wait; more are dropped and counted. Default 100. */
   readonly queue?: number;
   /** `timeout`: seconds that a run may take. Default 300. */
-  readonly timeout?: number;
+  readonly timeoutSeconds?: number;
   /** `rate`: runs that may be asked for, as in rules. Default `60/minute`. */
   readonly rate?: string;
 }

@@ -270,6 +270,7 @@ export type ConfigErrorCode =
   | 'ERR_CONFIG_READ'
   | 'ERR_CONFIG_SYNTAX'
   | 'ERR_OPTION_CONFLICT'
+  | 'ERR_OPTION_RENAMED'
   | 'ERR_OPTION_TYPE'
   | 'ERR_OPTION_UNKNOWN';
 
@@ -320,6 +321,11 @@ export const configErrors: Readonly<Record<ConfigErrorCode, ErrorEntry>> = {
   ERR_OPTION_CONFLICT: {
     meaning: 'Options that are right by themselves contradict each other.',
     action: 'Change one of the two that the message names.',
+    retry: false,
+  },
+  ERR_OPTION_RENAMED: {
+    meaning: 'An option is used under a former name.',
+    action: 'Use the name in the message; saltbridge migrate check lists all former names.',
     retry: false,
   },
   ERR_OPTION_TYPE: {

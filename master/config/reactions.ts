@@ -4,6 +4,7 @@ import Type from '#typebox';
 import { Compile } from '#typebox/compile';
 import { PolicyError, type PolicyRule, parseRate } from '../../acl/index.ts';
 import { compileGlob } from '../../minion-protocol/index.ts';
+import { renameProblem } from '../../runtime/index.ts';
 import type {
   CallValue,
   MappedValue,
@@ -32,11 +33,11 @@ import { compileRightTarget } from './target-text.ts';
  */
 export function reaction(name: string, options: ReactionOptions): Reaction {
   return {
-    oncePer: 0,
-    onceBy: [],
-    atOnce: 1,
+    throttleSeconds: 0,
+    throttleKey: [],
+    maxConcurrent: 1,
     queue: 100,
-    timeout: 300,
+    timeoutSeconds: 300,
     rate: '60/minute',
     ...options,
     name,
@@ -162,11 +163,11 @@ const check = Compile(
         },
         strict,
       ),
-      oncePer: Type.Optional(Type.Number({ minimum: 0, maximum: 31_536_000 })),
-      onceBy: Type.Optional(Type.Array(EventPath)),
-      atOnce: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+      throttleSeconds: Type.Optional(Type.Number({ minimum: 0, maximum: 31_536_000 })),
+      throttleKey: Type.Optional(Type.Array(EventPath)),
+      maxConcurrent: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
       queue: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000 })),
-      timeout: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
+      timeoutSeconds: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
       rate: Type.Optional(Text),
     },
     strict,
@@ -174,35 +175,46 @@ const check = Compile(
 );
 const mappedCheck = Compile(Mapped);
 
-/** Names in files, and what they are in programs. YAML 1.1 reads the word `on` as true. */
-const names: ReadonlyMap<string, string> = new Map([
+/** Fields in files, and the options of programs that they mean. YAML 1.1 reads the word `on` as true. */
+const optionNames: ReadonlyMap<string, string> = new Map([
   ['true', 'on'],
-  ['once_per', 'oncePer'],
-  ['once_by', 'onceBy'],
-  ['at_once', 'atOnce'],
+  ['throttle', 'throttleSeconds'],
+  ['throttle_key', 'throttleKey'],
+  ['max_concurrent', 'maxConcurrent'],
+  ['timeout', 'timeoutSeconds'],
 ]);
+/** The same the other way round, for what errors name. */
+const fieldNames: ReadonlyMap<string, string> = new Map(
+  [...optionNames].filter(([field]) => field !== 'true').map(([field, option]) => [option, field]),
+);
 
 const units: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
 /**
  * Reads one reaction.
  * @param value plain data, with the names of programs
- * @throws ConfigError ERR_OPTION_TYPE
+ * @param isInFile whether errors name the fields of files
+ * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_RENAMED
  */
-function parseReaction(name: string, value: unknown, origin: OptionOrigin): Reaction {
+function parseReaction(
+  name: string,
+  value: unknown,
+  origin: OptionOrigin,
+  isInFile: boolean,
+): Reaction {
   // It is part of keys in the store, of the name of a subject, and of lines that people read.
   if (!/^[^\p{C}]{1,100}$/u.test(name)) {
     throw refuse(origin, 'the name', 'expected 1 to 100 characters that can be printed');
   }
   const [problem] = check.Errors(value);
   if (problem !== undefined) {
-    const field = problem.instancePath.slice(1).replaceAll('/', '.');
+    const [first = '', ...rest] = problem.instancePath.slice(1).split('/');
+    const field = [(isInFile && fieldNames.get(first)) || first, ...rest].join('.');
     // What no schema describes is measured against the schema `false`.
-    throw refuse(
-      origin,
-      field,
-      problem.keyword === 'boolean' ? 'reactions have no such field' : problem.message,
-    );
+    if (problem.keyword !== 'boolean') throw refuse(origin, field, problem.message);
+    const renaming = renameProblem(isInFile ? 'reaction' : 'reaction options', field);
+    if (renaming === undefined) throw refuse(origin, field, 'reactions have no such field');
+    throw new ConfigError('ERR_OPTION_RENAMED', origin, `${field}: ${renaming}`);
   }
   const options = value as ReactionOptions; // the check has looked at every field of it
   if (Object.keys(options.do).length !== 1) {
@@ -214,16 +226,20 @@ function parseReaction(name: string, value: unknown, origin: OptionOrigin): Reac
   return line === 0 ? read : { ...read, origin: { file, line } };
 }
 
-/** The names of files as those of programs. */
-function withProgramNames(value: unknown): unknown {
+/** The fields of a file as the options of a program; a field that files do not have is kept. */
+function withProgramNames(value: unknown, origin: OptionOrigin): unknown {
   if (!isMap(value)) return value;
+  const foreign = Object.keys(value).find((name) => fieldNames.has(name));
+  if (foreign !== undefined) {
+    throw refuse(origin, foreign, `in files this is ${fieldNames.get(foreign)}`);
+  }
   const renamed = new Map(
-    Object.entries(value).map(([name, field]) => [names.get(name) ?? name, field]),
+    Object.entries(value).map(([name, field]) => [optionNames.get(name) ?? name, field]),
   );
-  const oncePer = renamed.get('oncePer');
-  if (oncePer !== undefined) renamed.set('oncePer', secondsOf(oncePer));
-  const onceBy = renamed.get('onceBy');
-  if (typeof onceBy === 'string') renamed.set('onceBy', [onceBy]);
+  const throttleSeconds = renamed.get('throttleSeconds');
+  if (throttleSeconds !== undefined) renamed.set('throttleSeconds', secondsOf(throttleSeconds));
+  const throttleKey = renamed.get('throttleKey');
+  if (typeof throttleKey === 'string') renamed.set('throttleKey', [throttleKey]);
   const action = renamed.get('do');
   if (isMap(action)) {
     const fields = Object.entries(action).map(([kind, call]) => [kind, withTargetType(call)]);
@@ -278,12 +294,12 @@ export interface NeededValue {
 }
 
 /** What a reaction takes from the data of its event. */
-export function neededValues({ do: action, onceBy }: Reaction): NeededValue[] {
+export function neededValues({ do: action, throttleKey }: Reaction): NeededValue[] {
   const kind = targetedOf(action)?.kind;
   const values = [
     ...valuesOf(action),
     ...listedIds(action).map((value) => [`do.${kind}.target.list`, value] as const),
-    ...onceBy.map((from) => ['once_by', { from }] as const),
+    ...throttleKey.map((from) => ['throttle_key', { from }] as const),
   ];
   return values.flatMap(([field, value]) => {
     if (!isMapped(value) || value.from === 'sender') return [];
@@ -337,7 +353,7 @@ export const reactions: OptionKind<readonly Reaction[]> = {
   parse: (value) => {
     if (isSettings(value)) {
       return [...value].map(([name, { value: found, origin }]) =>
-        parseReaction(name, withProgramNames(toPlain(found)), origin),
+        parseReaction(name, withProgramNames(toPlain(found), origin), origin, true),
       );
     }
     if (!Array.isArray(value)) return undefined;
@@ -350,7 +366,7 @@ export const reactions: OptionKind<readonly Reaction[]> = {
 function reactionOfProgram(value: unknown): Reaction | undefined {
   if (typeof value !== 'object' || value === null || !('name' in value)) return undefined;
   const { name, ...options } = value;
-  return parseReaction(String(name), options, originOf({ name: String(name) }));
+  return parseReaction(String(name), options, originOf({ name: String(name) }), false);
 }
 
 /** @throws ConfigError ERR_OPTION_TYPE with the place of the reaction that cannot be used */

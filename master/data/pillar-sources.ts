@@ -169,8 +169,8 @@ export function pipeOf(text: string, standard: string): RenderPipe {
   if (known !== undefined) return known;
   const [strange = ''] = names.filter((name) => !['jinja', 'yaml', 'json'].includes(name));
   const [name = ''] = (strange || pipe).split(' ', 1);
-  const wayOut = Object.hasOwn(waysOut, name) ? waysOut[name] : otherWayOut;
-  throw new MasterError('ERR_RENDERER', `the renderer "${name}" is not served: ${wayOut}`);
+  const remedy = Object.hasOwn(waysOut, name) ? waysOut[name] : otherWayOut;
+  throw new MasterError('ERR_RENDERER', `the renderer "${name}" is not served: ${remedy}`);
 }
 
 // One file of pillar to data, as Salt's renderers make it [salt/renderers/{jinja,yaml,json}.py].

@@ -218,7 +218,7 @@ export function compileReactions(
 }
 
 /** Salt has no such limits; these are as wide as its own queue, `reactor_worker_hwm`. */
-const wide = { atOnce: 1000, queue: 10_000, rate: '1000/second' } as const;
+const wide = { maxConcurrent: 1000, queue: 10_000, rate: '1000/second' } as const;
 
 /** The reactions of the option `reactor`: one for each of its files, called as it is written there. */
 function reactorReactions(entries: readonly ReactorEntry[]): Reaction[] {

@@ -235,9 +235,9 @@ export class ReactionWorker {
 
   #startNext(name: string): void {
     const { closing, log, queue } = this.#options;
-    const { atOnce = 1 } = this.#find(name)?.reaction ?? {};
+    const { maxConcurrent = 1 } = this.#find(name)?.reaction ?? {};
     const running = this.#running.get(name) ?? 0;
-    if (running >= atOnce || closing.aborted) return;
+    if (running >= maxConcurrent || closing.aborted) return;
     const run = this.#waiting.get(name)?.shift();
     if (run === undefined) {
       if (running === 0) this.#waiting.delete(name);
@@ -262,7 +262,7 @@ export class ReactionWorker {
     const compiled = this.#find(run.reaction);
     if (compiled === undefined) return this.#end(run, { outcome: 'removed' });
     const parts = { ...this.#options, markSent: (jid: string) => queue.markSent(jid) };
-    const timeout = AbortSignal.timeout(compiled.reaction.timeout * 1000);
+    const timeout = AbortSignal.timeout(compiled.reaction.timeoutSeconds * 1000);
     const { signal, unlink } = linkSignals(timeout, closing);
     const result = await performRun(parts, run, signal).finally(unlink);
     // It stays in the store: the next start looks whether it has left.

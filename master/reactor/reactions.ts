@@ -136,7 +136,7 @@ class ReactionIntake {
   ): Promise<boolean> {
     const { queue, reports, now, onQueued } = this.#options;
     const jid = await this.#options.freshJid();
-    if (queue.count(reaction.name) >= reaction.queue + reaction.atOnce) {
+    if (queue.count(reaction.name) >= reaction.queue + reaction.maxConcurrent) {
       reports.dropped(reaction.name, 'queue', { tag });
       return false;
     }
@@ -169,7 +169,7 @@ function conditionsOf(
   occurrence: TriggerEvent,
   place: number,
 ): QueueConditions {
-  const { name, oncePer, onceBy } = reaction;
+  const { name, throttleSeconds, throttleKey } = reaction;
   const { sender, request } = occurrence;
   const mark =
     sender === undefined || request === undefined
@@ -179,8 +179,8 @@ function conditionsOf(
           request: request.mark,
           place: JSON.stringify([name, request.place, place]),
         };
-  const values = [place, ...onceBy.map((from) => valueAt(from, occurrence))];
-  const window = oncePer === 0 ? undefined : { values, lengthMs: oncePer * 1000 };
+  const values = [place, ...throttleKey.map((from) => valueAt(from, occurrence))];
+  const window = throttleSeconds === 0 ? undefined : { values, lengthMs: throttleSeconds * 1000 };
   return { mark, window };
 }
 

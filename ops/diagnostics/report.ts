@@ -37,6 +37,7 @@ export const doctorCodes = [
   'port-unavailable',
   'protocol-low',
   'reaction-powerless',
+  'renamed',
   'secret-readable',
   'sha1-refused',
   'socket-path',

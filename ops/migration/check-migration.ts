@@ -15,10 +15,12 @@ import {
   type ConfigSurvey,
   type ConfigWarning,
   enginePrefixes,
+  findRenamedUses,
   type MasterConfig,
   moduleNames,
   optionStatus,
   planSignals,
+  type RenamedUse,
   type Setting,
   type Settings,
   type SignalPlan,
@@ -47,7 +49,7 @@ import {
 interface Advice {
   readonly outcome: MigrationOutcome;
   readonly meaning: string;
-  readonly wayOut: string;
+  readonly remedy: string;
 }
 
 const fileServer = refused(
@@ -235,12 +237,12 @@ const plainOption: Advice = ignored(
   'Remove it, or see whether anybody relies on it.',
 );
 
-function refused(meaning: string, wayOut: string): Advice {
-  return { outcome: 'refused', meaning, wayOut };
+function refused(meaning: string, remedy: string): Advice {
+  return { outcome: 'refused', meaning, remedy };
 }
 
-function ignored(meaning: string, wayOut: string): Advice {
-  return { outcome: 'ignored', meaning, wayOut };
+function ignored(meaning: string, remedy: string): Advice {
+  return { outcome: 'ignored', meaning, remedy };
 }
 
 function rows(advice: Advice, options: string): [string, Advice][] {
@@ -275,7 +277,7 @@ async function keyFindings(config: MasterConfig, survey: KeySurvey): Promise<Mig
       file: config.pkiDir,
       line: 0,
       meaning: `They are used where they are: ${states.join(', ')}.`,
-      wayOut: '',
+      remedy: '',
     },
     ...survey.unreadable.map((directory) => unreadableFinding(directory)),
     ...survey.keys.flatMap(faultyKey),
@@ -295,7 +297,7 @@ async function ownKeyFindings(config: MasterConfig): Promise<MigrationFinding[]>
       file,
       line: 0,
       meaning: fault === undefined ? 'Minions go on trusting it.' : `${fault.problem}.`,
-      wayOut: fault === undefined ? '' : `${fault.remedy}.`,
+      remedy: fault === undefined ? '' : `${fault.remedy}.`,
     });
   }
   return findings;
@@ -311,7 +313,7 @@ function faultyKey({ id, place, file, fault }: SurveyedKey): MigrationFinding[] 
       file,
       line: 0,
       meaning: `It ${faults[fault]}: the minion cannot sign in.`,
-      wayOut: 'Delete the key here and the pair on the minion; it makes a new one.',
+      remedy: 'Delete the key here and the pair on the minion; it makes a new one.',
     },
   ];
 }
@@ -334,7 +336,7 @@ function unusualIds(
         place === 'accepted'
           ? 'It goes on working; no new minion may have such an id.'
           : 'No new minion may have such an id, so its key cannot be accepted.',
-      wayOut: 'Give the machine another id, or set saltbridge: minion_ids: salt.',
+      remedy: 'Give the machine another id, or set saltbridge: minion_ids: salt.',
     }));
 }
 
@@ -346,7 +348,7 @@ function deniedKeys({ pkiDir }: MasterConfig, count: number): MigrationFinding {
     file: path.join(pkiDir, placeDirectories.denied),
     line: 0,
     meaning: `${count} ids were asked for with another key than theirs.`,
-    wayOut: 'Find out which machines use an id twice; delete denied keys that are explained.',
+    remedy: 'Find out which machines use an id twice; delete denied keys that are explained.',
   };
 }
 
@@ -354,7 +356,7 @@ function deniedKeys({ pkiDir }: MasterConfig, count: number): MigrationFinding {
 
 const neighbours: readonly {
   readonly names: RegExp;
-  readonly finding: Pick<MigrationFinding, 'name' | 'outcome' | 'meaning' | 'wayOut'>;
+  readonly finding: Pick<MigrationFinding, 'name' | 'outcome' | 'meaning' | 'remedy'>;
 }[] = [
   {
     names: /^cloud($|\.(providers|profiles|conf|maps|deploy)(\.d)?$)/,
@@ -363,7 +365,7 @@ const neighbours: readonly {
       outcome: 'ignored',
       meaning:
         'salt-cloud goes on as a program of its own. Keys that it puts into pki_dir are noticed; its events reach nobody.',
-      wayOut:
+      remedy:
         'Nothing, unless a reactor listens to salt/cloud/*; then act where salt-cloud is called.',
     },
   },
@@ -373,7 +375,7 @@ const neighbours: readonly {
       name: 'roster',
       outcome: 'ignored',
       meaning: 'salt-ssh goes on as a program of its own.',
-      wayOut: 'Keep salt-ssh where it is installed; it needs no master.',
+      remedy: 'Keep salt-ssh where it is installed; it needs no master.',
     },
   },
   {
@@ -382,7 +384,7 @@ const neighbours: readonly {
       name: 'proxy minions',
       outcome: 'honoured',
       meaning: 'Proxy minions sign in as any minion does.',
-      wayOut: '',
+      remedy: '',
     },
   },
 ];
@@ -426,13 +428,13 @@ const nothing: ReadonlySet<unknown> = new Set([null, false, '', 'local_cache', '
 const unknownOption: Advice = {
   outcome: 'ignored',
   meaning: 'Neither Salt nor this master has such an option.',
-  wayOut: 'See whether it is misspelt, or read by a module of your own.',
+  remedy: 'See whether it is misspelt, or read by a module of your own.',
 };
 
 const reactorAdvice: Advice = {
   outcome: 'honoured',
   meaning: 'Each file does what rules permit to service reaction:<file>, and nothing without one.',
-  wayOut: 'Put the policy of this report into master.d; --write FILE writes it.',
+  remedy: 'Put the policy of this report into master.d; --write FILE writes it.',
 };
 
 /** Options, and files that cannot be used, in the order in which they were read. */
@@ -445,7 +447,9 @@ function optionFindings({ settings, warnings, problems }: ConfigSurvey): Migrati
     .filter(({ kind }) => kind === 'missing-file' || kind === 'nothing-included')
     .map(missingFile);
   const narrowed = warnings.filter(({ kind }) => kind === 'narrowed').map(narrowedFinding);
-  return [...problems.map(problemFinding), ...missing, ...options, ...narrowed];
+  // Former names have findings of their own.
+  const others = problems.filter(({ code }) => code !== 'ERR_OPTION_RENAMED');
+  return [...others.map(problemFinding), ...missing, ...options, ...narrowed];
 }
 
 function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
@@ -457,7 +461,7 @@ function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
     file,
     line,
     meaning: isMain ? 'The file does not exist; defaults apply.' : 'A pattern matches no file.',
-    wayOut: isMain ? 'See whether this is the directory that was meant.' : 'Correct the pattern.',
+    remedy: isMain ? 'See whether this is the directory that was meant.' : 'Correct the pattern.',
   };
 }
 
@@ -470,7 +474,7 @@ function narrowedFinding(warning: ConfigWarning): MigrationFinding {
     file,
     line,
     meaning: `It permits less than in Salt. ${withoutPlace(warning)}.`,
-    wayOut: 'Write each expression as it is meant.',
+    remedy: 'Write each expression as it is meant.',
   };
 }
 
@@ -484,8 +488,21 @@ function problemFinding(problem: ConfigError): MigrationFinding {
     file,
     line,
     meaning: `The master does not start: ${withoutPlace(problem)}.`,
-    wayOut: isFile ? 'Correct the file.' : 'Change the option to what is expected, or remove it.',
+    remedy: isFile ? 'Correct the file.' : 'Change the option to what is expected, or remove it.',
   };
+}
+
+/** Former names: each of them keeps the master from starting. */
+function renamedFindings(uses: readonly RenamedUse[]): MigrationFinding[] {
+  return uses.map(({ key, file, line, newName }) => ({
+    outcome: 'refused',
+    kind: 'option',
+    name: key,
+    file,
+    line,
+    meaning: 'The name was changed, and the master does not start with the former one.',
+    remedy: `Write ${newName}.`,
+  }));
 }
 
 function optionFinding(name: string, { value, origin }: Setting): MigrationFinding {
@@ -496,7 +513,7 @@ function optionFinding(name: string, { value, origin }: Setting): MigrationFindi
         return { ...place, ...withNames(unservedExtPillars(value), adviceOf(name) ?? plainOption) };
       }
       if (name === 'reactor') return { ...place, ...reactorAdvice };
-      return { ...place, outcome: 'honoured', meaning: 'The option is served.', wayOut: '' };
+      return { ...place, outcome: 'honoured', meaning: 'The option is served.', remedy: '' };
     case 'unknown':
       return { ...place, ...(adviceOf(name) ?? unknownOption) };
     case 'not-needed':
@@ -512,7 +529,7 @@ function describe(name: string, value: unknown): Advice {
     return {
       outcome: 'ignored',
       meaning: 'It is empty, off, or what Salt does anyway.',
-      wayOut: '',
+      remedy: '',
     };
   }
   const names = moduleLists.has(name) ? moduleNames(value) : [];
@@ -539,6 +556,7 @@ export async function checkMigration(directory: string): Promise<MigrationReport
   const keys = await surveyKeys(config.pkiDir);
   const reactions = await planReactions(settings);
   const findings = [
+    ...renamedFindings(await findRenamedUses(directory, survey)),
     ...optionFindings(survey),
     ...reactionFindings(settings, reactions),
     ...(await treeFindings(settings)),
@@ -570,7 +588,7 @@ function reactionFindings(
     file: it.file === '' ? file : it.file,
     line: it.file === '' ? line : 0,
     meaning: `No rule can be derived of a part of this reactor file: ${it.reason}.`,
-    wayOut: `Write a rule for service reaction:${it.reference} that permits what it is to do.`,
+    remedy: `Write a rule for service reaction:${it.reference} that permits what it is to do.`,
   }));
 }
 
@@ -636,7 +654,7 @@ export interface MigrationFinding {
   /** What it means here, in one sentence. */
   readonly meaning: string;
   /** What to do; '' where nothing is to be done. */
-  readonly wayOut: string;
+  readonly remedy: string;
 }
 
 /** The whole report. */

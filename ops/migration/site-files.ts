@@ -171,7 +171,7 @@ function cutFinding(file: string): MigrationFinding {
     file,
     line: 0,
     meaning: 'The tree has more files, or is deeper, than the check looks at.',
-    wayOut: 'Check its parts by themselves.',
+    remedy: 'Check its parts by themselves.',
   };
 }
 
@@ -184,7 +184,7 @@ function finding(pipeline: string, files: readonly string[], by: RenderedBy): Mi
       ...place,
       outcome: 'honoured',
       meaning: `The master renders pillar so${others}.`,
-      wayOut: '',
+      remedy: '',
     };
   }
   return by === 'minions'
@@ -192,13 +192,13 @@ function finding(pipeline: string, files: readonly string[], by: RenderedBy): Mi
         ...place,
         outcome: 'honoured',
         meaning: `Minions render states themselves${others}.`,
-        wayOut: '',
+        remedy: '',
       }
     : {
         ...place,
         outcome: 'refused',
         meaning: `Pillar is rendered by Jinja, YAML and JSON only${others}.`,
-        wayOut: pipeline.split('|').includes('gpg')
+        remedy: pipeline.split('|').includes('gpg')
           ? 'Provide the pillar by a program, and let that decrypt what gpg had encrypted.'
           : 'Write it as jinja|yaml, or provide the pillar by a program.',
       };
@@ -345,7 +345,7 @@ function customFinding(
     file: directory,
     line: 0,
     meaning: `${meaning} In use: ${files.join(', ')}.`,
-    wayOut: '',
+    remedy: '',
   };
 }
 
@@ -361,7 +361,7 @@ function masterFinding(
     file: directory,
     line: 0,
     meaning: `Python code of the master does not run. In use: ${files.join(', ')}.`,
-    wayOut: 'Write what it does as a program that uses the library, or keep a salt-master for it.',
+    remedy: 'Write what it does as a program that uses the library, or keep a salt-master for it.',
   };
 }
 
@@ -430,6 +430,6 @@ export function unreadableFinding(file: string): MigrationFinding {
     file,
     line: 0,
     meaning: 'It could not be read, so nothing is known of what it uses.',
-    wayOut: 'Run the check as a user who may read it.',
+    remedy: 'Run the check as a user who may read it.',
   };
 }

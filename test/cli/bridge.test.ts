@@ -380,7 +380,7 @@ test('create prints the user-data as it is, and the number beside it', async (t)
     '0',
   ];
   const { code, stdout, stderr } = await runCli(
-    [...argv, '--beside', beside, '--lifetime', '60', '--minion-config', '/opt/salt'],
+    [...argv, '--merge-user-data', beside, '--lifetime', '60', '--minion-config', '/opt/salt'],
     options,
   );
   t.is(code, 0);
@@ -393,6 +393,14 @@ test('create prints the user-data as it is, and the number beside it', async (t)
       { ...request, format: 'cloud-init', beside: '#!/bin/sh\n', configDir: '/opt/salt' },
     ],
   ]);
+});
+
+test('the former --beside is an error that names --merge-user-data', async (t) => {
+  const { options } = fakeEnrolmentBridge(made);
+  const argv = ['enroll', 'create', 'web-1', '--project', 'shop', '--beside=x'];
+  const { code, stderr } = await runCli(argv, options);
+  t.regex(stderr, /^error: option '--beside': this was renamed: write --merge-user-data\n/);
+  t.is(code, 64);
 });
 
 test('create prints the ticket alone where that is asked for, and everything as JSON', async (t) => {

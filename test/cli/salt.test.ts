@@ -360,23 +360,23 @@ const plan: TargetPlan = {
 };
 
 async function planned(argv: string[], result: TargetPlan): Promise<CliOutcome> {
-  return runCli(['salt', '--plan', ...argv], { master: { jobs: { plan: async () => result } } });
+  return runCli(['salt', '--dry-run', ...argv], { master: { jobs: { plan: async () => result } } });
 }
 
-test('--plan prints the reason for each minion, and runs nothing', async (t) => {
+test('--dry-run prints the reason for each minion, and runs nothing', async (t) => {
   const { code, stdout, stderr } = await planned(['-C', 'G@os:x or L@m1,gone', 'test.ping'], plan);
   t.is(stdout, 'm1: matched by G@os:x, m1\nm2: facts unknown\ngone: missing, no accepted key\n');
   t.is(stderr, '');
   t.is(code, 0);
 });
 
-test('--plan needs no function, and prints JSON for programs', async (t) => {
+test('--dry-run needs no function, and prints JSON for programs', async (t) => {
   const { code, stdout } = await planned(['*', '--out', 'json'], plan);
   t.deepEqual(JSON.parse(stdout), plan);
   t.is(code, 0);
 });
 
-test('--plan ends with 2 when there is nobody, and says what is broken', async (t) => {
+test('--dry-run ends with 2 when no minion matches, and reports a broken target', async (t) => {
   const nobody = { tgt: 'a and', tgtType: 'compound', minions: [], problem: 'a term is missing' };
   const { code, stdout, stderr } = await planned(['-C', 'a and'], nobody);
   t.is(stdout, '');
@@ -385,6 +385,13 @@ test('--plan ends with 2 when there is nobody, and says what is broken', async (
     'saltbridge: the target is broken: a term is missing\nNo minions matched the target.\n',
   );
   t.is(code, 2);
+});
+
+test('the former --plan is an error that names --dry-run', async (t) => {
+  const { code, stdout, stderr } = await runCli(['salt', '*', '--plan'], {});
+  t.is(stdout, '');
+  t.regex(stderr, /^error: option '--plan': this was renamed: write --dry-run\n/);
+  t.is(code, 64);
 });
 
 // Commands of Salt's own `salt`, played again: what it printed, we print.

@@ -461,8 +461,8 @@ const puppet: ReactionInfo = {
     on: 'infra/puppet/requested',
     from: 'jenkins-*',
     do: { run: { fun: 'puppet.run', target: 'web*', kwargs: { env: { from: 'data.env' } } } },
-    oncePer: 60,
-    onceBy: ['data.env'],
+    throttleSeconds: 60,
+    throttleKey: ['data.env'],
   }),
   origin: { file: '/etc/salt/master', line: 7 },
   waiting: 3,
@@ -504,17 +504,17 @@ test('one reaction is shown with its limits and what the policy knows it as', as
   const master = { reactions: { show: async () => puppet } };
   const { stdout } = await runCli(['reactions', 'show', 'puppet'], { master });
   t.deepEqual(stdout.trimEnd().split('\n'), [
-    'reaction  puppet',
-    'written   /etc/salt/master:7',
-    'on        infra/puppet/requested',
-    'from      jenkins-*',
-    'do        {"run":{"fun":"puppet.run","target":"web*","kwargs":{"env":{"from":"data.env"}}}}',
-    'once      per 60 s by data.env',
-    'at once   1 (1 running)',
-    'queue     100 (3 waiting)',
-    'timeout   300 s',
-    'rate      60/minute',
-    'subject   service:reaction:puppet',
+    'reaction        puppet',
+    'written         /etc/salt/master:7',
+    'on              infra/puppet/requested',
+    'from            jenkins-*',
+    'do              {"run":{"fun":"puppet.run","target":"web*","kwargs":{"env":{"from":"data.env"}}}}',
+    'throttle        60 s by data.env',
+    'max concurrent  1 (1 running)',
+    'queue           100 (3 waiting)',
+    'timeout         300 s',
+    'rate            60/minute',
+    'subject         service:reaction:puppet',
   ]);
 });
 

@@ -135,6 +135,70 @@ for (const [title, body] of taken) {
   });
 }
 
+for (const [former, current] of [
+  ['x-dash', 'x-allow-leading-dash'],
+  ['x-lines', 'x-allow-newlines'],
+  ['x-quoted', 'x-quoted-by-template'],
+] as const) {
+  test(`a catalog refuses the former keyword ${former} and names the new one`, (t) => {
+    const list = { type: 'array', items: { type: 'string', [former]: true } };
+    const parameters = { type: 'object', properties: { list } };
+    t.throws(() => compile({ ...base, function: 'test.echo', parameters }), {
+      code: 'ERR_CATALOG',
+      message: `a.b: parameters: ${former}: this was renamed: write ${current}`,
+    });
+  });
+}
+
+test('files of a catalog have names with underscores; former and other names are refused', async (t) => {
+  const directory = temporaryDirectory(t);
+  const entry = (name: string, concurrency: string): string =>
+    `${name}: { description: x, function: test.ping, concurrency: { ${concurrency} } }`;
+  const plan = (name: string, step: string): string =>
+    `  ${name}: { description: x, groups: { all: {} }, steps: { one: { command: a.new, group: all, ${step} } } }`;
+  const lines = [
+    entry('a.new', 'per_target: 1'),
+    entry('a.former', 'perTarget: 1'),
+    'plans:',
+    plan('p.new', 'batch_size: 25%, max_failures: 1, on_failure: continue'),
+    plan('p.former', 'atATime: 1'),
+    plan('p.tolerate', 'tolerate: 1'),
+    plan('p.failure', 'onFailure: stop'),
+    plan('p.program', 'batchSize: 1'),
+  ];
+  writeFileSync(path.join(directory, 'a.yaml'), lines.join('\n'));
+  const { definitions, plans, findings } = await loadCatalog([directory]);
+  t.deepEqual(
+    definitions.map(({ name, concurrency }) => [name, concurrency]),
+    [['a.new', { perTarget: 1 }]],
+  );
+  t.deepEqual(
+    plans.map(({ name, steps }) => [name, steps.one]),
+    [
+      [
+        'p.new',
+        {
+          command: 'a.new',
+          group: 'all',
+          batchSize: '25%',
+          maxFailures: 1,
+          onFailure: 'continue',
+        },
+      ],
+    ],
+  );
+  t.deepEqual(
+    findings.map(({ problem }) => problem),
+    [
+      'a.former: concurrency.perTarget: this was renamed: write per_target',
+      'p.former: steps.one.atATime: this was renamed: write batch_size',
+      'p.tolerate: steps.one.tolerate: this was renamed: write max_failures',
+      'p.failure: steps.one.onFailure: this was renamed: write on_failure',
+      'p.program: steps.one.batchSize: in files this is batch_size',
+    ],
+  );
+});
+
 test('no function is in both of the shipped lists', (t) => {
   const standings = loadFunctionReviews();
   const unsafe = unsafeFunctions.trim().split('\n');
@@ -230,8 +294,8 @@ const anything = compiled({
       list: { type: 'array', items: { type: 'string' } },
       map: { type: 'object', additionalProperties: { type: 'string' } },
       count: { type: 'integer', default: 3 },
-      dash: { type: 'string', 'x-dash': true },
-      lines: { type: 'string', 'x-lines': true },
+      dash: { type: 'string', 'x-allow-leading-dash': true },
+      lines: { type: 'string', 'x-allow-newlines': true },
     },
   },
 });
@@ -340,7 +404,7 @@ const state = compiled({
     type: 'object',
     properties: {
       name: { type: 'string' },
-      note: { type: 'string', 'x-quoted': true },
+      note: { type: 'string', 'x-quoted-by-template': true },
       password: { type: 'string' },
     },
   },

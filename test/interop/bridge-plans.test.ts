@@ -59,7 +59,7 @@ const plan: PlanDefinition = {
       group: 'all',
       needs: ['who'],
       params: { text: who },
-      atATime: 1,
+      batchSize: 1,
       undo: { command: 'demo.tell', params: { text: who } },
     },
     check: { command: 'demo.assert', group: 'others', needs: ['tell'] },

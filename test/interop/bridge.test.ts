@@ -28,7 +28,7 @@ const commands: readonly CommandDefinition[] = [
       properties: {
         text: { type: 'string' },
         map: { type: 'object', additionalProperties: true },
-        dash: { type: 'string', 'x-dash': true },
+        dash: { type: 'string', 'x-allow-leading-dash': true },
       },
     },
   },
@@ -40,7 +40,7 @@ const commands: readonly CommandDefinition[] = [
     parameters: {
       type: 'object',
       required: ['password'],
-      properties: { password: { type: 'string', 'x-quoted': true } },
+      properties: { password: { type: 'string', 'x-quoted-by-template': true } },
     },
     secret: ['password'],
   },

@@ -29,7 +29,7 @@ async function open(
 ): Promise<{ readonly stack: Stack; readonly signals: SignalsUnderTest }> {
   const stack = await Stack.create(kind, count);
   const signals = await openTestSignals(t, services(), {
-    section: { retry_first: 0.5, retry_most: 2 },
+    section: { retry_initial_delay: 0.5, retry_max_delay: 2 },
   });
   await signals.handles.add({ alias: 'ready', minions, signal: await stack.handle() });
   return { stack, signals };

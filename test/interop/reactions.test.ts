@@ -66,7 +66,7 @@ test.before(async () => {
             kwargs: { env: { from: 'data.env' } },
           },
         },
-        atOnce: 5,
+        maxConcurrent: 5,
       }),
     ],
   });

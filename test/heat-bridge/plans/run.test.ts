@@ -162,8 +162,10 @@ test('a step that need not succeed ends nothing, and takes nothing back', async 
 
 test('so many minions at a time, until more have failed than may', async (t) => {
   const { note } = cluster.steps;
-  const roll = (tolerate: number) =>
-    changed({ note: { command: 'db.note', group: 'replicas', ...note, atATime: 1, tolerate } });
+  const roll = (maxFailures: number) =>
+    changed({
+      note: { command: 'db.note', group: 'replicas', ...note, batchSize: 1, maxFailures },
+    });
   const bad = { 'db.note': fails };
   const none = await start(t, { plans: [roll(0)], functions: bad });
   const outcome = await (await none.bridge.plan('db.create-cluster', request)).outcome;

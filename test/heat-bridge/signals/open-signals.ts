@@ -89,8 +89,8 @@ export async function openTestSignals(
     },
     {
       endpoints: [...endpoints],
-      retry_first: 0.01,
-      retry_most: 0.02,
+      retry_initial_delay: 0.01,
+      retry_max_delay: 0.02,
       same_id_wait: 0,
       timeout: 5,
       ...section,

@@ -645,9 +645,9 @@ const writtenReactions = `saltbridge:
           tgt_type: compound
           args: [agent, { from: data.deep.count }]
           kwargs: { environment: { from: data.env } }
-      once_per: 5m
-      once_by: data.env
-      at_once: 2
+      throttle: 5m
+      throttle_key: data.env
+      max_concurrent: 2
       rate: 10/hour
 ${signals}`;
 
@@ -670,11 +670,11 @@ test('reactions of several files are put together, each with its place', async (
           kwargs: { environment: { from: 'data.env' } },
         },
       },
-      oncePer: 300,
-      onceBy: ['data.env'],
-      atOnce: 2,
+      throttleSeconds: 300,
+      throttleKey: ['data.env'],
+      maxConcurrent: 2,
       queue: 100,
-      timeout: 300,
+      timeoutSeconds: 300,
       rate: '10/hour',
       origin: { file: `${directory}/master`, line: 3 },
     },
@@ -682,11 +682,11 @@ test('reactions of several files are put together, each with its place', async (
       name: 'look',
       on: 'salt/minion/*/start',
       do: { runner: { fun: 'manage.present' } },
-      oncePer: 0,
-      onceBy: [],
-      atOnce: 1,
+      throttleSeconds: 0,
+      throttleKey: [],
+      maxConcurrent: 1,
       queue: 100,
-      timeout: 300,
+      timeoutSeconds: 300,
       rate: '60/minute',
       origin: { file: `${directory}/master.d/a.conf`, line: 3 },
     },
@@ -724,9 +724,15 @@ for (const [what, from, to, field] of [
   ['text by place that is a keyword', '[agent,', '["noop=false",', 'args.0'],
   ['a keyword of Salt itself', 'environment:', '__kwarg__:', 'kwargs'],
   ['another event, which no schema is for', 'on: infra/puppet/requested', 'on: a/b', 'args.1'],
-  ['a field that nobody has', 'at_once: 2', 'atonce: 2', 'atonce'],
+  ['a field that nobody has', 'max_concurrent: 2', 'atonce: 2', 'atonce'],
+  [
+    'the name of a program',
+    'max_concurrent: 2',
+    'maxConcurrent: 2',
+    'in files this is max_concurrent',
+  ],
   ['a rate that cannot be read', '10/hour', 'often', 'rate'],
-  ['a time that cannot be read', '5m', 'soon', 'oncePer'],
+  ['a time that cannot be read', '5m', 'soon', 'throttle: '],
   ['two things to do', 'run:', 'runner: { fun: manage.up }\n        run:', 'do'],
 ] as const) {
   test(`a reaction with ${what} is refused, with its line`, async (t) => {
@@ -750,6 +756,37 @@ test('a program is told by the name where its reaction is wrong', (t) => {
   t.is(error?.key, 'saltbridge:reactions:mine');
   const twice = reaction('two', { on: 'a/b', do: { run: { fun: 'test.ping', target: '*' } } });
   t.throws(() => resolveMasterConfig({ reactions: [twice, twice] }), { instanceOf: ConfigError });
+});
+
+test('a file that uses a former field of reactions is told the new one', async (t) => {
+  for (const [former, current] of [
+    ['at_once', 'max_concurrent'],
+    ['once_per', 'throttle'],
+    ['once_by', 'throttle_key'],
+  ] as const) {
+    const written = writtenReactions.replace(`${current}:`, `${former}:`);
+    const directory = configDirectory(t, { master: written });
+    await t.throwsAsync(loadMasterConfig(directory), {
+      code: 'ERR_OPTION_RENAMED',
+      message: new RegExp(`:3: .*${former}: this was renamed: write ${current}$`),
+    });
+  }
+});
+
+test('a program that uses a former option of reactions is told the new one', (t) => {
+  const action = { run: { fun: 'test.ping', target: '*' } };
+  for (const [former, current] of [
+    ['atOnce', 'maxConcurrent'],
+    ['oncePer', 'throttleSeconds'],
+    ['onceBy', 'throttleKey'],
+    ['timeout', 'timeoutSeconds'],
+  ] as const) {
+    const old = { ...reaction('old', { on: 'a/b', do: action }), [former]: 1 };
+    t.throws(() => resolveMasterConfig({ reactions: [old] }), {
+      code: 'ERR_OPTION_RENAMED',
+      message: new RegExp(`${former}: this was renamed: write ${current}$`),
+    });
+  }
 });
 
 test('YAML 1.1 reads the key on as true, which is why it is taken for on', (t) => {

@@ -94,7 +94,7 @@ test('options are honoured, ignored or refused, each with its file and line', as
   t.deepEqual(said(report, 'worker_threads'), ['ignored', 'master:7']);
   t.deepEqual(said(report, 'no_such_option'), ['ignored', 'master:8']);
   t.deepEqual(said(report, 'schedule'), ['refused', 'a.conf:2']);
-  t.true(report.findings.every((it) => it.outcome !== 'refused' || it.wayOut !== ''));
+  t.true(report.findings.every((it) => it.outcome !== 'refused' || it.remedy !== ''));
 });
 
 test('the modules that an option brings into use are named, and no values', async (t) => {
@@ -184,7 +184,7 @@ test('renderers of pillar are refused where they are no Jinja, YAML or JSON', as
   t.is(report.findings.filter(({ name }) => name.startsWith('#!')).length, 4);
   const gpg = report.findings.find(({ name }) => name === '#!yaml|gpg');
   t.regex(gpg?.meaning ?? '', /2 files.*c\.sls/);
-  t.regex(gpg?.wayOut ?? '', /decrypt/);
+  t.regex(gpg?.remedy ?? '', /decrypt/);
 });
 
 test('a tree with a link to itself is walked once', async (t) => {
@@ -663,4 +663,85 @@ test('a tag that somebody listens for is permitted, or is one that needs or gets
   fc.assert(fc.property(fc.array(pattern, { minLength: 1, maxLength: 3 }), tag, check), {
     numRuns: 2000,
   });
+});
+
+const formerNames = {
+  'etc/master':
+    'saltbridge:\n  bridge:\n    catalog: [commands, one.yaml]\n    handles: { life: 60, keep_dead: 9 }\n',
+  'etc/master.d/reactions.conf': `saltbridge:
+  bridge:
+    handles:
+      retry_first: 1
+      retry_most: 60
+  reactions:
+    puppet:
+      on: infra/puppet/requested
+      do: { runner: { fun: manage.present } }
+      at_once: 2
+      once_per: 60s
+      once_by: [sender]
+`,
+  'etc/commands/db.yaml': `db.user:
+  description: Makes a user.
+  function: test.echo
+  concurrency: { perTarget: 1 }
+  parameters:
+    type: object
+    properties:
+      x-dash: { type: string, x-dash: true }
+      list: { type: array, items: { anyOf: [{ type: string, x-lines: true }] } }
+      text: &text
+        type: string
+        x-quoted: true
+      more: *text
+plans:
+  db.all:
+    description: Makes all users.
+    parameters: { type: object, properties: { text: { <<: *text } } }
+    groups: { all: {} }
+    steps:
+      user:
+        command: db.user
+        group: all
+        atATime: 1
+        tolerate: 2
+        onFailure: continue
+`,
+  'etc/one.yaml': 'a.b:\n  returns: { type: string, x-quoted: true }\n',
+};
+
+test('former names are listed all at once, with file, line and new name', async (t) => {
+  const root = site(t, formerNames);
+  const { findings } = await check(root);
+  const found = findings.filter(({ meaning }) => meaning.startsWith('The name was changed'));
+  t.true(found.every(({ outcome }) => outcome === 'refused'));
+  const etc = path.join(root, 'etc');
+  const lines = found.map(
+    ({ file, line, name, remedy }) => `${path.relative(etc, file)}:${line} ${name} ${remedy}`,
+  );
+  t.deepEqual(lines, [
+    'master:9 saltbridge:bridge:handles:life Write handle_ttl.',
+    'master:9 saltbridge:bridge:handles:keep_dead Write dead_letter_ttl.',
+    'master.d/reactions.conf:4 saltbridge:bridge:handles:retry_first Write retry_initial_delay.',
+    'master.d/reactions.conf:5 saltbridge:bridge:handles:retry_most Write retry_max_delay.',
+    'master.d/reactions.conf:10 saltbridge:reactions:puppet:at_once Write max_concurrent.',
+    'master.d/reactions.conf:11 saltbridge:reactions:puppet:once_per Write throttle.',
+    'master.d/reactions.conf:12 saltbridge:reactions:puppet:once_by Write throttle_key.',
+    'commands/db.yaml:4 db.user:concurrency:perTarget Write per_target.',
+    'commands/db.yaml:8 db.user:parameters:properties:x-dash:x-dash Write x-allow-leading-dash.',
+    'commands/db.yaml:9 db.user:parameters:properties:list:items:anyOf:x-lines Write x-allow-newlines.',
+    'commands/db.yaml:12 db.user:parameters:properties:text:x-quoted Write x-quoted-by-template.',
+    'commands/db.yaml:23 plans:db.all:steps:user:atATime Write batch_size.',
+    'commands/db.yaml:24 plans:db.all:steps:user:tolerate Write max_failures.',
+    'commands/db.yaml:25 plans:db.all:steps:user:onFailure Write on_failure.',
+    'one.yaml:2 a.b:returns:x-quoted Write x-quoted-by-template.',
+  ]);
+});
+
+test('a catalog that cannot be read has no former names', async (t) => {
+  const endless = 'a: &a { b: *a }\n';
+  const files = { 'etc/commands/endless.yaml': endless, 'etc/commands/broken.yaml': 'a: [' };
+  const main = 'saltbridge:\n  bridge:\n    catalog: [commands, none]\n';
+  const { findings } = await check(site(t, { 'etc/master': main, ...files }));
+  t.false(findings.some(({ meaning }) => meaning.startsWith('The name was changed')));
 });

@@ -166,7 +166,7 @@ test('the sender of an event may be whom a job is for', async (t) => {
 
 test('in its window of time, an event of the same values counts once', async (t) => {
   // Those that do not count use up nothing of the rate.
-  const once = { ...puppet, oncePer: 60, onceBy: ['data.env'], rate: '3/hour' };
+  const once = { ...puppet, throttleSeconds: 60, throttleKey: ['data.env'], rate: '3/hour' };
   const stage = await startStage(t, { reactions: [once] });
   const { calls } = await startWeb(t, stage);
   for (const env of ['live', 'live', 'test', 'live']) await stage.emit({ env });
@@ -217,7 +217,7 @@ test('one run at a time, a bounded queue behind it, and the rest is dropped', as
 });
 
 test('a run that takes too long is given up, and the next one begins', async (t) => {
-  const stage = await startStage(t, { reactions: [{ ...puppet, timeout: 1 }] });
+  const stage = await startStage(t, { reactions: [{ ...puppet, timeoutSeconds: 1 }] });
   let first = true;
   await startWeb(t, stage, {
     'test.kwarg': async (_call, { signal }) => {
@@ -416,7 +416,7 @@ test('a request that comes again, also to the next master, leads to no second ru
 
 test('an event that was dropped does not lead to a run when it comes again', async (t) => {
   const store = createMemoryStore({ now: () => RECORDED_AT });
-  const once = { ...puppet, oncePer: 60 };
+  const once = { ...puppet, throttleSeconds: 60 };
   const first = await startStage(t, { reactions: [once] }, { store });
   await startWeb(t, first);
   await first.emit({ env: 'live' });

@@ -1,0 +1,14 @@
+import { readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+
+/**
+ * The file itself, or the `*.yaml` and `*.yml` files of a directory, sorted; hidden ones are left
+ * out.
+ * @throws the system's error when `place` does not exist or cannot be read
+ */
+export async function listYamlFiles(place: string): Promise<string[]> {
+  if (!(await stat(place)).isDirectory()) return [place];
+  const names = await readdir(place);
+  const files = names.filter((name) => /^[^.].*\.ya?ml$/.test(name)).sort();
+  return files.map((name) => path.join(place, name));
+}
