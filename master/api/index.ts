@@ -4,7 +4,6 @@ export type {
   AuditRequester,
   Requested,
   StoredHead,
-  WithRequester,
 } from './audit.ts';
 export { type ErrorEntry, MasterError, type MasterErrorCode, masterErrors } from './errors.ts';
 export type {
